@@ -53,8 +53,14 @@ CAUSE = Cause(
             "the same store: end them, or take another MASTER_PORT."
         ),
         "no-launcher": Fix(
-            "Start the script by torchrun, srun with the variables exported, or the framework's launcher.",
+            "Start the script by torchrun, srun with the variables exported, or the framework's launcher. A program "
+            "that starts its ranks itself (mp.spawn) needs none: give init_process_group rank= and world_size= there.",
             (command("gpudoctor launch --help"),),
+        ),
+        "no-address": Fix(
+            "Where the program starts its ranks itself (mp.spawn), set both before it does, on several nodes to the "
+            "first node's address; it needs no launcher around it.",
+            (command('os.environ["MASTER_ADDR"] = "127.0.0.1"'), command('os.environ["MASTER_PORT"] = "29500"')),
         ),
         "step": (
             "Let steps that run beside each other share (--overlap), or divide the resources between them (--exact)."

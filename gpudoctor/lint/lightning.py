@@ -11,10 +11,16 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TrainerCall
+from gpudoctor.lint.python_code import PythonCode, codes
 from gpudoctor.lint.trainers import of_arguments
 
 OWN = frozenset({"accelerator", "strategy", "num_nodes", "devices", "gpus", "distributed_backend", "precision"})
 """Arguments of Lightning's Trainer and Fabric that Hugging Face's Trainer does not have."""
+OLD = frozenset({"use_amp", "amp_level", "amp_backend", "auto_select_gpus", "tpu_cores", "nb_gpu_nodes",
+                 "replace_sampler_ddp", "use_distributed_sampler"})  # fmt: skip
+"""More of them, of one release or another."""
+ITS_OWN = re.compile(r"lightning|\bpl\b|nemo")
+"""Modules that bring its Trainer along."""
 CLASSES = ("Trainer", "Fabric", "LightningLite")
 SPAWNS = re.compile(r"spawn|fork|notebook")
 """Strategies that start their processes by multiprocessing, whatever LOCAL_RANK says."""
@@ -40,7 +46,30 @@ class Argument(Struct, frozen=True):
 
 def calls(job: LintJob) -> tuple[TrainerCall, ...]:
     """The Trainer and Fabric calls of the text that are Lightning's."""
-    return tuple(call for call in job.trainers if call.name in CLASSES and OWN & call.arguments.keys())
+    candidates = [call for call in job.trainers if call.name in CLASSES and (OWN | OLD) & call.arguments.keys()]
+    others = _of_others(job) if candidates else frozenset()
+    return tuple(call for call in candidates if call.span.start not in others)
+
+
+def _of_others(job: LintJob) -> frozenset[int]:
+    """Where calls of a Trainer stand that the text itself defines, or that another package brings."""
+    return frozenset(
+        code.span(call).start for code in codes(job) for call in code.calls if is_of_another(code, call.func)
+    )
+
+
+def is_of_another(code: PythonCode, function: ast.expr) -> bool:
+    """Whether a Trainer that is called is certainly not Lightning's."""
+    if isinstance(function, ast.Name) and function.id in code.own:
+        bases = (
+            base
+            for node in code.nodes
+            if isinstance(node, ast.ClassDef) and node.name == function.id
+            for base in node.bases
+        )
+        return not any(ITS_OWN.search(code.name(base) or ast.unparse(base)) for base in bases)
+    name = code.name(function)
+    return bool(name) and not ITS_OWN.search(name)
 
 
 def is_lightning(job: LintJob, launch: LintLaunch) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudoctor.knowledge.visible.devices import VARIABLE
-from gpudoctor.knowledge.visible.entries import entries
+from gpudoctor.knowledge.visible.entries import DeviceEntry, entries
 from gpudoctor.launcher import registry
 from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
@@ -71,12 +71,17 @@ def shown_gpus(launch: LintLaunch) -> ShownGpus | None:
     setting = launch.invocation.settings.get(VARIABLE)
     if setting is None or not setting.exported or setting.word.text is None:
         return None
-    count = 0
-    for entry in entries(setting.word.text):
+    return ShownGpus(len(counted_entries(setting.word.text)), setting.word.text, setting)
+
+
+def counted_entries(value: str) -> list[DeviceEntry]:
+    """The entries of CUDA_VISIBLE_DEVICES up to the first that CUDA cannot take."""
+    found = []
+    for entry in entries(value):
         if entry.form in ("blank", "text") or (entry.form == "ordinal" and entry.number < 0):
             break
-        count += 1
-    return ShownGpus(count, setting.word.text, setting)
+        found.append(entry)
+    return found
 
 
 def gpus(job: LintJob, launch: LintLaunch) -> int | None:

@@ -93,6 +93,8 @@ def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
         return "hostfile"
     if SHEBANG_PYTHON.match(body) or (PYTHON.search(body) and not SHELL_WORDS.search(body)):
         return "python"
+    if PASTED_CALL.search(body) and trainers.parsed(body) is not None:
+        return "python"  # lines of a program, without its head
     # The body of a batch script without its header: the options were on sbatch's command line.
     return "sbatch" if SRUN.search(body) and SLURM_BODY.search(body) else "shell"
 
@@ -106,6 +108,7 @@ def kind_of_name(name: str, text: str) -> Kind | None:
     return "manifest" if name.endswith((".yaml", ".yml")) else None
 
 
+PASTED_CALL = re.compile(rf"{trainers.CALL.pattern}|^os\.environ\[|\.cuda\(|\.to\([\"']cuda", re.MULTILINE)
 SHELL_WORDS = re.compile(
     r"^[ \t]*(?:#!/bin/|export \w+=|(?:\w+=\S*[ \t]+)*(?:torchrun|python[\d.]*|srun|mpirun|accelerate|deepspeed) )",
     re.MULTILINE,

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import ManifestKind
-from gpudoctor.lint import look, processes
+from gpudoctor.lint import look, processes, spawning
+from gpudoctor.lint.frameworks import framework_in
 from gpudoctor.lint.lightning import CLASSES, is_lightning
 from gpudoctor.lint.model import LintJob, LintLaunch, Option
 from gpudoctor.lint.report import Understood
@@ -22,6 +23,8 @@ def understood(job: LintJob) -> Understood:
     launch = main_launch(job)
     pods, per_pod = of_operator(job, launch)
     nodes, each = nodes_of(job, launch) or pods, per_pod or processes_of(job, launch)
+    if launch.launcher in ("python", "srun") and (spawned := spawning.spawned_per_process(job, launch)):
+        each = spawned * ((each or 1) if launch.launcher == "srun" else 1)
     if launch.launcher == "horovodrun" and (shares := hosts_of(launch)):
         nodes, each = len(shares), shares[0] if len(set(shares)) == 1 else None
         return _understood(job, launch, nodes, each, sum(shares))
@@ -71,16 +74,18 @@ def main_launch(job: LintJob) -> LintLaunch:
 
 def _without_launch(job: LintJob) -> Understood:
     names = {line.name for file in job.hostfiles for line in file.lines if not line.fault}
-    framework = "lightning" if any(call.name in CLASSES for call in job.trainers) else None
+    framework = framework_in(job)
     starter = next((call for call in job.trainers if call.name in STARTERS), None)
     told = {starter.arguments[name] for name in RANKS if name in starter.arguments} if starter is not None else set()
     each = next((int(value) for value in told if re.fullmatch(r"[0-9]{1,6}", value, re.ASCII)), None)
-    group = any(call.name != "DataParallel" for call in job.trainers)
+    group = any(call.name not in CLASSES and call.name != "DataParallel" for call in job.trainers) or framework
+    nodes = len(names) or (job.facts.nodes if each else None)
     return Understood(
         # a program that is given alone is started by plain python: one rank, whatever it makes of it
         launcher=starter.name if starter is not None else "python" if group else None,
-        nodes=len(names) or None,
+        nodes=nodes or None,
         processes_per_node=each,
+        world_size=nodes * each if nodes and each else None,
         framework=framework,
     )
 
@@ -165,6 +170,9 @@ def framework_of(job: LintJob, launch: LintLaunch) -> str | None:
         return "lightning"
     if trains := look.traits(launch).trains:
         return trains
+    inside = framework_in(job, launch)
+    if inside is not None:
+        return inside
     settings = launch.invocation.settings
     preset = [name for name in ("NODE_RANK", "LOCAL_RANK") if name in settings]
     return "lightning" if launch.launcher == "python" and len(preset) == 2 else None

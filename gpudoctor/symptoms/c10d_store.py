@@ -331,9 +331,22 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to "
         "connect to (gpu-a03, 29411).",
     ),
+    # rendezvous.py asks for RANK and WORLD_SIZE first: who lacks the address alone was told the others by the program
+    Symptom(
+        "rendezvous-address-missing",
+        pattern=r"using env:// rendezvous: environment variable (?P<name>MASTER_(?:ADDR|PORT)) expected, but not set",
+        cause="launcher-world-mismatch",
+        variant="no-address",
+        seen="{name} is not set: the ranks know their numbers, and not where they meet",
+        source="torch rendezvous.py",
+        sample="ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "
+        "MASTER_ADDR expected, but not set",
+        counter="ValueError: Error initializing torch.distributed using env:// rendezvous: environment variable "
+        "RANK expected, but not set",
+    ),
     Symptom(
         "rendezvous-variable-missing",
-        pattern=r"using env:// rendezvous: environment variable (?P<name>\w+) expected, but not set",
+        pattern=r"using env:// rendezvous: environment variable (?P<name>(?!MASTER_)\w+) expected, but not set",
         cause="launcher-world-mismatch",
         variant="no-launcher",
         seen="{name} is not set: the script was started without a launcher",

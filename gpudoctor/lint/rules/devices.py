@@ -61,6 +61,9 @@ def more_processes_than_gpus(job: LintJob) -> Iterator[LintFinding]:
             asked = lightning.devices(job, launch)
             if argument is None or not isinstance(asked, int) or isinstance(argument.value, list):
                 continue
+            hardware = lightning.argument(job, launch, "accelerator")
+            if hardware is not None and hardware.value in ("cpu", "tpu", "hpu", "mps"):
+                continue
             if isinstance(argument.value, str) and "," in argument.value:
                 continue  # numbers of GPUs
             span, wanted, written = argument.span, asked, argument.written.split("=")[0].split()[0]

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.lightning_strategies import meant
 from gpudoctor.knowledge.superseded import Superseded, dotted, superseded
 from gpudoctor.lint import lightning, look
 from gpudoctor.lint.model import LintJob, Span, TrainerCall
@@ -75,8 +76,14 @@ def _value_span(job: LintJob, call: TrainerCall, argument: str) -> Span | None:
         Example(_TRAINER.format('devices=4, accelerator="gpu", replace_sampler_ddp=False'), "lightning=2.0.1"),
         Example(_TRAINER.format('gpus=4, distributed_backend="ddp"'), "lightning=1.6"),
         Example(_TRAINER.format('gpus=4, strategy="ddp"'), "lightning=1.4.9"),
+        _TRAINER.format("amp_level='O2', use_amp=False"),
     ),
-    good=(Example(_NOW, "lightning=2.4"), Example(_OLD, "lightning=1.7"), Example(_OLD, "lightning=1.9.5")),
+    good=(
+        Example(_NOW, "lightning=2.4"),
+        Example(_OLD, "lightning=1.7"),
+        Example(_OLD, "lightning=1.9.5"),
+        "#@ file train.py\nfrom mine import Trainer\ntrainer = Trainer(use_amp=False, amp_level='O2')\n",
+    ),
 )
 def trainer_argument_of_another_version(job: LintJob) -> Iterator[LintFinding]:
     """Lightning dropped many Trainer arguments with 2.0 (gpus, amp_backend, replace_sampler_ddp ...) and others before.
@@ -88,7 +95,7 @@ def trainer_argument_of_another_version(job: LintJob) -> Iterator[LintFinding]:
             late = _SINCE.get(argument)
             if entry is not None and entry.is_gone(version):
                 told = entry.since if version is None or not entry.gone or version >= entry.gone else "not there yet"
-                today, edits = entry.today, _renamed(job, call, argument, source)
+                today, edits = _today(job, call, argument, entry), _renamed(job, call, argument, source)
             elif late is not None and version is not None and version < late:
                 told, today, edits = (
                     f"came with lightning {dotted(late)}",
@@ -105,14 +112,45 @@ def trainer_argument_of_another_version(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"TypeError: Trainer.__init__() got an unexpected keyword argument '{argument}'."
                 if sure
                 else f"Where the script hands it to Trainer: TypeError, unexpected keyword argument '{argument}'.",
-                fix=f"Write {today}",
+                fix=today if today.endswith(".") else f"Write {today}.",
                 edits=edits,
             )
+
+
+def _today(job: LintJob, call: TrainerCall, argument: str, entry: Superseded) -> str:
+    """What takes the argument's place in this call, whole."""
+    if argument in ("amp_level", "amp_backend", "use_amp"):
+        off = _constant(call.arguments.get("use_amp", "")) is False
+        half = str(_constant(call.arguments.get("precision", ""))).startswith(("16", "bf16"))
+        full = "precision=32" if lightning.before(job, 2, 0) else 'precision="32-true"'
+        if argument == "use_amp" and off:
+            return f"Write {full}, or nothing: False meant that mixed precision was off."
+        if argument != "use_amp" and not half and "use_amp" not in call.arguments:
+            return "Take it out: without precision=16 it did nothing."
+        if argument != "use_amp" and off:
+            return f"Take it out: with use_amp=False it did nothing; {full} is what was trained with."
+    if argument == "gpus" and _is_none(call):
+        return 'accelerator="cpu"'
+    if not entry.today.endswith("="):
+        return entry.today
+    source = call.arguments[argument]
+    name = entry.today.rpartition(" ")[2].removesuffix("=")
+    if name in call.arguments:
+        return f"Take it out: {name}={call.arguments[name][:60]} says the same."
+    return f"{entry.today}{source[:60]}"
+
+
+def _is_none(call: TrainerCall) -> bool:
+    """gpus=0, gpus=None: no GPU."""
+    value = _constant(call.arguments["gpus"])
+    return value in (0, "0", []) if value is not None else call.arguments["gpus"] == "None"
 
 
 def _renamed(job: LintJob, call: TrainerCall, argument: str, source: str) -> tuple[Edit, ...]:
     """Another name for the same, where the call does not have it already."""
     new = _RENAMED.get(argument)
+    if argument == "gpus" and _is_none(call):
+        new = None
     if new is None or call.name == "arguments" or not call.spans[argument].exact:
         return ()
     if any(name in call.arguments for name in re.findall(r"(\w+)=", new)):
@@ -130,6 +168,7 @@ def _renamed(job: LintJob, call: TrainerCall, argument: str, source: str) -> tup
         Example(_NOW.replace('"ddp"', '"ddp_sharded"'), "lightning=2.4"),
         Example(_TRAINER.format('gpus=4, num_nodes=2, accelerator="ddp"'), "lightning=1.7.4"),
         _TRAINER.format('gpus=4, strategy="fairscale"'),
+        _TRAINER.format('accelerator="gpu", devices=4, strategy="dpp"'),
     ),
     good=(
         Example(_NOW, "lightning=2.4"),
@@ -147,6 +186,8 @@ def no_such_strategy(job: LintJob) -> Iterator[LintFinding]:
             entry = superseded("strategy", name) if argument == "strategy" else None
             if argument == "accelerator":
                 entry = superseded("value", f'accelerator="{name}"')
+            if entry is None and argument == "strategy" and name and call.name != "arguments":
+                yield from _unknown_strategy(job, call, name)
             if not name or entry is None or not entry.is_gone(version):
                 continue
             known = version is not None or entry.since.startswith("never")
@@ -159,6 +200,22 @@ def no_such_strategy(job: LintJob) -> Iterator[LintFinding]:
                 fix=f"Write {entry.today}." + (f" {entry.remark}" if entry.remark else ""),
                 edits=_strategy_edit(job, call, argument, entry),
             )
+
+
+def _unknown_strategy(job: LintJob, call: TrainerCall, name: str) -> Iterator[LintFinding]:
+    """A word that no release has known, and that is like one of today's."""
+    near = meant(name)
+    if not near or re.search(r"strategy_?registry", job.text, re.IGNORECASE):
+        return  # one of its own
+    span = _value_span(job, call, "strategy")
+    yield LintFinding(
+        span=call.spans["strategy"],
+        severity="error",
+        summary=f'strategy="{name}": no release of Lightning knows it',
+        happens=f"ValueError before anything starts: You selected an invalid strategy name: `strategy={name!r}`.",
+        fix=f'Write strategy="{near}".',
+        edits=(Edit(span, f'"{near}"'),) if span is not None else (),
+    )
 
 
 def _strategy_edit(job: LintJob, call: TrainerCall, argument: str, entry: Superseded) -> tuple[Edit, ...]:

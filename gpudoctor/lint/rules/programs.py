@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.lint import look
-from gpudoctor.lint.model import LintJob
+from gpudoctor.lint import allocation, look, spawning
+from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import Program, program_of, programs
+from gpudoctor.lint.python_code import argument, codes_and_starts
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -220,6 +221,9 @@ def _instead(launcher: str, name: str) -> str:
     bad=(
         _SPAWNS + "mp.spawn(main, nprocs=torch.cuda.device_count())\n" + _STARTED,
         _SPAWNS + "mp.spawn(main, args=(4,), nprocs=4, join=True)\n" + _STARTED.replace("torchrun", "torchrun -t 3"),
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=8\nsrun python train.py\n"
+        + _SPAWNS
+        + "os.environ['MASTER_ADDR'] = 'node1'\nmp.spawn(main, nprocs=8)\n",
     ),
     good=(
         _SPAWNS + "mp.spawn(main, nprocs=4)\n#@ every node\npython train.py\n",
@@ -227,21 +231,33 @@ def _instead(launcher: str, name: str) -> str:
     ),
 )
 def spawn_below_a_launcher(job: LintJob) -> Iterator[LintFinding]:
-    """torchrun starts the ranks; a program that spawns starts as many again in each of them."""
-    for launch in job.launches:
-        program = program_of(job, launch) if launch.launcher in look.TORCHRUN else None
-        spawned = program.first("spawn", "start_processes") if program is not None else None
-        each = whole(launch.option("nproc-per-node"))
-        if program is None or spawned is None or (each or 0) < 2:
-            continue
-        if "nprocs" not in spawned.words or re.search(r"nprocs\s*=\s*1\b|environ|torchelastic", program.text):
-            continue
-        yield LintFinding(
-            span=spawned.span,
-            summary=f"{launch.launcher} starts {each} processes, and each of them spawns ranks of its own",
-            happens=f"The same ranks are there {each} times: they take each other's port and GPUs.",
-            fix="Start it by plain python, or take the spawn out and read LOCAL_RANK.",
-        )
+    """torchrun starts the ranks, or srun a task for each; a program that spawns starts as many again in each."""
+    for code, launches in codes_and_starts(job):
+        for launch in launches:
+            word, each = _processes(job, launch)
+            for call in spawning.spawn_calls(code) if each > 1 else ():
+                told = argument(call.call, "nprocs", 2)
+                if told is None or call.nprocs == 1 or spawning.is_for_launchers(code, call.call):
+                    continue
+                own = spawning.processes(job, call)
+                many = f"{each} x {own} = {each * own}" if own else f"{each} times the ranks"
+                yield LintFinding(
+                    span=code.span(call.call),
+                    summary=f"{word} starts {each} processes on a node, and each of them spawns "
+                    + (counted(own, "rank") if own else "ranks")
+                    + f" of its own: {many}",
+                    happens=f"The same ranks are there {each} times: they take each other's port and GPUs.",
+                    fix="Start it by plain python, once on a node, or take the spawn out and read LOCAL_RANK."
+                    if word != "srun"
+                    else "Write --ntasks-per-node=1, or take the spawn out and read SLURM_PROCID and SLURM_LOCALID.",
+                )
+
+
+def _processes(job: LintJob, launch: LintLaunch) -> tuple[str, int]:
+    """Who starts several processes of a program on a node, and how many."""
+    if launch.launcher in look.TORCHRUN:
+        return launch.launcher, whole(launch.option("nproc-per-node")) or 0
+    return ("srun", allocation.tasks_per_node(job, launch) or 0) if look.sruns(launch) else ("", 0)
 
 
 @rule(

@@ -1,4 +1,4 @@
-"""Rules of CUDA_VISIBLE_DEVICES: G03, G04, E06."""
+"""Rules of CUDA_VISIBLE_DEVICES: G03, G04, E06. What programs make of it: rules/python_devices.py."""
 
 import re
 from collections.abc import Iterator
@@ -109,7 +109,8 @@ def visible_devices_malformed(job: LintJob) -> Iterator[LintFinding]:
         text = setting.word.text
         if text.strip().lower() in HIDING:
             continue
-        fault = _fault(job, launch, entries(text.strip()))
+        limit = job.facts.gpus_per_node if launch.launcher != "srun" and not launch.around else None
+        fault = fault_of(limit, entries(text.strip()))
         if fault is None:
             continue
         what, effect, better = fault
@@ -122,8 +123,8 @@ def visible_devices_malformed(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-def _fault(job: LintJob, launch: LintLaunch, found: list[DeviceEntry]) -> tuple[str, str, str] | None:
-    """What is wrong, what it does, and the list that was meant."""
+def fault_of(limit: int | None, found: list[DeviceEntry]) -> tuple[str, str, str] | None:
+    """What is wrong, what it does, and the list that was meant. `limit`: the GPUs of a node, where they are known."""
     numbers = [each.number for each in found if each.form == "ordinal"]
     if len(set(numbers)) < len(numbers):
         twice = next(each for each in numbers if numbers.count(each) > 1)
@@ -152,11 +153,9 @@ def _fault(job: LintJob, launch: LintLaunch, found: list[DeviceEntry]) -> tuple[
                 "What stands behind the number is ignored: the processes see fewer GPUs than were meant.",
                 meant,
             )
-        limit = job.facts.gpus_per_node
-        foreign = limit and entry.form == "ordinal" and limit <= entry.number <= LARGEST_INT
-        if foreign and launch.launcher != "srun" and not launch.around:
+        if limit and entry.form == "ordinal" and limit <= entry.number <= LARGEST_INT:
             return (
-                f"a node has {counted(limit or 0, 'GPU')}, 0 to {(limit or 1) - 1}, and no {entry.number}",
+                f"a node has {counted(limit, 'GPU')}, 0 to {limit - 1}, and no {entry.number}",
                 f"The list ends there: the processes see {end}.",
                 "",
             )

@@ -1,0 +1,220 @@
+"""A Python text as rules follow it: its tree, what its names mean by its imports, which functions it defines.
+
+Python's own parser reads it, and nothing of it is run or imported.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.trainers import parsed
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+CONVENTION = {
+    "torch": "torch", "nn": "torch.nn", "mp": "torch.multiprocessing", "dist": "torch.distributed",
+    "DataParallel": "torch.nn.DataParallel", "DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
+    "DDP": "torch.nn.parallel.DistributedDataParallel", "init_process_group": "torch.distributed.init_process_group",
+    "DistributedSampler": "torch.utils.data.distributed.DistributedSampler", "os": "os",
+}  # fmt: skip
+"""What the names of a pasted line mean that brings no import along: as torch's own documentation imports them."""
+AMBIGUOUS = "?"
+DEEPEST = 200
+"""Attributes in a row that a name may have."""
+
+
+class PythonCode:
+    """One Python text, where it stands in the whole."""
+
+    def __init__(self, text: str, tree: ast.Module, start: int, line: int) -> None:
+        self.text = text
+        self.tree = tree
+        self.start = start
+        self.line = line
+        self._rows = [0, *(found.end() for found in re.finditer("\n", text))]
+        self._encoded = [] if text.isascii() else [each.encode("utf-8", "surrogatepass") for each in text.split("\n")]
+        self.nodes = tuple(ast.walk(tree))
+        self.calls = tuple(
+            sorted(
+                (node for node in self.nodes if isinstance(node, ast.Call)),
+                key=lambda each: (each.lineno, each.col_offset),
+            )
+        )
+        self.functions = {node.name: node for node in tree.body if isinstance(node, FUNCTIONS)}
+        self.imports: dict[str, str] = {}
+        for name, meaning in _imports(self.nodes):  # of two meanings (try: apex, except: torch) neither is certain
+            same = self.imports.get(name, meaning).rpartition(".")[::2]
+            alike = same == meaning.rpartition(".")[::2] or (name == "*" or _both_torch(same[0], meaning))
+            self.imports[name] = meaning if alike else AMBIGUOUS
+        self.own = (
+            frozenset(node.name for node in self.nodes if isinstance(node, (ast.ClassDef, *FUNCTIONS)))
+            - self.imports.keys()
+        )
+        self.parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+
+    def at(self, row: int, column: int) -> int:
+        """Row (from 1) and column in bytes -> offset in this text."""
+        if self._encoded and row <= len(self._encoded):
+            column = len(self._encoded[row - 1][:column].decode("utf-8", "replace"))
+        return self._rows[row - 1] + column
+
+    def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
+        begin, end = self._ends(node)
+        return Span(self.start + begin, self.start + end, self.line + node.lineno - 1)
+
+    def words(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
+        """As written."""
+        begin, end = self._ends(node)
+        return self.text[begin:end]
+
+    def _ends(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
+        end = self.at(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        return self.at(node.lineno, node.col_offset), end
+
+    def name(self, node: ast.expr) -> str:
+        """The whole name by the imports ("torch.nn.DataParallel"); empty where the text does not tell it."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute) and len(parts) < DEEPEST:
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id in self.own:
+            return ""
+        root = self.imports.get(node.id) or (CONVENTION.get(node.id, "") if "*" not in self.imports else "")
+        return ".".join((root, *reversed(parts))) if root else ""
+
+    def torch_name(self, node: ast.expr) -> str:
+        """The last part of a name of torch's: "DataParallel" of torch.nn.parallel.DataParallel. Else empty."""
+        found = self.name(node)
+        return found.rpartition(".")[2] if found.startswith("torch.") else ""
+
+    def brings(self, *packages: str) -> bool:
+        """Whether it imports any of these packages."""
+        return any(each.partition(".")[0] in packages for each in self.imports.values())
+
+    def scope_of(self, node: ast.AST) -> ast.AST:
+        """The function, class body's function or module in which it stands."""
+        above = self.parents.get(node)
+        while above is not None and not isinstance(above, (*FUNCTIONS, ast.Lambda, ast.Module)):
+            above = self.parents.get(above)
+        return above if above is not None else self.tree
+
+    def is_conditional(self, node: ast.AST) -> bool:
+        """Whether it stands below a condition, `if __name__ == "__main__"` aside."""
+        below: ast.AST = node
+        above = self.parents.get(node)
+        while above is not None and not isinstance(above, (*FUNCTIONS, ast.Module)):
+            is_main = isinstance(above, ast.If) and "__name__" in ast.unparse(above.test)
+            is_choice = isinstance(above, (ast.If, ast.IfExp, ast.Try, ast.While, ast.BoolOp))
+            if is_choice and not is_main and below is not getattr(above, "test", None):
+                return True
+            below = above
+            above = self.parents.get(above)
+        return False
+
+
+def _imports(nodes: tuple[ast.AST, ...]) -> Iterator[tuple[str, str]]:
+    """A name, and what it means. "*": something that is not torch's brings names that are not told."""
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                yield (each.asname, each.name) if each.asname else ((each.name.partition(".")[0],) * 2)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            for each in node.names:
+                if each.name != "*":
+                    yield each.asname or each.name, f"{module}.{each.name}"
+                elif not module.startswith("torch"):
+                    yield "*", module
+
+
+def _both_torch(one: str, other: str) -> bool:
+    return one.partition(".")[0] == "torch" == other.partition(".")[0]
+
+
+@lru_cache(maxsize=64)
+def read_code(text: str, start: int = 0, line: int = 1) -> PythonCode | None:
+    """None: it does not parse. `start` and `line`: where it stands in the whole text."""
+    if "\r" in text or "\f" in text:  # Python counts other lines then
+        return None
+    tree = parsed(text)
+    try:
+        return PythonCode(text, tree, start, line) if isinstance(tree, ast.Module) else None
+    except RecursionError:
+        return None
+
+
+def codes(job: LintJob) -> Iterator[PythonCode]:
+    """Every Python text."""
+    for each, _ in codes_and_starts(job):
+        yield each
+
+
+def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunch, ...]]]:
+    """Every Python text, and the launches of the text that start it."""
+    for each in job.sections:
+        alone = job.kind == "python" and each.kind != "file"
+        if not alone and not (each.kind == "file" and each.name.endswith(".py")):
+            continue
+        found = read_code(each.text, each.start, each.line)
+        if found is None:
+            continue
+        name = each.name.rpartition("/")[2]
+        yield (
+            found,
+            tuple(
+                launch
+                for launch in job.launches
+                if name and launch.script is not None and launch.script.shown.rpartition("/")[2] == name
+            ),
+        )
+
+
+def constant(node: ast.expr | None) -> object:
+    """The value of an expression that is a constant, or a list of such; None for what is none."""
+    if node is None:
+        return None
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return None
+
+
+def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """An argument of a call, by its name or its place; None where it is not there, or stars hide it."""
+    for keyword in call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    if position is None or position >= len(call.args) or any(isinstance(each, ast.Starred) for each in call.args):
+        return None
+    return call.args[position]
+
+
+def has_stars(call: ast.Call) -> bool:
+    """Whether `*` or `**` may bring more arguments than are seen."""
+    return any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args)
+
+
+def numbers(node: ast.expr | None) -> list[int] | None:
+    """The whole numbers of `[0, 3]`, `(0, 3)`, `range(4)`, `list(range(4))`; None of anything else."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
+        if node.func.id == "list":
+            return numbers(node.args[0])
+        count = constant(node.args[0])
+        if node.func.id == "range" and type(count) is int and 0 < count <= 64:
+            return list(range(count))
+        return None
+    value = constant(node)
+    if isinstance(value, (list, tuple)) and value and all(type(each) is int for each in value):
+        return list(value)
+    return None
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """What a function or module holds itself, without the functions and classes that are defined in it."""
+    waiting = list(ast.iter_child_nodes(scope))[::-1]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            waiting.extend(list(ast.iter_child_nodes(node))[::-1])

@@ -1,0 +1,255 @@
+"""What a Python text says of GPUs: the CUDA_VISIBLE_DEVICES that it sets, their numbers, the first call into CUDA."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.repair import HIDING
+from gpudoctor.lint import processes
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant, numbers
+from gpudoctor.lint.spawning import set_variable
+
+INITIALISES = frozenset(
+    {
+        *("init", "is_available", "current_device", "set_device", "get_device_name", "get_device_properties"),
+        *("get_device_capability", "synchronize", "mem_get_info", "current_stream", "is_bf16_supported", "Stream"),
+    }
+)
+"""Of torch.cuda: after each, the driver has read CUDA_VISIBLE_DEVICES. is_available asks cudaGetDeviceCount, which
+calls cuInit; device_count asks NVML and does not (torch/cuda/__init__.py of 2.13), manual_seed and empty_cache wait."""
+CHILDREN = re.compile(
+    r"\b(?:subprocess|Popen|multiprocessing|mp\.|Process|spawn|fork|joblib|ray\.|submitit)\b|\bos\.exec"
+)
+"""Processes that it starts get the variable anew."""
+DEVICE = re.compile(r"cuda:([0-9]{1,3})")
+DEPTH = 6
+
+
+class VisibleSet(Struct, frozen=True):
+    """os.environ["CUDA_VISIBLE_DEVICES"] = value."""
+
+    statement: ast.stmt
+    value: ast.expr
+    by_default: bool = False
+    """setdefault: what the environment says holds."""
+
+
+class NamedDevices(Struct, frozen=True):
+    """GPUs that a program names by their numbers."""
+
+    numbers: tuple[int, ...]
+    node: ast.expr
+    """The value, which another would replace."""
+    shown: str
+    """As a message names it: "devices=[0, 3]", ".cuda(3)"."""
+    by: str
+    """Who takes them: "Lightning", "DataParallel", "torch"."""
+    spelled: str = "{}"
+    """How a value is written there."""
+
+
+class SeenGpus(Struct, frozen=True):
+    """How many GPUs a program sees, and whence."""
+
+    count: int
+    phrase: str
+    numbers: tuple[int, ...] = ()
+    """Of CUDA_VISIBLE_DEVICES, where it is a list of numbers."""
+
+
+def sets_visible(code: PythonCode) -> Iterator[VisibleSet]:
+    """Every statement that sets the variable, in the order of the text."""
+    found = [
+        each for node in code.nodes if isinstance(node, ast.stmt) and (each := visible_set(code, node)) is not None
+    ]
+    yield from sorted(found, key=lambda each: each.statement.lineno)
+
+
+def visible_set(code: PythonCode, node: ast.AST) -> VisibleSet | None:
+    """The statement as one that sets the variable."""
+    if isinstance(node, ast.Assign) and set_variable(code, node) == VARIABLE:
+        return VisibleSet(node, node.value)
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        name = code.name(node.value.func)
+        told, value = argument(node.value, "", 0), argument(node.value, "", 1)
+        if name in ("os.environ.setdefault", "os.putenv") and constant(told) == VARIABLE and value is not None:
+            return VisibleSet(node, value, name.endswith("setdefault"))
+    return None
+
+
+def seen(job: LintJob, code: PythonCode, launches: tuple[LintLaunch, ...]) -> SeenGpus | None:
+    """The GPUs that the program sees; None where nobody knows."""
+    inside = list(sets_visible(code))
+    if inside:
+        values = {constant(each.value) for each in inside if isinstance(each.value, ast.Constant)}
+        value = next(iter(values), None)
+        alone = len(values) == 1 and all(isinstance(each.value, ast.Constant) for each in inside)
+        if not alone or not isinstance(value, str) or any(each.by_default for each in inside):
+            return None
+        return of_value(value)
+    settings = [launch.invocation.settings.get(VARIABLE) for launch in launches]
+    if any(each is not None for each in settings):
+        shown = {found.value for launch in launches if (found := processes.shown_gpus(launch)) is not None}
+        return of_value(next(iter(shown))) if len(shown) == 1 and None not in settings else None
+    if VARIABLE in job.facts.variables:
+        return of_value(job.facts.variables[VARIABLE])
+    count = job.facts.gpus_per_node
+    if count is None or VARIABLE in code.text:
+        return None
+    return SeenGpus(count, f"a node has {count}, 0 to {count - 1}" if count > 1 else "a node has one, number 0")
+
+
+def of_value(value: str) -> SeenGpus | None:
+    if value.strip().lower() in HIDING:
+        return None
+    found = processes.counted_entries(value)
+    if not found:
+        return None
+    listed = tuple(each.number for each in found if each.form == "ordinal" and not each.ignored)
+    count = len(found)
+    numbered = "number 0" if count == 1 else f"numbered 0 {'and' if count == 2 else 'to'} {count - 1}"
+    told = f"{VARIABLE}={value} shows it {count}, {numbered}"
+    return SeenGpus(count, told, listed if len(listed) == count else ())
+
+
+def named_devices(code: PythonCode) -> Iterator[NamedDevices]:
+    """GPUs that it names by constant numbers, in calls of torch."""
+    if not code.brings("torch") and "torch" not in code.text:
+        return
+    for call in code.calls:
+        yield from _of_call(code, call)
+
+
+def _of_call(code: PythonCode, call: ast.Call) -> Iterator[NamedDevices]:
+    name = code.name(call.func)
+    last = name.rpartition(".")[2]
+    if name.startswith("torch.nn.") and last in ("DataParallel", "DistributedDataParallel"):
+        told = argument(call, "device_ids", 1)
+        listed = numbers(told)
+        if told is not None and listed is not None:
+            yield NamedDevices(tuple(listed), told, f"device_ids={code.words(told)}", last)
+        return
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    first = argument(call, "device", 0)
+    if method in ("cuda", "to") and not name.startswith("torch."):
+        number = constant(first)
+        if first is not None and type(number) is int:
+            yield NamedDevices((number,), first, f".{method}({number})", "torch")
+        elif first is not None:
+            yield from _of_text(code, first, f".{method}")
+    elif name == "torch.device":
+        index = argument(call, "index", 1)
+        number = constant(index)
+        if first is not None and index is not None and constant(first) == "cuda" and type(number) is int:
+            yield NamedDevices((number,), index, f"torch.device('cuda', {number})", "torch")
+        elif first is not None:
+            yield from _of_text(code, first, "torch.device")
+    elif name == "torch.cuda.set_device":
+        number = constant(first)
+        if first is not None and type(number) is int:
+            yield NamedDevices((number,), first, f"set_device({number})", "torch")
+        elif first is not None:
+            yield from _of_text(code, first, "set_device")
+    elif name.startswith("torch."):
+        device = argument(call, "device")
+        if device is not None:
+            yield from _of_text(code, device, "device=")
+
+
+def _of_text(code: PythonCode, node: ast.expr, who: str) -> Iterator[NamedDevices]:
+    value = constant(node)
+    found = DEVICE.fullmatch(value) if isinstance(value, str) else None
+    if found is not None:
+        words = code.words(node)
+        shown = f"{who}{words}" if who.endswith("=") else f"{who}({words})"
+        yield NamedDevices((int(found[1]),), node, shown, "torch", '"cuda:{}"')
+
+
+def late_sets(code: PythonCode) -> Iterator[tuple[VisibleSet, ast.expr]]:
+    """Statements that set the variable after a call into CUDA that certainly came before; with that call."""
+    if CHILDREN.search(code.text):
+        return
+    called = {
+        node.func.id
+        for node in code.nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in code.functions
+    }
+    told: set[int] = set()
+    bodies = [code.tree.body, *(each.body for name, each in code.functions.items() if name not in called)]
+    for body in bodies:
+        first: ast.expr | None = None
+        earlier: set[object] = set()
+        for step in _steps(code, body, DEPTH):
+            found = visible_set(code, step) if isinstance(step, ast.stmt) else None
+            if found is None:
+                first = first or next(_into_cuda(code, step), None)
+                continue
+            first = first or next(_into_cuda(code, found.value), None)
+            value = constant(found.value)
+            if first is None:
+                earlier.add(value)
+            elif (value is None or value not in earlier) and found.statement.lineno not in told:
+                told.add(found.statement.lineno)
+                yield found, first
+
+
+def _steps(code: PythonCode, body: list[ast.stmt], depth: int) -> Iterator[ast.stmt | ast.expr]:
+    """What certainly runs, in its order: statements, conditions, what functions of the text do that are called."""
+    for statement in body:
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            continue
+        if isinstance(statement, ast.If):
+            yield statement.test
+            if "__name__" in ast.unparse(statement.test):
+                yield from _steps(code, statement.body, depth)
+            continue
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            yield from (each.context_expr for each in statement.items)
+            yield from _steps(code, statement.body, depth)
+            continue
+        if isinstance(statement, (ast.For, ast.While, ast.Try, ast.AsyncFor, ast.Match)):
+            continue
+        if isinstance(statement, (ast.Return, ast.Raise)):
+            return
+        value = getattr(statement, "value", None)
+        inner = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
+        if inner in code.functions and depth > 0 and isinstance(code.functions[inner], ast.FunctionDef):
+            yield from _steps(code, code.functions[inner].body, depth - 1)
+        yield statement
+
+
+def _into_cuda(code: PythonCode, node: ast.AST) -> Iterator[ast.expr]:
+    """Calls in it that make CUDA read the variable, where they certainly run."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+        return
+    if isinstance(node, ast.IfExp):
+        yield from _into_cuda(code, node.test)
+        return
+    if isinstance(node, ast.BoolOp):
+        yield from _into_cuda(code, node.values[0])
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _into_cuda(code, child)
+    if isinstance(node, ast.Call) and _is_into_cuda(code, node):
+        yield node
+
+
+def _is_into_cuda(code: PythonCode, call: ast.Call) -> bool:
+    name = code.name(call.func)
+    if name.startswith("torch.cuda."):
+        last = name.rpartition(".")[2]
+        by_nvml = last == "is_available" and "PYTORCH_NVML_BASED_CUDA_CHECK" in code.text
+        return last in INITIALISES and name.count(".") == 2 and not by_nvml
+    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    if not code.brings("torch"):
+        return False
+    if method == "cuda":
+        return True
+    device = argument(call, "device", 0) if method == "to" else argument(call, "device")
+    value = constant(device)
+    on_cuda = isinstance(value, str) and re.fullmatch(r"cuda(?::\d+)?", value) is not None
+    return on_cuda and (method == "to" or (name.startswith("torch.") and name != "torch.device"))

@@ -1,0 +1,160 @@
+"""Rules of what programs hand to torch's own functions, and of names in them: T10 to T12."""
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.pytorch.signatures import SIGNATURES, nearest
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, own_nodes
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
+
+_HEAD = "import torch\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
+_WRAPS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
+_MOVES = ("cuda", "to", "cpu", "half", "xpu")
+
+
+@rule(
+    "T10",
+    title="torch's functions are called with arguments that they have",
+    needs="facts",
+    source="the signatures of torch 2.13 (knowledge/pytorch/signatures.py); tried with it",
+    bad=(
+        _HEAD + "model = torch.nn.DataParallel(model, devices=[0, 1])\n",
+        _HEAD + "dist.init_process_group('nccl', rank=rank, worldworld_size=8)\n",
+        Example(_HEAD + "dist.init_process_group('nccl', device_id=device)\n", "torch=2.1"),
+    ),
+    good=(
+        _HEAD + "model = torch.nn.DataParallel(model, device_ids=[0, 1], dim=0)\n",
+        Example(_HEAD + "dist.init_process_group('nccl', device_id=device)\n", "torch=2.4"),
+        "import torch\nfrom torch_geometric.nn import DataParallel\nmodel = DataParallel(model, follow_batch=['x'])\n",
+    ),
+)
+def unknown_argument_of_torch(job: LintJob) -> Iterator[LintFinding]:
+    """An argument that a function does not have is a TypeError in the line that calls it."""
+    version = job.facts.version("torch")
+    for code in codes(job):
+        for call in code.calls:
+            name = code.torch_name(call.func)
+            known = SIGNATURES.get(name)
+            if known is None or not _is_of(code.name(call.func)):
+                continue
+            for keyword in call.keywords:
+                word = keyword.arg
+                if word is None:
+                    continue
+                since = known.get(word)
+                if since is not None and (version is None or version >= since):
+                    continue
+                near = nearest(name, word) if since is None else ""
+                if near and any(other.arg == near for other in call.keywords):
+                    near = ""
+                came = f"; it came with torch {'.'.join(map(str, since))}" if since else ""
+                told = job.facts.versions.get("torch", "")
+                span = code.span(keyword)
+                yield LintFinding(
+                    span=span,
+                    summary=f"{name} has no argument {word}" + (f" in torch {told}" if since else "") + came,
+                    happens=f"TypeError: {name}{'' if name[0].islower() else '.__init__'}() got an unexpected"
+                    f" keyword argument '{word}'.",
+                    fix=f"Write {near}={code.words(keyword.value)[:60]}."
+                    if near
+                    else f"Take it out; {name} knows {', '.join(each for each in known if not each.startswith('_'))}.",
+                    edits=(Edit(span, f"{near}={code.words(keyword.value)}"),) if near else (),
+                )
+
+
+def _is_of(name: str) -> bool:
+    """Whether it is torch's function of that name, not another one of a package below torch."""
+    return name.startswith(
+        ("torch.nn.", "torch.distributed.init", "torch.distributed.distributed_c10d.", "torch.multiprocessing.",
+         "torch.utils.data.")
+    )  # fmt: skip
+
+
+@rule(
+    "T11",
+    title="A function moves its own variables, or says that they are global",
+    source="Python's reference, 4.2.2: a name that a function binds is the function's own in all of it",
+    bad=(
+        _HEAD
+        + "model = Net()\ndef train(gpu):\n    model = model.cuda(gpu)\n    model(x)\nmp.spawn(train, nprocs=2)\n",
+        _HEAD + "net = Net()\ndef main():\n    torch.manual_seed(0)\n    net = torch.nn.DataParallel(net)\nmain()\n",
+    ),
+    good=(
+        _HEAD + "model = Net()\ndef train(gpu):\n    model.cuda(gpu)\n    model(x)\nmp.spawn(train, nprocs=2)\n",
+        _HEAD
+        + "model = Net()\ndef train(gpu):\n    global model\n    model = model.cuda(gpu)\nmp.spawn(train, nprocs=2)\n",
+        _HEAD + "model = Net()\ndef train(gpu, model):\n    model = model.cuda(gpu)\nmp.spawn(train, (model,), 2)\n",
+    ),
+)
+def global_moved_in_a_function(job: LintJob) -> Iterator[LintFinding]:
+    """`model = model.cuda()` inside a function makes `model` the function's own name: it has no value yet where it is
+    read, whatever the module calls so."""
+    for code in codes(job):
+        outer = _bound_in(code.tree)
+        for function in code.nodes:
+            if not isinstance(function, FUNCTIONS):
+                continue
+            for node, name in _reads_itself(code, function):
+                if name not in outer:
+                    continue
+                yield LintFinding(
+                    span=code.span(node),
+                    summary=f"{function.name}() assigns {name}, so {name} is its own here and has no value yet",
+                    happens=f"UnboundLocalError: cannot access local variable '{name}' where it is not associated with"
+                    " a value.",
+                    fix=f"Make {name} inside {function.name}(), hand it over as an argument, or give the moved one"
+                    f" another name: gpu_{name} = {code.words(node.value)[:60]}.",
+                )
+
+
+def _reads_itself(
+    code: PythonCode, function: ast.FunctionDef | ast.AsyncFunctionDef
+) -> Iterator[tuple[ast.Assign, str]]:
+    """`x = x.cuda()`, `x = DataParallel(x)` as the first of all that binds x in the function."""
+    declared = {
+        name for node in own_nodes(function) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
+    }
+    every = function.args
+    declared |= {each.arg for each in (*every.posonlyargs, *every.args, *every.kwonlyargs)}
+    declared |= {each.arg for each in (every.vararg, every.kwarg) if each is not None}
+    bound: set[str] = set(declared)
+    deferred = {name for node in own_nodes(function) for name in _binds(node) if not isinstance(node, ast.Name)}
+    assigned: set[str] = set()
+    for node in own_nodes(function):
+        if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+                assigned.add(node.id)
+            continue
+        name = node.targets[0].id
+        if name in bound | deferred | assigned or hasattr(builtins, name):
+            continue
+        if _is_move(code, node.value, name) and not isinstance(code.scope_of(function), FUNCTIONS):
+            yield node, name
+        assigned.add(name)
+
+
+def _is_move(code: PythonCode, value: ast.expr, name: str) -> bool:
+    """x.cuda(...), x.to(...), DataParallel(x, ...)."""
+    if not isinstance(value, ast.Call):
+        return False
+    if isinstance(value.func, ast.Attribute) and value.func.attr in _MOVES:
+        return isinstance(value.func.value, ast.Name) and value.func.value.id == name
+    wraps = code.torch_name(value.func) in _WRAPS
+    return wraps and bool(value.args) and isinstance(value.args[0], ast.Name) and value.args[0].id == name
+
+
+def _binds(node: ast.AST) -> Iterator[str]:
+    """Names that a statement binds otherwise than by an assignment."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (each.asname or each.name.partition(".")[0] for each in node.names)
+    elif isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+        yield node.name
+
+
+def _bound_in(tree: ast.Module) -> frozenset[str]:
+    """What the module itself calls by a name."""
+    return frozenset(
+        node.id for node in own_nodes(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    )

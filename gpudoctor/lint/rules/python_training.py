@@ -1,0 +1,171 @@
+"""Rules of what every rank of a program does alike and should not: T12, T14."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, own_nodes
+from gpudoctor.lint.rule import Example, LintFinding, rule
+
+_HEAD = (
+    "import torch\nfrom torch.utils.data import DataLoader\n"
+    "from torch.utils.data.distributed import DistributedSampler\n"
+    "from torch.nn.parallel import DistributedDataParallel as DDP\n"
+)
+_TRAIN = (
+    "def train(rank):\n    sampler = DistributedSampler(data)\n"
+    "    loader = DataLoader(data, batch_size=8, sampler=sampler)\n"
+    "    for epoch in range(10):\n        {}for batch in loader:\n            step(batch)\n"
+)
+_SEEDED = "def train(rank):\n    torch.manual_seed({})\n    model = DDP(Net().to(rank))\n    {}\n"
+FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ray", "composer", "ignite", "fastai",
+              "catalyst", "mmengine", "detectron2", "nemo", "megatron", "deepspeed", "trl", "timm")  # fmt: skip
+"""They tell the sampler the epoch themselves, or have loops of their own."""
+_DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like"})
+
+
+@rule(
+    "T12",
+    title="A sampler that shuffles is told the epoch",
+    severity="warning",
+    source="torch/utils/data/distributed.py: the order is drawn from seed + epoch; tried with torch 2.13",
+    bad=(
+        _HEAD + _TRAIN.format(""),
+        _HEAD + _TRAIN.format("").replace("DistributedSampler(data)", "DistributedSampler(data, shuffle=True)"),
+    ),
+    good=(
+        _HEAD + _TRAIN.format("sampler.set_epoch(epoch)\n        "),
+        _HEAD + _TRAIN.format("").replace("DistributedSampler(data)", "DistributedSampler(data, shuffle=False)"),
+        _HEAD + _TRAIN.format("").replace("range(10)", "range(1)"),
+        "import lightning\n" + _HEAD + _TRAIN.format(""),
+        _HEAD + "def loader_of(data):\n    return DataLoader(data, sampler=DistributedSampler(data))\n",
+    ),
+)
+def sampler_without_set_epoch(job: LintJob) -> Iterator[LintFinding]:
+    """DistributedSampler draws its order from the seed and the epoch, and the epoch is 0 until set_epoch says another.
+    Every epoch then has the same batches in the same order."""
+    every = tuple(codes(job))
+    if any("set_epoch" in code.text for code in every):
+        return
+    for code in every:
+        if code.brings(*FRAMEWORKS):
+            continue
+        for call in code.calls:
+            if code.torch_name(call.func) != "DistributedSampler" or any(each.arg is None for each in call.keywords):
+                continue
+            told = argument(call, "shuffle", 3)
+            if told is not None and constant(told) is not True:
+                continue
+            name = _assigned(code, call)
+            scope = code.scope_of(call)
+            loop = next(
+                (node for node in own_nodes(scope) if isinstance(node, ast.For) and _is_epochs(code, node)), None
+            )
+            if not name or loop is None or loop.lineno < call.lineno or not _is_drawn_from(code, scope, name, loop):
+                continue
+            epoch = loop.target.id if isinstance(loop.target, ast.Name) else "epoch"
+            yield LintFinding(
+                span=code.span(call),
+                summary=f"{name} shuffles for each rank, and nothing tells it the epoch",
+                happens="Every epoch has the same batches in the same order: it trains, and generalises worse.",
+                fix=f"Write {name}.set_epoch({epoch}) as the first line of the loop in line"
+                f" {code.line + loop.lineno - 1}.",
+            )
+
+
+def _assigned(code: PythonCode, call: ast.Call) -> str:
+    """The name of `name = DistributedSampler(...)`, where it is the only value of that name."""
+    parent = code.parents.get(call)
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+        return ""
+    return parent.targets[0].id
+
+
+def _is_epochs(code: PythonCode, loop: ast.For) -> bool:
+    """`for epoch in range(...)`, of more than one."""
+    over = loop.iter
+    if not isinstance(loop.target, ast.Name) or not re.search(r"epoch|^ep?$", loop.target.id, re.IGNORECASE):
+        return False
+    while (
+        isinstance(over, ast.Call)
+        and isinstance(over.func, ast.Name)
+        and over.func.id in ("tqdm", "trange")
+        and over.args
+    ):
+        over = over.args[0]
+    if not isinstance(over, ast.Call) or not isinstance(over.func, ast.Name) or over.func.id != "range":
+        return False
+    return not (len(over.args) == 1 and constant(over.args[0]) in (0, 1))
+
+
+def _is_drawn_from(code: PythonCode, scope: ast.AST, name: str, loop: ast.For) -> bool:
+    """A DataLoader with this sampler is gone through in the loop, or handed to a function of the text."""
+    loaders = {
+        target.id
+        for node in own_nodes(scope)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        and code.torch_name(node.value.func) == "DataLoader"
+        and isinstance(given := argument(node.value, "sampler", 3), ast.Name) and given.id == name
+        for target in node.targets if isinstance(target, ast.Name)
+    }  # fmt: skip
+    used = [node for body in loop.body for node in ast.walk(body) if isinstance(node, ast.Name) and node.id in loaders]
+    return bool(used) and all(_is_seen(code, node) for node in used)
+
+
+def _is_seen(code: PythonCode, loader: ast.Name) -> bool:
+    """Whether what is done with it there stands in the text: a function of another file may set the epoch."""
+    above = code.parents.get(loader)
+    if isinstance(above, ast.Call) and isinstance(above.func, ast.Name):
+        return above.func.id in code.functions or above.func.id in ("enumerate", "tqdm", "len", "zip", "iter")
+    return isinstance(above, (ast.For, ast.comprehension))
+
+
+@rule(
+    "T14",
+    title="What each rank draws is seeded by its rank",
+    severity="info",
+    source="torch.manual_seed; DistributedDataParallel hands out rank 0's weights, whatever the seeds are",
+    bad=(
+        _HEAD + _SEEDED.format(0, "x = torch.randn(20, 8)"),
+        _HEAD + _SEEDED.format(42, "noise = torch.rand(4)"),
+    ),
+    good=(
+        _HEAD + _SEEDED.format("0 + rank", "x = torch.randn(20, 8)"),
+        _HEAD + _SEEDED.format(0, "step(batch)"),
+        _HEAD + _SEEDED.format(0, "torch.manual_seed(rank)\n    x = torch.randn(20, 8)"),
+        Example("import torch\ntorch.manual_seed(0)\nx = torch.randn(20, 8)\n"),
+    ),
+)
+def same_seed_on_all_ranks(job: LintJob) -> Iterator[LintFinding]:
+    """One seed for all ranks gives all of them the same weights, which is right, and then the same random numbers.
+    Where a rank draws its data itself, all ranks work on the same."""
+    for code in codes(job):
+        for function in code.nodes:
+            if not isinstance(function, FUNCTIONS):
+                continue
+            inside = [node for node in own_nodes(function) if isinstance(node, ast.Call)]
+            seeds = [node for node in inside if code.name(node.func) == "torch.manual_seed"]
+            wraps = [node for node in inside if code.torch_name(node.func) == "DistributedDataParallel"]
+            if len(seeds) != 1 or not wraps or type(constant(argument(seeds[0], "seed", 0))) is not int:
+                continue
+            drawn = next(
+                (
+                    node
+                    for node in inside
+                    if code.name(node.func).removeprefix("torch.") in _DRAWS
+                    and code.name(node.func).startswith("torch.")
+                    and node.lineno > max(wraps[0].lineno, seeds[0].lineno)
+                    and argument(node, "generator") is None
+                ),
+                None,
+            )
+            if drawn is None:
+                continue
+            yield LintFinding(
+                span=code.span(seeds[0]),
+                summary=f"every rank has the seed {constant(argument(seeds[0], 'seed', 0))}, and draws in line"
+                f" {code.line + drawn.lineno - 1}",
+                happens="All ranks draw the same numbers there: where it is data, each rank does the same work.",
+                fix="After the model is wrapped write torch.manual_seed(SEED + rank); one seed before it is right.",
+            )

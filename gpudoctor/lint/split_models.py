@@ -1,0 +1,143 @@
+"""Models whose parts a program places on several GPUs by hand, as far as the text tells where each part stands."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant
+
+GPU = re.compile(r"cuda:([0-9]{1,2})")
+DEEPEST = 60
+
+
+class SplitModel(Struct, frozen=True):
+    """A class with parts on two GPUs or more."""
+
+    name: str
+    node: ast.ClassDef
+    parts: dict[str, str]
+    """Attribute -> "cuda:1"."""
+
+
+class WrongHalf(Struct, frozen=True):
+    """A part that is called with something that is on another GPU."""
+
+    call: ast.Call
+    part: str
+    on: str
+    value: ast.expr
+    comes_from: str
+
+
+def split_models(code: PythonCode) -> Iterator[SplitModel]:
+    """Every class that places its parts on several GPUs."""
+    for node in code.nodes:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        parts: dict[str, str] = {}
+        for each in (inner for body in node.body if isinstance(body, FUNCTIONS) for inner in ast.walk(body)):
+            name, device = _placed(each)
+            if name:
+                parts[name] = device if parts.get(name, device) == device else ""
+        known = {name: device for name, device in parts.items() if device}
+        if len(set(known.values())) > 1 and len(known) == len(parts):
+            yield SplitModel(node.name, node, known)
+
+
+def _placed(node: ast.AST) -> tuple[str, str]:
+    """Attribute and GPU of `self.part = Layer().to("cuda:1")` and of `self.part.cuda(1)`."""
+    if isinstance(node, ast.Assign) and len(node.targets) == 1:
+        name = _attribute(node.targets[0])
+        return (name, device) if name and (device := moved_to(node.value)) else ("", "")
+    if isinstance(node, ast.Expr) and (device := moved_to(node.value)):
+        assert isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
+        return _attribute(node.value.func.value), device
+    return "", ""
+
+
+def _attribute(node: ast.expr) -> str:
+    """part of self.part."""
+    own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+    return node.attr if own and isinstance(node, ast.Attribute) else ""
+
+
+def moved_to(node: ast.expr) -> str:
+    """ "cuda:1" of x.to("cuda:1"), x.cuda(1), x.to(1); empty of anything else."""
+    if (
+        not isinstance(node, ast.Call)
+        or not isinstance(node.func, ast.Attribute)
+        or node.func.attr not in ("to", "cuda")
+    ):
+        return ""
+    first = argument(node, "device", 0)
+    value = constant(first)
+    if type(value) is int and 0 <= value < 64:
+        return f"cuda:{value}"
+    if node.func.attr == "cuda" and first is None and not node.keywords:
+        return "cuda:0"
+    found = GPU.fullmatch(value) if isinstance(value, str) else None
+    if found is None and value == "cuda":
+        return "cuda:0"
+    return f"cuda:{int(found[1])}" if found is not None else ""
+
+
+def wrong_halves(model: SplitModel) -> Iterator[WrongHalf]:
+    """Of its forward, in straight lines: parts that are given what certainly stands on another GPU."""
+    forward = next(
+        (each for each in model.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
+    )
+    if forward is None:
+        return
+    places: dict[str, str] = {}
+    for statement in forward.body:
+        if not isinstance(statement, (ast.Assign, ast.Return, ast.Expr)):
+            for node in ast.walk(statement):  # whatever is bound below a condition is not followed
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    places.pop(node.id, None)
+            continue
+        if statement.value is None:
+            continue
+        found: list[WrongHalf] = []
+        place = _place(model, statement.value, places, found, 0)
+        yield from found
+        if isinstance(statement, ast.Assign):
+            for target in statement.targets:
+                if isinstance(target, ast.Name) and place:
+                    places[target.id] = place
+                else:
+                    for node in ast.walk(target):
+                        if isinstance(node, ast.Name):
+                            places.pop(node.id, None)
+
+
+_KEEPS = frozenset({"relu", "view", "flatten", "reshape", "squeeze", "unsqueeze", "tanh", "sigmoid", "gelu", "dropout",
+                    "softmax", "log_softmax", "max_pool2d", "contiguous", "permute", "transpose", "size"})  # fmt: skip
+"""Functions of a tensor whose result stays where it was."""
+
+
+def _place(model: SplitModel, node: ast.expr, places: dict[str, str], found: list[WrongHalf], depth: int) -> str:
+    """The GPU on which the value of an expression stands; empty where it is not told."""
+    if depth > DEEPEST:
+        return ""
+    if isinstance(node, ast.Name):
+        return places.get(node.id, "")
+    if not isinstance(node, ast.Call):
+        return ""
+    inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    if device := moved_to(node):
+        if inner is not None:
+            _place(model, inner, places, found, depth + 1)
+        return device
+    part = _attribute(node.func)
+    if part in model.parts:
+        if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
+            there = _place(model, node.args[0], places, found, depth + 1)
+            if there and there != model.parts[part]:
+                found.append(WrongHalf(node, part, model.parts[part], node.args[0], there))
+        return model.parts[part]
+    if not isinstance(node.func, ast.Attribute) or node.func.attr not in _KEEPS or inner is None:
+        return ""
+    subject = node.args[0] if isinstance(inner, ast.Name) and inner.id in ("F", "torch") and node.args else inner
+    return _place(model, subject, places, found, depth + 1)

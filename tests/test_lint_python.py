@@ -1,0 +1,223 @@
+"""What `lint` reads in Python programs: lines of old tutorials in our own words, what each must be told, and twins of
+them that are right and stay silent."""
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+
+from gpudoctor.knowledge.lightning_strategies import TODAY, meant
+from gpudoctor.knowledge.pytorch.signatures import SIGNATURES
+from gpudoctor.knowledge.superseded import EVERY
+from gpudoctor.lint.lint import lint
+from gpudoctor.lint.report import LintReport
+from gpudoctor.lint.rule import Example, every_rule
+from gpudoctor.testing.examples import job_of
+
+RULES = every_rule()
+DIST = "import os\nimport torch\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
+ADDRESS = 'os.environ["MASTER_ADDR"] = "10.0.0.5"\nos.environ["MASTER_PORT"] = "29400"\n'
+WORK = "def work(gpu, lr):\n    dist.init_process_group('nccl', rank={}, world_size={})\n    train(gpu, lr)\n"
+MAIN = "if __name__ == '__main__':\n    mp.spawn(work, nprocs=8, args=(0.1,))\n"
+SPAWNS = "#@ file train.py\n" + DIST + ADDRESS + WORK.format("gpu", 16) + MAIN
+NODES = "#@ node 0\npython train.py\n#@ node 1\npython train.py\n"
+SLURM = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node=8\nsrun python train.py\n"
+)
+HALVES = (
+    "import torch\nfrom torch import nn\nclass Halves({}):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.down = nn.Linear(32, 16).cuda(0)\n        self.up = nn.Linear(16, 4).cuda(1)\n"
+    "    def forward(self, x):\n        x = self.down(x)\n        return self.up({})\n"
+)
+SHOWN = "#@ every node\nCUDA_VISIBLE_DEVICES=0,3 python train.py\n"
+TORCH = "#@ file train.py\nimport torch\nfrom torch.nn import DataParallel\n"
+LOADER = (
+    "from torch.utils.data import DataLoader\nfrom torch.utils.data.distributed import DistributedSampler\n"
+    "def run(rank):\n    order = DistributedSampler(samples, num_replicas=4, rank=rank{})\n"
+    "    loader = DataLoader(samples, 16, sampler=order)\n    for epoch in range(5):\n{}        for x, y in loader:\n"
+    "            fit(x, y)\n"
+)
+
+TOLD = [
+    ("spawn on two nodes", SPAWNS + NODES, "", "T08",
+     ("ranks 0-7 come twice, and 8-15 never", "* 8 + gpu", "16 processes")),
+    ("spawn, nodes told", SPAWNS + "#@ every node\npython train.py\n", "nodes=2", "T08", ("0-7 come twice",)),
+    ("spawn, its world says it", DIST + ADDRESS + WORK.format("gpu", 16) + MAIN, "", "T08", ("8-15 never",)),
+    ("spawn under srun", SLURM.format(1) + SPAWNS, "", "T08", ("0-7 come twice", "SLURM_NODEID")),
+    ("spawn under srun, a task a GPU", SLURM.format(8) + SPAWNS, "", "T04", ("8 x 8 = 64", "--ntasks-per-node=1")),
+    (
+        "spawn under torchrun",
+        SPAWNS + "#@ every node\ntorchrun --standalone --nproc-per-node=8 train.py\n",
+        "",
+        "T04",
+        ("8 x 8 = 64", "plain python"),
+    ),
+    (
+        "spawn without an address",
+        DIST + WORK.format("gpu", 8) + MAIN,
+        "",
+        "T09",
+        ("MASTER_ADDR and MASTER_PORT", 'os.environ["MASTER_ADDR"] = "127.0.0.1"', 'os.environ["MASTER_PORT"]'),
+    ),
+    (
+        "spawn without an address, in a function of its own",
+        DIST + "def setup(rank, size):\n    dist.init_process_group('gloo', rank=rank, world_size=size)\n"
+        "def run(rank, size):\n    setup(rank, size)\nmp.spawn(run, args=(4,), nprocs=4)\n",
+        "",
+        "T09",
+        ("MASTER_ADDR and MASTER_PORT",),
+    ),
+    ("amp off", "trainer = Trainer(amp_level='O2', use_amp=False)\n", "", "L01",
+     ('precision="32-true"', "did nothing")),
+    ("gpus", "trainer = Trainer(gpus=4)\n", "", "L01", ('Write accelerator="gpu", devices=4.',)),
+    ("counted twice", "#@ file train.py\nimport lightning as pl\npl.Trainer(devices=[0, 3])\n" + SHOWN, "", "G08",
+     ("Write [0, 1]", "counted twice", "0 and 1")),
+    ("counted twice by gpus", "#@ file train.py\nimport pytorch_lightning as pl\npl.Trainer(gpus=[0, 3])\n" + SHOWN, "",
+     "G08", ("Write [0, 1]",)),
+    ("counted twice by DataParallel", TORCH + "m = DataParallel(m, device_ids=[0, 3])\n" + SHOWN, "", "G08",
+     ("[0, 1]",)),
+    ("counted twice by cuda", TORCH + "m.cuda(3)\n" + SHOWN, "", "G08", ("Write 1.",)),
+    ("past the GPUs", TORCH + "m = DataParallel(m, device_ids=[0, 1, 2])\n#@ every node\npython train.py\n",
+     "gpus_per_node=2", "G08", ("GPU 2", "0 to 1")),
+    ("shown too late", 'import os, torch\nnet = make().cuda()\nos.environ["CUDA_VISIBLE_DEVICES"] = "2"\n', "", "G09",
+     ("line 2", "no longer counts")),
+    ("shown after a question", "import os\nimport torch\nif not torch.cuda.is_available():\n    raise SystemExit\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '2'\n", "", "G09", ("is_available() in line 3",)),
+    ("a bad value", "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0-2'\n", "", "G10", ('"0,1,2"',)),
+    ("no text", "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = [0, 1]\n", "", "G10", ("not list", '"0,1"')),
+    ("an argument that is none", "model = DataParallel(model, devices=[0, 1])\n", "", "T10", ("device_ids=[0, 1]",)),
+    ("a word twice", "import torch.distributed as dist\ndist.init_process_group('nccl', worldworld_size=8)\n", "",
+     "T10", ("world_size=8",)),
+    ("no such strategy", "trainer = Trainer(devices=2, accelerator='gpu', strategy='dpp')\n", "", "L02",
+     ("'dpp'", 'strategy="ddp"')),
+    ("a split model and all GPUs", "import lightning as L\n" + HALVES.format("L.LightningModule", "x.cuda(1)")
+     + "trainer = L.Trainer()\n", "", "L08", ("all GPUs", "devices=1", "fsdp", "2.0")),
+    ("the wrong half", HALVES.format("nn.Module", "x"), "", "T13", ("self.up is on cuda:1", 'self.up(x.to("cuda:1"))')),
+    ("no epoch", LOADER.format("", ""), "", "T12", ("order.set_epoch(epoch)",)),
+    ("a global moved", "import torch\nnet = make()\ndef train(gpu):\n    net = net.cuda(gpu)\n", "", "T11",
+     ("UnboundLocalError", "'net'")),
+    ("one seed", "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\ndef run(rank):\n"
+     "    torch.manual_seed(1)\n    net = DDP(make(rank))\n    x = torch.randn(8, 32)\n", "", "T14", ("seed 1",)),
+]  # fmt: skip
+
+SILENT = [
+    ("ranks through all nodes", SPAWNS.replace("rank=gpu", 'rank=int(os.environ["NODE_RANK"]) * 8 + gpu')
+     + NODES.replace("python", "NODE_RANK=0 python", 1).replace("\npython", "\nNODE_RANK=1 python"), ""),
+    ("a rank that is computed before", DIST + ADDRESS + "def work(gpu, args):\n    rank = args.nr * args.gpus + gpu\n"
+     "    dist.init_process_group('nccl', rank=rank, world_size=args.world)\nmp.spawn(work, nprocs=8, args=(a,))\n",
+     "nodes=2"),
+    ("one node", SPAWNS.replace("world_size=16", "world_size=8") + "#@ every node\npython train.py\n", "nodes=1"),
+    ("an address in the shell", SPAWNS.replace(ADDRESS, "").replace("16", "8")
+     + "#@ every node\nMASTER_ADDR=10.0.0.5 MASTER_PORT=29400 python train.py\n", ""),
+    ("an address in the call", DIST + WORK.format("gpu", "8, init_method='tcp://10.0.0.5:29400'") + MAIN, ""),
+    ("an address in an f-string", DIST + WORK.format("gpu", "8, init_method=f'tcp://{host}:29400'") + MAIN, ""),
+    ("spawn only without a launcher", "#@ file train.py\n" + DIST + ADDRESS + WORK.format("gpu", 8)
+     + "if 'LOCAL_RANK' not in os.environ:\n    mp.spawn(work, nprocs=8)\n"
+     "#@ every node\ntorchrun --standalone --nproc-per-node=8 train.py\n", ""),
+    ("somebody's own Trainer", "from engine import Trainer\nTrainer(use_amp=False, amp_level='O2', strategy='dpp')\n",
+     ""),
+    ("a Trainer of the text", "import torch\nclass Trainer:\n    pass\nTrainer(devices=2, strategy='dpp', gpus=3)\n",
+     ""),
+    ("numbers within the program", TORCH + "m = DataParallel(m, device_ids=[0, 1]).cuda(1)\n" + SHOWN, ""),
+    ("a number of GPUs", "#@ file train.py\nimport lightning as L\nL.Trainer(accelerator='gpu', devices=2)\n" + SHOWN,
+     ""),
+    ("all are there", TORCH + "m = DataParallel(m, device_ids=[0, 3])\n#@ every node\npython train.py\n",
+     "gpus_per_node=4"),
+    ("shown in time", 'import os\nimport torch\ntorch.manual_seed(1)\nos.environ["CUDA_VISIBLE_DEVICES"] = "2"\n'
+     "net = make().cuda()\n", ""),
+    ("shown to children", "import os, subprocess, torch\nassert torch.cuda.is_available()\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '2'\nsubprocess.run(['python', 'train.py'])\n", ""),
+    ("moved in a function that nobody calls first", "import os, torch\ndef move(net):\n    return net.cuda()\n"
+     "os.environ['CUDA_VISIBLE_DEVICES'] = '2'\nmove(net)\n", ""),
+    ("a good value", "import os\nimport torch\nos.environ['CUDA_VISIBLE_DEVICES'] = '0,2'\n", ""),
+    ("another package's DataParallel", "from torch_geometric.nn import DataParallel\nDataParallel(m, devices=1)\n", ""),
+    ("apex where it is", "try:\n    from apex.parallel import DistributedDataParallel as DDP\nexcept ImportError:\n"
+     "    from torch.nn.parallel import DistributedDataParallel as DDP\nDDP(m, delay_allreduce=True)\n", ""),
+    ("a strategy of one's own", "from lightning.pytorch.strategies import StrategyRegistry\nimport lightning as L\n"
+     "StrategyRegistry.register('dpp', Mine)\nL.Trainer(devices=2, accelerator='gpu', strategy='dpp')\n", ""),
+    ("halves that are fed rightly", HALVES.format("nn.Module", "x.cuda(1)"), ""),
+    ("halves moved by a function", HALVES.format("nn.Module", "move(x)"), ""),
+    ("a split model in one process", "import lightning as L\n" + HALVES.format("L.LightningModule", "x.cuda(1)")
+     + "trainer = L.Trainer(accelerator='gpu', devices=1)\n", ""),
+    ("an epoch that is told", LOADER.format("", "        order.set_epoch(epoch)\n"), ""),
+    ("no shuffling", LOADER.format(", shuffle=False", ""), ""),
+    ("a loop elsewhere", LOADER.format("", "").replace("        for x, y in loader:\n            fit(x, y)\n",
+     "        one_epoch(loader, epoch)\n"), ""),
+    ("a global that is named so", "import torch\n"
+     "net = make()\ndef train(gpu):\n    global net\n    net = net.cuda(gpu)\n",
+     ""),
+    ("a global that is only used", "import torch\nnet = make()\ndef train(gpu):\n    net.cuda(gpu)\n", ""),
+    ("a seed for each rank", "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+     "def run(rank):\n    torch.manual_seed(1 + rank)\n    net = DDP(make(rank))\n    x = torch.randn(8, 32)\n", ""),
+]  # fmt: skip
+
+
+def asked(text: str, facts: str = "") -> LintReport:
+    return lint(job_of(Example(text, facts)), RULES)
+
+
+@pytest.mark.parametrize(
+    ("text", "facts", "code", "words"), [each[1:] for each in TOLD], ids=[each[0] for each in TOLD]
+)
+def test_a_line_of_a_tutorial_is_told(text: str, facts: str, code: str, words: tuple[str, ...]) -> None:
+    found = [each for each in asked(text, facts).problems if each.code == code]
+    assert found, "silent"
+    said = " ".join(f"{each.summary} {each.happens} {each.fix.text}" for each in found)
+    assert [word for word in words if word not in said] == [], said
+
+
+@pytest.mark.parametrize(("text", "facts"), [each[1:] for each in SILENT], ids=[each[0] for each in SILENT])
+def test_its_healthy_twin_is_not_accused(text: str, facts: str) -> None:
+    accused = [each for each in asked(text, facts).problems if each.severity != "info" and each.code not in ("T06",)]
+    assert [(each.code, each.summary) for each in accused] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "framework", "verdict"),
+    [
+        ("import torch\nclass Trainer:\n    def step(self, loss):\n        loss.backward()\nTrainer().step(x)\n",
+         "torch (one process, no wrapper)", "ok"),
+        ("import torch\nnet = torch.nn.DataParallel(net).cuda()\n", "torch (DataParallel)", "ok"),
+        ("from torch.nn.parallel import DistributedDataParallel as D\nnet = D(net)\n",
+         "torch (DistributedDataParallel)", "ok"),
+        (HALVES.format("nn.Module", "x.cuda(1)"), "torch (a model split over GPUs)", "ok"),
+        ("import lightning as L\ntrainer = L.Trainer()\n", "lightning", "ok"),
+        ("import torch\nx = torch.ones(3)\n", None, "not understood"),
+        ("import json\nprint(json.dumps({}))\n", None, "not understood"),
+    ],
+)  # fmt: skip
+def test_what_a_program_is(text: str, framework: str | None, verdict: str) -> None:
+    report = asked(text)
+    assert (report.understood.framework, report.verdict) == (framework, verdict)
+
+
+def test_ranks_that_a_program_spawns_are_counted() -> None:
+    understood = asked(SPAWNS + NODES).understood
+    assert (understood.nodes, understood.processes_per_node, understood.world_size) == (2, 8, 16)
+
+
+def test_the_strategies_of_today_are_none_that_is_gone() -> None:
+    gone = {each.name for each in EVERY if each.kind == "strategy"}
+    assert not gone & set(TODAY)
+    assert [meant(name) for name in (*TODAY, *gone, "quokka", "", "DDP")] == [""] * (len(TODAY) + len(gone) + 3)
+    assert (meant("dpp"), meant("fdsp"), meant("deepspeed_stage2")) == ("ddp", "fsdp", "deepspeed_stage_2")
+
+
+def test_the_signatures_are_the_installed_torchs() -> None:
+    torch = pytest.importorskip("torch")
+    sampler = pytest.importorskip("torch.utils.data.distributed").DistributedSampler
+    wrapper = pytest.importorskip("torch.nn.parallel").DistributedDataParallel
+    for name in ("torch.distributed", "torch.multiprocessing"):
+        pytest.importorskip(name)
+    functions: dict[str, Callable[..., object]] = {
+        "DataParallel": torch.nn.DataParallel.__init__,
+        "DistributedDataParallel": wrapper.__init__,
+        "init_process_group": torch.distributed.init_process_group,
+        "spawn": torch.multiprocessing.spawn,
+        "start_processes": torch.multiprocessing.start_processes,
+        "DistributedSampler": sampler.__init__,
+    }
+    assert functions.keys() == SIGNATURES.keys()
+    for name, function in functions.items():
+        real = set(inspect.signature(function).parameters) - {"self"}
+        assert real <= SIGNATURES[name].keys(), name
