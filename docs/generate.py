@@ -82,6 +82,7 @@ SCHEMAS = {
 """What each is the form of."""
 COMMANDS = (
     "check",
+    "run",
     "hang",
     "explain",
     "nccl-test",

@@ -62,3 +62,10 @@ def find(name: str, path: str | None = None) -> str | None:
 
     entries = os.environ.get("PATH", os.defpath) if path is None else path
     return shutil.which(name, path=absolute(entries))
+
+
+def as_typed(name: str) -> str | None:
+    """Where a shell finds the command that the user has typed. For `gpudoctor run` alone, which starts it as it is."""
+    import shutil
+
+    return shutil.which(name)

@@ -57,6 +57,7 @@ WITHOUT_FROM = {
     "about": "it explains an id, and has no --json",
     "diff": "it reads two captures, and can again",
     "sbatch": "it submits; its words are lint's",
+    "run": "it runs a command; what it found is in the report's folder",
     "lsp": "it speaks with an editor, in that protocol's JSON",
     "capture": "what it writes is read by check, devices, env, topology and hang --from",
 }

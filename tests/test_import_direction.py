@@ -106,6 +106,8 @@ ROOMS = {
     "gpudoctor/examination.py": "active amp train read snapshot",
     "gpudoctor/several.py": "active diagnose fleet nccl plugins snapshot",
     "gpudoctor/foreign.py": "explain lint plugins read",
+    "gpudoctor/run/relay.py": "",
+    "gpudoctor/run/": "run",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",
     "gpudoctor/cli/": "*",

@@ -14,6 +14,7 @@ COMMANDS = {
     "amp": "Which precision really works on each device, proved by running it, and how to ask for it.",
     "train-test": "Parallel training in every way people use it, tried with a tiny model and verified rank by rank.",
     "launch": "What to paste on every node to start a training, with this cluster's addresses, ports and counts.",
+    "run": "Run a command as it is, and be there when it stalls or ends: what killed it, with its last words kept.",
     "hang": "Why is this job stuck? Reads a live job without stopping it, and names rank, line and fix.",
     "explain": "Why did this job fail? Reads logs: NCCL's, tracebacks, watchdogs, torchrun, Slurm, dmesg.",
     "checkpoint": "What is in this checkpoint, and what will loading it say? Runs nothing that is in it.",
@@ -24,6 +25,8 @@ COMMANDS = {
     "checks": "List all checks, or describe one.",
 }
 """Each is a function of its name in a module of its name. What its docstring says more is for its own --help."""
+MODULES = {"run": "run_command"}
+"""But these: `gpudoctor.cli.run` is a function already."""
 HIDDEN = {"agent": "Serve a head over standard input and output."}
 """What the head starts on each node."""
 OPTIONS = {
@@ -53,13 +56,13 @@ TROUBLES = {
     },
     "It died": {
         "explain train.log": "What came first, and does a restart help?",
+        "run -- torchrun ...": "Killed by whom, and its last words?",
         "checkpoint model.pt": "What is in this file, and will it load?",
     },
     "It is slow": {
         "nccl-test --find-slow": "Which node, link or adapter is the slow one?",
         "topology": "How do GPUs and adapters reach each other?",
         "amp": "Which precision is fast on these GPUs?",
-        "diff OLD NEW": "What has changed between these two captures?",
     },
     "Which command": {
         "about ID": "What does this id in an answer mean?",

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from gpudoctor import __version__
-from gpudoctor.cli.commands import ABOUT, COMMANDS, HIDDEN, help_text
+from gpudoctor.cli.commands import ABOUT, COMMANDS, HIDDEN, MODULES, help_text
 from gpudoctor.cli.statuses import STATUSES, sentence
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -25,7 +25,7 @@ class LazyCommands(TyperGroup):
         if summary is None:
             return None
         identifier = cmd_name.replace("-", "_")
-        module = import_module(f"gpudoctor.cli.{identifier}")
+        module = import_module(f"gpudoctor.cli.{MODULES.get(cmd_name, identifier)}")
         function = getattr(module, identifier)
         text = f"{summary}\n\n{getdoc(function) or ''}"
         statuses = sentence(cmd_name) if cmd_name in STATUSES else None

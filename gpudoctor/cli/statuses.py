@@ -19,6 +19,8 @@ class StatusRow(NamedTuple):
     unknown: str
     usage: str = ""
     """What is wrong usage of this command besides an option, a value, or a file that is not there."""
+    others: str = ""
+    """Of a command that ends as another program has ended: all that there is to say."""
 
 
 OF_EVERY_COMMAND = StatusRow(
@@ -78,6 +80,13 @@ STATUSES = {
         "with --check: no claim is false, and not all could be looked at",
         "what the framework cannot do",
     ),
+    "run": StatusRow(
+        "",
+        "",
+        "",
+        others="the command's own, whatever it is, and where a signal ended it the same signal; 125 wrong usage or a "
+        "failure of gpudoctor, 126 the command cannot be executed, 127 it is not found",
+    ),
     "hang": StatusRow(
         "the job gets on, or has ended",
         f"a job hangs, has a fault, or waits for a rank that is named; or {UNREACHED}",
@@ -122,6 +131,8 @@ ELSEWHERE = (
 def sentence(name: str) -> str:
     """The command's row for its --help, as one paragraph."""
     row = STATUSES[name]
+    if row.others:
+        return f"Exit status: {row.others}."
     parts = [f"0 {row.good}"]
     if row.fault:
         parts.append(f"1 {row.fault}")
@@ -137,6 +148,9 @@ def table() -> str:
     every = OF_EVERY_COMMAND
     lines.append(f"| all | {every.good} | {every.fault} | {every.usage} | {every.unknown} |")
     for name, row in STATUSES.items():
+        if row.others:
+            lines.append(f"| `{name}` | {row.others} | - | - | - |")
+            continue
         cells = (row.good, row.fault, f"wrong usage{', or ' + row.usage if row.usage else ''}", row.unknown)
         lines.append(f"| `{name}` | " + " | ".join(cell or "-" for cell in cells) + " |")
     return "\n".join(lines)

@@ -1,0 +1,57 @@
+"""`gpudoctor run`. Not `run.py`: `gpudoctor.cli.run` is the function that runs any command line."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from typer.core import TyperCommand
+
+from gpudoctor.cli.options import argument, option
+from gpudoctor.errors import Error
+
+
+class NothingRun(Error):
+    """Wrong usage: 1 and 2 are statuses that the command may end with, so ours is another."""
+
+    status = 125
+
+
+class AroundAnother(TyperCommand):
+    """Takes its options from in front of the command; all other words are the command's, as they stand."""
+
+    allow_interspersed_args = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            describe = getattr(error, "format_message", None)
+            if describe is None:
+                raise
+            raise NothingRun(f"{describe()} (see 'gpudoctor run --help')") from None
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS] -- COMMAND [ARGUMENTS]..."]
+
+
+CLASS = AroundAnother
+
+
+def run(
+    command: Annotated[list[str], argument("COMMAND...", "The command that you would have typed, as it is.")],
+    report: Annotated[
+        Path | None, option("--report DIR", "Keep the report of this run below DIR, not below ~/.local/state.")
+    ] = None,
+    no_log: Annotated[
+        bool, option("--no-log", "Leave the command's output alone: nothing of it is kept or explained.")
+    ] = False,
+    quiet: Annotated[bool, option("-q --quiet", "Say nothing of our own.")] = False,
+) -> None:
+    """What gpudoctor says goes to standard error, and each line begins with "gpudoctor:"."""
+    from gpudoctor.errors import BadInput
+    from gpudoctor.run.run import RunWish
+    from gpudoctor.run.run import run as attended
+
+    try:
+        attended(RunWish(command=tuple(command), report=report, log=not no_log, quiet=quiet))
+    except BadInput as error:
+        raise NothingRun(str(error)) from None

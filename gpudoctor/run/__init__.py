@@ -1,0 +1,1 @@
+"""`gpudoctor run`: the user's own command, with somebody there when it stalls or ends."""

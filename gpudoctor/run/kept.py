@@ -1,0 +1,129 @@
+"""The folder in which a run keeps its log and what was found: private, made before the command is started.
+
+Below the user's state folder old ones are removed, oldest first, until few and small enough ones are left; never one
+whose run goes on (it holds a lock), and nothing in a folder that was named with --report.
+"""
+
+import contextlib
+import os
+import re
+import stat
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+MOST_RUNS = 20
+MOST_BYTES = 512 * 1024 * 1024
+LOCK = "lock"
+NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{1,10}(-[0-9]{1,3})?")
+MOST_OF_A_SECOND = 1000
+
+
+class NoFolder(Exception):
+    """Why nothing can be kept, as a phrase."""
+
+
+class Kept:
+    """An open report folder; the lock is held by everybody who has `lock` open."""
+
+    def __init__(self, folder: Path, lock: int) -> None:
+        self.folder, self.lock = folder, lock
+
+    def write(self, name: str, content: bytes) -> None:
+        """A file in it, whole or not at all, for its owner alone. A full disk is no failure of the run's."""
+        beside = self.folder / f".{name}"
+        with contextlib.suppress(OSError):
+            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+            try:
+                with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
+                    stream.write(content)
+                beside.replace(self.folder / name)
+            except OSError:
+                beside.unlink()
+
+
+def state_folder(environment: Mapping[str, str]) -> Path:
+    """Where the runs of this user are kept. Raises `NoFolder`."""
+    state = environment.get("XDG_STATE_HOME", "")
+    if os.path.isabs(state):  # noqa: PTH117 - what the specification says of others: they are ignored
+        return Path(state, "gpudoctor", "runs")
+    home = environment.get("HOME", "")
+    if not os.path.isabs(home):  # noqa: PTH117
+        raise NoFolder("HOME is not set")
+    return Path(home, ".local", "state", "gpudoctor", "runs")
+
+
+def make(parent: Path | None, environment: Mapping[str, str]) -> Kept:
+    """A new folder for this run, below `parent` or the user's state folder. Raises `NoFolder`."""
+    try:
+        if parent is None:
+            root = state_folder(environment)
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = root.lstat()
+            if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
+                raise NoFolder(f"{root} is another user's, or others may write in it")
+            _remove_old(root)
+        else:
+            root = parent
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = _new(root)
+        return Kept(folder, _locked(folder))
+    except OSError as error:
+        raise NoFolder(f"{error.filename or parent}: {error.strerror or error}") from None
+
+
+def _new(root: Path) -> Path:
+    name = f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    for number in range(MOST_OF_A_SECOND):
+        folder = root / (f"{name}-{number}" if number else name)
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        return folder
+    raise NoFolder(f"{root}: all names of this second are taken")
+
+
+def _locked(folder: Path) -> int:
+    import fcntl
+
+    lock = os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT, 0o600)
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return lock
+
+
+def _remove_old(root: Path) -> None:
+    """What is more than `MOST_RUNS`, this one counted, or beyond `MOST_BYTES`; names tell their age."""
+    with contextlib.suppress(OSError):
+        runs = sorted((entry.name for entry in os.scandir(root) if NAME.fullmatch(entry.name)), reverse=True)
+        space = MOST_BYTES
+        for number, name in enumerate(runs):
+            space -= _size(root / name)
+            if number >= MOST_RUNS - 1 or space < 0:
+                _remove(root / name)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    with contextlib.suppress(OSError):
+        for place, _, files in os.walk(folder):
+            for name in files:
+                with contextlib.suppress(OSError):
+                    total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118
+    return total
+
+
+def _remove(folder: Path) -> None:
+    import fcntl
+    import shutil
+
+    with contextlib.suppress(OSError):
+        lock = os.open(folder / LOCK, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # its run goes on, or no lock can tell
+            return
+        finally:
+            os.close(lock)
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,216 @@
+"""`gpudoctor run`: starts the command, attends it, and ends as it has ended."""
+
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor.run import kept
+from gpudoctor.run.attendant import Attendant
+from gpudoctor.run.channels import Outlet, channels
+from gpudoctor.run.start import CannotStart, end_as, start
+from gpudoctor.run.wait import Waiting, block
+
+OUTPUT = "output.log"
+RUN = "run.json"
+MOST_KEPT = 12 * 1024 * 1024
+"""Of a file that the command writes itself: as much as of what passes through the relay."""
+ASKING_TO_END = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
+
+
+class RunWish(Struct, frozen=True, kw_only=True):
+    """What the options say."""
+
+    command: tuple[str, ...]
+    report: Path | None = None
+    log: bool = True
+    quiet: bool = False
+
+
+class RunRecord(Struct, frozen=True, kw_only=True):
+    """run.json of a report: what was run, and how it ended."""
+
+    command: tuple[str, ...]
+    folder: str
+    host: str
+    pid: int
+    started: float
+    """Seconds since 1970."""
+    seconds: float | None = None
+    """None: it has not ended yet, or the doctor was killed before it did."""
+    status: int | None = None
+    """Its exit status; below 0 the signal that ended it."""
+    signals: tuple[int, ...] = ()
+    """That reached the doctor while it ran."""
+    lost: tuple[str, ...] = ()
+    """What could not be kept, and why."""
+
+
+class AttendedRun:
+    """One run, from its folder to its end."""
+
+    def __init__(self, wish: RunWish, environment: Mapping[str, str]) -> None:
+        self._wish, self._environment = wish, environment
+        self._lost: list[str] = []
+        self._kept = self._made()
+        self._began = time.monotonic()
+        self._record = RunRecord(
+            command=wish.command, folder=_here(), host=socket.gethostname(), pid=os.getpid(), started=time.time()
+        )
+        self._pid = 0
+
+    def _made(self) -> kept.Kept | None:
+        try:
+            return kept.make(self._wish.report, self._environment)
+        except kept.NoFolder as error:
+            self._lost.append(f"nothing is kept of this run: {error}")
+            return None
+
+    def attend(self) -> NoReturn:
+        """Never returns: it ends as the command has ended."""
+        before = block()
+        found = channels(captured=self._wish.log)
+        self._write()
+        attendant = Attendant(found, self._kept.folder if self._kept else None, self._kept.lock if self._kept else -1)
+        if not attendant.lives:
+            self._lost.append("no process could be started that keeps its output")
+            found = tuple(channel for channel in found if channel.kind == "file")
+        try:
+            self._pid = start(self._wish.command, found, self._environment, before)
+        except CannotStart as error:
+            self._say(str(error))
+            self._leave(attendant, found, error.status)
+        for channel in found:
+            if channel.writing >= 0:
+                os.close(channel.writing)
+        waiting = Waiting(self._pid, attendant, found)
+        status = waiting.until_the_end(lambda: None)
+        self._record = msgspec.structs.replace(
+            self._record,
+            status=status,
+            seconds=time.monotonic() - self._began,
+            signals=tuple(waiting.signals),
+        )
+        attendant.finish()
+        while not attendant.drained(0.25) and not _asked_to_end():
+            attendant.revive()
+        self._keep_files(found)
+        self._write()
+        self._tell(attendant.in_line)
+        attendant.part()
+        end_as(status)
+
+    def _leave(self, attendant: Attendant, found: Sequence[Outlet], status: int) -> NoReturn:
+        for channel in found:
+            if channel.writing >= 0:
+                os.close(channel.writing)
+        attendant.part()
+        end_as(status)
+
+    def _write(self) -> None:
+        if self._kept is not None:
+            record = msgspec.structs.replace(self._record, lost=tuple(self._lost))
+            self._kept.write(RUN, msgspec.json.format(msgspec.json.encode(record)))
+
+    def _keep_files(self, found: Sequence[Outlet]) -> None:
+        """What the command wrote into a file, beside what passed through the relay."""
+        if self._kept is None or not self._wish.log:
+            return
+        for channel in found:
+            if channel.kind == "file" and (said := part_of(channel)):
+                name = OUTPUT if all(each.kind == "file" for each in found) and channel is found[0] else "output-2.log"
+                self._kept.write(name, said)
+
+    def _tell(self, in_line: bool) -> None:
+        """Three lines at most where it has ended well."""
+        if in_line and os.isatty(2):
+            _write(b"\n")
+        status, seconds = self._record.status or 0, self._record.seconds or 0.0
+        how = (
+            f"ended by {_signal_name(-status)}"
+            if status < 0
+            else f"ended with exit status {status}"
+            if status
+            else "ended well"
+        )
+        where = f"; its output is in {self._kept.folder}" if self._kept is not None else ""
+        self._say(f"{how} after {_duration(seconds)}{where}")
+        for lost in self._lost:
+            self._say(lost)
+
+    def _say(self, text: str) -> None:
+        if not self._wish.quiet:
+            shown = text if text.isprintable() else ascii(text)[1:-1]
+            _write(f"gpudoctor: {shown}\n".encode("utf-8", "backslashreplace"))
+
+
+def _write(text: bytes) -> None:
+    """On standard error; it may be gone, or full."""
+    try:
+        os.write(2, text)
+    except OSError:
+        pass
+
+
+def part_of(channel: Outlet) -> bytes:
+    """Of a file, what the command has written: all, or the first and last of it."""
+    try:
+        file = os.open(channel.path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:  # it may be written and not read
+        return b""
+    try:
+        size = os.fstat(file).st_size - channel.start
+        if size <= MOST_KEPT:
+            return os.pread(file, max(size, 0), channel.start)
+        first = os.pread(file, MOST_KEPT // 3, channel.start)
+        last = os.pread(file, MOST_KEPT - len(first), channel.start + size - (MOST_KEPT - len(first)))
+        return first + b"\n[gpudoctor: %d bytes are left out here]\n" % (size - MOST_KEPT) + last
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+
+
+def _asked_to_end() -> bool:
+    """Whether somebody wants us gone, who has nothing to do any more but to wait for a slow reader."""
+    asking = [getattr(signal, name) for name in ASKING_TO_END]
+    return signal.sigtimedwait(asking, 0.0) is not None
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
+
+
+def run(wish: RunWish) -> NoReturn:
+    """Run the command, and end as it ends."""
+    if not sys.platform.startswith("linux"):
+        from gpudoctor.errors import BadInput
+
+        raise BadInput("run attends commands on Linux only")
+    environment = dict(os.environ)
+    AttendedRun(wish, environment).attend()

@@ -1,0 +1,110 @@
+"""Waits for the command, and passes on every signal that came to the doctor alone.
+
+The doctor blocks all signals and takes them one by one, with who sent them. It stands in the command's process group,
+so what the terminal sends (Ctrl-C, Ctrl-\\, Ctrl-Z, a hangup), and what is sent to the group (`kill %1`, `timeout`,
+scancel), has reached the command already; forwarding it would be a second Ctrl-C, on which torchrun leaves its ranks
+behind. Only the kernel knows that a signal was for a whole group. So the relay, a member of the group that nobody
+signals on purpose, says what it has heard too.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from gpudoctor.run.attendant import Attendant
+from gpudoctor.run.channels import Outlet, resize
+
+SENT_BY_THE_KERNEL = 0x80
+"""SI_KERNEL of <asm-generic/siginfo.h>: of a terminal, which tells its whole foreground group."""
+LOOK_SECONDS = 0.25
+STOP_SECONDS = 5.0
+"""A command that stops so long after a stop signal has stopped for another reason."""
+STOPPING = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
+OWN = ("SIGCHLD", "SIGPIPE")
+"""Ours to have, whoever sends them."""
+
+
+def block() -> set[int]:
+    """From now on signals wait until they are asked for. What was blocked before."""
+    return {*signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())}
+
+
+class Waiting:
+    """Of one command, from its start to its end."""
+
+    def __init__(self, pid: int, attendant: Attendant, channels: Sequence[Outlet]) -> None:
+        self._pid, self._attendant = pid, attendant
+        self._terminals = [channel for channel in channels if channel.kind == "terminal"]
+        self._stop: tuple[int, float] | None = None
+        self._stopped = False
+        self.signals: list[int] = []
+        """That asked the job to end or spoke to it, in their order."""
+
+    def until_the_end(self, look: Callable[[], None]) -> int:
+        """The exit status, or less than 0: the signal that ended it. `look` is called several times a second."""
+        while True:
+            arrived = signal.sigtimedwait(signal.valid_signals(), LOOK_SECONDS)
+            self._attendant.listen()
+            if arrived is not None:
+                self._deal_with(arrived)
+            status = self._looked_after()
+            if status is not None:
+                return status
+            self._attendant.revive()
+            if arrived is None:
+                look()
+
+    def _looked_after(self) -> int | None:
+        """How the command has ended; None: it has not. Stops with it."""
+        while True:
+            pid, status = os.waitpid(self._pid, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
+            if not pid:
+                break
+            if os.WIFSTOPPED(status):
+                self._stopped = True
+            elif os.WIFCONTINUED(status):
+                self._stopped = False
+            else:
+                return os.waitstatus_to_exitcode(status)
+        if self._stopped and self._stop is not None:
+            number, when = self._stop
+            self._stop = None
+            if time.monotonic() - when < STOP_SECONDS:
+                stop_as(number)
+                self._attendant.forget(signal.SIGCONT)
+        return None
+
+    def _deal_with(self, arrived: signal.struct_siginfo) -> None:
+        number = arrived.si_signo
+        if number in [getattr(signal, name) for name in OWN] or arrived.si_pid == os.getpid() > 0:
+            return
+        by_terminal = arrived.si_code == SENT_BY_THE_KERNEL
+        if number in [getattr(signal, name) for name in STOPPING]:
+            self._stop = number, time.monotonic()
+        if number == signal.SIGWINCH:
+            for channel in self._terminals:
+                if resize(channel.outputs[0], channel.reading) and by_terminal:
+                    self._send(number)  # it may have asked for the size before we told it
+        elif number not in (signal.SIGCONT, signal.SIGTSTP):
+            self.signals.append(number)
+        if by_terminal:
+            self._attendant.forget(number)
+        elif arrived.si_pid != self._pid and not self._attendant.has_heard(number):
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        with contextlib.suppress(OSError):  # another user's by now: sudo
+            os.kill(self._pid, number)
+
+
+def stop_as(number: int) -> None:
+    """Stop as the command has stopped, so that the shell takes the job for stopped; return when it is continued."""
+    before = signal.getsignal(number)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])  # here we stop
+    signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+    with contextlib.suppress(TypeError):  # a handler that Python did not install
+        signal.signal(number, before)
