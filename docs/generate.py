@@ -58,6 +58,7 @@ from tests import (  # noqa: E402 - found through the line above when run as a s
 )
 from tests.machines.hand_built import MACHINES  # noqa: E402 - as above
 from tests.machines.network_machines import NETWORK_MACHINES  # noqa: E402 - as above
+from tests.tutorials import page as tutorials  # noqa: E402 - as above
 
 DOCS = ROOT / "docs"
 EXAMPLES = ("healthy-8xh100", "broken-8xh100", "laptop", "network-dgx-h100", "network-many-bridges")
@@ -173,6 +174,7 @@ def from_code() -> Iterator[tuple[Path, str]]:
     yield DOCS / "hang-causes.md", hang_causes()
     rows = "\n".join(f"| {kind} | {meaning} |" for kind, meaning in MEANS.items())
     yield DOCS / "classes.md", CLASS_PAGE.format(rows=rows)
+    yield DOCS / "tutorials.md", tutorials.page()
     yield CAUSE_IDS, "\n".join(sorted({*CAUSE_IDS.read_text().split(), *CAUSES})) + "\n"
     for name, form in SCHEMAS.items():
         schema = answer_schema(form) if issubclass(form, Answer) else msgspec.json.schema(form)

@@ -1,4 +1,4 @@
-from gpudoctor.cause import PROVED, Cause, Fix, Symptom
+from gpudoctor.cause import LIKELY, PROVED, Cause, Fix, Symptom
 
 CAUSE = Cause(
     id="checkpoint-mismatch",
@@ -10,13 +10,29 @@ CAUSE = Cause(
     hangs_by="start",
     meaning=(
         "The state that is loaded has other names or other shapes than the model: another configuration, another "
-        "vocabulary, a wrapper's prefix, or another sharding. The rank ends by an exception."
+        "vocabulary, a wrapper's prefix, or another sharding. Loading ends with an exception."
     ),
     like=("program-error",),
     fix=Fix(
         "Build the model with the configuration that the checkpoint was written with; take a wrapper's prefix "
         "(module., _orig_mod.) off the names."
     ),
+    variants={
+        "wrapped-model": (
+            "Load it into the model that is inside the wrapper, `model.module.load_state_dict(state)`, or before the "
+            "model is wrapped. Of a file that was saved with a wrapper, `gpudoctor checkpoint FILE --fix CLEAN.pt` "
+            "writes a copy without."
+        ),
+        "wrapped-file": (
+            "Take module. off the names while loading, `model.load_state_dict(dict((name.removeprefix('module.'), "
+            "tensor) for name, tensor in state.items()))`, or write a copy without it: `gpudoctor checkpoint FILE "
+            "--fix CLEAN.pt`."
+        ),
+        "prefix": (
+            "Take {prefix} off the names of both, or load before the model is wrapped. `gpudoctor checkpoint FILE "
+            "--fix CLEAN.pt` writes a copy with plain names."
+        ),
+    },
     confirm=("gpudoctor checkpoint lists the names and shapes of the file: compare them with model.state_dict()."),
     symptoms=(
         Symptom(
@@ -28,6 +44,19 @@ CAUSE = Cause(
             source="torch nn/modules/module.py (load_state_dict)",
             sample="RuntimeError: Error(s) in loading state_dict for DistributedDataParallel:",
             counter="loading state_dict for DistributedDataParallel",
+        ),
+        Symptom(
+            "state-dict-keys",
+            pattern=r"(?P<kind>Missing|Unexpected) key\(s\) in state_dict: \"",
+            cause="checkpoint-mismatch",
+            confidence=LIKELY,
+            seen="the checkpoint does not fit the model: names differ",
+            source="torch nn/modules/module.py (load_state_dict)",
+            sample=(
+                'Missing key(s) in state_dict: "fc.weight", "fc.bias". ',
+                'Unexpected key(s) in state_dict: "module.fc.weight". ',
+            ),
+            counter="Missing key(s) in state_dict of the optimizer",
         ),
     ),
     source="torch nn/modules/module.py (load_state_dict)",

@@ -32,6 +32,8 @@ CAUSE = Cause(
         "processors": Judged("limits", "user", "after a fix"),
         "options": Judged("config", "user", "after a fix"),
         "threads": Judged("limits", "environment", "after a fix"),
+        "data-parallel": Judged("device-ordinal", "program", "after a fix"),
+        "two-devices": Judged("device-ordinal", "program", "after a fix"),
         "cuda-call": Judged("argument", "program", "after a fix"),
         "nccl-call": Judged("argument", "program", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
@@ -46,8 +48,18 @@ CAUSE = Cause(
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
-        "superseded": "{name} is {since}{place}: write {today}.",
+        "superseded": "Lightning's {name} is {since}{place}. Write {today}.",
         "alone": "Correct what raised it{place}.",
+        "data-parallel": (
+            "DataParallel takes the model, and every input, on the first device of its device_ids, {device}, and found "
+            'part of the model on {other}{place}: write model.to("{device}") before it is wrapped, or name its device '
+            "first."
+        ),
+        "two-devices": (
+            "Bring what meets there to one device first{place}: {device} and {other} met. An input goes to where the "
+            "layer is, x.to(next(layer.parameters()).device); of a model that is split by hand, each half takes its "
+            "input on its own GPU, so what the first half gives is moved before the second."
+        ),
         "route": (
             "Look whether what is to answer runs there and listens, and whether name, address and port are its "
             "own{place}."

@@ -141,9 +141,7 @@ def read_file(source: OpenFile, key: str, values: bool, beats: Beats) -> ReadFil
     return ReadFile(loaded, dicts, chosen, cleaned_names(loaded, chosen), found.counts, found.damaged)
 
 
-def examined_index(
-    wish: FileWish, source: OpenFile, like: dict[str, tuple[int, ...]] | None, beats: Beats
-) -> CheckpointReport:
+def examined_index(wish: FileWish, source: OpenFile, like: loading.Like | None, beats: Beats) -> CheckpointReport:
     """All files of an index as one state dict. Raises `BadFile`, also for a file that is missing."""
     if wish.out:
         raise BadFile("--fix copies one file, and this is an index of several; name one of them")
@@ -221,8 +219,8 @@ def cleaned_names(loaded: Loaded, chosen: StateDict | None) -> Cleaned | None:
     return wrappers.cleaned(list(chosen.tensors), attribute=bool(loading.lightning(loaded.root)))
 
 
-def like_shapes(file: str) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of another file's model. Raises `BadFile` that names it."""
+def like_shapes(file: str) -> loading.Like:
+    """Names and shapes of another file's model, as it was saved. Raises `BadFile` that names it."""
     try:
         with OpenFile(file) if not is_folder(file) else refuse_folder(file) as source:
             if folders.is_index(source):
@@ -234,7 +232,7 @@ def like_shapes(file: str) -> dict[str, tuple[int, ...]]:
         raise BadFile(f"--like {printable(file, 200)}: {error}") from None
     if chosen is None or names is None:
         raise BadFile(f"--like {printable(file, 200)}: it holds no state dict")
-    return {new: chosen.tensors[old].shape for old, new in names.names.items()}
+    return loading.Like({name: tensor.shape for name, tensor in chosen.tensors.items()}, names)
 
 
 def as_text(path: str) -> str:
@@ -242,7 +240,7 @@ def as_text(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "replace")
 
 
-def report(wish: FileWish, size: int, read: ReadFile, like: dict[str, tuple[int, ...]] | None) -> CheckpointReport:
+def report(wish: FileWish, size: int, read: ReadFile, like: loading.Like | None) -> CheckpointReport:
     loaded, chosen, names = read.loaded, read.chosen, read.names
     file = as_text(wish.file)
     tensors = chosen.tensors if chosen else {}

@@ -338,7 +338,7 @@ def _differs(told: Sequence[Loading]) -> CheckpointFinding | None:
         id="keys-differ",
         severity="warning" if repaired else "error",
         summary=f"The keys of {printable(each.model)} differ: {', '.join(numbers)}"
-        + ("; the names differ only by a prefix" if repaired else ""),
+        + (f"; the names differ only by a prefix{f': {each.wrapper}' if each.wrapper else ''}" if repaired else ""),
         meaning="load_state_dict raises; with strict=False the missing ones keep their random weights.",
         fix=Fix(
             "The lines below load it."

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpudoctor.checkpoint import compare, wrappers
 from gpudoctor.checkpoint.find import StateDict
@@ -12,9 +12,17 @@ from gpudoctor.checkpoint.unreadable import printable, quoted
 from gpudoctor.checkpoint.values import Tensor
 from gpudoctor.checkpoint.wrappers import Cleaned
 from gpudoctor.command import command
+from gpudoctor.knowledge.wording import listed
 
 LONGEST_NAME = 300
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+class Like(NamedTuple):
+    """The model of another file, as that was saved."""
+
+    shapes: Shapes
+    names: Cleaned
 
 
 def lightning(root: Any) -> str:
@@ -42,12 +50,12 @@ def writers(root: Any, chosen: StateDict | None, names: Cleaned | None) -> tuple
 
 
 def loading(
-    file: str, loaded: Loaded, chosen: StateDict, names: Cleaned, like: Shapes | None, like_name: str, refused: bool
+    file: str, loaded: Loaded, chosen: StateDict, names: Cleaned, like: Like | None, like_name: str, refused: bool
 ) -> tuple[Loading, ...]:
     """What load_state_dict says as the file is, and the lines that are right."""
     given = {name: tensor.shape for name, tensor in chosen.tensors.items()}
     plain = {new: given[old] for old, new in names.names.items()}
-    model = plain if like is None else like
+    model = plain if like is None else like.shapes
     name = "a plain model" if like is None else like_name
     as_it_is = compare.difference(given, model, versions=loaded.format != "safetensors" and not loaded.is_index)
     take, put, fix_names = "", "", names.changed and not as_it_is.fits
@@ -65,6 +73,12 @@ def loading(
             kept = False
             after = {put + each[len(take) :] if each.startswith(take) else each: shape for each, shape in after.items()}
     lines = load_lines(file, loaded, chosen, names if fix_names else None, take, put, refused)
+    if like is not None and like.names.changed and not compare.difference(after, model, versions=kept).fits:
+        own = {new: old for old, new in like.names.names.items()}
+        meant = {own.get(new, new): given[old] for old, new in names.names.items()}
+        if compare.difference(meant, model, versions=False).fits:
+            after, kept = meant, False
+            lines = lines_by_name(file, loaded, chosen, names, like.names, refused)
     told = compare.in_torch_words(as_it_is)
     return (
         Loading(
@@ -75,8 +89,18 @@ def loading(
             mismatched=_names(each[0] for each in as_it_is.mismatched),
             lines=lines,
             error_after=compare.in_torch_words(compare.difference(after, model, versions=kept)),
+            wrapper="" if like is None else _wrapper(names, like.names, like_name),
         ),
     )
+
+
+def _wrapper(names: Cleaned, like: Cleaned, like_name: str) -> str:
+    """ "other.pt was saved in its wrapper (DistributedDataParallel or DataParallel), this file was not"."""
+    if like.written_by and not names.written_by:
+        return f"{printable(like_name)} was saved in its wrapper ({listed(like.written_by)}), this file was not"
+    if names.written_by and not like.written_by:
+        return f"this file was saved in its wrapper ({listed(names.written_by)}), {printable(like_name)} was not"
+    return ""
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:
@@ -113,6 +137,19 @@ def load_lines(
         lines.append(f"state = {{{code}: tensor for name, tensor in state.items(){dropped}}}")
     lines.append("model.load_state_dict(state)")
     return tuple(lines)
+
+
+def lines_by_name(
+    file: str, loaded: Loaded, chosen: StateDict, names: Cleaned, like: Cleaned, refused: bool
+) -> tuple[str, ...]:
+    """Python that loads the state dict into a wrapped `model`, whose wrappers stand where no prefix can be put."""
+    first = load_lines(file, loaded, chosen, names if names.changed else None, "", "", refused)[:-1]
+    return (
+        *first,
+        f"own = {{{wrappers.expression(like.wrappers)}: name for name in model.state_dict()}}",
+        "state = {own[name]: tensor for name, tensor in state.items()}",
+        "model.load_state_dict(state)",
+    )
 
 
 def _several(index: str, safetensors: bool) -> list[str]:

@@ -70,6 +70,8 @@ class Loading(Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
     error_after: str = ""
     """torch's words after those lines."""
+    wrapper: str = ""
+    """Which of the two was saved in a wrapper that the other has not, as a clause; of --like only."""
 
 
 class Fixed(Struct, frozen=True, kw_only=True):

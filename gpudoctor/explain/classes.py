@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
+from gpudoctor.explain.devices_apart import devices_apart
 from gpudoctor.explain.errnos import ERRNO, ERRNO_NAME, judged_words
 from gpudoctor.explain.kinds import (
     ARGUMENT,
@@ -198,6 +199,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"retrieving ncclUniqueId from|setting up NCCL communicator", RENDEZVOUS),
         (r"(?i)\bno (?:cuda |nvidia )?gpus? (?:were |was )?(?:found|available|detected)", NO_DEVICE),
         (r"Expected all tensors to be on the same device|is not on the expected device|"
+         r"must have its parameters and buffers on device|"
          r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
          r"Expected a '?cuda'? device|"
          r"Invalid CUDA '?device", own("device-ordinal")),
@@ -322,7 +324,9 @@ def variant_of(cause: str, judged: Judged, message: str, *, alone: bool) -> tupl
     if cause != "program-error":
         return "", {}
     if known := refused(message):
-        return "superseded", {"name": known.name, "since": known.since, "today": known.today}
+        return "superseded", {"name": known.name, "since": known.since, "today": known.whole}
+    if apart := devices_apart(message):
+        return apart
     return (judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"), {}
 
 

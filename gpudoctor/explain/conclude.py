@@ -17,6 +17,7 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.explain.sizes import printed_batches, printed_sizes
+from gpudoctor.explain.state_dicts import STATE_DICTS, of_state_dicts
 from gpudoctor.explain.waits import Wait, pattern, places, waits
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.symptom import Role
@@ -65,9 +66,10 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
         for event in facts.events
         if event.symptom.role == "cause"
         and (failed or event.symptom.confidence >= WEAK)
-        and event.symptom.id not in FINGERPRINTS
+        and event.symptom.id not in (*FINGERPRINTS, *STATE_DICTS)
         and not (event.symptom.cause in OF_DATA and any(event in each.events for each in aborted))
     ]
+    candidates += of_state_dicts(facts.events, frames)
     candidates += of_fingerprints(facts, tracebacks, _alone(facts, frames))
     candidates += own_errors([each for each in tracebacks if each not in aborted], facts, failed=failed)
     candidates += signals(facts, tracebacks)
@@ -88,7 +90,8 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
         # what a connection or a time-out says is explained by a cause that is sure
         ordered = [each for each in ordered if each.standing in ("cause", "pattern")]
         ordered = [ordered[0], *(_behind(each, ordered[0]) for each in ordered[1:])]
-    causes = tuple(_published(each) for each in _descending(ordered[:MOST_CAUSES]))
+    alone = not (facts.ranks or facts.exits or facts.world_size)
+    causes = tuple(_published(each, alone=alone) for each in _descending(ordered[:MOST_CAUSES]))
     unknown = None
     if failed and (not causes or causes[0].confidence < UNDECIDED):
         unknown = _unknown(facts, tracebacks, _waited(causes, waiting))
@@ -174,8 +177,10 @@ def _something_failed(facts: Facts, tracebacks: list[Spoken]) -> bool:
     )
 
 
-def _published(candidate: Candidate) -> LogCause:
+def _published(candidate: Candidate, *, alone: bool) -> LogCause:
+    """`alone`: nothing in the logs speaks of several ranks, and of a program's error nothing is said of others."""
     known = CAUSES[candidate.cause]
+    alone = candidate.variant == "alone" or (alone and candidate.cause == "program-error")
     judged = candidate.judged or known.judge(candidate.variant)
     return LogCause(
         cause=candidate.cause,
@@ -187,9 +192,9 @@ def _published(candidate: Candidate) -> LogCause:
         ranks=candidate.ranks,
         evidence=candidate.evidence,
         summary=candidate.summary,
-        meaning=ALONE if candidate.variant == "alone" else known.meaning,
+        meaning=ALONE if alone else known.meaning,
         fix=known.remedy(candidate.variant, **candidate.values),
-        confirm=candidate.confirm or ("" if candidate.variant == "alone" else known.confirm),
+        confirm=candidate.confirm or ("" if alone else known.confirm),
     )
 
 

@@ -1,7 +1,7 @@
 """What tutorials of the field teach that is gone: since when, and what takes its place.
 
 Tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6; the rest is read from the sources of the releases (the project's
-facts on launching, parts 1.7, 2 and 3).
+facts on launching, parts 1.7, 2 and 3). Arguments of Trainer: knowledge/trainer_arguments.py.
 """
 
 import re
@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
+
+from gpudoctor.knowledge.trainer_arguments import RELEASES, REMARKS, TODAY, WARNED
 
 SupersededKind = Literal["strategy", "argument", "value", "launcher"]
 """strategy: a value of `strategy=`. argument: one of `Trainer(...)`. value: an argument with this value."""
@@ -36,6 +38,13 @@ class Superseded(Struct, frozen=True, kw_only=True):
     """Where `today` is one value for `gpudoctor launch --strategy`: that value."""
     remark: str = ""
     """A sentence more."""
+
+    @property
+    def whole(self) -> str:
+        """`today` as it can be written where the old value is not known: what ends with = has one of its kind."""
+        return (
+            f"{self.today}{VALUES.get(self.today.rpartition(' ')[2], 'N')}" if self.today.endswith("=") else self.today
+        )
 
     @property
     def since(self) -> str:
@@ -68,6 +77,19 @@ def parsed(version: str) -> Version | None:
     found = re.match(r"\d{1,9}(?:\.\d{1,9})*", version, re.ASCII)
     return tuple(int(number) for number in found[0].split(".")) if found else None
 
+
+VALUES = {
+    "strategy=": '"ddp"',
+    "use_distributed_sampler=": "False",
+    "enable_checkpointing=": "False",
+    "enable_model_summary=": "False",
+    "enable_progress_bar=": "False",
+    "default_root_dir=": '"runs"',
+    "gradient_clip_val=": "1.0",
+    "logger=": "logger",
+    "plugins=": "[...]",
+}
+"""A value of the kind that an argument takes; of all others a number."""
 
 FSDP = 'strategy="fsdp", or "deepspeed_stage_2" where DeepSpeed is installed'
 SHARDED = "It was fairscale's sharded DDP; fairscale itself has had no release since 2022."
@@ -118,47 +140,12 @@ _LIGHTNING = {
             remark="Apex's amp was a way of mixed precision, and PyTorch has its own.",
         ),
     ),
-    "argument": (
+    "argument": tuple(
         Superseded(
-            name="gpus", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
-            today='accelerator="gpu", devices=', remark="`devices` exists since 1.4.",
-        ),
-        Superseded(
-            name="nb_gpu_nodes", kind="argument", package="lightning", gone=(0, 8), today="num_nodes=",
-        ),
-        Superseded(
-            name="distributed_backend", kind="argument", package="lightning", gone=(1, 5), today="strategy=",
-        ),
-        Superseded(name="use_amp", kind="argument", package="lightning", gone=(0, 9), today='precision="16-mixed"'),
-        Superseded(
-            name="amp_level", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 8),
-            today='precision="16-mixed" or "bf16-mixed", and no amp_level',
-            remark="It set Apex's optimisation level, and means nothing to PyTorch's own amp.",
-        ),
-        Superseded(
-            name="amp_backend", kind="argument", package="lightning", first=(0, 9), gone=(2, 0), deprecated=(1, 9),
-            today='precision="16-mixed" or "bf16-mixed", and no amp_backend',
-        ),
-        Superseded(
-            name="replace_sampler_ddp", kind="argument", package="lightning", gone=(2, 0),
-            today="use_distributed_sampler=",
-        ),
-        Superseded(
-            name="tpu_cores", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
-            today='accelerator="tpu", devices=',
-        ),
-        Superseded(
-            name="ipus", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
-            today="the package lightning-graphcore",
-        ),
-        Superseded(
-            name="num_processes", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 7),
-            today='accelerator="cpu", devices=',
-        ),
-        Superseded(
-            name="auto_select_gpus", kind="argument", package="lightning", gone=(2, 0), deprecated=(1, 9),
-            today='devices=N with accelerator="gpu"',
-        ),
+            name=name, kind="argument", package="lightning", first=RELEASES[name][0], gone=RELEASES[name][1],
+            deprecated=WARNED.get(name, NEVER), today=today, remark=REMARKS.get(name, ""),
+        )
+        for name, today in TODAY.items()
     ),
     "value": tuple(
         Superseded(

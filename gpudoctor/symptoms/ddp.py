@@ -135,7 +135,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "module-on-wrong-device",
         needle=(
             "device_ids and output_device arguments only work with",
-            "module must have its parameters and buffers on device",
             "input module must be on the same type of devices",
         ),
         cause="device-not-set",

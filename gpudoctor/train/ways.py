@@ -145,4 +145,4 @@ def _gone(kind: SupersededKind, name: str) -> str:
         return ""
     remark = f" ({entry.remark.rstrip('.')})" if entry.remark else ""
     instead = "; --strategy lightning tries it" if entry.instead == "ddp" else ""
-    return f"{entry.since}; today: {entry.today}{instead}{remark}"
+    return f"{entry.since}; today: {entry.whole}{instead}{remark}"

@@ -83,5 +83,10 @@ def _bounded(digits: str, base: int) -> int:
 
 
 def shown(text: str) -> str:
-    """A value or entry as it may stand in a message: quoted, on one line, of a bearable length, never undecodable."""
-    return json.dumps(text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "...")
+    """A value or entry as it may stand in a message: quoted, on one line, of a bearable length, never undecodable.
+
+    What is printable stands as it is, for a quote of another alphabet is what was odd about it."""
+    quoted = json.dumps(
+        text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "...", ensure_ascii=False
+    )
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in quoted)

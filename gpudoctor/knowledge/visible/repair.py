@@ -1,7 +1,9 @@
 """What a CUDA_VISIBLE_DEVICES that goes wrong was probably meant to say, on the machine at hand.
 
-People write "cuda:0", "0-3", "[0,1]", "'0,1'", "0;1", a UUID without its prefix or in capitals, a PCI id. Whatever
-points at one device of this machine is turned into the form that CUDA takes; the rest is left out.
+People write "cuda:0", "0-3", "[0,1]", "'0,1'", "0;1", a UUID without its prefix or in capitals, a PCI id; quotes,
+commas and digits as word processors and East Asian keyboards set them. Whatever points at one device of this machine is
+turned into the form that CUDA takes; the rest is left out, unless it holds the number of a device: no correction drops
+a GPU.
 """
 
 import re
@@ -15,6 +17,19 @@ HIDING = frozenset({"", "-1", "none", "void", "nodevfiles", "null", "nil", "fals
 FEWEST_HEX_DIGITS = 4
 """Shorter text without a prefix is not taken for a UUID: `nvidia-smi -L` shows 32 digits, and people cut at 8."""
 DECORATION = " \t\r\n\v\f\"'`[](){}<>"
+ODD = str.maketrans(
+    {
+        **dict.fromkeys(
+            "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a\u00ab\u00bb\u300c\u300d\u300e\u300f\u2032\u2033\u00b4",
+            '"',
+        ),
+        **dict.fromkeys("\u3001\u060c\u066b\u00b7", ","),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
+        **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
+        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", ""),
+    }
+)
+"""Quotes, commas, dashes and signs without width that are not ASCII's; full-width forms of ASCII's."""
 
 
 class NamedDevice(NamedTuple):
@@ -30,13 +45,17 @@ def repaired(value: str, slots: tuple[Slot, ...], *, several_mig: bool) -> str |
 
     `several_mig`: this driver lets a process have more than one MIG device.
     """
+    given, value = value, plain(value)
     if value.strip(DECORATION).lower() in HIDING:
         return None
     if value.strip(DECORATION).lower() == "all":
         return ",".join(str(ordinal) for ordinal in range(len(slots))) or None
     if _means_all(_tokens(value), slots):
         return ",".join(str(ordinal) for ordinal in range(len(slots)))
-    found = _distinct(device for token in _tokens(value) for device in _read(token, slots))
+    read = {token: _read(token, slots) for token in _tokens(value)}
+    if any(not devices and _names_one(token, slots) for token, devices in read.items()):
+        return None
+    found = _distinct(device for devices in read.values() for device in devices)
     found = _within_mig_limits(found, several_mig)
     if not found:
         return None
@@ -47,7 +66,20 @@ def repaired(value: str, slots: tuple[Slot, ...], *, several_mig: bool) -> str |
         if not all(names):
             return None
         meant = ",".join(names)
-    return None if meant == value else meant
+    return None if meant == given else meant
+
+
+def plain(value: str) -> str:
+    """In ASCII where that is plainly meant: its signs and digits in other widths and forms."""
+    return value.translate(ODD)
+
+
+def _names_one(token: str, slots: tuple[Slot, ...]) -> bool:
+    """Whether a text that nobody can read holds the number of a GPU all the same: "x3y", and no UUID or negative."""
+    if not token.isascii() and any(letter.isdigit() for letter in token):
+        return True
+    numbers = re.findall(r"(?<![0-9-])[0-9]{1,4}(?![0-9])", token)
+    return not re.match(r"(?i)gpu-|mig-|-", token) and "-" not in token and any(int(n) < len(slots) for n in numbers)
 
 
 def _means_all(tokens: list[str], slots: tuple[Slot, ...]) -> bool:

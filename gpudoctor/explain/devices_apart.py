@@ -1,0 +1,28 @@
+"""What torch says where tensors that must lie on one device lie on two: which fix it is of a program's error."""
+
+import re
+
+_DEVICE = r"[a-z]{2,20}(?::\d{1,4})?"
+OF_DATA_PARALLEL = re.compile(
+    rf"module must have its parameters and buffers on device (?P<device>{_DEVICE}) \(device_ids\[0\]\) but found one "
+    rf"of them on device: (?P<other>{_DEVICE})"
+)
+"""torch nn/parallel/data_parallel.py; DistributedDataParallel has other words."""
+OF_TENSORS = (
+    re.compile(rf"found at least two devices, (?P<device>{_DEVICE}) and (?P<other>{_DEVICE})!"),
+    re.compile(
+        rf"but got \w{{1,60}} is on (?P<other>{_DEVICE}), different from other tensors on (?P<device>{_DEVICE})"
+    ),
+)
+"""torch aten/src/ATen/core/op_registration/adaption.cpp (common_device_check_failure): older and newer words."""
+OF_ONE_DEVICE = "Expected all tensors to be on the same device"
+
+
+def devices_apart(message: str) -> tuple[str, dict[str, str]] | None:
+    """The variant of the cause program-error, and values for its text; None where a message says nothing of it."""
+    if found := OF_DATA_PARALLEL.search(message):
+        return "data-parallel", found.groupdict()
+    if OF_ONE_DEVICE not in message:
+        return None
+    told = next((each for pattern in OF_TENSORS if (each := pattern.search(message))), None)
+    return "two-devices", told.groupdict() if told else {"device": "one device", "other": "another"}

@@ -1,0 +1,127 @@
+"""What load_state_dict lists as missing and unexpected, read together: whether a wrapper's prefix is the difference.
+
+torch writes three lines: for which model, the names that it misses, those that it does not know (nn/modules/module.py).
+People paste all of them, or one.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct, structs
+
+from gpudoctor.explain.candidate import Candidate, of_symptom
+from gpudoctor.explain.report import Line
+from gpudoctor.explain.scan import Event
+from gpudoctor.knowledge.wrappers import ANYWHERE, IN_FRONT
+from gpudoctor.sure import LIKELY, PROVED
+
+STATE_DICTS = ("state-dict-mismatch", "state-dict-keys")
+"""Symptoms of it: causes/checkpoint_mismatch.py."""
+LISTED = re.compile(
+    r'(?P<kind>Missing|Unexpected) key\(s\) in state_dict: (?P<names>"[^"\n]{1,300}"(?:, "[^"\n]{1,300}")*)'
+)
+NAME = re.compile(r'"([^"\n]{1,300})"')
+NEAR = 3
+"""Lines in which torch writes what belongs to one model."""
+WRAPPERS = {**ANYWHERE, **IN_FRONT}
+
+
+class Keys(Struct):
+    """What one call of load_state_dict says."""
+
+    events: list[Event]
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+
+
+class Wrapped(Struct, frozen=True):
+    """On which side the wrapper is."""
+
+    prefix: str
+    of_model: bool
+    proved: bool
+    """Both sides are told, and a name of one is that of the other behind the prefix."""
+
+
+def of_state_dicts(events: Iterable[Event], frames: Mapping[int, Line]) -> list[Candidate]:
+    """One candidate for each call that failed."""
+    return [_candidate(keys, frames) for keys in _calls(events)]
+
+
+def _calls(events: Iterable[Event]) -> Iterator[Keys]:
+    current: Keys | None = None
+    for event in events:
+        if event.symptom.id not in STATE_DICTS:
+            continue
+        last = current.events[-1] if current else None
+        begins = event.symptom.id == STATE_DICTS[0] or last is None or not _follows(last, event)
+        if begins:
+            if current:
+                yield _read(current)
+            current = Keys([])
+        if current is not None:
+            current.events.append(event)
+    if current:
+        yield _read(current)
+
+
+def _follows(last: Event, event: Event) -> bool:
+    return (
+        last.at.file == event.at.file and 0 <= event.at.line - last.at.line <= NEAR and event.rank in (last.rank, None)
+    )
+
+
+def _read(keys: Keys) -> Keys:
+    texts = [line.text for event in keys.events for line in (event.at, *event.after)]
+    found: dict[str, dict[str, None]] = {"Missing": {}, "Unexpected": {}}
+    for listed in (each for text in texts for each in LISTED.finditer(text)):
+        found[listed["kind"]].update(dict.fromkeys(NAME.findall(listed["names"])))
+    return Keys(keys.events, missing=tuple(found["Missing"]), unexpected=tuple(found["Unexpected"]))
+
+
+def _candidate(keys: Keys, frames: Mapping[int, Line]) -> Candidate:
+    first, *others = keys.events
+    alone = of_symptom(first, standing="cause")
+    told = dict.fromkeys((*alone.evidence, *(line for each in others for line in (each.at, *each.after))))
+    frame = next((frames[id(event)] for event in keys.events if id(event) in frames), None)
+    evidence = (*told, frame) if frame is not None else tuple(told)
+    wrapped = wrapper(keys.missing, keys.unexpected)
+    if wrapped is None:
+        return structs.replace(alone, evidence=evidence)
+    variant = ("wrapped-model" if wrapped.of_model else "wrapped-file") if wrapped.prefix == "module." else "prefix"
+    name = WRAPPERS[wrapped.prefix]
+    summary = (
+        f"the state dict was saved without the wrapper ({name}): its names lack the {wrapped.prefix!r} of the model's"
+        if wrapped.of_model
+        else f"the state dict was saved with the wrapper ({name}): its names begin with {wrapped.prefix!r}, and the "
+        "model's do not"
+    )
+    return structs.replace(
+        alone,
+        variant=variant,
+        values={**alone.values, "prefix": wrapped.prefix},
+        confidence=PROVED if wrapped.proved else LIKELY,
+        summary=summary,
+        evidence=evidence,
+    )
+
+
+def wrapper(missing: tuple[str, ...], unexpected: tuple[str, ...]) -> Wrapped | None:
+    """The wrapper that one side has and the other has not; None where that is not the difference."""
+    for prefix in WRAPPERS:
+        for names, others, of_model in ((missing, unexpected, True), (unexpected, missing, False)):
+            if not names or not all(_has(name, prefix) for name in names):
+                continue
+            if any(_has(name, prefix) for name in others):
+                continue
+            plain = {_without(name, prefix) for name in names}
+            return Wrapped(prefix, of_model, proved=not plain.isdisjoint(others))
+    return None
+
+
+def _has(name: str, prefix: str) -> bool:
+    return name.startswith(prefix) or (prefix in ANYWHERE and f".{prefix}" in name)
+
+
+def _without(name: str, prefix: str) -> str:
+    return name.replace(prefix, "") if prefix in ANYWHERE else name.removeprefix(prefix)

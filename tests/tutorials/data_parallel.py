@@ -1,0 +1,78 @@
+"""DataParallel, a model whose halves lie on two GPUs, Apex's AMP."""
+
+from tests.tutorials.row import Row, Title
+
+TITLE: Title = "DataParallel, a model split by hand, and Apex"
+ALONE = ("rank", "other processes", "LOCAL_RANK", "DistributedDataParallel")
+"""Words of another program than one that has one process."""
+
+ROWS = (
+    Row(
+        id="data-parallel-first-device",
+        title=TITLE,
+        about="DataParallel of a model that lies on another GPU than the first of device_ids",
+        line="RuntimeError: module must have its parameters and buffers on device cuda:0 (device_ids[0]) but found one "
+        "of them on device: cuda:1",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("DataParallel", "first device of its device_ids", "cuda:0", "cuda:1"),
+        untold=(*ALONE, "device-not-set"),
+        today="DataParallel copies the model from the first GPU of its list at every step, and takes the inputs there.",
+        write='model = torch.nn.DataParallel(model.to("cuda:0"), device_ids=[0, 1])',
+    ),
+    Row(
+        id="data-parallel-first-device-traceback",
+        title=TITLE,
+        about="The same with its traceback",
+        line="""Traceback (most recent call last):
+  File "/home/mia/train.py", line 44, in <module>
+    loss = criterion(model(images.cuda()), labels.cuda())
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/parallel/data_parallel.py", line 178, in forward
+    raise RuntimeError(
+RuntimeError: module must have its parameters and buffers on device cuda:2 (device_ids[0]) but found one of them on \
+device: cpu
+""",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("DataParallel", "first device of its device_ids", "train.py:44", 'model.to("cuda:2")'),
+        untold=(*ALONE, "device-not-set"),
+        today="The model was never moved to a GPU, and DataParallel does not move it.",
+        write='model = torch.nn.DataParallel(model.to("cuda:2"), device_ids=[2, 3])',
+    ),
+    Row(
+        id="two-devices",
+        title=TITLE,
+        about="The halves of a model on two GPUs, and an input on the wrong one",
+        line="RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 and "
+        "cuda:0! (when checking argument for argument mat1 in method wrapper_CUDA_addmm)",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("cuda:0", "cuda:1", "one device", ".to("),
+        untold=ALONE,
+        today="Each half takes its input on its own GPU: what the first gives is moved before the second.",
+        write='x = self.first(x.to("cuda:0"))\nreturn self.second(x.to("cuda:1"))',
+    ),
+    Row(
+        id="two-devices-traceback",
+        title=TITLE,
+        about="The same with its traceback, and with torch's later words",
+        line="""Traceback (most recent call last):
+  File "/home/mia/split.py", line 58, in <module>
+    out = net(batch)
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1751, in _wrapped_call_impl
+    return self._call_impl(*args, **kwargs)
+  File "/home/mia/split.py", line 23, in forward
+    return self.second(x)
+  File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 125, in forward
+    return F.linear(input, self.weight, self.bias)
+RuntimeError: Expected all tensors to be on the same device, but got mat1 is on cuda:0, different from other tensors \
+on cuda:1 (when checking argument in method wrapper_CUDA_addmm)
+""",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("cuda:0", "cuda:1", "one device", "split.py:23", ".to("),
+        untold=ALONE,
+        today="The line of the traceback that is yours is the one before which the input must be moved.",
+        write='return self.second(x.to("cuda:1"))',
+    ),
+)

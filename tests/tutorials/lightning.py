@@ -1,0 +1,152 @@
+"""Lightning's Trainer over several GPUs and machines."""
+
+from tests.tutorials.row import Row, Title
+
+TITLE: Title = "Lightning over several GPUs and machines"
+TRAINER = "from lightning import Trainer\n\ntrainer = Trainer({})\ntrainer.fit(model)\n"
+DDP = 'accelerator="gpu", devices=4, num_nodes=2, strategy="ddp"'
+
+
+def argument(name: str, value: str, since: str, today: str, write: str) -> Row:
+    """An argument of Trainer, as a log refuses it."""
+    return Row(
+        id=f"log-{name}".replace("_", "-"),
+        title=TITLE,
+        about=f"{name}= of Trainer, in a log",
+        line=f"""Traceback (most recent call last):
+  File "/home/mia/fit.py", line 12, in <module>
+    trainer = Trainer({name}={value})
+  File "/opt/venv/lib/python3.11/site-packages/lightning/pytorch/utilities/argparse.py", line 70, in insert_env_defaults
+    return fn(self, **kwargs)
+TypeError: Trainer.__init__() got an unexpected keyword argument '{name}'
+""",
+        name="fit.log",
+        command="gpudoctor explain fit.log",
+        told=(since, write, "fit.py:12"),
+        untold=("Correct what raised it", "dependency"),
+        today=today,
+        write=f"trainer = Trainer({write})",
+    )
+
+
+ROWS = (
+    argument(
+        "gpus",
+        "4",
+        "removed in lightning 2.0",
+        "Gone since 2.0: the kind of device and their number are two arguments.",
+        'accelerator="gpu", devices=',
+    ),
+    argument(
+        "distributed_backend",
+        '"ddp"',
+        "removed in lightning 1.5",
+        "It became accelerator= in 1.1 and strategy= in 1.5.",
+        "strategy=",
+    ),
+    argument(
+        "use_amp",
+        "True",
+        "removed in lightning 0.9",
+        "precision= says it since 0.7.",
+        'precision="16-mixed"',
+    ),
+    argument(
+        "amp_level",
+        '"O2"',
+        "removed in lightning 2.0",
+        "Apex left Lightning with 2.0; PyTorch's own mixed precision has no levels.",
+        'precision="16-mixed"',
+    ),
+    Row(
+        id="log-fairscale",
+        title=TITLE,
+        about='strategy="fairscale", in a log',
+        line="ValueError: You selected an invalid strategy name: `strategy='fairscale'`. It must be either a string or "
+        "an instance of `lightning.pytorch.strategies.Strategy`. Example choices: auto, ddp, ddp_spawn, deepspeed, ...",
+        name="fit.log",
+        command="gpudoctor explain fit.log",
+        told=("never", 'strategy="fsdp"'),
+        untold=("Correct what raised it",),
+        today="No release knew that name: fairscale's sharding was called ddp_sharded, until 2.0.",
+        write='trainer = Trainer(accelerator="gpu", devices=4, strategy="fsdp")',
+    ),
+    Row(
+        id="three-lines",
+        title=TITLE,
+        about="A node's lines by hand: MASTER_ADDR, NODE_RANK, and nothing else",
+        line="#@ file fit.py\n" + TRAINER.format(DDP) + "#@ node 0\nMASTER_ADDR=10.20.0.11 MASTER_PORT=61234 "
+        "WORLD_SIZE=8 NODE_RANK=0 LOCAL_RANK=0 python fit.py\n#@ node 1\nMASTER_ADDR=10.20.0.11 MASTER_PORT=61234 "
+        "WORLD_SIZE=8 NODE_RANK=1 LOCAL_RANK=0 python fit.py\n",
+        name="start.txt",
+        command="gpudoctor lint start.txt --kind shell",
+        told=("LOCAL_RANK",),
+        today="With LOCAL_RANK set, Lightning takes somebody else for who starts the ranks, and starts none itself.",
+        write="MASTER_ADDR=10.20.0.11 MASTER_PORT=61234 NODE_RANK=0 python fit.py   # NODE_RANK=1 on the other node",
+    ),
+    Row(
+        id="dp-and-half",
+        title=TITLE,
+        about='strategy="dp" with precision=16',
+        line=TRAINER.format('gpus=4, strategy="dp", precision=16'),
+        name="fit.py",
+        command="gpudoctor lint fit.py --facts lightning=1.9.5",
+        told=("DataParallel", 'strategy="ddp"'),
+        today="DataParallel's threads do not get the precision that was asked for; dp itself is gone since 2.0.",
+        write='trainer = Trainer(accelerator="gpu", devices=4, strategy="ddp", precision="16-mixed")',
+    ),
+    *(
+        Row(
+            id=f"strategy-{name}".replace("_", "-"),
+            title=TITLE,
+            about=f'strategy="{name}"',
+            line=TRAINER.format(f'accelerator="gpu", devices=4, strategy="{name}"'),
+            name="fit.py",
+            command="gpudoctor lint fit.py --facts lightning=2.4",
+            told=(since, f'strategy="{instead}"'),
+            today=today,
+            write=f'trainer = Trainer(accelerator="gpu", devices=4, strategy="{instead}")',
+        )
+        for name, since, instead, today in (
+            ("dp", "removed in lightning 2.0", "ddp", "Gone since 2.0."),
+            ("horovod", "removed in lightning 2.0", "ddp", "Gone since 2.0; before, horovodrun started it."),
+            (
+                "bagua",
+                "removed in lightning 2.0",
+                "ddp",
+                "There from 1.6 to 1.9; Bagua itself has had no release since.",
+            ),
+            (
+                "fairscale",
+                "never part of lightning",
+                "fsdp",
+                "Never a name of Lightning's; ddp_sharded was, until 2.0.",
+            ),
+            ("ddp_sharded", "removed in lightning 2.0", "fsdp", "fairscale's sharding; PyTorch's own took its place."),
+        )
+    ),
+    *(
+        Row(
+            id=f"launch-{framework}",
+            title=TITLE,
+            about=f"A start of two nodes with four GPUs each, by {framework}",
+            line=framework,
+            command="gpudoctor launch --framework LINE --nodes 2 --gpus-per-node 4",
+            status=0,
+            told=told,
+            today=today,
+        )
+        for framework, told, today in (
+            (
+                "lightning",
+                ("NODE_RANK=1", "num_nodes=2", "devices=4"),
+                "Lightning starts the ranks of its node itself.",
+            ),
+            (
+                "slurm",
+                ("#SBATCH --nodes=2", "srun"),
+                "srun starts a task a GPU, and the ranks come from its variables.",
+            ),
+        )
+    ),
+)
