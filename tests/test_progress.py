@@ -12,6 +12,7 @@ from gpudoctor.check import Fix, Problem
 from gpudoctor.diagnose import diagnose
 from gpudoctor.plugins import find_checks
 from gpudoctor.read.machine import so_far
+from gpudoctor.read.system import System
 from gpudoctor.render.progress import Progress
 from gpudoctor.snapshot import Snapshot, missing
 from tests.machines.hand_built import MACHINES
@@ -79,15 +80,15 @@ def test_what_children_have_said_is_seen_while_another_is_still_asked(tmp_path: 
 
 def test_of_what_is_still_asked_nothing_is_found() -> None:
     nothing = {name: ChildReply(name, b"", "", None, False, False, 0.1, 7, True) for name in ("local", "nvidia")}
-    assert diagnose(so_far(nothing), CHECKS).problems == []
+    assert diagnose(so_far(nothing, System(environment={})), CHECKS).problems == []
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_what_is_found_before_torch_has_answered_stands_in_the_report_too(name: str) -> None:
     machine = MACHINES[name]()
     known = Snapshot(
-        gpudoctor=machine.gpudoctor, nvidia=machine.nvidia, accelerators=machine.accelerators, host=machine.host,
-        network=machine.network,
+        gpudoctor=machine.gpudoctor, environment=machine.environment, nvidia=machine.nvidia,
+        accelerators=machine.accelerators, host=machine.host, network=machine.network,
     )  # fmt: skip
     early = {result.check for result, each in diagnose(known, CHECKS).problems if each.severity != "info"}
     assert early <= {result.check for result, _ in diagnose(machine, CHECKS).problems}

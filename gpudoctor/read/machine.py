@@ -21,6 +21,7 @@ from gpudoctor.snapshot import (
     Host,
     Network,
     Nvidia,
+    Reading,
     Snapshot,
     absent,
     missing,
@@ -35,8 +36,9 @@ def examine(
     wish: ExamineWish, children: Sequence[Child], waiting: Waiting | None = None, early: Early | None = None
 ) -> Snapshot:
     """Gather the children that `launch(wish)` started into a snapshot. Never raises for what a child did."""
-    replies = gather(children, waiting, None if early is None else lambda said: early(so_far(said)))
-    snapshot = assemble(wish, replies, System())
+    system = System()
+    replies = gather(children, waiting, None if early is None else lambda said: early(so_far(said, system)))
+    snapshot = assemble(wish, replies, system)
     if not wish.deep:
         return snapshot
     return msgspec.structs.replace(snapshot, active=Active(smoke=smoke.run(wish, snapshot, waiting)))
@@ -52,7 +54,7 @@ def assemble(wish: ExamineWish, replies: Mapping[str, ChildReply], system: Syste
     return Snapshot(
         gpudoctor=__version__,
         taken_at=read("clock", datetime.now(timezone.utc).isoformat(timespec="seconds")),
-        environment=read("environment of gpudoctor", recorded(system.environment)),
+        environment=_environment(system),
         nvidia=without_hardware(nvidia.assemble(replies["nvidia"]), accelerators),
         cuda=Cuda(visible=visible, all=cuda.assemble(every) if every else visible),
         accelerators=accelerators,
@@ -62,17 +64,22 @@ def assemble(wish: ExamineWish, replies: Mapping[str, ChildReply], system: Syste
     )
 
 
-def so_far(replies: Mapping[str, ChildReply]) -> Snapshot:
-    """The host, its network and what NVML says, as far as they are known; nothing of torch and libcuda."""
+def so_far(replies: Mapping[str, ChildReply], system: System) -> Snapshot:
+    """The environment, and of host, network and NVML what is known; nothing of torch and libcuda."""
     fields = local_fields(replies["local"])
     accelerators = held(fields["accelerators"], Accelerators)
     return Snapshot(
         gpudoctor=__version__,
+        environment=_environment(system),
         nvidia=without_hardware(nvidia.assemble(replies["nvidia"]), accelerators),
         accelerators=accelerators,
         host=held(fields["host"], Host),
         network=held(fields["network"], Network),
     )
+
+
+def _environment(system: System) -> Reading[dict[str, str]]:
+    return read("environment of gpudoctor", recorded(system.environment))
 
 
 def local_fields(reply: ChildReply) -> dict[str, dict[str, Any]]:
