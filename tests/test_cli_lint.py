@@ -261,6 +261,16 @@ def test_check_finds_a_port_that_is_taken_and_corrects_it() -> None:
     assert done.returncode == 1
 
 
+def test_check_finds_an_interface_that_is_not_there() -> None:
+    text = "export NCCL_SOCKET_IFNAME={}\ntorchrun --standalone --nproc-per-node=2 train.py\n"
+    told = {}
+    for value in ("nosuch0", "lo", "^docker0", "nosuch0,lo"):
+        answer = json.loads(run("--json", "--check", "-", given=text.format(value)).stdout)
+        told[value] = [each["summary"] for each in answer["problems"] if each["code"] == "E08"]
+    assert "this machine has no interface nosuch0 (NCCL_SOCKET_IFNAME=nosuch0)" in told.pop("nosuch0")[0]
+    assert told == {"lo": [], "^docker0": [], "nosuch0,lo": []}
+
+
 C10D = "torchrun --nnodes=2 --nproc-per-node=1 --rdzv-backend=c10d --rdzv-id=1 --rdzv-endpoint=10.0.0.1:29400 train.py"
 
 

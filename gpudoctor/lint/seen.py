@@ -1,4 +1,4 @@
-"""`gpudoctor lint --check`: what this machine can tell about the head that a text names.
+"""`gpudoctor lint --check`: what this machine can tell about the head and the interfaces that a text names.
 
 The reader of MASTER_ADDR and MASTER_PORT (read/rendezvous.py) does the looking, in the child that reads this machine,
 with a deadline; the rest is for `gpudoctor launch --check`, which reaches the other nodes.
@@ -7,7 +7,7 @@ with a deadline; the rest is for `gpudoctor launch --check`, which reaches the o
 import os
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpudoctor.active import gather, own_module, start
 from gpudoctor.lint import look
@@ -16,9 +16,10 @@ from gpudoctor.lint.lint import FiredRule, Linted, linted
 from gpudoctor.lint.look import Value
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, LintRule, every_rule
+from gpudoctor.lint.seen_interfaces import absent_interfaces, named_interfaces
 from gpudoctor.lint.understood import main_launch
 from gpudoctor.marked import messages
-from gpudoctor.snapshot.network import Rendezvous
+from gpudoctor.snapshot.network import Interface, Rendezvous
 from gpudoctor.snapshot.reading import Reading
 
 FREE_PORT = "61234"
@@ -29,40 +30,68 @@ def checked(answer: Linted, timeout: float) -> Linted:
     job, rules = answer.job, list(every_rule())
     address = look.master(main_launch(job)) if job.launches else None
     port = look.port(main_launch(job)) if job.launches else None
-    if address is None or not address.text:
+    named = named_interfaces(job)
+    text = address.text if address is not None and address.text else ""
+    if not text and not named:
         return _with(answer, ("--check: the text names no address of a head that could be looked up",))
     number = port.text if port is not None and port.text else ""
-    seen, own_addresses = _look(address.text, number, timeout)
-    if not seen.is_read:
-        return _with(answer, (f"--check: {address.text} was not looked up: {seen.reason}",))
+    looked = _look(text, number, bool(named), timeout)
     by_code = {rule.code: rule for rule in rules}
     off = answer.off
-    found, notes = _told(job, seen.value, address, port, by_code)
-    asked = any(each.rule.code == "A07" for each in answer.found)
-    if asked and seen.value.is_local.value_or(False) and own_addresses.is_read:
-        # Only the head could tell, and this is the head: the rule's doubt gives way to what was seen.
-        found += _recognised(seen.value, own_addresses.value, address, by_code["A07"])
-        off = (*off, "A07")
-    again = linted(job, rules, found, off=off, pieces=answer.pieces) if found or asked else answer
+    found: list[FiredRule] = []
+    notes: tuple[str, ...] = ()
+    if named and "E08" in by_code and "E08" not in off:
+        told = {each.finding.span.start for each in answer.found if each.rule.code == "E08"}
+        absent = absent_interfaces(job, looked.interfaces.value_or(()))
+        if looked.interfaces.is_read:
+            found += [FiredRule(by_code["E08"], each) for each in absent if each.span.start not in told]
+        else:
+            notes = (f"--check: the interfaces of this machine were not read: {looked.interfaces.reason}",)
+    seen = looked.head
+    if address is None or not text:
+        pass
+    elif not seen.is_read:
+        notes = (*notes, f"--check: {text} was not looked up: {seen.reason}")
+    else:
+        of_head, more = _told(job, seen.value, address, port, by_code)
+        found, notes = found + of_head, notes + more
+        asked = any(each.rule.code == "A07" for each in answer.found)
+        if asked and seen.value.is_local.value_or(False) and looked.own_addresses.is_read:
+            # Only the head could tell, and this is the head: the rule's doubt gives way to what was seen.
+            found += _recognised(seen.value, looked.own_addresses.value, address, by_code["A07"])
+            off = (*off, "A07")
+    again = linted(job, rules, found, off=off, pieces=answer.pieces) if found or off != answer.off else answer
     return _with(again, notes)
+
+
+class Looked(Struct, frozen=True):
+    """What the child that reads this machine said."""
+
+    head: Reading[Rendezvous]
+    own_addresses: Reading[tuple[str, ...]]
+    """What this machine's own name resolves to."""
+    interfaces: Reading[tuple[Interface, ...]]
 
 
 def _with(answer: Linted, notes: tuple[str, ...]) -> Linted:
     return structs.replace(answer, unknown=(*answer.unknown, *notes))
 
 
-def _look(address: str, port: str, timeout: float) -> tuple[Reading[Rendezvous], Reading[tuple[str, ...]]]:
-    """MASTER_ADDR and MASTER_PORT tried out, and what its own host name resolves to."""
+def _look(address: str, port: str, interfaces: bool, timeout: float) -> Looked:
+    """MASTER_ADDR and MASTER_PORT tried out, where there is one; what its own host name resolves to; its interfaces."""
     import msgspec
 
     from gpudoctor.read.local import readers
     from gpudoctor.snapshot.reading import missing
 
-    def nothing(reason: str) -> tuple[Reading[Rendezvous], Reading[tuple[str, ...]]]:
-        return missing("read/rendezvous.py", reason), missing("getaddrinfo", reason)
+    def nothing(reason: str) -> Looked:
+        return Looked(
+            missing("read/rendezvous.py", reason), missing("getaddrinfo", reason), missing("read/interfaces.py", reason)
+        )
 
     environment = {**os.environ, "MASTER_ADDR": address, "MASTER_PORT": port}
-    unwanted = [reader.name for reader in readers() if reader.name not in ("rendezvous", "addresses")]
+    wanted = {*(("rendezvous", "addresses") if address else ()), *(("interfaces",) if interfaces else ())}
+    unwanted = [reader.name for reader in readers() if reader.name not in wanted]
     try:
         child = start(
             "local", own_module("gpudoctor.read.local", str(timeout), *unwanted),
@@ -71,17 +100,22 @@ def _look(address: str, port: str, timeout: float) -> tuple[Reading[Rendezvous],
     except (OSError, ValueError) as error:  # ValueError: a NUL in the address
         return nothing(str(error))
     reply = gather([child])["local"]
-    tried, own = nothing(reply.failure or "the reader said nothing")
+    found = nothing(reply.failure or "the reader said nothing")
     for line in messages(reply.output):
         fields = line.get("fields", {})
         try:
             if "network.rendezvous" in fields:
-                tried = msgspec.convert(fields["network.rendezvous"], Reading[Rendezvous])
+                head = msgspec.convert(fields["network.rendezvous"], Reading[Rendezvous])
+                found = structs.replace(found, head=head)
             if "host.hostname_addresses" in fields:
                 own = msgspec.convert(fields["host.hostname_addresses"], Reading[tuple[str, ...]])
+                found = structs.replace(found, own_addresses=own)
+            if "network.interfaces" in fields:
+                there = msgspec.convert(fields["network.interfaces"], Reading[tuple[Interface, ...]])
+                found = structs.replace(found, interfaces=there)
         except msgspec.ValidationError as error:
             return nothing(str(error))
-    return tried, own
+    return found
 
 
 def _recognised(seen: Rendezvous, own_addresses: Sequence[str], address: Value, rule: LintRule) -> list[FiredRule]:
