@@ -25,7 +25,9 @@ def at(span: Span, offset: int) -> Span:
 
 
 def insert_options(launch: LintLaunch, *options: str) -> tuple[Edit, ...]:
-    """Put options in front of the launcher's first one, or of the script."""
+    """Put options in front of the launcher's first one, or of the script; in a list of YAML's words nowhere."""
+    if launch.invocation.manifest_path and not launch.invocation.span.exact:
+        return ()
     anchor = launch.every_option[0].span if launch.every_option else None
     if anchor is None and launch.script is not None:
         anchor = launch.script.span

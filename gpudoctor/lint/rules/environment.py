@@ -21,7 +21,7 @@ _READ_BY_RANKS = re.compile(
 """Variables that a training reads from its environment."""
 _RENDEZVOUS = re.compile(r"MASTER_(?:ADDR|PORT)|(?:NODE_|LOCAL_)?RANK|WORLD_SIZE")
 _NOT_READ = re.compile(
-    r"(?:CUDA|NCCL|TORCH)_(?:HOME|ROOT|VERSION|PATH|DIR|INCLUDE\w*|LIB\w*|INSTALL\w*|CACHE\w*)|CUDA_MAJOR\w*"
+    r"(?:CUDA|NCCL|TORCH)_(?:HOME|ROOT|VERSION|PATH|DIR|INCLUDE\w*|LIB\w*|INSTALL\w*|CACHE\w*|FLAGS?|ARGS?|OPTS?|OPTIONS?)|CUDA_MAJOR\w*"
 )
 """Of build systems, and of the script itself."""
 
@@ -41,6 +41,7 @@ _NOT_READ = re.compile(
         "export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --standalone --nproc-per-node=2 train.py\n",
         "MASTER_ADDR=10.20.0.11\nMASTER_PORT=61234\nNODE_RANK=${1:?}\ntorchrun --nnodes=2 --nproc-per-node=4"
         " --node-rank=$NODE_RANK --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT train.py\n",
+        "CUDA_FLAG=--cuda\ntorchrun --standalone --nproc-per-node=2 train.py\n",
         "set -a\nNCCL_DEBUG=INFO\nset +a\ntorchrun --standalone --nproc-per-node=2 train.py\n",
     ),
 )

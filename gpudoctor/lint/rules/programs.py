@@ -16,6 +16,7 @@ _STARTED = "#@ every node\ntorchrun --standalone --nproc-per-node=4 train.py\n"
 _PROGRAM = "#@ file train.py\n" + _HEAD
 _INIT = "dist.init_process_group('nccl')\nrank = dist.get_rank()\n"
 _SPAWNS = _PROGRAM + "import torch.multiprocessing as mp\n"
+_GUARD = "if __name__ == '__main__':\n    "
 _LOADER = (
     _PROGRAM
     + _INIT
@@ -226,8 +227,8 @@ def _instead(launcher: str, name: str) -> str:
         + "os.environ['MASTER_ADDR'] = 'node1'\nmp.spawn(main, nprocs=8)\n",
     ),
     good=(
-        _SPAWNS + "mp.spawn(main, nprocs=4)\n#@ every node\npython train.py\n",
-        _SPAWNS + "if 'RANK' not in os.environ:\n    mp.spawn(main, nprocs=4)\n" + _STARTED,
+        _SPAWNS + _GUARD + "mp.spawn(main, nprocs=4)\n#@ every node\npython train.py\n",
+        _SPAWNS + "if __name__ == '__main__' and 'RANK' not in os.environ:\n    mp.spawn(main, nprocs=4)\n" + _STARTED,
     ),
 )
 def spawn_below_a_launcher(job: LintJob) -> Iterator[LintFinding]:
@@ -270,8 +271,11 @@ def _processes(job: LintJob, launch: LintLaunch) -> tuple[str, int]:
         _SPAWNS + "dist.init_process_group('gloo', rank=0, world_size=8)\nmp.spawn(main, (8,), join=True)\n",
     ),
     good=(
-        _SPAWNS + "dist.init_process_group('nccl', rank=0, world_size=4)\nmp.spawn(main, args=(4,), nprocs=4)\n",
-        _SPAWNS + "dist.init_process_group('nccl', rank=0, world_size=4)\nmp.spawn(main, (4,), 4)\n",
+        _SPAWNS
+        + "dist.init_process_group('nccl', rank=0, world_size=4)\n"
+        + _GUARD
+        + "mp.spawn(main, args=(4,), nprocs=4)\n",
+        _SPAWNS + "dist.init_process_group('nccl', rank=0, world_size=4)\n" + _GUARD + "mp.spawn(main, (4,), 4)\n",
     ),
 )
 def spawn_without_nprocs(job: LintJob) -> Iterator[LintFinding]:

@@ -8,6 +8,7 @@ from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, LintFinding, rule
+from gpudoctor.lint.rules.slurm_lines import GAP
 from gpudoctor.lint.shell.syntax import read_script, refused
 from gpudoctor.lint.shell.words import RefusedShell
 
@@ -25,6 +26,9 @@ _WIDE = {"\uff1a": ":", "\uff0c": ",", "\uff1d": "=", "\u3000": " ", "\u00a0": "
 _BLANKS = re.compile(r"[ \t]*(?:#[^\n]*)?")
 _TRAILING = re.compile(r"(?<!\\)(?:\\\\)*\\([ \t]+)(#[^\n]*)?\r?$", re.MULTILINE)
 _COMMENTED = re.compile(r"(?<!\\)\\\r?\n([ \t]*#[^\n]*)(?=\n|\Z)")
+_NEXT_FILE = re.compile(r"^#@ (?:file|node|every|job)\b", re.MULTILINE)
+_GOES_ON = re.compile(r"(?:[ \t]*#[^\n]*\n)*[ \t]*[^\s#]")
+"""Behind comment lines stands a line with something in it: what was to be the rest of the command."""
 _MEANT = re.compile(
     r"IP_?\d*|(?:MASTER|HEAD|MAIN|LEADER|SERVER|NODE_?\d*|HOST_?\d*|RANK_?0)_?(?:NODE_?)?(?:IP|ADDR|ADDRESS)(?:_ADDRESS)?"
     r"|YOUR[-_]\w+|your[-_]\w+|\w+_HERE|X{2,}|[xX]{1,3}(?:\.[xX]{1,3}){3}|\.{3}|\u2026|<[^<>]+>"
@@ -79,6 +83,7 @@ def _in_shell(job: LintJob, launch: LintLaunch) -> bool:
         "# --nnodes=2 \\\n" + _LINES,
         "cat <<EOF\n--nnodes=2 \\ \nEOF\n" + _ONE,
         _LINES.replace("\n", "\r\n"),
+        _LINES.replace("0.1\n", "0.1 \\\n  # --resume last.pt\n"),
     ),
 )
 def broken_continuation(job: LintJob) -> Iterator[LintFinding]:
@@ -126,13 +131,16 @@ def _around_launches(job: LintJob) -> Iterator[LintFinding]:
             continue
         start, end = launch.invocation.span.start, launch.invocation.span.end
         rest = text[end : end + 2000]
+        if (other := _NEXT_FILE.search(rest)) is not None:
+            rest = rest[: other.start()]  # a backslash that ends its file takes nothing with it
         shift = end + len(rest) - len(rest.lstrip(" \t"))
         if (trailing := _TRAILING.match(rest.lstrip(" \t"))) is not None:
             at = shift + trailing.start(1) - 1
             what = "a comment follows the backslash" if trailing[2] else "a blank follows the backslash"
             yield _ends(job, at, what, (Edit(Span(at + 1, shift + trailing.end(), 1), ""),))
             continue
-        if (comment := _COMMENTED.match(rest.lstrip(" \t"))) is not None:
+        comment = _COMMENTED.match(rest.lstrip(" \t"))
+        if comment is not None and _GOES_ON.match(rest.lstrip(" \t"), comment.end() + 1):
             begin = shift + comment.start(1)
             yield _ends(
                 job, begin, "a comment line stands between", (Edit(Span(begin, shift + comment.end() + 1, 1), ""),)
@@ -342,12 +350,23 @@ def typographic_dash(job: LintJob) -> Iterator[LintFinding]:
         _ONE.replace("10.20.0.11", "MASTER_IP"),
         _ONE.replace("10.20.0.11", "xxx.xxx.xxx.xxx"),
         "torchrun --nproc-per-node=4 ... train.py\n",
+        "#!/bin/bash\n#SBATCH -p { partition }\n" + _ONE,
     ),
     good=(_ONE, _ONE.replace("10.20.0.11", "n01"), _ONE.replace("train.py\n", "train.py < input.txt > log.txt\n")),
 )
 def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
     """Instructions leave gaps for the reader: <IP>, MASTER_IP, xxx.xxx.xxx.xxx, three dots. The shell takes <IP> for
     the name of a file to read from; the others become names that do not resolve."""
+    for section in job.sections:
+        for line in re.finditer(r"^#SBATCH[ \t][^\n]*", section.text, re.MULTILINE):
+            if (gap := GAP.search(line[0].partition(" #")[0])) is not None:
+                begin = section.start + line.start() + gap.start()
+                yield LintFinding(
+                    span=Span(begin, begin + len(gap[0]), _line_of(job.text, begin)),
+                    summary=f"{gap[0]} is a placeholder of the instructions that nobody filled in",
+                    happens="sbatch takes it as it stands: it refuses the line, or finds no account of that name.",
+                    fix="Write the real value in its place.",
+                )
     for launch in job.launches:
         if _in_shell(job, launch):
             yield from _angles(job, launch)

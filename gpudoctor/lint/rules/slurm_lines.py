@@ -40,6 +40,8 @@ def sbatch_option_unknown(job: LintJob) -> Iterator[LintFinding]:
     """sbatch refuses an option that neither it nor a plugin of the site knows, a beginning that several options have,
     and words that are no options; and it expands no variable: the lines are comments to the shell."""
     for program, grammar, option in options_of_slurm(job):
+        if gap_in(job, option):
+            continue  # Q08 says so
         if not option.fault and option.known:
             if option.value is not None and VARIABLE.search(option.value):
                 yield _not_expanded(program, option)
@@ -55,6 +57,16 @@ def sbatch_option_unknown(job: LintJob) -> Iterator[LintFinding]:
 
 
 VARIABLE = re.compile(r"\$\{?[A-Za-z_]")
+GAP = re.compile(r"(?<![${])\{ ?[A-Za-z][\w ]{0,60}\}(?!\})|(?<!<)<[A-Za-z][\w -]{0,60}>")
+"""What instructions leave for the reader to fill in: { partition }, {TIME}, <account>."""
+
+
+def gap_in(job: LintJob, option: SbatchOption) -> bool:
+    """Whether the line of an option in the header is not filled in."""
+    start = job.text.rfind("\n", 0, option.span.start) + 1
+    end = job.text.find("\n", option.span.start)
+    line = job.text[start : end if end >= 0 else len(job.text)].partition(" #")[0]
+    return line.lstrip().startswith("#SBATCH") and GAP.search(line) is not None
 
 
 def _not_expanded(program: str, option: SbatchOption) -> LintFinding:

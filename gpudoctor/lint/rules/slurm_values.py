@@ -8,7 +8,7 @@ from gpudoctor.lint.allocation import gpu_count, whole
 from gpudoctor.lint.model import LintJob, SbatchOption
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import HEADER, RANKED
-from gpudoctor.lint.rules.slurm_lines import VARIABLE, options_of_slurm
+from gpudoctor.lint.rules.slurm_lines import VARIABLE, gap_in, options_of_slurm
 
 _NODES = "#SBATCH --nodes=2"
 _UNITS = {"h": "{}:00:00", "hr": "{}:00:00", "hrs": "{}:00:00", "hours": "{}:00:00", "d": "{}-0", "days": "{}-0",
@@ -38,6 +38,8 @@ def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
     for program, _, option in options_of_slurm(job):
         if not option.known or option.fault or option.value is None or VARIABLE.search(option.value):
             continue
+        if gap_in(job, option):
+            continue  # Q08 says so
         wanted = wanted_instead(option.name, option.value)
         if not wanted:
             continue

@@ -25,7 +25,8 @@ _PROGRAM = (
 _MPI = "mpirun -np 16 -H n01:8,n02:8 torchrun --nproc-per-node=8 train.py\n"
 _JOB = (
     "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec:\n  completionMode: Indexed\n  parallelism: PAR\n"
-    "  completions: 4\n  template:\n    spec:\n      containers:\n        - name: train\n"
+    "  completions: 4\n  template:\n    spec:\n      restartPolicy: Never\n      subdomain: train\n"
+    "      containers:\n        - name: train\n"
     "          image: registry/image:tag\n"
     '          command: ["torchrun", NNODES"--nproc-per-node=1", "train.py"]\n'
 )
