@@ -112,7 +112,7 @@ SILENT = [
     ("an address in the call", DIST + WORK.format("gpu", "8, init_method='tcp://10.0.0.5:29400'") + MAIN, ""),
     ("an address in an f-string", DIST + WORK.format("gpu", "8, init_method=f'tcp://{host}:29400'") + MAIN, ""),
     ("spawn only without a launcher", "#@ file train.py\n" + DIST + ADDRESS + WORK.format("gpu", 8)
-     + "if 'LOCAL_RANK' not in os.environ:\n    mp.spawn(work, nprocs=8)\n"
+     + "if 'LOCAL_RANK' not in os.environ:\n    mp.spawn(work, args=(0.1,), nprocs=8)\n"
      "#@ every node\ntorchrun --standalone --nproc-per-node=8 train.py\n", ""),
     ("somebody's own Trainer", "from engine import Trainer\nTrainer(use_amp=False, amp_level='O2', strategy='dpp')\n",
      ""),

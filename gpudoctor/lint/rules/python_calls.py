@@ -9,6 +9,7 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, own_nodes
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 
+_GUARD = "if __name__ == '__main__':\n    "
 _HEAD = "import torch\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
 _WRAPS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
 _MOVES = ("cuda", "to", "cpu", "half", "xpu")
@@ -78,14 +79,24 @@ def _is_of(name: str) -> bool:
     source="Python's reference, 4.2.2: a name that a function binds is the function's own in all of it",
     bad=(
         _HEAD
-        + "model = Net()\ndef train(gpu):\n    model = model.cuda(gpu)\n    model(x)\nmp.spawn(train, nprocs=2)\n",
+        + "model = Net()\ndef train(gpu):\n    model = model.cuda(gpu)\n    model(x)\n"
+        + _GUARD
+        + "mp.spawn(train, nprocs=2)\n",
         _HEAD + "net = Net()\ndef main():\n    torch.manual_seed(0)\n    net = torch.nn.DataParallel(net)\nmain()\n",
     ),
     good=(
-        _HEAD + "model = Net()\ndef train(gpu):\n    model.cuda(gpu)\n    model(x)\nmp.spawn(train, nprocs=2)\n",
         _HEAD
-        + "model = Net()\ndef train(gpu):\n    global model\n    model = model.cuda(gpu)\nmp.spawn(train, nprocs=2)\n",
-        _HEAD + "model = Net()\ndef train(gpu, model):\n    model = model.cuda(gpu)\nmp.spawn(train, (model,), 2)\n",
+        + "model = Net()\ndef train(gpu):\n    model.cuda(gpu)\n    model(x)\n"
+        + _GUARD
+        + "mp.spawn(train, nprocs=2)\n",
+        _HEAD
+        + "model = Net()\ndef train(gpu):\n    global model\n    model = model.cuda(gpu)\n"
+        + _GUARD
+        + "mp.spawn(train, nprocs=2)\n",
+        _HEAD
+        + "model = Net()\ndef train(gpu, model):\n    model = model.cuda(gpu)\n"
+        + _GUARD
+        + "mp.spawn(train, (model,), 2)\n",
     ),
 )
 def global_moved_in_a_function(job: LintJob) -> Iterator[LintFinding]:

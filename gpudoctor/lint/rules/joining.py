@@ -1,6 +1,7 @@
-"""Rules of programs that start their ranks themselves, or join a group by what they are told: T08 to T13."""
+"""Rules of programs that start their ranks themselves, or join a group by what they are told: T15 to T20."""
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
@@ -8,11 +9,14 @@ from urllib.parse import urlsplit
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import program_of
-from gpudoctor.lint.python_texts import PythonText, argument, has_more, last_name, python_texts, string
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "#@ file train.py\nimport os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
-_WORK = _HEAD + "def work(rank, cfg):\n    dist.init_process_group('nccl', rank=rank, world_size=4)\n"
+_WORK = (
+    _HEAD
+    + "def work(rank, cfg):\n    dist.init_process_group('nccl', 'tcp://127.0.0.1:29500', rank=rank, world_size=4)\n"
+)
 _MAIN = "if __name__ == '__main__':\n    "
 _RUN = "#@ every node\npython train.py\n"
 _INIT = _HEAD + "dist.init_process_group('nccl', {})\n" + _RUN
@@ -33,26 +37,21 @@ _RAY = (
 )
 
 
-def _spawns(text: PythonText) -> Iterator[ast.Call]:
-    """Calls of torch.multiprocessing.spawn, under the names that the text gives it."""
-    owners, names = {"torch.multiprocessing"}, set()
-    for node in ast.walk(text.tree):
-        if isinstance(node, ast.Import):
-            owners |= {each.asname for each in node.names if each.name == "torch.multiprocessing" and each.asname}
-        elif isinstance(node, ast.ImportFrom) and node.module == "torch":
-            owners |= {each.asname or each.name for each in node.names if each.name == "multiprocessing"}
-        elif isinstance(node, ast.ImportFrom) and node.module == "torch.multiprocessing":
-            names |= {each.asname or each.name for each in node.names if each.name == "spawn"}
-    for call in text.calls:
-        owned = isinstance(call.func, ast.Attribute) and call.func.attr == "spawn"
-        if (owned and isinstance(call.func, ast.Attribute) and text.words(call.func.value) in owners) or (
-            isinstance(call.func, ast.Name) and call.func.id in names
-        ):
-            yield call
+def _spawns(code: PythonCode) -> Iterator[ast.Call]:
+    """Calls of torch.multiprocessing.spawn, under whatever name."""
+    return (call for call in code.calls if code.name(call.func) == "torch.multiprocessing.spawn")
+
+
+def _around(code: PythonCode, node: ast.AST) -> Iterator[ast.AST]:
+    """What it stands in, innermost first."""
+    above = code.parents.get(node)
+    while above is not None:
+        yield above
+        above = code.parents.get(above)
 
 
 @rule(
-    "T08",
+    "T15",
     title="spawn's function takes the process's index and what stands in args",
     source="torch/multiprocessing/spawn.py: fn(i, *args), pickled for a new Python; PointNeXt#8, pytorch#40258",
     leads_to=("program-error",),
@@ -71,24 +70,24 @@ def _spawns(text: PythonText) -> Iterator[ast.Call]:
 def spawned_with_other_arguments(job: LintJob) -> Iterator[LintFinding]:
     """Each process calls fn(i, *args): its index comes first, and args is a tuple, of which (x) is none. The function
     is pickled, so that it stands at the top of its module."""
-    for text in python_texts(job):
-        functions = text.functions()
-        for call in _spawns(text):
+    for code in codes(job):
+        functions = code.functions
+        for call in _spawns(code):
             function, given = argument(call, "fn", 0), argument(call, "args", 1)
-            if function is None or has_more(call):
+            if function is None or has_stars(call):
                 continue
-            if (kind := _not_pickled(text, call, function)) is not None:
+            if (kind := _not_pickled(code, call, function)) is not None:
                 yield LintFinding(
-                    span=text.span(function),
+                    span=code.span(function),
                     summary=f"spawn is given {kind}, which cannot be pickled",
                     happens="It ends before a rank starts: Can't pickle local object, or Can't get local object.",
                     fix="Define the function at the top of the file.",
                 )
                 continue
-            if given is not None and _is_no_tuple(text, given):
-                shown = text.words(given)
+            if given is not None and _is_no_tuple(code, given):
+                shown = code.words(given)
                 yield LintFinding(
-                    span=text.span(given),
+                    span=code.span(given),
                     summary=f"args=({shown}) is no tuple: the elements of {shown} become the arguments",
                     happens="Every process ends with a TypeError: it takes N positional arguments but M were given, or"
                     " the value after * must be an iterable.",
@@ -106,38 +105,50 @@ def spawned_with_other_arguments(job: LintJob) -> Iterator[LintFinding]:
             if not least <= count + 1 <= most:
                 wanted = str(most) if least == most else f"{least} to {most}"
                 yield LintFinding(
-                    span=text.span(call),
+                    span=code.span(call),
                     summary=f"spawn calls {known.name}(index, *args) with {count + 1} arguments; it takes {wanted}",
                     happens=f"Every process ends with TypeError: {known.name}() takes {wanted} positional arguments.",
                     fix=f"Give {known.name} a first parameter for the index (its rank), and one for each of args.",
                 )
 
 
-def _not_pickled(text: PythonText, call: ast.Call, function: ast.expr) -> str | None:
+def _not_pickled(code: PythonCode, call: ast.Call, function: ast.expr) -> str | None:
     if isinstance(function, ast.Lambda):
         return "a lambda"
-    if not isinstance(function, ast.Name) or function.id in text.functions():
+    if not isinstance(function, ast.Name) or function.id in code.functions:
         return None
-    for above in text.around(call):
-        if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            inner = {node.name for node in above.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    for above in _around(code, call):
+        if isinstance(above, FUNCTIONS):
+            inner = {node.name for node in above.body if isinstance(node, FUNCTIONS)}
             if function.id in inner:
                 return f"{function.id}, which is defined inside of {above.name}"
     return None
 
 
-def _is_no_tuple(text: PythonText, given: ast.expr) -> bool:
+def _in_brackets(code: PythonCode, node: ast.expr) -> bool:
+    """Whether round brackets stand around it alone: `(x)`, which is no tuple."""
+    span = code.span(node)
+    before, behind = code.text[: span.start - code.start], code.text[span.end - code.start :]
+    return re.search(r"=\s*\(\s*$", before[-80:]) is not None and behind.lstrip().startswith(")")
+
+
+def _string(node: ast.expr | None) -> str | None:
+    value = constant(node)
+    return value if isinstance(value, str) else None
+
+
+def _is_no_tuple(code: PythonCode, given: ast.expr) -> bool:
     if isinstance(given, ast.Constant):
-        return not isinstance(given.value, str) or text.in_brackets(given)
-    if not isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)) or not text.in_brackets(given):
+        return not isinstance(given.value, str) or _in_brackets(code, given)
+    if not isinstance(given, (ast.Name, ast.Attribute, ast.Subscript)) or not _in_brackets(code, given):
         return False
     # a name that stands for a tuple or list may be meant
-    name = re.escape(text.words(given))
-    return re.search(rf"\b{name}\s*(?::[^=\n]*)?=\s*(?:[\[(]|tuple|list|\w+,)", text.text) is None
+    name = re.escape(code.words(given))
+    return re.search(rf"\b{name}\s*(?::[^=\n]*)?=\s*(?:[\[(]|tuple|list|\w+,)", code.text) is None
 
 
 @rule(
-    "T09",
+    "T16",
     title="A program that spawns does so below if __name__ == '__main__'",
     source="Python's documentation, multiprocessing: safe importing of the main module; torch 2.13",
     leads_to=("program-error",),
@@ -154,23 +165,21 @@ def spawn_when_imported(job: LintJob) -> Iterator[LintFinding]:
     """A spawned process imports the program's file. What spawns at its top level spawns again there, which Python
     refuses: an attempt has been made to start a new process before the current process has finished its bootstrapping
     phase."""
-    for text in python_texts(job):
-        if "get_ipython" in text.text or "freeze_support" in text.text:
+    for code in codes(job):
+        if "get_ipython" in code.text or "freeze_support" in code.text:
             continue
-        functions = text.functions()
-        for call in _spawns(text):
-            function = next(
-                (each for each in text.around(call) if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef))), None
-            )
+        functions = code.functions
+        for call in _spawns(code):
+            function = next((each for each in _around(code, call) if isinstance(each, FUNCTIONS)), None)
             at_top: ast.AST | None = call
             if function is not None:
                 if functions.get(function.name) is not function:
                     continue
-                at_top = next((each for each in text.calls if _is_top_call(text, each, function.name)), None)
-            if at_top is None or _is_guarded(text, at_top):
+                at_top = next((each for each in code.calls if _is_top_call(code, each, function.name)), None)
+            if at_top is None or _is_guarded(code, at_top) or not _is_whole(code, call, at_top):
                 continue
             yield LintFinding(
-                span=text.span(call),
+                span=code.span(call),
                 summary="spawn runs whenever the file is imported: no if __name__ == '__main__' stands around it",
                 happens="Each spawned process imports the file and spawns again: RuntimeError, ... has finished its"
                 " bootstrapping phase.",
@@ -178,27 +187,33 @@ def spawn_when_imported(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-def _is_top_call(text: PythonText, call: ast.Call, name: str) -> bool:
+def _is_whole(code: PythonCode, *calls: ast.AST) -> bool:
+    """Whether the names in calls are there: those of a piece that was pasted stand elsewhere, in a function perhaps."""
+    names = {node.id for call in calls for node in ast.walk(call) if isinstance(node, ast.Name)}
+    bound = {node.id for node in code.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    functions = (each for call in calls for each in _around(code, call) if isinstance(each, FUNCTIONS))
+    bound |= {node.arg for function in functions for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+    return names <= bound | code.own | code.imports.keys() | set(dir(builtins))
+
+
+def _is_top_call(code: PythonCode, call: ast.Call, name: str) -> bool:
     return (
         isinstance(call.func, ast.Name)
         and call.func.id == name
-        and not any(
-            isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda))
-            for each in text.around(call)
-        )
+        and not any(isinstance(each, (*FUNCTIONS, ast.ClassDef, ast.Lambda)) for each in _around(code, call))
     )
 
 
-def _is_guarded(text: PythonText, node: ast.AST) -> bool:
+def _is_guarded(code: PythonCode, node: ast.AST) -> bool:
     """Below any condition, or in a class or lambda: it does not run at every import."""
     return any(
         isinstance(each, (ast.If, ast.IfExp, ast.ClassDef, ast.Lambda, ast.Try, ast.Match, ast.BoolOp))
-        for each in text.around(node)
+        for each in _around(code, node)
     )
 
 
 @rule(
-    "T10",
+    "T17",
     title="A group by tcp:// or file:// is told rank and world size",
     source="torch/distributed/rendezvous.py: only env:// reads RANK and WORLD_SIZE; pytorch#24198",
     leads_to=("program-error",),
@@ -216,12 +231,12 @@ def _is_guarded(text: PythonText, node: ast.AST) -> bool:
 def group_without_rank(job: LintJob) -> Iterator[LintFinding]:
     """RANK and WORLD_SIZE of the environment are read by env:// only. By an address or a file each process is told both
     in the call, and the address has a port."""
-    for text in python_texts(job):
-        for call in text.calls:
-            url = string(argument(call, "init_method", 1))
-            if last_name(call.func) != "init_process_group" or url is None or has_more(call):
+    for code in codes(job):
+        for call in code.calls:
+            url = _string(argument(call, "init_method", 1))
+            if code.torch_name(call.func) != "init_process_group" or url is None or has_stars(call):
                 continue
-            backend = string(argument(call, "backend", 0))
+            backend = _string(argument(call, "backend", 0))
             if not url.startswith(("tcp://", "file://")) or backend == "mpi":
                 continue
             scheme = url.partition(":")[0]
@@ -232,7 +247,7 @@ def group_without_rank(job: LintJob) -> Iterator[LintFinding]:
             ]
             if missing:
                 yield LintFinding(
-                    span=text.span(call),
+                    span=code.span(call),
                     summary=f"the group is made by {scheme}:// without {' and '.join(missing)}",
                     happens=f"ValueError: {scheme}:// rendezvous: {missing[0]} parameter missing. Only env:// reads"
                     " RANK and WORLD_SIZE of the environment.",
@@ -240,7 +255,7 @@ def group_without_rank(job: LintJob) -> Iterator[LintFinding]:
                 )
             elif scheme == "tcp" and _port(url) is None:
                 yield LintFinding(
-                    span=text.span(call),
+                    span=code.span(call),
                     summary=f"{url} has no port",
                     happens="ValueError: tcp:// rendezvous: port number missing.",
                     fix=f"Write {url.partition('?')[0].rstrip('/')}:29500.",
@@ -255,7 +270,7 @@ def _port(url: str) -> int | None:
 
 
 @rule(
-    "T11",
+    "T18",
     title="The rank of a process in its group is not its local rank",
     source="torch.distributed.init_process_group: rank is from 0 to world_size - 1 of all nodes; pytorch#23074",
     leads_to=("launcher-world-mismatch",),
@@ -270,31 +285,35 @@ def local_rank_for_rank(job: LintJob) -> Iterator[LintFinding]:
     """The local rank begins at 0 on every node. As the rank of a group over several nodes each is there as often as
     there are nodes, and the higher ranks are missing."""
     several = any(world.multi for world in look.worlds(job)) or (job.facts.nodes or 1) > 1
-    for text in python_texts(job) if several else ():
-        for call in text.calls:
-            rank = argument(call, "rank", 4) if last_name(call.func) == "init_process_group" else None
+    for code in codes(job) if several else ():
+        for call in code.calls:
+            rank = argument(call, "rank", 4) if code.torch_name(call.func) == "init_process_group" else None
             if rank is None or not _is_local(rank):
                 continue
-            if re.search(r"\blocal_rank\b\s*=[^=\n]*(?:(?<!LOCAL_)RANK|PROCID|[*%]|get_rank)", text.text):
+            if re.search(r"\blocal_rank\b\s*=[^=\n]*(?:(?<!LOCAL_)RANK|PROCID|[*%]|get_rank)", code.text):
                 continue
             yield LintFinding(
-                span=text.span(rank),
-                summary=f"the group is told {text.words(rank)} as the rank, and there are several nodes",
+                span=code.span(rank),
+                summary=f"the group is told {code.words(rank)} as the rank, and there are several nodes",
                 happens="Ranks are there once on every node, and the higher ones nowhere: the group waits for ever.",
                 fix="Leave rank= and world_size= out (env:// reads both), or give int(os.environ['RANK']).",
             )
 
 
+def _last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def _is_local(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call) and last_name(node.func) == "int" and len(node.args) == 1:
+    if isinstance(node, ast.Call) and _last(node.func) == "int" and len(node.args) == 1:
         node = node.args[0]
-    if isinstance(node, ast.Subscript) and last_name(node.value) == "environ":
-        return string(node.slice) == "LOCAL_RANK"
-    return last_name(node) in ("local_rank", "LOCAL_RANK")
+    if isinstance(node, ast.Subscript) and _last(node.value) == "environ":
+        return _string(node.slice) == "LOCAL_RANK"
+    return _last(node) in ("local_rank", "LOCAL_RANK")
 
 
 @rule(
-    "T12",
+    "T19",
     title="As many processes are started as a program's --world-size says",
     source="torch.distributed.init_process_group waits for world_size processes; pytorch#8091",
     leads_to=("rendezvous-incomplete",),
@@ -344,7 +363,7 @@ def _option(launch: LintLaunch, *names: str) -> str | None:
 
 
 @rule(
-    "T13",
+    "T20",
     title="Ray's workers that ask for a GPU use it",
     source="ray 2.9 to 2.40, air/config.py: ScalingConfig.__post_init__",
     leads_to=("program-error",),
@@ -362,12 +381,12 @@ def _option(launch: LintLaunch, *names: str) -> str | None:
 def ray_worker_without_use_gpu(job: LintJob) -> Iterator[LintFinding]:
     """use_gpu is False unless it is given. ScalingConfig raises a ValueError where it and the GPU of
     resources_per_worker contradict each other."""
-    for text in python_texts(job):
-        for call in text.calls:
+    for code in codes(job):
+        for call in code.calls:
             resources = argument(call, "resources_per_worker", 3)
-            if last_name(call.func) != "ScalingConfig" or has_more(call) or not isinstance(resources, ast.Dict):
+            if _last(call.func) != "ScalingConfig" or has_stars(call) or not isinstance(resources, ast.Dict):
                 continue
-            wanted = {string(key): value for key, value in zip(resources.keys, resources.values, strict=True)}
+            wanted = {_string(key): value for key, value in zip(resources.keys, resources.values, strict=True)}
             gpus, use = wanted.get("GPU"), argument(call, "use_gpu", 2)
             if None in wanted or not isinstance(gpus, ast.Constant) or not isinstance(gpus.value, (int, float)):
                 continue
@@ -378,7 +397,7 @@ def ray_worker_without_use_gpu(job: LintJob) -> Iterator[LintFinding]:
                 continue
             state = "use_gpu is False" + ("" if use is not None else ", its default") if not uses else "use_gpu is True"
             yield LintFinding(
-                span=text.span(resources),
+                span=code.span(resources),
                 summary=f"resources_per_worker has GPU: {gpus.value}, and {state}",
                 happens="ValueError when the ScalingConfig is made: `use_gpu` is "
                 + ("False but `GPU` was found" if not uses else "True but `GPU` is set to 0")
