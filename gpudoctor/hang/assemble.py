@@ -43,24 +43,35 @@ def assemble(evidence: Evidence) -> tuple[HangJob, ...]:
 
 
 def _may_have_written(members: Members, evidence: Evidence, dumps: Mapping[int, Recorder]) -> bool:
-    """Whether dumps may be those of a job that lives: it runs that program on as many ranks, and was there before they
-    were written. A job that was started after them, or somebody else's, is not asked what they mean."""
+    """Whether dumps are those of a job that lives: of as many ranks, with the groups that its own recorders name, of
+    the program that it runs, and begun no earlier than it was. Where nothing tells how many ranks either has, they are
+    not joined: a job that was started after them, or somebody else's, is not asked what they mean."""
     own = [member for member in members.members if member.role in ("rank", "launcher")]
     sizes = Counter(member.world_size for member in own if member.world_size)
-    if not dumps or (sizes and not _fits(dumps, sizes.most_common(1)[0][0])):
+    if not dumps or not sizes or not _fits(dumps, sizes.most_common(1)[0][0]):
         return False
     programs = {_base_name(commands.program_started(member.process.command)) for member in own}
     programs = {name for name in programs if name.endswith(".py")}
     files = {_base_name(frame.file) for dump in dumps.values() for entry in dump.entries for frame in entry.frames}
     if programs and files and not programs & files:
         return False
-    first = min(dump.written_at for dump in dumps.values())
-    for member in own:
-        dump = dumps.get(member.rank) if member.rank is not None else None
-        written = dump.written_at if dump is not None else first
-        if 0 < written < evidence.nodes[member.node].time - member.process.age_seconds:
+    return all(_can_be_of(member, evidence.nodes[member.node], dumps) for member in own)
+
+
+def _can_be_of(member: JobMember, node: NodeEvidence, dumps: Mapping[int, Recorder]) -> bool:
+    """Whether this process, or the ranks that it has started, can have written the dumps: by time and by groups."""
+    own = dumps.get(member.rank) if member.rank is not None else None
+    if own is None and member.role == "rank":
+        return True  # it left none
+    started = node.time - member.process.age_seconds
+    for dump in [own] if own is not None else dumps.values():
+        if 0 < dump.written_at < started or any(0 < each.created_ns / 1e9 < started - 1.0 for each in dump.entries):
             return False
-    return True
+    live = next((each.recorder for each in node.processes if each.pid == member.process.pid), None)
+    if own is None or live is None:
+        return True
+    named = [{group.key: group.ranks for group in each.groups if group.ranks} for each in (own, live)]
+    return all(named[1][key] == ranks for key, ranks in named[0].items() if key in named[1])
 
 
 def _base_name(path: str) -> str:
@@ -68,9 +79,11 @@ def _base_name(path: str) -> str:
 
 
 def _fits(dumps: Mapping[int, Recorder], world: int) -> bool:
-    """Whether dumps are of a job of so many ranks: the group of all of them names its members, in NCCL's."""
+    """Whether dumps are of a job of so many ranks: the group of all of them names its members, in NCCL's; gloo's leave
+    the ranks that have written them, and those that sends and receives name."""
     named = {len(group.ranks) for dump in dumps.values() for group in dump.groups if group.key == "0" and group.ranks}
-    return named <= {world} and max(dumps) < world
+    others = {rank for dump in dumps.values() for group in dump.groups for rank in group.ranks}
+    return named <= {world} and max({*dumps, *others}) < world
 
 
 def job_of(members: Members, evidence: Evidence, dumps: Mapping[int, Recorder] | None = None) -> HangJob:

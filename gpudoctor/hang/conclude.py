@@ -15,6 +15,8 @@ from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, progress_of, serves
+from gpudoctor.hang.recorders import Agreement
+from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows
 from gpudoctor.hang.users import words
@@ -148,7 +150,7 @@ def state_of(job: HangJob, progress: JobProgress, causes: Sequence[HangCause]) -
             return "hung"
         if job.launchers:
             return "starting"
-        if job.agreement is not None and job.agreement.first is not None:
+        if job.agreement is not None and job.agreement.first is not None and not job.agreement.waits.in_flight:
             return "hung"
         return "ended" if _is_over(job) else "running"
     if progress.verdict == "moves":
@@ -222,6 +224,8 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
         names = ", ".join(dict.fromkeys(cause.cause for cause in causes[:3]))
         test = causes[0].confirm
         return f"Nothing moves, and several causes fit ({names})." + (f" What decides: {test}" if test else "")
+    if not job.ranks and job.agreement is not None:
+        return _why_dumps_do_not_decide(job.agreement)
     if job.missing and job.ranks:
         return (
             f"Nothing moves, and {ranks_of(job.missing)} of {job.world_size} {verb(job.missing, 'was', 'were')} not "
@@ -242,9 +246,28 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
     return "Nothing moves, and no rule explains it. Native stacks may: `gpudoctor hang --native`."
 
 
+def _why_dumps_do_not_decide(agreement: Agreement) -> str:
+    if unseen := [each.rank for each in agreement.waits.suspects if each.why == "unseen"]:
+        return (
+            f"What the ranks wait in leads to {ranks_of(unseen)}, of which no flight recorder tells enough: the "
+            f"{verb(unseen, 'dump', 'dumps')} of {verb(unseen, 'that rank decides', 'those ranks decide')}."
+        )
+    first = agreement.first
+    entry = f" {collective_words(first.parties[0][1])}" if first is not None and first.parties else " one operation"
+    return (
+        f"By the flight recorders ranks have come to{entry} and nobody has ended it, and none is behind: the network "
+        "between them, or what they compute before it. `gpudoctor nccl-test` tries the network."
+    )
+
+
 def _why_not_seen(job: HangJob) -> str:
     """Of a job of which no rank was looked at."""
     if not job.ranks:
+        if job.agreement is not None and job.agreement.waits.in_flight:
+            return (
+                "All that had not ended was issued just before these flight recorders were written: the job may have "
+                "got on. Dumps of a job that stands, taken some seconds apart, decide."
+            )
         if job.agreement is not None:
             return (
                 "Only flight recorders were read, and in these the ranks agree: whether the job gets on they do not "

@@ -4,7 +4,7 @@ Collectives of a group carry the same number on all of its ranks, so ranks are c
 the order of their records. A group has a split when somebody waits in it: the split is the first number that some rank
 has not come to, that ranks came to with different operations, or that all came to and nobody has completed. Over
 several groups one split explains another: the ranks that are behind in one group wait in another group. The first split
-is the one that no other explains.
+is the one at which the chains of waits end (`waits_for`).
 """
 
 from collections import defaultdict
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gpudoctor.hang.recorder_pairs import pairs
 from gpudoctor.hang.signatures import EXCHANGES, Signature, Signatures, difference, exchanged, given, short_type, taken
+from gpudoctor.hang.waits_for import GroupOps, WaitsFor, waits_for
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.snapshot.evidence import Collective, Frame, Recorder
@@ -72,6 +73,8 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """Between the oldest and the newest of these files: ranks of an older file may have got on since."""
     cycle: tuple[str, ...] = ()
     """Groups that wait for each other in a ring: each is used by ranks that another one waits for."""
+    waits: WaitsFor = WaitsFor()
+    """Who waits for whom over all groups, and where that ends."""
 
 
 def words(collective: Collective, description: str = "") -> str:
@@ -100,7 +103,9 @@ def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
             last_completed[view.key] = completed
         splits += [split for split in (view.split(), view.split_of_pairs()) if split is not None]
     splits = [_with_elsewhere(split, recorders) for split in splits]
-    first, cycle = _first(splits)
+    waits = waits_for(recorders, [view.operations() for view in views])
+    splits = [_in_its_place(split, waits) for split in splits if not waits.in_flight or split.kind in _DIFFERS]
+    first, cycle = _first(splits, waits)
     files = [recorder.written_at for recorder in recorders.values() if recorder.written_at > 0]
     return Agreement(
         ranks=tuple(sorted(recorders)),
@@ -112,6 +117,7 @@ def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
         stale=bool(files),
         spread_seconds=max(files) - min(files) if files else 0.0,
         cycle=cycle,
+        waits=waits,
     )
 
 
@@ -149,6 +155,9 @@ class _View:
             elif rank in self.forgotten and not self.forgotten[rank]:
                 positions[rank] = min(lowest, 1) - 1  # it has its whole past, and this group is not in it
         return positions
+
+    def operations(self) -> GroupOps:
+        return GroupOps(self.key, self.description, self.ranks, self.positions(), self.entries, self.pairs)
 
     def completed(self) -> int | None:
         """The last collective that every rank whose position is known has completed; None where there is none."""
@@ -366,14 +375,27 @@ def _views(recorders: Mapping[int, Recorder], world_size: int) -> list[_View]:
             view.others = tuple(rank for rank in range(world_size) if rank not in view.enqueued)
             view.members_known = world_size > 0 and not view.others
         else:
-            view.ranks = tuple(sorted({*view.ranks, *view.enqueued}))
+            users = {rank for rank, number in view.enqueued.items() if number >= 0}  # a group may be named by others
+            view.ranks = tuple(sorted({*view.ranks, *users}))
         for rank in view.ranks:
             if rank in recorders:
                 view.forgotten[rank] = recorders[rank].forgotten > 0
+        for rank in [rank for rank in view.enqueued if view.pairs and not view.entries.get(rank)]:
+            del view.enqueued[rank]  # the status of a group counts its sends and receives too
     return sorted(views.values(), key=lambda view: (len(view.key), view.key))
 
 
 # ---------------------------------------------------------------- over the groups
+
+
+def _in_its_place(split: GroupSplit, waits: WaitsFor) -> GroupSplit:
+    """Two ranks that wait for each other's sends are no fault where one of them stands in something else before, or
+    went on after it asked for that: they are where a chain passes, and its end is the fault."""
+    facing = {rank for ranks, _ in split.parties for rank in ranks}
+    if split.kind != "peer" or any(each.why == "ring" and each.rank in facing for each in waits.suspects):
+        return split
+    away = tuple(sorted(each.rank for each in waits.suspects if each.why == "away" and each.group == split.group))
+    return replace(split, kind="missing", behind=away)
 
 
 def _with_elsewhere(split: GroupSplit, recorders: Mapping[int, Recorder]) -> GroupSplit:
@@ -389,60 +411,31 @@ def _with_elsewhere(split: GroupSplit, recorders: Mapping[int, Recorder]) -> Gro
     return replace(split, elsewhere=tuple(elsewhere)) if elsewhere else split
 
 
-def _first(splits: Sequence[GroupSplit]) -> tuple[GroupSplit | None, tuple[str, ...]]:
-    """The split that no other explains; and the ring of groups, where each explains another."""
+def _first(splits: Sequence[GroupSplit], waits: WaitsFor) -> tuple[GroupSplit | None, tuple[str, ...]]:
+    """The split at which the chains of waits end; and the groups of the ring, where they end in one."""
     if not splits:
         return None, ()
-    waiting_in: dict[int, set[int]] = defaultdict(set)
-    for at, split in enumerate(splits):
-        for rank in split.waiting:
-            waiting_in[rank].add(at)
-    in_part: dict[int, set[int]] = {at: set() for at in range(len(splits))}
-    wholly: dict[int, set[int]] = {at: set() for at in range(len(splits))}
-    for at, split in enumerate(splits):
-        reasons = [waiting_in.get(rank, set()) - {at} for rank in split.behind]
-        in_part[at] = set().union(*reasons)
-        if reasons and all(reasons):  # else one of them waits nowhere, and keeps everybody
-            wholly[at] = in_part[at]
-    for waits_on in (in_part, wholly):
-        if roots := [at for at in waits_on if not waits_on[at]]:
-            explains: dict[int, list[int]] = defaultdict(list)
-            for at, others in waits_on.items():
-                for other in others:
-                    explains[other].append(at)
-            return splits[min(roots, key=lambda at: _rank_of_root(at, splits, explains))], ()
-    ring = _ring(wholly)
-    start = ring.index(min(ring, key=lambda at: (_began(splits[at]), splits[at].group)))
-    ring = [*ring[start:], *ring[:start]]
-    return splits[ring[0]], tuple(splits[at].group for at in ring)
+    ends = {each.rank: each for each in waits.suspects if each.why != "stuck"}
+
+    def order(split: GroupSplit) -> tuple[bool, int, bool, int, int, str]:
+        chains = [ends[rank].chains for rank in split.behind if rank in ends]
+        follows = split.kind == "missing" and bool(split.behind) and not chains
+        in_part = len(chains) < len(split.behind)
+        return follows, _STRENGTH[split.kind], in_part, -max(chains, default=0), _began(split), split.group
+
+    first = min(splits, key=order)
+    ring = {rank for rank, each in ends.items() if each.why == "ring"}
+    if first.kind != "missing" or not ring & set(first.behind):
+        return first, ()
+    crossed = [split for split in splits if ring & set(split.behind) and not split.unknown]
+    crossed.sort(key=lambda split: (_began(split), split.group))
+    return crossed[0] if crossed else first, tuple(dict.fromkeys(split.group for split in crossed))
 
 
+_DIFFERS = ("operation", "shape", "dtype")
 _STRENGTH: Mapping[SplitKind, int] = {"operation": 0, "peer": 0, "shape": 0, "dtype": 0, "missing": 1, "none": 2}
-
-
-def _rank_of_root(
-    at: int, splits: Sequence[GroupSplit], explains: Mapping[int, Sequence[int]]
-) -> tuple[int, int, int, str]:
-    """The lower, the rather it is the first: how definite it is, how many others follow from it, how early it was."""
-    reached, path = {at}, [at]
-    while path:
-        for other in explains.get(path.pop(), ()):
-            if other not in reached:
-                reached.add(other)
-                path.append(other)
-    return _STRENGTH[splits[at].kind], -len(reached), _began(splits[at]), splits[at].group
 
 
 def _began(split: GroupSplit) -> int:
     """When the first of its entries was made, nanoseconds; a large number where none tells."""
     return min((entry.created_ns for _, entry in split.parties if entry.created_ns > 0), default=1 << 62)
-
-
-def _ring(waits_on: Mapping[int, set[int]]) -> list[int]:
-    """A ring among nodes of which every one waits on another."""
-    path = [min(waits_on)]
-    while True:
-        following = min(waits_on[path[-1]])
-        if following in path:
-            return path[path.index(following) :]
-        path.append(following)

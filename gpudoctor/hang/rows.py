@@ -2,6 +2,7 @@
 
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import STOPPED, has_ended, waits
+from gpudoctor.hang.recorders import Agreement
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import RankRow
 from gpudoctor.hang.words import ended_words, where
@@ -33,11 +34,21 @@ def rows(job: HangJob) -> tuple[RankRow, ...]:
     """A row for each rank that was seen or is missing, by rank. Linear in the number of ranks."""
     current = job.agreement.current if job.agreement is not None else {}
     every = [_row(rank, current.get(rank.rank)) for rank in job.ranks]
-    every += [RankRow(rank=number, state="missing", collective=_entry(current.get(number))) for number in job.missing]
-    if not job.ranks and not every and job.agreement is not None:
-        every = [RankRow(rank=number, state="not seen", collective=_entry(current.get(number)))
-                 for number in job.agreement.ranks]  # fmt: skip
+    every += [_recorded(number, job.agreement) for number in job.missing]
     return tuple(sorted(every, key=lambda row: row.rank))
+
+
+def _recorded(number: int, agreement: Agreement | None) -> RankRow:
+    """A rank of which no process was seen: as its dump tells, where it left one."""
+    if agreement is None or number not in agreement.ranks:
+        return RankRow(rank=number, state="missing" if agreement is None or not agreement.stale else "no dump")
+    entry = agreement.current.get(number)
+    ends = {each.rank: each.why for each in agreement.waits.suspects}
+    state = _WHERE_CHAINS_END.get(ends.get(number, ""), f"waits in {entry.operation}" if entry else "waits in nothing")
+    return RankRow(rank=number, state=state, collective=_entry(entry))
+
+
+_WHERE_CHAINS_END = {"away": "away", "stuck": "its GPU stands"}
 
 
 def _row(rank: Rank, entry: Collective | None) -> RankRow:

@@ -7,9 +7,11 @@ from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, 
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
 from gpudoctor.hang.recorders import words as collective_words
-from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, who
+from gpudoctor.hang.waits_for import Suspect
+from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.snapshot.evidence import Collective, Frame
+from gpudoctor.sure import less_sure
 
 LARGE_OBJECT_BYTES = 64 * 1024 * 1024
 """Of a pickled object from which it is named: our rule of thumb; it passes through CPU, pickle and a padded gather."""
@@ -96,28 +98,70 @@ def _crossed(
     )
 
 
-def behind(job: HangJob) -> Iterator[HangCause]:
-    """Ranks that recorders show behind, where no process of theirs was seen: dumps are all there is."""
+def chains_end(job: HangJob) -> Iterator[HangCause]:
+    """The ranks at which the chains of waits end, over all groups: those whose GPU does not end what their peers have
+    ended, those that have not issued what others wait in, and those that left no dump. The latter two are told by
+    their processes where these were seen."""
     agreement = job.agreement
-    split = agreement.first if agreement is not None else None
-    if agreement is None or split is None or split.kind != "missing" or not split.parties or not split.behind:
+    if agreement is None or agreement.first is None or agreement.cycle or progress_of(job).verdict == "moves":
         return
+    if agreement.first.kind in ("operation", "shape", "dtype", "peer"):
+        return  # what ranks disagree on is the end
     seen = {rank.rank for rank in job.ranks}
-    if seen & set(split.behind) or progress_of(job).verdict == "moves":
-        return
-    silent = [rank for rank in split.behind if rank in agreement.unread]
-    entry = split.parties[0][1]
-    yield blame(
-        "rank-died" if silent else "slow-rank-timeout",
-        LIKELY if silent else POSSIBLE,  # who lives leaves a dump, as a rule
-        silent or split.behind,
-        f"{who(split.behind, 'has', 'have')} not come to {collective_words(entry)}"
-        + (", and left no dump" if silent else ""),
-        _seen(split),
-        at=_frame(job, (), entry),
-        confirm="The stack of that rank decides, or the end of its output: whether it died, was busy, or took another "
-        "way through the program.",
-    )
+    suspects = [each for each in agreement.waits.suspects if each.why == "stuck" or each.rank not in seen]
+    for why, cause in (("stuck", "gpu-stuck"), ("away", "rank-away"), ("unseen", "rank-died")):
+        found = [each for each in suspects if each.why == why]
+        if not found or (why == "unseen" and (len(found) > MOST_SILENT or len(found) < len(suspects))):
+            continue
+        ranks = sorted(each.rank for each in found)
+        entry = found[0].entry
+        yield blame(
+            cause,
+            _how_sure(agreement, found),
+            ranks,
+            _ending_words(why, ranks, found),
+            [Seen(f"flight recorder of rank {each.rank}", _of_suspect(each)) for each in found[:MOST_PARTIES]]
+            + [line for line in _seen(agreement.first) if why != "stuck"],
+            at=_frame(job, (), entry),
+        )
+
+
+MOST_SILENT = 2
+"""Ranks without a dump of which death is the likelier reason: of more, dumps of some ranks only were given."""
+SEVERAL = 3
+"""Chains that end at one rank from which that is no accident of one group: our rule of thumb."""
+
+
+def _how_sure(agreement: Agreement, found: Sequence[Suspect]) -> float:
+    """By how many chains end there, and by what was not read."""
+    sure = SEEN if all(each.chains >= SEVERAL for each in found) else LIKELY
+    if found[0].why == "unseen":
+        return LIKELY if sure == SEEN else POSSIBLE  # who lives leaves a dump, as a rule
+    lost = any(each.why == "unseen" for each in agreement.waits.suspects)
+    return less_sure(sure) if lost or any(each.went_on for each in found) else sure
+
+
+def _ending_words(why: str, ranks: Sequence[int], found: Sequence[Suspect]) -> str:
+    entry = collective_words(found[0].entry, found[0].description)
+    if why == "stuck":
+        text = f"the {verb(ranks, 'GPU', 'GPUs')} of {ranks_of(ranks)} {verb(ranks, 'stands', 'stand')} in {entry}"
+        text += ", in which the peers are further"
+    else:
+        silent = ", and left no dump" if why == "unseen" else " and waits in nothing" if len(ranks) == 1 else ""
+        text = f"{who(ranks, 'has', 'have')} not come to {entry}{silent}"
+    chains = max(each.chains for each in found)
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return text.replace(entry, entry + more) + (f"; the waits of {chains} ranks end there" if chains > 1 else "")
+
+
+def _of_suspect(suspect: Suspect) -> str:
+    what = {
+        "stuck": "its GPU has not come as far as those of its peers in",
+        "away": "has not issued what others wait in:",
+    }.get(suspect.why, "was not read, and others wait in")
+    line = f" at {suspect.entry.frames[0].file}:{suspect.entry.frames[0].line}" if suspect.entry.frames else ""
+    entry = collective_words(suspect.entry, suspect.description)
+    return f"{what} {entry}{line}; chains of {suspect.chains} ranks end here"
 
 
 def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
@@ -243,4 +287,4 @@ def face_to_face(job: HangJob) -> Iterator[HangCause]:
     )
 
 
-RULES = (disagree, groups_crossed, behind, face_to_face)
+RULES = (disagree, groups_crossed, chains_end, face_to_face)

@@ -105,6 +105,8 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     ranks = {group.key: group.ranks for group in groups}
     made = _Made()
     first = entries[0] if entries and isinstance(entries[0], dict) else {}
+    # Without an entry, of ranks that have issued many: TORCH_INCLUDE_ONLY_ACTIVE leaves out what has ended.
+    forgotten = _integer(first.get("record_id"), 0) if entries else max([0, *(each.last_enqueued for each in groups)])
     return Recorder(
         source=source,
         version=_text(top.get("version", "")),
@@ -113,7 +115,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
         groups=groups,
         entries=tuple(made.collective(entries[row.at], row, ranks.get(row.group, ()), row.at in whole) for row in kept),
         total=len(entries),
-        forgotten=max(0, _integer(first.get("record_id"), 0)),
+        forgotten=max(0, forgotten),
     )
 
 
@@ -305,12 +307,15 @@ def _groups(
             descriptions.setdefault(key, "")
             ranks[key] = _ranks(told)
     status = top.get("pg_status")
+    if isinstance(status, dict) and isinstance(configured, dict):
+        numbers = _numbered(status, configured, numbers) | numbers
+    of_pairs = {row.group for row in rows if row.point_to_point}
     for number, told in list(status.items())[:MOST_GROUPS] if isinstance(status, dict) else ():
         group = numbers.get(_text(number))
         if group is None and _text(number) == "0" and DEFAULT_GROUP not in numbers.values():
             group = DEFAULT_GROUP
             descriptions.setdefault(group, "default_pg")
-        if group is not None and isinstance(told, dict):
+        if group is not None and group not in of_pairs and isinstance(told, dict):  # else it may count sends
             enqueued[group] = max(enqueued.get(group, -1), _integer(told.get("last_enqueued_collective"), -1))
             completed[group] = max(completed.get(group, -1), _integer(told.get("last_completed_collective"), -1))
     return tuple(
@@ -323,6 +328,17 @@ def _groups(
         )
         for key, description in descriptions.items()
     )
+
+
+def _numbered(status: Mapping[Any, Any], configured: Mapping[Any, Any], known: Mapping[str, str]) -> dict[str, str]:
+    """Number in `pg_status` -> group, of groups without an entry too, which says both: torch numbers a process's groups
+    and names all groups in the order in which they are made. Nothing where the names or the known ones do not fit."""
+    numbers = sorted(_text(number) for number in list(status)[:MOST_GROUPS])
+    names = [_text(name) for name in list(configured)[:MOST_GROUPS]]
+    if len(numbers) != len(names) or not all(map(_DIGITS.fullmatch, (*numbers, *names))):
+        return {}
+    found = dict(zip(sorted(numbers, key=int), sorted(names, key=int), strict=True))
+    return found if all(found.get(number, group) == group for number, group in known.items()) else {}
 
 
 def _ranks(told: object) -> tuple[int, ...]:

@@ -1,0 +1,165 @@
+"""Who waits for whom over all groups of a job, and where that ends."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from gpudoctor.hang.conclude import conclude
+from gpudoctor.hang.recorders import compare
+from gpudoctor.hang.report import JobReport
+from gpudoctor.read.job import recorder
+from gpudoctor.snapshot.evidence import Collective, Evidence, Group, Recorder
+from gpudoctor.sure import PRIMARY
+from tests.recorder_play import SetOfDumps, write
+from tests.recorder_sets import SETS
+
+OF_ALL, PAIR, OTHER = Group(key="0", ranks=(0, 1, 2, 3)), Group(key="1", ranks=(0, 1)), Group(key="2", ranks=(2, 3))
+
+
+def done(number: int, group: str = "0", **more: Any) -> Collective:
+    return Collective(group=group, sequence=number, operation="all_reduce", state="completed", **more)
+
+
+def waits(number: int, group: str = "0", **more: Any) -> Collective:
+    return Collective(group=group, sequence=number, operation=more.pop("operation", "all_reduce"), **more)
+
+
+def pair(operation: str, peer: int, number: int, **more: Any) -> Collective:
+    return Collective(group="0", sequence=number, operation=operation, point_to_point=True, peer=peer, **more)
+
+
+def job(*ranks: tuple[Collective, ...] | None, **more: Any) -> dict[int, Recorder]:
+    """The recorders of ranks 0 to 3 with what each has; None left none."""
+    return {
+        rank: Recorder(source="", rank=rank, backend="nccl", entries=entries, groups=(OF_ALL, PAIR, OTHER), **more)
+        for rank, entries in enumerate(ranks)
+        if entries is not None
+    }
+
+
+ENDS: Mapping[str, tuple[dict[int, Recorder], set[tuple[int, str]]]] = {
+    "one never came": (job((waits(1),), (waits(1),), (), (waits(1),)), {(2, "away")}),
+    "over two groups": (job((waits(1, "1"),), (waits(1, "0"),), (waits(1, "0"),), ()), {(3, "away")}),
+    "two chains, two ends": (job((waits(1, "1"),), (), (waits(1, "2"),), ()), {(1, "away"), (3, "away")}),
+    "its peers have ended it": (
+        job((done(1), waits(2)), (done(1), waits(2)), (done(1), waits(2)), (waits(1), waits(2))),
+        {(3, "stuck")},
+    ),
+    "its peers have begun it": (
+        job(*[(waits(1, state="started" if rank != 1 else "scheduled"),) for rank in range(4)]),
+        {(1, "stuck")},
+    ),
+    "it left no dump": (job((waits(1),), (waits(1),), None, (waits(1),)), {(2, "unseen")}),
+    "each waits in the other's group": (
+        job((waits(1, "0"),), (waits(1, "1"),), (waits(1, "0"),), (waits(1, "0"),)),
+        {(0, "ring"), (1, "ring")},
+    ),
+    "along a pipeline": (job((pair("recv", 1, 1),), (pair("recv", 2, 1),), (pair("recv", 3, 1),), ()), {(3, "away")}),
+    "a receive asked for ahead of time": (
+        job((pair("recv", 1, 1), done(1, "2")), (pair("recv", 0, 1),), (), ()),
+        {(0, "away")},
+    ),
+    "a send behind what keeps its receiver": (
+        job((pair("send", 1, 1),), (waits(1, "1"), pair("recv", 0, 1)), (), ()),
+        {(0, "ring"), (1, "ring")},
+    ),
+    "all came and nobody ends it": (job(*[(waits(1),)] * 4), set()),
+    "nothing is open": (job(*[(done(1),)] * 4), set()),
+    "a broadcast that its root has left": (job((done(1),), *[(waits(1, operation="broadcast"),)] * 3), set()),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_where_chains_end(name: str) -> None:
+    recorders, ends = ENDS[name]
+    found = compare(recorders, 4).waits.suspects
+    assert {(each.rank, each.why) for each in found} == ends
+
+
+def test_what_was_issued_just_before_it_was_written_is_on_its_way() -> None:
+    now = waits(1, created_ns=int(999e9))
+    found = job((now,), (now,), (), (now,), written_at=1000.0)
+    assert compare(found, 4).waits.in_flight
+    (told,) = conclude(Evidence(dumps=tuple(found.values()))).jobs
+    assert (told.state, told.causes) == ("running", ())
+    assert "just before" in told.undecided
+
+
+def test_a_dump_of_before_does_not_blame_its_rank() -> None:
+    now = waits(1, created_ns=int(900e9))
+    found = job((now,), (now,), (), (), written_at=1000.0)
+    found[3] = replace(found[3], written_at=800.0)
+    assert {(each.rank, each.why) for each in compare(found, 4).waits.suspects} == {(2, "away")}
+
+
+# ---------------------------------------------------------------- sets with a fault in them
+
+
+def answer(folder: Path) -> JobReport:
+    dumps = [
+        replace(recorder.read(path.read_bytes(), path.name, path.stat().st_mtime), rank=int(path.name.split("_")[-1]))
+        for path in folder.glob("nccl_trace_rank_*")
+    ]
+    (job,) = conclude(Evidence(dumps=tuple(dumps))).jobs
+    return job
+
+
+SAYS = {"rank-away": "away", "gpu-stuck": "stuck", "rank-died": "dead", "collective-order-mismatch": "diverged"}
+
+
+def said(job: JobReport) -> dict[int, str]:
+    causes = [cause for cause in job.causes if cause.confidence >= PRIMARY]
+    return {rank: SAYS.get(cause.cause, cause.cause) for cause in causes for rank in cause.ranks}
+
+
+@pytest.mark.parametrize("each", [each for each in SETS if not each.keep], ids=lambda each: each.id)
+def test_a_set_is_told(each: SetOfDumps, tmp_path: Path) -> None:
+    job = answer(write(each, tmp_path))
+    assert said(job) == each.culprits
+    assert "missing" not in {row.state for row in job.ranks}, "of ranks whose dump is there"
+
+
+def test_of_those_kept_apart_nearly_all_are_told(tmp_path: Path) -> None:
+    kept = [each for each in SETS if each.keep]
+    right = [said(answer(write(each, tmp_path))) == each.culprits for each in kept]
+    assert sum(right) >= len(kept) - 1
+
+
+# ---------------------------------------------------------------- odd ones
+
+ENTRIES = st.builds(
+    Collective,
+    group=st.sampled_from("012"),
+    sequence=st.integers(-1, 4),
+    operation=st.sampled_from(("all_reduce", "broadcast", "send", "recv", "coalesced")),
+    point_to_point=st.booleans(),
+    peer=st.none() | st.integers(-1, 5),
+    state=st.sampled_from(("scheduled", "started", "completed")),
+    created_ns=st.sampled_from((0, 5, 1 << 61)),
+)
+GROUPS = st.builds(
+    Group, key=st.sampled_from("012"), ranks=st.lists(st.integers(0, 5), max_size=4).map(tuple),
+    last_enqueued=st.integers(-1, 5),
+)  # fmt: skip
+RECORDERS = st.builds(
+    Recorder,
+    source=st.just(""),
+    entries=st.lists(ENTRIES, max_size=6).map(tuple),
+    groups=st.lists(GROUPS, max_size=3).map(tuple),
+    forgotten=st.integers(0, 1),
+    written_at=st.sampled_from((0.0, 1000.0, -1.0)),
+)
+
+
+@given(st.dictionaries(st.integers(0, 5), RECORDERS, max_size=5), st.integers(0, 6))
+def test_whatever_recorders_hold_has_its_ends(found: dict[int, Recorder], world: int) -> None:
+    waits = compare(found, world).waits
+    assert all(0 <= each.chains <= 16 for each in waits.suspects)
+    assert {each.rank for each in waits.suspects if each.why in ("away", "stuck")} <= set(found)
+    dumps = tuple(replace(each, rank=rank) for rank, each in found.items())
+    assert not [each for each in conclude(Evidence(dumps=dumps)).unread if "defect" in each.reason]
