@@ -49,7 +49,7 @@ class GroupOps(NamedTuple):
     pairs: Mapping[int, Sequence[Collective]]
 
 
-class Suspect(Struct, frozen=True, kw_only=True):
+class ChainEnd(Struct, frozen=True, kw_only=True):
     """A rank at which chains end."""
 
     rank: int
@@ -66,7 +66,7 @@ class Suspect(Struct, frozen=True, kw_only=True):
 
 
 class WaitsFor(Struct, frozen=True, kw_only=True):
-    suspects: tuple[Suspect, ...] = ()
+    suspects: tuple[ChainEnd, ...] = ()
     """Those that most chains end at come first."""
     waiting: tuple[int, ...] = ()
     """Ranks that have issued something that has not ended."""
@@ -110,7 +110,7 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
         for rank in sorted(operation.held):
             stuck.setdefault(rank, (operation, operation.waiting[rank]))
     graph = _Graph(operations, frozenset(stuck), first)
-    suspects: list[Suspect] = []
+    suspects: list[ChainEnd] = []
     for end in graph.ends():
         ranks = sorted(node for node in end if isinstance(node, int))
         if not ranks:
@@ -131,8 +131,8 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
 
 def _suspect(
     rank: int, why: Why, operation: _Operation, chains: int, *, entry: Collective | None = None, went_on: bool = False
-) -> Suspect:
-    return Suspect(
+) -> ChainEnd:
+    return ChainEnd(
         rank=rank,
         why=why,
         group=operation.group,
@@ -143,7 +143,7 @@ def _suspect(
     )
 
 
-def _of_ring(ranks: Sequence[int], graph: "_Graph", recorders: Mapping[int, Recorder], chains: int) -> list[Suspect]:
+def _of_ring(ranks: Sequence[int], graph: "_Graph", recorders: Mapping[int, Recorder], chains: int) -> list[ChainEnd]:
     """Of ranks that wait for each other: those that went on after what they wait in (a receive that is asked for ahead
     of time is no place to stand in), or all of them."""
     within = set(ranks)

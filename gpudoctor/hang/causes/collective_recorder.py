@@ -7,7 +7,7 @@ from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, 
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
 from gpudoctor.hang.recorders import words as collective_words
-from gpudoctor.hang.waits_for import Suspect
+from gpudoctor.hang.waits_for import ChainEnd
 from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.snapshot.evidence import Collective, Frame
@@ -132,7 +132,7 @@ SEVERAL = 3
 """Chains that end at one rank from which that is no accident of one group: our rule of thumb."""
 
 
-def _how_sure(agreement: Agreement, found: Sequence[Suspect]) -> float:
+def _how_sure(agreement: Agreement, found: Sequence[ChainEnd]) -> float:
     """By how many chains end there, and by what was not read."""
     sure = SEEN if all(each.chains >= SEVERAL for each in found) else LIKELY
     if found[0].why == "unseen":
@@ -141,7 +141,7 @@ def _how_sure(agreement: Agreement, found: Sequence[Suspect]) -> float:
     return less_sure(sure) if lost or any(each.went_on for each in found) else sure
 
 
-def _ending_words(why: str, ranks: Sequence[int], found: Sequence[Suspect]) -> str:
+def _ending_words(why: str, ranks: Sequence[int], found: Sequence[ChainEnd]) -> str:
     entry = collective_words(found[0].entry, found[0].description)
     if why == "stuck":
         text = f"the {verb(ranks, 'GPU', 'GPUs')} of {ranks_of(ranks)} {verb(ranks, 'stands', 'stand')} in {entry}"
@@ -154,7 +154,7 @@ def _ending_words(why: str, ranks: Sequence[int], found: Sequence[Suspect]) -> s
     return text.replace(entry, entry + more) + (f"; the waits of {chains} ranks end there" if chains > 1 else "")
 
 
-def _of_suspect(suspect: Suspect) -> str:
+def _of_suspect(suspect: ChainEnd) -> str:
     what = {
         "stuck": "its GPU has not come as far as those of its peers in",
         "away": "has not issued what others wait in:",
