@@ -1,4 +1,5 @@
 from gpudoctor.cause import LIKELY, Cause, Fix, Symptom, command
+from gpudoctor.remedies import fixes_of
 
 CAUSE = Cause(
     id="download-failed",
@@ -17,6 +18,7 @@ CAUSE = Cause(
         "Download once before the job starts and set HF_HUB_OFFLINE=1, or give compute nodes a way to the internet.",
         (command("export HF_HUB_OFFLINE=1"),),
     ),
+    variants=fixes_of("download"),
     confirm="On the node of that rank, curl to the same address fails too.",
     symptoms=(
         Symptom(

@@ -1,4 +1,5 @@
 from gpudoctor.cause import Cause, Fix, command
+from gpudoctor.remedies import fixes_of
 
 CAUSE = Cause(
     id="gpu-out-of-memory",
@@ -15,6 +16,7 @@ CAUSE = Cause(
         "it holds besides (data of rank 0, another process on its GPU, many communicators).",
         (command("nvidia-smi"),),
     ),
+    variants=fixes_of("gpu-memory"),
     confirm=(
         "The message tells how much the process itself holds and how much of the GPU is free: the rest is somebody "
         "else's."

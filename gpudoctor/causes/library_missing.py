@@ -1,4 +1,5 @@
 from gpudoctor.cause import Cause, Fix, Judged, command
+from gpudoctor.remedies import fixes_of
 
 CAUSE = Cause(
     id="library-missing",
@@ -25,6 +26,7 @@ CAUSE = Cause(
         (command("gpudoctor check pytorch nccl"),),
     ),
     variants={
+        **fixes_of("import"),
         "packages": (
             "Ask for a version that there is for this Python and platform; the message lists those that there are."
         ),

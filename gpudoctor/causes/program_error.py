@@ -1,5 +1,6 @@
 from gpudoctor.cause import Cause, Fix, Judged, command
 from gpudoctor.fault_classes import Class
+from gpudoctor.remedies import OWN
 
 OF_ENVIRONMENT: tuple[Class, ...] = (
     *("file-missing", "permission", "dependency-mismatch", "limits", "name-resolution", "port", "quota"),
@@ -38,6 +39,7 @@ CAUSE = Cause(
         "nccl-call": Judged("argument", "program", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
+        **{remedy.id: remedy.judged for remedy in OWN if remedy.judged},
     },
     hangs_by="gone",
     meaning=(
@@ -123,6 +125,7 @@ CAUSE = Cause(
         ),
         "nccl-call": "Correct the call of NCCL, or of torch.distributed, in that traceback; NCCL's line says why.",
         "abort": "Look at the lines of rank {rank} before; they say why.",
+        **{remedy.id: remedy.fix for remedy in OWN},
     },
     confirm="The traceback is the first that no other rank's end explains.",
     source="Python's traceback; torchrun's failure table",

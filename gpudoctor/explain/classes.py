@@ -41,6 +41,7 @@ from gpudoctor.explain.kinds import (
 from gpudoctor.explain.statuses import judged_status
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import refused
+from gpudoctor.remedies import remedy_for
 
 OF_CLASS: Mapping[Class, str] = {
     "gpu-memory": "gpu-out-of-memory",
@@ -318,9 +319,12 @@ def cause_of(judged: Judged) -> str:
     return OF_CLASS.get(judged.kind, "program-error")
 
 
-def variant_of(cause: str, judged: Judged, message: str, *, alone: bool) -> tuple[str, dict[str, str]]:
-    """Which of the cause's fixes is one for this class and message, and values for it. `alone`: nothing in the log
-    speaks of several ranks."""
+def variant_of(cause: str, judged: Judged, type_name: str, message: str, *, alone: bool) -> tuple[str, dict[str, str]]:
+    """Which of the cause's fixes is one for this class and message, and values for it. `type_name`: of the exception;
+    empty where none wrote it. `alone`: nothing in the log speaks of several ranks."""
+    remedied = remedy_for(type_name, message)
+    if remedied and remedied[0].id in CAUSES[cause].variants:
+        return remedied[0].id, dict(remedied[1])
     if cause != "program-error":
         return "", {}
     if known := refused(message):
@@ -339,6 +343,8 @@ def judged_message(message: str) -> Judged | None:
 
 def judged_exception(type_name: str, message: str, raised_in: str = "") -> Judged:
     """`type_name`: with its module, where that was written. `raised_in`: the file of the innermost frame."""
+    if (remedied := remedy_for(type_name, message)) and remedied[0].judged:
+        return remedied[0].judged
     module, _, name = type_name.rpartition(".")
     of_type = OF_TYPE.get(name) or _inherited(name)
     if name in SAYS_LITTLE or of_type is None:

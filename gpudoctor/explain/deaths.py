@@ -13,6 +13,7 @@ from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
 from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.knowledge.wording import ranges
+from gpudoctor.remedies import remedy_for
 from gpudoctor.sure import LIKELY, PROVED, SEEN
 
 OF_LAUNCHERS = frozenset(
@@ -51,6 +52,11 @@ class Spoken(Struct, frozen=True, kw_only=True):
         return self.told.traceback.raised[-1]
 
     @property
+    def known(self) -> Raised | None:
+        """The first of the chain of which it is known what solves it."""
+        return next((each for each in self.told.traceback.raised if remedy_for(each.type, each.all_words)), None)
+
+    @property
     def frame(self) -> Line | None:
         """The line of the log that names the user's frame."""
         number, text = self.first.frame
@@ -70,6 +76,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
         roles = {event.symptom.role for event in self.events}
         if "cause" in roles:
             return "cause"
+        if self.known:
+            return "own"
         names = {raised.name for raised in self.told.traceback.raised}
         if roles & {"connection", "consequence"} or names & OF_LAUNCHERS:
             return "consequence"
@@ -110,14 +118,14 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
     for each in tracebacks:
         if each.kind != "own" or not (failed or each.told.lines_after <= AFTERWARDS):
             continue
-        error, rank = each.first, each.told.rank
+        error, rank = each.known or each.first, each.told.rank
         who = f"rank {rank}" if rank is not None else "the program" if alone else "a process"
         place = f" at {error.file}:{error.at}" if error.file else ""
         function = f" in {error.function}" if error.function and error.function != "<module>" else ""
         message = f"{error.type}: {error.words}" if error.words else error.type
         judged = judged_exception(error.type, error.all_words, error.innermost)
         cause = cause_of(judged)
-        variant, more = variant_of(cause, judged, error.all_words, alone=alone)
+        variant, more = variant_of(cause, judged, error.type, error.all_words, alone=alone)
         errors.append(
             Candidate(
                 cause=cause,

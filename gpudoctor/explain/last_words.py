@@ -21,6 +21,7 @@ from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAU
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import FILE, MISMATCH, NAN, OTHER
 from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY
 
 EXCEPTION_LINE = re.compile(
@@ -123,18 +124,22 @@ def last_words(
             message = f"{message} {more[0].text.strip()}".strip()
         words = f"{found['type']}: {message}" if message else found["type"]
         shown = (line, *more) if len(found["message"] or "") < 60 or (found["message"] or "").endswith(":") else (line,)
-        return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown)
+        return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown, found["type"], message)
     for line in said:
         near = last.get(line.file, line.line) - line.line < NEAR and not MAY_FAIL.search(line.text)
         if not FAILED.search(line.text) or not (concluded.unknown or near):
             continue
-        reason = judged_words(line.text) or (FILE if "required file" in line.text else OTHER)
+        remedied = remedy_of_line(line.text)
+        reason = remedied[0].judged if remedied else None
+        reason = reason or judged_words(line.text) or (FILE if "required file" in line.text else OTHER)
         return _caused(concluded, reason, f"a command failed: {shortened(line.text)}", (line,))
     if concluded.unknown and (concluded.causes or concluded.waited):
         return concluded
     if not concluded.causes:
         if built := next((line for line in said if BUILDING.search(line.text)), None):
-            reason = judged_words(built.text) or judged_message(built.text) or MISMATCH
+            remedied = remedy_of_line(built.text)
+            reason = remedied[0].judged if remedied else None
+            reason = reason or judged_words(built.text) or judged_message(built.text) or MISMATCH
             return _caused(concluded, reason, f"a build ended with {shortened(built.text)}", (built,))
         lost = [line for line in said if NOT_A_NUMBER.search(line.text)]
         if len(lost) >= MOST_NOT_NUMBERS:
@@ -152,9 +157,18 @@ def last_words(
     return concluded
 
 
-def _caused(concluded: Conclusion, judged: Judged, summary: str, evidence: tuple[Line, ...]) -> Conclusion:
+def _caused(
+    concluded: Conclusion,
+    judged: Judged,
+    summary: str,
+    evidence: tuple[Line, ...],
+    type_name: str = "",
+    message: str = "",
+) -> Conclusion:
+    """`type_name` and `message`: of the exception, where one was raised."""
     known = CAUSES[cause_of(judged)]
-    variant, values = variant_of(known.id, judged, " ".join(line.text for line in evidence), alone=True)
+    said = message or " ".join(line.text for line in evidence)
+    variant, values = variant_of(known.id, judged, type_name, said, alone=True)
     cause = LogCause(
         cause=known.id,
         kind=judged.kind,

@@ -301,6 +301,8 @@ class _Scanning:
         over = 0
         for index, raw in enumerate(lines):
             number = first + index
+            if HEADER_BYTES in raw and index and UNRAISABLE in lines[index - 1]:
+                over = max(over, read_traceback(lines, index, number).last_line)
             if number <= over or FRAME_BYTES not in raw or any(start <= number <= end for start, end in inside):
                 continue
             if len(self.found.tracebacks) >= MOST_TRACEBACKS:

@@ -1,0 +1,49 @@
+"""The exceptions whose words tell what solves them, one family of speakers a file: `REMEDIES`, asked in their order."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from gpudoctor.cause import Fix
+from gpudoctor.fault_classes import Class
+from gpudoctor.remedies import builds, checkpoints, data, environments, models, parallel, tensors
+from gpudoctor.remedy import Remedy
+
+REMEDIES: tuple[Remedy, ...] = tuple(
+    remedy
+    for family in (parallel, tensors, data, checkpoints, models, environments, builds)
+    for remedy in family.REMEDIES
+)
+OF_OTHER_CAUSES: frozenset[Class] = frozenset({"gpu-memory", "import", "download"})
+"""Classes of which a cause of their own tells, and not `program-error`."""
+MOST = 3_000
+"""Characters of a message that are asked about."""
+
+
+OWN: tuple[Remedy, ...] = tuple(
+    remedy for remedy in REMEDIES if remedy.judged is None or remedy.judged.kind not in OF_OTHER_CAUSES
+)
+"""Those of `program-error`."""
+
+
+def fixes_of(kind: Class) -> dict[str, Fix]:
+    """The variants of the cause that exceptions of this class have, by the remedies' ids."""
+    return {remedy.id: remedy.fix for remedy in REMEDIES if remedy.judged and remedy.judged.kind == kind}
+
+
+def remedy_for(type_name: str, message: str) -> tuple[Remedy, Mapping[str, str]] | None:
+    """What is known of an exception, with the values of its message."""
+    return next(_found(REMEDIES, type_name, message), None)
+
+
+def remedy_of_line(line: str) -> tuple[Remedy, Mapping[str, str]] | None:
+    """What is known of a line that no exception wrote."""
+    return next(_found((remedy for remedy in REMEDIES if remedy.lines), "", line), None)
+
+
+def _found(remedies: Iterable[Remedy], type_name: str, message: str) -> Iterator[tuple[Remedy, Mapping[str, str]]]:
+    for remedy in remedies:
+        values = remedy.match(type_name, message[:MOST])
+        if values is not None:
+            yield remedy, values
+
+
+__all__ = ["OWN", "REMEDIES", "fixes_of", "remedy_for", "remedy_of_line"]

@@ -1,0 +1,122 @@
+"""What compilers, build tools and shells say when an extension or a program cannot be made or started."""
+
+from gpudoctor.check import command
+from gpudoctor.remedy import Remedy
+
+TOOLKIT = (command('python -c "import torch; print(torch.version.cuda)"'), command("nvcc --version"))
+REMEDIES = (
+    Remedy(
+        "no-toolkit",
+        words=r"CUDA_HOME environment variable is not set|CUDA_HOME does not exist, unable to compile CUDA op",
+        fix=(
+            "An extension is compiled here, and no CUDA toolkit was found: install the toolkit of torch's CUDA "
+            "version (the "
+            "driver alone has no nvcc; in conda cuda-toolkit, on clusters a module) and name its folder in "
+            "CUDA_HOME, or "
+            "install a wheel that is built."
+        ),
+        commands=(command("ls -d /usr/local/cuda*"), *TOOLKIT),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="torch/utils/cpp_extension.py (_join_cuda_home); deepspeed/ops/op_builder/builder.py",
+        sample=(
+            "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
+            "AssertionError: CUDA_HOME does not exist, unable to compile CUDA op(s)",
+        ),
+        counter="OSError: HOME is not set",
+    ),
+    Remedy(
+        "other-toolkit",
+        words=(
+            r"Installed CUDA version (?P<have>[\d.]+) does not match the version torch was compiled with "
+            r"(?P<wanted>[\d.]+)",
+            r"detected CUDA version \((?P<have>[\d.]+)\) mismatches the version that was used to compile\s{1,8}PyTorch "
+            r"\((?P<wanted>[\d.]+)\)",
+        ),
+        fix=(
+            "nvcc is of CUDA {have}, and torch was built with {wanted}: put the toolkit of {wanted} first "
+            "(CUDA_HOME and "
+            "PATH), or install a torch for {have}; where only the minor version differs DeepSpeed builds with "
+            "DS_SKIP_CUDA_CHECK=1."
+        ),
+        commands=TOOLKIT,
+        kind="dependency-mismatch",
+        blame="environment",
+        source="deepspeed/ops/op_builder/builder.py (assert_no_cuda_mismatch); torch/utils/cpp_extension.py "
+        "(CUDA_MISMATCH_MESSAGE)",
+        sample=(
+            "CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 12.4 does not match the "
+            "version torch "
+            "was compiled with 11.8, unable to compile cuda/cpp extensions without a matching cuda version.",
+            "RuntimeError: The detected CUDA version (12.2) mismatches the version that was used to compile "
+            "PyTorch (11.8).",
+        ),
+        counter="RuntimeError: Installed CUDA version is too old",
+    ),
+    Remedy(
+        "no-compiler",
+        words=(
+            r"\['which', '(?P<name>(?:c|g|clang)\+\+|gcc|cc|clang)'\]' returned non-zero",
+            r"command '[^'\n]{0,200}?(?P<name>gcc|g\+\+|c\+\+|cc)' failed: No such file or directory",
+            r"error: Microsoft Visual C\+\+ \S+ or greater is required|Failed to find C compiler",
+        ),
+        lines=True,
+        fix=(
+            "An extension is compiled here, and there is no compiler: install one (Debian and Ubuntu: build-essential; "
+            "conda: gxx_linux-64), or name it in CC and CXX. What is said behind it of a missing attribute or operator "
+            "only follows."
+        ),
+        commands=(command("sudo apt-get install --yes build-essential"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="torch/utils/cpp_extension.py (check_compiler_is_gcc); setuptools/distutils unixccompiler.py; triton "
+        "runtime/build.py",
+        sample=(
+            "subprocess.CalledProcessError: Command '['which', 'g++']' returned non-zero exit status 1.",
+            "error: command 'gcc' failed: No such file or directory",
+        ),
+        counter="subprocess.CalledProcessError: Command '['which', 'nvidia-smi']' returned non-zero exit status 1.",
+    ),
+    Remedy(
+        "compiler-too-new",
+        words=r"unsupported GNU version! gcc versions later than (?P<last>\d+) are not supported",
+        lines=True,
+        fix=(
+            "nvcc takes gcc up to {last}: install that one and name it to the build (CC, CXX, and nvcc's "
+            "NVCC_PREPEND_FLAGS='-ccbin ...'), or take a newer CUDA toolkit, of torch's major version."
+        ),
+        commands=(command("gcc --version"), command("nvcc --version")),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="CUDA toolkit include/crt/host_config.h",
+        sample=(
+            "/usr/local/cuda/include/crt/host_config.h:132:2: error: #error -- unsupported GNU version! "
+            "gcc versions "
+            "later than 12 are not supported!"
+        ),
+        counter="error: unsupported version",
+    ),
+    Remedy(
+        "not-executable",
+        words=r"(?:line \d{1,7}|^[\w./-]{1,200}: \d{1,7}|^-?(?:bash|zsh|sh|dash|ksh)): (?P<file>[./][\w./+-]{1,300}): "
+        r"Permission denied\s*$",
+        lines=True,
+        fix=(
+            "{file} may not be executed: chmod +x it, or give it to its interpreter (bash FILE, python FILE); on "
+            "a file "
+            "system that is mounted noexec put it elsewhere. As a directory it is a name too short."
+        ),
+        commands=(command("findmnt -o TARGET,OPTIONS"),),
+        kind="permission",
+        blame="environment",
+        source="bash execute_cmd.c (shell_execve), dash exec.c (shellexec)",
+        sample=(
+            "/var/spool/slurmd/job81/slurm_script: line 9: /home/u/env/bin/accelerate: Permission denied",
+            "bash: ./run.sh: Permission denied",
+        ),
+        counter=(
+            "mkdir: cannot create directory '/run/enroot': Permission denied",
+            "bash: /data/out.txt: No such file or directory",
+        ),
+    ),
+)

@@ -1,0 +1,198 @@
+"""What frameworks refuse of models, batches and numbers of processes."""
+
+from gpudoctor.check import command
+from gpudoctor.remedy import Remedy
+
+REMEDIES = (
+    Remedy(
+        "deepspeed-batch",
+        words=r"train_batch_size is not equal to micro_batch_per_gpu \* gradient_acc_step \* world_size\s?"
+        r"(?P<total>\d+) != (?P<micro>\d+) \* (?P<steps>\d+) \* (?P<world>\d+)",
+        fix=(
+            "{total} is not {micro} x {steps} x {world} (samples of a GPU, steps, processes): leave one of the "
+            "three out "
+            'of DeepSpeed\'s configuration, or write "auto" under a Trainer, and it is computed. {world} is the number '
+            "of processes that it sees: with 1 on several GPUs the program was not started by a launcher."
+        ),
+        kind="config",
+        blame="user",
+        source="deepspeed/runtime/config.py (_batch_assertion)",
+        sample="AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
+        "gradient_acc_step * world_size 32 != 2 * 4 * 2",
+        counter="AssertionError: Train batch size: 0 has to be greater than 0",
+    ),
+    Remedy(
+        "deepspeed-trainer",
+        words=r"correct the following DeepSpeed config values that mismatch TrainingArguments values",
+        fix=(
+            'The lines below it name the two values of each: write "auto" in DeepSpeed\'s configuration for what the '
+            "TrainingArguments say."
+        ),
+        kind="config",
+        blame="user",
+        source="transformers integrations/deepspeed.py (trainer_config_finalize)",
+        sample="ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments "
+        "values:",
+        counter="ValueError: DeepSpeed config file not found",
+    ),
+    Remedy(
+        "parallel-product",
+        words=r"world[ _]size \((?P<world>\d+)\) is not divisible by (?P<what>[^\n]{1,80}?)\s?\((?P<size>\d+)\)",
+        fix=(
+            "The {world} processes must be a multiple of tensor x pipeline x context parallel size ({size}): start so "
+            "many, or take smaller parallel sizes."
+        ),
+        kind="config",
+        blame="user",
+        source="Megatron-LM megatron/training/arguments.py (validate_args), core/parallel_state.py",
+        sample="AssertionError: world size (6) is not divisible by total_model_size (4)",
+        counter="AssertionError: hidden size is not divisible by heads",
+    ),
+    Remedy(
+        "tensor-parallel-heads",
+        words=r"(?:attention heads|num_attention_heads)\b[^\n]{0,40}?(?P<heads>\d+)\)?[^\n]{0,20} divisible by "
+        r"(?:the )?tensor parallel size \(?(?P<size>\d+)",
+        fix=(
+            "The model's {heads} attention heads are shared out over the GPUs: take a tensor parallel size that "
+            "divides "
+            "them, and in place of {size} use pipeline parallel size for the GPUs that are left."
+        ),
+        kind="config",
+        blame="user",
+        source="vllm config/model.py (verify_with_parallel_config)",
+        sample="ValueError: Total number of attention heads (28) must be divisible by tensor parallel size (8).",
+        counter="ValueError: hidden_size must be divisible by num_heads",
+    ),
+    Remedy(
+        "no-bf16",
+        words=r"Your setup doesn't support bf16|[Bb]float16 is only supported on GPUs with compute capability",
+        fix=(
+            "This GPU, or this torch, has no bfloat16: train with fp16 (dtype half), on a GPU since "
+            "Ampere, or a newer torch."
+        ),
+        kind="config",
+        blame="user",
+        source="transformers training_args.py; vllm platforms/cuda.py (check_if_supports_dtype)",
+        sample=(
+            "ValueError: Your setup doesn't support bf16/gpu. You need torch>=1.10, using Ampere GPU with cuda>=11.0"
+        ),
+        counter="ValueError: At most one of fp16 and bf16 can be True",
+    ),
+    Remedy(
+        "fewer-gpus",
+        words=r"You requested gpu: \[[\d, ]*\]\s*But your machine only has: \[(?P<have>[\d, ]*)\]",
+        fix=(
+            "The process sees only GPUs [{have}]: ask for no more (devices), widen CUDA_VISIBLE_DEVICES or the "
+            "container's GPUs; in SLURM ask for GPUs per node (--gpus-per-node or --gres=gpu:N), since --gpus-per-task "
+            "and --gpu-bind show each task its own only."
+        ),
+        commands=(command("gpudoctor devices"),),
+        kind="device-ordinal",
+        blame="user",
+        source="lightning fabric/utilities/device_parser.py (_sanitize_gpu_ids)",
+        sample="lightning.fabric.utilities.exceptions.MisconfigurationException: You requested gpu: [0, 1, 2]\n But "
+        "your machine only has: [0]",
+        counter="MisconfigurationException: No supported gpu backend found!",
+    ),
+    Remedy(
+        "model-config-key",
+        words=r"^'(?P<name>num_\w{1,30}_heads|num_hidden_layers|hidden_size|intermediate_size|rope_\w{1,20}|vocab_size|"
+        r"model_type|architectures|max_position_embeddings)'$",
+        types=("KeyError",),
+        fix=(
+            "The model's config.json has no {name}: it is of another family than this program reads, of an older "
+            "format, "
+            "or another file; take the recipe for this model, or write the value that its makers give into it."
+        ),
+        kind="config",
+        blame="user",
+        source="Transformers' configuration files; torchtune training/checkpointing",
+        sample="KeyError: 'num_key_value_heads'",
+        counter="KeyError: 'num_workers'",
+    ),
+    Remedy(
+        "unknown-architecture",
+        words=(
+            r"model type `?(?P<name>[\w.-]{1,60})`? but Transformers does not recognize this architecture",
+            r"Transformers does not recognize this architecture",
+        ),
+        fix=(
+            "This model is younger than the installed Transformers: install a newer one, from source for "
+            "one of this week."
+        ),
+        commands=(command("python -m pip install --upgrade transformers"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="transformers models/auto/configuration_auto.py (from_pretrained)",
+        sample="ValueError: The checkpoint you are trying to load has model type `qwen9` but Transformers does not "
+        "recognize this architecture.",
+        counter="ValueError: Unrecognized model in ./m. Should have a `model_type` key in its config.json",
+    ),
+    Remedy(
+        "no-flash-attention",
+        words=(
+            r"FlashAttention2 has been toggled on, but it cannot be used",
+            r"[Ff]lash ?[Aa]ttention(?: 2)? only supports? Ampere GPUs or newer",
+        ),
+        fix=(
+            "Take torch's own attention (attn_implementation='sdpa'), or install flash-attn for this torch on a "
+            "GPU since "
+            "Ampere (pip install flash-attn --no-build-isolation)."
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="transformers modeling_utils.py (_flash_attn_2_can_dispatch); flash-attention csrc/flash_api.cpp",
+        sample=(
+            "ImportError: FlashAttention2 has been toggled on, but it cannot be used due to the following error: the "
+            "package flash_attn seems to be not installed.",
+            "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
+        ),
+        counter="ValueError: unknown attn_implementation 'flash'",
+    ),
+    Remedy(
+        "flash-dtype",
+        words=r"[Ff]lash ?[Aa]ttention only supports? fp16 and bf16 data type",
+        fix=(
+            "Flash attention computes in half precision only: load the model with torch_dtype=torch.bfloat16, or "
+            "run it "
+            "under autocast; a norm or an adapter in float32 may turn queries back."
+        ),
+        kind="argument",
+        source="flash-attention csrc/flash_attn/flash_api.cpp (mha_fwd)",
+        sample="RuntimeError: FlashAttention only support fp16 and bf16 data type",
+        counter="RuntimeError: FlashAttention only supports head dimension at most 256",
+    ),
+    Remedy(
+        "remote-code",
+        words=r"requires you to execute the (?:configuration|modeling|tokenizer|dataset)[^\n]{0,40} (?:file|script)|"
+        r"contains custom code which must be executed",
+        fix=(
+            "The model brings its own code: read it, and pass trust_remote_code=True where you trust it, or take a "
+            "Transformers that has the model built in."
+        ),
+        kind="config",
+        blame="user",
+        source="transformers dynamic_module_utils.py (resolve_trust_remote_code)",
+        sample=(
+            "ValueError: The repository for acme/m contains custom code which must be executed to "
+            "correctly load the "
+            "model."
+        ),
+        counter="ValueError: trust_remote_code must be a bool",
+    ),
+    Remedy(
+        "long-sequence",
+        words=r"max(?:imum)? (?:seq(?:uence)?|model) len(?:gth)?\b[^\n]{0,160}(?:KV cache|max_model_len)|"
+        r"max seq len \((?P<wanted>\d+)\)",
+        fix=(
+            "One sequence of the model's full length does not fit into the KV cache: lower max_model_len to what "
+            "is used, "
+            "raise gpu_memory_utilization, take more GPUs (tensor_parallel_size) or a KV cache in fp8."
+        ),
+        kind="gpu-memory",
+        source="vllm v1/core/kv_cache_utils.py (_check_enough_kv_cache_memory), worker/worker.py",
+        sample="ValueError: The model's max seq len (4096) is larger than the maximum number of tokens that can be "
+        "stored in KV cache (1024).",
+        counter="ValueError: max_model_len must be positive",
+    ),
+)
