@@ -229,7 +229,7 @@ ROWS = (
         command="gpudoctor lint train.py --facts lightning=2.4",
         told=("no release of Lightning knows it", 'Write strategy="ddp".'),
         today="It is no strategy of any release.",
-        write="trainer = Trainer(devices=2, accelerator='gpu', strategy='ddp')",
+        write='trainer = Trainer(devices=2, accelerator="gpu", strategy="ddp")',
     ),
     Row(
         id="split-and-all-gpus",

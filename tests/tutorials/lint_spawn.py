@@ -90,7 +90,7 @@ ROWS = (
         command="gpudoctor lint job.sh train.py",
         told=("8 x 8 = 64", "--ntasks-per-node=1"),
         today="Each of 8 tasks spawns 8 ranks.",
-        write="#SBATCH --ntasks-per-node=1",
+        write="srun --ntasks-per-node=1 python train.py",
     ),
     Row(
         id="spawn-under-torchrun",
