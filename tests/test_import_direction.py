@@ -109,7 +109,7 @@ ROOMS = {
     "gpudoctor/several.py": "active diagnose fleet nccl plugins snapshot",
     "gpudoctor/foreign.py": "explain lint plugins read",
     "gpudoctor/run/relay.py": "",
-    "gpudoctor/run/": "run",
+    "gpudoctor/run/": "run active read causes sure explain knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",
     "gpudoctor/cli/": "*",

@@ -20,6 +20,8 @@ THIS = System()
 KERNEL_THREAD = 0x00200000  # PF_KTHREAD of <linux/sched.h>, in the flags of /proc/PID/stat
 MOST_GENERATIONS = 64
 """Between an agent and its ranks there are two or three; the bound is for a table that changes under us."""
+MOST_THREADS = 8
+"""Of a process, the first ones: whoever starts ranks and data loaders does so from one of them."""
 ENDED = ("Z", "X")
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of <linux/proc_ns.h>: the inode of the namespace that the kernel booted with."""
@@ -182,6 +184,20 @@ def numbers_of(task: int | str, field: str, system: System = THIS) -> list[int]:
         return [int(number) for number in fields_of(task, system).get(field, "").split()]
     except (OSError, ValueError):
         return []
+
+
+def name_of(pid: int) -> str:
+    """What the kernel calls it, at most 15 letters; empty where it is gone."""
+    return THIS.text_or_empty(f"/proc/{pid}/comm").strip("\n")
+
+
+def children_of(pid: int) -> tuple[int, ...]:
+    """Those that its threads have started and that live. Cheaper than `descendants`, for whoever asks again."""
+    found: list[int] = []
+    for task in THIS.names_or_none(f"/proc/{pid}/task")[:MOST_THREADS]:
+        words = THIS.text_or_empty(f"/proc/{pid}/task/{task}/children").split()
+        found += [int(word) for word in words if word.isdigit()]
+    return tuple(found)
 
 
 def waits_in(task: int | str, system: System = THIS) -> str:

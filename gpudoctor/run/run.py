@@ -1,6 +1,7 @@
 """`gpudoctor run`: starts the command, attends it, and ends as it has ended."""
 
 import os
+import shlex
 import signal
 import socket
 import sys
@@ -15,10 +16,14 @@ from msgspec import Struct
 from gpudoctor.run import kept
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, channels
+from gpudoctor.run.end import RunEnded, SignalSeen, look_into
+from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.start import CannotStart, end_as, start
 from gpudoctor.run.wait import Waiting, block
 
-OUTPUT = "output.log"
+OUTPUT, SECOND = "output.log", "output-2.log"
+"""The second: of a file, where the other stream passed through the relay."""
+FOUND = "found.json"
 RUN = "run.json"
 MOST_KEPT = 12 * 1024 * 1024
 """Of a file that the command writes itself: as much as of what passes through the relay."""
@@ -47,7 +52,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """None: it has not ended yet, or the doctor was killed before it did."""
     status: int | None = None
     """Its exit status; below 0 the signal that ended it."""
-    signals: tuple[int, ...] = ()
+    signals: tuple[SignalSeen, ...] = ()
     """That reached the doctor while it ran."""
     lost: tuple[str, ...] = ()
     """What could not be kept, and why."""
@@ -91,7 +96,8 @@ class AttendedRun:
             if channel.writing >= 0:
                 os.close(channel.writing)
         waiting = Waiting(self._pid, attendant, found)
-        status = waiting.until_the_end(lambda: None)
+        family = JobProcesses(self._pid)
+        status = waiting.until_the_end(family.look)
         self._record = msgspec.structs.replace(
             self._record,
             status=status,
@@ -104,6 +110,8 @@ class AttendedRun:
         self._keep_files(found)
         self._write()
         self._tell(attendant.in_line)
+        if status:
+            self._tell_why(family)
         attendant.part()
         end_as(status)
 
@@ -125,7 +133,7 @@ class AttendedRun:
             return
         for channel in found:
             if channel.kind == "file" and (said := part_of(channel)):
-                name = OUTPUT if all(each.kind == "file" for each in found) and channel is found[0] else "output-2.log"
+                name = OUTPUT if all(each.kind == "file" for each in found) and channel is found[0] else SECOND
                 self._kept.write(name, said)
 
     def _tell(self, in_line: bool) -> None:
@@ -145,10 +153,37 @@ class AttendedRun:
         for lost in self._lost:
             self._say(lost)
 
+    def _tell_why(self, family: JobProcesses) -> None:
+        """What killed it, in few lines; it is kept too."""
+        folder = self._kept.folder if self._kept is not None else None
+        told = look_into(
+            RunEnded(
+                status=self._record.status or 0,
+                seconds=self._record.seconds or 0.0,
+                signals=self._record.signals,
+                pid=self._pid,
+                began=self._began,
+                pids=tuple(sorted(family.pids)),
+                oom_kills=family.oom_kills,
+                folder=str(folder) if folder else "",
+                logs=tuple(name for name in (OUTPUT, SECOND) if folder and (folder / name).exists()),
+            ),
+            _asked_to_end,
+        )
+        for line in told.lines:
+            self._say(line)
+        if folder is not None and told.cause is not None:
+            self._say(f"more: gpudoctor explain {shlex.quote(str(folder / OUTPUT))}")
+        if self._kept is not None:
+            self._kept.write(FOUND, msgspec.json.format(msgspec.json.encode(told)))
+
     def _say(self, text: str) -> None:
         if not self._wish.quiet:
-            shown = text if text.isprintable() else ascii(text)[1:-1]
-            _write(f"gpudoctor: {shown}\n".encode("utf-8", "backslashreplace"))
+            if not text.isprintable():
+                from gpudoctor.render.words import safe  # here, for it loads much
+
+                text = safe(text)
+            _write(f"gpudoctor: {text}\n".encode("utf-8", "backslashreplace"))
 
 
 def _write(text: bytes) -> None:
@@ -178,10 +213,10 @@ def part_of(channel: Outlet) -> bytes:
         os.close(file)
 
 
-def _asked_to_end() -> bool:
-    """Whether somebody wants us gone, who has nothing to do any more but to wait for a slow reader."""
+def _asked_to_end(seconds: float = 0.0) -> bool:
+    """Whether somebody wants us gone, who have nothing to do any more but to wait for a slow reader or to look."""
     asking = [getattr(signal, name) for name in ASKING_TO_END]
-    return signal.sigtimedwait(asking, 0.0) is not None
+    return signal.sigtimedwait(asking, seconds) is not None
 
 
 def _here() -> str:

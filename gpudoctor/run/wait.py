@@ -13,8 +13,10 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
+from gpudoctor.read import process as processes
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, resize
+from gpudoctor.run.end import SignalSeen
 
 SENT_BY_THE_KERNEL = 0x80
 """SI_KERNEL of <asm-generic/siginfo.h>: of a terminal, which tells its whole foreground group."""
@@ -22,6 +24,7 @@ LOOK_SECONDS = 0.25
 STOP_SECONDS = 5.0
 """A command that stops so long after a stop signal has stopped for another reason."""
 STOPPING = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
+MOST_SIGNALS = 100
 OWN = ("SIGCHLD", "SIGPIPE")
 """Ours to have, whoever sends them."""
 
@@ -39,7 +42,8 @@ class Waiting:
         self._terminals = [channel for channel in channels if channel.kind == "terminal"]
         self._stop: tuple[int, float] | None = None
         self._stopped = False
-        self.signals: list[int] = []
+        self._began = time.monotonic()
+        self.signals: list[SignalSeen] = []
         """That asked the job to end or spoke to it, in their order."""
 
     def until_the_end(self, look: Callable[[], None]) -> int:
@@ -87,12 +91,21 @@ class Waiting:
             for channel in self._terminals:
                 if resize(channel.outputs[0], channel.reading) and by_terminal:
                     self._send(number)  # it may have asked for the size before we told it
-        elif number not in (signal.SIGCONT, signal.SIGTSTP):
-            self.signals.append(number)
+        elif number not in (signal.SIGCONT, signal.SIGTSTP) and arrived.si_pid != self._pid:
+            self._note(arrived, by_terminal)
         if by_terminal:
             self._attendant.forget(number)
         elif arrived.si_pid != self._pid and not self._attendant.has_heard(number):
             self._send(number)
+
+    def _note(self, arrived: signal.struct_siginfo, by_terminal: bool) -> None:
+        if len(self.signals) < MOST_SIGNALS:
+            pid = 0 if by_terminal else arrived.si_pid
+            sender = processes.name_of(pid) if pid else ""
+            seconds = time.monotonic() - self._began
+            self.signals.append(
+                SignalSeen(number=arrived.si_signo, seconds=seconds, by_terminal=by_terminal, pid=pid, sender=sender)
+            )
 
     def _send(self, number: int) -> None:
         with contextlib.suppress(OSError):  # another user's by now: sudo

@@ -1,0 +1,167 @@
+"""A child that reads what a run has left: its logs by `explain`, the kernel's log, how it ended."""
+
+import io
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from gpudoctor import cost
+from gpudoctor.bounded import GIB
+from gpudoctor.causes import CAUSES
+from gpudoctor.envelope import encode
+from gpudoctor.explain.endings import ending_of
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.report import Explanation, LogCause
+from gpudoctor.knowledge.credentials import without_credentials
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.read.job.kernel import events
+from gpudoctor.read.kernel_log import KernelLine, read_lines
+from gpudoctor.read.lifeline import end_with_the_doctor
+from gpudoctor.read.process import THIS
+from gpudoctor.run.end import EndTold, RunEnded, by_whom
+from gpudoctor.sure import CERTAIN, PRIMARY
+
+PROCESSOR_SECONDS = 12.0
+MEMORY = 2 * GIB
+KERNEL = "kernel.log"
+EXPLANATION = "explanation.json"
+ENDING_SECONDS = 120.0
+"""A launcher gives its ranks 30 s to end, some 60; what lived on longer after Ctrl-C has ended for another reason."""
+LONGEST = 300
+MOST_EVIDENCE = 2
+ASKED = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU}
+
+
+def main(arguments: list[str]) -> None:
+    """The child: the run as JSON in, the answer as JSON out."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the doctor takes its signals one by one; a child of it need not
+    end_with_the_doctor()
+    cost.limit_child(PROCESSOR_SECONDS, MEMORY)
+    sys.stdout.buffer.write(msgspec.json.encode(told(msgspec.json.decode(arguments[0], type=RunEnded))))
+
+
+def told(ended: RunEnded) -> EndTold:
+    """What is said at the end of a run that has not ended well."""
+    interrupted = next((each for each in ended.signals if each.by_terminal and each.number == signal.SIGINT), None)
+    if interrupted is not None and ended.seconds - interrupted.seconds < ENDING_SECONDS:
+        return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
+    kernel, unread = _kernel(ended)
+    answer = _explained(ended, kernel)
+    first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
+    lines = [f"it got {by_whom(each)} after {each.seconds:.0f} s" for each in ended.signals if each.number in ASKED][:3]
+    for_memory = _for_memory(ended, kernel)
+    if for_memory and (first is None or first.cause == "rank-died"):
+        return EndTold(
+            lines=(*lines, for_memory, *_advice("host-out-of-memory", "limit")),
+            cause="host-out-of-memory",
+            confidence=0.95 if kernel else 0.85,
+            restart=CAUSES["host-out-of-memory"].restart,
+        )
+    if first is not None:
+        return EndTold(
+            lines=(*lines, *_of_cause(first, answer)),
+            cause=first.cause,
+            confidence=first.confidence,
+            restart=answer.restart,
+            exclude=answer.exclude,
+        )
+    lines += _undecided(ended, answer, unread)
+    return EndTold(lines=tuple(lines))
+
+
+def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
+    folder = Path(ended.folder)
+    if kernel and ended.folder:
+        text = "".join(f"[{line.seconds or 0.0:12.6f}] {line.text}\n" for line in kernel)
+        (folder / KERNEL).write_text(text, encoding="utf-8", errors="backslashreplace")
+        (folder / KERNEL).chmod(0o600)
+    names = (*ended.logs, *((KERNEL,) if kernel else ()))
+    logs = [str(folder / name) for name in names if ended.folder and (folder / name).is_file()]
+    if not logs:
+        return Explanation()
+    answer = explain(logs, stdin=io.BytesIO(), typed=False)
+    place = folder / EXPLANATION
+    place.touch(mode=0o600)
+    place.write_bytes(encode(answer))
+    return answer
+
+
+def _kernel(ended: RunEnded) -> tuple[tuple[KernelLine, ...], str]:
+    """What the kernel said, since the start, of processes of this job and of GPUs; or why it could not be asked."""
+    found = read_lines(THIS)
+    if not found.is_read:
+        return (), "the kernel's log may not be read"
+    since = [line for line in found.value if line.seconds is not None and line.seconds >= ended.began - 1.0]
+    ours = {ended.pid, *ended.pids}
+    kept = []
+    for line in since:
+        for event in events([line], time.monotonic()):
+            if event.pid in ours or (event.kind == "xid" and not event.pid):
+                kept.append(line)
+    return tuple(kept), ""
+
+
+def _for_memory(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> str:
+    """That the kernel ended a process of the job for want of memory; empty where nothing tells so."""
+    killed = [event for event in events(kernel, time.monotonic()) if event.kind == "oom"]
+    if killed:
+        words = _shown(killed[0].text)
+        return f"cause: the kernel ended a process of it for want of memory: {words}  [host-out-of-memory]"
+    if ended.oom_kills:
+        number = "a process" if ended.oom_kills == 1 else f"{ended.oom_kills} processes"
+        return (
+            f"cause: the kernel ended {number} of this cgroup for want of memory while it ran (memory.events: oom_kill)"
+            "  [host-out-of-memory]"
+        )
+    return ""
+
+
+def _advice(cause: str, variant: str) -> Iterator[str]:
+    known = CAUSES[cause]
+    yield f"fix: {known.fix_for(variant).text}"
+    yield f"start it again: {known.restart}"
+
+
+def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:
+    sure = "" if first.confidence >= CERTAIN else f" ({first.confidence:.2f} of 1)"
+    yield f"cause: {_shown(first.summary)}{sure}  [{first.cause}]"
+    for line in first.evidence[:MOST_EVIDENCE]:
+        yield f"  {Path(line.file).name}:{line.line} | {_shown(line.text)}"
+    yield f"fix: {_shown(first.fix.text)}"
+    where = f", without {listed(answer.exclude)}" if answer.exclude else ""
+    yield f"start it again: {answer.restart}{where}"
+
+
+def _undecided(ended: RunEnded, answer: Explanation, unread: str) -> Iterator[str]:
+    ending = ending_of({"exitcode": str(ended.status)})
+    if ended.status < 0 and not any(each.number == -ended.status for each in ended.signals):
+        name = (
+            signal.Signals(-ended.status).name if -ended.status in list(signal.Signals) else f"signal {-ended.status}"
+        )
+        oom = {
+            None: "whether for want of memory is not told",
+            0: "no process of its cgroup was ended for want of memory",
+        }
+        why = f"; {oom.get(ended.oom_kills, '')}" if ended.status == -signal.SIGKILL else ""
+        more = f" and {unread}" if why and unread else ""
+        crashed = ", as after a crash in native code" if ending is not None and ending.cause == "native-crash" else ""
+        yield f"{name} ended the command itself{crashed}{why}{more}"
+    if answer.causes:
+        best = answer.causes[0]
+        yield f"not decided; it may be ({best.confidence:.2f} of 1): {_shown(best.summary)}  [{best.cause}]"
+    elif answer.unknown:
+        yield f"not decided: {_shown(answer.unknown)}"
+    elif answer.lines:
+        yield "its output names no cause"
+    for line in answer.trouble[-MOST_EVIDENCE:]:
+        yield f"  {Path(line.file).name}:{line.line} | {_shown(line.text)}"
+
+
+def _shown(text: str) -> str:
+    """A line of a log for the terminal: short, and without what is written as a password."""
+    words = " ".join(without_credentials(text[: 4 * LONGEST]).split())
+    return words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."

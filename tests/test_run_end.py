@@ -1,0 +1,166 @@
+"""What `gpudoctor run` says when the command has ended: from logs, signals, the cgroup and the kernel's log."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.read.kernel_log import KernelLine
+from gpudoctor.run import after
+from gpudoctor.run.end import RunEnded, SignalSeen, by_whom
+from gpudoctor.snapshot import Reading, read
+from tests.test_run import OURS, PATIENCE, log_of, relays_of, started, until, words
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+OOM_LINE = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.10 GiB"
+)
+KILLED = "Memory cgroup out of memory: Killed process {pid} (python) total-vm:8123456kB, anon-rss:7000000kB, UID:1000"
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> list[KernelLine]:
+    """What the kernel's log holds."""
+    lines: list[KernelLine] = []
+
+    def told(system: object) -> Reading[list[KernelLine]]:
+        return read("/dev/kmsg", lines)
+
+    monkeypatch.setattr(after, "read_lines", told)
+    return lines
+
+
+def ended(folder: Path, text: str = "", status: int = 1, **more: object) -> RunEnded:
+    (folder / "output.log").write_text(text)
+    known: dict[str, object] = {"status": status, "seconds": 100.0, "pid": 500, "pids": (500, 501), "oom_kills": 0}
+    return RunEnded(folder=str(folder), logs=("output.log",), **{**known, "began": time.monotonic() - 100, **more})  # type: ignore[arg-type]
+
+
+def test_a_cause_in_the_log_is_named_with_its_line_and_no_password(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    told = after.told(ended(tmp_path, f"step 1\nconnecting with --password=hunter2\n{OOM_LINE}\n"))
+    said = "\n".join(told.lines)
+    assert told.cause == "gpu-out-of-memory" and told.restart == "after a fix"
+    assert "output.log:3 | torch.OutOfMemoryError" in said and "start it again: after a fix" in said
+    assert "hunter2" not in said and "fix: " in said
+    assert stat.S_IMODE((tmp_path / after.EXPLANATION).stat().st_mode) == 0o600
+
+
+def test_killed_for_memory_only_where_something_tells_so(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    now = time.monotonic()
+    others = KernelLine(now - 5, KILLED.format(pid=777))
+    before = KernelLine(now - 5000, KILLED.format(pid=501))
+    kernel += [others, before]
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9))
+    assert told.cause is None and "no process of its cgroup was ended for want of memory" in told.lines[0]
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, oom_kills=None))
+    assert told.cause is None and "is not told" in told.lines[0]
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, oom_kills=1))
+    assert told.cause == "host-out-of-memory"
+    kernel.append(KernelLine(now - 3, KILLED.format(pid=501)))
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", 1))
+    assert told.cause == "host-out-of-memory" and "501" in told.lines[0]
+    assert OOM_LINE not in "".join(told.lines)
+
+
+def test_a_cause_of_the_log_stands_before_memory_that_ran_out_beside_it(
+    tmp_path: Path, kernel: list[KernelLine]
+) -> None:
+    told = after.told(ended(tmp_path, f"{OOM_LINE}\n", oom_kills=1))
+    assert told.cause == "gpu-out-of-memory"
+
+
+def test_who_asked_it_to_end(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    asked = SignalSeen(number=signal.SIGTERM, seconds=99.0, pid=4711, sender="slurmstepd")
+    told = after.told(ended(tmp_path, "step 1\n", 1, signals=(asked,)))
+    assert told.lines[0] == "it got SIGTERM, sent by slurmstepd (process 4711) after 99 s"
+    early = SignalSeen(number=signal.SIGINT, seconds=1.0, by_terminal=True)
+    late = SignalSeen(number=signal.SIGINT, seconds=90.0, by_terminal=True)
+    text = f'Traceback (most recent call last):\n  File "t.py", line 1\nKeyboardInterrupt\n{OOM_LINE}\n'
+    assert after.told(ended(tmp_path, text, signals=(late,))).lines == (
+        "it was interrupted at the terminal after 90 s",
+    )
+    assert after.told(ended(tmp_path, text, seconds=9000.0, signals=(early,))).cause == "gpu-out-of-memory"
+    assert by_whom(late) == "SIGINT (Ctrl-C)"
+
+
+def test_what_is_not_known_is_not_named(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    told = after.told(ended(tmp_path, "hello\nworld\n", 3))
+    assert told.cause is None and told.restart == "not decided"
+    told = after.told(ended(tmp_path, "", -11))
+    assert told.cause is None and "SIGSEGV ended the command itself" in told.lines[0]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+
+
+def test_a_good_end_is_one_line_and_a_bad_one_names_its_cause(environment: dict[str, str]) -> None:
+    done = subprocess.run(words("true"), env=environment, capture_output=True, timeout=PATIENCE, check=True)
+    assert done.stderr.count(b"\n") == 1 and b"ended well" in done.stderr
+    text = f"echo '{OOM_LINE}'; exit 1"
+    done = subprocess.run(words("sh", "-c", text), env=environment, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 1 and done.stdout.decode() == OOM_LINE + "\n"
+    assert b"[gpu-out-of-memory]" in done.stderr and not OURS.sub(b"", done.stderr)
+
+
+RANK = """
+import os, sys, time
+rank = int(os.environ["RANK"])
+print("rank", rank, "ready", flush=True)
+if {fails} and rank == 1:
+    raise ValueError("the batch is empty")
+time.sleep({seconds})
+"""
+
+
+def torchrun(script: Path, ranks: int = 2) -> list[str]:
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", str(script)]
+
+
+def test_torchrun_whose_rank_raises(environment: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(RANK.format(fails=True, seconds=60))
+    done = subprocess.run(
+        words(*torchrun(script)), env=environment, capture_output=True, timeout=3 * PATIENCE, check=False
+    )
+    assert done.returncode == 1
+    assert sorted(done.stdout.splitlines()) == [b"rank 0 ready", b"rank 1 ready"]
+    ours = b"".join(OURS.findall(done.stderr))
+    assert b"ValueError: the batch is empty" in ours and b"cause: " in ours
+    assert b"ChildFailedError" in log_of(environment)
+
+
+@pytest.mark.parametrize("whole_group", [False, True])
+def test_torchrun_that_is_asked_to_end_leaves_no_rank(
+    whole_group: bool, environment: dict[str, str], tmp_path: Path
+) -> None:
+    """A second SIGTERM would interrupt torchrun while it ends its ranks."""
+    script = tmp_path / "train.py"
+    script.write_text(RANK.format(fails=False, seconds=600))
+    with started(f"exec {' '.join(torchrun(script))}", environment) as job:
+        for _ in range(1):
+            assert job.process.stdout is not None
+            job.process.stdout.readline()
+        (os.killpg if whole_group else os.kill)(job.process.pid, signal.SIGTERM)
+        status, _, errors = job.ended()
+    assert status in (1, -15), errors
+    assert b"Received 15 death signal" in errors and b"it got SIGTERM" in errors
+    until(lambda: not ranks_of(script), "no rank is left")
+    assert not relays_of(tmp_path)
+
+
+def ranks_of(script: Path) -> list[str]:
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if os.fsencode(script) in place.read_bytes():
+                found.append(place.parent.name)
+        except OSError:
+            pass
+    return found
