@@ -29,7 +29,8 @@ def test_names_are_unique() -> None:
     ("strategy", "versions", "says"),
     [
         ("fairscale", {}, ("never a strategy", "--strategy fsdp")),
-        ("fairscale", {"lightning": "1.7.4"}, ("never a strategy", "1.7.4 is installed")),
+        ("fairscale", {"lightning": "1.7.4"}, ("never a strategy", "1.7.4 is installed", "KeyError", "ddp_sharded")),
+        ("fairscale", {"lightning": "1.5.10"}, ("ValueError: 'fairscale' is not a valid DistributedType", "Plugin`")),
         ("ddp_sharded", NOW, ("removed in Lightning 2.0", "2.6.6", 'strategy="fsdp"', "fairscale")),
         ("ddp-sharded", NOW, ("removed in Lightning 2.0",)),
         ("DP", NOW, ("removed in Lightning 2.0", "--strategy ddp")),

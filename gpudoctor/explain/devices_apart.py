@@ -13,16 +13,17 @@ OF_TENSORS = (
     re.compile(
         rf"but got \w{{1,60}} is on (?P<other>{_DEVICE}), different from other tensors on (?P<device>{_DEVICE})"
     ),
+    re.compile(rf"Tensor on device (?P<other>{_DEVICE}) is not on the expected device (?P<device>{_DEVICE})!"),
 )
-"""torch aten/src/ATen/core/op_registration/adaption.cpp (common_device_check_failure): older and newer words."""
-OF_ONE_DEVICE = "Expected all tensors to be on the same device"
+"""torch ATen/TensorIterator.cpp, ATen/core/adaption.cpp (formerly in the words of the first), _prims_common."""
+OF_ONE_DEVICE = ("Expected all tensors to be on the same device", "is not on the expected device")
 
 
 def devices_apart(message: str) -> tuple[str, dict[str, str]] | None:
     """The variant of the cause program-error, and values for its text; None where a message says nothing of it."""
     if found := OF_DATA_PARALLEL.search(message):
         return "data-parallel", found.groupdict()
-    if OF_ONE_DEVICE not in message:
+    if not any(words in message for words in OF_ONE_DEVICE):
         return None
     told = next((each for pattern in OF_TENSORS if (each := pattern.search(message))), None)
     return "two-devices", told.groupdict() if told else {"device": "one device", "other": "another"}

@@ -38,6 +38,8 @@ class Superseded(Struct, frozen=True, kw_only=True):
     """Where `today` is one value for `gpudoctor launch --strategy`: that value."""
     remark: str = ""
     """A sentence more."""
+    then: str = ""
+    """What releases that are older than its end called it: a strategy's name. Empty where it was called so."""
 
     @property
     def whole(self) -> str:
@@ -91,12 +93,17 @@ VALUES = {
 }
 """A value of the kind that an argument takes; of all others a number."""
 
+OLDEST_READ: Version = (0, 5)
+
 FSDP = 'strategy="fsdp", or "deepspeed_stage_2" where DeepSpeed is installed'
 SHARDED = "It was fairscale's sharded DDP; fairscale itself has had no release since 2022."
 
 _LIGHTNING = {
     "strategy": (
-        Superseded(name="fairscale", kind="strategy", package="lightning", today=FSDP, instead="fsdp", remark=SHARDED),
+        Superseded(
+            name="fairscale", kind="strategy", package="lightning", today=FSDP, instead="fsdp", remark=SHARDED,
+            then="ddp_sharded",
+        ),
         Superseded(
             name="ddp_sharded", kind="strategy", package="lightning", gone=(2, 0), deprecated=(1, 9),
             today=FSDP, instead="fsdp", remark=SHARDED,
@@ -181,11 +188,40 @@ def superseded(kind: SupersededKind, name: str) -> Superseded | None:
     return _BY_NAME.get((kind, name))
 
 
+def arrived(argument: str) -> Version | None:
+    """The release that brought an argument which Trainer still has; None for what is gone or was never one, and where
+    the oldest release that was read has it."""
+    first, gone = RELEASES.get(argument, (NEVER, NEVER))
+    return first if first > OLDEST_READ and not gone else None
+
+
+def formerly(argument: str, version: Version) -> str:
+    """What that older release calls it: "gpus"; empty where it has nothing of the kind."""
+    old = (each for each in _LIGHTNING["argument"] if each.today.endswith(f"{argument}="))
+    return next((each.name for each in old if each.first <= version < each.gone), "")
+
+
+REFUSALS: tuple[tuple[Version, str], ...] = (
+    ((1, 9), "ValueError: You selected an invalid strategy name: `strategy={!r}`"),
+    ((1, 6), "KeyError: {!r} not found in registry"),
+    ((1, 5), "ValueError: {!r} is not a valid DistributedType"),
+)
+"""How Lightning refuses a strategy that it does not know, by the first release that has these words: from the sources
+of 1.5 (accelerator_connector.py, enums.py), of 1.6 to 1.8 (strategy_registry.py) and since."""
+
+
+def refusal(name: str, version: Version | None) -> str:
+    """The error of that release, of today's where it is not known; empty before `strategy=` was there."""
+    return next((words.format(name) for first, words in REFUSALS if version is None or version >= first), "")
+
+
 def refused(message: str) -> Superseded | None:
-    """What Lightning's own error says that it does not know: an argument of Trainer, or a strategy
-    (lightning/pytorch/trainer/connectors/accelerator_connector.py)."""
+    """What Lightning's own error says that it does not know: an argument of Trainer, or a strategy, in the words of any
+    release since 1.5."""
     if found := re.search(r"\bTrainer\.__init__\(\) got an unexpected keyword argument '(\w{1,60})'", message):
         return superseded("argument", found[1])
+    if found := re.search(r"'(\w{1,60})' (?:is not a valid DistributedType|not found in registry)", message):
+        return superseded("strategy", found[1])
     if found := re.search(r"invalid (strategy|accelerator) name: `(?:strategy|accelerator)='(\w{1,60})'`", message):
         return superseded("strategy", found[2]) or superseded("value", f'{found[1]}="{found[2]}"')
     return None

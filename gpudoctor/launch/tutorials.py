@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gpudoctor.knowledge.superseded import dotted, lightning_version, superseded
+from gpudoctor.knowledge.superseded import Version, dotted, lightning_version, refusal, superseded
 
 ELSEWHERE = {
     "fairscale": "fairscale has had no release since 2022; its sharding is PyTorch's own FSDP: --strategy fsdp",
@@ -13,6 +13,29 @@ ELSEWHERE = {
     "ddp2": "DDP2 left Lightning in 1.7: --strategy ddp",
 }
 """For frameworks other than Lightning, whose own releases do not decide."""
+
+
+REQUIRES = (((1, 6), "DDPShardedStrategy"), ((1, 5), "DDPShardedPlugin"))
+"""What says that fairscale must be installed: in plugins/training_type/sharded.py, later in strategies/sharded.py."""
+
+
+def _then(name: str, own: str, version: Version) -> str:
+    """What fairscale's strategy really does in a release that has it."""
+    required = next((words for first, words in REQUIRES if version >= first), "")
+    missing = (
+        f" Without it: MisconfigurationException: `{required}` requires `fairscale` to be installed."
+        if required
+        else ""
+    )
+    error = refusal(name, version)
+    return (
+        f" ({dotted(version)} is installed)"
+        + (f", which ends with {error}" if error else "")
+        + f"; that release calls it {own}, and it needs the package fairscale: --strategy {own}."
+        + missing
+        + " On several nodes it works as ddp does, gathers gradients in buckets of 8 million elements, and with "
+        'precision=16 sends the parameters as fp16. Since Lightning 2.0 it is strategy="fsdp".'
+    )
 
 
 def answer(framework: str, strategy: str, versions: Mapping[str, str]) -> str:
@@ -35,6 +58,9 @@ def answer(framework: str, strategy: str, versions: Mapping[str, str]) -> str:
             state = f"came with Lightning {dotted(found.first)} and was removed in {dotted(found.gone)}"
     else:
         state = "was never a strategy of Lightning"
+        own = superseded("strategy", found.then) if found.then else None
+        if version is not None and own is not None and not own.is_gone(version):
+            return f"--strategy {strategy} {state}{_then(name, own.name, version)}"
     here = f" ({dotted(version)} is installed)" if version is not None else ""
     use = f": --strategy {found.instead}" if found.instead else ""
     remark = f" {found.remark}" if found.remark else ""

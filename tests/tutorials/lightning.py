@@ -127,6 +127,47 @@ ROWS = (
     ),
     *(
         Row(
+            id=f"launch-fairscale-{version}",
+            title=TITLE,
+            about=f"fairscale on two machines, with Lightning {version}",
+            line="fairscale",
+            command="gpudoctor launch --framework lightning --strategy LINE --nodes 2 --gpus-per-node 4 "
+            f"--framework-version {version}",
+            status=2,
+            told=("never a strategy", error, "--strategy ddp_sharded", "the package fairscale", plugin),
+            untold=(other,),
+            today=f"That release refuses the word ({error.partition(':')[0]}) and calls it ddp_sharded. With fairscale "
+            "installed it runs on several machines; in 2.0 it left, and PyTorch's own FSDP took its place.",
+            write='trainer = Trainer(accelerator="gpu", devices=4, num_nodes=2, strategy="ddp_sharded")',
+        )
+        for version, error, plugin, other in (
+            ("1.5.10", "ValueError: 'fairscale' is not a valid DistributedType", "DDPShardedPlugin", "KeyError"),
+            ("1.7.4", "KeyError: 'fairscale' not found in registry", "DDPShardedStrategy", "DistributedType"),
+        )
+    ),
+    *(
+        Row(
+            id=f"log-fairscale-{version}",
+            title=TITLE,
+            about=f'strategy="fairscale" in a log, with Lightning {version}',
+            line=line,
+            name="fit.log",
+            command="gpudoctor explain fit.log",
+            told=("never part of lightning", 'strategy="fsdp"'),
+            untold=("Correct what raised it", "Look at the sample"),
+            today="The same refusal in the words of that release.",
+            write='trainer = Trainer(accelerator="gpu", devices=4, strategy="fsdp")',
+        )
+        for version, line in (
+            ("1.5", "ValueError: 'fairscale' is not a valid DistributedType"),
+            (
+                "1.7",
+                "KeyError: \"'fairscale' not found in registry. Available names: ['bagua', 'ddp', 'ddp_sharded']\"",
+            ),
+        )
+    ),
+    *(
+        Row(
             id=f"launch-{framework}",
             title=TITLE,
             about=f"A start of two nodes with four GPUs each, by {framework}",

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.superseded import dotted, superseded
+from gpudoctor.knowledge.trainer_arguments import RELEASES, TODAY
 from tests.tutorials import ROWS
 from tests.tutorials.row import LINE, TITLES, Row
 
@@ -13,6 +15,16 @@ HEAD = """<!-- Written by docs/generate.py; edit tests/tutorials/ instead. -->
 Tutorials on multi-GPU PyTorch of 2018 to 2023 are still copied, and much of what they teach has moved since. Below are
 their lines, one by one: what each does today, what to write, and the command that says so about your own. Lines that
 are right as they are stand here too. Each is a test (tests/tutorials).
+
+Which release of Lightning knew which argument of its Trainer: [below](#arguments-of-lightnings-trainer).
+"""
+TRAINER = """## Arguments of Lightning's Trainer
+
+Those that are gone: the first release that was read with each, and the first without it. From the sources of
+pytorch-lightning 0.5 to 2.6.
+
+| argument | there in | gone in | today |
+|---|---|---|---|
 """
 TAIL = """
 ## What to do next
@@ -26,7 +38,15 @@ TAIL = """
 
 def page() -> str:
     """The whole page."""
-    return "\n".join((HEAD, *_sections(), TAIL.lstrip("\n")))
+    return "\n".join((HEAD, *_sections(), TRAINER + "".join(_arguments()), TAIL.lstrip("\n")))
+
+
+def _arguments() -> Iterator[str]:
+    for name in TODAY:
+        entry = superseded("argument", name)
+        assert entry is not None
+        first, gone = RELEASES[name]
+        yield f"| `{name}` | {dotted(first)} | {dotted(gone)} | `{entry.whole}` |\n"
 
 
 def _sections() -> Iterator[str]:

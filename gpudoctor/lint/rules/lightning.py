@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.lightning_strategies import meant
-from gpudoctor.knowledge.superseded import Superseded, dotted, superseded
+from gpudoctor.knowledge.superseded import Superseded, arrived, dotted, formerly, refusal, superseded
 from gpudoctor.lint import lightning, look
 from gpudoctor.lint.model import LintJob, Span, TrainerCall
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -21,8 +21,6 @@ _NODES = (
     "#@ node 0\nMASTER_ADDR=10.20.0.11 MASTER_PORT=61234 NODE_RANK=0 python train.py\n"
     "#@ node 1\nMASTER_ADDR=10.20.0.11 MASTER_PORT=61234 NODE_RANK=1 python train.py\n"
 )
-_SINCE = {"strategy": (1, 5), "devices": (1, 4), "use_distributed_sampler": (2, 0), "num_nodes": (0, 8)}
-"""Arguments that came later than the first releases people still run (facts 3)."""
 _RENAMED = {
     "gpus": 'accelerator="gpu", devices=',
     "distributed_backend": "strategy=",
@@ -92,15 +90,15 @@ def trainer_argument_of_another_version(job: LintJob) -> Iterator[LintFinding]:
     for call, sure in _asked(job):
         for argument, source in call.arguments.items():
             entry = superseded("argument", argument)
-            late = _SINCE.get(argument)
+            late = arrived(argument)
             if entry is not None and entry.is_gone(version):
                 told = entry.since if version is None or not entry.gone or version >= entry.gone else "not there yet"
                 today, edits = _today(job, call, argument, entry), _renamed(job, call, argument, source)
             elif late is not None and version is not None and version < late:
-                told, today, edits = (
-                    f"came with lightning {dotted(late)}",
-                    "what this release has: gpus=, accelerator=",
-                    (),
+                old = formerly(argument, version)
+                told, edits = f"came with lightning {dotted(late)}", ()
+                today = (
+                    f"{old}=, as this release calls it" if old else "Take it out: this release has nothing of the kind."
                 )
             else:
                 continue
@@ -196,10 +194,16 @@ def no_such_strategy(job: LintJob) -> Iterator[LintFinding]:
                 severity=None if known and sure else "warning",
                 summary=f'{argument}="{name}": {entry.since}'
                 + (f"; {lightning.named(job)} is used" if version is not None else ""),
-                happens=f"ValueError before anything starts: Lightning knows no {argument} {name!r}.",
+                happens=_refused(argument, name, version),
                 fix=f"Write {entry.today}." + (f" {entry.remark}" if entry.remark else ""),
                 edits=_strategy_edit(job, call, argument, entry),
             )
+
+
+def _refused(argument: str, name: str, version: tuple[int, ...] | None) -> str:
+    """Before anything starts, in the words of that release."""
+    words = refusal(name, version) if argument == "strategy" else ""
+    return f"Before anything starts: {words}." if words else f"An error before anything starts: no {argument} {name!r}."
 
 
 def _unknown_strategy(job: LintJob, call: TrainerCall, name: str) -> Iterator[LintFinding]:
@@ -212,7 +216,7 @@ def _unknown_strategy(job: LintJob, call: TrainerCall, name: str) -> Iterator[Li
         span=call.spans["strategy"],
         severity="error",
         summary=f'strategy="{name}": no release of Lightning knows it',
-        happens=f"ValueError before anything starts: You selected an invalid strategy name: `strategy={name!r}`.",
+        happens=_refused("strategy", name, lightning.version(job)),
         fix=f'Write strategy="{near}".',
         edits=(Edit(span, f'"{near}"'),) if span is not None else (),
     )
