@@ -20,6 +20,16 @@ ADDRESS = 'os.environ["MASTER_ADDR"] = "10.0.0.5"\nos.environ["MASTER_PORT"] = "
 WORK = "def work(gpu, lr):\n    dist.init_process_group('nccl', rank={}, world_size={})\n    train(gpu, lr)\n"
 MAIN = "if __name__ == '__main__':\n    mp.spawn(work, nprocs=8, args=(0.1,))\n"
 SPAWNS = "#@ file train.py\n" + DIST + ADDRESS + WORK.format("gpu", 16) + MAIN
+PARSER = (
+    "#@ file train.py\n" + DIST + "import argparse\n" + "def main():\n    parser = argparse.ArgumentParser()\n"
+    "    parser.add_argument('-n', '--nodes', default=1, type=int)\n"
+    "    parser.add_argument('-g', '--gpus', default=1, type=int)\n"
+    "    parser.add_argument('-nr', '--nr', default=0, type=int)\n    args = parser.parse_args()\n"
+    "    args.world_size = args.gpus * args.nodes\n    os.environ['MASTER_ADDR'] = '10.0.0.5'\n"
+    "    os.environ['MASTER_PORT'] = '29400'\n    mp.spawn(work, nprocs=args.gpus, args=(args,))\n"
+    "def work(gpu, args):\n    dist.init_process_group('nccl', 'env://', rank={}, world_size=args.world_size)\n"
+    "if __name__ == '__main__':\n    main()\n"
+)
 NODES = "#@ node 0\npython train.py\n#@ node 1\npython train.py\n"
 SLURM = (
     "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node={}\n#SBATCH --gpus-per-node=8\nsrun python train.py\n"
@@ -42,6 +52,8 @@ TOLD = [
     ("spawn in sections", SPAWNS + NODES, "", "T08", ("ranks 0-7 come twice, and 8-15 never", "NODE_RANK on each")),
     ("spawn, its world says it", DIST + ADDRESS + WORK.format("gpu", 16) + MAIN, "", "T08", ("8-15 never",)),
     ("spawn, three nodes", SPAWNS + "#@ every node\npython train.py\n", "nodes=3", "T08", ("0-7 come 3 times", "8-23")),
+    ("spawn, told by options", PARSER.format("gpu") + "#@ node 0\npython train.py -n 2 -g 8 -nr 0\n", "", "T08",
+     ("0-7 come twice", "8-15 never", "16 processes")),
     ("spawn, RANK set by hand", DIST + ADDRESS + "def work(gpu):\n    os.environ['RANK'] = str(gpu)\n"
      "    dist.init_process_group('nccl', world_size=16)\nmp.spawn(work, nprocs=8)\n", "nodes=2", "T08",
      ("come twice",)),
@@ -68,6 +80,9 @@ SILENT = [
     ("a rank that is computed before", DIST + ADDRESS + "def work(gpu, args):\n    rank = args.nr * args.gpus + gpu\n"
      "    dist.init_process_group('nccl', rank=rank, world_size=args.world)\nmp.spawn(work, nprocs=8, args=(a,))\n",
      "nodes=2"),
+    ("ranks of a parser's options", PARSER.format("args.nr * args.gpus + gpu")
+     + "#@ node 0\npython train.py -n 2 -g 8 -nr 0\n", ""),
+    ("one node of a parser's options", PARSER.format("gpu") + "#@ node 0\npython train.py -g 8\n", ""),
     ("one node", SPAWNS.replace("world_size=16", "world_size=8") + "#@ every node\npython train.py\n", "nodes=1"),
     ("an address in the shell", SPAWNS.replace(ADDRESS, "").replace("16", "8")
      + "#@ every node\nMASTER_ADDR=10.0.0.5 MASTER_PORT=29400 python train.py\n", ""),

@@ -2,13 +2,16 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.program_arguments import given_number, option_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, constant, own_nodes
 
+NODES = ("nodes", "nnodes", "num_nodes", "n_nodes", "num_machines")
+"""What parsers call the number of nodes."""
 SPAWNS = ("spawn", "start_processes")
 LAUNCHER_WORDS = re.compile(
     r"[\"'](?:LOCAL_RANK|RANK|WORLD_SIZE|SLURM_PROCID|GROUP_RANK|TORCHELASTIC_\w+)[\"']|torchelastic"
@@ -49,11 +52,14 @@ def spawn_calls(code: PythonCode) -> Iterator[SpawnCall]:
         )
 
 
-def processes(job: LintJob, call: SpawnCall) -> int | None:
+def processes(job: LintJob, code: PythonCode, call: SpawnCall, launches: Sequence[LintLaunch]) -> int | None:
     """How many ranks it starts on a node."""
     if call.nprocs is not None:
         return call.nprocs
     told = argument(call.call, "nprocs", 2)
+    given = given_number(code, told, launches)
+    if given is not None and given > 0:
+        return given
     by_gpus = told is not None and "device_count" in ast.unparse(told)
     return job.facts.gpus_per_node if by_gpus else None
 
@@ -131,6 +137,16 @@ def world_size(code: PythonCode, call: SpawnCall) -> int | None:
     return None
 
 
+def nodes_told(code: PythonCode, launches: Sequence[LintLaunch]) -> int | None:
+    """Nodes that the starts hand the program: `-n 2` of a parser that knows --nodes."""
+    for name in NODES:
+        found = {option_of(code, name, launch) for launch in launches}
+        only = found.pop() if len(found) == 1 else None
+        if only is not None and re.fullmatch(r"[0-9]{1,4}", only, re.ASCII):
+            return int(only)
+    return None
+
+
 def is_for_launchers(code: PythonCode, call: ast.Call) -> bool:
     """Whether the program may not come to its spawn below a launcher: it asks, or spawns on a condition only."""
     return LAUNCHER_WORDS.search(code.text) is not None or code.is_conditional(call)
@@ -147,7 +163,7 @@ def spawned_per_process(job: LintJob, launch: LintLaunch) -> int | None:
         if launch in launches:
             for call in spawn_calls(code):
                 if not is_for_launchers(code, call.call):
-                    return processes(job, call)
+                    return processes(job, code, call, (launch,))
     return None
 
 

@@ -240,7 +240,7 @@ def spawn_below_a_launcher(job: LintJob) -> Iterator[LintFinding]:
                 told = argument(call.call, "nprocs", 2)
                 if told is None or call.nprocs == 1 or spawning.is_for_launchers(code, call.call):
                     continue
-                own = spawning.processes(job, call)
+                own = spawning.processes(job, code, call, (launch,))
                 many = f"{each} x {own} = {each * own}" if own else f"{each} times the ranks"
                 yield LintFinding(
                     span=code.span(call.call),

@@ -48,7 +48,7 @@ def spawned_ranks_come_twice(job: LintJob) -> Iterator[LintFinding]:
             nodes = _nodes(job, code, call, launches)
             if place is None or nodes is None or nodes < 2:
                 continue
-            each = spawning.processes(job, call)
+            each = spawning.processes(job, code, call, launches)
             world = nodes * each if each else None
             written = (
                 f"rank={code.words(place)}" if isinstance(code.parents.get(place), ast.keyword) else code.words(place)
@@ -88,6 +88,9 @@ def _nodes(job: LintJob, code: PythonCode, call: SpawnCall, launches: tuple[Lint
     sections = {look.section_node(job, launch) for launch in launches} - {None}
     if len(sections) > 1:
         return len(sections)
+    told_nodes = spawning.nodes_told(code, launches)
+    if told_nodes is not None and told_nodes > 1:
+        return told_nodes
     if job.facts.nodes is not None:
         return job.facts.nodes
     world, each = spawning.world_size(code, call), call.nprocs

@@ -1,0 +1,49 @@
+"""What a program's own command line hands it: its argparse options, and the words of the start that give them."""
+
+import ast
+from collections.abc import Sequence
+
+from gpudoctor.lint.model import LintLaunch
+from gpudoctor.lint.python_code import PythonCode, argument, constant
+
+
+def given_number(code: PythonCode, node: ast.expr | None, launches: Sequence[LintLaunch]) -> int | None:
+    """A constant, or `args.gpus` as all starts of the text give it; None where that is not told. A start that gives
+    nothing has the option's default."""
+    value = constant(node)
+    if type(value) is int:
+        return value
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or not launches:
+        return None
+    found = {option_of(code, node.attr, launch) for launch in launches}
+    only = found.pop() if len(found) == 1 else None
+    return int(only) if only is not None and only.isascii() and only.isdigit() and len(only) < 7 else None
+
+
+def option_of(code: PythonCode, name: str, launch: LintLaunch) -> str | None:
+    """The text of an option of the program's parser in this start."""
+    for call in code.calls:
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "add_argument":
+            continue
+        spellings = [each for word in call.args if isinstance(each := constant(word), str) and each.startswith("-")]
+        if not spellings or _destination(call, spellings) != name:
+            continue
+        words = [word.text for word in launch.script_words]
+        for index, word in enumerate(words):
+            if word is None:
+                return None  # whatever it holds
+            option, equals, value = word.partition("=")
+            if option in spellings:
+                return value if equals else words[index + 1] if index + 1 < len(words) else None
+        default = constant(argument(call, "default"))
+        return str(default) if isinstance(default, (int, str)) and not isinstance(default, bool) else None
+    return None
+
+
+def _destination(call: ast.Call, spellings: Sequence[str]) -> str:
+    """The attribute that argparse makes: dest=, else the first long spelling, else the first."""
+    told = constant(argument(call, "dest"))
+    if isinstance(told, str):
+        return told
+    first = next((each for each in spellings if each.startswith("--")), spellings[0])
+    return first.lstrip("-").replace("-", "_")
