@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from gpudoctor.knowledge.superseded import Version, dotted, lightning_version, refusal, superseded
+from gpudoctor.knowledge.tensorflow import of_tensorflow
 
 ELSEWHERE = {
     "fairscale": "fairscale has had no release since 2022; its sharding is PyTorch's own FSDP: --strategy fsdp",
@@ -43,6 +44,8 @@ def answer(framework: str, strategy: str, versions: Mapping[str, str]) -> str:
     against it. `versions`: installed distributions, "lightning" -> "2.6.6".
     """
     strategy = strategy.strip()
+    if told := of_tensorflow(strategy):
+        return f"--strategy {told}"
     name = strategy.lower().replace("-", "_")
     if framework != "lightning":
         if framework == "horovod" and name == "horovod":

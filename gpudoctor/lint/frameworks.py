@@ -22,6 +22,12 @@ _WAYS = {
 }
 
 
+def trains_by_tensorflow(job: LintJob) -> bool:
+    """A program of the text imports TensorFlow, and none torch."""
+    codes = [code for code, _ in codes_and_starts(job)]
+    return any(code.brings("tensorflow") for code in codes) and not any(code.brings("torch") for code in codes)
+
+
 def framework_in(job: LintJob, launch: LintLaunch | None = None) -> str | None:
     """ "lightning", "torch (DataParallel)"; None where nothing in the text trains. With a launch: of its program."""
     if launch is None and lightning_calls(job):

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.tensorflow import NOT_COVERED
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import ManifestKind
 from gpudoctor.lint import look, processes, spawning
-from gpudoctor.lint.frameworks import framework_in
+from gpudoctor.lint.frameworks import framework_in, trains_by_tensorflow
 from gpudoctor.lint.lightning import CLASSES, is_lightning
 from gpudoctor.lint.model import LintJob, LintLaunch, Option
 from gpudoctor.lint.report import Understood
@@ -184,6 +185,8 @@ def open_questions(job: LintJob) -> Iterator[str]:
     if not job.launches:
         if not job.hostfiles and not job.manifests and not job.trainers:
             yield "no start of a training was found in the text"
+            if trains_by_tensorflow(job):
+                yield NOT_COVERED
         return
     told: set[str] = set()
     for launch in job.launches[: look.SIBLINGS]:

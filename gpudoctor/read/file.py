@@ -14,6 +14,7 @@ from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
+from gpudoctor.read.pasted.unfolded import unfolded
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
 WHAT_TO_GIVE = (
@@ -102,7 +103,7 @@ def snapshot_of(raw: bytes) -> Snapshot:
     if stripped[0] == "{":
         return _from_json(stripped)
     log = _log(text)
-    parts = parts_of(text) if len(text) <= MOST_PASTED else []
+    parts = parts_of(unfolded(text)) if len(text) <= MOST_PASTED else []
     complaint = nvidia_smi.from_messages(text)
     if parts:
         machine = with_complaint(together(parts, log), complaint)
@@ -201,4 +202,4 @@ def _guess(text: str) -> str:
             return f"line {text.count(chr(10), 0, match.start()) + 1}: it seems to be {what}"
     first = " ".join(text.partition("\n")[0].split())
     shown = first if len(first) <= 60 else first[:57] + "..."
-    return f"it is neither a snapshot nor output of nvidia-smi (it begins with {shown!a}); {WHAT_TO_GIVE}"
+    return f"it is neither a snapshot nor output of nvidia-smi (it begins with {shown!r}); {WHAT_TO_GIVE}"

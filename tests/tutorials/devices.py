@@ -8,6 +8,16 @@ TITLE: Title = "CUDA_VISIBLE_DEVICES, numbers of GPUs, and TPUs"
 MACHINE = "h100_node"
 ASK = "gpudoctor devices --from machine.json --cuda-visible-devices LINE"
 
+NO_TENSORFLOW = "gpudoctor knows PyTorch, and TensorFlow is not covered"
+XLA = "gpudoctor launch --framework xla"
+TPU_SCRIPT = """import tensorflow as tf
+
+resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu="grpc://10.20.0.4:8470")
+tf.config.experimental_connect_to_cluster(resolver)
+tf.tpu.experimental.initialize_tpu_system(resolver)
+strategy = tf.distribute.experimental.TPUStrategy(resolver)
+"""
+
 
 def odd(id: str, about: str, line: str, today: str, *, shown: str, status: int = 1) -> Row:
     """A value that means 0,3 and is written so that CUDA reads something else."""
@@ -110,6 +120,41 @@ ROWS = (
         "CUDA reads 0 and ignores the rest.",
         shown="、",
         status=0,
+    ),
+    Row(
+        id="tensorflow-tpu",
+        title=TITLE,
+        about="TensorFlow's TPUClusterResolver and TPUStrategy",
+        line=TPU_SCRIPT,
+        name="tpu.py",
+        command="gpudoctor lint tpu.py",
+        status=3,
+        told=(NO_TENSORFLOW, XLA),
+        untold=("Nothing to judge", "No error found"),
+        today="That is TensorFlow's way, whose TPU nodes were shut down; PyTorch reaches TPUs through torch_xla.",
+        write="gpudoctor launch --framework xla -- train.py",
+    ),
+    Row(
+        id="tensorflow-strategy",
+        title=TITLE,
+        about="TPUStrategy as the strategy of a start",
+        line="TPUStrategy",
+        command="gpudoctor launch --strategy LINE --nodes 1 --gpus-per-node 8",
+        status=2,
+        told=(NO_TENSORFLOW, XLA),
+        today="PyTorch has no strategy of that name.",
+        write="gpudoctor launch --framework xla -- train.py",
+    ),
+    Row(
+        id="tensorflow-framework",
+        title=TITLE,
+        about="TensorFlow as the framework of a start",
+        line="tensorflow",
+        command="gpudoctor launch --framework LINE --nodes 1 --gpus-per-node 8",
+        status=2,
+        told=(NO_TENSORFLOW, XLA),
+        today="gpudoctor writes starts of PyTorch.",
+        write="gpudoctor launch --framework xla -- train.py",
     ),
     Row(
         id="launch-xla",

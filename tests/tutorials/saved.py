@@ -1,5 +1,7 @@
 """A model saved in its wrapper, and the table of nvidia-smi."""
 
+# ruff: noqa: RUF001 - signs of other widths are what these lines are about
+
 from tests.tutorials.row import Row, Title
 
 TITLE: Title = "A saved state_dict, and the table of nvidia-smi"
@@ -22,6 +24,27 @@ RANKS = ("rank", "other processes", "LOCAL_RANK")
 INTO_WRAPPER = "model.module.load_state_dict(state)"
 TAKEN_OFF = 'state = {name.removeprefix("module."): tensor for name, tensor in state.items()}'
 LOADED = "model.load_state_dict(dict((name.removeprefix('module.'), tensor) for name, tensor in state.items()))"
+TABLE = (
+    "大家好，我的服务器上显示 +-----------------------------------------------------------------------------+ "
+    "| NVIDIA-SMI 535.129.03 Driver Version: 535.129.03 CUDA Version: 12.2 | "
+    "|-------------------------------+----------------------+----------------------+ "
+    "| GPU Name Persistence-M | Bus-Id Disp.A | Volatile Uncorr. ECC | "
+    "| Fan Temp Perf Pwr:Usage/Cap | Memory-Usage | GPU-Util Compute M. | | | | MIG M. | "
+    "|===============================+======================+======================| "
+    "| 0 NVIDIA GeForce RTX 3090 Off | 00000000:3B:00.0 Off | N/A | | 41% 63C P2 212W / 350W | "
+    "18021MiB / 24576MiB | 97% Default | | | | N/A | "
+    "+-------------------------------+----------------------+----------------------+ "
+    "| 1 NVIDIA GeForce RTX 3090 Off | 00000000:AF:00.0 Off | N/A | | 30% 35C P8 21W / 350W | "
+    "2MiB / 24576MiB | 0% Default | | | | N/A | "
+    "+-------------------------------+----------------------+----------------------+ "
+    "+-----------------------------------------------------------------------------+ | Processes: | "
+    "| GPU GI CI PID Type Process name GPU Memory | | ID ID Usage | "
+    "|=============================================================================| "
+    "| 0 N/A N/A 4711 C python 18019MiB | "
+    "+-----------------------------------------------------------------------------+ 为什么只有一张卡在工作？"
+)
+NOT_A_TABLE = "为什么我的程序只用一张卡？ torch.cuda.device_count() = 2"
+
 
 ROWS = (
     Row(
@@ -161,5 +184,31 @@ ROWS = (
         told=("Written: plain.pt", "2 with another name", "compared: every byte"),
         today="k[7:] cuts whatever stands there; removeprefix cuts `module.` alone.",
         write="gpudoctor checkpoint wrapped.pt --fix plain.pt",
+    ),
+    Row(
+        id="smi-table-in-a-question",
+        title=TITLE,
+        about="The table of nvidia-smi in one line, between the words of a question",
+        line=TABLE,
+        name="question.txt",
+        command="gpudoctor check --from question.txt",
+        status=0,
+        told=("2x GeForce RTX 3090", "535.129.03"),
+        untold=("\\u", "internal error", "neither a snapshot"),
+        today="It is read as if its lines were there; `nvidia-smi -q` tells more than the table.",
+        write="gpudoctor check --from smi.txt   # what `nvidia-smi -q > smi.txt` wrote",
+    ),
+    Row(
+        id="a-question-without-a-table",
+        title=TITLE,
+        about="A question alone",
+        line=NOT_A_TABLE,
+        name="question.txt",
+        command="gpudoctor check --from question.txt",
+        status=2,
+        told=("neither a snapshot nor output of nvidia-smi", "为什么我的程序只用一张卡？"),
+        untold=("\\u",),
+        today="Nothing of the machine is in it, and the text is shown as it is.",
+        write="gpudoctor check",
     ),
 )
