@@ -38,11 +38,22 @@ CAUSE = Cause(
             (command("ip -brief address"),),
         ),
         "unknown name": (
-            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address."
+            "Write the head's address into DNS or /etc/hosts on every node, or give MASTER_ADDR as an address. "
+            "Where torchrun "
+            "itself announced that name (its host's, a pod's), start it with --local-addr and an address that "
+            "the others "
+            "reach."
         ),
         "any-name": (
             "Write the name that was asked for into DNS or /etc/hosts of this node. Where it is a download's, the "
             "node has no way to the internet."
+        ),
+        "reset": Fix(
+            "Something took the connection and closed it: rank 0 ended (its own log says why), another program "
+            "has that "
+            "port, or a proxy stands between: in Kubernetes a service mesh's, which the pods' annotation "
+            "sidecar.istio.io/inject: 'false' keeps out.",
+            (command("ss -ltnp"),),
         ),
         "port": "Ports below 1024 belong to root: take a MASTER_PORT between 1024 and 65535 that is free.",
         "rendezvous": Fix(

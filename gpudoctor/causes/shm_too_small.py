@@ -1,4 +1,5 @@
 from gpudoctor.cause import Cause, Fix, command
+from gpudoctor.remedies import fixes_of
 
 CAUSE = Cause(
     id="shm-too-small",
@@ -19,6 +20,7 @@ CAUSE = Cause(
         (command("df -h /dev/shm"), command("gpudoctor check host")),
     ),
     variants={
+        **fixes_of("shared-memory"),
         "container": (
             "Start the container with `--shm-size={wanted}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
             "`medium: Memory` at /dev/shm. From inside it cannot be changed."

@@ -23,6 +23,11 @@ CAUSE = Cause(
         (command('python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"'),),
     ),
     variants={
+        "bitsandbytes": Fix(
+            "The installed bitsandbytes has no library for torch's CUDA ({version}): install a newer one, or name one "
+            "that it has in BNB_CUDA_VERSION (they lie in its folder, libbitsandbytes_cuda*.so).",
+            (command("python -m pip install --upgrade bitsandbytes"),),
+        ),
         "hosts": Fix(
             "Start every rank from the same image or environment; these are the hosts with another one: {hosts}.",
             (command('python -c "import torch; print(torch.__version__, torch.cuda.nccl.version())"'),),

@@ -7,7 +7,10 @@ CAUSE = Cause(
     kind="route",
     blame="environment",
     restart="after a fix",
-    judged={kind: Judged("nccl-setting", "environment", "after a fix") for kind in ("mpi", "none", "kinds", "sides")},
+    judged=dict.fromkeys(
+        ("mpi", "none", "kinds", "sides", "bridge", "unfilled", "gloo-list"),
+        Judged("nccl-setting", "environment", "after a fix"),
+    ),
     hangs_by="start",
     meaning=(
         "NCCL or gloo took loopback, a container's bridge, a virtual or a link-local address, or the variable "
@@ -23,6 +26,23 @@ CAUSE = Cause(
         "none": (
             "Name an interface that this node has in NCCL_SOCKET_IFNAME, or take it out; an exclusion list excludes lo "
             "too (^docker0,lo)."
+        ),
+        "bridge": Fix(
+            "Keep NCCL off {interface}: name the interface that leads to the other nodes in NCCL_SOCKET_IFNAME (and "
+            "GLOO_SOCKET_IFNAME), on every node, or exclude it (^lo,docker0,{interface}).",
+            (command("ip -brief address"), command("export NCCL_SOCKET_IFNAME=^lo,docker,virbr,lxcbr")),
+        ),
+        "unfilled": Fix(
+            "NCCL was told an interface that is not there, and took an address that nobody filled: name one that this "
+            "node has in NCCL_SOCKET_IFNAME, or unset it.",
+            (command("ip -brief address"), command("env | grep ^NCCL_")),
+        ),
+        "gloo-list": Fix(
+            "GLOO_SOCKET_IFNAME takes names of interfaces only, and {interface} is NCCL's way to exclude some: "
+            "name the "
+            "interface that leads to the other nodes (of several, with commas), or unset it; NCCL_SOCKET_IFNAME may "
+            "keep its list.",
+            (command("ip -brief address"), command("ip route get 1.1.1.1")),
         ),
         "known": (
             "Name the interface that leads to the other nodes{interface}, in the environment of every "

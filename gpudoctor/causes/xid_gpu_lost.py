@@ -40,8 +40,12 @@ CAUSE = Cause(
             "See which device it is (lspci -s); look at its seating and its riser, and take the node out of service."
         ),
         "unknown": (
-            "Look at nvidia-smi and dmesg on that node: a GPU that was lost, a driver that was updated, or devices "
-            "that the container does not have."
+            "Look at nvidia-smi and dmesg on that node: a GPU that was lost, a driver that was updated. Behind a "
+            "sleep of the "
+            "machine load nvidia_uvm again (sudo modprobe -r nvidia_uvm, then sudo modprobe nvidia_uvm); where "
+            "/dev/nvidia-uvm is missing, on the host or in the container, make it (sudo nvidia-modprobe -c 0 -u) "
+            "and hand "
+            "it over."
         ),
     },
     confirm=("The kernel's log holds an Xid of that GPU from this time; nvidia-smi fails or does not list it."),

@@ -83,6 +83,10 @@ def _merged(same: list[Candidate]) -> Candidate:
         doubt *= 0.8
     lines = dict.fromkeys(line for candidate in alike for line in candidate.evidence)
     worded = next((candidate for candidate in alike if UNSAID not in candidate.summary), first)
+    told = next((each for each in alike if each.variant), first)
+    if not first.variant and told.variant and told.ranks in ((), first.ranks):
+        # one of them tells more of what to do
+        first = structs.replace(first, variant=told.variant, values={**told.values, **first.values})
     if UNSAID in first.summary and worded.confidence >= first.confidence - 0.2:
         first = structs.replace(first, summary=worded.summary)
     return structs.replace(

@@ -14,6 +14,7 @@ from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.own_address import own_addresses
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.explain.sizes import printed_batches, printed_sizes
@@ -72,6 +73,7 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
     candidates += of_state_dicts(facts.events, frames)
     candidates += of_fingerprints(facts, tracebacks, _alone(facts, frames))
     candidates += own_errors([each for each in tracebacks if each not in aborted], facts, failed=failed)
+    candidates += own_addresses(facts)
     candidates += signals(facts, tracebacks)
     died = {rank for each in candidates if each.standing == "cause" for rank in each.ranks}
     waiting = as_dumped(waits(facts, tracebacks, aborted), facts)

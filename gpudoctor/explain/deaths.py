@@ -23,6 +23,8 @@ OF_LAUNCHERS = frozenset(
     }
 )
 """What a launcher, or who calls workers, raises because one has failed (torch.multiprocessing.spawn, vLLM, Ray)."""
+POINTS = re.compile(r"\b[Ss]ee (?:the )?(?:root cause|stack trace|error|logs?) (?:above|for the root cause)")
+"""An exception that was raised because another had been: vLLM's of its engine."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
 OF_COMMUNICATION = re.compile(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
@@ -79,7 +81,7 @@ class Spoken(Struct, frozen=True, kw_only=True):
         if self.known:
             return "own"
         names = {raised.name for raised in self.told.traceback.raised}
-        if roles & {"connection", "consequence"} or names & OF_LAUNCHERS:
+        if roles & {"connection", "consequence"} or names & OF_LAUNCHERS or POINTS.search(self.first.message):
             return "consequence"
         if self.last.name in ASKED:
             return "asked"

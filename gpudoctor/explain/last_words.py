@@ -19,7 +19,7 @@ from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, shortened
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
-from gpudoctor.explain.kinds import FILE, MISMATCH, NAN, OTHER
+from gpudoctor.explain.kinds import FILE, MISMATCH, NAN, NO_DEVICE, OTHER
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY
@@ -123,6 +123,11 @@ def last_words(
         if more and (not message or message.endswith(":")):
             message = f"{message} {more[0].text.strip()}".strip()
         words = f"{found['type']}: {message}" if message else found["type"]
+        if judged == NO_DEVICE and (why := next((each for each in concluded.causes if each.kind == "driver"), None)):
+            # that there is no GPU follows from what keeps CUDA from starting
+            others = tuple(each for each in concluded.causes if each is not why)
+            sure = structs.replace(why, confidence=max(LIKELY, why.confidence), evidence=(*why.evidence, line))
+            return structs.replace(concluded, causes=(sure, *others))
         shown = (line, *more) if len(found["message"] or "") < 60 or (found["message"] or "").endswith(":") else (line,)
         return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown, found["type"], message)
     for line in said:
@@ -147,6 +152,8 @@ def last_words(
     for line in said:
         is_last = last.get(line.file, line.line) - line.line < LAST
         if FATAL.search(line.text) or (is_last and ENDS_WITH.search(line.text)):
+            if (remedied := remedy_of_line(line.text)) and remedied[0].judged:
+                return _caused(concluded, remedied[0].judged, f"the log ends with {shortened(line.text)}", (line,))
             unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
             known = judged_words(line.text) or judged_message(line.text) or concluded.judged
             return structs.replace(concluded, unknown=unknown, judged=known)

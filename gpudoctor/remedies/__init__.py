@@ -12,7 +12,7 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     for family in (parallel, tensors, data, checkpoints, models, environments, builds)
     for remedy in family.REMEDIES
 )
-OF_OTHER_CAUSES: frozenset[Class] = frozenset({"gpu-memory", "import", "download"})
+OF_OTHER_CAUSES: frozenset[Class] = frozenset({"gpu-memory", "import", "download", "shared-memory"})
 """Classes of which a cause of their own tells, and not `program-error`."""
 MOST = 3_000
 """Characters of a message that are asked about."""

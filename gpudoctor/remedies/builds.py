@@ -97,6 +97,69 @@ REMEDIES = (
         counter="error: unsupported version",
     ),
     Remedy(
+        "host-key",
+        words=r"Host key verification failed\.",
+        lines=True,
+        fix=(
+            "ssh does not know the other host's key, or knows another, and cannot ask: log in there once by hand "
+            "from this "
+            "machine as the job's user, or put its key into known_hosts (ssh-keyscan HOST >> "
+            "~/.ssh/known_hosts); remove an "
+            "old one by ssh-keygen -R HOST."
+        ),
+        kind="permission",
+        blame="environment",
+        source="OpenSSH sshconnect.c (verify_host_key)",
+        sample="pdsh@head: n2: Host key verification failed.",
+        counter="Host key added to known hosts.",
+    ),
+    Remedy(
+        "mpi-plugin",
+        words=r"Couldn't find the specified plugin name for mpi/(?P<name>\w{1,30})",
+        lines=True,
+        fix=(
+            "This SLURM was built without {name}: the first line lists what it has; give one of these (--mpi=pmix), or "
+            "--mpi=none for ranks that do not use MPI (torch's do not)."
+        ),
+        commands=(command("srun --mpi=list"),),
+        kind="config",
+        blame="user",
+        source="slurm src/interfaces/mpi.c, common/plugin.c",
+        sample="srun: error: Couldn't find the specified plugin name for mpi/pmix_v5 looking at all files",
+        counter="srun: error: Couldn't find the program",
+    ),
+    Remedy(
+        "two-cpu-variables",
+        words=r"cpus-per-task set by two different environment variables (?P<first>SLURM_\w{1,40})=\S{1,20} != "
+        r"(?P<second>SLURM_\w{1,40})",
+        lines=True,
+        fix=(
+            "One of the two came from another allocation or shell: unset {first}, or start srun with --cpus-per-task "
+            "given."
+        ),
+        commands=(command("unset SLURM_CPUS_PER_TASK"),),
+        kind="config",
+        blame="user",
+        source="slurm src/srun/opt.c",
+        sample="srun: fatal: cpus-per-task set by two different environment variables SLURM_CPUS_PER_TASK=4 != "
+        "SLURM_TRES_PER_TASK=cpu=8",
+        counter="srun: fatal: cpus-per-task must be positive",
+    ),
+    Remedy(
+        "cut-tar",
+        words=r"^tar: (?:Unexpected EOF in archive|Error is not recoverable: exiting now|Skipping to next header)",
+        lines=True,
+        fix=(
+            "The archive is cut off or damaged: compare its size and checksum with the source's, copy it again, "
+            "and unpack "
+            "what there is only where that is enough."
+        ),
+        kind="data",
+        source="GNU tar src/buffer.c, src/common.h (FATAL_ERROR), src/list.c",
+        sample="tar: Error is not recoverable: exiting now",
+        counter="tar: removing leading / from member names",
+    ),
+    Remedy(
         "not-executable",
         words=r"(?:line \d{1,7}|^[\w./-]{1,200}: \d{1,7}|^-?(?:bash|zsh|sh|dash|ksh)): (?P<file>[./][\w./+-]{1,300}): "
         r"Permission denied\s*$",

@@ -146,6 +146,23 @@ REMEDIES = (
         "device (28)",
     ),
     Remedy(
+        "no-mapping",
+        words=r"unable to mmap \d+ bytes from file <[^>\n]{1,200}>: Cannot allocate memory",
+        fix=(
+            "The process may hold no more mappings (vm.max_map_count), and each tensor that a worker hands over "
+            "is one, or "
+            "memory or /dev/shm is full: raise the number on the node, keep no batches in lists, and take fewer "
+            "workers or "
+            "a smaller prefetch_factor."
+        ),
+        commands=(command("sudo sysctl -w vm.max_map_count=262144"), command("df -h /dev/shm")),
+        kind="shared-memory",
+        blame="environment",
+        source="torch aten MapAllocator.cpp; the kernel's mm/mmap.c (sysctl_max_map_count)",
+        sample="RuntimeError: unable to mmap 4096 bytes from file </torch_71_2>: Cannot allocate memory (12)",
+        counter="RuntimeError: unable to mmap 4096 bytes from file </torch_71_2>: No such file or directory (2)",
+    ),
+    Remedy(
         "ragged-batch",
         words=r"Unable to create tensor, you should probably activate truncation and/or padding",
         fix=(

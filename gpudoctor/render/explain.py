@@ -37,7 +37,8 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
         show("Candidates:" if others is answer.causes else "Also possible:", screen, style="bold")
         said = [answer.unknown or ""] if others is answer.causes else [answer.causes[0].summary]
         for cause in others[:MOST_ALTERNATIVES]:
-            _show_other(cause, screen, names, said)
+            # where nothing is decided, whoever reads it tries what is told of the likeliest
+            _show_other(cause, screen, names, said, advised=cause is answer.causes[0])
             said.append(cause.summary)
         if len(others) > MOST_ALTERNATIVES:
             show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
@@ -73,8 +74,8 @@ def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
         show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
 
 
-def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str]) -> None:
-    """What was said before is not said again: then the kind of cause is named alone."""
+def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str], *, advised: bool) -> None:
+    """What was said before is not said again: then the kind of cause is named alone. `advised`: with its fix."""
     repeated = any(cause.summary in each for each in said)
     known = CAUSES.get(cause.cause)
     words = known.title if repeated and known else cause.summary
@@ -84,6 +85,8 @@ def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str]) 
         _show_line(cause.evidence[0], screen, names, indent=4, longest=longest)
     if known and known.confirm:
         show(known.confirm, screen, indent=4, style="dim")
+    if advised:
+        show(f"If so: {cause.fix.text}", screen, indent=4)
 
 
 def _show_line(line: Line, screen: Console, names: bool, indent: int = 2, longest: int = LONGEST_LINE) -> None:

@@ -331,6 +331,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to "
         "connect to (gpu-a03, 29411).",
     ),
+    Symptom(
+        "store-reset-old",
+        pattern=r"\bRuntimeError: Connection reset by peer\s*$",
+        cause="master-unreachable",
+        variant="reset",
+        role="connection",
+        confidence=LIKELY,
+        seen="a connection to the store of rank 0 was taken and closed by the other end",
+        versions="torch < 2.2",
+        source="torch c10d/Utils.hpp of 1.x (SYSCHECK: strerror alone); kubeflow/pytorch-operator#258",
+        sample="RuntimeError: Connection reset by peer",
+        counter="RuntimeError: NCCL error: Connection reset by peer (rank 3)",
+    ),
     # rendezvous.py asks for RANK and WORLD_SIZE first: who lacks the address alone was told the others by the program
     Symptom(
         "rendezvous-address-missing",

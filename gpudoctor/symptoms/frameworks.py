@@ -178,6 +178,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="Memory usage on this node: 12.1/64.0 GiB",
     ),
     Symptom(
+        "bitsandbytes-no-binary",
+        pattern=r"Could not find the bitsandbytes CUDA binary at [^\n]{0,300}?libbitsandbytes_cuda(?P<version>\d{2,4})",
+        cause="version-mismatch",
+        variant="bitsandbytes",
+        confidence=LIKELY,
+        seen="bitsandbytes has no library for CUDA {version}",
+        source="bitsandbytes cextension.py (get_native_library)",
+        sample="Could not find the bitsandbytes CUDA binary at PosixPath('/e/bitsandbytes/libbitsandbytes_cuda126.so')",
+        counter="Loading bitsandbytes native library from: /e/bitsandbytes/libbitsandbytes_cuda126.so",
+    ),
+    Symptom(
         "ray-worker-died",
         needle=(
             "died or was killed while executing a task by an unexpected system error",

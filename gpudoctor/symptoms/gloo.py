@@ -92,9 +92,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
         + "unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation to complete",
     ),
     Symptom(
+        "gloo-excluded",
+        pattern=r"Unable to find address for: (?P<interface>[\^=][\w.,-]{0,60})",
+        cause="wrong-nic",
+        variant="gloo-list",
+        seen="gloo was given {interface} as the name of an interface: exclusion lists are NCCL's",
+        source=SOURCE + "/device.cc; torch ProcessGroupGloo (split at commas)",
+        sample="RuntimeError: [enforce fail at "
+        + GLOO[1:]
+        + "device.cc:84] ifa != nullptr. Unable to find address for: ^lo",
+        counter="RuntimeError: [enforce fail at "
+        + GLOO[1:]
+        + "device.cc:84] ifa != nullptr. Unable to find address for: lo",
+    ),
+    Symptom(
         "gloo-no-address",
         pattern=(
-            r"Unable to find address for:? ?(?P<interface>[\w.@:-]{1,40})",
+            r"Unable to find address for:? ?(?P<interface>[\w.@-][\w.@:-]{0,40})",
             r"interface or hostname can't be empty",
         ),
         cause="wrong-nic",

@@ -22,6 +22,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "Bootstrap : Using ens3f0:10.4.0.7<0>",
     ),
     Symptom(
+        "address-unfilled",
+        pattern=r"connecting to address (?P<address>\S{0,80}) ?with family (?P<family>\d{1,6}) is neither AF_INET\(2\)",
+        cause="wrong-nic",
+        variant="unfilled",
+        seen="NCCL connects to an address of no family ({family}): the interface that it was told is not there",
+        source="NCCL misc/socket.cc, include/socket.h of 2.12 and before; nccl#1837",
+        sample=(
+            WARN + "ncclSocketInit: connecting to address  with family 50912 is neither AF_INET(2) nor AF_INET6(10)",
+            WARN + "Net : connecting to address  with family 0 is neither AF_INET(2) nor AF_INET6(10)",
+        ),
+        counter=WARN + "NET/Socket : connecting to address 10.4.0.9<51210> with family 2",
+    ),
+    Symptom(
         "no-listening-interface",
         needle=("No usable listening interface found", "No interface found in the same subnet"),
         cause="wrong-nic",
@@ -59,7 +72,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "connect-gave-up",
-        needle=("exceeded error retry count", "socketStartConnect", "ocketPollConnect", "connect to "),
+        needle=("exceeded error retry count", "socketStartConnect", "ocketPollConnect", "onnect to "),
         pattern=(
             r"[Cc]onnect to (?P<address>\S+?) (?:failed :|returned) (?P<errno>[^,\n]*), exceeded error retry count",
             r"connect returned (?P<errno>[^,\n]*), exceeded error retry count",
@@ -76,6 +89,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="NCCL misc/socket.cc, os/linux.cc; sglang#3820, nccl#1105",
         sample=(
             WARN + "socketPollConnect: Connect to 10.4.0.9<51210> returned 110(Connection timed out) errno 115",
+            WARN + "Net : Connect to 10.4.0.9<51210> failed : Connection timed out",
             WARN + "socketStartConnect: exceeded retries (20000)",
             WARN + "ncclOsSocketPollConnect to 10.4.0.9<51210> failed with error Connection refused",
         ),

@@ -62,6 +62,10 @@ def _table(half: str, scored: list[Scored]) -> None:
         near = sum(each.near_class for each in these)
         share = f"{right / len(these):.0%}; nearest: {near}"
         print(f"  right class where {decidable} decides: {right} of {len(these)} ({share})")
+    labelled = [each for each in scored if each.case.blame]
+    blamed = sum(each.blame == each.case.blame for each in labelled)
+    restarted = sum(each.restart == each.case.restart for each in labelled)
+    print(f"  right blame: {blamed} of {len(labelled)}; right restart: {restarted} of {len(labelled)}")
     sure = sum(each.wrong_and_sure for each in scored)
     print(f"  wrong, and called likely or surer: {sure} of {len(scored)}")
     failed = [each for each in scored if each.case.verdict != "healthy"]

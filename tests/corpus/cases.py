@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 START = re.compile(r"^#### (\S+)\n", re.MULTILINE)
-LABELS = frozenset({"class", "cause", "verdict", "exit", "must", "not", "decidable", "source"})
+LABELS = frozenset(
+    {"class", "cause", "verdict", "exit", "must", "not", "decidable", "source", "blame", "restart", "solved"}
+)
 VERDICTS = frozenset({"cause", "undecided", "quoted", "cut", "healthy"})
 DECIDABLE = frozenset({"text", "family", "no", ""})
 
@@ -37,6 +39,11 @@ class Case(NamedTuple):
     """From this text alone: text (the cause is), family (only its kind), no (neither); empty: unlabelled."""
     source: str = ""
     """The address of the thread whose shape it is, or "own knowledge"; empty: not told."""
+    blame: str = ""
+    restart: str = ""
+    """As in `gpudoctor.fault_classes`; empty: unlabelled."""
+    solved: str = ""
+    """What solved the thread, against which a fix is judged; empty: not told."""
 
     @property
     def half(self) -> str:
@@ -85,4 +92,7 @@ def _case(name: str, kind: str, labels: dict[str, list[str]], log: str) -> Case:
         log=log,
         decidable=decidable,
         source=labels.get("source", [""])[0],
+        blame=labels.get("blame", [""])[0],
+        restart=labels.get("restart", [""])[0],
+        solved=labels.get("solved", [""])[0],
     )

@@ -21,6 +21,9 @@ class Scored(NamedTuple):
     """That the answer gives; empty: none."""
     sure: bool
     """A cause is named as likely or surer."""
+    blame: str = ""
+    restart: str = ""
+    """That the answer gives; empty: none."""
 
     @property
     def right_class(self) -> bool:
@@ -37,7 +40,9 @@ class Scored(NamedTuple):
         return self.sure and not self.right_class and bool(self.wrong)
 
 
-CLASS = re.compile(r"^Class: (?P<class>[\w-]+); .*$", re.MULTILINE)
+CLASS = re.compile(
+    r"^Class: (?P<class>[\w-]+); to blame: (?P<blame>\w+); start it again: (?P<restart>[\w ]+).*$", re.MULTILINE
+)
 SAME = {
     "file-system": {"storage"},
     "open-files": {"limits"},
@@ -76,5 +81,12 @@ def score(case: Case) -> Scored:
     wrong += [f"does not say {each}" for each in case.must if not re.search(each, flat, re.IGNORECASE)]
     wrong += [f"says {each}" for each in case.never if re.search(each, answer, re.IGNORECASE)]
     return Scored(
-        case, result.exit_code, answer, "; ".join(wrong), classed["class"] if classed else "", "cause " in answer[:6]
+        case,
+        result.exit_code,
+        answer,
+        "; ".join(wrong),
+        classed["class"] if classed else "",
+        "cause " in answer[:6],
+        classed["blame"] if classed else "",
+        classed["restart"] if classed else "",
     )
