@@ -54,6 +54,18 @@ ENDS: Mapping[str, tuple[dict[int, Recorder], set[tuple[int, str]]]] = {
         job(*[(waits(1, state="started" if rank != 1 else "scheduled"),) for rank in range(4)]),
         {(1, "stuck")},
     ),
+    "what one has begun ahead of its peers is no fault of theirs": (
+        job(
+            *[
+                (
+                    waits(1, str(1 + rank // 2), state="scheduled" if rank == 1 else "started"),
+                    waits(1, state="started" if rank > 1 else "scheduled"),
+                )
+                for rank in range(4)
+            ]
+        ),
+        {(1, "stuck")},
+    ),
     "it left no dump": (job((waits(1),), (waits(1),), None, (waits(1),)), {(2, "unseen")}),
     "each waits in the other's group": (
         job((waits(1, "0"),), (waits(1, "1"),), (waits(1, "0"),), (waits(1, "0"),)),

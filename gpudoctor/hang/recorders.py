@@ -49,6 +49,8 @@ class GroupSplit(Struct, frozen=True, kw_only=True):
     have used it there may be more."""
     waiting: tuple[int, ...] = ()
     """Ranks with something in this group that has not completed."""
+    matched: bool = True
+    """False where the beginning of a ring buffer is lost: which send goes with which receive is then inferred."""
     swapped: bool = False
     """Two parties have come with each other's next call: the same two, in different orders."""
 
@@ -303,6 +305,7 @@ class _View:
             unknown=open_pairs.unknown,
             members_known=self.members_known,
             waiting=open_pairs.waiting,
+            matched=not any(self.forgotten.get(rank) for ranks, _ in open_pairs.parties for rank in ranks),
         )
 
 

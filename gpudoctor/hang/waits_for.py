@@ -246,8 +246,9 @@ def _collectives(
                 rank for rank in waiting if not all(_is_of_later(recorders[each], recorders[rank]) for each in ended)
             }
         elif not operation.missing and not operation.unknown and not ended:
-            begun = {rank for rank, entry in waiting.items() if entry.state == "started"}
-            operation.held = set(waiting) - begun - operation.before if begun else set()
+            standing = {rank for rank, entry in waiting.items() if not _stands_before(rank, entry, first)}
+            begun = {rank for rank in standing if waiting[rank].state == "started"}
+            operation.held = standing - begun if begun else set()
     return found
 
 
@@ -281,6 +282,8 @@ def _pairs(
             elif at < len(others):
                 if _stands_before(peer, others[at], first):
                     operation.before.add(peer)
+                elif others[at].state == "started" and not _stands_before(rank, entry, first):
+                    operation.held |= set() if entry.state == "started" else {rank}
             elif _was_written_before(recorders[peer], [entry]):
                 operation.unknown.add(peer)
             else:

@@ -111,7 +111,7 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
     suspects = [each for each in agreement.waits.suspects if each.why == "stuck" or each.rank not in seen]
     for why, cause in (("stuck", "gpu-stuck"), ("away", "rank-away"), ("unseen", "rank-died")):
         found = [each for each in suspects if each.why == why]
-        if not found or (why == "unseen" and (len(found) > MOST_SILENT or len(found) < len(suspects))):
+        if not found or (why == "unseen" and (len(agreement.unread) > MOST_SILENT or len(found) < len(suspects))):
             continue
         ranks = sorted(each.rank for each in found)
         entry = found[0].entry
@@ -211,7 +211,7 @@ def _peers(job: HangJob, split: GroupSplit) -> HangCause:
     ranks, entry = split.parties[-1] if split.parties else ((), None)
     return blame(
         "p2p-order",
-        SEEN,  # the other half may come yet
+        SEEN if split.matched else POSSIBLE,  # the other half may come yet, or have been there
         ranks,
         "send and recv do not pair: "
         + ", ".join(f"{ranks_of(one)} in {other.operation} with peer {other.peer}" for one, other in split.parties[:3]),
