@@ -4,15 +4,13 @@ import sys
 from typing import Annotated
 
 from gpudoctor import defaults
-from gpudoctor.cli.options import OUTPUT, Deep, Hosts, Job, NoTorch, Pid, Python, Timeout, exclusive, option
+from gpudoctor.cli.options import OUTPUT, Deep, Hosts, Job, NoTorch, Pid, Python, Redact, Timeout, exclusive, option
 from gpudoctor.errors import BadInput
 
 
 def capture(
     output: Annotated[str | None, option("-o --output FILE", OUTPUT)] = None,
-    redact: Annotated[
-        bool, option("--redact", "Hide hostnames, users, addresses, UUIDs, serials and home paths.")
-    ] = False,
+    redact: Redact = False,
     deep: Deep = False,
     python: Python = None,
     no_torch: NoTorch = False,

@@ -14,17 +14,20 @@ from gpudoctor.cli.options import (
     FromFile,
     Hostfile,
     Hosts,
+    Html,
     Json,
     NoColor,
     Nodes,
     NoTorch,
     Paste,
     Python,
+    Redact,
     RemoteGpudoctor,
     Timeout,
     Verbose,
     answer,
     argument,
+    check_html_of,
     exclusive,
     of_machine,
     option,
@@ -51,6 +54,8 @@ def check(
     from_file: FromFile = None,
     json: Json = False,
     paste: Paste = False,
+    html: Html = None,
+    redact: Redact = False,
     nagios: Annotated[bool, option("--nagios", "One line, and Nagios' exit status 0/1/2/3.")] = False,
     strict: Annotated[bool, option("--strict", "Warnings and skipped checks fail too.")] = False,
     timeout: Timeout = defaults.READ_SECONDS,
@@ -63,6 +68,7 @@ def check(
     remote_gpudoctor: RemoteGpudoctor = None,
 ) -> None:
     exclusive(json=json, paste=paste, nagios=nagios)
+    check_html_of(html, redact=redact)
     wanted = None
     if expect is not None:
         from gpudoctor.expecting import expectation
@@ -74,7 +80,7 @@ def check(
 
         earlier = snapshot_from(baseline, "--baseline")
     if hosts is not None or hostfile is not None or nodes is not None:
-        if from_file is not None or deep or paste or nagios or baseline is not None:
+        if from_file is not None or deep or paste or nagios or html is not None or baseline is not None:
             raise BadInput("--hosts, --hostfile and --nodes go with --json and --strict only")
         from gpudoctor.fleet.where import Where
         from gpudoctor.render.progress import Progress
@@ -106,9 +112,11 @@ def check(
         checks = chosen_checks(names or [])
         found = snapshot_or(from_file, Report, Survey)
         if isinstance(found, Answer):
-            if names or expect is not None or nagios or paste or baseline is not None:
+            if names or expect is not None or nagios or paste or redact or baseline is not None:
                 raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
             assert isinstance(found, (Report, Survey))
+            if html is not None:
+                _write_page(html, found, None, strict=strict, redact=False)
             _end(found, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
         snapshot = found
     else:
@@ -130,6 +138,8 @@ def check(
         snapshot, more = with_baseline(snapshot, earlier, baseline)
         every = [*more, *every]
     report = of_machine(diagnose(snapshot, every, broken, names=names or []), snapshot)
+    if html is not None:
+        _write_page(html, report, snapshot, strict=strict, redact=redact)
     if nagios:
         from gpudoctor.render.nagios import line
 
@@ -169,6 +179,23 @@ def _end(
     status = found.status(strict=strict)
     answer(found, show, json=json, no_color=no_color, status=status, saved=saved)
     raise typer.Exit(status)
+
+
+def _write_page(
+    path: str, found: "Report | Survey", snapshot: "Snapshot | None", *, strict: bool, redact: bool
+) -> None:
+    from gpudoctor.cli.files import write
+    from gpudoctor.render.html.check import check_page
+    from gpudoctor.report import Report
+
+    if not isinstance(found, Report):
+        raise BadInput("--html: this is an answer about several nodes, of which there is no page yet")
+    if redact and snapshot is not None:
+        from gpudoctor.redact import Pseudonyms
+
+        names = Pseudonyms(snapshot)
+        found, snapshot = names.structure(found), names.structure(snapshot)
+    write(path, check_page(found, snapshot, status=found.status(strict=strict), hidden=redact), "--html")
 
 
 def _examined(

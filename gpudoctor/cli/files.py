@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from gpudoctor import bounded, cost
+from gpudoctor.embedded import json_in
 from gpudoctor.envelope import Answer, decode, is_answer
 from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.lacking import unwritable
@@ -34,7 +35,7 @@ def snapshot_or(path: str, *forms: type[A], option: str = "--from") -> Snapshot 
 
     cost.spend(bounded.SNAPSHOT)
     try:
-        raw = content(path)
+        raw = json_in(content(path))
         form = next((each for each in forms if is_answer(raw, each)), None)
         return snapshot_of(raw) if form is None else decode(raw, form)
     except BadInput as error:
@@ -52,7 +53,7 @@ def saved(path: str, bound: bounded.Bound = bounded.ANSWER) -> bytes:
     """The content of a file that --from names. Raises `BadInput`, and `CannotTell` for one that is empty."""
     cost.spend(bound)
     try:
-        raw = bounded.contents(path, bound.size)
+        raw = json_in(bounded.contents(path, bound.size))
     except bounded.Refused as error:
         raise BadInput(f"--from {path}: {error}") from None
     if not raw.strip():
@@ -71,26 +72,26 @@ def told(path: str, raw: bytes, otherwise: str = "{}") -> Iterator[None]:
         raise BadInput(f"--from {path}: {otherwise.format(error)}") from None
 
 
-def check_writable(path: str) -> None:
+def check_writable(path: str, option: str = "-o") -> None:
     """Refuse a file that cannot be written before anything slow is done. Raises `BadInput`."""
     try:
         place = Path(path).absolute()
     except OSError:
-        raise BadInput(f"-o {path}: the folder that this was started in is gone") from None
+        raise BadInput(f"{option} {path}: the folder that this was started in is gone") from None
     if place.is_dir():
-        raise BadInput(f"-o {path}: is a folder; name a file in it")
+        raise BadInput(f"{option} {path}: is a folder; name a file in it")
     if not place.parent.is_dir():
-        raise BadInput(f"-o {path}: the folder {place.parent} does not exist")
+        raise BadInput(f"{option} {path}: the folder {place.parent} does not exist")
     reason = unwritable(place if place.exists() else place.parent)
     if reason:
-        raise BadInput(f"-o {path}: {reason}")
+        raise BadInput(f"{option} {path}: {reason}")
 
 
-def write(path: str, content: bytes) -> None:
+def write(path: str, content: bytes, option: str = "-o") -> None:
     """Write a file whole or not at all: an earlier file of that name survives a failure. Raises `BadInput`."""
     place = Path(path).absolute()
     if place.exists() and not place.is_file():  # /dev/stdout, a FIFO: nothing to replace
-        _write_into(place, content)
+        _write_into(place, content, option)
         return
     temporary = ""
     try:
@@ -103,13 +104,13 @@ def write(path: str, content: bytes) -> None:
             shutil.copymode(place, temporary)
         Path(temporary).replace(place)
     except OSError as error:
-        raise BadInput(f"-o {path}: {error.strerror or error}") from None
+        raise BadInput(f"{option} {path}: {error.strerror or error}") from None
     finally:
         with contextlib.suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108 - gone already when all went well
 
 
-def _write_into(place: Path, content: bytes) -> None:
+def _write_into(place: Path, content: bytes, option: str) -> None:
     """Into a device or FIFO that is there. Raises `BadInput`, also for a FIFO that nobody reads from."""
     try:
         descriptor = os.open(place, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
@@ -120,4 +121,4 @@ def _write_into(place: Path, content: bytes) -> None:
         raise
     except OSError as error:
         reason = "a FIFO that nobody reads from" if error.errno == errno.ENXIO else error.strerror or error
-        raise BadInput(f"-o {place}: {reason}") from None
+        raise BadInput(f"{option} {place}: {reason}") from None

@@ -1,7 +1,7 @@
 """`gpudoctor hang`."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,19 +11,26 @@ from gpudoctor.cli.options import (
     FromFile,
     Hostfile,
     Hosts,
+    Html,
     Job,
     Json,
     NoColor,
     Nodes,
     Paste,
     Pid,
+    Redact,
     RemoteGpudoctor,
     Verbose,
     answer,
+    check_html_of,
     exclusive,
     option,
 )
 from gpudoctor.errors import BadInput, CannotTell
+
+if TYPE_CHECKING:
+    from gpudoctor.hang.report import HangReport
+    from gpudoctor.snapshot.evidence import Evidence
 
 
 def hang(
@@ -44,6 +51,8 @@ def hang(
     native: Annotated[bool, option("--native", "Native frames too; stops each process for an instant.")] = False,
     json: Json = False,
     paste: Paste = False,
+    html: Html = None,
+    redact: Redact = False,
     verbose: Verbose = 0,
     no_color: NoColor = False,
 ) -> None:
@@ -57,6 +66,7 @@ def hang(
     from gpudoctor.snapshot.evidence import Evidence, from_json
 
     exclusive(json=json, paste=paste)
+    check_html_of(html, redact=redact)
     evidence: Evidence | None = None
     where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor)
     names_nodes = where.is_named or nodes is not None
@@ -76,12 +86,14 @@ def hang(
             else:
                 evidence = from_json(raw)
                 report = live.recorded(evidence, job)
-        if evidence is None and (paste or job is not None):
+        if evidence is None and (paste or redact or job is not None):
             raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
         if not report.jobs and not report.lost and not report.unread and not json:
             if job is not None:
                 raise BadInput(f"--from {from_file}: it holds no job of the id {job}")
             raise CannotTell(f"--from {from_file}: it holds no job")
+    if html is not None:
+        _write_page(html, report, evidence, redact=redact)
     if paste and evidence is not None:
         from gpudoctor.render.paste import hang_markdown
 
@@ -95,3 +107,14 @@ def hang(
             saved=evidence is None,
         )
     raise typer.Exit(report.exit_status)
+
+
+def _write_page(path: str, report: "HangReport", evidence: "Evidence | None", *, redact: bool) -> None:
+    from gpudoctor.cli.files import write
+    from gpudoctor.redact import Pseudonyms
+    from gpudoctor.render.html.hang import hang_page
+
+    if redact and evidence is not None:
+        names = Pseudonyms(evidence)
+        report, evidence = names.structure(report), names.structure(evidence)
+    write(path, hang_page(report, evidence, hidden=redact), "--html")

@@ -66,6 +66,8 @@ FromFile = Annotated[
 ]
 Json = Annotated[bool, option("--json", "The answer as JSON.")]
 Paste = Annotated[bool, option("--paste", "For an issue: markdown, private names hidden.")]
+Html = Annotated[str | None, option("--html FILE", "One page too, to send on: FILE.html, with everything inside.")]
+Redact = Annotated[bool, option("--redact", "Hide hostnames, users, addresses, UUIDs, serials and home paths.")]
 Verbose = Annotated[
     int, typer.Option("-v", "--verbose", count=True, help="Reasons, evidence, whom to blame; -vv for everything.")
 ]
@@ -173,3 +175,17 @@ def check_plot_of(path: str | None) -> None:
         from gpudoctor.render.plot import check_plot
 
         check_plot(path)
+
+
+def check_html_of(path: str | None, *, redact: bool) -> None:
+    """Say before anything slow what would fail after it."""
+    from gpudoctor.errors import BadInput
+
+    if redact and path is None:
+        raise BadInput("--redact goes with --html FILE")
+    if path is not None:
+        from gpudoctor.cli.files import check_writable
+
+        if not path.endswith((".html", ".htm")):
+            raise BadInput(f"--html {path}: the name must end in .html")
+        check_writable(path, "--html")

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from gpudoctor import bounded
+from gpudoctor.embedded import json_in
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
 from gpudoctor.read.pasted.together import together, with_complaint
@@ -95,7 +96,7 @@ def load_snapshot(path: str) -> Snapshot:
 
 def snapshot_of(raw: bytes) -> Snapshot:
     """The snapshot in a file's content. Raises `UnreadableSnapshot` as `load_snapshot` does, and nothing else."""
-    text = _text(raw)
+    text = _text(json_in(raw))
     fenced = FENCE.match(text)
     stripped = (fenced["inside"] if fenced else text).strip()
     if not stripped:

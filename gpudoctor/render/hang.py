@@ -43,7 +43,7 @@ def show_hang(report: HangReport, screen: Console, verbosity: int = REASONS) -> 
             if number:
                 screen.print()
             if len(report.jobs) > 1:
-                show(f"{_name(job, report)}:", screen, style="bold")
+                show(f"{name_of(job, report)}:", screen, style="bold")
             _show_job(job, screen, verbosity)
         _show_others(report.others, screen)
         _show_blind(report, screen)
@@ -51,26 +51,34 @@ def show_hang(report: HangReport, screen: Console, verbosity: int = REASONS) -> 
     show_page(screen, draw, lambda: _show_verdicts(report, screen))
 
 
-def _name(job: JobReport, report: HangReport) -> str:
+def name_of(job: JobReport, report: HangReport) -> str:
+    """Its id, whose it is where jobs of several users are there, its world size."""
     several = len({job.user for job in report.jobs} | {other.user for other in report.others}) > 1
     of = f" of {job.user}" if several and job.user else ""
     return f"{job.id}{of}{f', world size {job.world_size}' if job.world_size else ''}"
 
 
+def verdict_of(job: JobReport, report: HangReport) -> str:
+    """How it stands with a job, in a line."""
+    cause = ""
+    if job.undecided:
+        cause = "; its cause is not decided" if job.state == "hung" else ""
+    elif job.causes:
+        cause = f" [{job.causes[0].cause}]" if job.causes[0].confidence >= CERTAIN else "; a cause is likely"
+    state = "whether it gets on is not known" if is_unseen(job) else STATES[job.state]
+    return f"{name_of(job, report)}: {state}{cause}"
+
+
+def verdict_without_jobs(report: HangReport) -> str:
+    """The verdict where there is no job."""
+    return "No job is left to look at: it has ended" if report.ended else "No job could be looked at"
+
+
 def _show_verdicts(report: HangReport, screen: Console) -> None:
     for job in report.jobs:
-        unseen = is_unseen(job)
-        state = "whether it gets on is not known" if unseen else STATES[job.state]
-        cause = ""
-        if job.undecided:
-            cause = "; its cause is not decided" if job.state == "hung" else ""
-        elif job.causes:
-            cause = f" [{job.causes[0].cause}]" if job.causes[0].confidence >= CERTAIN else "; a cause is likely"
-        style = "bold magenta" if unseen else STATE_COLORS[job.state]
-        show(f"{_name(job, report)}: {state}{cause}", screen, style=style)
+        show(verdict_of(job, report), screen, style="bold magenta" if is_unseen(job) else STATE_COLORS[job.state])
     if not report.jobs:
-        ended = "No job is left to look at: it has ended"
-        show(ended if report.ended else "No job could be looked at", screen, style="bold magenta")
+        show(verdict_without_jobs(report), screen, style="bold magenta")
 
 
 def _show_others(others: Sequence[OtherJob], screen: Console) -> None:
