@@ -1,11 +1,11 @@
 """`gpudoctor run`. Not `run.py`: `gpudoctor.cli.run` is the function that runs any command line."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from typer.core import TyperCommand
 
-from gpudoctor.cli.options import argument, option
+from gpudoctor.cli.options import argument, finite, option
 from gpudoctor.errors import Error
 
 
@@ -33,6 +33,11 @@ class AroundAnother(TyperCommand):
         return ["[OPTIONS] -- COMMAND [ARGUMENTS]..."]
 
 
+def finite_or_none(seconds: float | None) -> float | None:
+    """Of an option in seconds that need not be given."""
+    return None if seconds is None else finite(seconds)
+
+
 CLASS = AroundAnother
 
 
@@ -44,6 +49,21 @@ def run(
     no_log: Annotated[
         bool, option("--no-log", "Leave the command's output alone: nothing of it is kept or explained.")
     ] = False,
+    stall: Annotated[
+        float | None,
+        option(
+            "--stall SECONDS",
+            "Look whether it stands still after so much silence; 0 never. Default: 120, and longer where it is silent "
+            "for longer and gets on.",
+            least=0,
+            most=86400,
+            check=finite_or_none,
+        ),
+    ] = None,
+    on_stall: Annotated[
+        Literal["report", "kill"],
+        option("--on-stall", "When it stands still: say why, or also end it (SIGTERM, after two looks)."),
+    ] = "report",
     quiet: Annotated[bool, option("-q --quiet", "Say nothing of our own.")] = False,
 ) -> None:
     """What gpudoctor says goes to standard error, and each line begins with "gpudoctor:"."""
@@ -52,6 +72,8 @@ def run(
     from gpudoctor.run.run import run as attended
 
     try:
-        attended(RunWish(command=tuple(command), report=report, log=not no_log, quiet=quiet))
+        attended(
+            RunWish(command=tuple(command), report=report, log=not no_log, quiet=quiet, stall=stall, on_stall=on_stall)
+        )
     except BadInput as error:
         raise NothingRun(str(error)) from None

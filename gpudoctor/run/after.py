@@ -53,6 +53,8 @@ def told(ended: RunEnded) -> EndTold:
     answer = _explained(ended, kernel)
     first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
     lines = [f"it got {by_whom(each)} after {each.seconds:.0f} s" for each in ended.signals if each.number in ASKED][:3]
+    if ended.stood:
+        lines = [*lines, "it stood still shortly before its end", *ended.stood[:1]]
     for_memory = _for_memory(ended, kernel)
     if for_memory and (first is None or first.cause == "rank-died"):
         return EndTold(

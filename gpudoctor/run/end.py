@@ -43,6 +43,8 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     """Processes of the job, as far as they were seen."""
     oom_kills: int | None = None
     """Of the cgroup while it ran; None: not told."""
+    stood: tuple[str, ...] = ()
+    """What was found when it stood still, where it did until its end."""
     folder: str = ""
     logs: tuple[str, ...] = ()
     """Names in the folder."""

@@ -1,6 +1,7 @@
 """`gpudoctor run`: starts the command, attends it, and ends as it has ended."""
 
 import os
+import re
 import shlex
 import signal
 import socket
@@ -18,6 +19,7 @@ from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
 from gpudoctor.run.family import JobProcesses
+from gpudoctor.run.stall import OnStall, StallWatch
 from gpudoctor.run.start import CannotStart, end_as, start
 from gpudoctor.run.wait import Waiting, block
 
@@ -25,6 +27,8 @@ OUTPUT, SECOND = "output.log", "output-2.log"
 """The second: of a file, where the other stream passed through the relay."""
 FOUND = "found.json"
 RUN = "run.json"
+OWN_LINES = re.compile(rb"(?m)^gpudoctor: .*\n")
+"""In a file that both streams go to: they are not the command's."""
 MOST_KEPT = 12 * 1024 * 1024
 """Of a file that the command writes itself: as much as of what passes through the relay."""
 ASKING_TO_END = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
@@ -37,6 +41,9 @@ class RunWish(Struct, frozen=True, kw_only=True):
     report: Path | None = None
     log: bool = True
     quiet: bool = False
+    stall: float | None = None
+    """Seconds of silence after which it is looked at; 0: never; None: learnt."""
+    on_stall: OnStall = "report"
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -97,7 +104,16 @@ class AttendedRun:
                 os.close(channel.writing)
         waiting = Waiting(self._pid, attendant, found)
         family = JobProcesses(self._pid)
-        status = waiting.until_the_end(family.look)
+        stalls = self._stalls(found)
+
+        def look() -> None:
+            family.look()
+            if stalls is not None:
+                stalls.look()
+
+        status = waiting.until_the_end(look)
+        if stalls is not None:
+            stalls.end()
         self._record = msgspec.structs.replace(
             self._record,
             status=status,
@@ -111,9 +127,25 @@ class AttendedRun:
         self._write()
         self._tell(attendant.in_line)
         if status:
-            self._tell_why(family)
+            self._tell_why(family, stalls.stood if stalls is not None else ())
         attendant.part()
         end_as(status)
+
+    def _stalls(self, found: Sequence[Outlet]) -> StallWatch | None:
+        """Who looks when nothing is said; nobody where what is said cannot be seen."""
+        if self._wish.stall == 0 or not found:
+            return None
+        folder = self._kept.folder if self._kept is not None else None
+        if folder is None and not any(outlet.kind == "file" for outlet in found):
+            return None
+        return StallWatch(self._pid, folder, found, self._wish.stall, self._wish.on_stall, self._say_between)
+
+    def _say_between(self, lines: Sequence[str]) -> None:
+        """While the command runs: it may have left the cursor in the middle of a line."""
+        if not self._wish.quiet and os.isatty(2):
+            _write(b"\n")
+        for line in lines:
+            self._say(line)
 
     def _leave(self, attendant: Attendant, found: Sequence[Outlet], status: int) -> NoReturn:
         for channel in found:
@@ -134,7 +166,7 @@ class AttendedRun:
         for channel in found:
             if channel.kind == "file" and (said := part_of(channel)):
                 name = OUTPUT if all(each.kind == "file" for each in found) and channel is found[0] else SECOND
-                self._kept.write(name, said)
+                self._kept.write(name, OWN_LINES.sub(b"", said))
 
     def _tell(self, in_line: bool) -> None:
         """Three lines at most where it has ended well."""
@@ -153,7 +185,7 @@ class AttendedRun:
         for lost in self._lost:
             self._say(lost)
 
-    def _tell_why(self, family: JobProcesses) -> None:
+    def _tell_why(self, family: JobProcesses, stood: tuple[str, ...]) -> None:
         """What killed it, in few lines; it is kept too."""
         folder = self._kept.folder if self._kept is not None else None
         told = look_into(
@@ -165,6 +197,7 @@ class AttendedRun:
                 began=self._began,
                 pids=tuple(sorted(family.pids)),
                 oom_kills=family.oom_kills,
+                stood=stood,
                 folder=str(folder) if folder else "",
                 logs=tuple(name for name in (OUTPUT, SECOND) if folder and (folder / name).exists()),
             ),

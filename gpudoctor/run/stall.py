@@ -1,0 +1,171 @@
+"""When a job has said nothing for long, `hang` looks at it; whether it stands still is for `hang` to say.
+
+Silence is no stall: it is only a reason to look, which stops nobody and costs seconds of one processor. A job that gets
+on all the same (a long checkpoint, a validation, a compilation) is asked again after a longer time, and what its own
+silences were so far is the measure.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor import active
+from gpudoctor.read import process as processes
+from gpudoctor.run.channels import Outlet
+
+SILENT_SECONDS = 120.0
+"""After which we look, where nothing is said: shorter than the time-outs of NCCL (600 s) and gloo (1800 s)."""
+LONGER = 3.0
+"""Times its longest silence so far."""
+BETWEEN_SECONDS = 1.0
+LOOK_SECONDS = 150.0
+"""Most that a look takes."""
+MOST_LOOKS = 50
+LOOKS_TO_KILL = 2
+CONFIRM_SECONDS = 30.0
+"""From the first of these to the second."""
+GRACE_SECONDS = 60.0
+"""Between SIGTERM and SIGKILL: torchrun gives its ranks 30 s."""
+OnStall = Literal["report", "kill"]
+
+
+class StallTold(Struct, frozen=True, kw_only=True):
+    """What a look found."""
+
+    hung: bool = False
+    lines: tuple[str, ...] = ()
+    cause: str = ""
+
+
+class StallTask(Struct, frozen=True, kw_only=True):
+    """For the child that looks."""
+
+    pid: int
+    folder: str = ""
+    name: str = ""
+
+
+class StallWatch:
+    """Of one job: called often, acts seldom."""
+
+    def __init__(
+        self,
+        pid: int,
+        folder: Path | None,
+        outlets: Sequence[Outlet],
+        seconds: float | None,
+        on_stall: OnStall,
+        say: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._pid, self._folder, self._say = pid, folder, say
+        self._files = [outlet.outputs[0] for outlet in outlets if outlet.kind == "file"]
+        self._kills = on_stall == "kill"
+        self._hung = 0
+        """Looks, one after the other, that found it so."""
+        self._kill_at = 0.0
+        self._is_fixed = seconds is not None
+        self._patience = SILENT_SECONDS if seconds is None else seconds
+        self._next = 0.0
+        self._said = self._amount()
+        self._asked_at = self._said
+        self._since = time.monotonic()
+        self._look_at = self._since + self._patience
+        self._child: active.Child | None = None
+        self._lines: tuple[str, ...] = ()
+        self._looks = 0
+        self._told = ""
+
+    def look(self) -> None:
+        """Called several times a second."""
+        if self._child is not None and self._child.is_over():
+            self._heard(self._child.end())
+            self._child = None
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + BETWEEN_SECONDS
+        if self._kill_at and now >= self._kill_at:
+            self._kill_at = now + GRACE_SECONDS
+            processes.end(processes.descendants(self._pid), patience=0.0)
+            self._tell(signal.SIGKILL)
+        amount = self._amount()
+        if amount != self._said:
+            silence, self._said, self._since = now - self._since, amount, now
+            if not self._is_fixed:
+                self._patience = max(self._patience, LONGER * silence)
+            self._look_at = now + self._patience
+            self._hung = 0
+            self._told = ""
+        elif now >= self._look_at and self._child is None and self._looks < MOST_LOOKS:
+            self._ask()
+
+    @property
+    def stood(self) -> tuple[str, ...]:
+        """What a look has found, where it stands still, or has said something for the last minute only: last words."""
+        return self._lines if self._hung or time.monotonic() - self._since < GRACE_SECONDS else ()
+
+    def _tell(self, number: int) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(self._pid, number)
+
+    def end(self) -> None:
+        """The command has ended."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+
+    def _amount(self) -> tuple[int, ...]:
+        """What has been said, as a number that changes with it."""
+        found: list[int] = []
+        for number in self._files:
+            try:
+                found.append(os.fstat(number).st_size)
+            except OSError:
+                found.append(-1)
+        if self._folder is not None:
+            for name in ("output.log", "output.tail-1", "output.tail-2"):
+                try:
+                    status = (self._folder / name).stat()
+                    found += (status.st_size, status.st_mtime_ns)
+                except OSError:
+                    found.append(-1)
+        return tuple(found)
+
+    def _ask(self) -> None:
+        self._looks += 1
+        self._asked_at = self._said
+        task = StallTask(pid=self._pid, folder=str(self._folder or ""), name=f"hang-{self._looks}")
+        command = active.own_module("gpudoctor.run.stalled", msgspec.json.encode(task).decode())
+        try:
+            self._child = active.start("hang", command, timeout=LOOK_SECONDS)
+        except OSError:  # too little memory, too many processes
+            self._look_at = time.monotonic() + LONGER * self._patience
+
+    def _heard(self, reply: active.ChildReply) -> None:
+        now = time.monotonic()
+        self._look_at = now + max(self._patience, now - self._since)  # each time after twice the silence
+        if self._amount() != self._asked_at:
+            return  # it has spoken meanwhile
+        try:
+            told = msgspec.json.decode(reply.output, type=StallTold)
+        except msgspec.DecodeError:
+            return
+        self._hung = self._hung + 1 if told.hung else 0
+        if self._kills and self._hung:
+            self._look_at = now + min(self._patience, CONFIRM_SECONDS)
+        if self._kills and self._hung >= LOOKS_TO_KILL and not self._kill_at:
+            self._say(("it still stands still: it is asked to end by SIGTERM (--on-stall kill)",))
+            self._kill_at = now + GRACE_SECONDS
+            self._tell(signal.SIGTERM)
+        if told.hung and told.cause != self._told:
+            self._told = told.cause
+            self._lines = told.lines
+            self._say((f"it has said nothing for {now - self._since:.0f} s, and stands still", *told.lines))
+            self._said = self._amount()  # it may be our own words that stand in its file now

@@ -1,0 +1,66 @@
+"""`gpudoctor run` when the job stands still, and when it only says nothing: real torchruns over gloo."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.check import Fix
+from gpudoctor.hang.report import HangCause, HangReport, JobReport
+from gpudoctor.run.stall import StallTask
+from gpudoctor.run.stalled import told
+from tests.test_run import PATIENCE, runs, until, words
+from tests.test_run_end import ranks_of, torchrun
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+HANGS = Path(__file__).parent / "lab" / "hangs"
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+
+
+def test_a_job_that_hangs_is_named_once_and_ended_where_that_was_asked_for(environment: dict[str, str]) -> None:
+    script = HANGS / "sleeps.py"
+    done = subprocess.run(
+        words(*torchrun(script), options=["--stall", "5", "--on-stall", "kill"]),
+        env=environment,
+        capture_output=True,
+        timeout=4 * PATIENCE,
+        check=False,
+    )
+    said = done.stderr.decode()
+    assert done.returncode in (1, -15), said
+    assert said.count("and stands still\n") == 1 and said.count("rank 0 sleeps at sleeps.py:12") >= 1, said
+    assert "gpudoctor: it stood still shortly before its end" in said
+    assert not ranks_of(script)
+    assert list(runs(environment)[-1].glob("hang-*-evidence.json"))
+
+
+def test_a_long_checkpoint_is_looked_at_and_is_no_stall(environment: dict[str, str]) -> None:
+    script = HANGS / "slow_checkpoint.py"
+    process = subprocess.Popen(
+        words(*torchrun(script), options=["--stall", "4", "--on-stall", "kill"]),
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    until(lambda: runs(environment) and list(runs(environment)[-1].glob("hang-2.json")), "it has looked twice")
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=PATIENCE)[1].decode()
+    assert "it got SIGTERM" in said and "stands still" not in said and "stood still" not in said, said
+
+
+def test_only_a_job_that_hangs_is_told_of() -> None:
+    cause = HangCause(cause="straggler", confidence=0.85, summary="rank 1 is slow", fix=Fix("Wait."))
+    task = StallTask(pid=1, folder="/reports/1", name="hang-1")
+    for state in ("slow", "running", "starting", "ended"):
+        job = JobReport(id="a", world_size=2, state=state, causes=(cause,))
+        assert not told(HangReport(jobs=(job,)), task).hung
+    found = told(HangReport(jobs=(JobReport(id="a", world_size=2, state="hung", undecided="nothing was read"),)), task)
+    assert found.hung and found.lines[0] == "not decided: nothing was read"
+    assert "--from /reports/1/hang-1-evidence.json" in found.lines[-1]
