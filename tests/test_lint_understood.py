@@ -18,8 +18,41 @@ STARTS = [
     ("horovodrun -np $N -H a:2,b:2 python train.py", (None, None, None, "train.py")),
     ("ray job submit --address http://h:8265 -- python train.py", (None, None, None, "train.py")),
     ("ray job submit --working-dir . --no-wait -- python -m pkg.train --lr 1", (None, None, None, "pkg.train")),
+    ("jsrun -n 4 -a 6 -r 2 -g 6 python train.py", (2, 12, 24, "train.py")),
+    ("jsrun -n $N -a 6 python train.py", (None, None, None, "train.py")),
+    ("flux run -N 2 -n 16 -g 1 python train.py", (2, 8, 16, "train.py")),
+    ("fabric run train.py --devices=8 --lr 1", (None, 8, None, "train.py")),
+    ("composer -n 8 train.py", (None, 8, None, "train.py")),
+    ("deepspeed --include localhost:0,1,3 train.py", (None, 3, None, "train.py")),
     ("ray job submit --address=http://h:8265 --runtime-env-json='{}' python train.py", (None, None, None, "train.py")),
 ]
+
+RAY = (
+    "#@ every node\npython train.py{}\n#@ file train.py\nimport argparse\nfrom ray.train import ScalingConfig\n"
+    "from ray.train.torch import TorchTrainer\np = argparse.ArgumentParser()\n"
+    "p.add_argument('--workers', type=int, default=2)\na = p.parse_args()\n{}"
+    "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=a.workers)).fit()\n"
+)
+LOOP = "#@ every node\npython train.py\n#@ file train.py\nimport torch\n{}for x in data:\n    net(x).backward()\n"
+PROGRAMS = [
+    (RAY.format("", ""), 2),
+    (RAY.format(" --workers 16", ""), 16),
+    (RAY.format(" --workers $N", ""), None),
+    (RAY.format("", "a.workers = a.workers * 4\n"), None),
+    (LOOP.format(""), 1),
+    (LOOP.format("import torch.distributed as dist\n"), None),
+]
+
+
+@pytest.mark.parametrize(("text", "ranks"), PROGRAMS)
+def test_what_a_program_makes_of_itself(text: str, ranks: int | None) -> None:
+    assert understood(read_job(text, LintFacts())).world_size == ranks
+
+
+def test_launchers_that_start_a_rank_for_each_gpu() -> None:
+    for line in ("deepspeed train.py", "composer train.py"):
+        found = understood(read_job(line + "\n", LintFacts(nodes=1, gpus_per_node=8)))
+        assert found.world_size == 8, line
 
 
 @pytest.mark.parametrize(("text", "wanted"), STARTS)

@@ -14,7 +14,7 @@ from gpudoctor.launch import words
 from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
-from gpudoctor.lint.model import Invocation, LintLaunch
+from gpudoctor.lint.model import Invocation, LintLaunch, Word
 
 FIRST = (1, 5)
 """`strategy=` came with 1.5."""
@@ -140,6 +140,36 @@ def read_litgpt(form: Form, invocation: Invocation, start: int) -> LintLaunch | 
     )
 
 
+def read_fabric(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:
+    """`fabric run FILE --devices 8`: click takes its options from behind the script too (ignore_unknown_options)."""
+    words = invocation.words
+    first = form.grammar.read(words, start)
+    options, at = list(first.options), first.end + 1
+    rest: list[Word] = []
+    while at < len(words):
+        if words[at].shown == "--":
+            rest += words[at + 1 :]
+            break
+        known = form.grammar.find(words[at].shown.partition("=")[0]) if words[at].shown.startswith("-") else None
+        if known is None:
+            rest.append(words[at])
+            at += 1
+            continue
+        read = form.grammar.read(words[: at + (1 if "=" in words[at].shown else 2)], at)
+        options += read.options
+        at = max(read.end, at + 1)
+    return LintLaunch(
+        launcher=form.launcher,
+        invocation=invocation,
+        entry="fabric run",
+        options={each.name: each for each in options},
+        every_option=tuple(options),
+        script=words[first.end] if first.end < len(words) else None,
+        script_words=tuple(rest),
+        unread=first.unread,
+    )
+
+
 LITGPT = Grammar("devices= num_nodes= precision=", prefixes=False)
 LAUNCHER = LauncherTraits(
     name="lightning",
@@ -157,6 +187,7 @@ LAUNCHER = LauncherTraits(
                 prefixes=False,
             ),
             all_known=True,
+            read=read_fabric,
         ),
         Form(
             launcher="litgpt",

@@ -152,12 +152,28 @@ def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) ->
     """`envs:` of SkyPilot, `env:` of dstack where it is a mapping."""
     kind = registry.manifest_kinds().get(manifest.kind)
     key = kind.variables if kind is not None else ""
-    return {
+    own = _of_skypilot(by_path) if manifest.kind == "SkyPilot" else {}
+    return own | {
         path[1]: SetVariable(
             path[1], Word(raw=value.value, text=value.value, shown=value.value, span=value.span), True, "manifest"
         )
         for path, value in by_path.items()
         if len(path) == 2 and path[0] == key and not path[1].isdigit()
+    }
+
+
+def _of_skypilot(by_path: dict[Path, ManifestValue]) -> dict[str, SetVariable]:
+    """What SkyPilot sets by the task's own numbers; its documentation, Distributed multi-node jobs."""
+    nodes, kinds = by_path.get(("num_nodes",)), by_path.get(("resources", "accelerators"))
+    gpus = re.fullmatch(r"[\w.-]+(?::(\d{1,3}))?", kinds.value, re.ASCII) if kinds is not None else None
+    told = {}
+    if nodes is not None and re.fullmatch(r"\d{1,5}", nodes.value, re.ASCII):
+        told["SKYPILOT_NUM_NODES"] = (nodes.value, nodes.span)
+    if kinds is not None and gpus is not None:
+        told["SKYPILOT_NUM_GPUS_PER_NODE"] = (gpus[1] or "1", kinds.span)
+    return {
+        name: SetVariable(name, Word(raw=value, text=value, shown=value, span=span), True, "manifest")
+        for name, (value, span) in told.items()
     }
 
 

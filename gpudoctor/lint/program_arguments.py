@@ -1,10 +1,14 @@
 """What a program's own command line hands it: its argparse options, and the words of the start that give them."""
 
 import ast
+import re
 from collections.abc import Sequence
 
 from gpudoctor.lint.model import LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, constant
+
+DEEPEST = 4
+"""Names in a row that stand for each other."""
 
 
 def given_number(code: PythonCode, node: ast.expr | None, launches: Sequence[LintLaunch]) -> int | None:
@@ -20,15 +24,43 @@ def given_number(code: PythonCode, node: ast.expr | None, launches: Sequence[Lin
     return int(only) if only is not None and only.isascii() and only.isdigit() and len(only) < 7 else None
 
 
-def option_of(code: PythonCode, name: str, launch: LintLaunch) -> str | None:
-    """The text of an option of the program's parser in this start."""
+def decided_number(code: PythonCode, node: ast.expr | None, launch: LintLaunch | None) -> int | None:
+    """A constant, a name that the program binds to one and to nothing else, or `args.gpus` as the start gives it (of a
+    program without a start its default). None where that is not told."""
+    for _ in range(DEEPEST):
+        if not isinstance(node, ast.Name):
+            break
+        name = node.id
+        stores = [each for each in code.nodes if isinstance(each, ast.Name) and each.id == name]
+        bound = [
+            each.value
+            for each in code.nodes
+            if isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in stores
+        ]
+        once = len(bound) == 1 == sum(isinstance(each.ctx, ast.Store) for each in stores)
+        if not once or any(isinstance(each, ast.arg) and each.arg == name for each in code.nodes):
+            return None
+        node = bound[0]
+    value = constant(node)
+    if type(value) is int:
+        return value
+    if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
+        return None
+    text = option_of(code, node.attr, launch)
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else None
+
+
+def option_of(code: PythonCode, name: str, launch: LintLaunch | None) -> str | None:
+    """The text of an option of the program's parser in this start. None: it is not told, or the program changes it."""
+    if re.search(rf"\.{re.escape(name)}\s*(?:[-+*/]|//)?=(?!=)|\bset_defaults\(", code.text):
+        return None
     for call in code.calls:
         if not isinstance(call.func, ast.Attribute) or call.func.attr != "add_argument":
             continue
         spellings = [each for word in call.args if isinstance(each := constant(word), str) and each.startswith("-")]
         if not spellings or _destination(call, spellings) != name:
             continue
-        words = [word.text for word in launch.script_words]
+        words = [word.text for word in launch.script_words] if launch is not None else []
         for index, word in enumerate(words):
             if word is None:
                 return None  # whatever it holds

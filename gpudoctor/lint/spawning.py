@@ -60,6 +60,7 @@ def processes(job: LintJob, code: PythonCode, call: SpawnCall, launches: Sequenc
     given = given_number(code, told, launches)
     if given is not None and given > 0:
         return given
+    told = _followed(code, told, code.scope_of(call.call))
     by_gpus = told is not None and "device_count" in ast.unparse(told)
     return job.facts.gpus_per_node if by_gpus else None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.tensorflow import NOT_COVERED
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import ManifestKind
-from gpudoctor.lint import look, processes, spawning
+from gpudoctor.lint import allocation, look, processes, rank_counts, spawning
 from gpudoctor.lint.frameworks import framework_in, trains_by_tensorflow
 from gpudoctor.lint.lightning import CLASSES, is_lightning
 from gpudoctor.lint.model import LintJob, LintLaunch, Option
@@ -30,7 +30,9 @@ def understood(job: LintJob) -> Understood:
         nodes, each = len(shares), shares[0] if len(set(shares)) == 1 else None
         return _understood(job, launch, nodes, each, sum(shares))
     total = look.traits(launch).total_option
-    world = whole(launch.option(total)) if total else None
+    told = rank_counts.counts(job, launch)
+    nodes, each = nodes or told.nodes, each or told.each
+    world = (whole(launch.option(total)) if total else None) or told.total
     if world is None and nodes and each:
         world = nodes * each
     if each is None and world and nodes and world % nodes == 0:
@@ -80,13 +82,15 @@ def _without_launch(job: LintJob) -> Understood:
     told = {starter.arguments[name] for name in RANKS if name in starter.arguments} if starter is not None else set()
     each = next((int(value) for value in told if re.fullmatch(r"[0-9]{1,6}", value, re.ASCII)), None)
     group = any(call.name not in CLASSES and call.name != "DataParallel" for call in job.trainers) or framework
-    nodes = len(names) or (job.facts.nodes if each else None)
+    counted = rank_counts.of_python(job)
+    each = each or counted.each
+    nodes = len(names) or counted.nodes or (job.facts.nodes if each else None)
     return Understood(
         # a program that is given alone is started by plain python: one rank, whatever it makes of it
         launcher=starter.name if starter is not None else "python" if group else None,
         nodes=nodes or None,
         processes_per_node=each,
-        world_size=nodes * each if nodes and each else None,
+        world_size=nodes * each if nodes and each else counted.total,
         framework=framework,
     )
 
@@ -130,10 +134,7 @@ def processes_of(job: LintJob, launch: LintLaunch) -> int | None:
     if launch.launcher in look.TORCHRUN and not launch.unread:
         return kind.ranks_default
     if launch.launcher == "srun":
-        tasks = whole(launch.option("ntasks-per-node"))
-        batch = job.sbatch.get("ntasks-per-node")
-        text = batch.value or "" if tasks is None and batch is not None and not batch.ignored else ""
-        return int(text) if re.fullmatch(r"[0-9]{1,6}", text, re.ASCII) else tasks
+        return allocation.tasks_per_node(job, launch)
     if launch.launcher == "deepspeed":
         slots = {line.slots for file in job.hostfiles for line in file.lines if not line.fault}
         return next(iter(slots)) if len(slots) == 1 else None
