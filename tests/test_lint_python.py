@@ -48,6 +48,12 @@ LOADER = (
     "            fit(x, y)\n"
 )
 
+INLINE = (
+    LOADER.format("", "")
+    .replace("    order = Distributed", "    # ")
+    .replace("sampler=order", "sampler=DistributedSampler(samples)")
+)
+
 TOLD = [
     ("spawn in sections", SPAWNS + NODES, "", "T08", ("ranks 0-7 come twice, and 8-15 never", "NODE_RANK on each")),
     ("spawn, its world says it", DIST + ADDRESS + WORK.format("gpu", 16) + MAIN, "", "T08", ("8-15 never",)),
@@ -67,6 +73,13 @@ TOLD = [
     ),
     ("shown after a question", "import os\nimport torch\nif not torch.cuda.is_available():\n    raise SystemExit\n"
      "os.environ['CUDA_VISIBLE_DEVICES'] = '2'\n", "", "G09", ("is_available() in line 3",)),
+    ("counted twice where a GPU is", TORCH + "there = torch.cuda.is_available()\n"
+     "d = torch.device('cuda:3' if torch.cuda.is_available() else 'cpu')\n" + SHOWN, "", "G08", ('Write "cuda:1"',)),
+    ("no epoch, on a condition", LOADER.format("", "").replace("rank=rank)", "rank=rank) if many else None"), "", "T12",
+     ("order.set_epoch(epoch)",)),
+    ("no epoch, in the loader", INLINE, "", "T12", ("loader.sampler.set_epoch(epoch)",)),
+    ("labels on the wrong half", HALVES.format("nn.Module", "x.cuda(1)") + "net = Halves()\nloss = nn.MSELoss()\n"
+     "loss(net(x.cuda(0)), y.cuda(0)).backward()\n", "", "T13", ("the labels are moved to cuda:0", 'y.to("cuda:1")')),
     ("no text, a list", "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = [0, 1]\n", "", "G10", ("not list", '"0,1"')),
     ("comments in another script", "import torch\n# 模型\nm = torch.nn.DataParallel(m, devices=[0])  # 两张卡\n", "",
      "T10", ("device_ids=[0]",)),
@@ -113,6 +126,8 @@ SILENT = [
     ("a strategy of one's own", "from lightning.pytorch.strategies import StrategyRegistry\nimport lightning as L\n"
      "StrategyRegistry.register('dpp', Mine)\nL.Trainer(devices=2, accelerator='gpu', strategy='dpp')\n", ""),
     ("halves that are fed rightly", HALVES.format("nn.Module", "x.cuda(1)"), ""),
+    ("labels on the right half", HALVES.format("nn.Module", "x.cuda(1)") + "net = Halves()\nloss = nn.MSELoss()\n"
+     "out = net(x.cuda(0))\nloss(out, y.cuda(1)).backward()\n", ""),
     ("halves moved by a function", HALVES.format("nn.Module", "move(x)"), ""),
     ("a split model in one process", "import lightning as L\n" + HALVES.format("L.LightningModule", "x.cuda(1)")
      + "trainer = L.Trainer(accelerator='gpu', devices=1)\n", ""),

@@ -19,6 +19,8 @@ CONVENTION = {
     "DistributedSampler": "torch.utils.data.distributed.DistributedSampler", "os": "os",
 }  # fmt: skip
 """What the names of a pasted line mean that brings no import along: as torch's own documentation imports them."""
+USUAL = re.compile(r"__name__|\.is_available\(\)")
+"""In conditions that hold wherever somebody trains."""
 AMBIGUOUS = "?"
 DEEPEST = 200
 """Attributes in a row that a name may have."""
@@ -100,13 +102,13 @@ class PythonCode:
         return above if above is not None else self.tree
 
     def is_conditional(self, node: ast.AST) -> bool:
-        """Whether it stands below a condition, `if __name__ == "__main__"` aside."""
+        """Whether it stands below a condition other than `__name__ == "__main__"` and `torch.cuda.is_available()`."""
         below: ast.AST = node
         above = self.parents.get(node)
         while above is not None and not isinstance(above, (*FUNCTIONS, ast.Module)):
-            is_main = isinstance(above, ast.If) and "__name__" in ast.unparse(above.test)
+            usual = isinstance(above, (ast.If, ast.IfExp)) and USUAL.search(ast.unparse(above.test)) is not None
             is_choice = isinstance(above, (ast.If, ast.IfExp, ast.Try, ast.While, ast.BoolOp))
-            if is_choice and not is_main and below is not getattr(above, "test", None):
+            if is_choice and not usual and below is not getattr(above, "test", None):
                 return True
             below = above
             above = self.parents.get(above)

@@ -161,6 +161,9 @@ def _of_call(code: PythonCode, call: ast.Call) -> Iterator[NamedDevices]:
 
 
 def _of_text(code: PythonCode, node: ast.expr, who: str) -> Iterator[NamedDevices]:
+    if isinstance(node, ast.IfExp):  # "cuda:3" if torch.cuda.is_available() else "cpu"
+        yield from (named for each in (node.body, node.orelse) for named in _of_text(code, each, who))
+        return
     value = constant(node)
     found = DEVICE.fullmatch(value) if isinstance(value, str) else None
     if found is not None:

@@ -85,14 +85,28 @@ def moved_to(node: ast.expr) -> str:
 
 def wrong_halves(model: SplitModel) -> Iterator[WrongHalf]:
     """Of its forward, in straight lines: parts that are given what certainly stands on another GPU."""
+    yield from _followed(model)[0]
+
+
+def output_of(model: SplitModel) -> str:
+    """The GPU on which forward's result stands; empty where that is not certain."""
+    returned = _followed(model)[1]
+    return returned[0] if len(set(returned)) == 1 else ""
+
+
+def _followed(model: SplitModel) -> tuple[list[WrongHalf], list[str]]:
+    """What forward calls with something from another GPU, and where each of its results stands."""
+    every: list[WrongHalf] = []
+    returned: list[str] = []
     forward = next(
         (each for each in model.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
     )
     if forward is None:
-        return
+        return every, returned
     places: dict[str, str] = {}
     for statement in forward.body:
         if not isinstance(statement, (ast.Assign, ast.Return, ast.Expr)):
+            returned += [""] * any(isinstance(node, ast.Return) for node in ast.walk(statement))
             for node in ast.walk(statement):  # whatever is bound below a condition is not followed
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     places.pop(node.id, None)
@@ -101,7 +115,9 @@ def wrong_halves(model: SplitModel) -> Iterator[WrongHalf]:
             continue
         found: list[WrongHalf] = []
         place = _place(model, statement.value, places, found, 0)
-        yield from found
+        every += found
+        if isinstance(statement, ast.Return):
+            returned.append(place)
         if isinstance(statement, ast.Assign):
             for target in statement.targets:
                 if isinstance(target, ast.Name) and place:
@@ -110,6 +126,7 @@ def wrong_halves(model: SplitModel) -> Iterator[WrongHalf]:
                     for node in ast.walk(target):
                         if isinstance(node, ast.Name):
                             places.pop(node.id, None)
+    return every, returned
 
 
 _KEEPS = frozenset({"relu", "view", "flatten", "reshape", "squeeze", "unsqueeze", "tanh", "sigmoid", "gelu", "dropout",

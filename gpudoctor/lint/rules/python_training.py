@@ -57,29 +57,44 @@ def sampler_without_set_epoch(job: LintJob) -> Iterator[LintFinding]:
             told = argument(call, "shuffle", 3)
             if told is not None and constant(told) is not True:
                 continue
-            name = _assigned(code, call)
+            name, inline = _assigned(code, call)
             scope = code.scope_of(call)
             loop = next(
                 (node for node in own_nodes(scope) if isinstance(node, ast.For) and _is_epochs(code, node)), None
             )
-            if not name or loop is None or loop.lineno < call.lineno or not _is_drawn_from(code, scope, name, loop):
+            if (
+                not name
+                or loop is None
+                or loop.lineno < call.lineno
+                or not _is_drawn_from(code, scope, name, loop, inline)
+            ):
                 continue
+            sampler = f"{name}.sampler" if inline else name
             epoch = loop.target.id if isinstance(loop.target, ast.Name) else "epoch"
             yield LintFinding(
                 span=code.span(call),
-                summary=f"{name} shuffles for each rank, and nothing tells it the epoch",
+                summary=f"{sampler} shuffles for each rank, and nothing tells it the epoch",
                 happens="Every epoch has the same batches in the same order: it trains, and generalises worse.",
-                fix=f"Write {name}.set_epoch({epoch}) as the first line of the loop in line"
+                fix=f"Write {sampler}.set_epoch({epoch}) as the first line of the loop in line"
                 f" {code.line + loop.lineno - 1}.",
             )
 
 
-def _assigned(code: PythonCode, call: ast.Call) -> str:
-    """The name of `name = DistributedSampler(...)`, where it is the only value of that name."""
+def _assigned(code: PythonCode, call: ast.Call) -> tuple[str, bool]:
+    """The name of `name = DistributedSampler(...)`, on a condition or not. True: it is the name of the loader, in whose
+    call the sampler is made."""
     parent = code.parents.get(call)
+    inline = False
+    if isinstance(parent, ast.keyword) and parent.arg == "sampler":
+        parent, inline = code.parents.get(parent), True
+        if not isinstance(parent, ast.Call) or code.torch_name(parent.func) != "DataLoader":
+            return "", inline
+        parent = code.parents.get(parent)
+    elif isinstance(parent, ast.IfExp):
+        parent = code.parents.get(parent)
     if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
-        return ""
-    return parent.targets[0].id
+        return "", inline
+    return parent.targets[0].id, inline
 
 
 def _is_epochs(code: PythonCode, loop: ast.For) -> bool:
@@ -99,9 +114,9 @@ def _is_epochs(code: PythonCode, loop: ast.For) -> bool:
     return not (len(over.args) == 1 and constant(over.args[0]) in (0, 1))
 
 
-def _is_drawn_from(code: PythonCode, scope: ast.AST, name: str, loop: ast.For) -> bool:
+def _is_drawn_from(code: PythonCode, scope: ast.AST, name: str, loop: ast.For, inline: bool) -> bool:
     """A DataLoader with this sampler is gone through in the loop, or handed to a function of the text."""
-    loaders = {
+    loaders = {name} if inline else {
         target.id
         for node in own_nodes(scope)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)

@@ -8,7 +8,7 @@ from gpudoctor.lint import lightning
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
-from gpudoctor.lint.split_models import SplitModel, moved_to, split_models, wrong_halves
+from gpudoctor.lint.split_models import SplitModel, moved_to, output_of, split_models, wrong_halves
 
 _MODEL = (
     "import torch\nfrom torch import nn\nclass Net({}):\n    def __init__(self):\n        super().__init__()\n"
@@ -29,11 +29,14 @@ _LIGHTNING = "import lightning as pl\n" + _MODEL.format("pl.LightningModule", _M
         _MODEL.format("nn.Module", "        return self.second(self.first(x))\n"),
         _MODEL.format("nn.Module", "        x = self.first(x)\n" + _MOVES[59:])
         + "model = Net()\nout = model(inputs.to('cuda:1'))\n",
+        _MODEL.format("nn.Module", _MOVES)
+        + "model = Net()\nloss = nn.MSELoss()\nout = model(inputs)\nloss(out, labels.to('cuda:0')).backward()\n",
     ),
     good=(
         _MODEL.format("nn.Module", _MOVES) + "model = Net()\nout = model(inputs.to('cuda:1'))\n",
         _MODEL.format("nn.Module", "        return self.second(self.first(x).to('cuda:1'))\n")
-        + "model = Net()\nout = model(inputs.to('cuda:0'))\n",
+        + "model = Net()\nout = model(inputs.to('cuda:0'))\n"
+        "nn.functional.mse_loss(out, labels.to('cuda:1')).backward()\n",
         _MODEL.format("nn.Module", "        return self.second(move(self.first(x)))\n"),
     ),
 )
@@ -53,6 +56,7 @@ def input_on_the_other_half(job: LintJob) -> Iterator[LintFinding]:
                     edits=(Edit(code.span(each.value), better),) if not isinstance(each.value, ast.Starred) else (),
                 )
             yield from _wrong_inputs(code, model)
+            yield from _wrong_labels(code, model)
 
 
 _ERROR = "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, {0} and {1}."
@@ -61,13 +65,7 @@ _ERROR = "RuntimeError: Expected all tensors to be on the same device, but found
 def _wrong_inputs(code: PythonCode, model: SplitModel) -> Iterator[LintFinding]:
     """`model(x.to("cuda:1"))` where the first part, on cuda:0, takes the argument as it comes."""
     wants = _wants(model)
-    made = {
-        node.targets[0].id
-        for node in code.nodes
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
-        and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name)
-        and node.value.func.id == model.name
-    }  # fmt: skip
+    made = _made(code, model)
     for call in code.calls if wants else ():
         given = call.args[0] if len(call.args) == 1 and not call.keywords else None
         is_model = isinstance(call.func, ast.Name) and call.func.id in made
@@ -83,6 +81,57 @@ def _wrong_inputs(code: PythonCode, model: SplitModel) -> Iterator[LintFinding]:
             fix=f"Write {code.words(call.func)}({better}).",
             edits=(Edit(code.span(given), better),),
         )
+
+
+def _made(code: PythonCode, model: SplitModel) -> set[str]:
+    """What the program calls the models of that class."""
+    return {
+        node.targets[0].id
+        for node in code.nodes
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name)
+        and _is_call_of(node.value, {model.name})
+    }  # fmt: skip
+
+
+def _wrong_labels(code: PythonCode, model: SplitModel) -> Iterator[LintFinding]:
+    """`loss(model(x), y.to("cuda:0"))` where the model's last part is on cuda:1."""
+    ends = output_of(model)
+    made = _made(code, model)
+    losses = {
+        target.id
+        for node in code.nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        and re.fullmatch(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss", code.name(node.value.func))
+        for target in node.targets if isinstance(target, ast.Name)
+    }  # fmt: skip
+    results = {
+        target.id
+        for node in code.nodes
+        if isinstance(node, ast.Assign) and _is_call_of(node.value, made)
+        for target in node.targets if isinstance(target, ast.Name)
+    }  # fmt: skip
+    for call in code.calls if ends else ():
+        of_torch = code.name(call.func).startswith("torch.nn.functional.")
+        if not of_torch and not (isinstance(call.func, ast.Name) and call.func.id in losses):
+            continue
+        given, label = call.args[:2] if len(call.args) == 2 else (None, None)
+        is_output = isinstance(given, ast.Name) and given.id in results
+        there = moved_to(label) if label is not None else ""
+        if label is None or not there or there == ends or not (is_output or _is_call_of(given, made)):
+            continue
+        assert isinstance(label, ast.Call) and isinstance(label.func, ast.Attribute)
+        better = f'{code.words(label.func.value)}.to("{ends}")'
+        yield LintFinding(
+            span=code.span(label),
+            summary=f"the labels are moved to {there}, and {model.name} ends on {ends}",
+            happens=_ERROR.format(ends, there),
+            fix=f"Write {better}.",
+            edits=(Edit(code.span(label), better),),
+        )
+
+
+def _is_call_of(node: ast.expr | None, names: set[str]) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names
 
 
 def _wants(model: SplitModel) -> str:
