@@ -60,6 +60,9 @@ class Cause(Struct, frozen=True, kw_only=True):
     is smaller than wanted. while nobody waits: those that are left only sleep and look again, and cannot help."""
     slows: bool = False
     """A job that is held up by it gets on: it is slow, and does not hang."""
+    may_pass: bool = False
+    """What is seen of it is a wait that others can rightly wait for: before a job is called hung by it, further looks
+    follow, for up to ten seconds."""
     explains: tuple[str, ...] = ()
     """Ids of causes that follow from it: beside it they are not said."""
     meaning: str

@@ -151,8 +151,10 @@ def test_who_is_dead_comes_before_who_disagrees_and_who_is_elsewhere() -> None:
     assert found == ["stopped-rank"]
 
 
-def test_disagreement_comes_before_a_rank_that_is_elsewhere() -> None:
-    found = names(cause("slow-rank-timeout", 0.9, 1), cause("rank-divergent-decision", 0.75, 0))
+def test_the_surer_of_disagreement_and_a_rank_elsewhere_comes_first() -> None:
+    found = names(cause("slow-rank-timeout", 0.85, 1), cause("rank-divergent-decision", 0.65, 0))
+    assert found == ["slow-rank-timeout", "rank-divergent-decision"]
+    found = names(cause("slow-rank-timeout", 0.85, 1), cause("rank-divergent-decision", 0.85, 0))
     assert found == ["rank-divergent-decision", "slow-rank-timeout"]
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.lab.hangs.hosts import RunningJob, job_processes
 from tests.lab.hangs.hosts import job as job_on_hosts
+from tests.lab.hangs.of_users import OF_USERS
 from tests.lab.hangs.starting import PORT
 from tests.lab.hangs.training import SCENARIOS, Running, Scenario, running
 from tests.lab.sshd import ssh_hosts, user_environment
@@ -73,7 +74,7 @@ def check_cause(scenario: Scenario, answer: Any) -> None:
     assert first["summary"] and first["evidence"] and first["fix"]["text"], shown(answer)
     if scenario.lines:
         assert first["where"] is not None, shown(answer)
-        assert Path(first["where"]["file"]).name == scenario.script, shown(answer)
+        assert Path(first["where"]["file"]).name == Path(scenario.script).name, shown(answer)
         assert first["where"]["line"] in scenario.numbers(), shown(answer)
 
 
@@ -122,6 +123,20 @@ def test_a_slow_but_living_job(name: str, tmp_path: Path) -> None:
     with running(scenario, tmp_path, healthy=True, environment=RECORDERS[recorder]) as job:
         answer = report_on(job, 0)
     check_healthy(answer)
+
+
+@pytest.mark.parametrize("name", ["lock_twice", "handler_lock", "guard_table"])
+def test_a_job_as_users_write_them(name: str, tmp_path: Path) -> None:
+    """Three of `python -m tests.lab.hangs`: a lock taken twice, a handler that wants one, a collective by a table."""
+    with running(OF_USERS[name], tmp_path) as job:
+        check_cause(OF_USERS[name], report_on(job, 1))
+
+
+def test_an_idle_server_waits_for_work(tmp_path: Path) -> None:
+    with running(OF_USERS["idle_asyncio"], tmp_path, healthy=True) as job:
+        answer = report_on(job, 0)
+    check_healthy(answer)
+    assert "waits for work from outside" in answer["jobs"][0]["undecided"], shown(answer)
 
 
 @pytest.mark.parametrize("name", ["early_continue", "sleeps", "stops"])

@@ -514,7 +514,7 @@ def test_a_loader_whose_own_code_waits_for_a_server() -> None:
     rank = is_in(1, "data", "DataLoader", at=36, moved=True, cpu=(3.0, 3.0), data_loaders=(worker,))
     report = reported(a_job(waits(0), rank, waits(2)))
     assert report.state == "hung"
-    assert (report.causes[0].cause, report.causes[0].ranks) == ("slow-rank-timeout", (1,))
+    assert (report.causes[0].cause, report.causes[0].ranks) == ("dataloader-worker-slow", (1,))
     assert "the data set's own code" in report.causes[0].summary
 
 

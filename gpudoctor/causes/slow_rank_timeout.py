@@ -9,6 +9,7 @@ CAUSE = Cause(
     restart="after a fix",
     hangs_by="elsewhere",
     slows=True,
+    may_pass=True,
     meaning=(
         "One rank downloads, prepares data, compiles, evaluates or saves, while the others wait in a barrier "
         "or collective. They give up after their time-out though nothing is broken."

@@ -8,6 +8,7 @@ CAUSE = Cause(
     blame="node",
     restart="not decided",
     hangs_by="elsewhere",
+    may_pass=True,
     meaning=(
         "A rank waits in the kernel for a file system (NFS, Lustre, FUSE, a pipe), where no signal and no "
         "time-out reaches it. The others wait for this rank."

@@ -114,7 +114,9 @@ def _may_be_said(cause: HangCause, progress: JobProgress) -> bool:
 
 def _order(cause: HangCause, is_explained: bool) -> tuple[int, float, bool, str]:
     blame = _blame(cause) if cause.confidence >= SHOWN else len(HANGS_BY)
-    return blame, -cause.confidence, is_explained, cause.cause
+    # Whether ranks disagree or one is elsewhere, the surer one is told first, whatever its family.
+    family = min(blame, HANGS_BY.index("disagreement")) if blame == HANGS_BY.index("elsewhere") else blame
+    return family, -cause.confidence, is_explained, f"{blame} {cause.cause}"
 
 
 def _blame(cause: HangCause) -> int:
@@ -195,7 +197,7 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
         idle = progress.away
         others = f"; {waiting_words(progress.waiting)} for what comes of it" if progress.waiting else ""
         return (
-            f"{ranks_of(idle)} {verb(idle, 'waits', 'wait')} for something from outside, in "
+            f"{ranks_of(idle)} {verb(idle, 'waits', 'wait')} for work from outside, in "
             f"{idle[0].place.operation}{at(idle[0].place.user_frame)}{others}. A server between requests looks like "
             "this; in a training program it is where it hangs."
         )

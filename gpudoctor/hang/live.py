@@ -10,6 +10,7 @@ from msgspec import structs
 
 from gpudoctor import __version__
 from gpudoctor.active import Waiting
+from gpudoctor.causes import CAUSES
 from gpudoctor.errors import BadInput, CannotTell, Unreached
 from gpudoctor.fleet.descriptors import ensure
 from gpudoctor.fleet.fleet import Fleet
@@ -19,7 +20,7 @@ from gpudoctor.fleet.where import Where, in_allocation, local_fleet, standing_fl
 from gpudoctor.hang import ask, choose
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.find import find_jobs
-from gpudoctor.hang.report import HangReport, is_fault
+from gpudoctor.hang.report import HangReport, JobReport, is_fault
 from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
 from gpudoctor.snapshot.evidence import Evidence
@@ -27,6 +28,9 @@ from gpudoctor.snapshot.evidence import Evidence
 BETWEEN_SECONDS = 2.5
 """From the first sample to the second: longer than most steps, and short enough to wait for."""
 LOOK_SECONDS = 8.0
+MORE_LOOKS = 2
+PATIENCE_SECONDS = 10.0
+"""For how long it is looked again where a wait of one rank alone speaks for a hang."""
 WITHOUT_A_JOB = 3
 """Looks of --watch without any process of the job, before it counts as ended."""
 
@@ -50,8 +54,8 @@ def hang(where: Where, asked: JobsWanted, waiting: Waiting) -> tuple[HangReport,
     with hang_fleet(where, asked.job) as fleet:
         arrive(fleet, waiting)
         if asked.interval is None:
-            looks = look(fleet, asked, waiting)
-            report = looks.report(seconds=round(time.monotonic() - started, 2))
+            looks, report = patiently(fleet, asked, waiting)
+            report = structs.replace(report, seconds=round(time.monotonic() - started, 2))
         else:
             looks, report = watch(fleet, asked, asked.interval, waiting)
         fleet.dismiss()
@@ -145,6 +149,27 @@ def look(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> Looks:
     first, *more = looks.found
     unread = tuple(each for each in found.unread if each.user in ("", *looks.users))
     return looks._replace(found=(structs.replace(first, unread=(*unread, *first.unread)), *more))
+
+
+def patiently(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> tuple[Looks, HangReport]:
+    """Look once; and again where a job is called hung by a wait alone that others can rightly wait for: what comes back
+    from a slow server, a retry or a child within ten seconds is no hang."""
+    looks = look(fleet, asked, waiting)
+    report = looks.report()
+    began = time.monotonic()
+    for _ in range(MORE_LOOKS):
+        if not any(may_pass(job) for job in report.jobs) or time.monotonic() - began > PATIENCE_SECONDS:
+            break
+        now = look_at(fleet, looks.chosen, asked, waiting)
+        looks = _spanned(looks, now)._replace(chosen=looks.chosen)
+        report = looks.report()
+    return looks, report
+
+
+def may_pass(job: JobReport) -> bool:
+    """Whether a job counts as hung by a wait that may end by itself."""
+    first = job.causes[0] if job.causes else None
+    return job.state == "hung" and first is not None and CAUSES[first.cause].may_pass
 
 
 def look_at(fleet: Fleet, chosen: choose.ChosenJobs, asked: JobsWanted, waiting: Waiting, *, dumps: str = "") -> Looks:

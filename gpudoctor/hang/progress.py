@@ -31,6 +31,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudoctor.hang.doing import FROM_OUTSIDE, children, doing, stands
 from gpudoctor.hang.gpus import (
     QUIET_SECONDS,
     computes,
@@ -155,6 +156,9 @@ ASKED_FOR_WORK = (
 
 def awaits_work(rank: Rank) -> bool:
     """Whether it waits for something from outside, as a server does between requests: a queue, a socket, a pipe."""
+    now = doing(rank)
+    if now is not None and now.kind in FROM_OUTSIDE:
+        return True
     return rank.place.kind == "user code" and rank.place.operation.startswith(ASKED_FOR_WORK)
 
 
@@ -174,8 +178,8 @@ def same_place(one: Place, other: Place) -> bool:
 
 
 def lets_work(rank: Rank) -> bool:
-    """Whether processes below it compute for it: a pool, data loaders."""
-    return any(_cpu_seconds(process) >= WORKS_FROM for process in rank.data_loaders)
+    """Whether processes below it compute for it: a pool, data loaders, a command."""
+    return any(_cpu_seconds(process) >= WORKS_FROM for process in children(rank))
 
 
 def parties(ranks: Sequence[Rank]) -> list[list[Rank]]:
@@ -199,6 +203,10 @@ def _of_away(rank: Rank) -> Motion:
         return "moves"
     if rank.moved is None:
         return "unknown"
+    if stands(rank):
+        return "still"
+    if rank.moved is False and doing(rank) is not None:
+        return "moves"  # what it waits for gets on
     return "moves" if rank.moved and not asks_its_loaders(rank) else "still"
 
 

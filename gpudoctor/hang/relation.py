@@ -101,15 +101,31 @@ class Guard(NamedTuple):
     frame: Frame
 
 
+def condition_of(statement: Enclosing) -> str:
+    """What a condition asks, in terms of the rank where that could be followed through the program."""
+    return statement.asks or statement.text
+
+
+def is_by_rank(statement: Enclosing) -> bool:
+    """Whether a condition asks for the rank: by what its names were given, else by the names themselves."""
+    return bool(statement.asks) or RANK_WORDS.search(statement.text) is not None
+
+
 def guards_of(rank: Rank) -> Iterator[Guard]:
-    """Conditions on the rank around a rank's frames, innermost first, outwards through its callers."""
+    """Conditions on the rank around a rank's frames, innermost first, outwards through its callers; also those by which
+    other ranks have left the function, or gone round its loop, before the line."""
     for frame in rank.place.user_frames:
         context = source_at(rank, frame)
         if context is None:
             continue
+        if frame.function.rpartition(".")[2] in context.handlers:
+            return  # a signal has called it, wherever the rank was
         for statement in context.enclosing:
-            if statement.kind in ("if", "elif", "else") and RANK_WORDS.search(statement.text):
+            if statement.kind in ("if", "elif", "else") and is_by_rank(statement):
                 yield Guard(statement, context, frame)
+        for leaves in context.exits:
+            if leaves.kind in ("return", "continue") and leaves.asks and leaves.line < context.line:
+                yield Guard(Enclosing("else", leaves.line, leaves.text, leaves.asks), context, frame)
 
 
 def admits(statement: Enclosing, rank: int) -> bool | None:
@@ -119,7 +135,7 @@ def admits(statement: Enclosing, rank: int) -> bool | None:
     the condition is unknown: "step % 10 == 0 and rank == 0" keeps rank 1 out all the same.
     """
     try:
-        condition = ast.parse(statement.text.strip(), mode="eval").body
+        condition = ast.parse(condition_of(statement).strip(), mode="eval").body
         verdict = _truth(condition, rank, 0)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
         return None

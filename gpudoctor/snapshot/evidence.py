@@ -153,6 +153,9 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     line: int
     text: str = ""
     """Its condition or target, string constants blanked: "rank == 0", "batch in loader", "Exception"."""
+    asks: str = ""
+    """Of a condition on the rank, whatever its names are: what it asks, followed through the file ("rank == 0" for
+    "self.is_chief()"), with "something" for the rest of it. Empty where that was not followed, or it asks for none."""
 
 
 class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -173,6 +176,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     condition that guards it ("" for none)."""
     leads_to: tuple[Enclosing, ...] = ()
     """Calls in it of the file's own functions that make collectives, told in the same way by the first of these."""
+    handlers: tuple[str, ...] = ()
+    """Functions of the file that it makes handlers of signals."""
 
 
 # ---------------------------------------------------------------- the communication layer
@@ -267,6 +272,17 @@ class Ras(Struct, frozen=True, omit_defaults=True, kw_only=True):
 # ---------------------------------------------------------------- a process, a node, all
 
 
+class AwaitedLock(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A lock on a file for which a process waits in the kernel."""
+
+    file: str = ""
+    """As the process names it; empty where that is not told."""
+    holder: PidOrNone = 0
+    """Who has it; 0: not told, as of another container's."""
+    process: str = ""
+    """The holder's name; empty where it has ended, or is not seen."""
+
+
 class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     process: Process
     samples: tuple[Sample, ...] = ()
@@ -281,6 +297,9 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """ "torch", "nccl" -> version, read from those files."""
     open_files: tuple[str, ...] = ()
     """Regular files, FIFOs and devices that it has open, not libraries; at most 64."""
+    locked_files: tuple[str, ...] = ()
+    """Those of `open_files` on which it holds a lock."""
+    awaited_lock: AwaitedLock | None = None
     output_files: tuple[str, ...] = ()
     """Where its standard output and error go, when that is a file."""
     resident_bytes: int | None = None

@@ -5,15 +5,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
-from gpudoctor.hang.progress import JobProgress, parties, progress_of
+from gpudoctor.hang.doing import stands
+from gpudoctor.hang.progress import JobProgress, parties, progress_of, serves
 from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.relation import (
-    RANK_WORDS,
     Relation,
     admits,
     branches_part,
+    condition_of,
     fork_of,
     guards_of,
+    is_by_rank,
     loop_around,
     passes_by,
     relation,
@@ -66,6 +68,8 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
     if (standing := _standing(job)) is None:
         return
     progress, waiting, away = standing
+    if serves(progress):
+        return  # the others wait for what the first rank of a server passes on
     if len(waiting) + len(away) < 2 and not (progress.ended or progress.stopped or job.missing):
         return
     for party in waiting:
@@ -132,14 +136,14 @@ def _pairs(context: SourceContext, statement: Enclosing, operation: str) -> bool
         if call.kind != operation or call.line == context.line:
             continue
         own = f"not ({statement.text})" if statement.kind == "else" else statement.text
-        if call.text != own and RANK_WORDS.search(call.text):
+        if call.text != own and is_by_rank(call):
             return True
     return False
 
 
 def _number_in(statement: Enclosing, rank: Rank) -> int:
     """The number that a condition asks for: the local rank, or the rank."""
-    if "local" in statement.text.lower() and rank.local_rank is not None:
+    if "local" in condition_of(statement).lower() and rank.local_rank is not None:
         return rank.local_rank
     return rank.rank
 
@@ -162,6 +166,8 @@ def parted(job: HangJob) -> list[Parted]:
     if not waiting:
         return []
     first = waiting[0]
+    # One that stands in a wait of its own is away: what it waits for is its trouble, not what it has passed.
+    away = [party for party in away if not stands(party[0])]
     others = [*waiting[1:], *(party for party in away if party[0].place.kind in ("exit", "user code", "sleep"))]
     pairs = []
     for other in others:
@@ -256,7 +262,11 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
     """Ranks wait at different collectives of the same code: by branch, by decision, by order, or past a backward."""
     for pair in parted(job):
         first, other = pair.waiting, pair.other
-        past_backward = first[0].place.kind == "backward" and pair.relation == "later in the loop"
+        past_backward = (
+            first[0].place.kind == "backward"
+            and pair.relation == "later in the loop"
+            and other[0].place.kind in (*COLLECTIVE, "exit")
+        )
         if pair.relation == "past the loop" or not (past_backward or other[0].place.kind in COLLECTIVE):
             continue
         fork = fork_of(first[0], other[0])
@@ -283,7 +293,7 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         evidence = (*stacks_of(small), *stacks_of(large), *recorded)
         # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
         # meant so: it is the other ranks' branch that has to go with it.
-        by_rank = guard is not None and RANK_WORDS.search(guard.text) is not None
+        by_rank = guard is not None and is_by_rank(guard)
         causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
         for cause in causes:
             yield blame(
@@ -368,7 +378,7 @@ def _order(
     small, large = (other, first) if len(other) <= len(first) else (first, other)
     context = there if small is other else here
     guard = _own_guard(context)
-    asks_rank = guard is not None and RANK_WORDS.search(guard.text) is not None
+    asks_rank = guard is not None and is_by_rank(guard)
     cause = ORDER if both or own == theirs or asks_rank else "rank-divergent-decision"
     sure = PROVED if both and recorded else SEEN
     if own == theirs and not in_groups:  # a broadcast in both branches, to give and to receive, is how it is done

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.relation import RANK_WORDS, relation, source_at
+from gpudoctor.hang.relation import is_by_rank, relation, source_at
 from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.words import process_of, ranks_of, stacks_of, waiting_words, where, who
 from gpudoctor.snapshot.evidence import Enclosing, Frame
@@ -93,7 +93,7 @@ def _guarded_creations(rank: Rank) -> Sequence[Enclosing]:
     for frame in rank.place.user_frames:
         context = source_at(rank, frame)
         for call in context.calls if context is not None else ():
-            if call.kind in CREATES and call.line != frame.line and RANK_WORDS.search(call.text):
+            if call.kind in CREATES and call.line != frame.line and is_by_rank(call):
                 calls.append(call)
     return calls[:MOST_NAMED]
 

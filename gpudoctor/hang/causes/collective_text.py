@@ -11,7 +11,7 @@ from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, SEEN, HangCaus
 from gpudoctor.hang.causes.collective_divergence import divergent, keeps_gradients
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import JobProgress, parties, progress_of
-from gpudoctor.hang.relation import RANK_WORDS, asks_for, loop_around, passes_by, source_at
+from gpudoctor.hang.relation import asks_for, is_by_rank, loop_around, passes_by, source_at
 from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
@@ -100,10 +100,10 @@ def guarded_calls(job: HangJob) -> Iterator[HangCause]:
     calls = _in_the_loop(context)
     guarded: defaultdict[str, list[Enclosing]] = defaultdict(list)
     for call in calls:
-        if RANK_WORDS.search(call.text):
+        if is_by_rank(call):
             guarded[call.text].append(call)
     for text, own in guarded.items():
-        let_in = [rank for rank in job.ranks if asks_for(text, rank.rank) is True]
+        let_in = [rank for rank in job.ranks if asks_for(own[0].asks or text, rank.rank) is True]
         others = guarded.get(f"not ({text})", [])
         if not let_in or len(let_in) == len(job.ranks) or (text.startswith("not (") and text[5:-1] in guarded):
             continue
@@ -212,7 +212,7 @@ def left_out(job: HangJob) -> Iterator[HangCause]:
         return
     # As many were launched at a line that all have come to, if they had only been in another order. What some ranks are
     # to call alone may be in a group of its own, which keeps them from the common ones.
-    by_rank = any(RANK_WORDS.search(call.text) for call in calls)
+    by_rank = any(map(is_by_rank, calls))
     for cause, sure in (
         ("rank-divergent-decision", POSSIBLE if by_rank else LIKELY),
         ("collective-order-mismatch", POSSIBLE if by_rank else HINT),

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.doing import FROM_OUTSIDE, doing, stands
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
-from gpudoctor.hang.relation import guards_of
+from gpudoctor.hang.relation import guards_of, loop_around, source_at
 from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
 from gpudoctor.knowledge.place_markers import NOT_STORAGE, kernel_name
 from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
@@ -17,10 +18,20 @@ It is what the job waits for now, and no hang is shown by it."""
 
 
 def held_up(job: HangJob, *kinds: Kind, alone: bool = False) -> Iterator[tuple[JobProgress, list[Rank]]]:
-    """The parties at such a place, where the job may wait for them; `alone`: also where no rank waits for others."""
+    """The parties at such a place, where the job may wait for them; `alone`: also where no rank waits for others.
+
+    Not those of which more is known: what they wait for there (`training_waits`)."""
     progress = progress_of(job)
     if progress.verdict in ("stuck", "held") and (alone or progress.waiting):
-        yield from ((progress, party) for party in parties(progress.away) if party[0].place.kind in kinds)
+        for party in parties(progress.away):
+            if party[0].place.kind in kinds and not waits_for_known(party[0]):
+                yield progress, party
+
+
+def waits_for_known(rank: Rank) -> bool:
+    """Whether it stands in a wait that is no other rank's, nor a server's."""
+    wait = doing(rank)
+    return wait is not None and wait.kind not in FROM_OUTSIDE and stands(rank)
 
 
 def in_the_kernel(job: HangJob) -> Iterator[HangCause]:
@@ -28,7 +39,9 @@ def in_the_kernel(job: HangJob) -> Iterator[HangCause]:
     asleep = [
         rank
         for rank in job.ranks
-        if len(rank.evidence.samples) > 1 and all(sample.state == "D" for sample in rank.evidence.samples)
+        if len(rank.evidence.samples) > 1
+        and all(sample.state == "D" for sample in rank.evidence.samples)
+        and not (rank.moved and _was_counted(rank))  # it has run in between: a large file, on its way to the disk
     ]
     if progress_of(job).verdict == "moves":
         return
@@ -110,6 +123,17 @@ def sleeping(job: HangJob) -> Iterator[HangCause]:
         still = [rank for rank in party if rank.moved is False]
         if still:
             yield _slow(progress, still, SEEN, "sleeps", "sleep", "it has not woken between two looks")
+        polls = [rank for rank in without(party, still) if rank.first_place == rank.place and _in_while(rank)]
+        if polls:
+            note = "at the same line in both looks: what it waits for there has not come"
+            yield _slow(progress, polls, POSSIBLE, "looks again and again", "look again and again", note)
+
+
+def _in_while(rank: Rank) -> bool:
+    """Whether it sleeps in a loop that asks for something each time."""
+    context = source_at(rank, rank.place.user_frame)
+    loop = loop_around(context)
+    return loop is not None and loop.kind == "while" and loop.text not in ("True", "1")
 
 
 def compiling(job: HangJob) -> Iterator[HangCause]:
@@ -172,7 +196,7 @@ def data(job: HangJob) -> Iterator[HangCause]:
             if progress.waiting:
                 yield _slow(progress, busy, MOVING, "waits for a data loader that works", "wait for data loaders", "")
         elif own := by_state["own"]:
-            yield _loader(progress, "slow-rank-timeout", LIKELY, own, "stands in the data set's own code")
+            yield _loader(progress, "dataloader-worker-slow", LIKELY, own, "stands in the data set's own code")
         elif all(rank.data_loaders and (rank.moved is False or asks_its_loaders(rank)) for rank in party):
             pairs = [(rank, rank.data_loaders[0]) for rank in party]
             yield _loader(progress, "dataloader-fork-deadlock", LIKELY, pairs, "uses no CPU time")

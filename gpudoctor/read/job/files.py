@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from gpudoctor.read import mounts
 from gpudoctor.read.cgroup import memberships, place, statistic
-from gpudoctor.read.job import inside
+from gpudoctor.read.job import file_locks, inside
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import AwaitedLock
 
 MAXIMUM_MAPS = 16 * 1024 * 1024
 MOST_LIBRARIES = 32
@@ -130,6 +131,9 @@ def _above(path: str, levels: int) -> str:
 class Open(NamedTuple):
     files: tuple[str, ...]
     output: tuple[str, ...]
+    locked: tuple[str, ...] = ()
+    """Files on which it holds a lock."""
+    awaited: AwaitedLock | None = None
 
 
 def open_files(system: System, pid: int) -> Open:
@@ -137,6 +141,8 @@ def open_files(system: System, pid: int) -> Open:
     folder = f"/proc/{pid}/fd"
     found: dict[str, None] = {}
     output: dict[str, None] = {}
+    locked: dict[str, None] = {}
+    descriptors: dict[str, str] = {}
     names = system.names(folder)
     for name in sorted(names, key=lambda name: (len(name), name))[:MOST_DESCRIPTORS]:
         try:
@@ -150,7 +156,10 @@ def open_files(system: System, pid: int) -> Open:
             output[target] = None
         if not target.startswith("/memfd:") and len(found) < MOST_FILES:
             found[target] = None
-    return Open(tuple(found), tuple(output))
+            descriptors[name] = target
+            if file_locks.is_locked(system, pid, name):
+                locked[target] = None
+    return Open(tuple(found), tuple(output), tuple(locked), file_locks.awaited(system, pid, descriptors))
 
 
 def limits(system: System, pid: int) -> dict[str, str]:

@@ -123,8 +123,7 @@ class _Details(NamedTuple):
     """All of it: it does not leave this node."""
     libraries: dict[str, str]
     versions: dict[str, str]
-    open_files: tuple[str, ...]
-    output_files: tuple[str, ...]
+    opened: files.Open
     resident_bytes: int | None
     limits: dict[str, str]
     oom_kills: int | None
@@ -291,8 +290,7 @@ class _SecondLook:
             environment=parse_environment(raw),
             libraries=loaded,
             versions=self.versions.of(pid, loaded) if loaded else {},
-            open_files=opened.files,
-            output_files=opened.output,
+            opened=opened,
             resident_bytes=files.resident_bytes(self.system, pid),
             limits={} if ended else attempt("limits", lambda: files.limits(self.system, pid), {}),
             oom_kills=files.oom_kills(self.system, pid),
@@ -385,8 +383,10 @@ class _SecondLook:
             recorder=recorder,
             libraries=details.libraries,
             versions=details.versions,
-            open_files=details.open_files,
-            output_files=details.output_files,
+            open_files=details.opened.files,
+            locked_files=details.opened.locked,
+            awaited_lock=details.opened.awaited,
+            output_files=details.opened.output,
             resident_bytes=details.resident_bytes,
             limits=details.limits,
             oom_kills=details.oom_kills,

@@ -1,13 +1,14 @@
 """What the user's program says around a line, from its text alone: nothing of it is executed or imported."""
 
 import ast
-import copy
 import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
+from gpudoctor.read.job import by_rank
+from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, handlers, text_of
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 MAXIMUM_BYTES = 2 * 1024 * 1024
@@ -15,7 +16,6 @@ MAXIMUM_BYTES = 2 * 1024 * 1024
 MOST_PARSED = 256 * 1024
 """Of a larger file, only what stands around the line at the margin: the function or class, or the statement. A tree
 takes a thousand times the memory of its text [measured: 1.9 GiB for 2 MiB of lines that say `a`]."""
-LONGEST_TEXT = 160
 MOST_ENCLOSING = 32
 MOST_EXITS = 32
 MOST_CALLS = 64
@@ -122,15 +122,18 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
     function = next((step for step in reversed(path) if _is_function(step.node)), None)
     own = path[path.index(function) :] if function is not None else path
     scope: ast.AST = function.node if function is not None else tree
+    names = by_rank.of(tree)
+    inside = [*_within(statement, frame.line, names), *_enclosing(own, names)]
     return SourceContext(
         file=frame.file,
         line=frame.line,
         function=frame.function,
         text=_line_text(statement, frame.line),
-        enclosing=tuple(_enclosing(own))[:MOST_ENCLOSING],
-        exits=tuple(_exits(own, scope, frame.line))[:MOST_EXITS],
-        calls=tuple(_calls(scope))[:MOST_CALLS],
-        leads_to=tuple(_calls_of_own(scope, _functions(tree)))[:MOST_CALLS],
+        enclosing=tuple(inside)[:MOST_ENCLOSING],
+        exits=tuple(_exits(own, scope, names))[:MOST_EXITS],
+        calls=tuple(_calls(scope, names))[:MOST_CALLS],
+        leads_to=tuple(_calls_of_own(scope, _functions(tree), names))[:MOST_CALLS],
+        handlers=tuple(handlers(tree))[:MOST_CALLS],
     )
 
 
@@ -173,16 +176,16 @@ def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
                     yield (part, child)
 
 
-def _enclosing(path: Sequence[_Step]) -> Iterator[Enclosing]:
+def _enclosing(path: Sequence[_Step], names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The compound statements around the line, innermost first, up to the function."""
     skip = False
     for number in range(len(path) - 2, -1, -1):
         step = path[number]
-        found = _as_enclosing(step)
+        found = _as_enclosing(step, names)
         if skip:  # the `if` of the `elif` before says nothing more
             found, skip = None, False
         if found is not None and number and found.kind == "if" and _is_elif(step.node, path[number - 1].node):
-            found, skip = Enclosing("elif", found.line, found.text), True
+            found, skip = Enclosing("elif", found.line, found.text, found.asks), True
         if found is not None:
             yield found
         if _is_function(step.node):
@@ -199,27 +202,45 @@ def _is_elif(node: ast.AST, parent: ast.AST) -> bool:
     )
 
 
-def _as_enclosing(step: _Step) -> Enclosing | None:
+def _as_enclosing(step: _Step, names: by_rank.ByRank | None = None) -> Enclosing | None:
     node, part = step
     line = int(getattr(node, "lineno", 0))
     if isinstance(node, ast.If):
-        return Enclosing("if" if part == "body" else "else", line, _text(node.test))
+        asks = names.asks(node.test) if names is not None else ""
+        return Enclosing("if" if part == "body" else "else", line, text_of(node.test), asks)
     if isinstance(node, ast.For | ast.AsyncFor):
-        return Enclosing("for", line, f"{_text(node.target)} in {_text(node.iter)}") if part == "body" else None
+        return Enclosing("for", line, f"{text_of(node.target)} in {text_of(node.iter)}") if part == "body" else None
     if isinstance(node, ast.While):
-        return Enclosing("while", line, _text(node.test)) if part == "body" else None
+        return Enclosing("while", line, text_of(node.test)) if part == "body" else None
     if isinstance(node, ast.With | ast.AsyncWith):
-        return Enclosing("with", line, _cut(", ".join(_text(item.context_expr) for item in node.items)))
+        return Enclosing("with", line, cut(", ".join(text_of(item.context_expr) for item in node.items)))
     if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
         kind = {"finalbody": "finally", "body": "try", "handlers": "try"}.get(part)
         return Enclosing(kind, line) if kind and part != "handlers" else None
     if isinstance(node, ast.ExceptHandler):
-        return Enclosing("except", line, _text(node.type) if node.type is not None else "")
+        return Enclosing("except", line, text_of(node.type) if node.type is not None else "")
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return Enclosing("function", line, node.name[:LONGEST_TEXT])
     if type(node).__name__ == "Match":
-        return Enclosing("if", line, _text(node.subject))  # type: ignore[attr-defined]
+        return Enclosing("if", line, text_of(node.subject))  # type: ignore[attr-defined]
     return None
+
+
+def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """Conditions inside of a simple statement: `master and barrier()`, `save() if master else 0`, `TABLE[rank]()`."""
+    if hasattr(statement, "body"):
+        return
+    for node in ast.walk(statement):
+        if isinstance(node, ast.BoolOp) and isinstance(node.values[-1], ast.Call):
+            before = node.values[:-1]
+            test = before[0] if len(before) == 1 else ast.BoolOp(node.op, before)
+            kind = "if" if isinstance(node.op, ast.And) else "else"
+            yield Enclosing(kind, line, text_of(test), names.asks(test))
+        elif isinstance(node, ast.IfExp) and (isinstance(node.body, ast.Call) != isinstance(node.orelse, ast.Call)):
+            kind = "if" if isinstance(node.body, ast.Call) else "else"
+            yield Enclosing(kind, line, text_of(node.test), names.asks(node.test))
+        elif isinstance(node, ast.Call) and names.chooses(node.func):
+            yield Enclosing("if", line, text_of(node.func), by_rank.CHOSEN)
 
 
 # ---------------------------------------------------------------- ways past the line
@@ -229,12 +250,13 @@ class _Guard(NamedTuple):
     """A statement with the conditions around it, the innermost last."""
 
     node: ast.AST
-    guards: tuple[str, ...]
+    guards: tuple[tuple[str, str], ...]
+    """Each as text, and what it asks of the rank."""
     in_loop: bool
     """In a loop inside the region: its `break` and `continue` do not leave the region."""
 
 
-def _exits(path: Sequence[_Step], scope: ast.AST, line: int) -> Iterator[Enclosing]:
+def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
     """What passes the line by: in the innermost loop around it, else in the function."""
     loop = next(
         (
@@ -246,16 +268,16 @@ def _exits(path: Sequence[_Step], scope: ast.AST, line: int) -> Iterator[Enclosi
     )
     region = loop if loop is not None else scope
     around = {id(step.node) for step in path}
-    for found in _walk(region):
+    for found in _walk(region, names):
         node = found.node
         at = int(getattr(node, "lineno", 0))
-        guard = _cut(found.guards[-1]) if found.guards else ""
+        guard, asks = (cut(found.guards[-1][0]), found.guards[-1][1]) if found.guards else ("", "")
         if isinstance(node, ast.Return):
-            yield Enclosing("return", at, guard)
+            yield Enclosing("return", at, guard, asks)
         elif isinstance(node, ast.Continue | ast.Break) and loop is not None and not found.in_loop:
-            yield Enclosing("continue" if isinstance(node, ast.Continue) else "break", at, guard)
+            yield Enclosing("continue" if isinstance(node, ast.Continue) else "break", at, guard, asks)
         elif isinstance(node, ast.ExceptHandler) and _swallows(node) and id(node) not in around:
-            yield Enclosing("pass", at, _text(node.type) if node.type is not None else "")
+            yield Enclosing("pass", at, text_of(node.type) if node.type is not None else "")
         elif isinstance(node, ast.With) and (suppressed := _suppressed(node)):
             yield Enclosing("pass", at, suppressed)
 
@@ -272,12 +294,12 @@ def _suppressed(node: ast.With) -> str:
     """The exceptions of `with contextlib.suppress(...)`."""
     for item in node.items:
         call = item.context_expr
-        if isinstance(call, ast.Call) and _text(call.func).rpartition(".")[2] == "suppress":
-            return _cut(", ".join(_text(argument) for argument in call.args))
+        if isinstance(call, ast.Call) and text_of(call.func).rpartition(".")[2] == "suppress":
+            return cut(", ".join(text_of(argument) for argument in call.args))
     return ""
 
 
-def _walk(region: ast.AST) -> Iterator[_Guard]:
+def _walk(region: ast.AST, names: by_rank.ByRank | None = None) -> Iterator[_Guard]:
     """The statements of a region in the order of its text, without those of functions and classes inside it."""
     stack = [_Guard(child, (), False) for _, child in reversed(list(_children(region)))]
     while stack:
@@ -290,23 +312,29 @@ def _walk(region: ast.AST) -> Iterator[_Guard]:
         for part, child in reversed(list(_children(node))):
             guards = found.guards
             if isinstance(node, ast.If):
-                test = _text(node.test)
-                guards = (*guards, test if part == "body" else f"not ({test})")
+                test, asks = text_of(node.test), names.asks(node.test) if names is not None else ""
+                other = f"not ({asks})" if asks else ""
+                guards = (*guards, (test, asks) if part == "body" else (f"not ({test})", other))
             elif isinstance(node, ast.While) and part == "body":
-                guards = (*guards, _text(node.test))
+                guards = (*guards, (text_of(node.test), ""))
             elif isinstance(node, ast.ExceptHandler):
-                guards = (*guards, f"except {_text(node.type)}" if node.type is not None else "except")
+                guards = (*guards, (f"except {text_of(node.type)}" if node.type is not None else "except", ""))
             stack.append(_Guard(child, guards[-4:], found.in_loop or (loops and part == "body")))
 
 
-def _calls(scope: ast.AST) -> Iterator[Enclosing]:
+def _calls(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The calls of collectives in a function, in the order of its text."""
-    for found in _walk(scope):
+    for found in _walk(scope, names):
         for call in _called(found.node):
             name = _collective(call)
             if name:
-                guard = _cut(found.guards[-1]) if found.guards else ""
-                yield Enclosing(name, int(getattr(call, "lineno", 0)), guard)
+                yield _guarded(name, call, found)
+
+
+def _guarded(name: str, call: ast.AST, found: _Guard) -> Enclosing:
+    """A call, with the innermost condition around it."""
+    guard, asks = found.guards[-1] if found.guards else ("", "")
+    return Enclosing(name, int(getattr(call, "lineno", 0)), cut(guard), asks)
 
 
 def _functions(tree: ast.Module) -> dict[str, ast.AST]:
@@ -321,7 +349,7 @@ def _functions(tree: ast.Module) -> dict[str, ast.AST]:
     return {name: node for name, node in found.items() if name not in twice}
 
 
-def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[Enclosing]:
+def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The calls in a function of those that make collectives, or lead to some."""
     known: dict[str, str] = {}
 
@@ -337,12 +365,11 @@ def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[
                         return own
         return known.get(name, "")
 
-    for found in _walk(scope):
+    for found in _walk(scope, names):
         for call in _called(found.node):
             name = _own_name(call, functions)
             if name and functions[name] is not scope and (collective := first_of(name, 1)):
-                guard = _cut(found.guards[-1]) if found.guards else ""
-                yield Enclosing(collective, int(getattr(call, "lineno", 0)), guard)
+                yield _guarded(collective, call, found)
 
 
 def _own_name(node: ast.AST, functions: Mapping[str, ast.AST]) -> str:
@@ -379,7 +406,7 @@ def _collective(node: ast.AST) -> str:
     function = node.func
     if isinstance(function, ast.Attribute) and function.attr in CALLS:
         if function.attr in AMBIGUOUS:
-            owner = _text(function.value)
+            owner = text_of(function.value)
             return function.attr if owner.rpartition(".")[2] in _MODULES or owner in _MODULES else ""
         return function.attr
     if isinstance(function, ast.Name) and function.id in CALLS - AMBIGUOUS:
@@ -387,49 +414,18 @@ def _collective(node: ast.AST) -> str:
     return ""
 
 
-# ---------------------------------------------------------------- text without secrets
-
-
-class _Blank(ast.NodeTransformer):
-    """String and bytes constants become "...": they may hold names, paths, keys."""
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        return ast.Constant("...") if isinstance(node.value, str | bytes) else node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return ast.Constant("...")
-
-    def visit_TemplateStr(self, node: ast.AST) -> ast.AST:
-        """Of Python 3.14."""
-        return ast.Constant("...")
-
-
-def _text(node: ast.AST) -> str:
-    """The text of an expression, strings blanked. Of a copy: the tree is walked again."""
-    try:
-        blanked = _Blank().visit(copy.deepcopy(node))
-        return _cut(ast.unparse(blanked).replace("'...'", '"..."'))
-    except (RecursionError, ValueError, AttributeError):  # nested too deeply, or a node that this Python does not write
-        return "..."
-
-
 def _line_text(statement: ast.AST, line: int) -> str:
     """The line's own part of its statement: all of a simple one, the head of a compound one."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-        return _cut(f"def {statement.name}")
+        return cut(f"def {statement.name}")
     if isinstance(statement, ast.ClassDef):
-        return _cut(f"class {statement.name}")
+        return cut(f"class {statement.name}")
     for field in ("test", "iter", "items", "subject"):
         held = getattr(statement, field, None)
         if held is not None and (hasattr(statement, "body") or hasattr(statement, "cases")):
             word = {"If": "if", "While": "while", "Match": "match"}.get(type(statement).__name__)
             found = _as_enclosing(_Step(statement, "body"))
-            return _cut(f"{word or (found.kind if found else '')} {found.text if found else ''}".strip())
+            return cut(f"{word or (found.kind if found else '')} {found.text if found else ''}".strip())
     if hasattr(statement, "body"):
         return ""
-    return _text(statement)
-
-
-def _cut(text: str) -> str:
-    text = " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+    return text_of(statement)

@@ -11,11 +11,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from gpudoctor.sure import LIKELY
 from tests.lab.hangs.of_users import GETTING_ON, OF_USERS, half
@@ -127,7 +126,8 @@ def share(part: int, whole: int) -> str:
 def table(rows: Sequence[Look]) -> str:
     """Sums by half: of hanging jobs all looks, of healthy ones all looks."""
     lines = [
-        "| half | looks at hanging jobs | state | cause | ranks | line | all four | surely wrong | healthy called hung |",
+        "| half | looks at hanging jobs | state | cause | ranks | line | all four | surely wrong "
+        "| healthy called hung |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for side in ("keep", "tune"):
@@ -157,7 +157,8 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="of users/; none: all")
     parser.add_argument("--half", choices=("tune", "keep"), help="of one half only")
     parser.add_argument("--looks", type=int, default=3, help="so many looks at each job")
-    parser.add_argument("--at-once", type=int, default=1, help="so many jobs at a time")
+    parser.add_argument("--part", default="1/1", help="of two processes that share the work, the first: 1/2")
+    parser.add_argument("--score", action="store_true", help="only the sums of the rows in --keep's folder")
     parser.add_argument("--keep", type=Path, help="a folder for answers, logs and rows.jsonl")
     chosen = parser.parse_args()
     if unknown := {*chosen.names} - {*OF_USERS}:
@@ -166,23 +167,25 @@ def main() -> int:
     if chosen.keep:
         chosen.keep.mkdir(parents=True, exist_ok=True)
 
-    def rows_of(name: str) -> list[Look]:
-        try:
-            return looks(OF_USERS[name], chosen.looks, chosen.keep)
-        except TimeoutError as error:
-            print(f"{name if half(name) == 'tune' or chosen.names else 'one of keep'}: not looked at: {str(error)[:300]}")
-            return []
-
     rows: list[Look] = []
-    with ThreadPoolExecutor(chosen.at_once) as pool:
-        for found in pool.map(rows_of, names):
-            rows += found
-            for row in found:
-                if row.half == "tune" or chosen.names:
-                    print(said(row), flush=True)
-                if chosen.keep:
-                    with (chosen.keep / "rows.jsonl").open("a") as file:
-                        file.write(json.dumps(to_builtins(row)) + "\n")
+    if chosen.score:
+        rows = [convert(json.loads(line), Look) for line in (chosen.keep / "rows.jsonl").read_text().splitlines()]
+        names = []
+    part, _, parts = chosen.part.partition("/")
+    for name in names[int(part) - 1 :: int(parts)]:
+        shown = half(name) == "tune" or bool(chosen.names)
+        try:
+            found = looks(OF_USERS[name], chosen.looks, chosen.keep)
+        except TimeoutError as error:
+            print(f"{name if shown else 'one of keep'}: not looked at: {str(error)[:300] if shown else ''}", flush=True)
+            continue
+        rows += found
+        for row in found:
+            if shown:
+                print(said(row), flush=True)
+            if chosen.keep:
+                with (chosen.keep / "rows.jsonl").open("a") as file:
+                    file.write(json.dumps(to_builtins(row)) + "\n")
     print(f"\n{table(rows)}")
     broken = sum(not row.survived for row in rows)
     print(f"{len({row.name for row in rows})} jobs; looks at jobs that did not survive: {broken}")

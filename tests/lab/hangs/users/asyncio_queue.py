@@ -2,7 +2,6 @@
 
 import asyncio
 
-import torch
 import torch.distributed as dist
 
 

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import torch
 import torch.distributed as dist
 
 LISTING = "for number in range(20000): print('shard', number)"

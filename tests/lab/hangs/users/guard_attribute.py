@@ -9,7 +9,7 @@ import torch.distributed as dist
 def evaluate(state: SimpleNamespace) -> float:
     correct = torch.tensor(3.0)
     dist.all_reduce(correct)
-    return correct.item() / state.world
+    return float(correct.item() / state.world)
 
 
 def main() -> None:

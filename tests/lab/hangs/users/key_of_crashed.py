@@ -11,7 +11,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     port = int(os.environ["MASTER_PORT"]) + 1
-    store = dist.TCPStore("127.0.0.1", port, size, is_master=rank == 0, timeout=timedelta(hours=1))
+    store = dist.TCPStore("127.0.0.1", port, size, is_master=rank == 0, timeout=timedelta(hours=1))  # type: ignore[attr-defined]
     for step in range(1000):
         print(f"rank {rank} step {step}", flush=True)
         if not (rank == 2 and step == 3):

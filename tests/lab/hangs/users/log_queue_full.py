@@ -14,7 +14,7 @@ RECORDS: "queue.Queue[logging.LogRecord]" = queue.Queue(maxsize=8)
 
 class BlockingQueueHandler(logging.handlers.QueueHandler):
     def enqueue(self, record: logging.LogRecord) -> None:
-        self.queue.put(record)
+        self.queue.put(record)  # type: ignore[attr-defined]
 
 
 def write_records(rank: int) -> None:

@@ -9,7 +9,7 @@ GO_ON = ["no"]
 
 def pull(caller: str, step: int) -> int:
     if step >= 3:
-        return rpc.rpc_sync(caller, lookup, args=(step,), timeout=0)
+        return int(rpc.rpc_sync(caller, lookup, args=(step,), timeout=0))
     return step
 
 
@@ -24,8 +24,10 @@ def lookup(step: int) -> int:
 
 def main() -> None:
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=1, rpc_timeout=0, init_method="env://")
-    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=size, rpc_backend_options=options)
+    options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=1, rpc_timeout=7200, init_method="env://")
+    rpc.init_rpc(  # type: ignore[no-untyped-call]
+        f"worker{rank}", rank=rank, world_size=size, rpc_backend_options=options
+    )
     for step in range(1000):
         print(f"rank {rank} step {step}", flush=True)
         if rank == 0:

@@ -25,4 +25,4 @@ def worker(rank: int, size: int, lock: Any) -> None:
 
 if __name__ == "__main__":
     ranks = int(sys.argv[-1].partition("=")[2])
-    mp.spawn(worker, args=(ranks, mp.get_context("spawn").Lock()), nprocs=ranks)
+    mp.spawn(worker, args=(ranks, mp.get_context("spawn").Lock()), nprocs=ranks)  # type: ignore[attr-defined, no-untyped-call]

@@ -1,0 +1,409 @@
+"""A rank is in no collective, and what it waits for there is known: that names the cause."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.doing import (
+    FROM_OUTSIDE,
+    children,
+    doing,
+    handler_of,
+    has_exited,
+    in_file,
+    innermost,
+    own_threads,
+    short,
+    stands,
+)
+from gpudoctor.hang.progress import WAITING, JobProgress, parties, progress_of, serves
+from gpudoctor.hang.waiting_locks import lock, process_lock
+from gpudoctor.hang.words import and_waiting, at, line_of, stack_of, stacks_of, waiting_words, who
+from gpudoctor.knowledge.place_markers import kernel_name, normal
+from gpudoctor.knowledge.places import is_user, main_thread, place_of
+from gpudoctor.knowledge.waits import OwnWait, wait_of
+from gpudoctor.snapshot.evidence import Frame, ProcessEvidence, Thread
+
+MOST_NAMED = 8
+REPLACED_AFTER = 50
+"""Clock ticks after the first worker of a pool at which one is no longer of its start: our rule of thumb."""
+_WRITES = frozenset(("pipe_write", "anon_pipe_write", "fifo_pipe_write"))
+
+
+class ToldWait(NamedTuple):
+    """What is to be said of a party."""
+
+    cause: str
+    sure: float
+    doing: str
+    """After "rank 1 waits": "for Pool.map at train.py:7, ..."."""
+    variant: str = ""
+    seen: tuple[Seen, ...] = ()
+    culprits: tuple[Rank, ...] = ()
+    """Where they are others than those of the party."""
+    at: Frame | None = None
+
+
+def waits(job: HangJob) -> Iterator[HangCause]:
+    """Each party that stands in a wait of its own, where the job may wait for it."""
+    progress = progress_of(job)
+    if progress.verdict not in ("stuck", "held"):
+        return
+    for party in parties(progress.away):
+        still = [rank for rank in party if stands(rank)]
+        wait = doing(still[0]) if still else None
+        if wait is None or wait.kind not in _TOLD or wait.kind in FROM_OUTSIDE:
+            continue
+        told = _TOLD[wait.kind](job, still, wait)
+        if told is None:
+            continue
+        ranks = told.culprits or tuple(still)
+        known = CAUSES[told.cause]
+        yield blame(
+            told.cause,
+            POSSIBLE if serves(progress) else told.sure,
+            ranks,
+            f"{who(still, 'waits', 'wait')} {told.doing}{and_waiting(progress.waiting, still)}",
+            (*stacks_of(still), *told.seen, *stacks_of(progress.waiting)),
+            at=told.at or still[0].place.user_frame,
+            fix=known.remedy(told.variant) if told.variant else None,
+        )
+
+
+def _where(rank: Rank, wait: OwnWait) -> str:
+    return f"{wait.operation}{at(rank.place.user_frame)}"
+
+
+# ---------------------------------------------------------------- children
+
+
+def _pool(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """Workers that all wait for tasks have none: the one that is waited for has died with a worker."""
+    del job
+    workers = [child for child in children(ranks[0]) if _is_pool_worker(child)]
+    busy = [child for child in workers if not _is_idle(child)]
+    if busy:
+        return _child_told(ranks, wait, busy[0])
+    first = min((child.process.started for child in workers), default=0)
+    young = [child for child in workers if child.process.started - first > REPLACED_AFTER]
+    later = {child.pid: f"; started {(child.process.started - first) / 100:.0f} s after the first" for child in young}
+    seen = tuple(
+        Seen(f"worker pid {child.pid}", "waits for a task" + later.get(child.pid, "")) for child in workers[:MOST_NAMED]
+    )
+    ended = f", and process {young[0].pid} has replaced one" if young else ""
+    doing_words = f"for {_where(ranks[0], wait)}, and all {len(workers)} workers wait for tasks{ended}"
+    return ToldWait("pool-worker-died", SEEN if young else LIKELY, doing_words, seen=seen) if workers else None
+
+
+def _stack(child: ProcessEvidence) -> Thread | None:
+    return main_thread(child.samples[-1], child.pid) if child.samples else None
+
+
+def _is_pool_worker(child: ProcessEvidence) -> bool:
+    thread = _stack(child)
+    return thread is not None and any(
+        normal(frame.file).endswith("/python/multiprocessing/pool.py") and short(frame) == "worker"
+        for frame in thread.frames
+    )
+
+
+def _is_idle(child: ProcessEvidence) -> bool:
+    """Whether a worker of a pool runs no task: nothing of the program stands above the pool's own function."""
+    thread = _stack(child)
+    for frame in thread.frames if thread is not None else ():
+        if short(frame) == "worker" and normal(frame.file).endswith("/pool.py"):
+            return True
+        if is_user(frame):
+            return False
+    return True
+
+
+def _process(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """A process of multiprocessing that is joined."""
+    del job
+    for child in children(ranks[0]):
+        thread = _stack(child)
+        if thread is None or has_exited(child):
+            continue
+        if in_file(thread.frames, "multiprocessing/queues.py", "_finalize_join"):
+            words = f"for {_where(ranks[0], wait)} of process {child.pid}, whose queue nobody reads"
+            return ToldWait("join-before-get", SEEN, words, seen=(_seen(child),))
+        own = wait_of(thread, place_of(thread).user_frame, child.sources)
+        forked = child.process.command == ranks[0].evidence.process.command
+        if own is not None and own.kind == "lock" and forked:
+            line = place_of(thread).user_frame
+            words = (
+                f"for {_where(ranks[0], wait)} of process {child.pid}, which stands in a lock{at(line)} since its fork"
+            )
+            return ToldWait("fork-held-lock", SEEN, words, seen=(_seen(child),))
+    return _child(ranks=ranks, wait=wait)
+
+
+def _child_rule(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    del job
+    return _child(ranks=ranks, wait=wait)
+
+
+def _child(*, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait:
+    """A child that is waited for: the youngest one that lives, and of its own children the last."""
+    living = [child for child in children(ranks[0]) if not has_exited(child) and not _serves_python(child)]
+    if not living:
+        return ToldWait("child-process-wait", LIKELY, f"for {_where(ranks[0], wait)}")
+    parents = {child.process.parent for child in living}
+    leaves = [child for child in living if child.pid not in parents]
+    return _child_told(ranks, wait, max(leaves or living, key=lambda child: child.process.started))
+
+
+def _serves_python(child: ProcessEvidence) -> bool:
+    """Whether it is multiprocessing's own: its tracker, its server of forks."""
+    words = " ".join(child.process.command)
+    return "resource_tracker" in words or "forkserver" in words
+
+
+def _child_told(ranks: Sequence[Rank], wait: OwnWait, child: ProcessEvidence) -> ToldWait:
+    thread = _stack(child)
+    name = child.process.name or "a process"
+    does, variant = "has used no CPU time between two looks", ""
+    if thread is not None:
+        kernel = kernel_name(thread.waits_in)
+        if thread.syscall.startswith("read(0,"):
+            does, variant = "reads its standard input", "input"
+        elif kernel in _WRITES or thread.syscall.startswith("write(1,"):
+            does, variant = "writes into a pipe that nobody reads", "output"
+        elif (own := place_of(thread)).user_frame is not None:
+            does = f"stands{at(own.user_frame)}"
+        elif thread.waits_in:
+            does = f"stands in {kernel}"
+    words = f"for {_where(ranks[0], wait)}: process {child.pid} ({name}) {does}"
+    return ToldWait("child-process-wait", SEEN, words, variant, (_seen(child),))
+
+
+def _seen(child: ProcessEvidence) -> Seen:
+    thread = _stack(child)
+    command = " ".join(child.process.command)[:120]
+    stack = " < ".join(f"{short(frame)} ({line_of(frame)})" for frame in thread.frames[:4]) if thread else ""
+    kernel = ", ".join(filter(None, (thread.waits_in, thread.syscall))) if thread is not None else ""
+    return Seen(f"process {child.pid} {child.process.name}", "; ".join(filter(None, (command, kernel, stack))))
+
+
+def _full_pipe(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    del job
+    seen = tuple(_seen(child) for child in children(ranks[0])[:2])
+    words = f"to write into a pipe{at(ranks[0].place.user_frame)} that nobody reads"
+    return ToldWait("child-process-wait", SEEN if seen else LIKELY, words, "unread", seen) if wait else None
+
+
+# ---------------------------------------------------------------- queues, threads, loops
+
+
+def _queue(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """The other end of a queue: a child that has ended, or a thread."""
+    del job
+    rank = ranks[0]
+    ended = [child for child in children(rank) if has_exited(child)]
+    words = f"for {_where(rank, wait)}"
+    if ended and wait.operation.startswith(("multiprocessing", "Connection")):
+        words += f", and process {ended[0].pid} has ended with status {ended[0].process.exit_code >> 8}"
+        return ToldWait("queue-wait", SEEN, words, "process", tuple(_seen(child) for child in ended[:2]))
+    full = wait.operation.endswith("put")
+    if full:
+        words += ", which is full"
+    return ToldWait("queue-wait", SEEN, words, "full" if full else "", _others(rank))
+
+
+def _others(rank: Rank) -> tuple[Seen, ...]:
+    """Where the other threads of the program stand."""
+    return tuple(
+        Seen(f"thread {thread.id} {thread.name}".rstrip(), f"stands{at(innermost(thread))}")
+        for thread in own_threads(rank)[:4]
+    )
+
+
+def _thread(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """What the thread that is waited for does; an executor whose task waits for a task of its own."""
+    del job
+    rank = ranks[0]
+    words = f"for {_where(rank, wait)}"
+    for thread in own_threads(rank):
+        frame = innermost(thread)
+        own = wait_of(thread, frame, rank.evidence.sources)
+        if own is None:
+            continue
+        if own.kind == "future" and wait.kind == "future":
+            words += f", whose task waits for a task of its own executor{at(frame)}"
+            return ToldWait("thread-wait", SEEN, words, "executor", _others(rank))
+        if own.kind == "service" and wait.operation == "Thread.join":
+            words += f", and that thread for an answer{at(frame)}"
+            return ToldWait("service-no-answer", SEEN, words, seen=_others(rank))
+    others = own_threads(rank)
+    words += f"; its thread {others[0].name} stands{at(innermost(others[0]))}" if others else ""
+    return ToldWait("thread-wait", SEEN, words, seen=_others(rank))
+
+
+def _asyncio(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """A loop that listens is a server's."""
+    if any(_listens(job, rank) for rank in ranks):
+        return None
+    words = f"in an event loop that has nothing to do, {_where(ranks[0], wait)}"
+    return ToldWait("asyncio-wait", LIKELY, words)
+
+
+def _listens(job: HangJob, rank: Rank) -> bool:
+    return any(each.state == "LISTEN" and each.local_port != job.master_port for each in rank.evidence.sockets)
+
+
+def _signal(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    del job
+    return ToldWait("signal-wait", SEEN, f"for a signal in {_where(ranks[0], wait)}")
+
+
+def _rpc(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """Whose handler stands: of all ranks a thread that serves a call and is in the program."""
+    for rank in job.ranks:
+        for thread in own_threads(rank):
+            if not in_file(thread.frames, "torch/distributed/rpc/internal.py", "_run_function"):
+                continue
+            frame = innermost(thread)
+            own = wait_of(thread, frame, rank.evidence.sources)
+            if own is not None and own.kind == "rpc":
+                continue  # it waits for another one's
+            words = f"for {_where(ranks[0], wait)}; the call that rank {rank.rank} serves stands{at(frame)}"
+            return ToldWait("rpc-wait", SEEN, words, seen=_others(rank), culprits=(rank,), at=frame)
+    return ToldWait("rpc-wait", LIKELY, f"for {_where(ranks[0], wait)}")
+
+
+# ---------------------------------------------------------------- services and files
+
+
+def _service(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """Its connections that are no rank's are the evidence."""
+    rank = ranks[0]
+    peers = [
+        each
+        for each in rank.evidence.sockets
+        if each.state in ("ESTABLISHED", "SYN_SENT", "CLOSE_WAIT") and each.remote_port != job.master_port
+    ]
+    full = [each for each in peers if each.unsent_bytes]
+    named = (full or peers)[-1:]
+    seen = tuple(
+        Seen("connection", f"{each.remote}:{each.remote_port} {each.state}, {each.unsent_bytes} bytes unsent")
+        for each in (full or peers)[:4]
+    )
+    sending = bool(full) or kernel_name(_waits_in(rank)) == "sk_stream_wait_memory"
+    words = f"for an answer in {_where(rank, wait)}" if not sending else f"to send in {_where(rank, wait)}"
+    words += f", {named[0].remote}:{named[0].remote_port} does not read" if sending and named else ""
+    return ToldWait("service-no-answer", SEEN, words, "sending" if sending else "", seen)
+
+
+def _waits_in(rank: Rank) -> str:
+    thread = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    return thread.waits_in if thread is not None else ""
+
+
+def _file_lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    """Who may hold it: a rank of the job that has a lock file open, or nobody, where the file itself is the lock."""
+    words = f"for a lock on a file in {_where(ranks[0], wait)}"
+    database = "database" in wait.operation
+    if database:
+        words = f"for {_where(ranks[0], wait)}"
+    elif (awaited := ranks[0].evidence.awaited_lock) is not None:
+        words += f" ({awaited.file})" if awaited.file else ""
+        words += f", which process {awaited.holder} ({awaited.process or 'ended'}) holds" if awaited.holder else ""
+    own = {id(rank) for rank in ranks}
+    for rank in job.ranks:
+        locked = rank.evidence.locked_files
+        if locked and id(rank) not in own and rank.place.kind in WAITING:
+            words += f"; rank {rank.rank} holds a lock on {locked[0]} and waits{at(rank.place.user_frame)}"
+            return ToldWait("file-lock-wait", SEEN, words, "database" if database else "rank", (stack_of(rank),))
+    if database:
+        return ToldWait("file-lock-wait", SEEN, words, "database")
+    thread = main_thread(ranks[0].evidence.samples[-1], ranks[0].pid)
+    frames = thread.frames if thread is not None else ()
+    alone = in_file(frames, "filelock/_soft.py") or in_file(frames, "torch/utils/file_baton.py")
+    return ToldWait("file-lock-wait", SEEN, words, "left" if alone else "")
+
+
+def _lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    del job
+    found = lock(ranks[0], wait)
+    return ToldWait("lock-held", SEEN, found.words, found.variant, found.seen)
+
+
+def _process_lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
+    found = process_lock(job, ranks, wait)
+    return ToldWait("lock-held", SEEN, found.words, found.variant, found.seen)
+
+
+_TOLD: dict[str, Callable[[HangJob, Sequence[Rank], OwnWait], ToldWait | None]] = {
+    "pool": _pool,
+    "process": _process,
+    "child": _child_rule,
+    "full pipe": _full_pipe,
+    "queue": _queue,
+    "future": _thread,
+    "thread": _thread,
+    "asyncio": _asyncio,
+    "signal": _signal,
+    "rpc": _rpc,
+    "service": _service,
+    "file lock": _file_lock,
+    "lock": _lock,
+    "process lock": _process_lock,
+}
+
+
+# ---------------------------------------------------------------- what waits inside of other places
+
+
+def handlers(job: HangJob) -> Iterator[HangCause]:
+    """A rank waits for others inside of a signal handler: only the ranks that got the signal come there."""
+    progress = progress_of(job)
+    if progress.verdict not in ("stuck", "held", "starting", "unknown"):
+        return
+    inside = [rank for rank in progress.waiting if handler_of(rank) is not None]
+    if not inside or len(inside) == len(job.ranks):
+        return
+    for party in parties(inside):
+        frame, handler = party[0].place.user_frame, handler_of(party[0])
+        others = [rank for rank in progress.waiting if rank not in party]
+        yield blame(
+            "signal-handler-wait",
+            SEEN,
+            party,
+            f"{who(party, 'waits', 'wait')} in {party[0].place.operation or 'a collective'}{at(frame)}, called by the "
+            f"signal handler {short(handler) if handler is not None else ''}" + and_waiting(others),
+            (*stacks_of(party), *stacks_of(others)),
+            at=frame,
+        )
+
+
+def store_keys(job: HangJob) -> Iterator[HangCause]:
+    """Ranks that wait for a key of a store in the program itself, where nobody is away who may set it yet."""
+    progress: JobProgress = progress_of(job)
+    if progress.verdict not in ("stuck", "starting") or progress.away or progress.stopped or progress.ended:
+        return
+    if job.missing:
+        return
+    asks = [rank for rank in progress.waiting if rank.place.kind == "store wait" and _asks_itself(rank)]
+    others = [rank for rank in progress.waiting if rank.place.kind != "store wait"]
+    for party in parties(asks) if others else ():
+        frame = party[0].place.user_frame
+        yield blame(
+            "store-key-missing",
+            SEEN,
+            party,
+            f"{who(party, 'waits', 'wait')} for a key of a store{at(frame)} that no rank is on its way to set; "
+            f"{waiting_words(others)}",
+            (*stacks_of(party), *stacks_of(others)),
+            at=frame,
+        )
+
+
+def _asks_itself(rank: Rank) -> bool:
+    """Whether the program has called the store, and no library for it."""
+    thread = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    inner = next((frame for frame in thread.frames if not frame.native), None) if thread is not None else None
+    return inner is not None and inner == rank.place.user_frame
+
+
+RULES = (waits, handlers, store_keys)

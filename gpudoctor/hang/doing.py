@@ -1,0 +1,108 @@
+"""What a rank does that is in no collective: what it waits for, and whether that gets on (`knowledge.waits`)."""
+
+from collections.abc import Sequence
+
+from gpudoctor.hang.job import Rank
+from gpudoctor.knowledge.places import CPU_OF_A_LOOK, is_user, main_thread, moved, place_of
+from gpudoctor.knowledge.waits import OwnWait, wait_of
+from gpudoctor.snapshot.evidence import Frame, ProcessEvidence, Thread
+
+OF_CHILDREN = frozenset(("pool", "future", "process", "child", "queue", "full pipe"))
+"""Waits in which a child may be the one that is waited for."""
+OF_THREADS = frozenset(("future", "thread", "queue"))
+"""Those in which another thread may be."""
+FROM_OUTSIDE = frozenset(("serves", "listens"))
+"""Waits for somebody to connect: no fault of a server."""
+SPINS_FROM = 0.5
+"""CPU seconds a second from which a thread does not wait: our rule of thumb."""
+
+
+def doing(rank: Rank) -> OwnWait | None:
+    """What its main thread waits for, where that is no other rank and known."""
+    samples = rank.evidence.samples
+    if not samples:
+        return None
+    return wait_of(main_thread(samples[-1], rank.pid), rank.place.user_frame, rank.evidence.sources)
+
+
+def stands(rank: Rank) -> bool:
+    """Whether it waits for something known in both looks, and nothing of its own gets on meanwhile."""
+    now = doing(rank)
+    if now is None or rank.moved is None:
+        return False
+    if rank.moved and not (now.polls and _polled(rank, now)):
+        return False
+    if now.kind in OF_CHILDREN and any(map(_gets_on, children(rank))):
+        return False
+    return not (now.kind in OF_THREADS and any(_ran(rank, thread) for thread in own_threads(rank)))
+
+
+def _gets_on(child: ProcessEvidence) -> bool:
+    """Whether a child has run between the looks: its main thread, or any other."""
+    if len(child.samples) < 2:
+        return False
+    first, last = child.samples[0].cpu_seconds, child.samples[-1].cpu_seconds
+    used = 0.0 if first is None or last is None else last - first
+    return used > CPU_OF_A_LOOK or moved(child.samples, child.pid) is True
+
+
+def _polled(rank: Rank, now: OwnWait) -> bool:
+    """Whether it did the same in the first look, at the same lines, and slept in between."""
+    first, last = rank.evidence.samples[0], rank.evidence.samples[-1]
+    before, after = main_thread(first, rank.pid), main_thread(last, rank.pid)
+    earlier = wait_of(before, rank.first_place.user_frame, rank.evidence.sources)
+    if earlier is None or (earlier.kind, earlier.operation) != (now.kind, now.operation):
+        return False
+    if rank.first_place.user_frames != rank.place.user_frames or before is None or after is None:
+        return False
+    if before.cpu_seconds is None or after.cpu_seconds is None:
+        return True
+    return after.cpu_seconds - before.cpu_seconds < SPINS_FROM * max(0.1, last.at - first.at)
+
+
+def children(rank: Rank) -> tuple[ProcessEvidence, ...]:
+    """The processes below it."""
+    return (*rank.data_loaders, *rank.helpers)
+
+
+def own_threads(rank: Rank) -> list[Thread]:
+    """Its other threads that run the program, or tasks of it."""
+    threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
+    return [thread for thread in threads if thread.id != rank.pid and any(map(is_user, thread.frames))]
+
+
+def _ran(rank: Rank, thread: Thread) -> bool:
+    """Whether a thread has run between the looks."""
+    before = next((each for each in rank.evidence.samples[0].threads if each.id == thread.id), None)
+    if before is None:
+        return True
+    if before.frames and before.frames != thread.frames:
+        return True
+    return before.switches is not None and thread.switches is not None and before.switches != thread.switches
+
+
+def innermost(thread: Thread) -> Frame | None:
+    """The innermost frame of the program in a thread."""
+    return place_of(thread).user_frame
+
+
+def handler_of(rank: Rank) -> Frame | None:
+    """The frame of a signal handler on its stack: a function that the program has made one."""
+    names = {name for source in rank.evidence.sources for name in source.handlers}
+    return next((frame for frame in rank.place.user_frames[:-1] if short(frame) in names), None)
+
+
+def short(frame: Frame) -> str:
+    """ "get" for "Queue.get"."""
+    return frame.function.rpartition(".")[2]
+
+
+def has_exited(process: ProcessEvidence) -> bool:
+    """Whether a child has ended, and nobody has collected it."""
+    return process.state in ("Z", "X", "x")
+
+
+def in_file(frames: Sequence[Frame], end: str, function: str = "") -> bool:
+    """Whether a stack has a function of a file."""
+    return any(frame.file.replace("\\", "/").endswith(end) and short(frame) in (function or short(frame))
+               for frame in frames)  # fmt: skip

@@ -1,0 +1,47 @@
+"""The program's own words, shortened and without its texts; and which functions it makes handlers of signals."""
+
+import ast
+import copy
+from collections.abc import Iterator
+
+LONGEST_TEXT = 160
+
+
+class _Blank(ast.NodeTransformer):
+    """String and bytes constants become "...": they may hold names, paths, keys."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Constant("...") if isinstance(node.value, str | bytes) else node
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
+        return ast.Constant("...")
+
+    def visit_TemplateStr(self, node: ast.AST) -> ast.AST:
+        """Of Python 3.14."""
+        return ast.Constant("...")
+
+
+def text_of(node: ast.AST) -> str:
+    """The text of an expression, strings blanked. Of a copy: the tree is walked again."""
+    try:
+        blanked = _Blank().visit(copy.deepcopy(node))
+        return cut(ast.unparse(blanked).replace("'...'", '"..."'))
+    except (RecursionError, ValueError, AttributeError):  # nested too deeply, or a node that this Python does not write
+        return "..."
+
+
+def cut(text: str) -> str:
+    text = " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+
+
+def handlers(tree: ast.Module) -> Iterator[str]:
+    """Functions of the file that it makes handlers of signals."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or len(node.args) != 2:
+            continue
+        called, given = node.func, node.args[1]
+        if (called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")) != "signal":
+            continue
+        if isinstance(given, ast.Name | ast.Attribute):
+            yield given.id if isinstance(given, ast.Name) else given.attr
