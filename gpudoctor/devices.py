@@ -16,7 +16,7 @@ from gpudoctor.knowledge.visible.words import advice, line_to_paste, meaning
 from gpudoctor.snapshot import CudaAnswer, NotRead, Reading, Snapshot
 
 HARMLESS: tuple[SelectionKind, ...] = ("ignored-text", "number-format", "mig-limit", "order-guess", "order-invalid")
-"""Of a value that selects what it names all the same: a check calls it a warning."""
+"""Of a value that mostly selects what it names all the same."""
 
 
 class SeenDevice(Struct, frozen=True):
@@ -53,6 +53,8 @@ class Trouble(Struct, frozen=True):
     """UUIDs that an ambiguous prefix fits."""
     certain: bool
     """Whether what CUDA does here is documented or was observed; else it is an assumption."""
+    is_fault: bool | None = None
+    """Whether the program does not get what the value means; None in answers of versions that did not say so."""
 
 
 class CountingOrder(Struct, frozen=True):
@@ -120,7 +122,7 @@ class DevicesAnswer(Answer, frozen=True, kw_only=True):
 
 
 def _is_fault(trouble: Trouble) -> bool:
-    return bool(trouble.lost) or trouble.kind not in HARMLESS
+    return trouble.is_fault if trouble.is_fault is not None else bool(trouble.lost) or trouble.kind not in HARMLESS
 
 
 class NoGpus(CannotTell):
@@ -147,7 +149,7 @@ def what_if(machine: Snapshot, value: str | None, driver: Reading[CudaAnswer]) -
             )
             for device in selection.devices
         ),
-        problems=tuple(_trouble(note, selection) for note in selection.notes),
+        problems=tuple(_trouble(note, selection, machine) for note in selection.notes),
         certain=selection.certain,
         device_order=CountingOrder(order.order, not order.doubt, order.doubt),
         driver=_driver(driver),
@@ -156,7 +158,16 @@ def what_if(machine: Snapshot, value: str | None, driver: Reading[CudaAnswer]) -
     )
 
 
-def _trouble(note: Note, selection: Selection) -> Trouble:
+def _means_others(note: Note, selection: Selection, machine: Snapshot) -> bool:
+    """As a check judges it (cuda-visible-devices-entry-invalid): of "0-3" CUDA takes GPU 0 alone, of "0gpu" too."""
+    if note.lost or note.kind not in HARMLESS:
+        return True
+    if note.kind != "ignored-text":
+        return False
+    return selection.suggested is None or select_on(machine, selection.suggested).devices != selection.devices
+
+
+def _trouble(note: Note, selection: Selection, machine: Snapshot) -> Trouble:
     return Trouble(
         entry=None if note.entry is None else encodable(note.entry),
         position=note.position,
@@ -169,6 +180,7 @@ def _trouble(note: Note, selection: Selection) -> Trouble:
         lost=tuple(encodable(text) for text in note.lost),
         candidates=note.candidates,
         certain=note.certain,
+        is_fault=_means_others(note, selection, machine),
     )
 
 

@@ -6,6 +6,7 @@ People paste all of them, or one.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -23,6 +24,8 @@ LISTED = re.compile(
 NAME = re.compile(r'"([^"\n]{1,300})"')
 NEAR = 3
 """Lines in which torch writes what belongs to one model."""
+MIXED = 200
+"""The same where a rank is told, and others write between (our own bound)."""
 WRAPPERS = {**ANYWHERE, **IN_FRONT}
 
 
@@ -34,7 +37,7 @@ class Keys(Struct):
     unexpected: tuple[str, ...] = ()
 
 
-class Wrapped(Struct, frozen=True):
+class Wrapped(NamedTuple):
     """On which side the wrapper is."""
 
     prefix: str
@@ -49,26 +52,23 @@ def of_state_dicts(events: Iterable[Event], frames: Mapping[int, Line]) -> list[
 
 
 def _calls(events: Iterable[Event]) -> Iterator[Keys]:
-    current: Keys | None = None
+    """The lines of one rank that follow each other; those of several ranks may be mixed."""
+    found: list[Keys] = []
+    current: dict[tuple[str, int | None], Keys] = {}
     for event in events:
         if event.symptom.id not in STATE_DICTS:
             continue
-        last = current.events[-1] if current else None
-        begins = event.symptom.id == STATE_DICTS[0] or last is None or not _follows(last, event)
-        if begins:
-            if current:
-                yield _read(current)
-            current = Keys([])
-        if current is not None:
-            current.events.append(event)
-    if current:
-        yield _read(current)
+        who = event.at.file, event.rank
+        keys = current.get(who)
+        if keys is None or event.symptom.id == STATE_DICTS[0] or not _follows(keys.events[-1], event):
+            keys = current[who] = Keys([])
+            found.append(keys)
+        keys.events.append(event)
+    return map(_read, found)
 
 
 def _follows(last: Event, event: Event) -> bool:
-    return (
-        last.at.file == event.at.file and 0 <= event.at.line - last.at.line <= NEAR and event.rank in (last.rank, None)
-    )
+    return 0 <= event.at.line - last.at.line <= (NEAR if event.rank is None else MIXED)
 
 
 def _read(keys: Keys) -> Keys:

@@ -19,7 +19,7 @@ strategy = tf.distribute.experimental.TPUStrategy(resolver)
 """
 
 
-def odd(id: str, about: str, line: str, today: str, *, shown: str, status: int = 1) -> Row:
+def odd(id: str, about: str, line: str, today: str, *, shown: str) -> Row:
     """A value that means 0,3 and is written so that CUDA reads something else."""
     return Row(
         id=id,
@@ -28,7 +28,6 @@ def odd(id: str, about: str, line: str, today: str, *, shown: str, status: int =
         line=line,
         machine=MACHINE,
         command=ASK,
-        status=status,
         told=("export CUDA_VISIBLE_DEVICES=0,3", shown),
         untold=("CUDA_VISIBLE_DEVICES=3", "\\u"),
         today=today,
@@ -104,7 +103,6 @@ ROWS = (
         "0，3",
         "CUDA reads 0 and ignores the rest: a full-width comma separates nothing.",
         shown="，",
-        status=0,
     ),
     odd(
         "visible-full-width-digits",
@@ -119,7 +117,6 @@ ROWS = (
         "0、3",
         "CUDA reads 0 and ignores the rest.",
         shown="、",
-        status=0,
     ),
     Row(
         id="tensorflow-tpu",

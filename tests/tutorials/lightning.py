@@ -4,6 +4,9 @@ from tests.tutorials.row import Row, Title
 
 TITLE: Title = "Lightning over several GPUs and machines"
 TRAINER = "from lightning import Trainer\n\ntrainer = Trainer({})\ntrainer.fit(model)\n"
+TORCHRUN = (
+    "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
+)
 DDP = 'accelerator="gpu", devices=4, num_nodes=2, strategy="ddp"'
 
 
@@ -189,5 +192,51 @@ ROWS = (
                 "srun starts a task a GPU, and the ranks come from its variables.",
             ),
         )
+    ),
+    Row(
+        id="nccl-debug",
+        title=TITLE,
+        about="NCCL told to say what it does, and which interface to take",
+        line="export NCCL_DEBUG=INFO\nexport NCCL_SOCKET_IFNAME=eth0\n" + TORCHRUN,
+        name="start.sh",
+        command="gpudoctor lint start.sh",
+        status=0,
+        told=("No error found",),
+        untold=("NCCL_DEBUG", "E08"),
+        today="Both are read as they were; an interface need only be named where NCCL chooses wrongly.",
+    ),
+    Row(
+        id="nccl-without-infiniband",
+        title=TITLE,
+        about="NCCL without InfiniBand",
+        line="export NCCL_IB_DISABLE=1\n" + TORCHRUN,
+        name="start.sh",
+        command="gpudoctor lint start.sh",
+        status=0,
+        told=("NCCL_IB_DISABLE=1 is set", "talks over TCP"),
+        today="It makes a broken fabric work, many times slower, and is forgotten in the script.",
+        write="unset NCCL_IB_DISABLE",
+    ),
+    Row(
+        id="nccl-over-loopback",
+        title=TITLE,
+        about="NCCL over the loopback interface",
+        line="export NCCL_SOCKET_IFNAME=lo\n" + TORCHRUN,
+        name="start.sh",
+        command="gpudoctor lint start.sh",
+        told=("NCCL_SOCKET_IFNAME=lo", "does not leave the node"),
+        today="Right on one machine; on two, each tells the other an address that leads back to itself.",
+        write="export NCCL_SOCKET_IFNAME=eth0",
+    ),
+    Row(
+        id="nccl-name-that-nobody-reads",
+        title=TITLE,
+        about="A variable that NCCL does not read",
+        line="export NCCL_IFNAME=eth0\n" + TORCHRUN,
+        name="start.sh",
+        command="gpudoctor lint start.sh",
+        told=("Nothing reads NCCL_IFNAME", "NCCL_SOCKET_IFNAME"),
+        today="No release of NCCL has read it.",
+        write="export NCCL_SOCKET_IFNAME=eth0",
     ),
 )
