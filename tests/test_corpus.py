@@ -6,6 +6,7 @@
 import zlib
 
 from tests.corpus.cases import cases
+from tests.corpus.cut import cut
 from tests.corpus.score import score
 
 EVERY = 4
@@ -33,3 +34,14 @@ def test_what_was_reached_is_kept() -> None:
     tune = [each for each in scored if each.case.half == "tune"]
     assert not [each.case.id for each in tune if each.case.verdict == "healthy" and each.status == 1]
     assert not [each.case.id for each in tune if each.case.verdict != "healthy" and each.status == 0]
+
+
+MOST_NAMED_WITHOUT_THEIR_LINES = 0.08
+"""Of the logs whose decisive lines were cut out; some hold a second fault."""
+
+
+def test_without_its_decisive_lines_a_log_is_not_explained_by_another_cause() -> None:
+    cuts = cut(case for case in cases() if zlib.crc32(case.id.encode()) % EVERY == 0)
+    assert len(cuts) > 100
+    named = [each for each in cuts if each.outcome == "another, likely or surer"]
+    assert len(named) <= MOST_NAMED_WITHOUT_THEIR_LINES * len(cuts), [each.case.id for each in named]

@@ -1,4 +1,4 @@
-from gpudoctor.cause import LIKELY, Cause, Fix, Symptom
+from gpudoctor.cause import POSSIBLE, Cause, Fix, Symptom
 
 CHECKPOINT = r"(?i:checkpoint|ckpt|[\w-]*\.tmp|tmp-|global_step|safetensors|optimizer|\.pth?\b|best_model|last_model)"
 
@@ -41,7 +41,7 @@ CAUSE = Cause(
                 + r"[^'\n]{0,300})'(?! ->)",
             ),
             variant="gone",
-            confidence=LIKELY,
+            confidence=POSSIBLE,
             seen="a file of a checkpoint was gone when a rank wanted it",
             source="Python's os functions on shared file systems",
             sample=(
@@ -53,7 +53,7 @@ CAUSE = Cause(
         Symptom(
             "folder-race",
             pattern=r"\[Errno 17\] File exists: b?'(?P<file>[^'\n]{1,1000})'(?! ->)",
-            confidence=LIKELY,
+            confidence=POSSIBLE,
             seen="{file} was made by another rank in the same moment",
             source="Python's os.mkdir",
             sample="FileExistsError: [Errno 17] File exists: '/mnt/run7/logs'",

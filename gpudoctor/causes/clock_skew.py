@@ -1,4 +1,4 @@
-from gpudoctor.cause import LIKELY, Cause, Fix, Symptom, command
+from gpudoctor.cause import POSSIBLE, Cause, Fix, Symptom, command
 
 CAUSE = Cause(
     id="clock-skew",
@@ -36,7 +36,7 @@ CAUSE = Cause(
         Symptom(
             "clock-wrong",
             pattern=r"[Ss]ystem clock wrong by (?P<seconds>-?(?:\d{3,}|[2-9]\d|1[5-9])\.\d+) seconds",
-            confidence=LIKELY,
+            confidence=POSSIBLE,
             seen="the clock of this node was wrong by {seconds} s",
             source="chrony",
             sample="Aug 19 11:40:02 gpu-a03 chronyd[911]: System clock wrong by 41.220184 seconds",

@@ -1,4 +1,4 @@
-from gpudoctor.cause import LIKELY, POSSIBLE, Cause, Fix, Symptom, command
+from gpudoctor.cause import POSSIBLE, Cause, Fix, Symptom, command
 
 CAUSE = Cause(
     id="mtu-mismatch",
@@ -24,7 +24,7 @@ CAUSE = Cause(
             "rdma-length-error",
             pattern=r"completion from peer (?P<address>\S+) with (?:error "
             r"|status=)(?:IBV_WC_LOC_LEN_ERR\()?(?P<status>1)\b",
-            confidence=LIKELY,
+            confidence=POSSIBLE,
             seen="an RDMA packet from {address} was longer than this end takes (local length error)",
             source="enum ibv_wc_status; NCCL PR 2135",
             sample=(

@@ -51,6 +51,9 @@ CAUSE = Cause(
         ),
         "silent": "Look for the output of {who}: torchrun --log-dir LOGS --tee 3 keeps it.",
     },
-    confirm=("Look at the exit status of every rank, at memory.events of the cgroup and at the kernel's log."),
+    confirm=(
+        "Look for the rank's own output (torchrun --log-dir LOGS --tee 3 keeps it), at the exit status of every rank, "
+        "at memory.events of the cgroup and at the kernel's log."
+    ),
     source=("waitpid(2); torchrun's failure table; kernel mm/oom_kill.c"),
 )

@@ -165,6 +165,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)(?:cuda|gpu|hip|cublas\w*|nccl)[^\n]{0,40}out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_"
          r"FAILED|No available memory for the cache blocks|KV cache[^\n]{0,80}(?:larger than|memory)|"
          r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),
+        (r"(?i)uncorrectable ECC|fallen off the bus|\bGPU is lost\b", own("device-lost", "node", "elsewhere")),
         (r"DefaultCPUAllocator|can't allocate memory|Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
         (r"(?i)error\(s\) in loading state_dict|size mismatch for |Missing key(?:\(s\)| in checkpoint)|"
          r"\bno (?:valid )?checkpoints? (?:found|was)|"

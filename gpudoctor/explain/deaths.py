@@ -14,17 +14,22 @@ from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
 from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.remedies import remedy_for
-from gpudoctor.sure import LIKELY, PROVED, SEEN
+from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
 
 OF_LAUNCHERS = frozenset(
     {
         *("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError"),
         *("ProcessRaisedException", "EngineDeadError", "ActorDiedError", "RayActorError", "WorkerCrashedError"),
+        "ExecuteUserScriptError",
     }
 )
-"""What a launcher, or who calls workers, raises because one has failed (torch.multiprocessing.spawn, vLLM, Ray)."""
-POINTS = re.compile(r"\b[Ss]ee (?:the )?(?:root cause|stack trace|error|logs?) (?:above|for the root cause)")
-"""An exception that was raised because another had been: vLLM's of its engine."""
+"""What a launcher, or who calls workers, raises because one has failed (torch.multiprocessing.spawn, vLLM, Ray,
+SageMaker)."""
+REFERS = re.compile(
+    r"(?i)\bsee (?:the )?(?:root cause|stack ?trace|traceback|errors?|logs?|output)\b[^.\n]{0,40}"
+    r"(?:\babove\b|\bfor (?:the )?(?:root cause|reason|details)\b)"
+)
+"""An error whose message says itself that another one came first (vLLM's engine, of its core)."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
 OF_COMMUNICATION = re.compile(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
@@ -81,7 +86,7 @@ class Spoken(Struct, frozen=True, kw_only=True):
         if self.known:
             return "own"
         names = {raised.name for raised in self.told.traceback.raised}
-        if roles & {"connection", "consequence"} or names & OF_LAUNCHERS or POINTS.search(self.first.message):
+        if roles & {"connection", "consequence"} or names & OF_LAUNCHERS or REFERS.search(self.first.all_words):
             return "consequence"
         if self.last.name in ASKED:
             return "asked"
@@ -183,7 +188,8 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
             continue
         how = signal.Signals(number).name if number in set(signal.Signals) else f"exit status {code}"
         words = f"ended with {how}, and these logs do not say why"
-        deaths.append(_death(ended, known or Ending("rank-died", "silent", LIKELY, words), how, facts))
+        silent = Ending("rank-died", "silent", LIKELY if number else POSSIBLE, words)
+        deaths.append(_death(ended, known or silent, how, facts))
     return deaths
 
 

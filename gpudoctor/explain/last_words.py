@@ -17,7 +17,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
-from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, shortened
+from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import FILE, MISMATCH, NAN, NO_DEVICE, OTHER
 from gpudoctor.explain.report import Line, LogCause
@@ -28,6 +28,8 @@ EXCEPTION_LINE = re.compile(
     r"(?:^|[\s:\]|>\"\x27])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60}(?:Error|Exception)|Exception|"
     r"(?<=\.)[A-Z]\w{2,60}(?=: )))(?:: (?P<message>[^\n]{1,1000})|:?\s*$)"
 )
+OF_A_POD = re.compile(r"\s*(?:Reason|Status|Type):\s")
+"""kubectl describe: why a pod has ended or waits, in one word."""
 OVER = re.compile(
     r"(?i)\b(?:retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|warning)\b"
 )
@@ -113,6 +115,8 @@ def last_words(
         name = found["type"].rpartition(".")[2] if found else ""
         if found is None or name in ASKED | OF_LAUNCHERS or OF_COMMUNICATION.match(name):
             continue
+        if REFERS.search(line.text) or OF_A_POD.match(line.text):
+            continue
         more = tuple(
             Line(line.file, number, text)
             for number, text in ends.get(line.file, ())
@@ -136,7 +140,8 @@ def last_words(
             continue
         remedied = remedy_of_line(line.text)
         reason = remedied[0].judged if remedied else None
-        reason = reason or judged_words(line.text) or (FILE if "required file" in line.text else OTHER)
+        reason = reason or judged_words(line.text) or judged_message(line.text)
+        reason = reason or (FILE if "required file" in line.text else OTHER)
         return _caused(concluded, reason, f"a command failed: {shortened(line.text)}", (line,))
     if concluded.unknown and (concluded.causes or concluded.waited):
         return concluded

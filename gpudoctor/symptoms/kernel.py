@@ -176,6 +176,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"INFO: task (?P<process>[^\n]{1,40}?):(?P<pid>\d+) blocked (?:in I/O wait )?for more than "
         r"(?P<seconds>\d+) seconds",
         cause="storage-stall",
+        confidence=LIKELY,
         seen="{process} (pid {pid}) has waited in the kernel for more than {seconds} s",
         source="kernel kernel/hung_task.c",
         sample=TIME + "INFO: task python:6177 blocked for more than 245 seconds.",
@@ -255,7 +256,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"nf_conntrack: (?:nf_conntrack: )?table full, dropping packet",
         ),
         cause="firewall-ephemeral-ports",
-        confidence=LIKELY,
+        confidence=POSSIBLE,
         seen="the firewall of this node dropped packets",
         source="ufw, kernel net/netfilter",
         sample=(

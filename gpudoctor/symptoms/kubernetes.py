@@ -4,7 +4,7 @@ Texts as in kubernetes/kubernetes: pkg/scheduler/framework (FitError, noderesour
 images, cm/devicemanager, nodeshutdown), pkg/volume, plugin/pkg/admission/resourcequota.
 """
 
-from gpudoctor.symptom import LIKELY, PROVED, Symptom
+from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
@@ -59,6 +59,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices nvidia.com/gpu",
         ),
         counter="Requested: 8, Available: 8",
+    ),
+    Symptom(
+        "pod-not-admitted",
+        pattern=r"(?:Reason|Status):\s{1,24}UnexpectedAdmissionError\b|\bWarning\s+UnexpectedAdmissionError\s",
+        unless="requested number of devices",
+        cause="scheduler-refused",
+        variant="devices",
+        confidence=LIKELY,
+        seen="the node's kubelet did not admit the pod, mostly because a device was not to be had",
+        source="kubernetes pkg/kubelet/lifecycle/predicate.go",
+        sample="Reason:           UnexpectedAdmissionError",
+        counter="Reason:           Completed",
     ),
     Symptom(
         "pod-evicted-memory",
@@ -180,7 +192,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "pod-node-taken",
         needle=(
-            *("in response to imminent node shutdown", "TaintManagerEviction", "due to NodeShutdown"),
+            *("in response to imminent node shutdown", "due to NodeShutdown"),
             "Pod was rejected as the node is shutting down",
         ),
         cause="preempted",
@@ -188,11 +200,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=LIKELY,
         seen="the node was shut down or drained under the pod",
         source="kubernetes pkg/kubelet/nodeshutdown, pkg/controller/tainteviction",
-        sample=(
-            "Message:  Pod was terminated in response to imminent node shutdown.",
-            "Normal  TaintManagerEviction  taint-eviction-controller  Marking for deletion Pod team/fit-0",
-        ),
+        sample=("Message:  Pod was terminated in response to imminent node shutdown.",),
         counter="Node gpu-a03 has no taints",
+    ),
+    Symptom(
+        "pod-node-tainted",
+        pattern=r"\bTaintManagerEviction\b[^\n]{0,200}\bMarking for deletion",
+        cause="preempted",
+        variant="node",
+        confidence=POSSIBLE,
+        seen="the pod was deleted because its node was tainted: drained, or no longer heard from",
+        source="kubernetes pkg/controller/tainteviction",
+        sample="Normal  TaintManagerEviction  taint-eviction-controller  Marking for deletion Pod team/fit-0",
+        counter="Normal  TaintManagerEviction  taint-eviction-controller  Cancelling deletion of Pod team/fit-0",
     ),
     Symptom(
         "pod-time-limit",

@@ -37,7 +37,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "mpi-abort",
         pattern=r"MPI_ABORT was invoked on rank (?P<rank>\d+)",
         cause="rank-died",
-        confidence=LIKELY,
+        confidence=POSSIBLE,
         seen="rank {rank} ended the job by MPI_Abort",
         source=OPEN_MPI,
         sample="MPI_ABORT was invoked on rank 6 in communicator MPI_COMM_WORLD",
@@ -49,6 +49,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"more|launch the specified)",
         cause="launcher-world-mismatch",
         variant="mpi-daemons",
+        confidence=LIKELY,
         seen="mpirun could not start its daemons or the program on a node",
         source=OPEN_MPI,
         sample=(

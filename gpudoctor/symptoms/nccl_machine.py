@@ -93,6 +93,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Error: (?P<action>Could not map) (?P<path>\S+) size (?P<size>\d+), error: (?P<errno>[^\n(]*)",
         ),
         cause="shm-too-small",
+        confidence=LIKELY,
         seen=(
             "{action} the shared memory segment {path} of {size} bytes failed",
             "NCCL {action} the shared memory file {path} ({errno})",

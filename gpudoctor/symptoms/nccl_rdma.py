@@ -126,6 +126,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         unless=", retrying ",
         cause="roce-gid-index",
+        confidence=LIKELY,
         seen="an RDMA connection was refused by the local device: {errno}",
         source="NCCL misc/ibvwrap.cc, its documentation of NCCL_IB_GID_INDEX",
         sample=WARN

@@ -133,7 +133,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"(?:Kill task failed|UnkillableStepTimeout|STEPD TERMINATED ON \S{1,253} AT \S{1,30} DUE TO JOB NOT "
         r"ENDING)",
         cause="storage-stall",
-        confidence=LIKELY,
+        confidence=POSSIBLE,
         seen="a process of the job could not be killed: it waits in the kernel, for storage or a driver",
         source=SOURCE,
         sample="slurmstepd: error: *** JOB 88121 STEPD TERMINATED ON gpu-a03 AT 2025-08-19T11:42:12 DUE TO JOB NOT "

@@ -1,5 +1,6 @@
 """`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
 `python -m tests.corpus starts [-v] [ID...]`: the same for `lint`, of starts.
+`python -m tests.corpus cut [-v]`: what is said of the logs without their decisive lines.
 
 With -v each tune case that is wrong is shown, with what is wrong; keep is only counted (a rule that is written for a
 case of keep would be a crib). With ids these tune cases are shown with their answers. `only=fresh` asks the files
@@ -9,12 +10,21 @@ alone whose names begin so: the fresh logs were labelled when the tables already
 import sys
 
 from tests.corpus.cases import cases
+from tests.corpus.cut import cut
+from tests.corpus.cut import table as table_of_cuts
 from tests.corpus.score import Scored, score
 
 
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["starts"]:
         _starts(arguments[1:])
+        return
+    if arguments[:1] == ["cut"]:
+        cuts = cut(cases())
+        print(*table_of_cuts(cuts), sep="\n")
+        for one in cuts if "-v" in arguments else ():
+            if one.case.half == "tune" and one.rest and one.outcome.startswith("another, likely"):
+                print(f"{one.case.id}: {one.whole.cause}, and without it {one.rest.cause} ({one.rest.summary})")
         return
     kinds = tuple(each.removeprefix("only=") for each in arguments if each.startswith("only="))
     wanted = [each for each in arguments if not each.startswith(("-", "only="))]
