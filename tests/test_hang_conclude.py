@@ -245,6 +245,7 @@ def test_dumps_alone_make_a_job() -> None:
         (300.0, 2, "train.py", False),  # before the job was started
         (900.0, 4, "train.py", False),
         (900.0, 2, "serve.py", False),
+        (900.0, 16, "train.py", False),
     ],
 )
 def test_dumps_are_a_living_jobs_only_where_it_may_have_written_them(

@@ -98,8 +98,7 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
     if not first:
         return WaitsFor()
     waiting = tuple(sorted(first))
-    ages = [_age(recorders[rank], first[rank]) for rank in waiting]
-    if all(age is not None and age < IN_FLIGHT for age in ages):
+    if all(_is_young(recorders[rank], first[rank]) for rank in waiting):
         return WaitsFor(waiting=waiting, in_flight=True)
     operations: dict[Key, _Operation] = {}
     for number, group in enumerate(groups):
@@ -108,6 +107,8 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
     stuck: dict[int, tuple[_Operation, Collective]] = {}
     for operation in operations.values():
         for rank in sorted(operation.held):
+            if _is_young(recorders[rank], operation.waiting[rank]):
+                continue
             stuck.setdefault(rank, (operation, operation.waiting[rank]))
     graph = _Graph(operations, frozenset(stuck), first)
     suspects: list[ChainEnd] = []
@@ -191,10 +192,10 @@ def _moment(recorder: Recorder) -> float:
     return recorder.written_at or recorder.dumped_at
 
 
-def _age(recorder: Recorder, entry: Collective) -> float | None:
-    """How long before its recorder was written it was issued; None where that is not told, or cannot be."""
+def _is_young(recorder: Recorder, entry: Collective) -> bool:
+    """Whether it was issued so shortly before its recorder was written that it may be on its way."""
     age = _moment(recorder) - entry.created_ns / 1e9 if entry.created_ns > 0 else -1e9
-    return age if age > -IN_FLIGHT else None
+    return -IN_FLIGHT < age < IN_FLIGHT  # before its time: the file was copied without it
 
 
 def _stands_before(rank: int, entry: Collective, first: Mapping[int, Collective]) -> bool:
@@ -223,6 +224,8 @@ def _collectives(
             if entry.state != "completed":
                 by_sequence[entry.sequence].setdefault(rank, entry)
     for sequence, waiting in by_sequence.items():
+        if all(_is_young(recorders[rank], entry) for rank, entry in waiting.items()):
+            continue
         operation = found[number, sequence] = _Operation(group)
         operation.waiting = waiting
         ended = []
@@ -273,6 +276,8 @@ def _pairs(
         done = every[rank, peer, name] - len(own) if whole else 0
         for number_of_own, entry in enumerate(own):
             at = done + number_of_own - over
+            if _is_young(recorders[rank], entry):
+                break
             operation = found[number, rank, peer, name, number_of_own] = _Operation(group)
             operation.waiting = {rank: entry}
             if peer not in recorders:

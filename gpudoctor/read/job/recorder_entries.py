@@ -95,8 +95,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     if entries and not any(isinstance(entry, dict) and "profiling_name" in entry for entry in entries[:16]):
         raise UnreadableDump("it is no flight recorder's: its entries name no operation")
     backend = _backend(entries)
-    names = _Names()
-    rows = [row for index, entry in enumerate(entries) if (row := _row(index, entry, backend, names)) is not None]
+    rows = _rows(entries, backend)
     _let_coalesced_decide(rows)
     if backend != "gloo":
         _let_later_decide(rows, _enqueued(top, entries, rows))
@@ -158,11 +157,10 @@ def group_key(name: str, description: str = "") -> str:
 
 
 def _backend(entries: Sequence[Any]) -> str:
+    told = (entry.get("profiling_name") for entry in entries if isinstance(entry, dict))
     names: Counter[str] = Counter()
-    for entry in entries:
-        name = entry.get("profiling_name") if isinstance(entry, dict) else None
-        if isinstance(name, str):
-            names[name.partition(":")[0] if ":" in name else ""] += 1
+    for name, count in Counter(name for name in told if type(name) is str).items():
+        names[name.partition(":")[0] if ":" in name else ""] += count
     return _text(names.most_common(1)[0][0], 32) if names else ""
 
 
@@ -189,16 +187,23 @@ class _Names:
         return self.groups[told]
 
 
-def _row(index: int, entry: object, backend: str, names: _Names) -> EntryRow | None:
-    if not isinstance(entry, dict) or not isinstance(entry.get("profiling_name"), str):
-        return None
-    operation = names.operation(entry["profiling_name"])
-    told = entry.get("is_p2p")
-    point_to_point = told if isinstance(told, bool) else operation in ("send", "recv")
-    key = "p2p_seq_id" if point_to_point else "collective_seq_id"
-    sequence = _integer(entry.get(key, entry.get("seq_id")), -1)
-    done = entry.get("state") == "completed" or (backend == "gloo" and entry.get("retired") is True)
-    return EntryRow(index, names.group(entry), point_to_point, sequence, operation, done)
+def _rows(entries: Sequence[Any], backend: str) -> list[EntryRow]:
+    """In one plain loop: a large job has two million entries."""
+    names = _Names()
+    operations, gloo, rows = names.operations, backend == "gloo", []
+    for index, entry in enumerate(entries):
+        name = entry.get("profiling_name") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            continue
+        operation = operations[name] if name in operations else names.operation(name)
+        told = entry.get("is_p2p")
+        point_to_point = told if told is True or told is False else operation in ("send", "recv")
+        sequence = entry.get("p2p_seq_id" if point_to_point else "collective_seq_id", entry.get("seq_id"))
+        if type(sequence) is not int or not -1 <= sequence < 1 << 62:
+            sequence = _integer(sequence, -1)
+        done = entry.get("state") == "completed" or (gloo and entry.get("retired") is True)
+        rows.append(EntryRow(index, names.group(entry), point_to_point, sequence, operation, done))
+    return rows
 
 
 def _let_coalesced_decide(rows: list[EntryRow]) -> None:
@@ -233,8 +238,9 @@ def _let_later_decide(rows: list[EntryRow], enqueued: Mapping[str, int]) -> None
     Not so of one that was called when the communicator was aborted: it is over at once, and was never enqueued."""
     last: dict[str, int] = {}
     for row in rows:
-        if row.done and not row.point_to_point and not 0 <= enqueued.get(row.group, -1) < row.sequence:
-            last[row.group] = max(last.get(row.group, -1), row.sequence)
+        later = row.done and not row.point_to_point and row.sequence > last.get(row.group, -1)
+        if later and not 0 <= enqueued.get(row.group, -1) < row.sequence:
+            last[row.group] = row.sequence
     for at, row in enumerate(rows):
         if not row.done and not row.point_to_point and row.sequence < last.get(row.group, -1):
             rows[at] = row._replace(done=True)
@@ -290,9 +296,10 @@ def _groups(
             name = _list(entry.get("process_group"))
             descriptions[row.group] = _text(name[1]) if len(name) > 1 else ""
         if not row.point_to_point:
-            enqueued[row.group] = max(enqueued.get(row.group, -1), row.sequence)
-            if row.done:
-                completed[row.group] = max(completed.get(row.group, -1), row.sequence)
+            if row.sequence > enqueued.get(row.group, -1):
+                enqueued[row.group] = row.sequence
+            if row.done and row.sequence > completed.get(row.group, -1):
+                completed[row.group] = row.sequence
     ranks: dict[str, tuple[int, ...]] = {}
     configured = top.get("pg_config")
     for name, told in list(configured.items())[:MOST_GROUPS] if isinstance(configured, dict) else ():
