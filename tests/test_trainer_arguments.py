@@ -60,6 +60,19 @@ def test_each_release_refuses_a_strategy_in_its_own_words(message: str) -> None:
     assert entry is not None and entry.name == "fairscale"
 
 
+@pytest.mark.parametrize("release", ["1.5.0", "1.5.10", "1.6.0", "1.7.4", "1.8.6", "1.9.1", "1.9.2", "2.0.0", "2.6.0"])
+def test_the_words_of_a_refusal_stand_in_that_release(release: str) -> None:
+    text = lightning_trainers.wheel(release)
+    if not text:
+        pytest.skip("it is not in the lab's cache: python -m tests.lab.lightning_trainers fetch")
+    words = refusal("x", lightning_trainers.parsed(release))
+    written = {"Distrib": "DistributedType(self.distributed_backend)", "registry": "'{}' not found in registry"}
+    expected = next((code for part, code in written.items() if part in words), "You selected an invalid strategy name")
+    assert expected in text
+    if expected in written.values():
+        assert "You selected an invalid strategy name" not in text
+
+
 def test_what_others_refuse_is_not_lightnings() -> None:
     assert refusal("ddpp", (1, 4)) == ""
     assert refused("TypeError: SFTTrainer.__init__() got an unexpected keyword argument 'gpus'") is None

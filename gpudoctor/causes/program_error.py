@@ -50,7 +50,7 @@ CAUSE = Cause(
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
-        "superseded": "Lightning's {name} is {since}{place}. Write {today}.",
+        "superseded": "This Lightning does not know {name}{place}: {since}. Write {today}.",
         "alone": "Correct what raised it{place}.",
         "data-parallel": (
             "DataParallel takes the model, and every input, on the first device of its device_ids, {device}, and found "

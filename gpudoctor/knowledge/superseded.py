@@ -202,12 +202,12 @@ def formerly(argument: str, version: Version) -> str:
 
 
 REFUSALS: tuple[tuple[Version, str], ...] = (
-    ((1, 9), "ValueError: You selected an invalid strategy name: `strategy={!r}`"),
+    ((1, 9, 2), "ValueError: You selected an invalid strategy name: `strategy={!r}`"),
     ((1, 6), "KeyError: {!r} not found in registry"),
     ((1, 5), "ValueError: {!r} is not a valid DistributedType"),
 )
 """How Lightning refuses a strategy that it does not know, by the first release that has these words: from the sources
-of 1.5 (accelerator_connector.py, enums.py), of 1.6 to 1.8 (strategy_registry.py) and since."""
+of 1.5 (accelerator_connector.py, enums.py), of 1.6 to 1.9.1 (the strategies' registry) and since."""
 
 
 def refusal(name: str, version: Version | None) -> str:

@@ -22,10 +22,26 @@ SOURCES = ("0.5.0", "0.5.1", "0.5.1.3", "0.5.2", "0.5.2.1", "0.5.3", "0.5.3.3", 
 WHEELS = (
     *("0.7.3", "0.7.5", "0.7.6", "0.8.1", "0.8.5", "0.9.0", "0.10.0", "1.0.0", "1.0.8", "1.1.0", "1.1.8", "1.2.0"),
     *("1.2.10", "1.3.0", "1.3.8", "1.4.0", "1.4.9", "1.5.0", "1.5.10", "1.6.0", "1.6.5", "1.7.0", "1.7.4", "1.7.7"),
-    *("1.8.0", "1.8.6", "1.9.0", "1.9.5", "2.0.0", "2.0.9", "2.1.0", "2.2.0", "2.3.0", "2.4.0", "2.5.0", "2.6.0"),
+    *(
+        "1.8.0",
+        "1.8.6",
+        "1.9.0",
+        "1.9.1",
+        "1.9.2",
+        "1.9.5",
+        "2.0.0",
+        "2.0.9",
+        "2.1.0",
+        "2.2.0",
+        "2.3.0",
+        "2.4.0",
+        "2.5.0",
+        "2.6.0",
+    ),
 )
 """The first release of each minor version, and the last where it has several; of the first years each that matters."""
 TRAINER = "pytorch_lightning/trainer/trainer.py"
+STRATEGIES = ("pytorch_lightning/trainer/connectors/accelerator_connector.py", "registry.py")
 Release = tuple[int, ...]
 
 
@@ -74,6 +90,16 @@ def source(file: Path) -> bytes:
         member = archive.extractfile(name)
         assert member is not None
         return member.read()
+
+
+def wheel(release: str) -> str:
+    """What its Trainer reads strategy= with, as one text; empty where the release is not there."""
+    file = next(folder().glob(f"pytorch_lightning-{release}-*.whl"), None)
+    if file is None:
+        return ""
+    with zipfile.ZipFile(file) as archive:
+        names = [name for name in archive.namelist() if name.endswith(STRATEGIES)]
+        return "\n".join(archive.read(name).decode() for name in names)
 
 
 def arguments(text: bytes) -> tuple[str, ...]:

@@ -1,5 +1,6 @@
 """docs/tutorials.md, from the table."""
 
+import shlex
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.superseded import dotted, superseded
@@ -7,6 +8,8 @@ from gpudoctor.knowledge.trainer_arguments import RELEASES, TODAY
 from tests.tutorials import ROWS
 from tests.tutorials.row import LINE, TITLES, Row
 
+SHORT = 40
+"""A line of more characters is not repeated in the command."""
 HEAD = """<!-- Written by docs/generate.py; edit tests/tutorials/ instead. -->
 # You follow an old tutorial
 
@@ -63,7 +66,8 @@ def _row(row: Row) -> str:
         parts.append(f"with {', '.join(f'`{name}={value}`' for name, value in row.environment.items())}")
     parts.append(f"Today: {row.today}")
     parts.append(f"Write:\n\n{_code(row.write, _language(row.write))}" if row.write else "It is right as it is.")
-    parts.append(f"Told by: `{row.command.replace(LINE, 'THE LINE')}`")
+    short = shlex.quote(row.line) if len(row.line) <= SHORT and "\n" not in row.line else "THE LINE"
+    parts.append(f"Told by: `{row.command.replace(LINE, short)}`")
     return "\n\n".join(parts) + "\n"
 
 
