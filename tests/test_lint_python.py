@@ -131,6 +131,8 @@ SILENT = [
     ("halves moved by a function", HALVES.format("nn.Module", "move(x)"), ""),
     ("a split model in one process", "import lightning as L\n" + HALVES.format("L.LightningModule", "x.cuda(1)")
      + "trainer = L.Trainer(accelerator='gpu', devices=1)\n", ""),
+    ("a sampler for validation", LOADER.format("", "").replace("fit(x, y)", "total += hits(net(x), y)")
+     + "def elsewhere(loss):\n    loss.backward()\n", ""),
     ("an epoch that is told", LOADER.format("", "        order.set_epoch(epoch)\n"), ""),
     ("no shuffling", LOADER.format(", shuffle=False", ""), ""),
     ("a loop elsewhere", LOADER.format("", "").replace("        for x, y in loader:\n            fit(x, y)\n",
@@ -184,8 +186,9 @@ def test_what_a_program_is(text: str, framework: str | None, verdict: str) -> No
 
 
 def test_ranks_that_a_program_spawns_are_counted() -> None:
-    understood = asked(SPAWNS + NODES).understood
-    assert (understood.nodes, understood.processes_per_node, understood.world_size) == (2, 8, 16)
+    for text in (SPAWNS + NODES, PARSER.format("gpu") + "#@ every node\npython train.py --nodes=2 -g 8\n"):
+        understood = asked(text).understood
+        assert (understood.nodes, understood.processes_per_node, understood.world_size) == (2, 8, 16)
 
 
 def test_the_strategies_of_today_are_none_that_is_gone() -> None:

@@ -148,6 +148,12 @@ def nodes_told(code: PythonCode, launches: Sequence[LintLaunch]) -> int | None:
     return None
 
 
+def nodes_of_program(job: LintJob, launch: LintLaunch) -> int | None:
+    """The same of a launch's program."""
+    found = (nodes_told(code, (launch,)) for code, launches in codes_and_starts(job) if launch in launches)
+    return next((each for each in found if each), None)
+
+
 def is_for_launchers(code: PythonCode, call: ast.Call) -> bool:
     """Whether the program may not come to its spawn below a launcher: it asks, or spawns on a condition only."""
     return LAUNCHER_WORDS.search(code.text) is not None or code.is_conditional(call)

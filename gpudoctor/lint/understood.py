@@ -26,6 +26,7 @@ def understood(job: LintJob) -> Understood:
     nodes, each = nodes_of(job, launch) or pods, per_pod or processes_of(job, launch)
     if launch.launcher in ("python", "srun") and (spawned := spawning.spawned_per_process(job, launch)):
         each = spawned * ((each or 1) if launch.launcher == "srun" else 1)
+        nodes = nodes or spawning.nodes_of_program(job, launch)
     if launch.launcher == "horovodrun" and (shares := hosts_of(launch)):
         nodes, each = len(shares), shares[0] if len(set(shares)) == 1 else None
         return _understood(job, launch, nodes, each, sum(shares))

@@ -125,7 +125,19 @@ def _is_drawn_from(code: PythonCode, scope: ast.AST, name: str, loop: ast.For, i
         for target in node.targets if isinstance(target, ast.Name)
     }  # fmt: skip
     used = [node for body in loop.body for node in ast.walk(body) if isinstance(node, ast.Name) and node.id in loaders]
-    return bool(used) and all(_is_seen(code, node) for node in used)
+    trains = [_trains(code, node) for node in used]
+    return bool(used) and all(_is_seen(code, node) for node in used) and ("backward(" not in code.text or any(trains))
+
+
+def _trains(code: PythonCode, loader: ast.Name) -> bool:
+    """Whether what goes through it learns from it: a loader for validation keeps its order, and may."""
+    above: ast.AST | None = code.parents.get(loader)
+    while above is not None and not isinstance(above, (ast.For, ast.stmt)):
+        called = above.func.id if isinstance(above, ast.Call) and isinstance(above.func, ast.Name) else ""
+        if called in code.functions:
+            return "backward(" in code.words(code.functions[called])
+        above = code.parents.get(above)
+    return isinstance(above, ast.For) and "backward(" in code.words(above)
 
 
 def _is_seen(code: PythonCode, loader: ast.Name) -> bool:
