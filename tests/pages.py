@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import re
 from html.parser import HTMLParser
 
 from gpudoctor.render.html.markup import VOID
@@ -37,6 +36,15 @@ class Page(HTMLParser):
         self.wrong += [f"id {name} twice" for name in {*self.names} if self.names.count(name) > 1]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._begun(tag, attrs)
+        self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._begun(tag, attrs)
+        if tag not in VOID:
+            self.wrong.append(f"<{tag}/>")
+
+    def _begun(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append(tag)
         if tag not in KNOWN.split():
             self.wrong.append(f"<{tag}>")
@@ -44,18 +52,9 @@ class Page(HTMLParser):
         for name, value in attrs:
             if name.startswith("on") or name in ("style", "src", "href", "srcset", "action", "xlink:href"):
                 self.wrong.append(f"{tag} {name}={value}")
-            if re.search(r"\b(?:https?:|javascript:|data:|//)", value or "") and name in ("src", "href", "content"):
-                self.wrong.append(f"{tag} {name}={value}")
         if given.get("http-equiv") == "Content-Security-Policy":
             self.policy = given.get("content") or ""
         self.names += [given["id"] or ""] if "id" in given else []
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self._open.pop()
 
     def handle_endtag(self, tag: str) -> None:
         if not self._open or self._open.pop() != tag:

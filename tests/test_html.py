@@ -1,6 +1,7 @@
 """--html: one page that loads nothing, shows whatever a machine says as text, and is read back by --from."""
 
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,22 +9,37 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
+from gpudoctor.check import Fix, Problem, command
 from gpudoctor.cli.group import app
 from gpudoctor.embedded import ANSWER, as_script, json_in
-from gpudoctor.envelope import encode
+from gpudoctor.envelope import Answer, encode
 from gpudoctor.errors import BadInput
+from gpudoctor.fleet.compare import AlikeNodes
+from gpudoctor.fleet.survey import NodesProblem, Survey, Unexamined
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.render.html.check import check_page
+from gpudoctor.render.html.fleet import survey_page
 from gpudoctor.render.html.hang import hang_page
+from gpudoctor.render.html.nccl_test import nccl_test_page
+from gpudoctor.render.html.train import train_page
 from gpudoctor.snapshot import Snapshot, read, to_json
 from gpudoctor.snapshot.evidence import Evidence, Frame
 from gpudoctor.snapshot.evidence import to_json as job_to_json
+from tests import nccl_examples, train_examples
 from tests.hang_examples import EXAMPLES
 from tests.machines.hand_built import broken_8xh100, healthy_8xh100, laptop, no_accelerator, nvml_hangs
 from tests.machines.network_machines import dgx_h100, many_bridges
 from tests.machines.reports import judged
 from tests.pages import Page
 
+PROBLEM = Problem(
+    severity="error",
+    summary="GPU 3 is lost",
+    meaning="It hangs.",
+    fix=Fix("Reset it.", (command("nvidia-smi -L"),)),
+    evidence=(read("nvmlDeviceGetName GPU 3", "lost"),),
+    gpus=(3,),
+)
 HOSTILE = "</script><!--<script>alert('pwned')</script>\"'><img src=x onerror=alert(1)>\u2028\u202e&lt;\x1b[31m"
 
 
@@ -70,8 +86,8 @@ def test_a_machine_s_page_is_read_back_with_its_lines(tmp_path: Path) -> None:
     machine.write_bytes(to_json(broken_8xh100()))
     first = run("check", "--from", machine, "--html", page, "--json")
     assert first.exit_code == 1
-    for command in (("check", "--json"), ("topology",), ("env",)):
-        of_file, of_page = (run(*command, "--from", path) for path in (machine, page))
+    for words in (("check", "--json"), ("topology",), ("env",)):
+        of_file, of_page = (run(*words, "--from", path) for path in (machine, page))
         assert (of_page.exit_code, of_page.stdout) == (of_file.exit_code, of_file.stdout)
     run("check", "--from", page, "--html", again)
     assert again.read_bytes() == page.read_bytes()
@@ -99,6 +115,68 @@ def test_a_hang_s_page_is_read_back(tmp_path: Path) -> None:
     again = run("hang", "--from", page)
     assert again.exit_code == 1
     assert "rank 0 waits in barrier" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("asked", "example", "shown"),
+    [
+        ("nccl-test", nccl_examples.gdr_off, "GPUDirect RDMA is off on n01 and n02"),
+        ("nccl-test", nccl_examples.slow_node, "1 node of 8 is slow or broken: n07"),
+        ("nccl-test", nccl_examples.compared, "NCCL_SOCKET_NTHREADS=4"),
+        ("train-test", train_examples.one_gpu_differs, "rank 5's gradient of blocks.1.weight differs at step 3"),
+        ("check", lambda: surveyed(("n1", "n2", "n3")), "all 2 nodes: GPU 3 is lost"),
+    ],
+)
+def test_every_answer_s_page_is_whole_and_read_back(
+    tmp_path: Path, asked: str, example: Callable[[], Answer], shown: str
+) -> None:
+    answer, page, again = tmp_path / "answer.json", tmp_path / "page.html", tmp_path / "again.html"
+    answer.write_bytes(encode(example()))
+    first = run(asked, "--from", answer, "--html", page)
+    found = Page(page.read_bytes())
+    assert not found.wrong
+    assert shown in found.shown
+    assert "Lines to paste are left out" in found.shown or "Findings" not in found.shown
+    second = run(asked, "--from", page, "--html", again)
+    assert (second.exit_code, second.stdout) == (first.exit_code, first.stdout)
+    assert again.read_bytes() == page.read_bytes()
+
+
+def test_a_node_that_is_worse_stands_higher_and_who_was_not_seen_is_no_healthy_one() -> None:
+    raw = survey_page(surveyed(("n1", "n2", "n3", "n4", "n5")), status=1).decode()
+    assert raw.index('<th scope="row">n5</th>') < raw.index('<th scope="row">n[1-2]</th>')
+    assert "<title>n5: not examined</title>" in raw
+    assert "<title>n3: could not look</title>" in raw
+    assert "<title>n4: nothing found</title>" in raw
+
+
+def surveyed(names: tuple[str, ...], text: str = "") -> Survey:
+    lost = replace(PROBLEM, summary=f"{names[-1]}: the connection timed out {text}", gpus=())
+    return Survey(
+        nodes=names,
+        examined=names[:-1],
+        unexamined=(Unexamined(id="node-unreachable", nodes=names[-1:], problem=lost),),
+        problems=(NodesProblem(check="gpu-lost", nodes=names[:2], problem=replace(PROBLEM, meaning=text)),),
+        blind=(AlikeNodes(f"fabric-manager-down: permission denied {text}", names[2:3]),),
+    )
+
+
+def test_no_name_of_several_nodes_gets_out_of_its_place() -> None:
+    held(survey_page(surveyed(("n1", HOSTILE, "n3", "n4"), HOSTILE), status=1), scripts=2)
+    slow = nccl_examples.slow_node()
+    assert slow.isolation is not None
+    guilty = tuple(replace(each, nodes=(HOSTILE,), why=HOSTILE) for each in slow.isolation.culprits)
+    rounds = tuple(
+        replace(each, purpose=HOSTILE, groups=tuple((HOSTILE, *group[1:]) for group in each.groups))
+        for each in slow.isolation.rounds
+    )
+    isolation = replace(slow.isolation, culprits=guilty, rounds=rounds, exclude=(HOSTILE,), summary=HOSTILE)
+    raw = nccl_test_page(replace(slow, nodes=(HOSTILE,), isolation=isolation), status=1)
+    held(raw, scripts=2)
+    assert "<button" not in raw.decode(), "such a name is in no line to paste"
+    trained = train_examples.one_gpu_differs()
+    cells = tuple(replace(cell, way=HOSTILE, reason=HOSTILE) for cell in trained.cells)
+    held(train_page(replace(trained, nodes=(HOSTILE,), device=HOSTILE, cells=cells)), scripts=2)
 
 
 def test_no_name_of_a_machine_gets_out_of_its_place() -> None:

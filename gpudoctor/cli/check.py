@@ -80,8 +80,8 @@ def check(
 
         earlier = snapshot_from(baseline, "--baseline")
     if hosts is not None or hostfile is not None or nodes is not None:
-        if from_file is not None or deep or paste or nagios or html is not None or baseline is not None:
-            raise BadInput("--hosts, --hostfile and --nodes go with --json and --strict only")
+        if from_file is not None or deep or paste or nagios or redact or baseline is not None:
+            raise BadInput("--hosts, --hostfile and --nodes go with --json, --html and --strict only")
         from gpudoctor.fleet.where import Where
         from gpudoctor.render.progress import Progress
         from gpudoctor.several import survey
@@ -97,6 +97,8 @@ def check(
                 timeout=timeout,
                 expect=wanted,
             )
+        if html is not None:
+            _write_page(html, seen, None, strict=strict)
         _end(seen, json=json, strict=strict, no_color=no_color, verbose=verbose)
     if exclude is not None or remote_gpudoctor is not None:
         raise BadInput("--exclude and --remote-gpudoctor go with --hosts, --hostfile or --nodes")
@@ -116,7 +118,7 @@ def check(
                 raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
             assert isinstance(found, (Report, Survey))
             if html is not None:
-                _write_page(html, found, None, strict=strict, redact=False)
+                _write_page(html, found, None, strict=strict, saved=True)
             _end(found, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
         snapshot = found
     else:
@@ -182,20 +184,31 @@ def _end(
 
 
 def _write_page(
-    path: str, found: "Report | Survey", snapshot: "Snapshot | None", *, strict: bool, redact: bool
+    path: str,
+    found: "Report | Survey",
+    snapshot: "Snapshot | None",
+    *,
+    strict: bool,
+    redact: bool = False,
+    saved: bool = False,
 ) -> None:
     from gpudoctor.cli.files import write
-    from gpudoctor.render.html.check import check_page
     from gpudoctor.report import Report
 
+    status = found.status(strict=strict)
     if not isinstance(found, Report):
-        raise BadInput("--html: this is an answer about several nodes, of which there is no page yet")
+        from gpudoctor.render.html.fleet import survey_page
+
+        write(path, survey_page(found, status=status, saved=saved), "--html")
+        return
+    from gpudoctor.render.html.check import check_page
+
     if redact and snapshot is not None:
         from gpudoctor.redact import Pseudonyms
 
         names = Pseudonyms(snapshot)
         found, snapshot = names.structure(found), names.structure(snapshot)
-    write(path, check_page(found, snapshot, status=found.status(strict=strict), hidden=redact), "--html")
+    write(path, check_page(found, snapshot, status=status, hidden=redact), "--html")
 
 
 def _examined(

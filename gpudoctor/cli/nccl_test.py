@@ -16,6 +16,7 @@ from gpudoctor.cli.options import (
     GpusPerNode,
     Hostfile,
     Hosts,
+    Html,
     Interface,
     Json,
     MasterAddress,
@@ -30,6 +31,7 @@ from gpudoctor.cli.options import (
     Verbose,
     Wait,
     answer,
+    check_html_of,
     check_plot_of,
     exclusive,
     option,
@@ -81,6 +83,7 @@ def nccl_test(
     json: Json = False,
     csv: Annotated[bool, option("--csv", "The rows as CSV.")] = False,
     plot: Plot = None,
+    html: Html = None,
     keep_logs: Annotated[str | None, option("--keep-logs DIR", "Keep NCCL's log of every rank there.")] = None,
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
@@ -88,7 +91,7 @@ def nccl_test(
     verbose: Verbose = 0,
     no_color: NoColor = False,
 ) -> None:
-    from gpudoctor.cli.files import saved_answer
+    from gpudoctor.cli.files import saved_answer, write
     from gpudoctor.fleet.where import Where, is_symmetric
     from gpudoctor.nccl import live, symmetric
     from gpudoctor.nccl.compare_settings import parse_compare
@@ -129,6 +132,7 @@ def nccl_test(
         print(live.emitted(emit, nodes, gpus_per_node, sys.argv[1:]), end="")
         return
     check_plot_of(plot)
+    check_html_of(html)
     if keep_logs is not None and not (Path(keep_logs).is_dir() and os.access(keep_logs, os.W_OK)):
         raise BadInput(f"--keep-logs {keep_logs}: not a folder that can be written to")
     screen = console(no_color=no_color)
@@ -169,6 +173,11 @@ def nccl_test(
         )
     if plot is not None:
         draw(result, plot)
+    if html is not None:
+        from gpudoctor.render.html.nccl_test import nccl_test_page
+
+        ended = result.exit_status if status is None else status
+        write(html, nccl_test_page(result, status=ended, saved=from_file is not None), "--html")
     if keep_logs is not None:
         live.keep_logs(result, keep_logs)
     raise typer.Exit(result.exit_status if status is None else status)

@@ -177,7 +177,7 @@ def check_plot_of(path: str | None) -> None:
         check_plot(path)
 
 
-def check_html_of(path: str | None, *, redact: bool) -> None:
+def check_html_of(path: str | None, *, redact: bool = False) -> None:
     """Say before anything slow what would fail after it."""
     from gpudoctor.errors import BadInput
 

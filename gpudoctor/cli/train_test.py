@@ -15,6 +15,7 @@ from gpudoctor.cli.options import (
     GpusPerNode,
     Hostfile,
     Hosts,
+    Html,
     Interface,
     Json,
     MasterAddress,
@@ -27,6 +28,7 @@ from gpudoctor.cli.options import (
     TestTimeout,
     Wait,
     answer,
+    check_html_of,
     option,
 )
 
@@ -51,6 +53,7 @@ def train_test(
     wait: Wait = defaults.JOIN_SECONDS,
     from_file: FromFile = None,
     json: Json = False,
+    html: Html = None,
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
@@ -58,7 +61,7 @@ def train_test(
 ) -> None:
     """Strategies: single, dp, ddp, no_sync, spawn, fsdp, split (these by default), lightning, lightning_spawn,
     accelerate, xla."""
-    from gpudoctor.cli.files import saved_answer
+    from gpudoctor.cli.files import saved_answer, write
     from gpudoctor.fleet.where import Where
     from gpudoctor.nccl.wish import Wish
     from gpudoctor.render.prose import console
@@ -66,6 +69,7 @@ def train_test(
     from gpudoctor.train import live
     from gpudoctor.train.report import TrainReport
 
+    check_html_of(html)
     screen = console(no_color=no_color)
     if from_file is not None:
         report = saved_answer(from_file, TrainReport)
@@ -85,5 +89,9 @@ def train_test(
             report = live.train(wish, Where(nodes, hosts, hostfile, exclude, remote_gpudoctor, wait), shown)
         finally:
             shown.close()
+    if html is not None:
+        from gpudoctor.render.html.train import train_page
+
+        write(html, train_page(report, saved=from_file is not None), "--html")
     answer(report, show_training, json=json, no_color=no_color, saved=from_file is not None)
     raise typer.Exit(report.exit_status)

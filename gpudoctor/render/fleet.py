@@ -20,7 +20,7 @@ WAYS = {"ssh": " through ssh", "srun": " through srun", "join": "", "local": ""}
 
 def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None:
     """Nodes that nothing is known of, what differs, a line a culprit with the nodes that have it, the verdict last."""
-    gathered = culprits([(each.check, each) for each in survey.problems], lambda each: each.problem, _places_of)
+    gathered = culprits([(each.check, each) for each in survey.problems], lambda each: each.problem, places_of)
 
     def draw() -> None:
         way = WAYS.get(survey.reached_by, "")
@@ -41,7 +41,9 @@ def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None
                 _show_problem(each.leads, len(survey.examined), screen)
                 for id, other in each.others:
                     show(
-                        f"From the same: {_who(other, len(survey.examined))}: {_what(other)}  [{id}]", screen, indent=2
+                        f"From the same: {who_of(other, len(survey.examined))}: {what_of(other)}  [{id}]",
+                        screen,
+                        indent=2,
                     )
         if survey.differences:
             screen.print()
@@ -53,17 +55,18 @@ def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None
     show_page(screen, draw, lambda: show(verdict(survey), screen, style=_style(survey)))
 
 
-def _places_of(found: NodesProblem) -> set[object]:
+def places_of(found: NodesProblem) -> set[object]:
     """Each GPU of each node. Where the nodes have it each in its own way, on which of their GPUs is not known."""
     gpus = found.problem.gpus or (None,)
     return {found.nodes} if found.summaries else {(node, gpu) for node in found.nodes for gpu in gpus}
 
 
-def _who(found: NodesProblem, nodes: int) -> str:
+def who_of(found: NodesProblem, nodes: int) -> str:
+    """Which nodes have it, of so many."""
     return f"all {nodes} nodes" if nodes > 1 and len(found.nodes) == nodes else folded(found.nodes)
 
 
-def _what(found: NodesProblem) -> str:
+def what_of(found: NodesProblem) -> str:
     """The summary; where each node has its own, the first one's."""
     return f"on {found.nodes[0]} {found.problem.summary}" if found.summaries else found.problem.summary
 
@@ -73,16 +76,16 @@ def _show_briefly(gathered: OneTrouble[NodesProblem], nodes: int, screen: Consol
     of_one = f"on {found.nodes[0]}, " if found.problem.fix.commands else ""
     show_briefly(
         gathered,
-        replace(found.problem, summary=_what(found)),
+        replace(found.problem, summary=what_of(found)),
         screen,
-        who=f"{_who(found, nodes)}: ",
+        who=f"{who_of(found, nodes)}: ",
         where=of_one,
     )
 
 
 def _show_problem(found: NodesProblem, nodes: int, screen: Console) -> None:
     problem = found.problem
-    who = _who(found, nodes)
+    who = who_of(found, nodes)
     if not found.summaries:
         show(
             f"{problem.severity} {who}: {problem.summary}  [{found.check}]",

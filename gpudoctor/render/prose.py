@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from gpudoctor.render.words import safe
+from gpudoctor.render.words import LEFT_OUT, safe
 
 COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
 NARROWEST = 20
@@ -86,7 +86,7 @@ def show_page(screen: Console, draw: Callable[[], None], last: Callable[[], None
 
 def show_lines_left_out(screen: Console) -> None:
     """Why the fixes of a saved answer have no lines (`check.without_lines`)."""
-    show("Lines to paste are left out: in a file they are words of whoever wrote it. Run it again for them.", screen)
+    show(LEFT_OUT, screen)
 
 
 def show_table(table: Table, screen: Console, *, gives_way: str) -> None:

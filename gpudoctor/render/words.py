@@ -12,6 +12,8 @@ from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot
 
 GIB = 1024**3
+LEFT_OUT = "Lines to paste are left out: in a file they are words of whoever wrote it. Run it again for them."
+"""Why the fixes of a saved answer have no lines (`check.without_lines`)."""
 
 VENDORS = {
     "0x10de": "NVIDIA",

@@ -42,6 +42,7 @@ def check_page(report: Report, snapshot: Snapshot | None, *, status: int, hidden
         body=body,
         data=data,
         hidden=hidden,
+        saved=snapshot is None and bool(cards),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Literal
 
 from gpudoctor import __version__, embedded
 from gpudoctor.render.html.markup import Markup, Part, tag, text
+from gpudoctor.render.words import LEFT_OUT
 
 Mood = Literal["good", "warn", "bad", "unknown"]
 MARKS: dict[Mood, str] = {"good": "✓", "warn": "!", "bad": "✕", "unknown": "?"}
@@ -55,8 +56,12 @@ def page(
     body: Part,
     data: Mapping[str, bytes],
     hidden: bool = False,
+    saved: bool = False,
 ) -> bytes:
-    """The whole file. `first`: what to do first. `data`: JSON by its name in the page. `hidden`: by pseudonyms."""
+    """The whole file. `first`: what to do first. `data`: JSON by its name in the page. `hidden`: by pseudonyms.
+
+    `saved`: it comes from a file, whose lines to paste are left out.
+    """
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -79,7 +84,7 @@ def page(
         tag("p", "Its data is inside; ", tag("code", f"gpudoctor {command} --from FILE.html"), " reads it back."),
     )
     said = tag("p", id="said", role="status", aria_live="polite", class_="unseen")
-    inside = [top, tag("main", first, body), end, said]
+    inside = [top, tag("main", first, tag("p", LEFT_OUT, class_="soft") if saved else None, body), end, said]
     scripts = [Markup(embedded.as_script(name, raw)) for name, raw in data.items()]
     whole = tag("html", head, tag("body", inside, scripts, tag("script", _own("page.js"))), lang="en")
     return f"<!doctype html>\n{text(whole)}\n".encode()

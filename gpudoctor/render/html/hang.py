@@ -12,14 +12,13 @@ from gpudoctor.render.html.findings import Card, card, to_do_first
 from gpudoctor.render.html.frame import Mood, page
 from gpudoctor.render.html.markup import Markup, Part, section, table, tag
 from gpudoctor.render.html.markup import folded as opened
+from gpudoctor.render.html.squares import KINDS, Square, key, letter, squares
 from gpudoctor.snapshot.evidence import Evidence, Frame
 from gpudoctor.sure import CERTAIN
 
 MOST_STACK = 60
-KINDS = 6
-"""Colours; beyond them they come again, and the letter tells."""
-SQUARE, IN_A_ROW = 22, 16
-MOST_LETTERS = 26
+SHORT = 22
+"""Of a list of ranks: kept in one line."""
 Stacks = Mapping[tuple[str, int], tuple[Frame, ...]]
 """(host, pid) -> frames of the thread that matters, the innermost first."""
 
@@ -42,6 +41,7 @@ def hang_page(report: HangReport, evidence: Evidence | None, *, hidden: bool = F
         body=body,
         data={ANSWER: encode(report)},
         hidden=hidden,
+        saved=evidence is None and first is not None,
     )
 
 
@@ -95,8 +95,11 @@ def _ranks(rows: Sequence[RankRow], suspects: set[int], stacks: Stacks) -> list[
         lines.append(_line(number, party, suspects & set(party.ranks)))
         stacked.append(_stack(number, party, stacks))
     titles = ("", "Rank", "Host", "PID", "State", "Collective", "Where")
-    squares = _squares(rows, letter_of, suspects) if len(rows) > 1 and len(parties) < len(rows) else None
-    return [squares, table(titles, lines, label="Ranks"), stacked]
+    drawn = None
+    if 1 < len(rows) > len(parties):
+        each = [_square(row, letter_of[row.rank], row.rank in suspects) for row in rows]
+        drawn = squares(f"{counted(len(rows), 'rank')} by where they stand", each)
+    return [drawn, table(titles, lines, label="Ranks"), stacked]
 
 
 def _line(number: int, party: Folded, suspects: set[int]) -> Markup:
@@ -104,15 +107,11 @@ def _line(number: int, party: Folded, suspects: set[int]) -> Markup:
     mark = tag("span", "suspect", class_="badge error") if suspects else None
     return tag(
         "tr",
-        tag("td", _key(number)),
-        tag("td", ranks, " ", mark, class_="whole" if len(ranks) < SQUARE else None),
+        tag("td", key(number)),
+        tag("td", ranks, " ", mark, class_="whole" if len(ranks) < SHORT else None),
         [tag("td", cell) for cell in others],
         class_="error" if suspects else None,
     )
-
-
-def _key(number: int) -> Markup:
-    return tag("span", _letter(number), class_=f"key k{number % KINDS}")
 
 
 def _stack(number: int, party: Folded, stacks: Stacks) -> Markup | None:
@@ -121,49 +120,20 @@ def _stack(number: int, party: Folded, stacks: Stacks) -> Markup | None:
     if not frames:
         return None
     return opened(
-        (_key(number), f" Stack of rank {party.first.rank} ({counted(len(frames), 'frame')})"),
+        (key(number), f" Stack of rank {party.first.rank} ({counted(len(frames), 'frame')})"),
         tag("ol", [tag("li", tag("code", _frame(frame))) for frame in frames[:MOST_STACK]], class_="stack"),
     )
+
+
+def _square(row: RankRow, number: int, is_suspect: bool) -> Square:
+    title = f"rank {row.rank}: {row.state}" + (f", {row.host}" if row.host else "")
+    return Square(letter(number), title, f"k{number % KINDS}", is_suspect)
 
 
 def _frame(frame: Frame) -> str:
     if not frame.file:
         return frame.function
     return f"{frame.function} {frame.file}" + (f":{frame.line}" if frame.line else "")
-
-
-def _letter(number: int) -> str:
-    """A, B, ... Z, A1, ..."""
-    return chr(ord("A") + number % MOST_LETTERS) + (str(number // MOST_LETTERS) if number >= MOST_LETTERS else "")
-
-
-def _squares(rows: Sequence[RankRow], letter_of: Mapping[int, int], suspects: set[int]) -> Markup:
-    """A square a rank, in the colour and with the letter of those that it stands with; suspects have a frame."""
-    across = min(IN_A_ROW, len(rows))
-    down = -(-len(rows) // across)
-    drawn = [_square(row, letter_of[row.rank], place, across, row.rank in suspects) for place, row in enumerate(rows)]
-    title = f"{counted(len(rows), 'rank')} by where they stand"
-    width, height = across * SQUARE + 2, down * SQUARE + 2
-    shown = tag(
-        "svg", tag("title", title), drawn,
-        viewBox=f"0 0 {width} {height}", width=width, height=height, role="img", aria_label=title,
-    )  # fmt: skip
-    figure = tag("figure", shown)
-    if len(rows) > 16 * IN_A_ROW:
-        return opened(title, tag("div", figure, class_="pictures"))
-    return tag("div", figure, class_="pictures")
-
-
-def _square(row: RankRow, number: int, place: int, across: int, suspected: bool) -> Markup:
-    x, y = place % across * SQUARE + 1, place // across * SQUARE + 1
-    inside = SQUARE - 2
-    return tag(
-        "g",
-        tag("title", f"rank {row.rank}: {row.state}" + (f", {row.host}" if row.host else "")),
-        tag("rect", x=x, y=y, width=inside, height=inside, rx=4, class_=f"k{number % KINDS}"),
-        tag("rect", x=x, y=y, width=inside, height=inside, rx=4, class_="suspect") if suspected else None,
-        tag("text", _letter(number), x=x + 6, y=y + 14),
-    )
 
 
 def _stacks(evidence: Evidence) -> Stacks:

@@ -1,0 +1,139 @@
+"""The answer of `gpudoctor check --hosts` as a page: nodes and checks as a heat map, what differs, and the findings."""
+
+from typing import NamedTuple
+
+from gpudoctor.culprits import OneTrouble, culprits
+from gpudoctor.embedded import ANSWER
+from gpudoctor.envelope import encode
+from gpudoctor.fleet.names import folded
+from gpudoctor.fleet.survey import NodesProblem, Survey
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.render import words
+from gpudoctor.render.fleet import places_of, verdict, what_of, who_of
+from gpudoctor.render.html.findings import Card, card, to_do_first
+from gpudoctor.render.html.frame import MOODS, page
+from gpudoctor.render.html.markup import Markup, Part, section, table, tag
+from gpudoctor.render.html.markup import folded as opened
+from gpudoctor.render.html.squares import Square, squares
+
+SIGNS = {"error": "✕", "warning": "!", "info": "i", "differs": "≠", "unseen": "?", "lost": "✕", "": ""}
+WORDS = {"error": "error", "warning": "warning", "info": "worth knowing", "differs": "differs from most nodes",
+         "unseen": "could not look", "lost": "not examined", "": "nothing found"}  # fmt: skip
+WORST_FIRST = ("lost", "error", "warning", "differs", "unseen", "info", "")
+NOT_EXAMINED = "not examined"
+
+
+def survey_page(survey: Survey, *, status: int, saved: bool = False, hidden: bool = False) -> bytes:
+    every = len(survey.examined)
+    gathered = culprits([(each.check, each) for each in survey.problems], lambda each: each.problem, places_of)
+    lost = [Card(each.id, each.problem.severity, each.problem.summary, each.problem.meaning, each.problem.fix,
+                 tuple(words.evidence(reading) for reading in each.problem.evidence))
+            for each in survey.unexamined]  # fmt: skip
+    cards = [*lost, *(_card(each, every) for each in gathered)]
+    mood = MOODS[survey.verdict]
+    if mood == "good" and (survey.count("warning") or survey.differences):
+        mood = "warn"
+    body: list[Part] = [
+        section("Nodes", _map(survey)),
+        section("Findings", [card(each) for each in cards] or tag("p", "None.")),
+        _list("What differs from most nodes", [each.words for each in survey.differences]),
+        _list("What could not be seen", [f"{folded(each.nodes)}: {each.value}" for each in survey.blind]),
+    ]
+    return page(
+        command="check",
+        verdict=verdict(survey),
+        mood=mood,
+        about=f"{survey.about()}, {counted(every, 'node')} examined in {survey.seconds:.1f} s",
+        first=to_do_first(cards[0] if cards else None),
+        body=body,
+        data={ANSWER: encode(survey, status)},
+        hidden=hidden,
+        saved=saved and bool(cards),
+    )
+
+
+def _card(gathered: OneTrouble[NodesProblem], nodes: int) -> Card:
+    found, problem = gathered.leads, gathered.leads.problem
+    own = tuple(f"{node}: {summary}" for node, summary in found.summaries.items())
+    on = f"The lines hold the values of {found.nodes[0]}." if len(found.nodes) > 1 and problem.fix.commands else ""
+    return Card(
+        id=gathered.id,
+        severity=gathered.severity,
+        summary=what_of(found),
+        meaning=problem.meaning,
+        fix=problem.fix,
+        evidence=(*own, *(words.evidence(reading) for reading in problem.evidence)),
+        who=who_of(found, nodes),
+        notes=(on,) if on else (),
+        others=tuple((id, f"{who_of(other, nodes)}: {what_of(other)}") for id, other in gathered.others),
+    )
+
+
+class _Row(NamedTuple):
+    """Nodes that have the same in every column."""
+
+    cells: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+    @property
+    def worst(self) -> str:
+        return min(self.cells, key=WORST_FIRST.index, default="")
+
+
+def _map(survey: Survey) -> list[Part]:
+    """A row for nodes that are alike, the worst first; a square a node where there are many."""
+    columns, cells = _cells(survey)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for node in survey.nodes:
+        alike.setdefault(tuple(cells.get((node, column), "") for column in columns), []).append(node)
+    every = [_Row(signs, tuple(nodes)) for signs, nodes in alike.items()]
+    rows = sorted(every, key=lambda row: (WORST_FIRST.index(row.worst), len(row.nodes)))
+    parts: list[Part] = []
+    if len(survey.nodes) > len(rows) > 0:
+        kinds = {node: row.worst for row in rows for node in row.nodes}
+        each = [Square(SIGNS[kinds[node]], f"{node}: {WORDS[kinds[node]]}", f"is-{kinds[node] or 'ok'}")
+                for node in survey.nodes]  # fmt: skip
+        parts.append(squares(f"{counted(len(each), 'node')} by the worst that was found", each))
+    if columns:
+        titles: list[Part] = ["Nodes", "", *(tag("span", column, class_="upright") for column in columns)]
+        parts.append(tag("div", table(titles, map(_line, rows), label="Nodes and checks"), class_="heat"))
+    used = {sign for row in rows for sign in row.cells} - {""}
+    legend = [f"{SIGNS[kind]} {WORDS[kind]}" for kind in WORST_FIRST if kind in used]
+    parts.append(tag("p", ", ".join(legend) if legend else "Nothing was found on any of them.", class_="soft"))
+    return parts
+
+
+def _line(row: _Row) -> Markup:
+    return tag(
+        "tr",
+        tag("th", folded(row.nodes), scope="row"),
+        tag("td", counted(len(row.nodes), "node") if len(row.nodes) > 1 else "", class_="soft whole"),
+        [tag("td", SIGNS[cell], class_=f"cell is-{cell}" if cell else "cell", title=WORDS[cell]) for cell in row.cells],
+    )
+
+
+def _cells(survey: Survey) -> tuple[list[str], dict[tuple[str, str], str]]:
+    """The columns (checks that found something, errors first), and (node, column) -> what; the worst of a check."""
+    cells: dict[tuple[str, str], str] = {}
+    columns: dict[str, None] = {}
+
+    def put(nodes: tuple[str, ...], column: str, kind: str) -> None:
+        columns.setdefault(column)
+        for node in nodes:
+            old = cells.get((node, column), "")
+            cells[node, column] = min(kind, old, key=WORST_FIRST.index)
+
+    for lost in survey.unexamined:
+        put(lost.nodes, NOT_EXAMINED, "lost")
+    for each in survey.problems:
+        put(each.nodes, each.check, each.problem.severity)
+    for difference in survey.differences:
+        put(difference.odd, difference.id, "differs")
+    for blind in survey.blind:
+        put(blind.nodes, blind.value.partition(":")[0], "unseen")
+    return list(columns), cells
+
+
+def _list(title: str, lines: list[str]) -> Markup | None:
+    every = [tag("li", line) for line in lines]
+    return section(title, opened(counted(len(every), "line"), tag("ul", every))) if every else None

@@ -1,0 +1,176 @@
+"""The answer of `gpudoctor nccl-test` as a page: the curves, pairs of nodes as a matrix, settings, findings."""
+
+from collections.abc import Iterable, Sequence
+
+from gpudoctor.embedded import ANSWER
+from gpudoctor.envelope import encode
+from gpudoctor.knowledge.shapes import is_host
+from gpudoctor.nccl.compare_settings import words as settings_words
+from gpudoctor.nccl.finding import Finding
+from gpudoctor.nccl.rank_messages import Row
+from gpudoctor.nccl.result import Grade, Isolation, IsolationRound, TestResult
+from gpudoctor.render import words
+from gpudoctor.render.html.curves import Curve, curves
+from gpudoctor.render.html.findings import Card, card, lines, to_do_first
+from gpudoctor.render.html.frame import MOODS, Mood, page
+from gpudoctor.render.html.markup import Markup, Part, folded, section, table, tag
+from gpudoctor.render.nccl_test import closing_words, culprit_words, skipped_line, started_lines, world_line
+
+ORDER = ("error", "warning", "info")
+GRADES: dict[str, str] = {"healthy": "good", "degraded": "warn", "broken": "bad", "misconfigured": "bad"}
+WELL, POOR = 0.9, 0.7
+"""Parts of the best pair of its round from which a pair is called near it, and slow: a shade, no verdict."""
+MOST_IN_MATRIX = 64
+
+
+def nccl_test_page(result: TestResult, *, status: int, saved: bool = False, hidden: bool = False) -> bytes:
+    found = sorted(result.findings, key=lambda each: ORDER.index(each.problem.severity))
+    cards = [finding_card(each) for each in found]
+    body: list[Part] = [_run(result)]
+    body += _bandwidth(result)
+    if result.compared:
+        body.append(section("Settings compared", _compared(result), tag("p", tag("strong", result.comparison))))
+    if result.isolation is not None:
+        body.append(section("Which one is slow", _isolation(result.isolation)))
+    if cards:
+        body.append(section("Findings", [card(each) for each in cards]))
+    return page(
+        command="nccl-test",
+        verdict=closing_words(result),
+        mood=_mood(result, status),
+        about=result.machine or result.about(),
+        first=_first(result, cards),
+        body=body,
+        data={ANSWER: encode(result, status)},
+        hidden=hidden,
+        saved=saved and bool(cards),
+    )
+
+
+def finding_card(found: Finding) -> Card:
+    problem = found.problem
+    evidence = tuple(words.evidence(reading) for reading in problem.evidence)
+    return Card(found.id, problem.severity, problem.summary, problem.meaning, problem.fix, evidence)
+
+
+def _mood(result: TestResult, status: int) -> Mood:
+    mood = MOODS[result.verdict_for(status)]
+    return "warn" if mood == "good" and any(each.problem.severity == "warning" for each in result.findings) else mood
+
+
+def _first(result: TestResult, cards: Sequence[Card]) -> Markup | None:
+    if result.isolation is not None and result.isolation.exclude:
+        what = tag("p", tag("strong", "Leave them out of the job"), f": {result.isolation.summary}")
+        names = [name for name in result.isolation.exclude if is_host(name)]  # whoever wrote a file chose its names
+        line = lines([f"--exclude={','.join(names)}"]) if names else None
+        return tag("section", tag("h2", "What to do first"), what, line, class_="card first")
+    return to_do_first(cards[0] if cards else None)
+
+
+def _run(result: TestResult) -> Markup | None:
+    said = started_lines(result) if result.ranks_per_node else []
+    said += [world_line(member) for member in (result.run.members[:1] if result.run else ())]
+    return section("What was run", [tag("p", line) for line in said]) if said else None
+
+
+def _bandwidth(result: TestResult) -> list[Part]:
+    rows = result.run.rows if result.run else ()
+    expected = {grade.collective: grade.expected for grade in result.grades}
+    by_collective: dict[str, list[tuple[int, float]]] = {}
+    for row in rows:
+        by_collective.setdefault(row.collective, []).append((row.size_bytes, row.bus_bandwidth))
+    drawn = curves([Curve(name, tuple(points), expected.get(name)) for name, points in by_collective.items()])
+    skipped = [tag("p", skipped_line(each).removeprefix("# "), class_="soft")
+               for each in (result.run.skipped if result.run else ())]  # fmt: skip
+    parts: list[Part] = [tag("div", map(_grade, result.grades)), drawn, skipped]
+    if rows:
+        titles = ("Collective", "Bytes", "Slowest rank, us", "Mean, us", "algbw GB/s", "busbw GB/s", "Wrong")
+        parts.append(folded("All rows", table(titles, map(_row, rows), label="All rows")))
+    return [section("Bandwidth", parts)] if rows or result.grades else []
+
+
+def _row(row: Row) -> Markup:
+    cells: tuple[Part, ...] = (
+        row.collective,
+        row.size_bytes,
+        f"{row.maximum_us:g}",
+        f"{row.mean_us:g}",
+        f"{row.algorithm_bandwidth:g}",
+        f"{row.bus_bandwidth:g}",
+        "not checked" if row.wrong is None else row.wrong,
+    )
+    return tag("tr", [tag("td", cell, class_="whole") for cell in cells], class_="error" if row.wrong else None)
+
+
+def _grade(grade: Grade) -> Markup:
+    reached = f"{grade.collective} {grade.measured:g} GB/s bus bandwidth over {grade.link}"
+    wanted = f"Such machines reach {grade.expected:g} GB/s ({grade.source})." if grade.expected is not None else ""
+    mark = tag("span", grade.verdict, class_=f"badge {GRADES.get(grade.verdict, 'unknown')}")
+    return tag(
+        "article",
+        tag("p", mark, " ", tag("strong", reached)),
+        tag("p", wanted) if wanted else None,
+        tag("p", grade.reason, class_="soft") if grade.reason else None,
+        class_="card",
+    )
+
+
+def _compared(result: TestResult) -> Markup:
+    names = list(dict.fromkeys(name for each in result.compared for name in each.bus_bandwidth))
+    best = {name: max(each.bus_bandwidth.get(name, 0.0) for each in result.compared) for name in names}
+    rows = []
+    for each in result.compared:
+        cells = []
+        for name in names or [""]:
+            value = each.bus_bandwidth.get(name)
+            part = value / best[name] if value and best.get(name) else 0.0
+            text = each.outcome if value is None else f"{value:.3g} GB/s ({part:.0%})"
+            cells.append(tag("td", text, class_=_shade(part if value is not None else None)))
+        rows.append(tag("tr", tag("th", settings_words(each.settings) or "as it is", scope="row"), cells))
+    return table(["Settings", *names], rows, label="Settings compared")
+
+
+def _shade(part: float | None) -> str:
+    """Of a bandwidth, as a part of the best: None is one that hung or died."""
+    return "cell is-error" if part is None or part < POOR else "cell is-warning" if part < WELL else "cell is-ok"
+
+
+def _isolation(isolation: Isolation) -> list[Part]:
+    guilty = [tag("li", culprit_words(each)) for each in isolation.culprits]
+    parts: list[Part] = [tag("p", tag("strong", isolation.summary)), tag("ul", guilty) if guilty else None]
+    pairs = [each for each in isolation.rounds if all(len(group) == 2 for group in each.groups)]
+    nodes = list(dict.fromkeys(node for each in isolation.rounds for group in each.groups for node in group))
+    if pairs and len(nodes) <= MOST_IN_MATRIX:
+        bad = {node for each in isolation.culprits for node in each.nodes}
+        parts.append(_matrix(sorted(nodes), pairs, bad))
+    return [*parts, folded("All rounds", [_round(each) for each in isolation.rounds])]
+
+
+def _matrix(nodes: Sequence[str], pairs: Iterable[IsolationRound], bad: set[str]) -> Markup:
+    """Pairs of nodes: what each reached, against the best of all pairs; what was not tried is empty."""
+    reached: dict[frozenset[str], float | None] = {}
+    for each in pairs:
+        reached |= {frozenset(group): value for group, value in zip(each.groups, each.bus_bandwidth, strict=True)}
+    best = max((value for value in reached.values() if value), default=0.0)
+    rows = []
+    for row in nodes:
+        cells = []
+        for column in nodes:
+            pair = frozenset((row, column))
+            if pair not in reached or row == column:
+                cells.append(tag("td"))
+                continue
+            value = reached[pair]
+            text = "✕" if value is None else f"{value:.3g}"
+            cells.append(tag("td", text, class_=_shade(value / best if value is not None and best else None)))
+        rows.append(tag("tr", tag("th", row, " ✕" if row in bad else "", scope="row"), cells))
+    note = "GB/s of each pair that was tried, against the best of them; ✕: it hung or died, or a node that is named."
+    return tag("div", table(["", *nodes], rows, label="Pairs of nodes"), tag("p", note, class_="soft"), class_="heat")
+
+
+def _round(done: IsolationRound) -> Markup:
+    rows = [
+        tag("tr", tag("td", " - ".join(group)), tag("td", "it hung or died" if value is None else f"{value:.3g} GB/s"))
+        for group, value in zip(done.groups, done.bus_bandwidth, strict=True)
+    ]
+    return table([done.purpose, "Bus bandwidth"], rows, label=done.purpose)
