@@ -27,6 +27,24 @@ STARTS = [
     ("ray job submit --address=http://h:8265 --runtime-env-json='{}' python train.py", (None, None, None, "train.py")),
 ]
 
+HANDED = [
+    ("runai submit-dist pytorch --name x --workers=3 -g 8 -i img -- torchrun --nproc-per-node=8 train.py", "torchrun"),
+    ('arena submit pytorchjob --name=x --workers=2 --gpus=1 --image=img "python /root/train.py --lr 1"', "python"),
+    ('xpk workload create --cluster c --command "torchrun --nnodes=2 --nproc-per-node=8 train.py"', "torchrun"),
+    ('bsub -n 8 -gpu "num=4" -R "span[ptile=4]" torchrun --nproc-per-node=4 train.py', "torchrun"),
+    ("qsub -l select=1:ngpus=4 -- /usr/bin/python train.py", "python"),
+    ('pbsdsh -- bash -c "torchrun --standalone --nproc-per-node=4 train.py"', "torchrun"),
+    ("lrun -N2 -T4 python train.py", "lrun"),
+    ("ccc_mprun -n 8 python train.py", "ccc_mprun"),
+    ("qsub train.pbs", None),
+]
+
+
+@pytest.mark.parametrize(("text", "launcher"), HANDED)
+def test_a_start_that_is_handed_to_a_scheduler_or_service(text: str, launcher: str | None) -> None:
+    assert understood(read_job(text + "\n", LintFacts())).launcher == launcher
+
+
 RAY = (
     "#@ every node\npython train.py{}\n#@ file train.py\nimport argparse\nfrom ray.train import ScalingConfig\n"
     "from ray.train.torch import TorchTrainer\np = argparse.ArgumentParser()\n"

@@ -65,13 +65,17 @@ from gpudoctor.lint.launch_settings import (
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+SERVICES = ("runai", "arena", "gantry", "beaker", "anyscale", "xpk", "ngc", "bcprun", "eai", "dsub")
+"""Commands that hand a start to a service, which runs it in pods or machines of its own."""
 SIBLINGS = 1024
 """Starts that are looked at in one text; a text with more is no script."""
 
 
 def from_platform(job: LintJob, launch: LintLaunch) -> bool:
-    """The start stands in a manifest, whose operator sets PET_* and MASTER_* in the pods."""
-    return job.kind == "manifest" or bool(launch.invocation.manifest_path)
+    """The start stands in a manifest, whose operator sets PET_* and MASTER_* in the pods, or is handed to a service
+    that does so."""
+    served = any(outer.program in SERVICES for outer in launch.invocation.within)
+    return served or job.kind == "manifest" or bool(launch.invocation.manifest_path)
 
 
 def sruns(launch: LintLaunch) -> tuple[LintLaunch, ...]:

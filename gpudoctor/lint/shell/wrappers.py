@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
+from gpudoctor.launcher.programs import is_python, is_script
 from gpudoctor.launchers.slurm import SALLOC, SBATCH
 from gpudoctor.lint.model import Word
 
@@ -308,6 +309,39 @@ def _screen(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, _after_options(words, 1, "-S -dmS -DmS -c -e -h -p -s -t -T -dmLS"))
 
 
+def _submitted(words: Sequence[Word]) -> WhatStarts | None:
+    """A command that is handed to a scheduler or service: behind `--`, as an option's text, as the last word in quotes,
+    or from the first word on that names Python, a script or a launcher."""
+    shown = [word.shown for word in words]
+    fresh = name(words[0]) not in _SAME_VARIABLES
+    if "--" in shown[1:-1]:
+        return _command(words, shown.index("--", 1) + 1, fresh=fresh)
+    for index, word in enumerate(shown[1:], 1):
+        option, equals, _ = word.partition("=")
+        if option in _COMMAND_OPTIONS and (equals or index + 1 < len(words)):
+            return WhatStarts(texts=(index if equals else index + 1,), fresh=fresh)
+    if " " in shown[-1] and len(words) > 1 and _NAMES_COMMAND.match(shown[-1]):
+        return WhatStarts(texts=(len(words) - 1,), fresh=fresh)
+    begin = next((index for index, word in enumerate(words[1:], 1) if _is_command(word)), None)
+    return _command(words, begin, fresh=fresh) if begin is not None else None
+
+
+def _is_command(word: Word) -> bool:
+    return is_python(word) or is_script(word) or name(word) in registry.starters() or name(word) in SHELLS
+
+
+_COMMAND_OPTIONS = ("--command", "--cmd", "--commandline", "--run-command", "--entrypoint")
+_SAME_VARIABLES = ("bsub", "blaunch", "oarsub", "hq")
+"""What they start gets the variables of the shell; a service's container does not."""
+_NAMES_COMMAND = re.compile(
+    r"(?:[A-Za-z_]\w*=\S*\s+)*(?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|mpirun|horovodrun|bash|sh|cd|srun|env"
+    r"|source|export)\s"
+)
+_SUBMITTERS = (
+    *("runai", "arena", "gantry", "beaker", "anyscale", "xpk", "ngc", "bcprun", "hq", "oarsub", "qsub", "bsub"),
+    *("blaunch", "pbsdsh", "eai", "dsub"),
+)
+"""Of NVIDIA Run:ai, Base Command and NGC, Arena, AI2's Beaker, Anyscale, xpk, HyperQueue, OAR, PBS and LSF, dsub."""
 _SIMPLE = {
     # program -> its options that take the next word
     "nohup": "", "setsid": "", "exec": "-a", "command": "", "builtin": "",
@@ -322,5 +356,6 @@ _TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
     "podman-hpc": _docker, "ch-run": _charliecloud, "enroot": _enroot, "shifter": _shifter, "flux": _flux,
     "nvidia-docker": _docker, "singularity": _singularity, "apptainer": _singularity, "kubectl": _after_dashes,
     "time": _time, "xargs": _xargs, "parallel": _parallel,
+    **dict.fromkeys(_SUBMITTERS, _submitted),
     "oc": _after_dashes, "eval": _eval, "tmux": _tmux, "screen": _screen,
 }  # fmt: skip
