@@ -166,7 +166,8 @@ def _serve() -> None:
 
 def _initialized() -> bool:
     distributed = sys.modules.get("torch.distributed")
-    return distributed is not None and bool(distributed.is_available() and distributed.is_initialized())
+    asked = (getattr(distributed, name, None) for name in ("is_available", "is_initialized"))
+    return all(ask is not None and ask() for ask in asked)  # None: it is being imported
 
 
 def _private_folder() -> str:

@@ -111,6 +111,7 @@ ROOMS = {
     "gpudoctor/several.py": "active diagnose fleet nccl plugins snapshot",
     "gpudoctor/foreign.py": "explain lint plugins read",
     "gpudoctor/run/relay.py": "",
+    "gpudoctor/run/site/": "",
     "gpudoctor/run/": "run fleet.where hang snapshot.evidence active read causes sure explain knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",

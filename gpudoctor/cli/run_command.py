@@ -49,6 +49,9 @@ def run(
     no_log: Annotated[
         bool, option("--no-log", "Leave the command's output alone: nothing of it is kept or explained.")
     ] = False,
+    no_arm: Annotated[
+        bool, option("--no-arm", "Leave the environment alone: ranks are not prepared to be read when they hang.")
+    ] = False,
     stall: Annotated[
         float | None,
         option(
@@ -73,7 +76,15 @@ def run(
 
     try:
         attended(
-            RunWish(command=tuple(command), report=report, log=not no_log, quiet=quiet, stall=stall, on_stall=on_stall)
+            RunWish(
+                command=tuple(command),
+                report=report,
+                log=not no_log,
+                quiet=quiet,
+                arm=not no_arm,
+                stall=stall,
+                on_stall=on_stall,
+            )
         )
     except BadInput as error:
         raise NothingRun(str(error)) from None

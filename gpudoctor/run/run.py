@@ -1,5 +1,6 @@
 """`gpudoctor run`: starts the command, attends it, and ends as it has ended."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -15,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor.run import kept
+from gpudoctor.run.arming import DUMPS, armed
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
@@ -41,6 +43,7 @@ class RunWish(Struct, frozen=True, kw_only=True):
     report: Path | None = None
     log: bool = True
     quiet: bool = False
+    arm: bool = True
     stall: float | None = None
     """Seconds of silence after which it is looked at; 0: never; None: learnt."""
     on_stall: OnStall = "report"
@@ -95,7 +98,9 @@ class AttendedRun:
             self._lost.append("no process could be started that keeps its output")
             found = tuple(channel for channel in found if channel.kind == "file")
         try:
-            self._pid = start(self._wish.command, found, self._environment, before)
+            folder = self._kept.folder if self._kept is not None else None
+            environment = armed(self._environment, folder) if self._wish.arm else self._environment
+            self._pid = start(self._wish.command, found, environment, before)
         except CannotStart as error:
             self._say(str(error))
             self._leave(attendant, found, error.status)
@@ -124,6 +129,9 @@ class AttendedRun:
         while not attendant.drained(0.25) and not _asked_to_end():
             attendant.revive()
         self._keep_files(found)
+        if self._kept is not None:
+            with contextlib.suppress(OSError):  # there is something in it
+                (self._kept.folder / DUMPS).rmdir()
         self._write()
         self._tell(attendant.in_line)
         if status:

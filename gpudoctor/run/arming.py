@@ -1,0 +1,39 @@
+"""The environment of the command: what arms its ranks, and where NCCL's flight recorder puts its dumps.
+
+The command line is never altered. A variable that the user has set stays as it is, and --no-arm leaves all of them.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+SITE = Path(__file__).resolve().parent / "site"
+"""A folder that holds a sitecustomize and nothing else."""
+DUMPS = "dumps"
+RECORDER = {
+    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+}
+"""torch ProcessGroupNCCL.hpp: entries that are kept of each rank, off by default before 2.7; the dump when its watchdog
+gives up."""
+LATER_NAMES = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "TORCH_FR_BUFFER_SIZE"}
+STEM = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
+LATER_STEM = "TORCH_FR_DUMP_TEMP_FILE"
+
+
+def armed(environment: Mapping[str, str], folder: Path | None) -> dict[str, str]:
+    """The environment with what arms ranks, and the flight recorder on; its dumps go into the report's folder."""
+    made = dict(environment)
+    before = made.get("PYTHONPATH", "")
+    made["PYTHONPATH"] = f"{SITE}{os.pathsep}{before}" if before else str(SITE)
+    for name, value in RECORDER.items():
+        if LATER_NAMES.get(name, name) not in made:
+            made.setdefault(name, value)
+    if folder is not None and STEM not in made and LATER_STEM not in made:
+        place = folder / DUMPS
+        try:
+            place.mkdir(mode=0o700)
+        except OSError:
+            return made
+        made[STEM] = f"{place}/rank_"
+    return made

@@ -1,0 +1,108 @@
+"""Arms the ranks of a job that `gpudoctor run` has started: what `gpudoctor.arm()` in the script would have done.
+
+Python imports this when it starts, for its folder is first on PYTHONPATH. It does as little as it can: it takes that
+folder off the module path, waits for torch.distributed to be imported, if it ever is, and then loads armed.py by its
+path (gpudoctor need not be installed there). Another sitecustomize is found and run as if this one were not there.
+In a rank it comes off PYTHONPATH, so that no program that the rank starts has it. Whatever goes wrong is silent: then
+the process is not armed.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WAITED_FOR = "torch.distributed.distributed_c10d"
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
+"""They import torch.distributed, and are no ranks."""
+
+
+def is_rank() -> bool:
+    """Whether a launcher, or multiprocessing in a rank's parent, has started this process."""
+    return "RANK" in os.environ or "--multiprocessing-fork" in getattr(sys, "orig_argv", sys.argv)
+
+
+def is_launcher() -> bool:
+    """By the words that it was started with."""
+    words = [os.path.basename(word) for word in getattr(sys, "orig_argv", [])[:6]]
+    return "RANK" not in os.environ and any(word in LAUNCHERS for word in words)
+
+
+class Waiter:
+    """Stands in front of the finders until the module is wanted."""
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        """None for all others; once for that one, with a loader that arms when it has loaded."""
+        if name != WAITED_FOR:
+            return None
+        sys.meta_path.remove(self)
+        found = next((spec for spec in (each.find_spec(name, path, target) for each in sys.meta_path) if spec), None)
+        loader = getattr(found, "loader", None)
+        if loader is not None and not is_launcher():
+            load = loader.exec_module
+
+            def load_and_arm(module: "Any") -> None:
+                load(module)
+                arm()
+
+            loader.exec_module = load_and_arm
+        return found
+
+
+def arm() -> None:
+    """As gpudoctor.arm(); a script that calls that too finds this one."""
+    try:
+        import importlib.util
+
+        name = "gpudoctor.armed"
+        if name not in sys.modules:
+            place = os.path.join(os.path.dirname(os.path.dirname(HERE)), "armed.py")
+            spec = importlib.util.spec_from_file_location(name, place)
+            assert spec is not None and spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+        sys.modules[name].arm()
+    except Exception:
+        pass
+
+
+def leave() -> None:
+    """Off the module path, and in a rank off PYTHONPATH."""
+    sys.path[:] = [entry for entry in sys.path if entry != HERE]
+    if is_rank():
+        left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry != HERE]
+        if left:
+            os.environ["PYTHONPATH"] = os.pathsep.join(left)
+        else:
+            os.environ.pop("PYTHONPATH", None)
+
+
+def chain() -> None:
+    """Run the sitecustomize that would have been found without us; what it raises is Python's to tell, as always."""
+    spec = next((spec for spec in (each.find_spec(__name__, None) for each in sys.meta_path) if spec), None)
+    if spec is None or spec.loader is None:
+        return
+    import importlib.util
+
+    ours = sys.modules.get(__name__)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[__name__] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if ours is not None:
+            sys.modules[__name__] = ours
+        raise
+
+
+if __name__ == "sitecustomize":
+    try:
+        leave()
+        sys.meta_path.insert(0, Waiter())
+    except Exception:
+        pass
+    chain()

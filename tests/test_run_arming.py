@@ -1,0 +1,87 @@
+"""`gpudoctor run` arms ranks whose scripts know nothing of it."""
+
+import os
+import subprocess
+import sys
+from ast import literal_eval
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.read.job import armed
+from gpudoctor.run import arming
+from tests.test_run import PATIENCE, runs, started, until, words
+from tests.test_run_end import ranks_of, torchrun
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "TORCH_"))}
+    return {**kept, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+
+
+def said(environment: dict[str, str], *command: str, options: tuple[str, ...] = ("-q",)) -> str:
+    done = subprocess.run(
+        words(*command, options=options), env=environment, capture_output=True, timeout=PATIENCE, check=True, text=True
+    )
+    assert not done.stderr, done.stderr
+    return done.stdout
+
+
+def test_only_these_variables_differ_and_none_with_no_arm(environment: dict[str, str]) -> None:
+    code = "import os; print(sorted(os.environ.items()))"
+    plain = dict(literal_eval(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)))
+    assert dict(literal_eval(said(environment, sys.executable, "-c", code, options=("-q", "--no-arm")))) == plain
+    ours = dict(literal_eval(said(environment, sys.executable, "-c", code)))
+    assert {name for name in ours if plain.get(name) != ours[name]} == {"PYTHONPATH", arming.STEM, *arming.RECORDER}
+    assert ours.keys() >= plain.keys()
+    own = {"PYTHONPATH": "/a:/b", "TORCH_FR_BUFFER_SIZE": "5", arming.STEM: "/mine/", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
+    assert arming.armed(own, Path("/nowhere")) == {**own, "PYTHONPATH": f"{arming.SITE}:/a:/b"}
+
+
+def test_a_sitecustomize_that_is_there_runs_and_a_broken_one_is_told_of(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.mine = __file__, __name__\n")
+    mine = {**environment, "PYTHONPATH": str(tmp_path)}
+    code = "import sitecustomize as s, sys; print(sys.mine, s.__file__, [p for p in sys.path if 'gpudoctor/run' in p])"
+    plain = subprocess.check_output([sys.executable, "-c", code], env=mine, text=True)
+    assert said(mine, sys.executable, "-c", code) == plain
+    (tmp_path / "sitecustomize.py").write_text("raise ValueError('mine')\n")
+    for command in ([sys.executable, "-c", "pass"], words(sys.executable, "-c", "pass", options=["-q"])):
+        done = subprocess.run(command, env=mine, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert "ValueError: mine" in done.stderr and done.returncode == 0
+
+
+def test_what_a_rank_starts_knows_nothing_of_it(environment: dict[str, str]) -> None:
+    inner = "import os, sys; print(os.environ.get('PYTHONPATH'), 'gpudoctor' in str(sys.meta_path))"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"
+    assert said({**environment, "RANK": "0"}, sys.executable, "-c", code) == "None False\n"
+    beside = {**environment, "RANK": "0", "PYTHONPATH": "/tmp/a"}
+    assert said(beside, sys.executable, "-c", code) == "/tmp/a False\n"
+
+
+TRAINS = """
+import sys, time
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+print("ready" if dist.get_rank() == 0 else "", flush=True)
+while True: time.sleep(0.1)
+"""
+
+
+def test_ranks_of_torchrun_are_armed_and_the_launcher_is_not(environment: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    with started(f"exec {' '.join(torchrun(script))}", environment) as job:
+        until(lambda: len(ranks_of(script)) >= 3, "launcher and ranks are there")
+        found = {pid: armed.find(int(pid)) for pid in ranks_of(script)}
+        ranks = {pid: how for pid, how in found.items() if how is not None}
+        assert len(ranks) == 2 and str(job.command) not in ranks
+        for pid, how in ranks.items():
+            assert how.signal
+            stacks = armed.stacks(int(pid), how, PATIENCE)
+            assert stacks.by == "faulthandler" and stacks.threads
+    assert (runs(environment)[-1] / arming.DUMPS).is_dir()
