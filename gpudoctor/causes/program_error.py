@@ -60,7 +60,21 @@ CAUSE = Cause(
         "two-devices": (
             "Bring what meets there to one device first{place}: {device} and {other} met. An input goes to where the "
             "layer is, x.to(next(layer.parameters()).device); of a model that is split by hand, each half takes its "
-            "input on its own GPU, so what the first half gives is moved before the second."
+            "input on its own GPU, so what the first half gives is moved before the second. Under DataParallel a "
+            "tensor that is no buffer stays on the first GPU; DistributedDataParallel makes no copies."
+        ),
+        "between-packages": Fix(
+            "{package} calls there what the installed releases do not offer: it and what it calls are of releases that "
+            "do not fit. Install both as the younger one asks for (its requirements), or go back to those that worked.",
+            (command("python -m pip check"),),
+        ),
+        "assertion-line": (
+            "What does not hold{place} is `{code}`: print both sides of it. Where nobody changed that program, its "
+            "data or arguments are not made as it wants them."
+        ),
+        "nothing-there": (
+            "Something is None{place} in `{code}`: look where it comes from, mostly a variable or setting that is not "
+            "set, an entry or file that was not found, or a function that returned nothing."
         ),
         "route": (
             "Look whether what is to answer runs there and listens, and whether name, address and port are its "

@@ -39,6 +39,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.statuses import judged_status
+from gpudoctor.explain.told_by_place import by_code, caller
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import refused
 from gpudoctor.remedies import remedy_for
@@ -201,6 +202,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"retrieving ncclUniqueId from|setting up NCCL communicator", RENDEZVOUS),
         (r"(?i)\bno (?:cuda |nvidia )?gpus? (?:were |was )?(?:found|available|detected)", NO_DEVICE),
         (r"Expected all tensors to be on the same device|is not on the expected device|"
+         r"arguments are located on different GPUs|[Aa]ll input tensors must be on the same device|"
          r"must have its parameters and buffers on device|"
          r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
          r"Expected a '?cuda'? device|"
@@ -320,9 +322,19 @@ def cause_of(judged: Judged) -> str:
     return OF_CLASS.get(judged.kind, "program-error")
 
 
-def variant_of(cause: str, judged: Judged, type_name: str, message: str, *, alone: bool) -> tuple[str, dict[str, str]]:
+def variant_of(
+    cause: str,
+    judged: Judged,
+    type_name: str,
+    message: str,
+    *,
+    alone: bool,
+    raised_in: str = "",
+    code: str = "",
+) -> tuple[str, dict[str, str]]:
     """Which of the cause's fixes is one for this class and message, and values for it. `type_name`: of the exception;
-    empty where none wrote it. `alone`: nothing in the log speaks of several ranks."""
+    empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `code`: file and source
+    of the innermost frame."""
     remedied = remedy_for(type_name, message)
     if remedied and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, dict(remedied[1])
@@ -332,6 +344,10 @@ def variant_of(cause: str, judged: Judged, type_name: str, message: str, *, alon
         return "superseded", {"name": known.name, "since": known.since, "today": known.whole}
     if apart := devices_apart(message):
         return apart
+    if package := caller(type_name, message, raised_in):
+        return "between-packages", {"package": package}
+    if shown := by_code(type_name, message, code):
+        return shown
     return (judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"), {}
 
 
@@ -346,6 +362,8 @@ def judged_exception(type_name: str, message: str, raised_in: str = "") -> Judge
     """`type_name`: with its module, where that was written. `raised_in`: the file of the innermost frame."""
     if (remedied := remedy_for(type_name, message)) and remedied[0].judged:
         return remedied[0].judged
+    if caller(type_name, message, raised_in):
+        return MISMATCH
     module, _, name = type_name.rpartition(".")
     of_type = OF_TYPE.get(name) or _inherited(name)
     if name in SAYS_LITTLE or of_type is None:

@@ -132,7 +132,15 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
         message = f"{error.type}: {error.words}" if error.words else error.type
         judged = judged_exception(error.type, error.all_words, error.innermost)
         cause = cause_of(judged)
-        variant, more = variant_of(cause, judged, error.type, error.all_words, alone=alone)
+        variant, more = variant_of(
+            cause,
+            judged,
+            error.type,
+            error.all_words,
+            alone=alone,
+            raised_in=error.innermost,
+            code=error.code,
+        )
         errors.append(
             Candidate(
                 cause=cause,

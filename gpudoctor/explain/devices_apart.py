@@ -16,14 +16,18 @@ OF_TENSORS = (
     re.compile(rf"Tensor on device (?P<other>{_DEVICE}) is not on the expected device (?P<device>{_DEVICE})!"),
 )
 """torch ATen/TensorIterator.cpp, ATen/core/adaption.cpp (formerly in the words of the first), _prims_common."""
-OF_ONE_DEVICE = ("Expected all tensors to be on the same device", "is not on the expected device")
+OF_ONE_DEVICE = re.compile(
+    r"Expected all tensors to be on the same device|is not on the expected device|"
+    r"arguments are located on different GPUs|[Aa]ll input tensors must be on the same device"
+)
+"""The last two: torch before 1.8."""
 
 
 def devices_apart(message: str) -> tuple[str, dict[str, str]] | None:
     """The variant of the cause program-error, and values for its text; None where a message says nothing of it."""
     if found := OF_DATA_PARALLEL.search(message):
         return "data-parallel", found.groupdict()
-    if not any(words in message for words in OF_ONE_DEVICE):
+    if not OF_ONE_DEVICE.search(message):
         return None
     told = next((each for pattern in OF_TENSORS if (each := pattern.search(message))), None)
     return "two-devices", told.groupdict() if told else {"device": "one device", "other": "another"}

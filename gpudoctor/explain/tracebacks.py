@@ -34,6 +34,7 @@ MOST_OF_A_MESSAGE = 20
 """Lines of an exception's message."""
 MOST_MORE = 6
 """Of these are kept."""
+LONGEST_CODE = 160
 MOST_STRANGE = 400
 """Lines of other writers between two of one traceback."""
 LIBRARY = re.compile(
@@ -83,6 +84,8 @@ class WrittenFrame(NamedTuple):
     number: int
     """Of the log's line."""
     text: str
+    code: str = ""
+    """The source below it, where it was written."""
 
 
 class Raised(Struct, frozen=True):
@@ -102,6 +105,8 @@ class Raised(Struct, frozen=True):
     """The log's line that names `file`, with its number."""
     innermost: str = ""
     """File of the innermost frame."""
+    code: str = ""
+    """The source of the innermost frame, where it was written."""
     collective: str = ""
     """The function of torch.distributed that was waiting or refused: "all_reduce"; empty: none was called."""
     more: tuple[tuple[int, str], ...] = ()
@@ -161,7 +166,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             if frame is not None:
                 frames.append(_frame(frame, number + offset, text))
             elif bare is line and line.startswith((" ", "\t")):
-                pass  # the frame's source, or "[Previous line repeated 9 more times]"
+                if frames and not frames[-1].code:  # the frame's source, or "[Previous line repeated 9 more times]"
+                    frames[-1] = frames[-1]._replace(code=line.strip()[:LONGEST_CODE])
             elif not bare.strip():
                 continue
             elif frames and (found := EXCEPTION.match(bare.strip())):
@@ -266,5 +272,6 @@ def _raised(found: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
         function=at.function,
         frame=(at.number, at.text) if user else (0, ""),
         innermost=frames[-1].file,
+        code=frames[-1].code,
         collective=called,
     )

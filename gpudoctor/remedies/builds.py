@@ -7,7 +7,10 @@ TOOLKIT = (command('python -c "import torch; print(torch.version.cuda)"'), comma
 REMEDIES = (
     Remedy(
         "no-toolkit",
-        words=r"CUDA_HOME environment variable is not set|CUDA_HOME does not exist, unable to compile CUDA op",
+        words=(
+            r"CUDA_HOME environment variable is not set|CUDA_HOME does not exist, unable to compile CUDA op",
+            r"\bnvcc was not found|[Cc]ould not find nvcc|nvcc: (?:command )?not found",
+        ),
         fix=(
             "An extension is compiled here, and no CUDA toolkit was found: install the toolkit of torch's CUDA "
             "version (the "
@@ -22,6 +25,7 @@ REMEDIES = (
         sample=(
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
             "AssertionError: CUDA_HOME does not exist, unable to compile CUDA op(s)",
+            "RuntimeError: --cuda_ext was requested, but nvcc was not found.",
         ),
         counter="OSError: HOME is not set",
     ),

@@ -200,4 +200,38 @@ REMEDIES = (
         "reference, the inputs it received are input_ids.",
         counter="ValueError: the loss is no number",
     ),
+    Remedy(
+        "one-letter-name",
+        words=r"Dataset '(?P<letter>\w)' is not registered!",
+        fix=(
+            "One letter was looked up: the setting that lists data sets holds a string where it wants a list. Write "
+            '("NAME",) or ["NAME"]: a name in round brackets without the comma stays a string.'
+        ),
+        kind="config",
+        blame="user",
+        source="detectron2/data/catalog.py",
+        sample="KeyError: \"Dataset 't' is not registered! Available datasets are: cells_train, cells_val\"",
+        counter="KeyError: \"Data set 'cells' is not there\"",
+    ),
+    Remedy(
+        "not-registered",
+        words=(
+            r"Dataset '(?P<name>[^']{2,80})' is not registered! Available datasets are",
+            r"(?P<name>\w{1,80}) is not in the \w[\w:\x20-]{0,60} registry",
+        ),
+        fix=(
+            "Nothing registered {name} in this process: import or register it in the program that runs (mmcv: "
+            "custom_imports, or the package's __init__), where started processes pass too (inside main, not below "
+            "its guard), have the installed package be the sources that you changed "
+            "(pip install -e), and compare the name with those that the message lists."
+        ),
+        kind="config",
+        blame="user",
+        source="detectron2/data/catalog.py; mmcv/utils/registry.py",
+        sample=(
+            "KeyError: \"Dataset 'cells' is not registered! Available datasets are: coco_2017_train\"",
+            "KeyError: 'CellHead is not in the models registry'",
+        ),
+        counter="KeyError: 'CellHead'",
+    ),
 )
