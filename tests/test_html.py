@@ -1,6 +1,7 @@
 """--html: one page that loads nothing, shows whatever a machine says as text, and is read back by --from."""
 
 import stat
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from gpudoctor.snapshot import Snapshot, read, to_json
 from gpudoctor.snapshot.evidence import Evidence, Frame
 from gpudoctor.snapshot.evidence import to_json as job_to_json
 from tests import nccl_examples, train_examples
+from tests.bench.html import MOST_BYTES, MOST_SECONDS, pages
 from tests.hang_examples import EXAMPLES
 from tests.machines.hand_built import broken_8xh100, healthy_8xh100, laptop, no_accelerator, nvml_hangs
 from tests.machines.network_machines import dgx_h100, many_bridges
@@ -282,3 +284,12 @@ def test_no_hang_is_read_from_a_machine_s_page(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     page.write_bytes(page_of(laptop()))
     assert isinstance(run("hang", "--from", page).exception, BadInput)
+
+
+def test_a_thousand_ranks_fit_into_a_mail() -> None:
+    for name, made in pages().items():
+        began = time.process_time()
+        raw = made()
+        assert time.process_time() - began < MOST_SECONDS, name
+        assert len(raw) < MOST_BYTES, name
+        assert not Page(raw).wrong, name

@@ -17,6 +17,7 @@ from gpudoctor.snapshot.evidence import Evidence, Frame
 from gpudoctor.sure import CERTAIN
 
 MOST_STACK = 60
+MOST_STACKS = 64
 SHORT = 22
 """Of a list of ranks: kept in one line."""
 Stacks = Mapping[tuple[str, int], tuple[Frame, ...]]
@@ -89,17 +90,21 @@ def _job(job: JobReport, report: HangReport, stacks: Stacks) -> list[Part]:
 def _ranks(rows: Sequence[RankRow], suspects: set[int], stacks: Stacks) -> list[Part]:
     parties = folded(rows)
     letter_of: dict[int, int] = {}
-    lines, stacked = [], []
+    lines: list[Markup] = []
+    stacked: list[Markup] = []
     for number, party in enumerate(parties):
         letter_of |= dict.fromkeys(party.ranks, number)
         lines.append(_line(number, party, suspects & set(party.ranks)))
-        stacked.append(_stack(number, party, stacks))
+        if len(stacked) < MOST_STACKS:
+            stacked += _stack(number, party, stacks)
     titles = ("", "Rank", "Host", "PID", "State", "Collective", "Where")
     drawn = None
     if 1 < len(rows) > len(parties):
         each = [_square(row, letter_of[row.rank], row.rank in suspects) for row in rows]
         drawn = squares(f"{counted(len(rows), 'rank')} by where they stand", each)
-    return [drawn, table(titles, lines, label="Ranks"), stacked]
+    more = len(parties) - len(stacked) if len(stacked) == MOST_STACKS else 0
+    rest = tag("p", f"and the stacks of {more} more lines", class_="soft") if more else None
+    return [drawn, table(titles, lines, label="Ranks"), stacked, rest]
 
 
 def _line(number: int, party: Folded, suspects: set[int]) -> Markup:
@@ -114,15 +119,14 @@ def _line(number: int, party: Folded, suspects: set[int]) -> Markup:
     )
 
 
-def _stack(number: int, party: Folded, stacks: Stacks) -> Markup | None:
+def _stack(number: int, party: Folded, stacks: Stacks) -> list[Markup]:
     """Of the first of them: they stand at the same line."""
     frames = stacks.get((party.first.host, party.first.pid), ())
     if not frames:
-        return None
-    return opened(
-        (key(number), f" Stack of rank {party.first.rank} ({counted(len(frames), 'frame')})"),
-        tag("ol", [tag("li", tag("code", _frame(frame))) for frame in frames[:MOST_STACK]], class_="stack"),
-    )
+        return []
+    title = (key(number), f" Stack of rank {party.first.rank} ({counted(len(frames), 'frame')})")
+    every = [tag("li", tag("code", _frame(frame))) for frame in frames[:MOST_STACK]]
+    return [opened(title, tag("ol", every, class_="stack"))]
 
 
 def _square(row: RankRow, number: int, is_suspect: bool) -> Square:

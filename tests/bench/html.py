@@ -1,0 +1,110 @@
+"""`python -m tests.bench.html`: pages of 1,024 ranks and nodes: how large, how long to write, how long until drawn."""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from gpudoctor.check import Fix, Problem
+from gpudoctor.fleet.survey import NodesProblem, Survey
+from gpudoctor.hang.conclude import conclude
+from gpudoctor.hang.report import HangReport
+from gpudoctor.render.html.fleet import survey_page
+from gpudoctor.render.html.hang import hang_page
+from gpudoctor.snapshot.evidence import Evidence, Frame
+from tests.browser import browser, program
+from tests.hang_jobs import Member, a_job, sleeps, waits
+
+RANKS, NODES = 1024, 1024
+DEEP = 60
+"""Frames of a stack."""
+MOST_BYTES, MOST_SECONDS = 5_000_000, 2.0
+"""What was promised."""
+
+
+def one_elsewhere() -> tuple[HangReport, Evidence]:
+    """1,023 ranks wait for one."""
+    members = [sleeps(0, host="n0000"), *(waits(rank, host=f"n{rank // 8:04}") for rank in range(1, RANKS))]
+    return _concluded(members)
+
+
+def all_elsewhere() -> tuple[HangReport, Evidence]:
+    """Every rank stands at a line of its own, under a deep stack."""
+    return _concluded([waits(rank, at=40 + rank, host=f"n{rank // 8:04}") for rank in range(RANKS)])
+
+
+def _concluded(members: Sequence[Member]) -> tuple[HangReport, Evidence]:
+    evidence = a_job(*members).evidence
+    below = tuple(Frame(f"call_{number}", f"/opt/venv/lib/python3.11/site-packages/deep/module_{number}.py", number)
+                  for number in range(DEEP))  # fmt: skip
+    nodes = tuple(
+        replace(
+            node,
+            processes=tuple(
+                replace(each, samples=tuple(
+                    replace(sample, threads=tuple(
+                        replace(thread, frames=(*thread.frames, *below)) for thread in sample.threads
+                    )) for sample in each.samples
+                )) for each in node.processes
+            ),
+        )
+        for node in evidence.nodes
+    )  # fmt: skip
+    return conclude(evidence), replace(evidence, nodes=nodes)
+
+
+def many_nodes() -> Survey:
+    """24 findings, each on other nodes."""
+    names = tuple(f"n{number:04}" for number in range(NODES))
+    found = tuple(
+        NodesProblem(
+            check=f"check-{number}",
+            nodes=names[number :: 2 + number * 3],
+            problem=Problem(severity="error" if number % 3 else "warning", summary="It is 64 MiB; 8 GiB are wanted",
+                            meaning="Loaders die.", fix=Fix("Make it larger."), evidence=()),
+        )
+        for number in range(24)
+    )  # fmt: skip
+    return Survey(nodes=names, examined=names, problems=found)
+
+
+def pages() -> dict[str, Callable[[], bytes]]:
+    waiting, apart, survey = one_elsewhere(), all_elsewhere(), many_nodes()
+    return {
+        "hang, 1,023 ranks wait for one": lambda: hang_page(*waiting),
+        "hang, each rank at another line": lambda: hang_page(*apart),
+        "check --hosts, 24 findings": lambda: survey_page(survey, status=1),
+    }
+
+
+def main() -> None:
+    print(f"{'page of 1,024':34} {'MB':>6} {'written':>9} {'drawn':>9}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, made in pages().items():
+            began = time.perf_counter()
+            raw = made()
+            written = time.perf_counter() - began
+            place = Path(folder) / "page.html"
+            place.write_bytes(raw)
+            print(f"{name:34} {len(raw) / 1e6:6.2f} {written:7.2f} s {_drawn(place, folder):>9}")
+
+
+def _drawn(page: Path, folder: str) -> str:
+    """From the start of its loading until it has been painted, with all that is folded opened."""
+    if program() is None:
+        return "no browser"
+    with browser(Path(folder) / "profile") as tab:
+        tab.open(page)
+        loaded = tab.ask("performance.getEntriesByType('navigation')[0].loadEventEnd")
+        opened = tab.ask("""new Promise((done) => {
+            const began = performance.now();
+            for (const each of document.querySelectorAll("details")) each.open = true;
+            requestAnimationFrame(() => setTimeout(() => done(performance.now() - began), 0));
+        })""")
+        return f"{(loaded + opened) / 1000:.2f} s"
+
+
+if __name__ == "__main__":
+    main()
