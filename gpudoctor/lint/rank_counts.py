@@ -18,6 +18,10 @@ _STARTS_MORE = re.compile(
     r"|fabric|launch\w*|torchrun|multiprocessing|mpi4py|Pool|submitit|fork|os\.system|RANK)\b"
 )
 """A program with none of these words is one process."""
+_RANKS_EACH = (
+    *("nproc_per_node", "nprocs_per_node", "num_proc_per_node", "processes_per_node", "process_count_per_instance"),
+    *("tasks_per_node", "ntasks_per_node", "slots_per_trial", "slots_per_worker"),
+)
 _OF_RAY = ("TorchTrainer", "HorovodTrainer", "LightningTrainer", "TransformersTrainer", "AccelerateTrainer")
 
 
@@ -44,6 +48,18 @@ def counts(job: LintJob, launch: LintLaunch) -> ToldCounts:
 def of_python(job: LintJob) -> ToldCounts:
     """Of a program that hands its ranks to somebody: Ray's trainers, submitit's executors, torch's elastic_launch."""
     return next((each for code in codes(job) if (each := _called(code, None)) != NOTHING), NOTHING)
+
+
+def starter(job: LintJob) -> tuple[str, ToldCounts]:
+    """A call that tells somebody how many ranks to start on each node, whoever that is: `current.torch.run(...,
+    nproc_per_node=4)`. Empty where there is none."""
+    for code in codes(job):
+        for call in code.calls:
+            told = next((each.arg for each in call.keywords if each.arg in _RANKS_EACH), None)
+            if told is not None and _last(call.func) not in ("dict", "add_argument", "ArgumentParser"):
+                each = decided_number(code, argument(call, told), None)
+                return ast.unparse(call.func)[:60], ToldCounts(each=each or None)
+    return "", NOTHING
 
 
 def _number(text: str | None) -> int | None:

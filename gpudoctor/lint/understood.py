@@ -84,11 +84,13 @@ def _without_launch(job: LintJob) -> Understood:
     each = next((int(value) for value in told if re.fullmatch(r"[0-9]{1,6}", value, re.ASCII)), None)
     group = any(call.name not in CLASSES and call.name != "DataParallel" for call in job.trainers) or framework
     counted = rank_counts.of_python(job)
+    named, of_call = rank_counts.starter(job) if starter is None else ("", counted)
+    counted = counted if counted != rank_counts.NOTHING else of_call
     each = each or counted.each
     nodes = len(names) or counted.nodes or (job.facts.nodes if each else None)
     return Understood(
         # a program that is given alone is started by plain python: one rank, whatever it makes of it
-        launcher=starter.name if starter is not None else "python" if group else None,
+        launcher=starter.name if starter is not None else named or ("python" if group else None),
         nodes=nodes or None,
         processes_per_node=each,
         world_size=nodes * each if nodes and each else counted.total,

@@ -28,7 +28,7 @@ _OF_THE_JOB = "$((61000 + SLURM_JOB_ID % 4536))"
 _FREE_PORT = re.compile(r"free_?port|getsockname|\bss\b.*\bcomm\b|unused_?port", re.IGNORECASE)
 
 
-def _listens(job: LintJob, launch: LintLaunch) -> tuple[str, bool] | None:
+def listens(job: LintJob, launch: LintLaunch) -> tuple[str, bool] | None:
     """The port that a start on one machine listens on, and whether that is only the default; None when it is free."""
     if (
         look.standalone(launch)
@@ -94,7 +94,7 @@ def port_taken_by_other_job(job: LintJob) -> Iterator[LintFinding]:
     talk to the first one's store. Whether another user's process holds the port, only the head can tell."""
     told: set[int] = set()
     for first, second in _pairs(job):
-        ports = (_listens(job, first), _listens(job, second))
+        ports = (listens(job, first), listens(job, second))
         if ports[0] is None or ports[1] is None or ports[0][0] != ports[1][0]:
             continue
         if second.invocation.span.start in told:
