@@ -77,4 +77,14 @@ def test_what_others_refuse_is_not_lightnings() -> None:
     assert refusal("ddpp", (1, 4)) == ""
     assert refused("TypeError: SFTTrainer.__init__() got an unexpected keyword argument 'gpus'") is None
     assert refused("TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'") is None
+    bare = "TypeError: __init__() got an unexpected keyword argument 'gpus'"
+    assert (
+        refused(bare)
+        is refused(bare, "/home/mia/argparse.py")
+        is refused(bare, "/x/lightning_mine/argparse.py")
+        is None
+    )
+    assert refused(bare, "/venv/site-packages/lightning/pytorch/utilities/argparse.py") is superseded(
+        "argument", "gpus"
+    )
     assert refused("KeyError: 'resnet' not found in registry") is None

@@ -35,6 +35,7 @@ CAUSE = Cause(
         "threads": Judged("limits", "environment", "after a fix"),
         "data-parallel": Judged("device-ordinal", "program", "after a fix"),
         "two-devices": Judged("device-ordinal", "program", "after a fix"),
+        "two-devices-of-a-rank": Judged("device-ordinal", "program", "after a fix"),
         "cuda-call": Judged("argument", "program", "after a fix"),
         "nccl-call": Judged("argument", "program", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
@@ -75,6 +76,11 @@ CAUSE = Cause(
         "nothing-there": (
             "Something is None{place} in `{code}`: look where it comes from, mostly a variable or setting that is not "
             "set, an entry or file that was not found, or a function that returned nothing."
+        ),
+        "two-devices-of-a-rank": (
+            "Bring what meets there to one device{place}: {device} and {other} met. All that a rank makes belongs "
+            "on its own GPU, the one of LOCAL_RANK: torch.cuda.set_device(local_rank) before anything, and .cuda() or "
+            '.to("cuda") without a number.'
         ),
         "route": (
             "Look whether what is to answer runs there and listens, and whether name, address and port are its "

@@ -340,9 +340,9 @@ def variant_of(
         return remedied[0].id, dict(remedied[1])
     if cause != "program-error":
         return "", {}
-    if known := refused(message):
+    if known := refused(message, raised_in):
         return "superseded", {"name": known.name, "since": known.since, "today": known.whole}
-    if apart := devices_apart(message):
+    if apart := devices_apart(message, alone=alone):
         return apart
     if package := caller(type_name, message, raised_in):
         return "between-packages", {"package": package}

@@ -23,11 +23,13 @@ OF_ONE_DEVICE = re.compile(
 """The last two: torch before 1.8."""
 
 
-def devices_apart(message: str) -> tuple[str, dict[str, str]] | None:
-    """The variant of the cause program-error, and values for its text; None where a message says nothing of it."""
+def devices_apart(message: str, *, alone: bool) -> tuple[str, dict[str, str]] | None:
+    """The variant of the cause program-error, and values for its text; None where a message says nothing of it.
+    `alone`: nothing speaks of several ranks, of which each has a GPU of its own."""
     if found := OF_DATA_PARALLEL.search(message):
         return "data-parallel", found.groupdict()
     if not OF_ONE_DEVICE.search(message):
         return None
     told = next((each for pattern in OF_TENSORS if (each := pattern.search(message))), None)
-    return "two-devices", told.groupdict() if told else {"device": "one device", "other": "another"}
+    values = told.groupdict() if told else {"device": "one device", "other": "another"}
+    return "two-devices" if alone else "two-devices-of-a-rank", values

@@ -215,11 +215,15 @@ def refusal(name: str, version: Version | None) -> str:
     return next((words.format(name) for first, words in REFUSALS if version is None or version >= first), "")
 
 
-def refused(message: str) -> Superseded | None:
+OF_TRAINER = re.compile(r"(?:^|[/\\])(?:pytorch_)?lightning[/\\](?:\w+[/\\]){0,3}argparse\.py$")
+"""Where every call of Trainer passes: its arguments may stand in the environment."""
+
+
+def refused(message: str, raised_in: str = "") -> Superseded | None:
     """What Lightning's own error says that it does not know: an argument of Trainer, or a strategy, in the words of any
-    release since 1.5."""
-    if found := re.search(r"\bTrainer\.__init__\(\) got an unexpected keyword argument '(\w{1,60})'", message):
-        return superseded("argument", found[1])
+    release since 1.5. `raised_in`: the file of the innermost frame; Python before 3.10 does not name the class."""
+    if found := re.search(r"(\bTrainer\.)?__init__\(\) got an unexpected keyword argument '(\w{1,60})'", message):
+        return superseded("argument", found[2]) if found[1] or OF_TRAINER.search(raised_in) else None
     if found := re.search(r"'(\w{1,60})' (?:is not a valid DistributedType|not found in registry)", message):
         return superseded("strategy", found[1])
     if found := re.search(r"invalid (strategy|accelerator) name: `(?:strategy|accelerator)='(\w{1,60})'`", message):

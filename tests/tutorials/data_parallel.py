@@ -75,4 +75,20 @@ on cuda:1 (when checking argument in method wrapper_CUDA_addmm)
         today="The line of the traceback that is yours is the one before which the input must be moved.",
         write='return self.second(x.to("cuda:1"))',
     ),
+    Row(
+        id="two-devices-of-a-rank",
+        title=TITLE,
+        about="Tensors on two devices in a program of several ranks",
+        line="[rank1]: Traceback (most recent call last):\n"
+        '[rank1]:   File "/home/mia/ddp.py", line 40, in <module>\n'
+        "[rank1]:     loss = model(batch.cuda(0)).sum()\n"
+        "[rank1]: RuntimeError: Expected all tensors to be on the same device, but found at least two devices, cuda:1 "
+        "and cuda:0!\n",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("rank 1", "ddp.py:40", "LOCAL_RANK", "cuda:0", "cuda:1"),
+        untold=("split by hand",),
+        today="A number in .cuda(0) is the same on every rank, and each rank has a GPU of its own.",
+        write="torch.cuda.set_device(local_rank)\nloss = model(batch.cuda()).sum()",
+    ),
 )

@@ -62,6 +62,24 @@ ROWS = (
         'precision="16-mixed"',
     ),
     Row(
+        id="log-gpus-python-3-9",
+        title=TITLE,
+        about="gpus= of Trainer, in a log of Python 3.9",
+        line="""Traceback (most recent call last):
+  File "/home/mia/fit.py", line 12, in <module>
+    trainer = pl.Trainer(gpus=2, max_epochs=3)
+  File "/opt/venv/lib/python3.9/site-packages/pytorch_lightning/utilities/argparse.py", line 69, in insert_env_defaults
+    return fn(self, **kwargs)
+TypeError: __init__() got an unexpected keyword argument 'gpus'
+""",
+        name="fit.log",
+        command="gpudoctor explain fit.log",
+        told=("removed in lightning 2.0", 'accelerator="gpu", devices=', "fit.py:12"),
+        untold=("Correct what raised it", "dependency"),
+        today="Python before 3.10 does not say whose __init__ it was; the traceback does.",
+        write='trainer = Trainer(accelerator="gpu", devices=2, max_epochs=3)',
+    ),
+    Row(
         id="log-fairscale",
         title=TITLE,
         about='strategy="fairscale", in a log',
