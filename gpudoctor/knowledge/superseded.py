@@ -83,12 +83,10 @@ def parsed(version: str) -> Version | None:
 VALUES = {
     "strategy=": '"ddp"',
     "use_distributed_sampler=": "False",
-    "enable_checkpointing=": "False",
     "enable_model_summary=": "False",
     "enable_progress_bar=": "False",
     "default_root_dir=": '"runs"',
     "gradient_clip_val=": "1.0",
-    "logger=": "logger",
     "plugins=": "[...]",
 }
 """A value of the kind that an argument takes; of all others a number."""

@@ -113,13 +113,13 @@ TODAY: Mapping[str, str] = {
     "auto_scale_batch_size": "lightning.pytorch.tuner.Tuner(trainer).scale_batch_size(model)",
     "auto_select_gpus": 'devices=N with accelerator="gpu"',
     "automatic_optimization": "self.automatic_optimization = False in the module's __init__",
-    "checkpoint_callback": "enable_checkpointing=",
+    "checkpoint_callback": "enable_checkpointing=True or False, and a ModelCheckpoint in callbacks",
     "cluster_environment": "plugins=",
     "default_save_path": "default_root_dir=",
     "distributed_backend": "strategy=",
     "early_stop_callback": "callbacks=[EarlyStopping(monitor=...)]",
     "enable_pl_optimizer": "no such argument: every optimizer is wrapped",
-    "experiment": "logger=",
+    "experiment": "logger=TensorBoardLogger(...)",
     "flush_logs_every_n_steps": "the argument of the logger that flushes",
     "gpus": 'accelerator="gpu", devices=',
     "gradient_clip": "gradient_clip_val=",
@@ -156,10 +156,10 @@ TODAY: Mapping[str, str] = {
     "use_amp": 'precision="16-mixed"',
     "val_percent_check": "limit_val_batches=",
     "weights_save_path": "default_root_dir=, or ModelCheckpoint(dirpath=...)",
-    "weights_summary": "enable_model_summary=",
+    "weights_summary": "enable_model_summary=True or False",
 }
-"""What takes the place of each that is gone, for Lightning 2; what ends with = takes the value that the old one
-had, or one of its kind."""
+"""What takes the place of each that is gone, for Lightning 2; what ends with = takes the very value that the old
+one had."""
 WARNED: Mapping[str, Release] = {
     "amp_backend": (1, 9),
     "amp_level": (1, 8),

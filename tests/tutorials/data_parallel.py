@@ -5,6 +5,8 @@ from tests.tutorials.row import Row, Title
 TITLE: Title = "DataParallel, a model split by hand, and Apex"
 ALONE = ("rank", "other processes", "LOCAL_RANK", "DistributedDataParallel")
 """Words of another program than one that has one process."""
+SPLIT = ALONE[:-1]
+"""Of tensors on two devices, what another wrapper does may be said."""
 
 ROWS = (
     Row(
@@ -48,7 +50,7 @@ device: cpu
         name="train.log",
         command="gpudoctor explain train.log",
         told=("cuda:0", "cuda:1", "one device", ".to("),
-        untold=ALONE,
+        untold=SPLIT,
         today="Each half takes its input on its own GPU: what the first gives is moved before the second.",
         write='x = self.first(x.to("cuda:0"))\nreturn self.second(x.to("cuda:1"))',
     ),
@@ -71,7 +73,7 @@ on cuda:1 (when checking argument in method wrapper_CUDA_addmm)
         name="train.log",
         command="gpudoctor explain train.log",
         told=("cuda:0", "cuda:1", "one device", "split.py:23", ".to("),
-        untold=ALONE,
+        untold=SPLIT,
         today="The line of the traceback that is yours is the one before which the input must be moved.",
         write='return self.second(x.to("cuda:1"))',
     ),

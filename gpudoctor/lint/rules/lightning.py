@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.lightning_strategies import meant
 from gpudoctor.knowledge.superseded import Superseded, arrived, dotted, formerly, refusal, superseded
+from gpudoctor.knowledge.trainer_arguments import TODAY
 from gpudoctor.lint import lightning, look
 from gpudoctor.lint.model import LintJob, Span, TrainerCall
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -21,12 +22,8 @@ _NODES = (
     "#@ node 0\nMASTER_ADDR=10.20.0.11 MASTER_PORT=61234 NODE_RANK=0 python train.py\n"
     "#@ node 1\nMASTER_ADDR=10.20.0.11 MASTER_PORT=61234 NODE_RANK=1 python train.py\n"
 )
-_RENAMED = {
-    "gpus": 'accelerator="gpu", devices=',
-    "distributed_backend": "strategy=",
-    "replace_sampler_ddp": "use_distributed_sampler=",
-    "nb_gpu_nodes": "num_nodes=",
-}
+_RENAMED = {name: today for name, today in TODAY.items() if today.endswith("=")}
+"""Arguments whose value goes over to another name as it is."""
 _NEW_PRECISIONS = ("16-mixed", "bf16-mixed", "32-true", "64-true", "16-true", "bf16-true")
 _ERA = {"16-mixed": "16", "bf16-mixed": '"bf16"', "32-true": "32", "64-true": "64"}
 
@@ -68,12 +65,15 @@ def _value_span(job: LintJob, call: TrainerCall, argument: str) -> Span | None:
     "L01",
     title="Trainer's arguments are those of the installed Lightning",
     needs="facts",
-    source="tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6",
+    source="the sources of pytorch-lightning 0.5 to 2.6 (knowledge/trainer_arguments.py)",
     bad=(
         Example(_OLD, "lightning=2.4"),
         Example(_TRAINER.format('devices=4, accelerator="gpu", replace_sampler_ddp=False'), "lightning=2.0.1"),
         Example(_TRAINER.format('gpus=4, distributed_backend="ddp"'), "lightning=1.6"),
         Example(_TRAINER.format('gpus=4, strategy="ddp"'), "lightning=1.4.9"),
+        Example(
+            _TRAINER.format('accelerator="gpu", devices=4, max_nb_epochs=9, weights_summary="top"'), "lightning=2.4"
+        ),
         _TRAINER.format("amp_level='O2', use_amp=False"),
     ),
     good=(
