@@ -88,6 +88,42 @@ def _hanging() -> Iterator[Scenario]:
     yield hangs("condition_lost", ("thread-wait",), (2,), "CONDITION.wait()", ranks=3)
 
 
+def _later() -> Iterator[Scenario]:
+    """A second lot, written when the rules for the first had been: what is right of it was right unseen."""
+    rank0 = ("rank0-only-collective",)
+    barrier = 'trainer.strategy.barrier("report")'
+    yield hangs("lightning_callback", rank0, (0,), barrier, "if trainer.is_global")
+    yield hangs("accelerate_gather", rank0, (0,), "print(accelerator.gather(", "if accelerator.is_local")
+    yield hangs("checkpoint_of_first", rank0, (0,), "dcp.save(", "if am_first", ranks=3)
+    yield hangs("guard_walrus", rank0, (0,), "dist.gather_object(", "print(me, summary", "if (me :=")
+    yield hangs("guard_property", rank0, (0,), "dist.all_gather(scores", "self.evaluate()", "if self.leads")
+    yield hangs("guard_continue", rank0, (0,), "dist.barrier()", "continue", "if not node_leader", ranks=3)
+    yield hangs(
+        "guard_loop", (*rank0, "rank-divergent-decision"), (0,), "dist.all_reduce(", "for job in", "if position"
+    )
+    yield hangs("waits_for_fork", ("child-process-wait",), (1,), "os.waitpid(")
+    yield hangs("system_call", ("child-process-wait",), (0,), "os.system(")
+    yield hangs("executor_of_processes", ("thread-wait", "child-process-wait"), (1,), "result = executor.submit(")
+    yield hangs("semaphore_empty", ("lock-held", "thread-wait"), (0,), "SLOTS.acquire()")
+    yield hangs("rlock_of_thread", ("lock-held",), (1,), "with self.guard:")
+    yield hangs("loop_of_thread", ("thread-wait", "asyncio-wait"), (0,), "number = asyncio.run_coroutine")
+    yield hangs("waits_for_usr1", ("signal-wait",), (1, 2), "signal.sigwait(", ranks=3)
+    yield hangs("tls_handshake", ("service-no-answer",), (1,), "with context.wrap_socket(")
+    yield hangs("reads_socket", ("service-no-answer",), (2,), "ours.recv(3)", ranks=3)
+    yield hangs("lockf_of_rank", ("file-lock-wait",), (1,), "fcntl.lockf(log, fcntl.LOCK_EX)")
+    yield hangs("process_event", ("thread-wait", "child-process-wait"), (0,), "ready.wait()")
+    locked = ("dataloader-fork-deadlock", "fork-held-lock")
+    yield hangs("loader_lock", locked, (1,), "for batch in DataLoader(", "with INDEX:")
+    yield hangs("debugger_of_child", ("stopped-rank",), (1,), "code.interact(")
+    yield hangs("sleeps_after_backward", ("slow-rank-timeout",), (0,), "time.sleep(5000)")
+    yield hangs("waits_for_store_key", ("store-key-missing",), (1,), "return str(self.kv.get(")
+    yield hangs(
+        "thread_pool_fifo", ("thread-wait", "storage-stall"), (1,), "with ThreadPoolExecutor(", "with open(path"
+    )
+    graph = ("unused-parameters", "rank-dependent-graph")
+    yield hangs("no_grad_branch", graph, (1,), "dist.barrier()", "model(torch.ones(", ranks=3)
+
+
 def _healthy() -> Iterator[Scenario]:
     for name in (
         *("slow_loader", "slow_workers", "validation", "validation_child", "checkpoints"),
@@ -96,9 +132,12 @@ def _healthy() -> Iterator[Scenario]:
     ):
         yield gets_on(name)
     yield gets_on("pipeline", ranks=3)
+    for name in ("sleeps_nine", "child_in_steps", "prefetches", "serves_in_thread", "lock_of_cache", "async_saver"):
+        yield gets_on(name)
 
 
-HANGING = {scenario.name: scenario for scenario in _hanging()}
+LATER = {scenario.name: scenario for scenario in _later()}
+HANGING = {scenario.name: scenario for scenario in _hanging()} | LATER
 GETTING_ON = {scenario.name: scenario for scenario in _healthy()}
 """None of them may be called hung in any of three looks; an idle server waits for work."""
 OF_USERS = HANGING | GETTING_ON
