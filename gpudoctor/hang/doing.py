@@ -13,6 +13,14 @@ OF_THREADS = frozenset(("future", "thread", "queue"))
 """Those in which another thread may be."""
 FROM_OUTSIDE = frozenset(("serves", "listens"))
 """Waits for somebody to connect: no fault of a server."""
+SERVERS = (
+    ("/socketserver.py", "serve_forever"),
+    ("/asyncio/base_events.py", "run_forever"),
+    ("/grpc/_server.py", ""),
+    ("/tornado/ioloop.py", "start"),
+    ("/zmq/sugar/poll.py", "poll"),
+)
+"""Functions in which a thread waits for requests; "": any of the file."""
 SPINS_FROM = 0.5
 """CPU seconds a second from which a thread does not wait: our rule of thumb."""
 
@@ -81,6 +89,17 @@ def _ran(rank: Rank, thread: Thread) -> bool:
     return before.switches is not None and thread.switches is not None and before.switches != thread.switches
 
 
+def listens_in_thread(rank: Rank) -> bool:
+    """Whether one of its threads is a server's: what comes in there is what its main thread waits for."""
+    threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
+    return any(
+        in_file(thread.frames, file, function)
+        for thread in threads
+        if thread.id != rank.pid
+        for file, function in SERVERS
+    )
+
+
 def innermost(thread: Thread) -> Frame | None:
     """The innermost frame of the program in a thread."""
     return place_of(thread).user_frame
@@ -104,5 +123,4 @@ def has_exited(process: ProcessEvidence) -> bool:
 
 def in_file(frames: Sequence[Frame], end: str, function: str = "") -> bool:
     """Whether a stack has a function of a file."""
-    return any(frame.file.replace("\\", "/").endswith(end) and short(frame) in (function or short(frame))
-               for frame in frames)  # fmt: skip
+    return any(frame.file.replace("\\", "/").endswith(end) and function in ("", short(frame)) for frame in frames)

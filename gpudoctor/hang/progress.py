@@ -31,7 +31,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.hang.doing import FROM_OUTSIDE, children, doing, stands
+from gpudoctor.hang.doing import FROM_OUTSIDE, OF_THREADS, children, doing, listens_in_thread, stands
 from gpudoctor.hang.gpus import (
     QUIET_SECONDS,
     computes,
@@ -157,7 +157,7 @@ ASKED_FOR_WORK = (
 def awaits_work(rank: Rank) -> bool:
     """Whether it waits for something from outside, as a server does between requests: a queue, a socket, a pipe."""
     now = doing(rank)
-    if now is not None and now.kind in FROM_OUTSIDE:
+    if now is not None and (now.kind in FROM_OUTSIDE or (now.kind in OF_THREADS and listens_in_thread(rank))):
         return True
     return rank.place.kind == "user code" and rank.place.operation.startswith(ASKED_FOR_WORK)
 

@@ -301,7 +301,12 @@ SOCKETS = frozenset(
         "unix_stream_read_generic",
     )
 )
-FILE_LOCKS = frozenset(("locks_lock_inode_wait", "flock_lock_inode_wait", "posix_lock_inode_wait", "__break_lease"))
+FILE_LOCKS = frozenset(
+    (
+        *("locks_lock_inode_wait", "flock_lock_inode_wait", "posix_lock_inode_wait", "__break_lease"),
+        *("fcntl_setlk", "fcntl_setlk64", "do_lock_file_wait"),
+    )
+)
 STORAGE = re.compile(
     r"^(_*nfs|rpc_|_*rpc_wait|fuse_|__fuse|request_wait_answer|ll_|ldlm_|ptlrpc_|osc_|cl_|lov_|ceph_|cifs_|smb2?_|"
     r"gpfs|cxi|bee|FhgfsOps|wekafs|v9fs_|p9_|io_schedule|bit_wait_io|folio_wait|wait_on_page|__wait_on_page|"

@@ -207,6 +207,7 @@ def _native(frames: Sequence[Frame]) -> _Found | None:
 _WORK_WAIT = re.compile(r"\.wait\(")
 _WORK_POINT_TO_POINT = re.compile(r"\b(?:irecv|isend|batch_isend_irecv)\(")
 _STORE = re.compile(r"\b\w*store\w*\.(?:get|wait|multi_get)\(", re.IGNORECASE)
+_ASKS = re.compile(r"\b(\w+)\.(?:get|wait|multi_get)\(")
 _SYNCHRONIZES = re.compile(r"\.(item|tolist|cpu|numpy|synchronize|nonzero)\(")
 
 
@@ -221,7 +222,9 @@ def _by_text(thread: Thread, user: Frame | None, sources: Sequence[SourceContext
     if name in known.FUTEX and _WORK_WAIT.search(source.text):
         kind = "point-to-point" if _WORK_POINT_TO_POINT.search(source.text) else "collective"
         return (kind, "Work.wait", user)
-    if name in known.POLLS | known.SOCKETS and _STORE.search(source.text):
+    asked = _ASKS.search(source.text)
+    a_store = _STORE.search(source.text) or (asked is not None and asked[1] in source.stores)
+    if name in known.POLLS | known.SOCKETS and a_store:
         return ("store wait", "TCPStore", user)
     if gpu and name not in known.FUTEX and (call := _SYNCHRONIZES.search(source.text)):
         return ("cuda sync", call[1], user)

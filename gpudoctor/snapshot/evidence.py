@@ -178,6 +178,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Calls in it of the file's own functions that make collectives, told in the same way by the first of these."""
     handlers: tuple[str, ...] = ()
     """Functions of the file that it makes handlers of signals."""
+    stores: tuple[str, ...] = ()
+    """Names to which the file gives a store of torch.distributed."""
 
 
 # ---------------------------------------------------------------- the communication layer

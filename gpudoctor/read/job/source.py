@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
-from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, handlers, text_of
+from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, handlers, stores, text_of
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 MAXIMUM_BYTES = 2 * 1024 * 1024
@@ -134,6 +134,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         calls=tuple(_calls(scope, names))[:MOST_CALLS],
         leads_to=tuple(_calls_of_own(scope, _functions(tree), names))[:MOST_CALLS],
         handlers=tuple(handlers(tree))[:MOST_CALLS],
+        stores=tuple(stores(tree))[:MOST_CALLS],
     )
 
 

@@ -1,4 +1,5 @@
-"""The program's own words, shortened and without its texts; and which functions it makes handlers of signals."""
+"""The program's own words, shortened and without its texts; and which functions it makes handlers of signals, which
+names stores."""
 
 import ast
 import copy
@@ -45,3 +46,15 @@ def handlers(tree: ast.Module) -> Iterator[str]:
             continue
         if isinstance(given, ast.Name | ast.Attribute):
             yield given.id if isinstance(given, ast.Name) else given.attr
+
+
+def stores(tree: ast.Module) -> Iterator[str]:
+    """Names to which the file gives a store of torch.distributed: `TCPStore(...)`, `_get_default_store()`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
+            called = node.value.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name.endswith("Store") or name in ("_get_default_store", "create_c10d_store"):
+                for target in node.targets:
+                    if isinstance(target, ast.Name | ast.Attribute):
+                        yield target.id if isinstance(target, ast.Name) else target.attr
