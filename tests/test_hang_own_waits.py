@@ -17,7 +17,7 @@ from gpudoctor.hang.report import JobReport
 from gpudoctor.knowledge.places import Kind
 from gpudoctor.read.job.by_rank import ByRank
 from gpudoctor.read.job.source import context
-from gpudoctor.snapshot.evidence import Enclosing, Frame, ProcessEvidence, Sample, Socket, SourceContext
+from gpudoctor.snapshot.evidence import Enclosing, Frame, ProcessEvidence, Sample, Socket, SourceContext, Thread
 from tests.hang_jobs import PROGRAM, Member, a_job, data_loader, is_in, source, waits
 
 LIBRARY = "/usr/lib/python3.11"
@@ -160,6 +160,11 @@ def test_a_condition_on_the_rank_is_known_by_what_its_names_were_given(program: 
     assert ByRank(ast.parse(program)).asks(ast.parse(condition, mode="eval").body) == asks
 
 
+def test_names_that_are_given_each_other_cost_no_time() -> None:
+    program = "a = dist.get_rank()\n" + "a = a or a or a or a or a\n" * 300
+    assert ByRank(ast.parse(program)).asks(ast.parse("a", mode="eval").body) == ""
+
+
 def around(program: str, line: int) -> SourceContext:
     found = context(Frame("main", "train.py", line), lambda name: program.encode())
     assert found is not None
@@ -196,3 +201,22 @@ def test_a_collective_in_a_signal_handler_is_not_under_the_condition_that_sent_i
     report = reported(a_job(waits(0), rank, waits(2)))
     assert report.causes[0].cause == "signal-handler-wait"
     assert "rank0-only-collective" not in {cause.cause for cause in report.causes}
+
+
+def test_a_server_under_a_condition_on_the_rank_that_polls_is_no_hang() -> None:
+    """HTTPServer.serve_forever on rank 1 wakes twice a second; an engine waits for what a thread of its takes in."""
+    polls = standing(
+        ("selectors.py", "select"), ("socketserver.py", "serve_forever"), operation="socketserver.serve_forever"
+    )
+    guarded = structs.replace(polls.evidence, sources=(source(52, inside=[("if", 51, "rank == 1")]),))
+    polls = structs.replace(polls, evidence=guarded, moved=True)
+    engine = standing(THREADING, ("threading.py", "Condition.wait_for"), operation="threading.wait_for")
+    door = Thread(id=9, state="S", frames=(Frame("serve_forever", f"{LIBRARY}/socketserver.py", 232),))
+    samples = tuple(structs.replace(each, threads=(*each.threads, door)) for each in engine.evidence.samples)
+    engine = structs.replace(engine, evidence=structs.replace(engine.evidence, samples=samples))
+    for rank in (polls, engine):
+        report = reported(a_job(waits(0, "broadcast_object_list"), rank))
+        assert report.state == "slow"
+        assert not [cause for cause in report.causes if cause.confidence >= 0.5]
+        hangs = reported(a_job(waits(0, "all_reduce"), rank))
+        assert hangs.state == ("hung" if rank is engine else hangs.state)

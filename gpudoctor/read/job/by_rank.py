@@ -40,6 +40,8 @@ KNOWN = re.compile(
 """Names of libraries' attributes that are the rank, or whether it is 0, where the file itself does not say."""
 CONVERTS = ("int", "bool", "str", "abs")
 DEEPEST = 6
+MOST_STEPS = 2000
+"""For one condition: names that are given many values, each of other such names, tell nothing."""
 MOST_NAMES = 4096
 
 
@@ -51,6 +53,7 @@ class ByRank:
         """By the name, or the attribute with a dot before it: what it is given anywhere in the file."""
         self.results: defaultdict[str, list[ast.expr]] = defaultdict(list)
         """By the function's name: what it returns."""
+        self._left = MOST_STEPS
         functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
         for node in ast.walk(tree):
             if len(self.values) + len(self.results) > MOST_NAMES:
@@ -94,6 +97,7 @@ class ByRank:
 
     def asks(self, condition: ast.expr) -> str:
         """The condition with the rank in it by its name; empty where it does not ask for the rank."""
+        self._left = MOST_STEPS
         try:
             found = self._told(condition, 0)
             return " ".join(ast.unparse(found).split())[:160] if found is not None else ""
@@ -103,6 +107,7 @@ class ByRank:
     def chooses(self, function: ast.expr) -> bool:
         """Whether what is called was chosen by the rank: `TABLE[rank]`, `TABLE.get(rank, other)`."""
         name = _name(function)
+        self._left = MOST_STEPS
         for value in [function, *self.values.get(name, ())]:
             if isinstance(value, ast.Subscript) and self._told(value.slice, 0) is not None:
                 return True
@@ -115,7 +120,8 @@ class ByRank:
 
     def _told(self, node: ast.expr, depth: int) -> ast.expr | None:
         """The expression in terms of the rank; None where it does not depend on it alone."""
-        if depth > DEEPEST:
+        self._left -= 1
+        if depth > DEEPEST or self._left < 0:
             return None
         if isinstance(node, ast.Call):
             return self._called(node, depth)
@@ -162,9 +168,10 @@ class ByRank:
         key = node.id if isinstance(node, ast.Name) else "." + node.attr
         given = self.values.get(key, [])
         if given:
-            told = [self._told(value, depth + 1) for value in given]
-            first = told[0]
-            if first is not None and all(each is not None and ast.dump(each) == ast.dump(first) for each in told):
+            first = self._told(given[0], depth + 1)
+            same = ast.dump(first) if first is not None else ""
+            others = (self._told(value, depth + 1) for value in given[1:])
+            if first is not None and all(each is not None and ast.dump(each) == same for each in others):
                 return first
         name = key.lstrip(".")
         if name in self.results and not given and isinstance(node, ast.Attribute):  # a property
