@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpudoctor.explain.told_by_place import by_code, caller
+from gpudoctor.explain.told_by_place import by_code, caller, of_call
 
 TRL = "/opt/conda/lib/python3.11/site-packages/trl/trainer/grpo_trainer.py"
 TORCH = "/opt/conda/lib/python3.11/site-packages/torch/nn/modules/module.py"
@@ -35,9 +35,38 @@ def test_package_that_calls_what_is_not_there(name: str, message: str, file: str
         ("TypeError", "unsupported operand type(s) for +: 'int' and 'str'", "a + b", ""),
         ("AttributeError", "'NoneType' object has no attribute 'size'", "x = found.size", "nothing-there"),
         ("AttributeError", "'NoneType' object has no attribute 'size'", "", ""),
+        (
+            "TypeError",
+            "unsupported operand type(s) for +: 'NoneType' and 'str'",
+            'cuda_dir + "/bin/nvcc"',
+            "no-toolkit",
+        ),
     ],
 )
 def test_source_line_is_shown(name: str, message: str, code: str, variant: str) -> None:
     shown = by_code(name, message, code)
     assert (shown[0] if shown else "") == variant
-    assert not shown or shown[1] == {"code": code}
+    assert not shown or shown[1] == ({} if variant == "no-toolkit" else {"code": code})
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "file", "variant", "values"),
+    [
+        ("TypeError", REFUSED, "/home/a/train.py", "argument-refused", {"name": "processing_class"}),
+        (
+            "TypeError",
+            "set() missing 1 required positional argument: 'x'",
+            "/a/b.py",
+            "argument-missing",
+            {"names": "'x'"},
+        ),
+        ("TypeError", "forward() missing 1 required positional argument: 'x'", TORCH, "", {}),
+        ("KeyError", "'eval_every'", "/a/b.py", "missing-entry", {"key": "eval_every"}),
+        ("KeyError", "'no such key: eval_every'", "/a/b.py", "", {}),
+        ("ValueError", "'eval_every'", "/a/b.py", "", {}),
+    ],
+)
+def test_what_a_call_or_a_mapping_lacks(
+    name: str, message: str, file: str, variant: str, values: dict[str, str]
+) -> None:
+    assert (of_call(name, message, file) or ("", {})) == (variant, values)

@@ -69,6 +69,18 @@ CAUSE = Cause(
             "do not fit. Install both as the younger one asks for (its requirements), or go back to those that worked.",
             (command("python -m pip check"),),
         ),
+        "argument-refused": (
+            "What is called{place} takes no argument {name}: it is misspelt, or of another release than the one "
+            "that is installed here; help() lists what it takes."
+        ),
+        "missing-entry": (
+            "What is read{place} has no entry {key}: print its keys. A configuration lacks a setting of this name, a "
+            "batch a column (or what collates it left it out), a checkpoint a part, the environment a variable."
+        ),
+        "argument-missing": (
+            "What is called{place} wants {names} too: give it. Where nobody changed that call, what it calls is of "
+            "another release than it was written for."
+        ),
         "assertion-line": (
             "What does not hold{place} is `{code}`: print both sides of it. Where nobody changed that program, its "
             "data or arguments are not made as it wants them."

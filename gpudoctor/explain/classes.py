@@ -39,7 +39,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.statuses import judged_status
-from gpudoctor.explain.told_by_place import by_code, caller
+from gpudoctor.explain.told_by_place import by_code, caller, of_call
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import refused
 from gpudoctor.remedies import remedy_for
@@ -348,6 +348,8 @@ def variant_of(
         return "between-packages", {"package": package}
     if shown := by_code(type_name, message, code):
         return shown
+    if call := of_call(type_name, message, raised_in):
+        return call
     return (judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"), {}
 
 

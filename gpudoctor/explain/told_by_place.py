@@ -21,6 +21,27 @@ NOTHING = re.compile(
     r"for \S{1,4}: 'NoneType'"
 )
 """Python's words where a value is None that should be something."""
+OF_TOOLKIT = re.compile(r"\bnvcc\b|\bcuda_dir\b|\bCUDA_HOME\b")
+"""Of a build's source line: torch's CUDA_HOME is None where no toolkit was found."""
+REFUSED = re.compile(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
+ENTRY = re.compile(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
+MISSING = re.compile(
+    r"missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>'\w{1,80}'(?:,? (?:and )?'\w{1,80}'){0,9})"
+)
+
+
+def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str, str]] | None:
+    """The variant of the cause program-error for what a call was not given, or a mapping has not, and its values."""
+    name, first = type_name.rpartition(".")[2], message.partition("\n")[0]
+    if name == "KeyError" and (found := ENTRY.search(first)):
+        return "missing-entry", found.groupdict()
+    if name != "TypeError":
+        return None
+    if found := REFUSED.search(first):
+        return "argument-refused", found.groupdict()
+    if (found := MISSING.search(first)) and not IN_PACKAGE.search(raised_in):
+        return "argument-missing", found.groupdict()
+    return None
 
 
 def caller(type_name: str, message: str, raised_in: str) -> str:
@@ -42,5 +63,5 @@ def by_code(type_name: str, message: str, code: str) -> tuple[str, dict[str, str
     if name == "AssertionError" and not first and code.startswith("assert"):
         return "assertion-line", {"code": code}
     if name in ("TypeError", "AttributeError") and NOTHING.search(first):
-        return "nothing-there", {"code": code}
+        return ("no-toolkit", {}) if OF_TOOLKIT.search(code) else ("nothing-there", {"code": code})
     return None

@@ -1,0 +1,153 @@
+"""What Python, and what every program leans on, say of a program's own mistakes."""
+
+from gpudoctor.remedy import Remedy
+
+WARNINGS = (
+    *("FutureWarning", "DeprecationWarning", "PendingDeprecationWarning", "UserWarning", "RuntimeWarning"),
+    *("SyntaxWarning", "ResourceWarning", "ImportWarning", "UnicodeWarning", "EncodingWarning", "BytesWarning"),
+)
+REMEDIES = (
+    Remedy(
+        "warning-raised",
+        types=WARNINGS,
+        words=r"\S",
+        fix=(
+            "A warning ended it: warnings are made errors here (python -W error, PYTHONWARNINGS=error, "
+            "warnings.simplefilter('error')). Take that away, or write what the warning asks for."
+        ),
+        kind="config",
+        blame="user",
+        source="Python's Lib/warnings.py (warn_explicit, action error)",
+        sample="FutureWarning: `old()` is deprecated. Please use `new()` instead.",
+        counter="ValueError: FutureWarning: `old()` is deprecated",
+    ),
+    Remedy(
+        "no-such-argument",
+        types=("AttributeError",),
+        words=r"^'(?:Simple)?Namespace' object has no attribute '(?P<name>\w{1,80})'",
+        fix=(
+            "The program reads its argument {name}, which nothing gives: add --{name} to its parser, with a "
+            "default, or "
+            "take the program and the configuration from one release."
+        ),
+        kind="argument",
+        source="Python's Lib/argparse.py (Namespace), Objects/object.c",
+        sample="AttributeError: 'Namespace' object has no attribute 'hidden_size'",
+        counter="AttributeError: 'Net' object has no attribute 'hidden_size'",
+    ),
+    Remedy(
+        "misspelt-name",
+        types=("NameError",),
+        words=r"^name '(?P<name>\w{1,80})' is not defined\. Did you mean: '(?P<meant>\w{1,80})'\?",
+        fix=(
+            "Nothing is called {name} there: write {meant}, if that was meant; otherwise import or assign {name} "
+            "before."
+        ),
+        source="Python's Python/ceval.c, Lib/traceback.py (_compute_suggestion_error)",
+        sample="NameError: name 'n_gpu' is not defined. Did you mean: 'n_gpus'?",
+        counter="NameError: name 'n_gpu' is not defined",
+    ),
+    Remedy(
+        "name-not-defined",
+        types=("NameError",),
+        words=r"^name '(?P<name>\w{1,80})' is not defined$",
+        fix=(
+            "Nothing is called {name} there: import or assign it before. What an `if` or `try` imports is "
+            "missing where "
+            "that branch was not taken, as of a package that is not installed."
+        ),
+        source="Python's Python/ceval.c",
+        sample="NameError: name 'flash_attn_func' is not defined",
+        counter="NameError: name",
+    ),
+    Remedy(
+        "no-number",
+        types=("ValueError",),
+        words=(
+            r"^could not convert string to float: (?P<value>'[^'\n]{0,60}')",
+            r"^invalid literal for int\(\) with base \d+: (?P<value>'[^'\n]{0,60}')",
+        ),
+        fix=(
+            "{value} is read as a number and is none: look where it is written, mostly a setting with a comma, a "
+            "unit or "
+            "an empty value, or a header line in the data."
+        ),
+        source="Python's Objects/floatobject.c, Objects/longobject.c",
+        sample=(
+            "ValueError: could not convert string to float: '1e-4,'",
+            "ValueError: invalid literal for int() with base 10: ''",
+        ),
+        counter="ValueError: could not convert tensor to float",
+    ),
+    Remedy(
+        "index-beyond",
+        types=("IndexError",),
+        words=r"^index (?P<index>-?\d+) is out of bounds for (?:dimension|axis) \d+ with size (?P<size>\d+)",
+        fix=(
+            "{index} is looked up where there are {size}, numbered from 0: a label must be below the number of "
+            "classes, a "
+            "token below the vocabulary, and a place in the data below its length (an index or a cache made for "
+            "another "
+            "file, or an offset by one)."
+        ),
+        kind="data",
+        source="torch aten native/TensorAdvancedIndexing.cpp, TensorShape.cpp; numpy core/src/multiarray/common.h",
+        sample="IndexError: index 151 is out of bounds for dimension 0 with size 150",
+        counter="IndexError: list index out of range",
+    ),
+    Remedy(
+        "matrix-shapes",
+        words=r"mat1 and mat2 shapes cannot be multiplied \(\d+x(?P<given>\d+) and (?P<wanted>\d+)x\d+\)",
+        fix=(
+            "A linear layer there is made for {wanted} features and gets {given}: make it for {given}, or bring what "
+            "comes before to {wanted}. Where nobody changed the model, the input's size or the checkpoint is another's."
+        ),
+        kind="shape",
+        source="torch aten native/LinearAlgebra.cpp, native/cuda/Blas.cpp",
+        sample="RuntimeError: mat1 and mat2 shapes cannot be multiplied (48x1280 and 1024x512)",
+        counter="RuntimeError: mat1 must be a matrix",
+    ),
+    Remedy(
+        "broken-image",
+        words=r"cannot identify image file '(?P<file>[^'\n]{1,200})'",
+        fix=(
+            "{file} is no image that Pillow reads: it is cut off, a web page that a download saved, a git-lfs "
+            "pointer or "
+            "of a kind that Pillow has no reader for. Fetch it again, or leave it out; `file` tells what it is."
+        ),
+        kind="data",
+        source="Pillow PIL/Image.py (open)",
+        sample="UnidentifiedImageError: cannot identify image file '/data/raw/000001.jpg'",
+        counter="UnidentifiedImageError: cannot identify image",
+    ),
+    Remedy(
+        "no-room-for-data-set",
+        words=r"Not enough disk space\. Needed: (?P<needed>[^(\n]{1,30}?) \(download: ",
+        fix=(
+            "The data set needs {needed}: set HF_HOME, or cache_dir of load_dataset, to a file system that has "
+            "them, or "
+            "remove what is there."
+        ),
+        kind="disk-full",
+        blame="node",
+        source="datasets/builder.py (download_and_prepare)",
+        sample="OSError: Not enough disk space. Needed: 38.24 GiB (download: 19.10 GiB, generated: 19.14 GiB, "
+        "post-processed: Unknown size)",
+        counter="OSError: Not enough disk space",
+    ),
+    Remedy(
+        "yaml-line",
+        types=("ScannerError", "ParserError", "ComposerError", "ConstructorError"),
+        words=r'\bin "(?P<file>[^"\n]{1,200})", line (?P<line>\d+), column \d+',
+        fix=(
+            "Correct {file} at line {line}, or the line before it: a colon without a space or without quotes, a "
+            "tab, or "
+            "other indentation."
+        ),
+        kind="config",
+        blame="user",
+        source="PyYAML yaml/error.py (Mark)",
+        sample='ScannerError: mapping values are not allowed here\n  in "conf/base.yaml", line 12, column 16',
+        counter="ParserError: Error tokenizing data. C error: Expected 3 fields in line 7, saw 4",
+    ),
+)
