@@ -128,7 +128,7 @@ ROWS = (
         status=3,
         told=(NO_TENSORFLOW, XLA),
         untold=("Nothing to judge", "No error found"),
-        today="That is TensorFlow's way, whose TPU nodes were shut down; PyTorch reaches TPUs through torch_xla.",
+        today="That is TensorFlow's way; PyTorch reaches TPUs through torch_xla.",
         write="gpudoctor launch --framework xla -- train.py",
     ),
     Row(

@@ -44,7 +44,7 @@ ROWS = (
         "distributed_backend",
         '"ddp"',
         "removed in lightning 1.5",
-        "It became accelerator= in 1.1 and strategy= in 1.5.",
+        "It became accelerator= and, in 1.5, strategy=.",
         "strategy=",
     ),
     argument(
