@@ -112,7 +112,8 @@ ROOMS = {
     "gpudoctor/foreign.py": "explain lint plugins read",
     "gpudoctor/run/relay.py": "",
     "gpudoctor/run/site/": "",
-    "gpudoctor/run/": "run fleet.where hang snapshot.evidence active read causes sure explain knowledge render.words",
+    "gpudoctor/run/": "run diagnose examination lint plugins fleet.where hang snapshot.evidence active"
+    " read causes sure explain knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",
     "gpudoctor/cli/": "*",

@@ -49,6 +49,14 @@ def run(
     no_log: Annotated[
         bool, option("--no-log", "Leave the command's output alone: nothing of it is kept or explained.")
     ] = False,
+    preflight: Annotated[
+        Literal["full", "short", "none"],
+        option("--preflight", "Before the start: lint and check, at most 5 s; full: torch is imported too."),
+    ] = "short",
+    stop_on_error: Annotated[
+        bool,
+        option("--stop-on-error", "Start nothing where that finds an error; else it is shown, and the job starts."),
+    ] = False,
     no_arm: Annotated[
         bool, option("--no-arm", "Leave the environment alone: ranks are not prepared to be read when they hang.")
     ] = False,
@@ -82,6 +90,8 @@ def run(
                 log=not no_log,
                 quiet=quiet,
                 arm=not no_arm,
+                preflight=preflight,
+                stop_on_error=stop_on_error,
                 stall=stall,
                 on_stall=on_stall,
             )

@@ -21,8 +21,9 @@ from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
 from gpudoctor.run.family import JobProcesses
+from gpudoctor.run.preflight import Looking, Preflight
 from gpudoctor.run.stall import OnStall, StallWatch
-from gpudoctor.run.start import CannotStart, end_as, start
+from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.wait import Waiting, block
 
 OUTPUT, SECOND = "output.log", "output-2.log"
@@ -44,6 +45,8 @@ class RunWish(Struct, frozen=True, kw_only=True):
     log: bool = True
     quiet: bool = False
     arm: bool = True
+    preflight: Preflight = "short"
+    stop_on_error: bool = False
     stall: float | None = None
     """Seconds of silence after which it is looked at; 0: never; None: learnt."""
     on_stall: OnStall = "report"
@@ -77,7 +80,11 @@ class AttendedRun:
         self._kept = self._made()
         self._began = time.monotonic()
         self._record = RunRecord(
-            command=wish.command, folder=_here(), host=socket.gethostname(), pid=os.getpid(), started=time.time()
+            command=tuple(map(_written, wish.command)),
+            folder=_written(_here()),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            started=time.time(),
         )
         self._pid = 0
 
@@ -91,6 +98,17 @@ class AttendedRun:
     def attend(self) -> NoReturn:
         """Never returns: it ends as the command has ended."""
         before = block()
+        looking = Looking(self._wish.command, self._wish.preflight)
+        if looking.wait(_asked_to_end):
+            looking.end()
+            end_as(-_last_asked[-1])
+        first = looking.told()
+        for line in first.lines:
+            self._say(f"before the start: {line}")
+        if first.errors and self._wish.stop_on_error:
+            self._say("not started: it has an error (--stop-on-error)")
+            end_as(OWN_FAILURE)
+        self._began = time.monotonic()
         found = channels(captured=self._wish.log)
         self._write()
         attendant = Attendant(found, self._kept.folder if self._kept else None, self._kept.lock if self._kept else -1)
@@ -113,10 +131,13 @@ class AttendedRun:
 
         def look() -> None:
             family.look()
+            if late := looking.told().lines:
+                self._say_between([f"before the start: {line}" for line in late])
             if stalls is not None:
                 stalls.look()
 
         status = waiting.until_the_end(look)
+        looking.end()
         if stalls is not None:
             stalls.end()
         self._record = msgspec.structs.replace(
@@ -257,7 +278,19 @@ def part_of(channel: Outlet) -> bytes:
 def _asked_to_end(seconds: float = 0.0) -> bool:
     """Whether somebody wants us gone, who have nothing to do any more but to wait for a slow reader or to look."""
     asking = [getattr(signal, name) for name in ASKING_TO_END]
-    return signal.sigtimedwait(asking, seconds) is not None
+    arrived = signal.sigtimedwait(asking, seconds)
+    if arrived is not None:
+        _last_asked.append(arrived.si_signo)
+    return arrived is not None
+
+
+_last_asked: list[int] = []
+"""Signals by which we were asked to end when there was no command to pass them on to."""
+
+
+def _written(text: str) -> str:
+    """A text of the command line, which may be no text: JSON holds texts."""
+    return os.fsencode(text).decode("utf-8", "backslashreplace")
 
 
 def _here() -> str:

@@ -1,0 +1,80 @@
+"""A child that looks before the start: the command and what it names by `lint`, this machine by `check`."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpudoctor import cost, programs
+from gpudoctor.bounded import GIB
+from gpudoctor.diagnose import diagnose
+from gpudoctor.errors import Error
+from gpudoctor.examination import examine_machine, no_show
+from gpudoctor.lint.asked import asked_facts, command_text, text_and_codec
+from gpudoctor.lint.beside import with_beside
+from gpudoctor.lint.config import config_for
+from gpudoctor.lint.report import LintReport, Understood
+from gpudoctor.lint.several import judged
+from gpudoctor.lint.starts import SourceFile, StartFiles
+from gpudoctor.plugins import chosen_checks
+from gpudoctor.read.lifeline import end_with_the_doctor
+from gpudoctor.run.preflight import BeforeTask, BeforeTold
+
+COMMAND_LINE = "the command line"
+SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
+PROCESSOR_SECONDS = 40.0
+MEMORY = 2 * GIB
+MOST_SHOWN = 4
+READ_SECONDS = 4.0
+
+
+def main(arguments: list[str]) -> None:
+    """The child: a task as JSON in, what was found as JSON out."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the doctor takes its signals one by one; a child of it need not
+    end_with_the_doctor()
+    cost.limit_child(PROCESSOR_SECONDS, MEMORY)
+    programs.go_back()  # names in the command are the user's
+    sys.stdout.buffer.write(msgspec.json.encode(looked(msgspec.json.decode(arguments[0], type=BeforeTask))))
+
+
+def looked(task: BeforeTask) -> BeforeTold:
+    """Nothing is said of a command that starts no training, as far as that is understood."""
+    try:
+        report = _linted(task.command)
+    except Error:
+        return BeforeTold()
+    if report.understood == Understood():
+        return BeforeTold()
+    errors = [*_of_lint(report), *_of_check(task.torch)]
+    more = (f"and {len(errors) - MOST_SHOWN} more errors",) if len(errors) > MOST_SHOWN else ()
+    return BeforeTold(errors=len(errors), lines=(*errors[:MOST_SHOWN], *more))
+
+
+def _linted(words: Sequence[str]) -> LintReport:
+    beside: tuple[SourceFile, ...] = ()
+    for word in words:
+        if word.endswith(SCRIPTS) and Path(word).is_file():
+            beside = with_beside(SourceFile(word, *text_and_codec(word, word))).files
+            break
+    start = StartFiles(SourceFile(COMMAND_LINE, command_text(words)), beside)
+    place = config_for(os.path.join(programs.folder() or "/", "x"))  # noqa: PTH118 - a name, not a file
+    return judged(start, asked_facts(None, None, None, None), config=place).report
+
+
+def _of_lint(report: LintReport) -> Iterator[str]:
+    for problem in report.problems:
+        if problem.severity == "error":
+            where = f"{problem.file} line {problem.line}: " if problem.file not in (None, COMMAND_LINE) else ""
+            yield f"error {where}{problem.summary}  [{problem.rule} {problem.code}]; {problem.fix.text}"
+
+
+def _of_check(torch: bool) -> Iterator[str]:
+    checks, broken = chosen_checks(())
+    machine = examine_machine(python=None, torch=torch, deep=False, timeout=READ_SECONDS, waiting=no_show)
+    for result in diagnose(machine, checks, broken).results:
+        for problem in result.problems:
+            if problem.severity == "error":
+                yield f"error {problem.summary}  [{result.check}]; gpudoctor check tells what to do"

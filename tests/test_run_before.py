@@ -1,0 +1,59 @@
+"""What `gpudoctor run` says before the start."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.test_run import OURS, PATIENCE, until
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), "PYTHONWARNINGS": "ignore"}
+
+
+def ran(environment: dict[str, str], folder: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "gpudoctor", "run", *words]
+    return subprocess.run(command, env=environment, cwd=folder, capture_output=True, timeout=PATIENCE, check=False)
+
+
+def test_an_error_is_shown_and_the_job_starts_or_does_not(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\ntorchrun --nnodes=2 --nproc-per-node=8 train.py\n")
+    (tmp_path / "torchrun").write_text("#!/bin/sh\necho started\n")
+    (tmp_path / "torchrun").chmod(0o755)
+    mine = {**environment, "PATH": f"{tmp_path}:{environment['PATH']}"}
+    for command in (("bash", "job.sh"), ("torchrun", "--nnodes=2", "--nproc-per-node=8", "train.py")):
+        done = ran(mine, tmp_path, "--", *command)
+        assert (done.returncode, done.stdout) == (0, b"started\n"), done
+        assert re.search(rb"(?m)^gpudoctor: before the start: error .*2 nodes and no --master-addr", done.stderr), done
+        done = ran(mine, tmp_path, "--stop-on-error", "--", *command)
+        assert (done.returncode, done.stdout) == (125, b"") and b"not started" in done.stderr
+        done = ran(mine, tmp_path, "--preflight", "none", "--stop-on-error", "--", *command)
+        assert done.returncode == 0 and b"before the start" not in done.stderr
+
+
+def test_nothing_is_said_of_what_is_no_training(environment: dict[str, str], tmp_path: Path) -> None:
+    for command in (("echo", "torchrun"), ("sh", "-c", "exit 0"), ("true", "\udcff", "")):
+        done = ran(environment, tmp_path, "--", *command)
+        assert done.returncode == 0 and done.stderr.count(b"gpudoctor: ") == 1 and not OURS.sub(b"", done.stderr), done
+
+
+def test_asked_to_end_while_it_looks_it_starts_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text("torchrun train.py\n")
+    mark = tmp_path / "mark"
+    command = [sys.executable, "-m", "gpudoctor", "run", "--", "sh", "-c", f"touch {mark}; sleep 60", "-", "job.sh"]
+    process = subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(lambda: children.read_text(), "it looks")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) == -signal.SIGTERM
+    time.sleep(0.2)
+    assert not mark.exists()
