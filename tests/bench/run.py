@@ -1,6 +1,6 @@
 """What does `gpudoctor run` cost? Start, processor and memory while the job runs, step time, the end.
 
-    python -m tests.bench.run [--rounds N] [--seconds S]
+    python -m tests.bench.run [--rounds N] [--seconds S] [--pairs N]
 
 Alternating rounds of the same command with and without it. Start: from the moment in which a shell would start the
 command to the command's first line. Processor and memory: of all our processes, while a job prints a line every 50 ms.
@@ -9,6 +9,7 @@ Step time: a training loop on one CPU that prints each step. Nothing is asserted
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -43,11 +44,15 @@ def words(*command: str, preflight: str = "none") -> list[str]:
     return [sys.executable, "-m", "gpudoctor", "run", "-q", "--preflight", preflight, "--", *command]
 
 
-def first_line(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Seconds until the command is there, and until all is over."""
+def first_line(command: list[str], environment: dict[str, str]) -> tuple[float, float, float]:
+    """Seconds until the command is there, until all is over, and of the processor."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.time()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    return float(done.stdout.replace(",", ".")) - began, time.time() - began
+    ended = time.time()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return float(done.stdout.replace(",", ".")) - began, ended - began, processor
 
 
 def spent(pid: int) -> float:
@@ -65,8 +70,6 @@ def resident(pid: int) -> int:
 
 def while_it_runs(seconds: float, environment: dict[str, str]) -> tuple[float, float]:
     """Share of a core, and bytes, of all our processes."""
-    with subprocess.Popen(words(sys.executable, "-c", TALKS), env=environment, stdout=subprocess.DEVNULL) as plain:
-        plain.terminate()
     reading, writing = os.pipe()
     process = subprocess.Popen(words(sys.executable, "-c", TALKS), env=environment, stdout=writing)
     os.close(writing)
@@ -96,6 +99,7 @@ def median_step(command: list[str], environment: dict[str, str]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=30.0)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -105,7 +109,7 @@ def main() -> None:
         for _ in range(asked.rounds):
             plain.append(first_line(says, environment))
             ours.append(first_line(words(*says), environment))
-        for number, what in enumerate(("until the command is there", "until all is over")):
+        for number, what in enumerate(("until the command is there", "until all is over", "processor time")):
             without, with_us = (statistics.median(each[number] for each in found) for found in (plain, ours))
             spread = max(each[number] for each in ours) - min(each[number] for each in ours)
             print(f"{what}: {with_us - without:.3f} s more ({without:.3f} s without; spread {spread:.3f} s)")
@@ -114,7 +118,7 @@ def main() -> None:
         script = Path(folder, "train.py")
         script.write_text(TRAINS)
         ratios = []
-        for number in range(asked.rounds):
+        for number in range(asked.pairs):
             pair = [[sys.executable, str(script)], words(sys.executable, str(script))]
             steps = [median_step(each, environment) for each in (pair if number % 2 else pair[::-1])]
             first, second = steps if number % 2 else steps[::-1]
