@@ -207,7 +207,7 @@ TypeError: __init__() got an unexpected keyword argument 'gpus'
             (
                 "slurm",
                 ("#SBATCH --nodes=2", "srun"),
-                "srun starts a task a GPU, and the ranks come from its variables.",
+                "srun starts one torchrun a node, and that the ranks.",
             ),
         )
     ),
