@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.read.process import children_of
 from gpudoctor.run import kept, relay
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
@@ -315,6 +316,23 @@ def test_the_relay_is_killed_and_nothing_is_lost(environment: dict[str, str], tm
         status, output, errors = job.ended()
     assert (status, output) == (6, b"ready\nmore\n") and errors.startswith(b"wrong\n")
     assert sorted(log_of(environment).split()) == [b"more", b"ready", b"wrong"]
+
+
+def test_the_relay_is_killed_when_the_command_has_ended_and_nobody_waits_for_it(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Its reader is slow; the command has ended already."""
+    text = "echo ready; head -c 60000 /dev/zero | tr '\\0' x; head -c 60000 /dev/zero | tr '\\0' y; echo end"
+    with started(text, environment) as job:
+        until(lambda: ended_of(job), "it ended")
+        for pid in relays_of(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+        status, output, _ = job.ended()
+    assert status == 0 and output.startswith(b"ready\n")
+
+
+def ended_of(job: Started) -> bool:
+    return not [pid for pid in children_of(job.process.pid) if pid not in relays()]
 
 
 def test_the_launcher_is_killed(environment: dict[str, str], tmp_path: Path) -> None:

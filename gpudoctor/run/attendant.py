@@ -32,6 +32,7 @@ class Attendant:
         self._ready = False
         self._heard: dict[int, int] = {}
         self._drained: bool | None = None
+        self._finishes = False
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self.revive()
@@ -65,6 +66,8 @@ class Attendant:
             self._process = None
         finally:
             theirs.close()
+        if self._finishes:
+            self._tell_to_finish()
 
     @property
     def lives(self) -> bool:
@@ -130,6 +133,10 @@ class Attendant:
     def finish(self) -> None:
         """Have all passed on that was written. `drained` tells when that is done."""
         self.revive()
+        self._finishes = True
+        self._tell_to_finish()
+
+    def _tell_to_finish(self) -> None:
         if self._control is not None:
             with contextlib.suppress(OSError):
                 self._control.send(relay.FINISH)
