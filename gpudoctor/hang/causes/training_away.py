@@ -146,6 +146,8 @@ def computing(job: HangJob) -> Iterator[HangCause]:
     """A rank in the program's own code. That it alone is there by the program's will makes it the one that is waited
     for; what it does in ordinary code of a step cannot be told from a long step."""
     for progress, party in held_up(job, "user code", "backward", "cuda sync"):
+        if serves(progress):
+            return  # it waits for work
         wait = doing(party[0])
         if wait is not None and wait.kind not in FROM_OUTSIDE:
             doing_it = f"for {wait.operation}, and what {'it waits' if len(party) == 1 else 'they wait'} for gets on"
@@ -154,12 +156,7 @@ def computing(job: HangJob) -> Iterator[HangCause]:
         guard = next(guards_of(party[0]), None)
         guarded = guard is not None and len(party) * 2 <= len(job.ranks)
         moving = any(rank.moved is not False or lets_work(rank) for rank in party)
-        if serves(progress):
-            sure = POSSIBLE
-        elif moving:
-            sure = MOVING if guarded else POSSIBLE
-        else:
-            sure = SEEN if guarded else LIKELY
+        sure = (MOVING if guarded else POSSIBLE) if moving else (SEEN if guarded else LIKELY)
         note = ""
         if guard is not None and guarded:
             note = f"{line_of(guard.frame)} is under `if {guard.statement.text}` in line {guard.statement.line}"

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import (
     FROM_OUTSIDE,
     children,
@@ -47,8 +47,8 @@ class ToldWait(NamedTuple):
 def waits(job: HangJob) -> Iterator[HangCause]:
     """Each party that stands in a wait of its own, where the job may wait for it."""
     progress = progress_of(job)
-    if progress.verdict not in ("stuck", "held"):
-        return
+    if progress.verdict not in ("stuck", "held") or serves(progress):
+        return  # a server between requests waits for work, which is no fault
     for party in parties(progress.away):
         still = [rank for rank in party if stands(rank)]
         wait = doing(still[0]) if still else None
@@ -61,7 +61,7 @@ def waits(job: HangJob) -> Iterator[HangCause]:
         known = CAUSES[told.cause]
         yield blame(
             told.cause,
-            POSSIBLE if serves(progress) else told.sure,
+            told.sure,
             ranks,
             f"{who(still, 'waits', 'wait')} {told.doing}{and_waiting(progress.waiting, still)}",
             (*stacks_of(still), *told.seen, *stacks_of(progress.waiting)),
