@@ -77,7 +77,9 @@ def test_a_cause_of_the_log_stands_before_memory_that_ran_out_beside_it(
 def test_who_asked_it_to_end(tmp_path: Path, kernel: list[KernelLine]) -> None:
     asked = SignalSeen(number=signal.SIGTERM, seconds=99.0, pid=4711, sender="slurmstepd")
     told = after.told(ended(tmp_path, "step 1\n", 1, signals=(asked,)))
-    assert told.lines[0] == "it got SIGTERM, sent by slurmstepd (process 4711) after 99 s"
+    assert told.lines == ("it got SIGTERM, sent by slurmstepd (process 4711) after 99 s",)
+    long_ago = SignalSeen(number=signal.SIGUSR1, seconds=1.0, pid=4711, sender="slurmstepd")
+    assert len(after.told(ended(tmp_path, "step 1\n", -9, seconds=9000.0, signals=(long_ago,))).lines) > 1
     early = SignalSeen(number=signal.SIGINT, seconds=1.0, by_terminal=True)
     late = SignalSeen(number=signal.SIGINT, seconds=90.0, by_terminal=True)
     text = f'Traceback (most recent call last):\n  File "t.py", line 1\nKeyboardInterrupt\n{OOM_LINE}\n'

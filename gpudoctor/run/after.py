@@ -71,7 +71,8 @@ def told(ended: RunEnded) -> EndTold:
             restart=answer.restart,
             exclude=answer.exclude,
         )
-    lines += _undecided(ended, answer, unread)
+    if not any(each.number in ASKED and ended.seconds - each.seconds < ENDING_SECONDS for each in ended.signals):
+        lines += _undecided(ended, answer, unread)  # else what it said then is about that signal
     return EndTold(lines=tuple(lines))
 
 
