@@ -294,7 +294,7 @@ def test_a_rank_in_a_queue_that_others_wait_for_in_training_is_no_server() -> No
     job = a_job(waits(0, "all_reduce"), is_in(1, "user code", "queue.get", **stands))
     assert conclude_job(job).causes[0].confidence >= 0.5
     server = a_job(waits(0, "broadcast"), is_in(1, "user code", "queue.get", **stands))
-    assert conclude_job(server).causes[0].confidence < 0.5
+    assert (conclude_job(server).state, conclude_job(server).causes) == ("slow", ())
 
 
 def test_sleep_beside_waits_stays_what_it_was() -> None:
