@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from gpudoctor.lint.model import LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, constant
@@ -54,22 +55,33 @@ def option_of(code: PythonCode, name: str, launch: LintLaunch | None) -> str | N
     """The text of an option of the program's parser in this start. None: it is not told, or the program changes it."""
     if re.search(rf"\.{re.escape(name)}\s*(?:[-+*/]|//)?=(?!=)|\bset_defaults\(", code.text):
         return None
+    call = _options(code).get(name)
+    if call is None:
+        return None
+    spellings = _spellings(call)
+    words = [word.text for word in launch.script_words] if launch is not None else []
+    for index, word in enumerate(words):
+        if word is None:
+            return None  # whatever it holds
+        option, equals, value = word.partition("=")
+        if option in spellings:
+            return value if equals else words[index + 1] if index + 1 < len(words) else None
+    default = constant(argument(call, "default"))
+    return str(default) if isinstance(default, (int, str)) and not isinstance(default, bool) else None
+
+
+@lru_cache(maxsize=16)
+def _options(code: PythonCode) -> dict[str, ast.Call]:
+    """The options of its parsers, by the attribute that each fills."""
+    found: dict[str, ast.Call] = {}
     for call in code.calls:
-        if not isinstance(call.func, ast.Attribute) or call.func.attr != "add_argument":
-            continue
-        spellings = [each for word in call.args if isinstance(each := constant(word), str) and each.startswith("-")]
-        if not spellings or _destination(call, spellings) != name:
-            continue
-        words = [word.text for word in launch.script_words] if launch is not None else []
-        for index, word in enumerate(words):
-            if word is None:
-                return None  # whatever it holds
-            option, equals, value = word.partition("=")
-            if option in spellings:
-                return value if equals else words[index + 1] if index + 1 < len(words) else None
-        default = constant(argument(call, "default"))
-        return str(default) if isinstance(default, (int, str)) and not isinstance(default, bool) else None
-    return None
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" and (named := _spellings(call)):
+            found.setdefault(_destination(call, named), call)
+    return found
+
+
+def _spellings(call: ast.Call) -> list[str]:
+    return [each for word in call.args if isinstance(each := constant(word), str) and each.startswith("-")]
 
 
 def _destination(call: ast.Call, spellings: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
 from gpudoctor.lint.trainers import parsed
@@ -22,6 +23,8 @@ CONVENTION = {
 USUAL = re.compile(r"__name__|\.is_available\(\)")
 """In conditions that hold wherever somebody trains."""
 AMBIGUOUS = "?"
+MOST_STARTS = 16
+"""Starts of one program that are looked at together."""
 DEEPEST = 200
 """Attributes in a row that a name may have."""
 
@@ -162,14 +165,12 @@ def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunc
         if found is None:
             continue
         name = each.name.rpartition("/")[2]
-        yield (
-            found,
-            tuple(
-                launch
-                for launch in job.launches
-                if name and launch.script is not None and launch.script.shown.rpartition("/")[2] == name
-            ),
+        starts = (
+            launch
+            for launch in job.launches
+            if name and launch.script is not None and launch.script.shown.rpartition("/")[2] == name
         )
+        yield found, tuple(islice(starts, MOST_STARTS))
 
 
 def constant(node: ast.expr | None) -> object:

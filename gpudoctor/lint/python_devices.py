@@ -26,7 +26,8 @@ CHILDREN = re.compile(
 )
 """Processes that it starts get the variable anew."""
 DEVICE = re.compile(r"cuda:([0-9]{1,3})")
-DEPTH = 6
+MOST_FOLLOWED = 100
+"""Functions that are followed from one start: far below what Python's own stack bears."""
 
 
 class VisibleSet(Struct, frozen=True):
@@ -186,7 +187,7 @@ def late_sets(code: PythonCode) -> Iterator[tuple[VisibleSet, ast.expr]]:
     for body in bodies:
         first: ast.expr | None = None
         earlier: set[object] = set()
-        for step in _steps(code, body, DEPTH):
+        for step in _steps(code, body, set()):
             found = visible_set(code, step) if isinstance(step, ast.stmt) else None
             if found is None:
                 first = first or next(_into_cuda(code, step), None)
@@ -200,19 +201,20 @@ def late_sets(code: PythonCode) -> Iterator[tuple[VisibleSet, ast.expr]]:
                 yield found, first
 
 
-def _steps(code: PythonCode, body: list[ast.stmt], depth: int) -> Iterator[ast.stmt | ast.expr]:
-    """What certainly runs, in its order: statements, conditions, what functions of the text do that are called."""
+def _steps(code: PythonCode, body: list[ast.stmt], done: set[str]) -> Iterator[ast.stmt | ast.expr]:
+    """What certainly runs, in its order: statements, conditions, what functions of the text do that are called.
+    `done`: those that were followed; what they did first, they have done."""
     for statement in body:
         if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
             continue
         if isinstance(statement, ast.If):
             yield statement.test
             if "__name__" in ast.unparse(statement.test):
-                yield from _steps(code, statement.body, depth)
+                yield from _steps(code, statement.body, done)
             continue
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             yield from (each.context_expr for each in statement.items)
-            yield from _steps(code, statement.body, depth)
+            yield from _steps(code, statement.body, done)
             continue
         if isinstance(statement, (ast.For, ast.While, ast.Try, ast.AsyncFor, ast.Match)):
             continue
@@ -220,8 +222,9 @@ def _steps(code: PythonCode, body: list[ast.stmt], depth: int) -> Iterator[ast.s
             return
         value = getattr(statement, "value", None)
         inner = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
-        if inner in code.functions and depth > 0 and isinstance(code.functions[inner], ast.FunctionDef):
-            yield from _steps(code, code.functions[inner].body, depth - 1)
+        if inner not in done and len(done) < MOST_FOLLOWED and isinstance(code.functions.get(inner), ast.FunctionDef):
+            done.add(inner)
+            yield from _steps(code, code.functions[inner].body, done)
         yield statement
 
 

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, own_nodes
@@ -22,6 +23,8 @@ _SEEDED = "def train(rank):\n    torch.manual_seed({})\n    model = DDP(Net().to
 FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "ray", "composer", "ignite", "fastai",
               "catalyst", "mmengine", "detectron2", "nemo", "megatron", "deepspeed", "trl", "timm")  # fmt: skip
 """They tell the sampler the epoch themselves, or have loops of their own."""
+MOST_SAMPLERS = 16
+"""Of one text that are looked at: each is looked for in all of it."""
 _DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like"})
 
 
@@ -51,8 +54,9 @@ def sampler_without_set_epoch(job: LintJob) -> Iterator[LintFinding]:
     for code in every:
         if code.brings(*FRAMEWORKS):
             continue
-        for call in code.calls:
-            if code.torch_name(call.func) != "DistributedSampler" or any(each.arg is None for each in call.keywords):
+        made = (call for call in code.calls if code.torch_name(call.func) == "DistributedSampler")
+        for call in islice(made, MOST_SAMPLERS):
+            if any(each.arg is None for each in call.keywords):
                 continue
             told = argument(call, "shuffle", 3)
             if told is not None and constant(told) is not True:
