@@ -71,6 +71,8 @@ class Op(NamedTuple):
 
 
 SYNC = Op("sync", "")
+GATE = Op("gate", "")
+"""What follows waits on the GPU for all that was issued before; no recorder has it."""
 
 
 # ---------------------------------------------------------------- layouts
@@ -79,9 +81,9 @@ SYNC = Op("sync", "")
 class Layout:
     """Groups by name, and what each rank does in a step."""
 
-    def __init__(self, tp: int, pp: int, dp: int, *, experts: bool = False, steps: int = 3) -> None:
+    def __init__(self, tp: int, pp: int, dp: int, *, experts: bool = False, ahead: bool = False) -> None:
         self.world, self.tp, self.pp, self.dp, self.experts = tp * pp * dp, tp, pp, dp, experts
-        self.steps = steps
+        self.ahead, self.steps = ahead, 3
         self.groups: dict[str, tuple[str, tuple[int, ...]]] = {"0": ("default_pg", tuple(range(self.world)))}
         self.of: defaultdict[int, dict[str, str]] = defaultdict(dict)
         for rank in range(self.world):
@@ -115,18 +117,21 @@ class Layout:
         before, after = stage - 1, stage + 1
         hop = self.tp * self.dp
         microbatches = self.pp + 1 if self.pp > 1 else 2
-        for _ in range(microbatches):  # forward
-            if before >= 0:
-                yield Op("recv", own["pp"], rank - hop)
-            yield from self._layers(rank)
-            if after < self.pp:
-                yield Op("send", own["pp"], rank + hop)
-        for _ in range(microbatches):  # backward
-            if after < self.pp:
-                yield Op("recv", own["pp"], rank + hop, 4000)
-            yield from self._layers(rank)
-            if before >= 0:
-                yield Op("send", own["pp"], rank - hop, 4000)
+        for last, elements in ((self.pp, 4096), (-1, 4000)):  # forward, and backward
+            source, target = (before, after) if last == self.pp else (after, before)
+            takes, gives = 0 <= source < self.pp, 0 <= target < self.pp
+            take = Op("recv", own.get("pp", ""), rank + (source - stage) * hop, elements, free=self.ahead)
+            give = Op("send", own.get("pp", ""), rank + (target - stage) * hop, elements)
+            if takes and self.ahead:
+                yield take
+            for microbatch in range(microbatches):
+                if takes and self.ahead:
+                    yield GATE
+                if takes and (not self.ahead or microbatch + 1 < microbatches):
+                    yield take
+                yield from self._layers(rank)
+                if gives:
+                    yield give
         if "dp" in own:
             for bucket in range(3):
                 yield Op("all_reduce", own["dp"], elements=1 << 20 + bucket, free=True)
@@ -144,14 +149,21 @@ class Layout:
             yield Op("_reduce_scatter_base", own["tp"])
 
 
-LAYOUTS: Mapping[str, tuple[int, int, int, bool]] = {
-    "dp8": (1, 1, 8, False),
-    "tp2-pp4": (2, 4, 1, False),
-    "tp4-dp4": (4, 1, 4, False),
-    "tp2-pp2-dp4-ep": (2, 2, 4, True),
-    "pp4-dp2": (1, 4, 2, False),
-    "ep8": (1, 1, 8, True),
+LAYOUTS: Mapping[str, tuple[int, int, int, str]] = {
+    "dp8": (1, 1, 8, ""),
+    "tp2-pp4": (2, 4, 1, ""),
+    "tp4-dp4": (4, 1, 4, ""),
+    "tp2-pp2-dp4-ep": (2, 2, 4, "experts"),
+    "pp4-dp2": (1, 4, 2, ""),
+    "ep8": (1, 1, 8, "experts"),
+    "tp2-pp4-ahead": (2, 4, 1, "ahead"),
 }
+"""Sizes, and whether there are experts, or receives are asked for one microbatch ahead."""
+
+
+def layout_of(name: str) -> Layout:
+    tp, pp, dp, more = LAYOUTS[name]
+    return Layout(tp, pp, dp, experts=more == "experts", ahead=more == "ahead")
 
 
 # ---------------------------------------------------------------- playing it
@@ -215,7 +227,7 @@ class Player:
                 moved = True
                 continue
             pair = op.kind in ("send", "recv")
-            self.sequences[rank, op.group, pair] += 1
+            self.sequences[rank, op.group, pair] += op is not GATE
             sequence, pairs = self.sequences[rank, op.group, False], self.sequences[rank, op.group, True]
             created = self.now + rank * 1e-5
             self.issued[rank].append(Entry(op, at, sequence, pairs, sequence + pairs, created))
@@ -231,6 +243,13 @@ class Player:
             gpu_stands = fault is not None and fault.kind in ("never begun", "ended by peers")
             if fault is not None and gpu_stands and entry.number >= fault.at + (fault.kind == "ended by peers"):
                 return moved
+            if entry.op is GATE:
+                earlier = self.issued[rank][: self.issued[rank].index(entry)]
+                if any(not each.ended for each in earlier):
+                    return moved
+                entry.begun = entry.ended = self.now
+                moved = True
+                continue
             if not entry.begun:
                 entry.begun = self.now
                 moved = True
@@ -245,7 +264,7 @@ class Player:
             for entry in entries:
                 if entry.is_pair and entry.op.kind == "send" and entry.begun and not entry.ended:
                     moved |= self._end_pair(rank, entry)
-                elif not entry.is_pair:
+                elif not entry.is_pair and entry.op is not GATE:
                     open_ones[entry.op.group, entry.sequence][rank] = entry
         for (group, _), by_rank in open_ones.items():
             if len(by_rank) < len(self.layout.groups[group][1]) or len({each.op.kind for each in by_rank.values()}) > 1:
@@ -286,7 +305,7 @@ def nanoseconds(seconds: float) -> int:
 def dump(each: SetOfDumps, layout: Layout, player: Player, rank: int, written: float) -> dict[str, Any]:
     own = {name: told for name, told in layout.groups.items() if rank in told[1]}
     numbers = {name: str(number) for number, name in enumerate(own)}
-    issued = [entry for entry in player.issued[rank] if entry.created <= written]
+    issued = [entry for entry in player.issued[rank] if entry.created <= written and entry.op is not GATE]
     entries = [
         _entry(entry, at, rank, own, numbers, each, written) for at, entry in list(enumerate(issued))[-each.ring :]
     ]
@@ -359,8 +378,7 @@ def _entry(
 
 def write(each: SetOfDumps, folder: Path) -> Path:
     """The dumps of a set, and its label beside them, in a folder of its own."""
-    tp, pp, dp, experts = LAYOUTS[each.layout]
-    layout = Layout(tp, pp, dp, experts=experts)
+    layout = layout_of(each.layout)
     player = Player(layout, each.faults, each.in_flight or 10_000)
     own = folder / each.id
     own.mkdir(parents=True, exist_ok=True)

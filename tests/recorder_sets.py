@@ -43,6 +43,16 @@ SETS = (
     SetOfDumps("pp4-dp2-dead", "pp4-dp2", (Fault(5, "dead", 20),), {5: DEAD}, PP),
     SetOfDumps("pp4-dp2-some-dumps", "pp4-dp2", (Fault(2, "away", 27),), {2: AWAY}, PP, without=(6, 7)),
     SetOfDumps("pp4-dp2-without-it", "pp4-dp2", (Fault(4, "away", 27),), {}, PP, without=(4, 5, 6), decidable=False),
+    # pipelines that ask for what they receive one microbatch ahead, written after the others were first read
+    SetOfDumps("ahead-away", "tp2-pp4-ahead", (Fault(4, "away", 75),), {4: AWAY}, f"{PP}|{TP}"),
+    SetOfDumps("ahead-two-away", "tp2-pp4-ahead", (Fault(2, "away", 60), Fault(7, "away", 45)), {2: AWAY, 7: AWAY}, TP),
+    SetOfDumps("ahead-gpu-error", "tp2-pp4-ahead", (Fault(5, "ended by peers", 55),), {5: STUCK}, TP),
+    SetOfDumps("ahead-dead", "tp2-pp4-ahead", (Fault(3, "dead", 90),), {3: DEAD}, f"{PP}|{TP}"),
+    SetOfDumps("ahead-wrapped", "tp2-pp4-ahead", (Fault(4, "away", 80),), {4: AWAY}, f"{PP}|{TP}", ring=20),
+    SetOfDumps("ahead-in-flight", "tp2-pp4-ahead", (), {}, in_flight=100, decidable=False),
+    SetOfDumps(
+        "ahead-only-active", "tp2-pp4-ahead", (Fault(2, "away", 70),), {2: AWAY}, f"{PP}|{TP}", only_active=True
+    ),
     # expert parallel
     SetOfDumps(
         "ep16-two-gpu-errors",
