@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudoctor.snapshot.evidence import Collective, Recorder
 
@@ -59,6 +60,8 @@ class ChainEnd(Struct, frozen=True, kw_only=True):
     """The group's."""
     entry: Collective
     """What others wait in for it; where it is stuck, what it is stuck in."""
+    last: Collective | None = None
+    """The last that it has issued: from there it went where it is."""
     chains: int = 0
     """Ranks whose waits end at it."""
     went_on: bool = False
@@ -100,6 +103,7 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
     waiting = tuple(sorted(first))
     if all(_is_young(recorders[rank], first[rank]) for rank in waiting):
         return WaitsFor(waiting=waiting, in_flight=True)
+    first = {rank: _LOST if _is_cut(recorders[rank]) else entry for rank, entry in first.items()}
     operations: dict[Key, _Operation] = {}
     for number, group in enumerate(groups):
         operations |= _collectives(number, group, recorders, first)
@@ -120,12 +124,14 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
         if len(ranks) > 1:
             suspects += _of_ring(ranks, graph, recorders, chains)
         elif ranks[0] not in stuck and (by := graph.asked_of(ranks[0])) is not None:
-            seen = ranks[0] in recorders and ranks[0] not in by.unknown
+            # One that has something open, and yet leads nowhere, has lost what it stands in.
+            seen = ranks[0] in recorders and ranks[0] not in by.unknown and ranks[0] not in first
             why: Why = "away" if seen else "unseen"
             suspects.append(_suspect(ranks[0], why, by, chains))
     for rank, (operation, entry) in list(stuck.items())[:MOST_ENDS]:
         chains = len(graph.waiters_of([rank]) - {rank})
         suspects.append(_suspect(rank, "stuck", operation, chains, entry=entry))
+    suspects = [replace(each, last=_last(recorders.get(each.rank))) for each in suspects]
     suspects.sort(key=lambda each: (each.why == "unseen", -each.chains, each.rank))
     return WaitsFor(suspects=tuple(suspects), waiting=waiting)
 
@@ -183,6 +189,15 @@ def _first_open(recorder: Recorder) -> Collective | None:
     return next((entry for entry in recorder.entries if entry.state != "completed"), None)
 
 
+_LOST = Collective(group="", sequence=-1, operation="")
+
+
+def _is_cut(recorder: Recorder) -> bool:
+    """Whether its ring has lost entries that had not ended: nobody knows what it stands in."""
+    ended = any(entry.state == "completed" for entry in recorder.entries)
+    return recorder.forgotten > 0 and not recorder.only_active and not ended
+
+
 def _step(entry: Collective) -> Key:
     """What is issued at once: the parts of a batch have one number."""
     return entry.group, entry.point_to_point, entry.sequence
@@ -190,6 +205,10 @@ def _step(entry: Collective) -> Key:
 
 def _moment(recorder: Recorder) -> float:
     return recorder.written_at or recorder.dumped_at
+
+
+def _last(recorder: Recorder | None) -> Collective | None:
+    return recorder.entries[-1] if recorder is not None and recorder.entries else None
 
 
 def _is_young(recorder: Recorder, entry: Collective) -> bool:

@@ -238,6 +238,8 @@ class Recorder(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """How many entries the dump had."""
     forgotten: int = 0
     """How many older ones its ring buffer had overwritten by then."""
+    only_active: bool = False
+    """What had ended was left out of the dump (TORCH_INCLUDE_ONLY_ACTIVE), as gaps between its entries show."""
 
 
 class RasRank(Struct, frozen=True, omit_defaults=True, kw_only=True):

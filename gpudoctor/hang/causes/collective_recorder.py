@@ -159,9 +159,15 @@ def _of_suspect(suspect: ChainEnd) -> str:
         "stuck": "its GPU has not come as far as those of its peers in",
         "away": "has not issued what others wait in:",
     }.get(suspect.why, "was not read, and others wait in")
-    line = f" at {suspect.entry.frames[0].file}:{suspect.entry.frames[0].line}" if suspect.entry.frames else ""
-    entry = collective_words(suspect.entry, suspect.description)
-    return f"{what} {entry}{line}; chains of {suspect.chains} ranks end here"
+    text = f"{what} {_in_its_line(suspect.entry, suspect.description)}; chains of {suspect.chains} ranks end here"
+    if suspect.why == "away" and suspect.last is not None:
+        text += f"; the last that it has issued is {_in_its_line(suspect.last)}"
+    return text
+
+
+def _in_its_line(entry: Collective, description: str = "") -> str:
+    line = line_of_program(entry)
+    return collective_words(entry, description) + (f" at {line.file}:{line.line}" if line is not None else "")
 
 
 def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:

@@ -106,6 +106,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     first = entries[0] if entries and isinstance(entries[0], dict) else {}
     # Without an entry, of ranks that have issued many: TORCH_INCLUDE_ONLY_ACTIVE leaves out what has ended.
     forgotten = _integer(first.get("record_id"), 0) if entries else max([0, *(each.last_enqueued for each in groups)])
+    last = _integer(entries[-1].get("record_id"), 0) if entries and isinstance(entries[-1], dict) else 0
     return Recorder(
         source=source,
         version=_text(top.get("version", "")),
@@ -115,6 +116,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
         entries=tuple(made.collective(entries[row.at], row, ranks.get(row.group, ()), row.at in whole) for row in kept),
         total=len(entries),
         forgotten=max(0, forgotten),
+        only_active=(last - forgotten >= len(entries)) if entries else forgotten > 0,
     )
 
 
