@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.recorders import compare
 from gpudoctor.hang.report import JobReport
+from gpudoctor.hang.watch import spanned
 from gpudoctor.read.job import recorder
 from gpudoctor.snapshot.evidence import Collective, Evidence, Group, Recorder
 from gpudoctor.sure import PRIMARY
@@ -107,6 +108,11 @@ def test_a_dump_of_before_does_not_blame_its_rank() -> None:
     found = job((now,), (now,), (), (), written_at=1000.0)
     found[3] = replace(found[3], written_at=800.0)
     assert {(each.rank, each.why) for each in compare(found, 4).waits.suspects} == {(2, "away")}
+
+
+def test_dumps_are_not_lost_with_a_further_look_at_the_jobs_beside_them() -> None:
+    dumps = tuple(job((waits(1),)).values())
+    assert spanned(Evidence(dumps=dumps), Evidence()).dumps == dumps
 
 
 # ---------------------------------------------------------------- sets with a fault in them

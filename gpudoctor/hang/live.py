@@ -158,7 +158,11 @@ def patiently(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> tuple[Looks,
     report = looks.report()
     began = time.monotonic()
     for _ in range(MORE_LOOKS):
-        if not any(may_pass(job) for job in report.jobs) or time.monotonic() - began > PATIENCE_SECONDS:
+        if (
+            not looks.users
+            or not any(may_pass(job) for job in report.jobs)
+            or time.monotonic() - began > PATIENCE_SECONDS
+        ):
             break
         now = look_at(fleet, looks.chosen, asked, waiting)
         looks = _spanned(looks, now)._replace(chosen=looks.chosen)

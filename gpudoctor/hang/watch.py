@@ -12,6 +12,7 @@ def spanned(before: Evidence, now: Evidence) -> Evidence:
     """`now`, with the first sample of each process from `before`: what moved in between has moved.
 
     A process that was not there before keeps its own samples. Times of samples count from the first look.
+    Dumps are read once, at the first.
     """
     earlier = {_key(node, process): (process, node.time) for node in before.nodes for process in node.processes}
     nodes = []
@@ -27,7 +28,8 @@ def spanned(before: Evidence, now: Evidence) -> Evidence:
             samples = (structs.replace(first, at=0.0), structs.replace(last, at=between + last.at))
             processes.append(structs.replace(process, samples=samples))
         nodes.append(structs.replace(node, processes=tuple(processes)))
-    return structs.replace(now, nodes=tuple(nodes))
+    unread = tuple(dict.fromkeys((*before.unread, *now.unread)))
+    return structs.replace(now, nodes=tuple(nodes), dumps=now.dumps or before.dumps, unread=unread)
 
 
 def _key(node: NodeEvidence, process: ProcessEvidence) -> ProcessKey:
