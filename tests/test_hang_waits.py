@@ -143,6 +143,7 @@ ONE_OF_TWO = "ahead-two-away"
 def test_a_set_is_told(each: SetOfDumps, tmp_path: Path) -> None:
     job = answer(write(each, tmp_path))
     assert said(job) == ({2: "away"} if each.id == ONE_OF_TWO else each.culprits)
+    assert {rank for cause in job.causes for rank in cause.ranks} >= {*each.culprits}, "the other is a candidate"
     assert "missing" not in {row.state for row in job.ranks}, "of ranks whose dump is there"
 
 

@@ -73,6 +73,9 @@ class WaitsFor(Struct, frozen=True, kw_only=True):
     """Those that most chains end at come first."""
     waiting: tuple[int, ...] = ()
     """Ranks that have issued something that has not ended."""
+    halted: tuple[ChainEnd, ...] = ()
+    """Ranks that wait for others too, and whose peers wait in just the same and went on: they may be away as well, or
+    ask their GPU for a value that the others do not ask for."""
     in_flight: bool = False
     """All that has not ended was issued just before it was written down: nothing says that it stands."""
 
@@ -133,7 +136,9 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
         suspects.append(_suspect(rank, "stuck", operation, chains, entry=entry))
     suspects = [replace(each, last=_last(recorders.get(each.rank))) for each in suspects]
     suspects.sort(key=lambda each: (each.why == "unseen", -each.chains, each.rank))
-    return WaitsFor(suspects=tuple(suspects), waiting=waiting)
+    ends = {each.rank for each in suspects}
+    halted = tuple(_halted(operations, recorders, ends)) if suspects else ()
+    return WaitsFor(suspects=tuple(suspects), waiting=waiting, halted=halted)
 
 
 def _suspect(
@@ -148,6 +153,28 @@ def _suspect(
         chains=chains,
         went_on=went_on,
     )
+
+
+def _halted(
+    operations: Mapping[Key, _Operation], recorders: Mapping[int, Recorder], ends: set[int]
+) -> Iterator[ChainEnd]:
+    told = set(ends)
+    opens: dict[int, frozenset[Key]] = {}
+    for operation in operations.values():
+        for rank in sorted(operation.missing - told):
+            peers = [each for each in list(operation.waiting)[:MOST_ENDS] if each not in ends]
+            for each in (rank, *peers):
+                if each not in opens:
+                    found = [entry for entry in recorders[each].entries if entry.state != "completed"]
+                    names = {group.key: group.description or group.key for group in recorders[each].groups}
+                    opens[each] = frozenset(
+                        (names.get(entry.group), entry.point_to_point, entry.sequence) for entry in found
+                    )
+            if opens[rank] and any(opens[rank] < opens[peer] for peer in peers):
+                told.add(rank)
+                yield _suspect(rank, "away", operation, len(operation.waiting), went_on=True)
+            if len(told) > MOST_ENDS:
+                return
 
 
 def _of_ring(ranks: Sequence[int], graph: "_Graph", recorders: Mapping[int, Recorder], chains: int) -> list[ChainEnd]:

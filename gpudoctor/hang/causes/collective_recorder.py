@@ -124,6 +124,19 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
             + [line for line in _seen(agreement.first) if why != "stuck"],
             at=_frame(job, (), entry),
         )
+    halted = [each for each in agreement.waits.halted if each.rank not in seen]
+    if halted:
+        ranks = sorted(each.rank for each in halted)
+        entry = halted[0].entry
+        yield blame(
+            "rank-away",
+            POSSIBLE,
+            ranks,
+            f"{who(ranks, 'has', 'have')} not come to {collective_words(entry, halted[0].description)}, though peers that "
+            "wait in the same went on",
+            [Seen(f"flight recorder of rank {each.rank}", _of_suspect(each)) for each in halted[:MOST_PARTIES]],
+            at=_frame(job, (), entry),
+        )
 
 
 MOST_SILENT = 2
