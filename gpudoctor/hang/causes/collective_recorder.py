@@ -132,8 +132,8 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
             "rank-away",
             POSSIBLE,
             ranks,
-            f"{who(ranks, 'has', 'have')} not come to {collective_words(entry, halted[0].description)}, though peers that "
-            "wait in the same went on",
+            f"{who(ranks, 'has', 'have')} not come to {collective_words(entry, halted[0].description)}, though "
+            "peers that wait in the same went on",
             [Seen(f"flight recorder of rank {each.rank}", _of_suspect(each)) for each in halted[:MOST_PARTIES]],
             at=_frame(job, (), entry),
         )
