@@ -1,6 +1,7 @@
 """Logs -> why the job failed or stands: the one function."""
 
 import io
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.explain.said_before import said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
 from gpudoctor.explain.starts import starts
+from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.writers import writer
 from gpudoctor.sure import LIKELY
 from gpudoctor.symptom import Symptom
@@ -113,9 +115,38 @@ def explain(
         ranks=tuple(sorted(facts.ranks)),
         unreadable=unreadable,
     )
+    answer = _as_given(answer, {found.file: found.straight for found in scans if found.straight})
     if interrupted:
         raise Interrupted(answer)
     return answer
+
+
+NUMBER = re.compile(r"\bline (\d+)")
+
+
+def _as_given(answer: Explanation, straight: Mapping[str, Straight]) -> Explanation:
+    """With the numbers that lines have in the texts as they were given."""
+    if not straight:
+        return answer
+
+    def given(lines: tuple[Line, ...]) -> tuple[Line, ...]:
+        return tuple(
+            structs.replace(line, line=straight[line.file].given(line.line)) if line.file in straight else line
+            for line in lines
+        )
+
+    words = answer.course_words
+    if len(answer.files) == 1:
+        only = straight[answer.files[0]]
+        words = NUMBER.sub(lambda found: f"line {only.given(int(found[1]))}", words)
+    return structs.replace(
+        answer,
+        causes=tuple(structs.replace(each, evidence=given(each.evidence)) for each in answer.causes),
+        consequences=given(answer.consequences),
+        trouble=given(answer.trouble),
+        story=given(answer.story),
+        course_words=words,
+    )
 
 
 def _decided(concluded: Conclusion) -> bool:

@@ -16,6 +16,7 @@ from typing import BinaryIO, Protocol, cast
 from msgspec import Struct
 
 from gpudoctor import bounded
+from gpudoctor.explain.straight import Straight, straight
 from gpudoctor.explain.stream import Stream
 
 BLOCK = 1024 * 1024
@@ -83,6 +84,8 @@ class Block(Struct):
     """Number of the first line, from 1."""
     raw_bytes: int
     """How much of the file this was."""
+    straight: Straight | None = None
+    """Of a paste that was not as its program wrote it: `text` is, and this tells its lines' numbers."""
 
 
 def find_logs(paths: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -170,7 +173,9 @@ def blocks(raw: Readable) -> Iterator[Block]:
             else:
                 cut = len(buffer)
         text, buffer = buffer[:cut], buffer[cut:]
-        yield Block(text=text, ahead=buffer[:AHEAD], first_line=line, raw_bytes=total)
+        pasted = straight(text) if at_end and line == 1 and not buffer else None
+        shown = pasted.text if pasted else text
+        yield Block(text=shown, ahead=buffer[:AHEAD], first_line=line, raw_bytes=total, straight=pasted)
         total = 0
         line += text.count(b"\n")
 

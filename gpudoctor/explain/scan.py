@@ -11,6 +11,7 @@ from gpudoctor import cost
 from gpudoctor.explain.course import CourseSeen, LogEnd
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.report import Line
+from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import (
     HEADER,
     LIBRARY,
@@ -150,6 +151,8 @@ class Scan(Struct, kw_only=True):
     interrupted: bool = False
     course: CourseSeen = CourseSeen(course="not shown")
     """What its end shows."""
+    straight: Straight | None = None
+    """Where the lines were not as they were written."""
 
 
 def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None = None) -> Scan:
@@ -160,6 +163,7 @@ def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None =
     try:
         for block in blocks(raw):
             state.read(block)
+            found.straight = block.straight
             cost.progress()
     except (NotALog, cost.Beyond) as error:
         found.reason = str(error)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, structs
 
+from gpudoctor.explain.straight import plain
 from gpudoctor.explain.writers import Writer, writer
 
 HEADER = "Traceback (most recent call last)"
@@ -25,8 +26,6 @@ WRAPPERS = frozenset({RAY, "ExceptionGroup", "BaseExceptionGroup"})
 CAUGHT = re.compile(r"^Caught [\w.]{1,200} in ")
 """An exception around another, whose own traceback follows: Ray's, Python's groups, torch's ExceptionWrapper (torch/
 _utils.py: "Caught KeyError in DataLoader worker process 3." and "Original Traceback ...")."""
-ESCAPE = re.compile(rb"\\(.)")
-ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b""}
 MOST_ESCAPED = 256 * 1024
 MOST_LINES = 3_000
 LONGEST = 4_000
@@ -228,8 +227,7 @@ def read_escaped(text: bytes, number: int) -> Traceback | None:
     if quote in (b'"', b"'"):
         end = re.match(rb"(?:[^\\" + quote + rb"]|\\.)*", body)
         body = end.group() if end else body
-    plain = ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[1]), body)
-    told = read_traceback(plain.split(b"\n"), 0, number)
+    told = read_traceback(plain(body).split(b"\n"), 0, number)
     raised = tuple(structs.replace(each, line=number) for each in told.raised)
     return structs.replace(told, last_line=number, raised=raised)
 

@@ -9,7 +9,7 @@ REMEDIES = (
         "no-toolkit",
         words=(
             r"CUDA_HOME environment variable is not set|CUDA_HOME does not exist, unable to compile CUDA op",
-            r"\bnvcc was not found|[Cc]ould not find nvcc|nvcc: (?:command )?not found",
+            r"\bnvcc was not found|[Cc]ould not find nvcc",
         ),
         fix=(
             "An extension is compiled here, and no CUDA toolkit was found: install the toolkit of torch's CUDA "

@@ -138,7 +138,7 @@ REMEDIES = (
             "process that had made it has ended; fewer workers need less of all."
         ),
         commands=(command("ulimit -n 65536"), command("df -h /dev/shm")),
-        kind="limits",
+        kind="shared-memory",
         blame="environment",
         source="torch aten MapAllocator.cpp (before 1.9 without the errno)",
         sample="RuntimeError: unable to open shared memory object </torch_77_13> in read-write mode",

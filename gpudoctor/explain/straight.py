@@ -1,0 +1,163 @@
+"""A short text that is not as it was written: with a mail's or a word processor's signs, each line in an object of
+JSON, all of it in one string, or folded at the width of a terminal.
+
+These are how people paste. Each line of what is given back has the number of the line that it stood in.
+"""
+
+import codecs
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gpudoctor.explain.writers import writer
+
+MOST_BYTES = 256 * 1024
+"""A longer text is no paste."""
+ESCAPE = re.compile(rb"\\(.)")
+ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b""}
+FEW_LINES = 3
+"""So many lines at most has a text that holds a log as a string."""
+FEW_ESCAPES = 3
+"""Line ends that such a string has at least."""
+STRING = re.compile(rb"(?<!\\)\"(?:[^\"\\]|\\.)*\"|(?<!\\)'(?:[^'\\]|\\.)*'")
+ENTITIES = {b"&gt;": b">", b"&lt;": b"<", b"&quot;": b'"', b"&#x27;": b"'", b"&#39;": b"'", b"&amp;": b"&"}
+ENTITY = re.compile(b"|".join(ENTITIES))
+SIGNS = {
+    "\u2018".encode(): b"'",
+    "\u2019".encode(): b"'",
+    "\u201c".encode(): b'"',
+    "\u201d".encode(): b'"',
+    "\u00a0".encode(): b" ",
+}
+"""What word processors, chats and translated programs put in the place of quotes and blanks."""
+QUOTED = (b"> ", b">")
+QUOTE = re.compile(rb"> ?")
+SAID = ("log", "msg", "message", "event", "textPayload", "line", "text")
+"""Where structured loggers and collectors keep the line (docker, zap, structlog, python-json-logger, Cloud Logging)."""
+WHEN = ("time", "timestamp", "asctime", "ts")
+MOSTLY = 0.8
+"""Of the lines, before a text is taken for structured."""
+NARROW, WIDE = 40, 250
+"""Columns between which a terminal's width is looked for."""
+USUAL = frozenset({79, 80, 100, 120, 132})
+"""Widths of terminals at which one folded line is believed; else it takes `MANY`."""
+MANY = 3
+BEGINNING = 40
+"""Characters by which two long lines are told apart: the same line of several ranks has one width by itself."""
+
+
+class Straight(NamedTuple):
+    text: bytes
+    numbers: tuple[int, ...]
+    """Of each line, the number in the text as it was given."""
+
+    def given(self, number: int) -> int:
+        """The number in the text as it was given of a line of this one."""
+        return self.numbers[min(max(number, 1), len(self.numbers)) - 1]
+
+
+def straight(text: bytes) -> Straight | None:
+    """The text as its program wrote it; None where it is so already, or too long to be a paste."""
+    if len(text) > MOST_BYTES:
+        return None
+    typed = _typed(text)
+    changed = _from_objects(typed) or _unescaped(typed) or _unfolded(typed)
+    if changed or typed == text:
+        return changed
+    return Straight(typed, tuple(range(1, typed.count(b"\n") + 2)))
+
+
+def _typed(text: bytes) -> bytes:
+    """With the signs that programs write, and without what a mail puts before each line."""
+    if text.startswith(codecs.BOM_UTF8):
+        text = text[len(codecs.BOM_UTF8) :]
+    if b"&" in text:
+        text = ENTITY.sub(lambda found: ENTITIES[found[0]], text)
+    if b"\xe2\x80" in text or b"\xc2\xa0" in text:
+        for sign, plainly in SIGNS.items():
+            text = text.replace(sign, plainly)
+    lines = text.split(b"\n")
+    if all(line.startswith(QUOTED) or not line.strip() for line in lines) and len(lines) > 1:
+        text = b"\n".join(QUOTE.sub(b"", line, count=1) for line in lines)
+    return text
+
+
+def plain(text: bytes) -> bytes:
+    """Without the escapes of JSON and of Python's repr."""
+    return ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[1]), text)
+
+
+def _from_objects(text: bytes) -> Straight | None:
+    lines = text.split(b"\n")
+    filled = [line for line in lines if line.strip()]
+    if len(filled) < 2 or sum(line.lstrip().startswith(b"{") for line in filled) < MOSTLY * len(filled):
+        return None
+    written: list[bytes] = []
+    numbers: list[int] = []
+    understood = 0
+    for number, line in enumerate(lines, 1):
+        said = _said(line)
+        understood += said is not None
+        parts = [line] if said is None else said.encode("utf-8", "replace").rstrip(b"\n").split(b"\n")
+        written += parts
+        numbers += [number] * len(parts)
+    return Straight(b"\n".join(written), tuple(numbers)) if understood >= MOSTLY * len(filled) else None
+
+
+def _said(line: bytes) -> str | None:
+    """What an object says, with its time before it where that is written out."""
+    try:
+        found = msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    text = next((found[name] for name in SAID if isinstance(found.get(name), str)), None)
+    when = next((found[name] for name in WHEN if isinstance(found.get(name), str)), "")
+    return text if text is None or not when or "\n" in text.rstrip("\n") else f"{when} {text}"
+
+
+def _unescaped(text: bytes) -> Straight | None:
+    lines = text.split(b"\n")
+    if sum(bool(line.strip()) for line in lines) > FEW_LINES or text.count(b"\\n") < FEW_ESCAPES:
+        return None
+    written: list[bytes] = []
+    numbers: list[int] = []
+    for number, line in enumerate(lines, 1):
+        inside = next((found for found in STRING.finditer(line) if found[0].count(b"\\n") >= FEW_ESCAPES), None)
+        parts = [line]
+        if inside is not None:
+            start, end = inside.start() + 1, inside.end() - 1
+            parts = [line[:start], *plain(line[start:end]).split(b"\n"), line[end:]]
+        written += parts
+        numbers += [number] * len(parts)
+    return Straight(b"\n".join(written), tuple(numbers)) if len(written) > len(lines) else None
+
+
+def _unfolded(text: bytes) -> Straight | None:
+    lines = text.decode("utf-8", "replace").split("\n")
+    width = max(map(len, lines))
+    if not NARROW <= width <= WIDE:
+        return None
+    joined: list[str] = []
+    numbers: list[int] = []
+    begun: set[str] = set()
+    inside_words = runs = 0
+    continues = False
+    for number, line in enumerate(lines, 1):
+        if continues and line and not writer(line).length:
+            inside_words += joined[-1][-1].islower() and line[0].islower()
+            joined[-1] += line
+        else:
+            joined.append(line)
+            numbers.append(number)
+            continues = False
+        if len(line) == width:
+            if not continues:
+                begun.add("".join(filter(str.isalpha, line))[:BEGINNING])
+                runs += 1
+            continues = True
+        else:
+            continues = False
+    if 2 * inside_words < runs or min(runs, inside_words, len(begun)) < (1 if width in USUAL else MANY):
+        return None
+    return Straight("\n".join(joined).encode(), tuple(numbers))
