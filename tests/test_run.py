@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from gpudoctor.read.process import children_of
@@ -286,7 +287,16 @@ def started(text: str, environment: dict[str, str], *options: str) -> Iterator[S
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(one.process.pid, signal.SIGKILL)
+        _end_ranks(environment)  # torchrun gives each a session of its own
         one.process.communicate(timeout=PATIENCE)
+
+
+def _end_ranks(environment: dict[str, str]) -> None:
+    """Whatever was started with this test's own state folder and has outlived it."""
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("XDG_STATE_HOME") == environment["XDG_STATE_HOME"]:
+                process.kill()
 
 
 GOES_ON = "echo ready; while [ ! -e {go} ]; do sleep 0.05; done; echo more; echo wrong >&2; touch {done}; exit 6"
