@@ -309,7 +309,7 @@ def _signal_name(number: int) -> str:
 
 def _duration(seconds: float) -> str:
     if seconds < 100:
-        return f"{seconds:.3g} s"
+        return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02} min {rest:02} s" if hours else f"{minutes} min {rest:02} s"
