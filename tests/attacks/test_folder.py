@@ -82,12 +82,13 @@ def trap(tmp_path_factory: pytest.TempPathFactory) -> Trap:
 
 
 @pytest.fixture(scope="module")
-def machine() -> Iterator[dict[str, str]]:
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The environment of a user: eight GPUs that answer, and the folder first on his PATH in three spellings."""
     with fake_nvidia(hgx_h100(2), NO_COLOR="1", PYTHONDONTWRITEBYTECODE="1") as environment:
         for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH"):
             environment.pop(name, None)
-        yield {**environment, "PATH": f".::lib:{environment['PATH']}"}
+        state = str(tmp_path_factory.mktemp("state"))
+        yield {**environment, "PATH": f".::lib:{environment['PATH']}", "XDG_STATE_HOME": state}
 
 
 def run(
@@ -146,6 +147,7 @@ CASES = {
     "lint --check": Case(("lint", "--check", "-"), (0, 1), told="python train.py --nnodes=2 --master-addr=127.0.0.1\n"),
     "sbatch": Case(("sbatch", "--wrap", "torchrun --nproc-per-nodes=2 t.py"), (1, 2)),
     "lsp": Case(("lsp",), (0, 2)),
+    "run": Case(("run", "--preflight", "full", "--", "/bin/true"), (0,)),
     "explain": Case(("explain", str(EXAMPLES / "train-watchdog.log")), (0, 1)),
     "hang": Case(("hang",), (0, 1, 2, 3)),
     "checkpoint": Case(("checkpoint", str(EXAMPLES / "ddp-epoch12.pt")), (0, 1), "module."),
