@@ -10,7 +10,7 @@ STARTS = tuple(starts())
 LEAST_FOUND = {"tune": 0.65, "keep": 0.35}
 """Shares of bad and decidable ones that are found: what was reached is kept (docs/measured/lint.md)."""
 MOST_FALSE_ERRORS = {"tune": 1, "keep": 3}
-MOST_FALSE_WARNINGS = {"tune": 0, "keep": 4}
+MOST_FALSE_WARNINGS = {"tune": 1, "keep": 4}
 MOST_NOT_UNDERSTOOD = {"tune": 1, "keep": 10}
 
 

@@ -131,7 +131,7 @@ def spawn_without_master_address(job: LintJob) -> Iterator[LintFinding]:
                 and f"'{name}'" not in code.text
                 and f"{name}=" not in code.text
                 and name not in job.facts.variables
-                and not any(name in launch.invocation.settings for launch in launches)
+                and not any(name in launch.invocation.settings for launch in launches or job.launches)
             ]
             if not lacking:
                 continue
