@@ -475,14 +475,18 @@ def test_on_a_terminal_all_is_as_without_us(environment: dict[str, str]) -> None
     assert said[0] == said[1]
 
 
-CATCHES = (
-    "import time\n"
-    "print('ready', flush=True)\n"
-    "for n in range(2):\n"
-    "    try: time.sleep(600)\n"
-    "    except KeyboardInterrupt: print('caught', n, flush=True)\n"
-    "time.sleep(600)\n"
-)
+CATCHES = """\
+import signal, time
+caught = []
+def catch(*_):
+    caught.append(None)
+    if len(caught) == 2: signal.signal(signal.SIGINT, signal.default_int_handler)
+    print('caught', len(caught) - 1, flush=True)
+signal.signal(signal.SIGINT, catch)
+print('ready', flush=True)
+time.sleep(600)
+"""
+"""Catches it twice. The handler is there before it says that it is ready."""
 
 
 def test_ctrl_c_once_twice_and_a_third_time(environment: dict[str, str]) -> None:

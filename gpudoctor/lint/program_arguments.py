@@ -21,8 +21,7 @@ def given_number(code: PythonCode, node: ast.expr | None, launches: Sequence[Lin
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or not launches:
         return None
     found = {option_of(code, node.attr, launch) for launch in launches}
-    only = found.pop() if len(found) == 1 else None
-    return int(only) if only is not None and only.isascii() and only.isdigit() and len(only) < 7 else None
+    return _number(found.pop() if len(found) == 1 else None)
 
 
 def decided_number(code: PythonCode, node: ast.expr | None, launch: LintLaunch | None) -> int | None:
@@ -47,7 +46,10 @@ def decided_number(code: PythonCode, node: ast.expr | None, launch: LintLaunch |
         return value
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name):
         return None
-    text = option_of(code, node.attr, launch)
+    return _number(option_of(code, node.attr, launch))
+
+
+def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 7 else None
 
 

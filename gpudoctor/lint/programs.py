@@ -12,7 +12,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
-from gpudoctor.lint.trainers import parsed
+from gpudoctor.lint.trainers import last_name, parsed
 
 COLLECTIVES = frozenset(
     (
@@ -128,7 +128,7 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
             if isinstance(node, ast.Subscript) and (name := _wanted(node)):
                 wants.append(ProgramPlace(name, place(node).span))
             if isinstance(node, ast.Call):
-                called = _last(node.func)
+                called = last_name(node.func)
                 calls.setdefault(called, []).append(place(node))
                 if called in ("add_argument", "option"):
                     options |= {each.value for each in node.args if isinstance(each, ast.Constant)
@@ -144,13 +144,9 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
 
 def _wanted(node: ast.Subscript) -> str:
     """NAME of os.environ["NAME"] that is read."""
-    if not isinstance(node.ctx, ast.Load) or _last(node.value) != "environ":
+    if not isinstance(node.ctx, ast.Load) or last_name(node.value) != "environ":
         return ""
     return node.slice.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else ""
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _collectives(nodes: list[ast.stmt]) -> Iterator[ast.Call]:

@@ -97,24 +97,29 @@ class PythonCode:
         """Whether it imports any of these packages."""
         return any(each.partition(".")[0] in packages for each in self.imports.values())
 
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What it stands in, innermost first."""
+        above = self.parents.get(node)
+        while above is not None:
+            yield above
+            above = self.parents.get(above)
+
     def scope_of(self, node: ast.AST) -> ast.AST:
         """The function, class body's function or module in which it stands."""
-        above = self.parents.get(node)
-        while above is not None and not isinstance(above, (*FUNCTIONS, ast.Lambda, ast.Module)):
-            above = self.parents.get(above)
-        return above if above is not None else self.tree
+        scopes = (above for above in self.around(node) if isinstance(above, (*FUNCTIONS, ast.Lambda, ast.Module)))
+        return next(scopes, self.tree)
 
     def is_conditional(self, node: ast.AST) -> bool:
         """Whether it stands below a condition other than `__name__ == "__main__"` and `torch.cuda.is_available()`."""
         below: ast.AST = node
-        above = self.parents.get(node)
-        while above is not None and not isinstance(above, (*FUNCTIONS, ast.Module)):
+        for above in self.around(node):
+            if isinstance(above, (*FUNCTIONS, ast.Module)):
+                return False
             usual = isinstance(above, (ast.If, ast.IfExp)) and USUAL.search(ast.unparse(above.test)) is not None
             is_choice = isinstance(above, (ast.If, ast.IfExp, ast.Try, ast.While, ast.BoolOp))
             if is_choice and not usual and below is not getattr(above, "test", None):
                 return True
             below = above
-            above = self.parents.get(above)
         return False
 
 

@@ -12,6 +12,7 @@ from gpudoctor.lint.pods import manifest_of
 from gpudoctor.lint.program_arguments import decided_number
 from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.python_code import PythonCode, argument, codes, codes_and_starts, has_stars
+from gpudoctor.lint.trainers import last_name
 
 _STARTS_MORE = re.compile(
     r"\b(?:distributed|spawn|start_processes|Process|subprocess|Popen|Trainer|Accelerator|deepspeed|horovod|hvd|ray|Fabric"
@@ -56,7 +57,7 @@ def starter(job: LintJob) -> tuple[str, ToldCounts]:
     for code in codes(job):
         for call in code.calls:
             told = next((each.arg for each in call.keywords if each.arg in _RANKS_EACH), None)
-            if told is not None and _last(call.func) not in ("dict", "add_argument", "ArgumentParser"):
+            if told is not None and last_name(call.func) not in ("dict", "add_argument", "ArgumentParser"):
                 each = decided_number(code, argument(call, told), None)
                 return ast.unparse(call.func)[:60], ToldCounts(each=each or None)
     return "", NOTHING
@@ -196,13 +197,13 @@ def _by_program(job: LintJob, launch: LintLaunch) -> ToldCounts:
 
 
 def _called(code: PythonCode, launch: LintLaunch | None) -> ToldCounts:
-    names = {_last(call.func) for call in code.calls}
+    names = {last_name(call.func) for call in code.calls}
 
     def whole(call: ast.Call, name: str) -> int | None:
         return decided_number(code, argument(call, name), launch) or None
 
     for call in code.calls:
-        name = _last(call.func)
+        name = last_name(call.func)
         if has_stars(call):
             continue
         if name == "ScalingConfig" and names & {*_OF_RAY}:
@@ -217,7 +218,3 @@ def _called(code: PythonCode, launch: LintLaunch | None) -> ToldCounts:
             if nodes and each:
                 return ToldCounts(nodes, each, nodes * each)
     return NOTHING
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

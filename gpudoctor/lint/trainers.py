@@ -100,19 +100,18 @@ def _nodes(tree: ast.AST) -> Iterator[ast.Call]:
         )
     except RecursionError:
         return
-    yield from (node for node in nodes if _name(node.func) in NAMES)
+    yield from (node for node in nodes if last_name(node.func) in NAMES)
 
 
-def _name(function: ast.expr) -> str:
-    if isinstance(function, ast.Attribute):
-        return function.attr
-    return function.id if isinstance(function, ast.Name) else ""
+def last_name(node: ast.expr) -> str:
+    """`C` of `a.b.C` and of `C`; empty of what is no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _call(node: ast.Call, text: str, place: Place, start: int, line: int) -> TrainerCall | None:
     arguments: dict[str, str] = {}
     spans: dict[str, Span] = {}
-    name = _name(node.func)
+    name = last_name(node.func)
     positional = POSITIONAL.get(name, ())
     named = [(positional[index], value) for index, value in enumerate(node.args[: len(positional)])
              if not isinstance(value, ast.Starred)]  # fmt: skip

@@ -11,6 +11,7 @@ from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.trainers import last_name
 
 _HEAD = "#@ file train.py\nimport os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
 _WORK = (
@@ -40,14 +41,6 @@ _RAY = (
 def _spawns(code: PythonCode) -> Iterator[ast.Call]:
     """Calls of torch.multiprocessing.spawn, under whatever name."""
     return (call for call in code.calls if code.name(call.func) == "torch.multiprocessing.spawn")
-
-
-def _around(code: PythonCode, node: ast.AST) -> Iterator[ast.AST]:
-    """What it stands in, innermost first."""
-    above = code.parents.get(node)
-    while above is not None:
-        yield above
-        above = code.parents.get(above)
 
 
 @rule(
@@ -117,7 +110,7 @@ def _not_pickled(code: PythonCode, call: ast.Call, function: ast.expr) -> str | 
         return "a lambda"
     if not isinstance(function, ast.Name) or function.id in code.functions:
         return None
-    for above in _around(code, call):
+    for above in code.around(call):
         if isinstance(above, FUNCTIONS):
             inner = {node.name for node in above.body if isinstance(node, FUNCTIONS)}
             if function.id in inner:
@@ -170,7 +163,7 @@ def spawn_when_imported(job: LintJob) -> Iterator[LintFinding]:
             continue
         functions = code.functions
         for call in _spawns(code):
-            function = next((each for each in _around(code, call) if isinstance(each, FUNCTIONS)), None)
+            function = next((each for each in code.around(call) if isinstance(each, FUNCTIONS)), None)
             at_top: ast.AST | None = call
             if function is not None:
                 if functions.get(function.name) is not function:
@@ -191,7 +184,7 @@ def _is_whole(code: PythonCode, *calls: ast.AST) -> bool:
     """Whether the names in calls are there: those of a piece that was pasted stand elsewhere, in a function perhaps."""
     names = {node.id for call in calls for node in ast.walk(call) if isinstance(node, ast.Name)}
     bound = {node.id for node in code.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    functions = (each for call in calls for each in _around(code, call) if isinstance(each, FUNCTIONS))
+    functions = (each for call in calls for each in code.around(call) if isinstance(each, FUNCTIONS))
     bound |= {node.arg for function in functions for node in ast.walk(function.args) if isinstance(node, ast.arg)}
     return names <= bound | code.own | code.imports.keys() | set(dir(builtins))
 
@@ -200,7 +193,7 @@ def _is_top_call(code: PythonCode, call: ast.Call, name: str) -> bool:
     return (
         isinstance(call.func, ast.Name)
         and call.func.id == name
-        and not any(isinstance(each, (*FUNCTIONS, ast.ClassDef, ast.Lambda)) for each in _around(code, call))
+        and not any(isinstance(each, (*FUNCTIONS, ast.ClassDef, ast.Lambda)) for each in code.around(call))
     )
 
 
@@ -208,7 +201,7 @@ def _is_guarded(code: PythonCode, node: ast.AST) -> bool:
     """Below any condition, or in a class or lambda: it does not run at every import."""
     return any(
         isinstance(each, (ast.If, ast.IfExp, ast.ClassDef, ast.Lambda, ast.Try, ast.Match, ast.BoolOp))
-        for each in _around(code, node)
+        for each in code.around(node)
     )
 
 
@@ -300,16 +293,12 @@ def local_rank_for_rank(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
 def _is_local(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call) and _last(node.func) == "int" and len(node.args) == 1:
+    if isinstance(node, ast.Call) and last_name(node.func) == "int" and len(node.args) == 1:
         node = node.args[0]
-    if isinstance(node, ast.Subscript) and _last(node.value) == "environ":
+    if isinstance(node, ast.Subscript) and last_name(node.value) == "environ":
         return _string(node.slice) == "LOCAL_RANK"
-    return _last(node) in ("local_rank", "LOCAL_RANK")
+    return last_name(node) in ("local_rank", "LOCAL_RANK")
 
 
 @rule(
@@ -384,7 +373,7 @@ def ray_worker_without_use_gpu(job: LintJob) -> Iterator[LintFinding]:
     for code in codes(job):
         for call in code.calls:
             resources = argument(call, "resources_per_worker", 3)
-            if _last(call.func) != "ScalingConfig" or has_stars(call) or not isinstance(resources, ast.Dict):
+            if last_name(call.func) != "ScalingConfig" or has_stars(call) or not isinstance(resources, ast.Dict):
                 continue
             wanted = {_string(key): value for key, value in zip(resources.keys, resources.values, strict=True)}
             gpus, use = wanted.get("GPU"), argument(call, "use_gpu", 2)

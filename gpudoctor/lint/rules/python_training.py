@@ -135,13 +135,13 @@ def _is_drawn_from(code: PythonCode, scope: ast.AST, name: str, loop: ast.For, i
 
 def _trains(code: PythonCode, loader: ast.Name) -> bool:
     """Whether what goes through it learns from it: a loader for validation keeps its order, and may."""
-    above: ast.AST | None = code.parents.get(loader)
-    while above is not None and not isinstance(above, (ast.For, ast.stmt)):
+    for above in code.around(loader):
+        if isinstance(above, ast.stmt):
+            return isinstance(above, ast.For) and "backward(" in code.words(above)
         called = above.func.id if isinstance(above, ast.Call) and isinstance(above.func, ast.Name) else ""
         if called in code.functions:
             return "backward(" in code.words(code.functions[called])
-        above = code.parents.get(above)
-    return isinstance(above, ast.For) and "backward(" in code.words(above)
+    return False
 
 
 def _is_seen(code: PythonCode, loader: ast.Name) -> bool:

@@ -181,7 +181,10 @@ def path_cases() -> Iterator[Case]:
     one_root = [Device(["pci0000:00", address(0, index + 1), address(index + 1)]) for index in range(4)]
     flat = [Device(["pci0000:00", address(0, index + 5)]) for index in range(4)]
     far = [Hca(["pci0000:c0", address(0xC0, 1), address(0xC1)], 1, "mlx5_0")]
-    alone = {"NCCL_PXN_DISABLE": "1"}  # else most GPUs go through another one
+    # PXN: else most GPUs go through another one; the rest: else nothing goes through a port on a single node
+    alone = dict.fromkeys(("NCCL_PXN_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"), "1") | {
+        "NCCL_RUNTIME_CONNECT": "0"
+    }
     levels = [alone | {"NCCL_NET_GDR_LEVEL": level} for level in ("LOC", "PIX", "PXB", "PHB", "SYS", "3")]
     for name, devices, hcas in (
         ("HGX H100", gpus(), rails()),
