@@ -1,13 +1,9 @@
 """What `lint` reads in Python programs: lines of old tutorials in our own words, what each must be told, and twins of
 them that are right and stay silent."""
 
-import inspect
-from collections.abc import Callable
-
 import pytest
 
 from gpudoctor.knowledge.lightning_strategies import TODAY, meant
-from gpudoctor.knowledge.pytorch.signatures import SIGNATURES
 from gpudoctor.knowledge.superseded import EVERY
 from gpudoctor.lint.lint import lint
 from gpudoctor.lint.report import LintReport
@@ -196,23 +192,3 @@ def test_the_strategies_of_today_are_none_that_is_gone() -> None:
     assert not gone & set(TODAY)
     assert [meant(name) for name in (*TODAY, *gone, "quokka", "", "DDP")] == [""] * (len(TODAY) + len(gone) + 3)
     assert (meant("dpp"), meant("fdsp"), meant("deepspeed_stage2")) == ("ddp", "fsdp", "deepspeed_stage_2")
-
-
-def test_the_signatures_are_the_installed_torchs() -> None:
-    torch = pytest.importorskip("torch")
-    sampler = pytest.importorskip("torch.utils.data.distributed").DistributedSampler
-    wrapper = pytest.importorskip("torch.nn.parallel").DistributedDataParallel
-    for name in ("torch.distributed", "torch.multiprocessing"):
-        pytest.importorskip(name)
-    functions: dict[str, Callable[..., object]] = {
-        "DataParallel": torch.nn.DataParallel.__init__,
-        "DistributedDataParallel": wrapper.__init__,
-        "init_process_group": torch.distributed.init_process_group,
-        "spawn": torch.multiprocessing.spawn,
-        "start_processes": torch.multiprocessing.start_processes,
-        "DistributedSampler": sampler.__init__,
-    }
-    assert functions.keys() == SIGNATURES.keys()
-    for name, function in functions.items():
-        real = set(inspect.signature(function).parameters) - {"self"}
-        assert real <= SIGNATURES[name].keys(), name

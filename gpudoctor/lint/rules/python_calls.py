@@ -4,7 +4,7 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.pytorch.signatures import SIGNATURES, nearest
+from gpudoctor.knowledge.pytorch.signatures import OF_APEX, Refused, function_of, refused, takes
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, own_nodes
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -12,6 +12,8 @@ from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 _GUARD = "if __name__ == '__main__':\n    "
 _HEAD = "import torch\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
 _WRAPS = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel")
+PLAIN = ("init_process_group", "new_group", "spawn", "start_processes", "convert_sync_batchnorm")
+"""Functions; of a class it is __init__ that refuses."""
 _MOVES = ("cuda", "to", "cpu", "half", "xpu")
 
 
@@ -19,58 +21,62 @@ _MOVES = ("cuda", "to", "cpu", "half", "xpu")
     "T10",
     title="torch's functions are called with arguments that they have",
     needs="facts",
-    source="the signatures of torch 2.13 (knowledge/pytorch/signatures.py); tried with it",
+    source="the signatures of torch 1.0 to 2.14, read from their wheels (knowledge/pytorch/signatures.py)",
     bad=(
         _HEAD + "model = torch.nn.DataParallel(model, devices=[0, 1])\n",
         _HEAD + "dist.init_process_group('nccl', rank=rank, worldworld_size=8)\n",
         Example(_HEAD + "dist.init_process_group('nccl', device_id=device)\n", "torch=2.1"),
+        _HEAD + "loader = torch.utils.data.DataLoader(data, batchsize=8)\n",
+        Example(_HEAD + "with torch.cuda.amp.autocast(dtype=torch.bfloat16):\n    step()\n", "torch=1.9"),
     ),
     good=(
         _HEAD + "model = torch.nn.DataParallel(model, device_ids=[0, 1], dim=0)\n",
         Example(_HEAD + "dist.init_process_group('nccl', device_id=device)\n", "torch=2.4"),
+        Example(_HEAD + "with torch.autocast('cuda', dtype=torch.float16):\n    step()\n", "torch=1.13"),
         "import torch\nfrom torch_geometric.nn import DataParallel\nmodel = DataParallel(model, follow_batch=['x'])\n",
     ),
 )
 def unknown_argument_of_torch(job: LintJob) -> Iterator[LintFinding]:
     """An argument that a function does not have is a TypeError in the line that calls it."""
     version = job.facts.version("torch")
+    told = job.facts.versions.get("torch", "")
     for code in codes(job):
         for call in code.calls:
-            name = code.torch_name(call.func)
-            known = SIGNATURES.get(name)
-            if known is None or not _is_of(code.name(call.func)):
-                continue
-            for keyword in call.keywords:
-                word = keyword.arg
-                if word is None:
-                    continue
-                since = known.get(word)
-                if since is not None and (version is None or version >= since):
-                    continue
-                near = nearest(name, word) if since is None else ""
-                if near and any(other.arg == near for other in call.keywords):
-                    near = ""
-                came = f"; it came with torch {'.'.join(map(str, since))}" if since else ""
-                told = job.facts.versions.get("torch", "")
-                span = code.span(keyword)
-                yield LintFinding(
-                    span=span,
-                    summary=f"{name} has no argument {word}" + (f" in torch {told}" if since else "") + came,
-                    happens=f"TypeError: {name}{'' if name[0].islower() else '.__init__'}() got an unexpected"
-                    f" keyword argument '{word}'.",
-                    fix=f"Write {near}={code.words(keyword.value)[:60]}."
-                    if near
-                    else f"Take it out; {name} knows {', '.join(each for each in known if not each.startswith('_'))}.",
-                    edits=(Edit(span, f"{near}={code.words(keyword.value)}"),) if near else (),
-                )
+            function = function_of(code.name(call.func))
+            for keyword in call.keywords if function else ():
+                unknown = refused(function, keyword.arg, version) if keyword.arg else None
+                if keyword.arg and unknown is not None:
+                    yield _unknown(code, call, keyword, function, unknown, told, version)
 
 
-def _is_of(name: str) -> bool:
-    """Whether it is torch's function of that name, not another one of a package below torch."""
-    return name.startswith(
-        ("torch.nn.", "torch.distributed.init", "torch.distributed.distributed_c10d.", "torch.multiprocessing.",
-         "torch.utils.data.")
-    )  # fmt: skip
+def _unknown(
+    code: PythonCode,
+    call: ast.Call,
+    keyword: ast.keyword,
+    function: str,
+    unknown: Refused,
+    told: str,
+    version: tuple[int, ...] | None,
+) -> LintFinding:
+    word, span, name = keyword.arg or "", code.span(keyword), function.rpartition(".")[2]
+    near = "" if any(other.arg == unknown.near for other in call.keywords) else unknown.near
+    value = code.words(keyword.value)
+    if near:
+        fix = f"Write {near}={value[:60]}."
+    elif name == "DistributedDataParallel" and word in OF_APEX:
+        fix = f"Take it out: {word} is of Apex's DistributedDataParallel, which has the same name."
+    else:
+        fix = f"Take it out; {name} knows {', '.join(takes(function, version))}."
+    return LintFinding(
+        span=span,
+        summary=f"{name} has no argument {word}"
+        + (f" in torch {told}" if unknown.when and told else "")
+        + unknown.when,
+        happens=f"TypeError: {name}{'' if name in PLAIN else '.__init__'}() got an unexpected keyword argument"
+        f" '{word}'.",
+        fix=fix,
+        edits=(Edit(span, f"{near}={value}"),) if near else (),
+    )
 
 
 @rule(
