@@ -131,14 +131,14 @@ SHORTEST = 5
 """Letters with which an argument may be cut short."""
 
 
-class Argument(Struct, frozen=True):
+class KnownArgument(Struct, frozen=True):
     """When an argument is there."""
 
     first: Version
     gone: Version
 
 
-class Refused(Struct, frozen=True):
+class RefusedArgument(Struct, frozen=True):
     """An argument that a function does not have, or not in that release."""
 
     since: Version
@@ -156,10 +156,10 @@ class Refused(Struct, frozen=True):
         return f"; it came with torch {_dotted(self.since)}" if self.since else ""
 
 
-def _table() -> dict[str, dict[str, Argument]]:
-    table: dict[str, dict[str, Argument]] = {}
+def _table() -> dict[str, dict[str, KnownArgument]]:
+    table: dict[str, dict[str, KnownArgument]] = {}
     for function, first, gone, names in READ:
-        table.setdefault(function, {}).update((name, Argument(first, gone)) for name in names.split())
+        table.setdefault(function, {}).update((name, KnownArgument(first, gone)) for name in names.split())
     return table
 
 
@@ -176,16 +176,16 @@ def function_of(name: str) -> str:
     )
 
 
-def refused(function: str, argument: str, version: Version | None) -> Refused | None:
+def refused(function: str, argument: str, version: Version | None) -> RefusedArgument | None:
     """What a release refuses, and what was meant; None where it takes the argument, or says nothing of it. Without a
     version: what today's refuses."""
     known = SIGNATURES[function].get(argument)
     if known is None:
-        return Refused(NEVER, NEVER, nearest(function, argument, version))
+        return RefusedArgument(NEVER, NEVER, nearest(function, argument, version))
     if known.gone and (version is None or version >= known.gone):
-        return Refused(NEVER, known.gone, nearest(function, argument, version))
+        return RefusedArgument(NEVER, known.gone, nearest(function, argument, version))
     if version is not None and OLDEST[function] <= version < known.first:
-        return Refused(known.first, NEVER, "")
+        return RefusedArgument(known.first, NEVER, "")
     return None
 
 

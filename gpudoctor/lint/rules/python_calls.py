@@ -4,7 +4,7 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.pytorch.signatures import OF_APEX, Refused, function_of, refused, takes
+from gpudoctor.knowledge.pytorch.signatures import OF_APEX, RefusedArgument, function_of, refused, takes
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, own_nodes
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -54,7 +54,7 @@ def _unknown(
     call: ast.Call,
     keyword: ast.keyword,
     function: str,
-    unknown: Refused,
+    unknown: RefusedArgument,
     told: str,
     version: tuple[int, ...] | None,
 ) -> LintFinding:
