@@ -1,5 +1,5 @@
 """`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
-`python -m tests.corpus starts [-v] [ID...]`: the same for `lint`, of starts.
+`python -m tests.corpus starts [-v] [by] [ID...]`: the same for `lint`, of starts; with `by`, where bad ones are found.
 `python -m tests.corpus cut [-v]`: what is said of the logs without their decisive lines.
 
 With -v each tune case that is wrong is shown, with what is wrong; keep is only counted (a rule that is written for a
@@ -49,11 +49,12 @@ def _starts(arguments: list[str]) -> None:
     from tests.corpus.starts import score as of_starts
     from tests.corpus.starts import starts
 
-    wanted = [each for each in arguments if not each.startswith("-")]
+    wanted = [each for each in arguments if not each.startswith("-") and each != "by"]
     asked = [each for each in starts() if not wanted or (each.id in wanted and each.half == "tune")]
     scored = [of_starts.score(each) for each in asked]
     for half in ("tune", "keep") if not wanted else ():
-        print(f"{half}:", *of_starts.table([each for each in scored if each.start.half == half]), sep="\n")
+        these = [each for each in scored if each.start.half == half]
+        print(f"{half}:", *(of_starts.by(these) if "by" in arguments else of_starts.table(these)), sep="\n")
     for each in scored:
         if each.start.half == "tune" and (wanted or ("-v" in arguments and each.wrong)):
             print(f"{each.start.id}: {each.wrong or 'right'}")

@@ -1,7 +1,7 @@
 """What `lint` answers to a start, and what is wrong with it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from gpudoctor.lint import asked
@@ -9,7 +9,7 @@ from gpudoctor.lint.facts import FactsProblem, parse_facts
 from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.report import LintProblem, LintReport
 from tests.corpus.starts import Start, Text
-from tests.corpus.starts.troubles import rules_of
+from tests.corpus.starts.troubles import TROUBLES, rules_of
 
 NEAR = 3
 """Lines around the labelled one: a command over several lines, a header and what it is about."""
@@ -143,3 +143,41 @@ def table(scored: Sequence[ScoredStart]) -> list[str]:
         ("ranks: told wrongly", sum(told not in (None, wanted) for wanted, told in worlds), len(worlds)),
     )
     return [f"  {what:36} {count:3} of {of:3} ({count / max(of, 1):.0%})" for what, count, of in rows]
+
+
+def by(scored: Sequence[ScoredStart]) -> list[str]:
+    """Where the bad ones are found and where not, in sums alone, so that keep stays unseen."""
+    bad = [each for each in scored if each.start.verdict == "bad" and each.start.decidable != "no"]
+    rows = []
+    for what, of in SORTS.items():
+        sums: dict[str, list[ScoredStart]] = {}
+        for each in bad:
+            for key in of(each):
+                sums.setdefault(key, []).append(each)
+        rows += [f"  by {what}:"] + [
+            f"    {key:24} {sum(each.found for each in these):3} of {len(these):3}" for key, these in sorted(sums.items())
+        ]
+    return rows
+
+
+def _language(scored: ScoredStart) -> list[str]:
+    names = [text.file.rpartition("/")[2] for text in scored.start.texts]
+    kinds = {("." + name.rpartition(".")[2]) if "." in name else name for name in names}
+    first = scored.start.texts[0].text
+    bare = "#SBATCH" if "#SBATCH" in first else "yaml" if re.search(r"^\w+:", first, re.M) else "command"
+    python = re.search(r"^(?:import|from|def) ", first, re.M) is not None
+    return sorted(kinds - {""}) or ["python" if python else bare]
+
+
+SORTS: dict[str, Callable[[ScoredStart], Iterable[str]]] = {
+    "group": lambda each: [each.start.group],
+    "end": lambda each: [each.start.kind],
+    "decided by": lambda each: [each.start.decidable],
+    "language": _language,
+    "launcher": lambda each: [each.report.understood.launcher or "none"],
+    "trouble": lambda each: (
+        [key[:24] for key in TROUBLES if re.search(key, each.start.cause, re.IGNORECASE if key.islower() else 0)]
+        or ["another"]
+    ),
+}
+"""What starts are counted by: the words of their labels, and the table of troubles."""
