@@ -104,6 +104,19 @@ def whole(option: Option | None) -> int | None:
     return int(text) if text is not None and re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) else None
 
 
+def by_default(option: Option | None) -> int | None:
+    """Of `--nproc_per_node ${NGPU:-8}`: what it is where nobody sets the variable, and no fact tells otherwise."""
+    word = option.value if option is not None else None
+    if word is None or word.text is not None:
+        return whole(option)
+    shown = word.shown
+    for each in word.expansions:
+        if each.value is None and each.default is not None:
+            shown = shown.replace(each.raw, each.default)
+    shown = shown.replace('"', "").replace("'", "")
+    return int(shown) if re.fullmatch(r"[0-9]{1,9}", shown, re.ASCII) else None
+
+
 def nodes_of(job: LintJob, launch: LintLaunch) -> int | None:
     """Nodes of the training, from the launcher, the batch job, the sections or the facts."""
     told = look.nnodes(launch)
@@ -117,11 +130,19 @@ def nodes_of(job: LintJob, launch: LintLaunch) -> int | None:
         return told_nodes
     if look.sruns(launch):
         return look.srun_nodes(job, launch)
+    if not job.facts.nodes and (of_default := by_default(launch.option("nnodes", "num-machines"))):
+        return of_default
     names = {line.name for file in job.hostfiles for line in file.lines}
     if launch.launcher in ("deepspeed", "mpirun", "horovodrun") and launch.option("hostfile") and names:
         return len(names)
     sections = {section.node for section in job.node_sections}
-    return job.facts.nodes or look.batch_nodes(job) or (len(sections) if len(sections) > 1 else None)
+    told_nodes = job.facts.nodes or look.batch_nodes(job) or (len(sections) if len(sections) > 1 else None)
+    hidden = look.may_hide_options(launch) or look.from_platform(job, launch)
+    alone = launch.launcher in look.TORCHRUN and look.value(launch, "nnodes") is None
+    alone = alone or (launch.launcher == "deepspeed" and launch.option("hostfile", "num-nodes", "no-ssh") is None)
+    if told_nodes is None and alone and not hidden:
+        return 1  # the default of --nnodes; deepspeed without a hostfile
+    return told_nodes
 
 
 def processes_of(job: LintJob, launch: LintLaunch) -> int | None:
@@ -131,7 +152,8 @@ def processes_of(job: LintJob, launch: LintLaunch) -> int | None:
     if found is not None and found.value is not None:
         if found.value.text in ("gpu", "auto", "-1"):
             return job.facts.gpus_per_node
-        return whole(found)
+        number = processes.started(job, launch).number
+        return number if isinstance(number, int) else by_default(found)
     if kind.counts is not None:
         return kind.counts(launch)[1]
     if launch.launcher in look.TORCHRUN and not launch.unread:

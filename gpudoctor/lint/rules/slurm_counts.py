@@ -261,7 +261,8 @@ def gpu_bind_hides_gpus(job: LintJob) -> Iterator[LintFinding]:
             continue
         yield LintFinding(
             span=option.span,
-            severity="error" if automatic and here != 1 else None,
+            # --accel-bind says where tasks stand to GPUs, and shows them all where the site's plugin takes CPUs alone
+            severity="error" if automatic and here != 1 else "info" if option.name == "accel-bind" else None,
             summary=f"{allocation.written(option)} shows each task only a part of the node's GPUs; all were wanted",
             happens=_bound(job, here) if automatic else "Ranks beyond the GPUs that their task sees fail with: invalid"
             " device ordinal.",

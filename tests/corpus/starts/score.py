@@ -1,6 +1,7 @@
 """What `lint` answers to a start, and what is wrong with it."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -157,7 +158,7 @@ def by(scored: Sequence[ScoredStart]) -> list[str]:
         rows += [f"  by {what}:"] + [
             f"    {key:24} {sum(each.found for each in these):3} of {len(these):3}" for key, these in sorted(sums.items())
         ]
-    return rows
+    return rows + accused(scored)
 
 
 def _language(scored: ScoredStart) -> list[str]:
@@ -181,3 +182,9 @@ SORTS: dict[str, Callable[[ScoredStart], Iterable[str]]] = {
     ),
 }
 """What starts are counted by: the words of their labels, and the table of troubles."""
+
+
+def accused(scored: Sequence[ScoredStart]) -> list[str]:
+    """Which rules accuse good ones, in sums."""
+    codes = Counter(code for each in scored for code in (*each.false_errors, *each.false_warnings))
+    return [f"  good ones accused by {code:8} {count:3}" for code, count in sorted(codes.items())]

@@ -1,0 +1,265 @@
+"""Rules of options that exclude each other, and of DeepSpeed's file: W04 to W07."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
+from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.told_options import ToldOption, is_whole, told, with_options, world_of
+
+_FALSE = ("false", "no", "0", "none")
+_KINDS = ("cpu", "multi-gpu", "tpu", "use-deepspeed", "use-fsdp")
+_ACCELERATE = "accelerate launch {} --num_processes {} train.py\n"
+_JSON = (
+    "deepspeed --num_gpus 4 train.py --deepspeed_config ds.json\n#@ file ds.json\n"
+    '{{\n  "train_batch_size": {},\n  "train_micro_batch_size_per_gpu": 8,\n  "gradient_accumulation_steps": 4{}\n}}\n'
+)
+
+
+@rule(
+    "W04",
+    title="accelerate launch is told one kind of training",
+    source="accelerate 1.15, commands/launch.py, _validate_launch_command: only one of --cpu, --multi_gpu, --tpu,"
+    " --use_deepspeed, --use_fsdp; at least 2 processes for --multi_gpu",
+    bad=(_ACCELERATE.format("--multi_gpu --use_deepspeed", 4), _ACCELERATE.format("--multi_gpu", 1)),
+    good=(_ACCELERATE.format("--use_deepspeed", 4), _ACCELERATE.format("--multi_gpu", 2)),
+)
+def accelerate_told_two_kinds(job: LintJob) -> Iterator[LintFinding]:
+    """accelerate ends with a ValueError where two of these options are given, or --multi_gpu with one process."""
+    for launch in job.launches:
+        if launch.launcher != "accelerate":
+            continue
+        given = [option for name in _KINDS if (option := launch.option(name)) is not None]
+        if len(given) > 1:
+            yield LintFinding(
+                span=given[1].span,
+                summary=f"{given[0].written} and {given[1].written} are both given; accelerate takes one of them",
+                happens="ValueError: You can only use one of `--cpu`, `--multi_gpu`, `--tpu`, `--use_deepspeed`,"
+                " `--use_fsdp` at a time.",
+                fix=f"Take {given[0].written} out, or {given[1].written}: what is left includes several GPUs.",
+            )
+        if launch.option("multi-gpu") is not None and launch.text("num-processes") in ("0", "1"):
+            option = launch.option("multi-gpu")
+            assert option is not None
+            yield LintFinding(
+                span=option.span,
+                summary=f"--multi_gpu with {launch.text('num-processes')} process; it takes at least 2",
+                happens="ValueError: You need to use at least 2 processes to use `--multi_gpu`.",
+                fix="Take --multi_gpu out for one process, or start two or more.",
+            )
+
+
+def _is_on(option: ToldOption | None) -> bool:
+    return option is not None and (option.value is None or option.value.lower() not in _FALSE)
+
+
+@rule(
+    "W05",
+    title="One half precision is chosen, not two",
+    source="Megatron-LM, megatron/training/arguments.py (assert not args.fp16 and not args.bf16); transformers,"
+    " training_args.py: At most one of fp16 and bf16 can be True",
+    bad=(
+        "torchrun --standalone --nproc_per_node=4 sft.py --per_device_train_batch_size 4 --bf16 True --fp16 True\n",
+        "torchrun --standalone --nproc_per_node=4 pretrain_gpt.py --micro-batch-size 4 --fp16 --bf16\n",
+    ),
+    good=(
+        "torchrun --standalone --nproc_per_node=4 sft.py --per_device_train_batch_size 4 --bf16 True --fp16 False\n",
+        "torchrun --standalone --nproc_per_node=4 train.py --fp16 --bf16\n",
+    ),
+)
+def two_half_precisions(job: LintJob) -> Iterator[LintFinding]:
+    """transformers' TrainingArguments and Megatron's arguments refuse fp16 and bf16 together."""
+    for _, options in with_options(job):
+        theirs = any(name in options for name in ("per_device_train_batch_size", "micro_batch_size", "output_dir"))
+        if theirs and _is_on(options.get("fp16")) and _is_on(options.get("bf16")):
+            later = options["bf16"]
+            yield LintFinding(
+                span=later.word.span,
+                summary="--fp16 and --bf16 are both given; one of them is taken",
+                happens="It ends while it reads its options: fp16 and bf16 exclude each other.",
+                fix="Keep --bf16 on Ampere and newer GPUs, --fp16 on older ones.",
+            )
+
+
+def _files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
+    """DeepSpeed's files, and the starts that name them."""
+    for section in job.sections:
+        if section.kind != "file" or not section.name.endswith(".json"):
+            continue
+        name = section.name.rpartition("/")[2]
+        for launch in job.launches:
+            words = [*launch.script_words, *launch.invocation.words]
+            named = any(name == word.shown.rpartition("=")[2].rpartition("/")[2] for word in words)
+            if named and (launch.launcher == "deepspeed" or any("deepspeed" in word.shown for word in words)):
+                yield launch, section
+                break
+
+
+_TEMPLATE = re.compile(r"\$[\w{(]|\{\{|<[A-Z_]+>|__\w+__")
+"""It is filled in before it is read."""
+
+
+def _read_by_json(launch: LintLaunch, section: TextSection) -> bool:
+    """transformers and accelerate read it by json, which takes no trailing comma; DeepSpeed itself by hjson."""
+    option = launch.option("deepspeed-config-file")
+    named = told(launch).get("deepspeed")
+    short = section.name.rpartition("/")[2]
+    return option is not None or (named is not None and (named.value or "").rpartition("/")[2] == short)
+
+
+def _at(section: TextSection, offset: int, length: int = 1) -> Span:
+    line = section.line + section.text.count("\n", 0, offset)
+    return Span(section.start + offset, section.start + min(len(section.text), offset + length), line)
+
+
+def _key(section: TextSection, name: str) -> Span:
+    found = re.search(rf'"{re.escape(name)}"\s*:\s*[^,\n}}]*', section.text)
+    return _at(section, found.start(), len(found[0])) if found is not None else _at(section, 0)
+
+
+def _loaded(section: TextSection) -> tuple[dict[str, Any], list[str]]:
+    """What stands in the file, and keys that stand in it twice. Raises `ValueError`."""
+    twice: list[str] = []
+
+    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in found]
+        twice.extend(dict.fromkeys(name for name in names if names.count(name) > 1) if len(names) < 200 else ())
+        return dict(found)
+
+    value = json.loads(section.text, object_pairs_hook=pairs)
+    return (value if isinstance(value, dict) else {}), twice
+
+
+@rule(
+    "W06",
+    title="DeepSpeed's file is JSON that DeepSpeed takes",
+    source="transformers, integrations/deepspeed.py: json.load; DeepSpeed 0.19, runtime/config.py: a hook refuses"
+    " duplicate keys, fp16 and bfloat16 cannot be enabled at once; zero/config.py: stage 0 to 3",
+    bad=(
+        _JSON.format(128, ",").replace("--deepspeed_config", "--deepspeed"),
+        _JSON.format(128, ',\n  "fp16": {"enabled": true},\n  "bf16": {"enabled": true}'),
+    ),
+    good=(
+        _JSON.format(128, ""),
+        _JSON.format(128, ',\n  "fp16": {"enabled": false},\n  "bf16": {"enabled": true}'),
+    ),
+)
+def deepspeed_file_refused(job: LintJob) -> Iterator[LintFinding]:
+    """DeepSpeed reads the file before the model is wrapped, and ends where it is no JSON or asks for two at once."""
+    for launch, section in _files(job):
+        if _TEMPLATE.search(section.text):
+            continue
+        try:
+            found, twice = _loaded(section)
+        except json.JSONDecodeError as error:
+            if not _read_by_json(launch, section):
+                continue
+            yield LintFinding(
+                span=_at(section, min(error.pos, max(0, len(section.text) - 1))),
+                summary=f"{section.name} is no JSON: {error.msg} (line {error.lineno} of it)",
+                happens="It ends when the file is read. JSON has no comments, and no comma before a closing brace.",
+                fix="Mend the line; python -m json.tool FILE shows the next one.",
+            )
+            continue
+        except (ValueError, RecursionError):
+            continue
+        for name in twice:
+            yield LintFinding(
+                span=_key(section, name),
+                summary=f'"{name}" stands twice in one mapping of {section.name}',
+                happens="DeepSpeed ends with ValueError: Duplicate keys in DeepSpeed config.",
+                fix="Keep one of them.",
+            )
+        on = [name for name in ("fp16", "bf16") if _enabled(found.get(name))]
+        if len(on) == 2:
+            yield LintFinding(
+                span=_key(section, "fp16"),
+                summary=f"fp16 and bf16 are both enabled in {section.name}; DeepSpeed takes one of them",
+                happens="DeepSpeed ends: bfloat16 and fp16 modes cannot be simultaneously enabled.",
+                fix='Write "enabled": false in one of the two.',
+            )
+        zero = found.get("zero_optimization")
+        stage = zero.get("stage") if isinstance(zero, dict) else None
+        if type(stage) is int and not 0 <= stage <= 3:
+            yield LintFinding(
+                span=_key(section, "stage"),
+                summary=f'"stage" is {stage}; ZeRO has the stages 0 to 3',
+                happens="DeepSpeed ends when it reads the file.",
+                fix="Take a stage from 0 to 3.",
+            )
+
+
+def _enabled(part: object) -> bool:
+    return isinstance(part, dict) and part.get("enabled") is True
+
+
+_SAME = (
+    ("train_micro_batch_size_per_gpu", "per_device_train_batch_size"),
+    ("gradient_accumulation_steps", "gradient_accumulation_steps"),
+)
+
+
+@rule(
+    "W07",
+    title="The batch sizes in DeepSpeed's file fit each other, the ranks and the command line",
+    source="DeepSpeed 0.19, runtime/config.py, _batch_assertion: train_batch_size is micro batch x accumulation x world"
+    " size; transformers, integrations/deepspeed.py: values that mismatch TrainingArguments",
+    bad=(
+        _JSON.format(256, ""),
+        "torchrun --nproc_per_node=8 sft.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --deepspeed"
+        " ds.json\n#@ file ds.json\n"
+        '{\n  "train_micro_batch_size_per_gpu": 8,\n  "gradient_accumulation_steps": "auto"\n}\n',
+    ),
+    good=(
+        _JSON.format(128, ""),
+        "torchrun --nproc_per_node=8 sft.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --deepspeed"
+        " ds.json\n#@ file ds.json\n"
+        '{\n  "train_micro_batch_size_per_gpu": "auto",\n  "gradient_accumulation_steps": 2\n}\n',
+    ),
+)
+def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
+    """DeepSpeed asserts that train_batch_size is the product of the micro batch, the accumulation steps and the ranks;
+    two of the three numbers are enough. transformers ends where the file says another number than its own options."""
+    for launch, section in _files(job):
+        try:
+            found, _ = _loaded(section)
+        except (ValueError, RecursionError):
+            continue
+        if _TEMPLATE.search(section.text):
+            continue
+        options = told(launch)
+        for key, name in _SAME:
+            option, value = options.get(name), found.get(key)
+            is_number = type(value) is int and option is not None and option.number is not None
+            if is_number and option is not None and option.number != value:
+                yield LintFinding(
+                    span=_key(section, key),
+                    summary=f'"{key}" is {value} in {section.name}, and {option.written} is {option.number}',
+                    happens="transformers ends: DeepSpeed config values mismatch its TrainingArguments values.",
+                    fix=f'Write "{key}": "auto", which takes the number of the command line.',
+                )
+        sizes = [found.get(key) for key in ("train_batch_size", *(key for key, _ in _SAME))]
+        world = world_of(job, launch)
+        if world is None or not is_whole(launch) or any("parallel" in name for name in options):
+            continue
+        numbers = [each for each in sizes if type(each) is int]
+        whole, micro, steps = sizes
+        if len(numbers) == 3 and type(micro) is int and type(steps) is int and whole != micro * steps * world:
+            yield LintFinding(
+                span=_key(section, "train_batch_size"),
+                summary=f'"train_batch_size" is {whole}, and micro batch {micro} x accumulation {steps} x {world} ranks'
+                f" is {micro * steps * world}",
+                happens="DeepSpeed ends: Check batch related parameters.",
+                fix=f'Write "train_batch_size": {micro * steps * world}, or leave one of the three numbers out.',
+            )
+        elif type(whole) is int and len(numbers) == 2:
+            other = micro if type(micro) is int else steps
+            if type(other) is int and other > 0 and whole % (other * world):
+                yield LintFinding(
+                    span=_key(section, "train_batch_size"),
+                    summary=f'"train_batch_size" is {whole}, no multiple of {other} x {world} ranks',
+                    happens="DeepSpeed ends: Check batch related parameters.",
+                    fix=f'Write a "train_batch_size" that is a multiple of {other * world}.',
+                )
