@@ -156,7 +156,8 @@ def by(scored: Sequence[ScoredStart]) -> list[str]:
             for key in of(each):
                 sums.setdefault(key, []).append(each)
         rows += [f"  by {what}:"] + [
-            f"    {key:24} {sum(each.found for each in these):3} of {len(these):3}" for key, these in sorted(sums.items())
+            f"    {key:24} {sum(each.found for each in these):3} of {len(these):3}"
+            for key, these in sorted(sums.items())
         ]
     return rows + accused(scored)
 
