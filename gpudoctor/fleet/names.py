@@ -2,9 +2,6 @@
 
 from collections.abc import Iterable
 
-MOST_SINGLE = 3
-"""Names that cannot be folded (a, b, c, d ...) are counted from there on."""
-
 
 def folded(nodes: Iterable[str]) -> str:
     """ "n[01-07,09]"; names that have nothing in common are joined by commas."""

@@ -80,7 +80,6 @@ MARKERS: tuple[_Marker, ...] = (
 """ "python/" at the beginning stands for the folder of the standard library."""
 _BY_FILE = {marker.file: [each for each in MARKERS if each.file == marker.file] for marker in MARKERS}
 
-_LOCKS = re.compile(r"(?:^|\W)(?:with |\w[\w.\[\]]*\.acquire\()")
 _DATABASE = re.compile(r"\.(?:execute|executemany|executescript|commit)\(")
 _SIGNALS = re.compile(r"\b(?:pause|sigwait|sigwaitinfo|sigtimedwait)\(")
 _SIGNAL_CALLS = ("pause", "rt_sigtimedwait", "rt_sigsuspend")

@@ -11,7 +11,6 @@ NODE = "n07:81422:81733 [2] "
 INFO, WARN = NODE + "NCCL INFO ", NODE + "misc/socket.cc:118 NCCL WARN "
 COMPLETION = "NET/IB: Got completion from peer 10.4.0.9<40112> with "
 MODIFY = "Call to ibv_modify_qp failed with "
-NEEDLE = "Got completion from peer"
 PEER = r"completion from peer (?P<address>\S+) with (?:error |status=)(?:\w+\()?"
 
 

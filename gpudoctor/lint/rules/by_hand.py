@@ -13,7 +13,6 @@ _HERE = re.compile(r"(?:tcp://)?(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/.*)?")
 _BY_HAND = "export WORLD_SIZE={} RANK=0 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=61234\npython train.py\n"
 _DOCKERS = ("docker", "podman", "nerdctl", "nvidia-docker")
 _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
-_FEW = HEADER.replace("cpus-per-task=32", "cpus-per-task=2")
 _IMAGE = "--ipc=host registry/train:1 "
 
 

@@ -17,8 +17,6 @@ from gpudoctor.snapshot.evidence import Sample, Thread
 MOST_THREADS = 512
 """A rank has one a core from OpenMP and autograd each; the main thread and the oldest are told."""
 SWITCHES = re.compile(r"ctxt_switches:\s*([0-9]{1,19})")
-NO_SYSCALL = -1
-
 SYSCALLS = {
     "x86_64": {
         0: "read",

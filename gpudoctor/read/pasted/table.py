@@ -38,7 +38,6 @@ HEADING = re.compile(
 )
 """By one of these lines a table is known: of what was pasted in part, too."""
 BORDER = re.compile(r"\+-+(?:\+-+)*\+|\|-+(?:\+-+)*\|")
-NO_PROCESSES = re.compile(r"\|\s+No running (?:compute )?processes found\s*\|")
 PROCESS = re.compile(
     r"\s*(?P<gpu>\d{1,3})\s+(?:(?P<instances>(?:\d{1,3}|N/A)\s+(?:\d{1,3}|N/A))\s+)?(?P<pid>\d{1,10})\s+"
     r"(?P<kind>[CGM](?:\+[CGM])*)\s+(?P<rest>\S.*)",
