@@ -7,7 +7,7 @@ CUDA_VISIBLE_DEVICES therefore selects what it selected before, and a redacted s
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -18,7 +18,16 @@ from gpudoctor.knowledge import known_paths, shapes
 from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.environment import is_recorded, kept_value, kind_of
 from gpudoctor.knowledge.host_lists import expanded
-from gpudoctor.knowledge.private_fields import VARIABLE, Mode, command_lines, modes_of, names_of, variables
+from gpudoctor.knowledge.private_fields import (
+    VARIABLE,
+    Mode,
+    command_lines,
+    is_kept,
+    modes_of,
+    names_of,
+    strings,
+    variables,
+)
 from gpudoctor.knowledge.private_names import (
     HOST_KEYED_FIELDS,
     SYSTEM_ACCOUNTS,
@@ -41,6 +50,7 @@ from gpudoctor.knowledge.private_patterns import (
 )
 from gpudoctor.knowledge.pseudonymous_uuids import Uuids
 from gpudoctor.knowledge.shapes import COMMON_INTERFACE, HIDDEN, Shape
+from gpudoctor.knowledge.wording import ranges
 from gpudoctor.launcher.kept import brief, kept
 from gpudoctor.snapshot import Reading, Snapshot, read
 
@@ -51,6 +61,9 @@ INTERFACE_ENTRY = re.compile(r"[A-Za-z][\w.-]*")
 LONGEST_SHOWN = 120
 """Characters of a command line that evidence of a report repeats."""
 SHORTEST_HIDDEN = 6
+FOLDED = re.compile(r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{0,62})\[(?P<range>\d[\d,-]{0,999})\](?P<suffix>[\w.-]{0,80})")
+"""Hosts in a sentence, as `fleet.names.folded` writes them."""
+DOMAIN = r"(?P<behind>(?:\.[A-Za-z][\w-]{0,62}){2,8})?"  # behind a known host's name
 
 GID = re.compile(r"(?P<subnet>[0-9a-f]{4}(?::[0-9a-f]{4}){3}):(?P<port>[0-9a-f]{4}(?::[0-9a-f]{4}){3})", re.IGNORECASE)
 ZERO, LINK_LOCAL, DOCUMENTATION = "0000:0000:0000:0000", "fe80:0000:0000:0000", "2001:0db8:0000:"
@@ -67,9 +80,12 @@ def redact(snapshot: Snapshot) -> Snapshot:
 
 
 class Pseudonyms:
-    """The pseudonyms of one document: a snapshot, or the evidence of a job."""
+    """The pseudonyms of one document: a snapshot, the evidence of a job, an answer about several nodes.
 
-    def __init__(self, document: Struct) -> None:
+    Of several that speak of the same (an answer, and the snapshots that it was made of), a name has one in all.
+    """
+
+    def __init__(self, *documents: Struct) -> None:
         self._numbers: dict[str, int] = {}
         self._known: dict[tuple[str, str], str] = {}
         """(kind, name) -> pseudonym."""
@@ -88,14 +104,14 @@ class Pseudonyms:
         self._pattern: re.Pattern[str] | None = None
         self._texts: dict[str, str] = {}
         """What came of each text. Sources and reasons of a document are hundreds of times the same."""
-        for mode, text in dict.fromkeys(_strings(document, "text")):
+        for mode, text in dict.fromkeys(strings(documents, "text")):
             self._collect(mode, text)
-        for name, value in variables(document):
+        for name, value in variables(documents):
             if is_recorded(name):
                 self._variable(name, value)
-        for name in names_of(document):
+        for name in names_of(documents):
             self._interfaces.add(name)
-        for words in command_lines(document):
+        for words in command_lines(documents):
             self._command_line(words)
 
     def text(self, text: str) -> str:
@@ -111,6 +127,7 @@ class Pseudonyms:
         for match in HOME.finditer(text):
             self._user(_owner(match.groupdict()))
         text = MAIL.sub(lambda match: self._name("mail", match[0]), text)
+        text = FOLDED.sub(self._folded, text) if "[" in text else text
         text = self._names().sub(self._replacement, text)
         text = HARDWARE_ADDRESS.sub(lambda match: self._name("mac", match[0].casefold()), text)
         text = IPV6.sub(self._ipv6, text)
@@ -282,6 +299,13 @@ class Pseudonyms:
 
     # How it is replaced
 
+    def _folded(self, match: re.Match[str]) -> str:
+        """ "n[01-16]", where one of them is known to be a host."""
+        hosts = list(expanded(match["name"], match["range"], match["suffix"]))
+        if not any(("node", host.casefold().partition(".")[0]) in self._known for host in hosts):
+            return match[0]
+        return f"node-[{ranges([int(self._host(host).rpartition('-')[2]) for host in hosts])}]"
+
     def _names(self) -> re.Pattern[str]:
         """The known names and UUIDs as one pattern: whoever is replaced first cannot be replaced again."""
         if self._pattern is None:
@@ -295,7 +319,7 @@ class Pseudonyms:
                 )
             if longest_first:
                 names = "|".join(map(re.escape, longest_first))
-                parts.append(rf"(?<![^\W_])(?P<name>(?i:{names}))(?![^\W_])")
+                parts.append(rf"(?<![^\W_])(?P<name>(?i:{names}))(?![^\W_]){DOMAIN}")
             parts.append(f"(?P<home>{HOME.pattern})")
             self._pattern = re.compile("|".join(parts))
         return self._pattern
@@ -311,9 +335,10 @@ class Pseudonyms:
             return self._host(first) if groups["fqdn"].casefold() != groups["domain"].casefold() else domain
         if groups.get("name"):
             found = groups["name"]
-            if found in self._in_text:
-                return self._in_text[found]
-            return next(new for name, new in self._in_text.items() if name.casefold() == found.casefold())
+            new = self._in_text.get(found) or next(
+                new for name, new in self._in_text.items() if name.casefold() == found.casefold()
+            )
+            return new if new.startswith("node-") else new + (groups["behind"] or "")
         return (groups["posix"] or groups["windows"] or "") + self._user(_owner(groups))
 
     def _ipv4(self, match: re.Match[str]) -> str:
@@ -360,7 +385,7 @@ class Pseudonyms:
         if isinstance(thing, Struct):
             modes = modes_of(type(thing))
             return msgspec.structs.replace(
-                thing, **{name: self._redacted(getattr(thing, name), modes[name]) for name in thing.__struct_fields__}
+                thing, **{name: self._field(thing, name, modes[name]) for name in thing.__struct_fields__}
             )
         if isinstance(thing, (tuple, list)):
             return type(thing)(self._redacted(item, mode) for item in thing)
@@ -368,9 +393,15 @@ class Pseudonyms:
             return {
                 self._key(key, mode): self._entry(key, item, mode)
                 for key, item in thing.items()
-                if _is_kept(key, item, mode)
+                if is_kept(key, item, mode)
             }
         return thing
+
+    def _field(self, thing: Struct, name: str, mode: Mode) -> Any:
+        value = getattr(thing, name)
+        if (type(thing).__name__, name) in HOST_KEYED_FIELDS:  # one may look like a variable: NODE17
+            return {self._host(key): self._redacted(item, "text") for key, item in value.items()}
+        return self._redacted(value, mode)
 
     def _entry(self, key: Any, item: Any, mode: Mode) -> Any:
         name = key.strip().removeprefix("export").strip() if isinstance(key, str) else ""
@@ -410,34 +441,6 @@ class Pseudonyms:
 def _owner(home: Mapping[str, str | None]) -> str:
     """Whose home `HOME` has found."""
     return home["posix_user"] or home["windows_user"] or home["elsewhere_user"] or ""
-
-
-def _strings(thing: Any, mode: Mode) -> Iterator[tuple[Mode, str]]:
-    """Every string in a structure with its treatment, in a fixed order."""
-    if isinstance(thing, str):
-        yield mode, thing
-    elif isinstance(thing, Reading):
-        yield "text", thing.source
-        yield from _strings(thing.found if thing.is_read else thing.missing, mode if thing.is_read else "text")
-    elif isinstance(thing, Struct):
-        modes = modes_of(type(thing))
-        for name in thing.__struct_fields__:
-            if (type(thing).__name__, name) in HOST_KEYED_FIELDS:
-                yield from (("host", key) for key in getattr(thing, name))
-            yield from _strings(getattr(thing, name), modes[name])
-    elif isinstance(thing, (tuple, list)):
-        for item in thing:
-            yield from _strings(item, mode)
-    elif isinstance(thing, dict):
-        for key, item in thing.items():
-            if _is_kept(key, item, mode):
-                yield from _strings(item, mode)
-
-
-def _is_kept(key: Any, item: Any, mode: Mode) -> bool:
-    """Whether an entry of a mapping may stay: of an environment, only what is on the list of what is recorded."""
-    is_variable = mode == "environment" or (isinstance(item, str) and VARIABLE.fullmatch(key) is not None)
-    return not is_variable or is_recorded(key)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

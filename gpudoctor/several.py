@@ -31,6 +31,20 @@ def survey(
     expect: Expectation | None = None,
 ) -> Survey:
     """Examine all nodes that are meant, and ask the checks of these names (none: all) about each. Raises `BadInput`."""
+    return surveyed(where, names, waiting, python=python, torch=torch, timeout=timeout, expect=expect)[0]
+
+
+def surveyed(
+    where: Where,
+    names: Sequence[str],
+    waiting: Waiting,
+    *,
+    python: str | None = None,
+    torch: bool = True,
+    timeout: float = defaults.READ_SECONDS,
+    expect: Expectation | None = None,
+) -> tuple[Survey, dict[str, Snapshot]]:
+    """The answer, and the snapshots that it rests on, by node: they tell which words of it are names. As `survey`."""
     started = time.monotonic()
     checks, broken = chosen_checks(names)  # a misspelt check is said before any node is reached
     with standing_fleet(where, os.environ) as fleet:
@@ -42,7 +56,7 @@ def survey(
     if expect is not None:
         snapshots = {name: replace(each, expected=read("--expect", expect)) for name, each in snapshots.items()}
     reports = {name: diagnose(snapshot, checks, broken, names=names) for name, snapshot in snapshots.items()}
-    return Survey(
+    found = Survey(
         gpudoctor=__version__,
         reached_by=fleet.how,
         nodes=tuple(node.name for node in fleet.nodes),
@@ -67,6 +81,7 @@ def survey(
         left_out=next((report.sight.left_out for report in reports.values()), ()),
         seconds=round(time.monotonic() - started, 3),
     )
+    return found, snapshots
 
 
 def examined(fleet: Fleet, order: Examine, waiting: Waiting) -> tuple[dict[str, Snapshot], tuple[Unexamined, ...]]:

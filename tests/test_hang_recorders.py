@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpudoctor.hang.recorders import Agreement, compare, words
+from gpudoctor.hang.courses import words
+from gpudoctor.hang.recorders import Agreement, compare
 from gpudoctor.read.job import recorder
 from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
 from tests import recorder_jobs
@@ -56,6 +57,12 @@ def test_a_real_job_is_compared(jobs: Path, scenario: str, ending: str) -> None:
     assert first is not None
     assert (first.group, first.sequence, first.kind, first.behind) == (group, number, kind, behind)
     assert sorted((ranks, entry.operation) for ranks, entry in first.parties) == sorted(parties)
+    course = next(each for each in agreement.courses if each.group == group)
+    at = [column.sequence for column in course.columns].index(number)
+    letters = {rank: row.states[at] for row in course.rows for rank in row.ranks}
+    assert {letters[rank] for rank in behind} <= {"."}
+    assert {letters[rank] for rank in first.odd} <= {"d"}
+    assert {letters[rank] for rank in first.parties[0][0]} <= {"s", "q"}
     if not ending:  # JSON has no frames
         assert first.parties[0][1].frames[0].file.endswith("recorder_jobs.py")
         assert first.parties[0][1].frames[0].function == scenario

@@ -18,13 +18,14 @@ from gpudoctor.errors import BadInput
 from gpudoctor.fleet.compare import AlikeNodes
 from gpudoctor.fleet.survey import NodesProblem, Survey, Unexamined
 from gpudoctor.hang.conclude import conclude
+from gpudoctor.redact import Pseudonyms
 from gpudoctor.render.html.check import check_page
 from gpudoctor.render.html.fleet import survey_page
 from gpudoctor.render.html.hang import hang_page
 from gpudoctor.render.html.nccl_test import nccl_test_page
 from gpudoctor.render.html.train import train_page
 from gpudoctor.snapshot import Snapshot, read, to_json
-from gpudoctor.snapshot.evidence import Evidence, Frame
+from gpudoctor.snapshot.evidence import Evidence, Frame, Process
 from gpudoctor.snapshot.evidence import to_json as job_to_json
 from tests import nccl_examples, train_examples
 from tests.bench.html import MOST_BYTES, MOST_SECONDS, pages
@@ -212,8 +213,8 @@ def test_no_name_of_a_job_gets_out_of_its_place() -> None:
         )
         for job in report.jobs
     )
-    held(hang_page(replace(report, jobs=jobs, lost={HOSTILE: HOSTILE}), hostile), scripts=2)
-    held(hang_page(report, hostile), scripts=2)
+    held(hang_page(replace(report, jobs=jobs, lost={HOSTILE: HOSTILE})), scripts=2)
+    held(hang_page(conclude(hostile)), scripts=2)
 
 
 def _with_frames(evidence: Evidence) -> Evidence:
@@ -278,6 +279,36 @@ def test_names_are_hidden_in_page_and_data(tmp_path: Path) -> None:
     run("hang", "--from", job, "--html", page, "--redact")
     assert b"/home/mara" not in page.read_bytes()
     assert isinstance(run("check", "--redact").exception, BadInput), "there is no page to hide them in"
+
+
+SECRET = ("zeus17", "zeus18", "ZEUS19", "corp.example", "/home/mara", "10.7.0.3", "marabou")
+
+
+def test_names_of_several_nodes_are_hidden_alike(tmp_path: Path) -> None:
+    """In what is shown and in the data; one name has one stand-in, also folded, in upper case, as a key."""
+    names = SECRET[:3]
+    told = "zeus[17-18] and ZEUS19.corp.example: /home/mara/train.py of marabou, reached by 10.7.0.3"
+    seen = replace(surveyed(names, told), unexamined=())
+    every = NodesProblem(check="gpu-lost", nodes=names, summaries=dict.fromkeys(names, told), problem=PROBLEM)
+    seen = replace(seen, problems=(*seen.problems, every), lacking=(AlikeNodes(told, names),))
+    hidden = Pseudonyms(seen, replace(broken_8xh100(), environment=read("environ", {"USER": "marabou"})),
+                        replace(Process(pid=1, parent=0, started=0), user="marabou")).structure(seen)  # fmt: skip
+    raw = survey_page(hidden, status=1, hidden=True)
+    assert not [name for name in SECRET if name.casefold().encode() in raw.lower()]
+    assert not Page(raw).wrong
+    assert hidden.nodes == ("node-1", "node-2", "node-3")
+    assert [*hidden.problems[-1].summaries] == [*hidden.nodes]
+    assert "node-[1-2] and node-3" in hidden.lacking[0].value
+
+
+def test_a_test_s_page_hides_its_nodes(tmp_path: Path) -> None:
+    source, page = tmp_path / "answer.json", tmp_path / "page.html"
+    source.write_bytes(encode(nccl_examples.slow_node()))
+    assert b"n07" in source.read_bytes()
+    run("nccl-test", "--from", source, "--html", page, "--redact")
+    assert b"n07" not in page.read_bytes()
+    assert b"pseudonyms" in page.read_bytes()
+    assert run("nccl-test", "--from", page).exit_code == 1
 
 
 def test_no_hang_is_read_from_a_machine_s_page(tmp_path: Path) -> None:

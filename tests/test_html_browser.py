@@ -13,6 +13,7 @@ from gpudoctor.render.html.nccl_test import nccl_test_page
 from gpudoctor.render.html.train import train_page
 from gpudoctor.snapshot.evidence import Evidence
 from tests import nccl_examples, train_examples
+from tests.bench.html import one_elsewhere
 from tests.browser import Tab, browser, program
 from tests.hang_examples import EXAMPLES
 from tests.machines.hand_built import broken_8xh100
@@ -27,7 +28,7 @@ pytestmark = [
 
 
 def _hang(evidence: Evidence) -> bytes:
-    return hang_page(conclude(evidence), evidence)
+    return hang_page(conclude(evidence))
 
 
 PAGES: dict[str, Callable[[], bytes]] = {
@@ -35,6 +36,7 @@ PAGES: dict[str, Callable[[], bytes]] = {
     "bridges": lambda: check_page(judged(many_bridges()), many_bridges(), status=1),
     "hosts": lambda: survey_page(surveyed(tuple(f"gpu-node-{number:02}" for number in range(40))), status=1),
     "hang": lambda: _hang(EXAMPLES["hang-rank0-only"]()),
+    "recorders": lambda: hang_page(one_elsewhere(64)),
     "curves": lambda: nccl_test_page(nccl_examples.gdr_off(), status=1),
     "pairs": lambda: nccl_test_page(nccl_examples.slow_node(), status=1),
     "compared": lambda: nccl_test_page(nccl_examples.compared(), status=0),

@@ -13,11 +13,13 @@ from gpudoctor.check import Fix, Problem
 from gpudoctor.command import command
 from gpudoctor.diagnose import ask
 from gpudoctor.envelope import encode
+from gpudoctor.fleet.survey import Survey
 from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.environment import is_recorded, recorded
 from gpudoctor.knowledge.private_names import HARMLESS_FIELDS
 from gpudoctor.knowledge.pseudonymous_uuids import Uuids
+from gpudoctor.nccl.result import TestResult
 from gpudoctor.plugins import find_checks
 from gpudoctor.redact import Pseudonyms, redact
 from gpudoctor.report import Report, Result
@@ -43,6 +45,7 @@ from gpudoctor.snapshot import (
 from gpudoctor.snapshot.evidence import Evidence, NodeProcesses
 from gpudoctor.testing.machines import GIB, but, but_gpu, h100_node
 from gpudoctor.testing.networks import interface, port, rdma_device, with_rdma
+from gpudoctor.train.report import TrainReport
 from tests.every_case import cases_of, modules
 
 CHECKS = {check.id: check for check in find_checks()[0]}
@@ -446,7 +449,7 @@ def test_the_harmless_fields_exist() -> None:
             for field in kind.fields:
                 visit(field.type)
 
-    for document in (Snapshot, Evidence, NodeProcesses, HangReport):
+    for document in (Snapshot, Evidence, NodeProcesses, HangReport, Survey, TestResult, TrainReport):
         visit(msgspec.inspect.type_info(document))
     for name, fields in HARMLESS_FIELDS.items():
         assert fields <= structures[name], name

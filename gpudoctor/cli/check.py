@@ -80,15 +80,15 @@ def check(
 
         earlier = snapshot_from(baseline, "--baseline")
     if hosts is not None or hostfile is not None or nodes is not None:
-        if from_file is not None or deep or paste or nagios or redact or baseline is not None:
-            raise BadInput("--hosts, --hostfile and --nodes go with --json, --html and --strict only")
+        if from_file is not None or deep or paste or nagios or baseline is not None:
+            raise BadInput("--hosts, --hostfile and --nodes go with --json, --html, --redact and --strict only")
         from gpudoctor.fleet.where import Where
         from gpudoctor.render.progress import Progress
-        from gpudoctor.several import survey
+        from gpudoctor.several import surveyed
 
         where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor)
         with Progress(sys.stderr) as progress:
-            seen = survey(
+            seen, snapshots = surveyed(
                 where,
                 names or [],
                 progress.waiting,
@@ -98,7 +98,7 @@ def check(
                 expect=wanted,
             )
         if html is not None:
-            _write_page(html, seen, None, strict=strict)
+            _write_page(html, seen, *snapshots.values(), strict=strict, redact=redact)
         _end(seen, json=json, strict=strict, no_color=no_color, verbose=verbose)
     if exclude is not None or remote_gpudoctor is not None:
         raise BadInput("--exclude and --remote-gpudoctor go with --hosts, --hostfile or --nodes")
@@ -118,7 +118,7 @@ def check(
                 raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
             assert isinstance(found, (Report, Survey))
             if html is not None:
-                _write_page(html, found, None, strict=strict, saved=True)
+                _write_page(html, found, strict=strict, saved=True)
             _end(found, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
         snapshot = found
     else:
@@ -186,29 +186,30 @@ def _end(
 def _write_page(
     path: str,
     found: "Report | Survey",
-    snapshot: "Snapshot | None",
-    *,
+    *snapshots: "Snapshot",
     strict: bool,
     redact: bool = False,
     saved: bool = False,
 ) -> None:
+    """`snapshots`: those of the machines that it speaks of, as far as they are there."""
     from gpudoctor.cli.files import write
     from gpudoctor.report import Report
 
     status = found.status(strict=strict)
-    if not isinstance(found, Report):
-        from gpudoctor.render.html.fleet import survey_page
-
-        write(path, survey_page(found, status=status, saved=saved), "--html")
-        return
-    from gpudoctor.render.html.check import check_page
-
-    if redact and snapshot is not None:
+    if redact:
         from gpudoctor.redact import Pseudonyms
 
-        names = Pseudonyms(snapshot)
-        found, snapshot = names.structure(found), names.structure(snapshot)
-    write(path, check_page(found, snapshot, status=status, hidden=redact), "--html")
+        names = Pseudonyms(found, *snapshots)
+        found, snapshots = names.structure(found), tuple(map(names.structure, snapshots[:1]))
+    if isinstance(found, Report):
+        from gpudoctor.render.html.check import check_page
+
+        content = check_page(found, snapshots[0] if snapshots else None, status=status, hidden=redact)
+    else:
+        from gpudoctor.render.html.fleet import survey_page
+
+        content = survey_page(found, status=status, saved=saved, hidden=redact)
+    write(path, content, "--html")
 
 
 def _examined(

@@ -115,6 +115,5 @@ def _write_page(path: str, report: "HangReport", evidence: "Evidence | None", *,
     from gpudoctor.render.html.hang import hang_page
 
     if redact and evidence is not None:
-        names = Pseudonyms(evidence)
-        report, evidence = names.structure(report), names.structure(evidence)
-    write(path, hang_page(report, evidence, hidden=redact), "--html")
+        report = Pseudonyms(report, evidence).structure(report)
+    write(path, hang_page(report, saved=evidence is None, hidden=redact), "--html")

@@ -26,6 +26,7 @@ from gpudoctor.cli.options import (
     Plot,
     Python,
     RanksShareGpu,
+    Redact,
     RemoteGpudoctor,
     TestTimeout,
     Verbose,
@@ -84,6 +85,7 @@ def nccl_test(
     csv: Annotated[bool, option("--csv", "The rows as CSV.")] = False,
     plot: Plot = None,
     html: Html = None,
+    redact: Redact = False,
     keep_logs: Annotated[str | None, option("--keep-logs DIR", "Keep NCCL's log of every rank there.")] = None,
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
@@ -132,7 +134,7 @@ def nccl_test(
         print(live.emitted(emit, nodes, gpus_per_node, sys.argv[1:]), end="")
         return
     check_plot_of(plot)
-    check_html_of(html)
+    check_html_of(html, redact=redact)
     if keep_logs is not None and not (Path(keep_logs).is_dir() and os.access(keep_logs, os.W_OK)):
         raise BadInput(f"--keep-logs {keep_logs}: not a folder that can be written to")
     screen = console(no_color=no_color)
@@ -174,10 +176,13 @@ def nccl_test(
     if plot is not None:
         draw(result, plot)
     if html is not None:
+        from gpudoctor.redact import Pseudonyms
         from gpudoctor.render.html.nccl_test import nccl_test_page
 
         ended = result.exit_status if status is None else status
-        write(html, nccl_test_page(result, status=ended, saved=from_file is not None), "--html")
+        shown_result = Pseudonyms(result).structure(result) if redact else result
+        page = nccl_test_page(shown_result, status=ended, saved=from_file is not None, hidden=redact)
+        write(html, page, "--html")
     if keep_logs is not None:
         live.keep_logs(result, keep_logs)
     raise typer.Exit(result.exit_status if status is None else status)

@@ -24,6 +24,7 @@ from gpudoctor.cli.options import (
     Nodes,
     Python,
     RanksShareGpu,
+    Redact,
     RemoteGpudoctor,
     TestTimeout,
     Wait,
@@ -54,6 +55,7 @@ def train_test(
     from_file: FromFile = None,
     json: Json = False,
     html: Html = None,
+    redact: Redact = False,
     ranks_share_gpu: RanksShareGpu = False,
     remote_gpudoctor: RemoteGpudoctor = None,
     python: Python = None,
@@ -69,7 +71,7 @@ def train_test(
     from gpudoctor.train import live
     from gpudoctor.train.report import TrainReport
 
-    check_html_of(html)
+    check_html_of(html, redact=redact)
     screen = console(no_color=no_color)
     if from_file is not None:
         report = saved_answer(from_file, TrainReport)
@@ -90,8 +92,10 @@ def train_test(
         finally:
             shown.close()
     if html is not None:
+        from gpudoctor.redact import Pseudonyms
         from gpudoctor.render.html.train import train_page
 
-        write(html, train_page(report, saved=from_file is not None), "--html")
+        shown_report = Pseudonyms(report).structure(report) if redact else report
+        write(html, train_page(shown_report, saved=from_file is not None, hidden=redact), "--html")
     answer(report, show_training, json=json, no_color=no_color, saved=from_file is not None)
     raise typer.Exit(report.exit_status)

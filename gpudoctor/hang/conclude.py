@@ -13,12 +13,12 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.hang.all_rules import RULES
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
+from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, progress_of, serves
 from gpudoctor.hang.recorders import Agreement
-from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
-from gpudoctor.hang.rows import rows
+from gpudoctor.hang.rows import rows, stacks
 from gpudoctor.hang.users import words
 from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
 from gpudoctor.snapshot.evidence import Evidence, Unread
@@ -70,6 +70,8 @@ def conclude_job(job: HangJob, unread: list[Unread] | None = None) -> JobReport:
         causes=causes,
         undecided=_undecided(job, progress, state, causes),
         ranks=rows(job),
+        stacks=stacks(job),
+        groups=job.agreement.courses if job.agreement is not None else (),
         only_recorder=_only_recorder(job, state),
     )
 

@@ -14,8 +14,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gpudoctor.hang.courses import courses
 from gpudoctor.hang.recorder_pairs import pairs
-from gpudoctor.hang.signatures import EXCHANGES, Signature, Signatures, difference, exchanged, given, short_type, taken
+from gpudoctor.hang.report import GroupCourse
+from gpudoctor.hang.signatures import EXCHANGES, Signature, Signatures, difference, exchanged, given, taken
 from gpudoctor.hang.waits_for import GroupOps, WaitsFor, waits_for
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.places import is_user
@@ -54,6 +56,11 @@ class GroupSplit(Struct, frozen=True, kw_only=True):
     swapped: bool = False
     """Two parties have come with each other's next call: the same two, in different orders."""
 
+    @property
+    def odd(self) -> frozenset[int]:
+        """Ranks that came with another one than most."""
+        return frozenset(rank for ranks, _ in self.parties[1:] if self.kind in _DIFFERS for rank in ranks)
+
 
 class Agreement(Struct, frozen=True, kw_only=True):
     ranks: tuple[int, ...]
@@ -75,23 +82,9 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """Between the oldest and the newest of these files: ranks of an older file may have got on since."""
     cycle: tuple[str, ...] = ()
     """Groups that wait for each other in a ring: each is used by ranks that another one waits for."""
+    courses: tuple[GroupCourse, ...] = ()
     waits: WaitsFor = WaitsFor()
     """Who waits for whom over all groups, and where that ends."""
-
-
-def words(collective: Collective, description: str = "") -> str:
-    """ "all_reduce #12 float32[1024] in group default_pg". `description` is the group's, where it is known."""
-    sizes = collective.input_sizes or collective.output_sizes
-    shapes = [f"[{', '.join(map(str, size))}]" for size in sizes[:1]]
-    kind = short_type(collective.dtypes[0]) if collective.dtypes else ""
-    size = f" {kind}{shapes[0]}" if shapes else ""
-    more = f" and {len(sizes) - 1} more" if len(sizes) > 1 else ""
-    way = ""
-    if collective.peer is not None:
-        way = f" {'from' if collective.operation == 'recv' else 'to'} rank {collective.peer}"
-    group = description or ("default_pg" if collective.group == "0" else collective.group)
-    number = f" #{collective.sequence}" if collective.sequence >= 0 else ""
-    return f"{collective.operation or 'operation'}{number}{size}{more}{way} in group {group}"
 
 
 def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
@@ -105,7 +98,9 @@ def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
             last_completed[view.key] = completed
         splits += [split for split in (view.split(), view.split_of_pairs()) if split is not None]
     splits = [_with_elsewhere(split, recorders) for split in splits]
-    waits = waits_for(recorders, [view.operations() for view in views])
+    operations = [view.operations() for view in views]
+    waits = waits_for(recorders, operations)
+    stands = {split.group: (split.sequence, split.odd) for split in splits if split.kind != "peer"}
     splits = [_in_its_place(split, waits) for split in splits if not waits.in_flight or split.kind in _DIFFERS]
     first, cycle = _first(splits, waits)
     files = [recorder.written_at for recorder in recorders.values() if recorder.written_at > 0]
@@ -119,6 +114,7 @@ def compare(recorders: Mapping[int, Recorder], world_size: int) -> Agreement:
         stale=bool(files),
         spread_seconds=max(files) - min(files) if files else 0.0,
         cycle=cycle,
+        courses=courses(operations, stands),
         waits=waits,
     )
 

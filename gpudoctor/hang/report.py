@@ -11,7 +11,7 @@ from gpudoctor.envelope import NOT_SEEN, Answer, Stated, subject
 from gpudoctor.envelope import Seen as Seen
 from gpudoctor.fleet.fleet import lost_id
 from gpudoctor.fleet.names import folded
-from gpudoctor.snapshot.evidence import Unread
+from gpudoctor.snapshot.evidence import Frame, Unread
 from gpudoctor.sure import PRIMARY
 
 State = Literal["hung", "slow", "running", "starting", "ended"]
@@ -25,6 +25,8 @@ class ProgramLine(Struct, frozen=True):
     file: str
     line: int
     function: str = ""
+    text: str = ""
+    """The line itself, string constants blanked; empty where its file was not read."""
 
 
 class HangCause(Struct, frozen=True, kw_only=True):
@@ -61,6 +63,50 @@ class RankRow(Struct, frozen=True, kw_only=True):
     """The innermost frame of the user's program."""
 
 
+class RankStack(Struct, frozen=True, kw_only=True):
+    """A stack, and the ranks whose main thread had it."""
+
+    ranks: tuple[int, ...]
+    frames: tuple[Frame, ...]
+    """Innermost first."""
+
+
+class CourseColumn(Struct, frozen=True, kw_only=True):
+    """A collective of a group."""
+
+    sequence: int
+    operation: str = ""
+    """Empty where no recorder holds it any more."""
+    words: str = ""
+    """ "all_reduce #12 float32[1024] in group default_pg", as the first that came to it has called it."""
+    seconds: float | None = None
+    """After the first of the columns, by the clock of one rank."""
+    where: ProgramLine | None = None
+
+
+class CourseRow(Struct, frozen=True, kw_only=True):
+    """Ranks that have the same past."""
+
+    ranks: tuple[int, ...]
+    states: str
+    """A letter a column. c: completed. s: started, and it waits. q: called, and not begun. d: called, and it is not
+    what most have called. .: it has not come. ?: not known, its recorder has lost it."""
+
+
+class GroupCourse(Struct, frozen=True, kw_only=True):
+    """Who came to the last collectives of a process group, as flight recorders tell."""
+
+    group: str
+    description: str = ""
+    columns: tuple[CourseColumn, ...] = ()
+    rows: tuple[CourseRow, ...] = ()
+    """The smallest first."""
+    more: tuple[int, ...] = ()
+    """Ranks of rows beyond the first 64."""
+    unread: tuple[int, ...] = ()
+    """Ranks of the group whose recorder was not read."""
+
+
 class JobReport(Struct, frozen=True, kw_only=True):
     id: str
     """ "torchrun none at 10.0.0.1:29500", "slurm 4711.0": what tells it from other jobs of its user here."""
@@ -74,6 +120,10 @@ class JobReport(Struct, frozen=True, kw_only=True):
     undecided: str = ""
     """Why there is no primary cause, and which test decides; empty when there is one or none is needed."""
     ranks: tuple[RankRow, ...] = ()
+    stacks: tuple[RankStack, ...] = ()
+    """At most 64, those of the fewest ranks first."""
+    groups: tuple[GroupCourse, ...] = ()
+    """At most 8; those in which somebody waits first."""
     only_recorder: str = ""
     """What a flight recorder would have told, when none was readable; empty otherwise."""
 

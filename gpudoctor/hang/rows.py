@@ -1,13 +1,19 @@
 """Every rank in one line: what it does, in which collective, at which line of the program."""
 
+from msgspec.structs import replace
+
+from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import STOPPED, has_ended, waits
 from gpudoctor.hang.recorders import Agreement
-from gpudoctor.hang.recorders import words as collective_words
-from gpudoctor.hang.report import RankRow
+from gpudoctor.hang.relation import source_at
+from gpudoctor.hang.report import ProgramLine, RankRow, RankStack
 from gpudoctor.hang.words import ended_words, where
 from gpudoctor.knowledge.places import main_thread
-from gpudoctor.snapshot.evidence import Collective
+from gpudoctor.snapshot.evidence import Collective, Frame
+
+MOST_STACKS, MOST_FRAMES = 64, 60
+LONGEST_LINE = 200
 
 _WAITS = {
     "rendezvous": "waits in rendezvous",
@@ -61,8 +67,26 @@ def _row(rank: Rank, entry: Collective | None) -> RankRow:
         pid=rank.pid,
         state=state_words(rank),
         collective=collective,
-        frame=where(rank.place.user_frame),
+        frame=_line(rank),
     )
+
+
+def _line(rank: Rank) -> ProgramLine | None:
+    """Where it is in the program, with what stands there."""
+    line, source = where(rank.place.user_frame), source_at(rank, rank.place.user_frame)
+    return replace(line, text=source.text[:LONGEST_LINE]) if line is not None and source is not None else line
+
+
+def stacks(job: HangJob) -> tuple[RankStack, ...]:
+    """The last that was read of each rank's main thread, alike ones together."""
+    alike: dict[tuple[Frame, ...], list[int]] = {}
+    for rank in job.ranks:
+        threads = (main_thread(sample, rank.pid) for sample in reversed(rank.evidence.samples))
+        frames = next((thread.frames for thread in threads if thread is not None and thread.frames), ())
+        if frames:
+            alike.setdefault(frames[:MOST_FRAMES], []).append(rank.rank)
+    fewest = sorted(alike.items(), key=lambda stack: (len(stack[1]), stack[1][0]))
+    return tuple(RankStack(ranks=tuple(ranks), frames=frames) for frames, ranks in fewest[:MOST_STACKS])
 
 
 def _entry(entry: Collective | None) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.command import Command, command
+from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.report import HangCause, ProgramLine, Seen
 from gpudoctor.knowledge.places import Place
 from gpudoctor.knowledge.wording import ranges

@@ -8,11 +8,13 @@ from typing import Any, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.knowledge.environment import is_recorded
 from gpudoctor.knowledge.private_names import (
     COMMAND_FIELDS,
     GID_FIELDS,
     HARMLESS_FIELDS,
     HOST_FIELDS,
+    HOST_KEYED_FIELDS,
     ID_FIELDS,
     SERIAL_FIELDS,
     USER_FIELDS,
@@ -97,3 +99,33 @@ def _is_vocabulary(type_: Any) -> bool:
     if get_origin(type_) is Literal:
         return True
     return any(_is_vocabulary(part) for part in get_args(type_))
+
+
+def strings(thing: Any, mode: Mode) -> Iterator[tuple[Mode, str]]:
+    """Every string in a structure with its treatment, in a fixed order."""
+    if isinstance(thing, str):
+        yield mode, thing
+    elif isinstance(thing, Reading):
+        yield "text", thing.source
+        yield from strings(thing.found if thing.is_read else thing.missing, mode if thing.is_read else "text")
+    elif isinstance(thing, Struct):
+        modes = modes_of(type(thing))
+        for name in thing.__struct_fields__:
+            if (type(thing).__name__, name) in HOST_KEYED_FIELDS:
+                yield from (("host", key) for key in getattr(thing, name))
+                yield from strings(tuple(getattr(thing, name).values()), "text")
+            else:
+                yield from strings(getattr(thing, name), modes[name])
+    elif isinstance(thing, (tuple, list)):
+        for item in thing:
+            yield from strings(item, mode)
+    elif isinstance(thing, dict):
+        for key, item in thing.items():
+            if is_kept(key, item, mode):
+                yield from strings(item, mode)
+
+
+def is_kept(key: Any, item: Any, mode: Mode) -> bool:
+    """Whether an entry of a mapping may stay: of an environment, only what is on the list of what is recorded."""
+    is_variable = mode == "environment" or (isinstance(item, str) and VARIABLE.fullmatch(key) is not None)
+    return not is_variable or is_recorded(key)

@@ -69,6 +69,14 @@ HARMLESS_FIELDS = {
     "ProcessEvidence": {"versions", "limits"},
     "GpuUse": {"uuid"},
     "HangCause": {"cause"},
+    "Survey": {"gpudoctor", "selected", "left_out"},
+    "NodesProblem": {"check"},
+    "Unexamined": {"id"},
+    "Finding": {"id"},
+    "TestResult": {"gpudoctor", "reached_by", "backend"},
+    "TrainReport": {"gpudoctor", "reached_by", "backend", "torch"},
+    "Member": {"device", "bus_id", "torch", "cuda", "nccl"},
+    "Cell": {"way", "precision"},
 }
 """Structure -> fields that hold versions, products, PCI addresses or words of our own; they are never changed.
 
@@ -87,8 +95,27 @@ HOST_FIELDS = {
     ("Reached", "address"),
     ("HangReport", "hosts"),
     ("RankRow", "host"),
+    ("Survey", "nodes"),
+    ("Survey", "examined"),
+    ("Unexamined", "nodes"),
+    ("NodesProblem", "nodes"),
+    ("AlikeNodes", "nodes"),
+    ("TestResult", "nodes"),
+    ("TrainReport", "nodes"),
+    ("RunResult", "nodes"),
+    ("NodeRanks", "node"),
+    ("Member", "host"),
+    ("Finding", "nodes"),
+    ("Culprit", "nodes"),
+    ("Isolation", "exclude"),
+    ("IsolationRound", "groups"),
 }
-HOST_KEYED_FIELDS = {("Evidence", "lost"), ("HangReport", "lost"), ("NodeEvidence", "resolved")}
+HOST_KEYED_FIELDS = {
+    ("Evidence", "lost"),
+    ("HangReport", "lost"),
+    ("NodeEvidence", "resolved"),
+    ("NodesProblem", "summaries"),
+}
 """Mappings whose keys are hosts."""
 GID_FIELDS = {("Gid", "gid")}
 """Addresses that checks tell apart by their form: link-local, made of an IPv4 address, or of which subnet."""
@@ -122,6 +149,7 @@ COMMON_WORDS = frozenset(
     temperature clock clocks index name names uuid path paths file files read reads write source value unknown failed
     timeout smoke check checks report snapshot machine service shm swap disk space free used total bytes count driver
     environment library libraries package packages container kubernetes pod job step rank local world size addr port
+    x1 x2 x4 x8
     """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
 """Words of our reports and of the field. A host or user called so is hidden where it stands by itself as such, and
@@ -130,4 +158,5 @@ not in running text, which would become unreadable and give the name away beside
 
 def is_telling(name: str) -> bool:
     """Whether a host's or user's name is distinctive enough to be replaced wherever it occurs in a text."""
-    return len(name) >= 3 and name.casefold() not in COMMON_WORDS and not name.isdecimal()
+    is_short = len(name) == 2 and name[0].isalpha() and name[1].isdecimal()  # n1, b2
+    return (len(name) >= 3 or is_short) and name.casefold() not in COMMON_WORDS and not name.isdecimal()

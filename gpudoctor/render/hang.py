@@ -184,7 +184,8 @@ def folded(rows: Sequence[RankRow]) -> list[Folded]:
     parties: dict[tuple[object, ...], Folded] = {}
     for row in rows:
         alone = () if row.pid or row.state == "missing" else (row.rank,)
-        key = (row.state, row.collective, row.frame, *alone)
+        line = (row.frame.file, row.frame.line, row.frame.function) if row.frame is not None else None
+        key = (row.state, row.collective, line, *alone)
         parties.setdefault(key, Folded(row)).add(row)
     return sorted(parties.values(), key=lambda each: (each.count, min(each.ranks)))
 

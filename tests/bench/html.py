@@ -13,9 +13,9 @@ from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.report import HangReport
 from gpudoctor.render.html.fleet import survey_page
 from gpudoctor.render.html.hang import hang_page
-from gpudoctor.snapshot.evidence import Evidence, Frame
+from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
 from tests.browser import browser, program
-from tests.hang_jobs import Member, a_job, sleeps, waits
+from tests.hang_jobs import PROGRAM, Member, a_job, sleeps, waits
 
 RANKS, NODES = 1024, 1024
 DEEP = 60
@@ -24,18 +24,40 @@ MOST_BYTES, MOST_SECONDS = 5_000_000, 2.0
 """What was promised."""
 
 
-def one_elsewhere() -> tuple[HangReport, Evidence]:
-    """1,023 ranks wait for one."""
-    members = [sleeps(0, host="n0000"), *(waits(rank, host=f"n{rank // 8:04}") for rank in range(1, RANKS))]
-    return _concluded(members)
+def one_elsewhere(ranks: int = RANKS) -> HangReport:
+    """All ranks but one wait for that one, and their recorders tell the collectives before."""
+    members = [sleeps(0, host="n0000"), *(waits(rank, host=f"n{rank // 8:04}") for rank in range(1, ranks))]
+    return _concluded([_recorded(each, ranks) for each in members])
 
 
-def all_elsewhere() -> tuple[HangReport, Evidence]:
+def _recorded(each: Member, ranks: int) -> Member:
+    """64 collectives; rank 0 has not come to the last, and every third has called one more."""
+    number = each.rank
+    last = 163 if number == 0 else 165 if number % 3 == 0 else 164
+    entries = tuple(
+        Collective(
+            group="0",
+            sequence=at,
+            operation="all_reduce" if at % 4 else "broadcast",
+            state="completed" if at < 164 else "started" if at == 164 else "scheduled",
+            input_sizes=((1024, 64),),
+            dtypes=("Float",),
+            created_ns=10**18 + at * 20_000_000 + number * 1000,
+            frames=(Frame("main", PROGRAM, 41 + at % 4),),
+        )
+        for at in range(102, last + 1)
+    )
+    group = Group(key="0", description="default_pg", ranks=tuple(range(ranks)), last_enqueued=last)
+    found = Recorder(source=f"rank {number}", rank=number, backend="nccl", entries=entries, groups=(group,), total=164)
+    return replace(each, evidence=replace(each.evidence, recorder=found))
+
+
+def all_elsewhere() -> HangReport:
     """Every rank stands at a line of its own, under a deep stack."""
     return _concluded([waits(rank, at=40 + rank, host=f"n{rank // 8:04}") for rank in range(RANKS)])
 
 
-def _concluded(members: Sequence[Member]) -> tuple[HangReport, Evidence]:
+def _concluded(members: Sequence[Member]) -> HangReport:
     evidence = a_job(*members).evidence
     below = tuple(Frame(f"call_{number}", f"/opt/venv/lib/python3.11/site-packages/deep/module_{number}.py", number)
                   for number in range(DEEP))  # fmt: skip
@@ -52,7 +74,7 @@ def _concluded(members: Sequence[Member]) -> tuple[HangReport, Evidence]:
         )
         for node in evidence.nodes
     )  # fmt: skip
-    return conclude(evidence), replace(evidence, nodes=nodes)
+    return conclude(replace(evidence, nodes=nodes))
 
 
 def many_nodes() -> Survey:
@@ -73,8 +95,8 @@ def many_nodes() -> Survey:
 def pages() -> dict[str, Callable[[], bytes]]:
     waiting, apart, survey = one_elsewhere(), all_elsewhere(), many_nodes()
     return {
-        "hang, 1,023 ranks wait for one": lambda: hang_page(*waiting),
-        "hang, each rank at another line": lambda: hang_page(*apart),
+        "hang, 1,023 ranks wait for one": lambda: hang_page(waiting),
+        "hang, each rank at another line": lambda: hang_page(apart),
         "check --hosts, 24 findings": lambda: survey_page(survey, status=1),
     }
 

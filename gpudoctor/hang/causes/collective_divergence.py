@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.doing import stands
 from gpudoctor.hang.progress import JobProgress, parties, progress_of, serves
-from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.relation import (
     Relation,
     admits,

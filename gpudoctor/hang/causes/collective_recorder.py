@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
-from gpudoctor.hang.recorders import words as collective_words
 from gpudoctor.hang.waits_for import ChainEnd
 from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines

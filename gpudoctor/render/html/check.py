@@ -9,8 +9,8 @@ from gpudoctor.envelope import encode
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.render import words
 from gpudoctor.render.gpus import FIGURES, MARKS
-from gpudoctor.render.html.findings import Card, badge, card, to_do_first
-from gpudoctor.render.html.frame import MOODS, Mood, page
+from gpudoctor.render.html.findings import Card, badge, cards, to_do_first
+from gpudoctor.render.html.frame import MOODS, Mood, Sheet, page
 from gpudoctor.render.html.markup import Markup, Part, folded, section, table, tag
 from gpudoctor.render.html.node import ill_nics, picture
 from gpudoctor.render.network import network_line
@@ -20,9 +20,13 @@ from gpudoctor.topology import topology
 
 
 def check_page(report: Report, snapshot: Snapshot | None, *, status: int, hidden: bool = False) -> bytes:
+    return page(check_sheet(report, snapshot, status=status), hidden=hidden)
+
+
+def check_sheet(report: Report, snapshot: Snapshot | None, *, status: int) -> Sheet:
     """Of a saved report there is no snapshot: it has no table of GPUs and no picture."""
     found = culprits([(result.check, problem) for result, problem in report.problems], lambda each: each, _gpus_of)
-    cards = [_card(each) for each in found]
+    every = [_card(each) for each in found]
     mood: Mood = MOODS[report.verdict]
     if mood == "good" and report.counts.warning:
         mood = "warn"
@@ -31,18 +35,17 @@ def check_page(report: Report, snapshot: Snapshot | None, *, status: int, hidden
     if snapshot is not None:
         data[CAPTURE] = to_json(snapshot)
         body += _machine(report, snapshot, found)
-    body.append(section("Findings", [card(each) for each in cards] or tag("p", "None.")))
+    body.append(section("Findings", cards(every) or tag("p", "None.")))
     body += [_blind(report), _all(report)]
-    return page(
+    return Sheet(
         command="check",
         verdict=words.verdict(report),
         mood=mood,
         about=report.machine or "a machine that the file does not name",
-        first=to_do_first(cards[0] if cards else None),
+        first=to_do_first(every[0] if every else None),
         body=body,
         data=data,
-        hidden=hidden,
-        saved=snapshot is None and bool(cards),
+        saved=snapshot is None and bool(every),
     )
 
 

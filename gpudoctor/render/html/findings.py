@@ -4,7 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Severity
-from gpudoctor.render.html.markup import Markup, Part, folded, tag
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.render.html.markup import Markup, Part, folded, table, tag
+
+MOST_CARDS, MOST_LINES = 100, 1000
+"""Of thousands of findings a browser makes nothing that anybody reads."""
 
 
 class Card(NamedTuple):
@@ -24,6 +28,19 @@ class Card(NamedTuple):
     notes: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
     """(id, summary) of what follows from it."""
+
+
+def cards(found: Sequence[Card]) -> list[Markup]:
+    """The first of them whole, the others in a line each, and those that no page can hold by their number."""
+    lines = [
+        tag("tr", tag("td", badge(each.severity)), tag("td", each.who, ": " if each.who else "", each.summary))
+        for each in found[MOST_CARDS : MOST_CARDS + MOST_LINES]
+    ]
+    more = len(found) - MOST_CARDS - MOST_LINES
+    rest = tag("p", f"and {more} more, which the data inside has", class_="soft") if more > 0 else None
+    title = f"{counted(len(found) - MOST_CARDS, 'more finding')}"
+    others = [folded(title, table(("", "Finding"), lines, label=title), rest)] if lines else []
+    return [*map(card, found[:MOST_CARDS]), *others]
 
 
 def card(found: Card) -> Markup:

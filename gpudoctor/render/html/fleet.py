@@ -10,8 +10,8 @@ from gpudoctor.fleet.survey import NodesProblem, Survey
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.render import words
 from gpudoctor.render.fleet import places_of, verdict, what_of, who_of
-from gpudoctor.render.html.findings import Card, card, to_do_first
-from gpudoctor.render.html.frame import MOODS, page
+from gpudoctor.render.html.findings import Card, cards, to_do_first
+from gpudoctor.render.html.frame import MOODS, Sheet, page
 from gpudoctor.render.html.markup import Markup, Part, section, table, tag
 from gpudoctor.render.html.markup import folded as opened
 from gpudoctor.render.html.squares import Square, squares
@@ -24,31 +24,34 @@ NOT_EXAMINED = "not examined"
 
 
 def survey_page(survey: Survey, *, status: int, saved: bool = False, hidden: bool = False) -> bytes:
-    every = len(survey.examined)
+    return page(survey_sheet(survey, status=status, saved=saved), hidden=hidden)
+
+
+def survey_sheet(survey: Survey, *, status: int, saved: bool = False) -> Sheet:
+    nodes = len(survey.examined)
     gathered = culprits([(each.check, each) for each in survey.problems], lambda each: each.problem, places_of)
     lost = [Card(each.id, each.problem.severity, each.problem.summary, each.problem.meaning, each.problem.fix,
                  tuple(words.evidence(reading) for reading in each.problem.evidence))
             for each in survey.unexamined]  # fmt: skip
-    cards = [*lost, *(_card(each, every) for each in gathered)]
+    every = [*lost, *(_card(each, nodes) for each in gathered)]
     mood = MOODS[survey.verdict]
     if mood == "good" and (survey.count("warning") or survey.differences):
         mood = "warn"
     body: list[Part] = [
         section("Nodes", _map(survey)),
-        section("Findings", [card(each) for each in cards] or tag("p", "None.")),
+        section("Findings", cards(every) or tag("p", "None.")),
         _list("What differs from most nodes", [each.words for each in survey.differences]),
         _list("What could not be seen", [f"{folded(each.nodes)}: {each.value}" for each in survey.blind]),
     ]
-    return page(
+    return Sheet(
         command="check",
         verdict=verdict(survey),
         mood=mood,
-        about=f"{survey.about()}, {counted(every, 'node')} examined in {survey.seconds:.1f} s",
-        first=to_do_first(cards[0] if cards else None),
+        about=f"{survey.about()}, {counted(nodes, 'node')} examined in {survey.seconds:.1f} s",
+        first=to_do_first(every[0] if every else None),
         body=body,
         data={ANSWER: encode(survey, status)},
-        hidden=hidden,
-        saved=saved and bool(cards),
+        saved=saved and bool(every),
     )
 
 

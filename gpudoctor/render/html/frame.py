@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gpudoctor import __version__, embedded
 from gpudoctor.render.html.markup import Markup, Part, tag, text
@@ -46,22 +46,24 @@ def policy() -> str:
     )
 
 
-def page(
-    *,
-    command: str,
-    verdict: str,
-    mood: Mood,
-    about: str,
-    first: Part,
-    body: Part,
-    data: Mapping[str, bytes],
-    hidden: bool = False,
-    saved: bool = False,
-) -> bytes:
-    """The whole file. `first`: what to do first. `data`: JSON by its name in the page. `hidden`: by pseudonyms.
+class Sheet(NamedTuple):
+    """What a command shows, before its frame; the sheet of one may be a part of another's page."""
 
-    `saved`: it comes from a file, whose lines to paste are left out.
-    """
+    command: str
+    verdict: str
+    mood: Mood
+    about: str
+    first: Part
+    """What to do first."""
+    body: Part
+    data: Mapping[str, bytes]
+    """JSON by its name in the page."""
+    saved: bool = False
+    """It comes from a file, whose lines to paste are left out."""
+
+
+def page(sheet: Sheet, *, hidden: bool = False) -> bytes:
+    """The whole file. `hidden`: by pseudonyms."""
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -69,22 +71,27 @@ def page(
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),
-        tag("title", f"{verdict} - gpudoctor {command}"),
+        tag("title", f"{sheet.verdict} - gpudoctor {sheet.command}"),
         tag("style", _own("page.css")),
     )
     top = tag(
         "header",
-        tag("p", f"gpudoctor {command}", tag("span", about, class_="about"), class_="command"),
-        tag("h1", tag("span", MARKS[mood], class_="mark", aria_hidden="true"), tag("span", verdict), class_=mood),
+        tag("p", f"gpudoctor {sheet.command}", tag("span", sheet.about, class_="about"), class_="command"),
+        tag("h1", mark(sheet.mood), tag("span", sheet.verdict), class_=sheet.mood),
     )
     names = "Names, addresses and serial numbers are pseudonyms. " if hidden else ""
     end = tag(
         "footer",
         tag("p", f"{names}Written by gpudoctor {__version__}. This file is whole: it loads nothing and sends nothing."),
-        tag("p", "Its data is inside; ", tag("code", f"gpudoctor {command} --from FILE.html"), " reads it back."),
+        tag("p", "Its data is inside; ", tag("code", f"gpudoctor {sheet.command} --from FILE.html"), " reads it back."),
     )
     said = tag("p", id="said", role="status", aria_live="polite", class_="unseen")
-    inside = [top, tag("main", first, tag("p", LEFT_OUT, class_="soft") if saved else None, body), end, said]
-    scripts = [Markup(embedded.as_script(name, raw)) for name, raw in data.items()]
+    left_out = tag("p", LEFT_OUT, class_="soft") if sheet.saved else None
+    inside = [top, tag("main", sheet.first, left_out, sheet.body), end, said]
+    scripts = [Markup(embedded.as_script(name, raw)) for name, raw in sheet.data.items()]
     whole = tag("html", head, tag("body", inside, scripts, tag("script", _own("page.js"))), lang="en")
     return f"<!doctype html>\n{text(whole)}\n".encode()
+
+
+def mark(mood: Mood) -> Markup:
+    return tag("span", MARKS[mood], class_="mark", aria_hidden="true")

@@ -1,48 +1,48 @@
-"""The answer of `gpudoctor hang` as a page: the cause, and where each rank stands, alike ones together with a stack."""
+"""The answer of `gpudoctor hang` as a page: the cause, who came to which collective, where each rank stands."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from gpudoctor.embedded import ANSWER
 from gpudoctor.envelope import encode
-from gpudoctor.hang.report import HangCause, HangReport, JobReport, RankRow, is_unseen
-from gpudoctor.knowledge.places import main_thread
-from gpudoctor.knowledge.wording import counted
+from gpudoctor.hang.report import HangCause, HangReport, JobReport, RankRow, RankStack, is_unseen
+from gpudoctor.knowledge.wording import counted, ranges
 from gpudoctor.render.hang import Folded, folded, name_of, place, verdict_of, verdict_without_jobs
-from gpudoctor.render.html.findings import Card, card, to_do_first
-from gpudoctor.render.html.frame import Mood, page
+from gpudoctor.render.html.courses import course
+from gpudoctor.render.html.findings import Card, cards, to_do_first
+from gpudoctor.render.html.frame import Mood, Sheet, page
 from gpudoctor.render.html.markup import Markup, Part, section, table, tag
 from gpudoctor.render.html.markup import folded as opened
 from gpudoctor.render.html.squares import KINDS, Square, key, letter, squares
-from gpudoctor.snapshot.evidence import Evidence, Frame
+from gpudoctor.snapshot.evidence import Frame
 from gpudoctor.sure import CERTAIN
 
-MOST_STACK = 60
-MOST_STACKS = 64
-SHORT = 22
-"""Of a list of ranks: kept in one line."""
-Stacks = Mapping[tuple[str, int], tuple[Frame, ...]]
-"""(host, pid) -> frames of the thread that matters, the innermost first."""
+SHORT, LONGEST_WHO = 22, 60
+"""Of a list of ranks: kept in one line; told by their number."""
+MOST_KEYS = 4
+MOST_LINES = 300
+"""Of ranks that stand alone each: what a browser draws within a second."""
 
 
-def hang_page(report: HangReport, evidence: Evidence | None, *, hidden: bool = False) -> bytes:
-    """Of a saved answer there is no evidence, and so no stacks."""
-    stacks = _stacks(evidence) if evidence is not None else {}
+def hang_page(report: HangReport, *, saved: bool = False, hidden: bool = False) -> bytes:
+    return page(hang_sheet(report, saved=saved), hidden=hidden)
+
+
+def hang_sheet(report: HangReport, *, saved: bool = False) -> Sheet:
     verdicts = [verdict_of(job, report) for job in report.jobs] or [verdict_without_jobs(report)]
     first = next((job.causes[0] for job in report.jobs if job.causes and not job.undecided), None)
     body: list[Part] = []
     for job in report.jobs:
-        body += _job(job, report, stacks)
+        body += _job(job, report)
     body += [_others(report), _blind(report)]
-    return page(
+    return Sheet(
         command="hang",
         verdict="; ".join(verdicts),
         mood=_mood(report),
         about=report.machine or report.about(),
-        first=to_do_first(_card(first) if first is not None else None),
+        first=to_do_first(cause_card(first) if first is not None else None),
         body=body,
         data={ANSWER: encode(report)},
-        hidden=hidden,
-        saved=evidence is None and first is not None,
+        saved=saved and first is not None,
     )
 
 
@@ -54,7 +54,7 @@ def _mood(report: HangReport) -> Mood:
     return "warn" if report.exit_status else "good"
 
 
-def _card(cause: HangCause) -> Card:
+def cause_card(cause: HangCause) -> Card:
     is_first = cause.confidence >= CERTAIN
     return Card(
         id=cause.cause,
@@ -70,7 +70,7 @@ def _card(cause: HangCause) -> Card:
     )
 
 
-def _job(job: JobReport, report: HangReport, stacks: Stacks) -> list[Part]:
+def _job(job: JobReport, report: HangReport) -> list[Part]:
     parts: list[Part] = []
     if len(report.jobs) > 1:
         parts.append(tag("h2", name_of(job, report)))
@@ -78,55 +78,59 @@ def _job(job: JobReport, report: HangReport, stacks: Stacks) -> list[Part]:
         parts.append(tag("div", tag("p", tag("strong", "Undecided: "), job.undecided), class_="card"))
     title = "Candidates" if job.undecided else "Cause, and what else is possible" if len(job.causes) > 1 else "Cause"
     if job.causes:
-        parts.append(section(title, [card(_card(cause)) for cause in job.causes]))
+        parts.append(section(title, cards([cause_card(cause) for cause in job.causes])))
+    if job.groups:
+        parts.append(section("Who came to which collective", map(course, job.groups)))
     if job.ranks:
         suspects = {rank for cause in job.causes[:1] if not job.undecided for rank in cause.ranks}
-        parts.append(section("Where each rank stands", _ranks(job.ranks, suspects, stacks)))
+        parts.append(section("Where each rank stands", _ranks(job, suspects)))
     if job.only_recorder:
         parts.append(tag("p", job.only_recorder, class_="soft"))
     return parts
 
 
-def _ranks(rows: Sequence[RankRow], suspects: set[int], stacks: Stacks) -> list[Part]:
+def _ranks(job: JobReport, suspects: set[int]) -> list[Part]:
+    rows = job.ranks
     parties = folded(rows)
     letter_of: dict[int, int] = {}
     lines: list[Markup] = []
-    stacked: list[Markup] = []
     for number, party in enumerate(parties):
         letter_of |= dict.fromkeys(party.ranks, number)
-        lines.append(_line(number, party, suspects & set(party.ranks)))
-        if len(stacked) < MOST_STACKS:
-            stacked += _stack(number, party, stacks)
+        if number < MOST_LINES:
+            lines.append(_line(number, party, suspects & set(party.ranks)))
     titles = ("", "Rank", "Host", "PID", "State", "Collective", "Where")
     drawn = None
     if 1 < len(rows) > len(parties):
         each = [_square(row, letter_of[row.rank], row.rank in suspects) for row in rows]
         drawn = squares(f"{counted(len(rows), 'rank')} by where they stand", each)
-    more = len(parties) - len(stacked) if len(stacked) == MOST_STACKS else 0
-    rest = tag("p", f"and the stacks of {more} more lines", class_="soft") if more else None
-    return [drawn, table(titles, lines, label="Ranks"), stacked, rest]
+    more = len(parties) - len(lines)
+    rest = tag("p", f"and {counted(more, 'more line')}; the data inside has all", class_="soft") if more else None
+    stacks = [_stack(stack, letter_of) for stack in job.stacks]
+    return [drawn, table(titles, lines, label="Ranks"), rest, stacks]
 
 
 def _line(number: int, party: Folded, suspects: set[int]) -> Markup:
-    ranks, *others = party.cells()
+    ranks, *others, where = party.cells()
     mark = tag("span", "suspect", class_="badge error") if suspects else None
+    text = party.first.frame.text if party.first.frame is not None else ""
     return tag(
         "tr",
         tag("td", key(number)),
         tag("td", ranks, " ", mark, class_="whole" if len(ranks) < SHORT else None),
         [tag("td", cell) for cell in others],
+        tag("td", where, tag("code", text, class_="source") if text else None),
         class_="error" if suspects else None,
     )
 
 
-def _stack(number: int, party: Folded, stacks: Stacks) -> list[Markup]:
-    """Of the first of them: they stand at the same line."""
-    frames = stacks.get((party.first.host, party.first.pid), ())
-    if not frames:
-        return []
-    title = (key(number), f" Stack of rank {party.first.rank} ({counted(len(frames), 'frame')})")
-    every = [tag("li", tag("code", _frame(frame))) for frame in frames[:MOST_STACK]]
-    return [opened(title, tag("ol", every, class_="stack"))]
+def _stack(stack: RankStack, letter_of: Mapping[int, int]) -> Markup:
+    """Of ranks that have the same; the letters are those of the parties."""
+    letters = sorted({letter_of[rank] for rank in stack.ranks if rank in letter_of})
+    who = f"rank{'s' if len(stack.ranks) > 1 else ''} {ranges(stack.ranks)}"
+    who = who if len(who) < LONGEST_WHO else counted(len(stack.ranks), "rank")
+    title = ([key(each) for each in letters[:MOST_KEYS]], f" Stack of {who} ({counted(len(stack.frames), 'frame')})")
+    every = [tag("li", tag("code", _frame(frame))) for frame in stack.frames]
+    return opened(title, tag("ol", every, class_="stack"))
 
 
 def _square(row: RankRow, number: int, is_suspect: bool) -> Square:
@@ -138,18 +142,6 @@ def _frame(frame: Frame) -> str:
     if not frame.file:
         return frame.function
     return f"{frame.function} {frame.file}" + (f":{frame.line}" if frame.line else "")
-
-
-def _stacks(evidence: Evidence) -> Stacks:
-    """Of each process the last stack that was read of its main thread."""
-    found = {}
-    for node in evidence.nodes:
-        for each in node.processes:
-            threads = (main_thread(sample, each.process.pid) for sample in reversed(each.samples))
-            frames = next((thread.frames for thread in threads if thread is not None and thread.frames), ())
-            if frames:
-                found[node.host, each.process.pid] = frames
-    return found
 
 
 def _others(report: HangReport) -> Markup | None:

@@ -11,8 +11,8 @@ from gpudoctor.nccl.rank_messages import Row
 from gpudoctor.nccl.result import Grade, Isolation, IsolationRound, TestResult
 from gpudoctor.render import words
 from gpudoctor.render.html.curves import Curve, curves
-from gpudoctor.render.html.findings import Card, card, lines, to_do_first
-from gpudoctor.render.html.frame import MOODS, Mood, page
+from gpudoctor.render.html.findings import Card, cards, lines, to_do_first
+from gpudoctor.render.html.frame import MOODS, Mood, Sheet, page
 from gpudoctor.render.html.markup import Markup, Part, folded, section, table, tag
 from gpudoctor.render.nccl_test import closing_words, culprit_words, skipped_line, started_lines, world_line
 
@@ -24,26 +24,29 @@ MOST_IN_MATRIX = 64
 
 
 def nccl_test_page(result: TestResult, *, status: int, saved: bool = False, hidden: bool = False) -> bytes:
+    return page(nccl_test_sheet(result, status=status, saved=saved), hidden=hidden)
+
+
+def nccl_test_sheet(result: TestResult, *, status: int, saved: bool = False) -> Sheet:
     found = sorted(result.findings, key=lambda each: ORDER.index(each.problem.severity))
-    cards = [finding_card(each) for each in found]
+    every = [finding_card(each) for each in found]
     body: list[Part] = [_run(result)]
     body += _bandwidth(result)
     if result.compared:
         body.append(section("Settings compared", _compared(result), tag("p", tag("strong", result.comparison))))
     if result.isolation is not None:
         body.append(section("Which one is slow", _isolation(result.isolation)))
-    if cards:
-        body.append(section("Findings", [card(each) for each in cards]))
-    return page(
+    if every:
+        body.append(section("Findings", cards(every)))
+    return Sheet(
         command="nccl-test",
         verdict=closing_words(result),
         mood=_mood(result, status),
         about=result.machine or result.about(),
-        first=_first(result, cards),
+        first=_first(result, every),
         body=body,
         data={ANSWER: encode(result, status)},
-        hidden=hidden,
-        saved=saved and bool(cards),
+        saved=saved and bool(every),
     )
 
 
@@ -58,13 +61,13 @@ def _mood(result: TestResult, status: int) -> Mood:
     return "warn" if mood == "good" and any(each.problem.severity == "warning" for each in result.findings) else mood
 
 
-def _first(result: TestResult, cards: Sequence[Card]) -> Markup | None:
+def _first(result: TestResult, every: Sequence[Card]) -> Markup | None:
     if result.isolation is not None and result.isolation.exclude:
         what = tag("p", tag("strong", "Leave them out of the job"), f": {result.isolation.summary}")
         names = [name for name in result.isolation.exclude if is_host(name)]  # whoever wrote a file chose its names
         line = lines([f"--exclude={','.join(names)}"]) if names else None
         return tag("section", tag("h2", "What to do first"), what, line, class_="card first")
-    return to_do_first(cards[0] if cards else None)
+    return to_do_first(every[0] if every else None)
 
 
 def _run(result: TestResult) -> Markup | None:

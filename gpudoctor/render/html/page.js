@@ -32,6 +32,7 @@
       setTimeout(() => { button.textContent = "Copy"; said.textContent = ""; }, 2000);
     });
   }
+  for (const wide of document.querySelectorAll(".courses .wide")) wide.scrollLeft = wide.scrollWidth;
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];

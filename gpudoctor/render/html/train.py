@@ -3,8 +3,8 @@
 from gpudoctor.embedded import ANSWER
 from gpudoctor.envelope import encode
 from gpudoctor.knowledge.wording import counted, size
-from gpudoctor.render.html.findings import card, to_do_first
-from gpudoctor.render.html.frame import MOODS, page
+from gpudoctor.render.html.findings import cards, to_do_first
+from gpudoctor.render.html.frame import MOODS, Sheet, page
 from gpudoctor.render.html.markup import Markup, Part, folded, section, table, tag
 from gpudoctor.render.html.nccl_test import ORDER, finding_card
 from gpudoctor.render.train import closing_words, seconds_words, started_lines
@@ -21,25 +21,28 @@ SIGNS = {"passed": "✓", "failed": "✕", "hung": "✕", "crashed": "✕", "not
 
 
 def train_page(report: TrainReport, *, saved: bool = False, hidden: bool = False) -> bytes:
+    return page(train_sheet(report, saved=saved), hidden=hidden)
+
+
+def train_sheet(report: TrainReport, *, saved: bool = False) -> Sheet:
     found = [*report.findings, *(cell.finding for cell in report.cells if cell.finding is not None)]
-    cards = [finding_card(each) for each in sorted(found, key=lambda each: ORDER.index(each.problem.severity))]
+    every = [finding_card(each) for each in sorted(found, key=lambda each: ORDER.index(each.problem.severity))]
     body: list[Part] = []
     if said := started_lines(report):
         body.append(section("What was run", [tag("p", line) for line in said]))
     if report.cells:
         body.append(section("Ways of training", _matrix(report), _reasons(report), _notes(report)))
-    if cards:
-        body.append(section("Findings", [card(each) for each in cards]))
-    return page(
+    if every:
+        body.append(section("Findings", cards(every)))
+    return Sheet(
         command="train-test",
         verdict=closing_words(report),
         mood=MOODS[report.verdict_for(report.exit_status)],
         about=report.machine or report.about(),
-        first=to_do_first(cards[0] if cards else None),
+        first=to_do_first(every[0] if every else None),
         body=body,
         data={ANSWER: encode(report)},
-        hidden=hidden,
-        saved=saved and bool(cards),
+        saved=saved and bool(every),
     )
 
 
