@@ -5,7 +5,8 @@ The child says each GPU's use in a marked line as soon as it has it; one that do
 
 import os
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 MAXIMUM_GPUS = 1024
 MOST_PROCESSES = 256
+MOST_WATCHED = 16
 
 
 def main(arguments: list[str]) -> None:
@@ -64,6 +66,37 @@ def examine(api: Any, say: Callable[..., None]) -> None:
         thread.start()
     for thread in threads:
         thread.join()
+
+
+def watched(seconds: float) -> Iterator[list[list[float | None]]]:
+    """Again and again [index, use in percent, bytes of memory in use, watts] of each GPU; None: not told."""
+    import pynvml
+
+    driver = Calls(pynvml, lambda call: None)
+    if start(driver).value_or(-1) != SUCCESS:
+        return
+    try:
+        handles = [
+            (index, driver.ask("nvmlDeviceGetHandleByIndex", index))
+            for index in range(min(int(driver.ask("nvmlDeviceGetCount")), MOST_WATCHED))
+        ]
+    except CallFailed:
+        return
+    questions: tuple[tuple[str, Callable[[Any], float]], ...] = (
+        ("nvmlDeviceGetUtilizationRates", lambda told: int(told.gpu)),
+        ("nvmlDeviceGetMemoryInfo", lambda told: int(told.used)),
+        ("nvmlDeviceGetPowerUsage", lambda told: int(told) / 1000),
+    )
+
+    def answer(handle: Any, call: str, value: Callable[[Any], float]) -> float | None:
+        try:
+            return value(driver.ask(call, handle))
+        except (CallFailed, ValueError, TypeError, AttributeError):
+            return None
+
+    while True:
+        yield [[index, *(answer(handle, *question) for question in questions)] for index, handle in handles]
+        time.sleep(seconds)
 
 
 def use(calls: Calls, index: int) -> dict[str, Any]:

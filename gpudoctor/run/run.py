@@ -24,6 +24,7 @@ from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.preflight import Looking, Preflight
 from gpudoctor.run.stall import OnStall, StallWatch
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
+from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
 
 OUTPUT, SECOND = "output.log", "output-2.log"
@@ -128,6 +129,7 @@ class AttendedRun:
         waiting = Waiting(self._pid, attendant, found)
         family = JobProcesses(self._pid)
         stalls = self._stalls(found)
+        use = UseWritten(self._pid, self._kept.folder if self._kept else None, found)
 
         def look() -> None:
             family.look()
@@ -138,6 +140,7 @@ class AttendedRun:
 
         status = waiting.until_the_end(look)
         looking.end()
+        use.end()
         if stalls is not None:
             stalls.end()
         self._record = msgspec.structs.replace(
