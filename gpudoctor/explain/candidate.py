@@ -18,6 +18,8 @@ SURE = 0.6
 SURER = 0.35
 """What is left of the doubt when another symptom, or the same on another rank, speaks for the cause too: our choice."""
 MOST_EVIDENCE = 8
+LIVED_ON = 0.4
+"""What is left of the confidence of what the program lived through: it may still explain what came of it."""
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
@@ -46,6 +48,8 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     cause, variant, confidence = symptom.cause, symptom.variant, symptom.confidence
     if cause == "rank-died" and (ending := ending_of(values)) is not None:
         cause, variant, confidence = ending.cause, ending.variant, min(ending.confidence, confidence)
+    if event.lived_on:
+        share *= LIVED_ON
     if event.rank is not None:
         values = {"rank": str(event.rank), **values}
     return Candidate(

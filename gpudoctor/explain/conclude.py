@@ -66,7 +66,7 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
         _placed(of_symptom(event, standing="cause"), frames.get(id(event)))
         for event in facts.events
         if event.symptom.role == "cause"
-        and (failed or event.symptom.confidence >= WEAK)
+        and (failed or (event.symptom.confidence >= WEAK and not event.lived_on))
         and event.symptom.id not in (*FINGERPRINTS, *STATE_DICTS)
         and not (event.symptom.cause in OF_DATA and any(event in each.events for each in aborted))
     ]

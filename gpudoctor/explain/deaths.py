@@ -5,7 +5,7 @@ import signal
 
 from msgspec import Struct
 
-from gpudoctor.explain.candidate import Candidate
+from gpudoctor.explain.candidate import LIVED_ON, Candidate
 from gpudoctor.explain.classes import cause_of, judged_exception, variant_of
 from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_number
 from gpudoctor.explain.order import Facts
@@ -141,6 +141,7 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             raised_in=error.innermost,
             code=error.code,
         )
+        sure = POSSIBLE if each.told.traceback.follows else SEEN if failed else LIKELY
         errors.append(
             Candidate(
                 cause=cause,
@@ -148,7 +149,7 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
                 judged=judged,
                 hosts=(each.told.host,) if each.told.host else (),
                 values={"place": place, "who": who, **more},
-                confidence=SEEN if failed else LIKELY,
+                confidence=sure * (LIVED_ON if each.told.lived_on else 1.0),
                 standing="cause",
                 moment=each.told.moment,
                 summary=f"{who} died of {shortened(message)}{place}{function}",

@@ -11,17 +11,21 @@ from msgspec import structs
 
 from gpudoctor.cause import Judged
 from gpudoctor.explain.archives import is_tar, members
+from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
-from gpudoctor.explain.course import MOST_MOVES, MOST_TROUBLE, WENT_ON, Course, CourseSeen
+from gpudoctor.explain.course import MILD, MOST_MOVES, MOST_TROUBLE, PROGRESS, TROUBLE, WENT_ON, Course, CourseSeen
 from gpudoctor.explain.last_words import last_words
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
+from gpudoctor.explain.lived_on import mark
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.explain.said_before import said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
 from gpudoctor.explain.starts import starts
 from gpudoctor.explain.straight import Straight
+from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
+from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
@@ -37,6 +41,8 @@ HEADS = ("RuntimeError: ", "bash: line 1: ")
 """What stands before a message in a log and is left away when one types it."""
 TELLS_LITTLE = ("exception", "other", "config")
 """Classes that words alone do not show of a line that may be no error at all."""
+THINGS = ("checkpoint", "data")
+"""Classes by the words for things of which every log speaks; a line that refuses nothing tells no fault of them."""
 OTHER = Judged("other", "program", "not decided")
 
 
@@ -76,6 +82,7 @@ def explain(
             break
     facts = put_together(scans)
     _leave_out_survived(facts, {found.file: found.course for found in scans})
+    mark(facts, {found.file: found.course.end for found in scans})
     concluded = conclude(facts, stands=any(found.course.retrying for found in scans))
     course, words, trouble = _course(scans)
     if _went_on(scans, facts):
@@ -250,9 +257,12 @@ def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...])
     if len(lines) != 1 or sum(found.lines for found in scans) > FEW:
         return concluded
     ((file, number, text),) = lines
+    if writer(text).length or any(form.search(text) for form in (PROGRESS, MILD, FRAME)):
+        return concluded  # a line of a log, which tells what it is of by itself
+    refuses = TROUBLE.search(text) or REFUSES.search(text) or remedy_of_line(text)
     for head in HEADS:
         named = explain((), stdin=io.BytesIO(), texts=(f"{head}{text.strip()}",), table=table, typed=False)
-        if named.causes and named.causes[0].kind not in TELLS_LITTLE:
+        if named.causes and named.causes[0].kind not in (TELLS_LITTLE if refuses else (*TELLS_LITTLE, *THINGS)):
             line = Line(file, number, clean(text))
             return structs.replace(concluded, causes=tuple(_unnamed(each, head, line) for each in named.causes))
     return concluded

@@ -97,6 +97,8 @@ class Told(Struct, kw_only=True):
     pid: int | None = None
     time: float | None = None
     """Seconds since the epoch (local times taken as UTC), where the line or one before it of the same writer tells."""
+    lived_on: bool = False
+    """The program went on behind it (gpudoctor.explain.lived_on)."""
 
     @property
     def moment(self) -> Moment:

@@ -106,6 +106,11 @@ class Raised(Struct, frozen=True):
     """File of the innermost frame."""
     code: str = ""
     """The source of the innermost frame, where it was written."""
+    outermost: str = ""
+    """The function in which the stack begins: "<module>" of one that nobody caught."""
+    frames: int = 0
+    first_file: str = ""
+    """Of the outermost frame."""
     collective: str = ""
     """The function of torch.distributed that was waiting or refused: "all_reduce"; empty: none was called."""
     more: tuple[tuple[int, str], ...] = ()
@@ -137,6 +142,8 @@ class Traceback(Struct, frozen=True):
     raised: tuple[Raised, ...]
     """In the order in which they were raised: the first is where it began. Empty: the log ends before."""
     prefix: str = ""
+    follows: bool = False
+    """It came of another exception, which was not pasted."""
 
 
 def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback:
@@ -202,7 +209,27 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                     more = (*raised[-1].more, (number + offset, GROUP.sub("", stripped)[:500]))
                     raised[-1] = structs.replace(raised[-1], more=more)
     inner = [each for each in raised if not each.is_wrapper]
-    return Traceback(number, last, tuple(inner or raised), prefix)
+    before = b"".join(lines[max(0, start - 3) : start])
+    follows = any(words.encode() in before for words in CHAINED)
+    return Traceback(number, last, tuple(_without_lookups(inner or raised)), prefix, follows)
+
+
+LOOKED_UP = frozenset({"KeyError", "AttributeError", "IndexError", "StopIteration", "Empty"})
+SHORT = 2
+"""Frames of what fails in the function that asks: its own, and one of a `__getitem__` or the like."""
+
+
+def _without_lookups(raised: list[Raised]) -> list[Raised]:
+    """Without what a function only asked for, to refuse it in words of its own: a name that its table does not have."""
+    return [
+        each
+        for each, then in zip(raised, [*raised[1:], None], strict=False)
+        if then is None
+        or each.name not in LOOKED_UP
+        or each.frames > SHORT
+        or not (then.code.startswith("raise ") and len(then.message) > len(each.message))
+        or then.innermost != each.first_file
+    ]
 
 
 def read_headless(lines: Sequence[bytes], start: int, number: int) -> Traceback | None:
@@ -271,5 +298,8 @@ def _raised(found: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
         frame=(at.number, at.text) if user else (0, ""),
         innermost=frames[-1].file,
         code=frames[-1].code,
+        outermost=frames[0].function,
+        frames=len(frames),
+        first_file=frames[0].file,
         collective=called,
     )

@@ -1,6 +1,6 @@
 """`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
 `python -m tests.corpus starts [-v] [by] [ID...]`: the same for `lint`, of starts; with `by`, where bad ones are found.
-`python -m tests.corpus cut [-v]`: what is said of the logs without their decisive lines.
+`python -m tests.corpus cut [-v]`: what is said of the logs spoilt, as without their decisive lines.
 
 With -v each tune case that is wrong is shown, with what is wrong; keep is only counted (a rule that is written for a
 case of keep would be a crib). With ids these tune cases are shown with their answers. `only=fresh` asks the files
@@ -20,11 +20,12 @@ def main(arguments: list[str]) -> None:
         _starts(arguments[1:])
         return
     if arguments[:1] == ["cut"]:
-        cuts = cut(cases())
+        only = tuple(each.removeprefix("only=") for each in arguments if each.startswith("only="))
+        cuts = list(cut(case for case in cases() if not only or case.kind.startswith(only)))
         print(*table_of_cuts(cuts), sep="\n")
         for one in cuts if "-v" in arguments else ():
             if one.case.half == "tune" and one.rest and one.outcome.startswith("another, likely"):
-                print(f"{one.case.id}: {one.whole.cause}, and without it {one.rest.cause} ({one.rest.summary})")
+                print(f"{one.case.id}, {one.way}: {one.whole.cause}, and now {one.rest.cause} ({one.rest.summary})")
         return
     kinds = tuple(each.removeprefix("only=") for each in arguments if each.startswith("only="))
     wanted = [each for each in arguments if not each.startswith(("-", "only="))]
@@ -40,6 +41,10 @@ def main(arguments: list[str]) -> None:
         for each in scored:
             if each.wrong and each.case.half == "tune":
                 print(f"{each.case.id}: {each.wrong}")
+            if each.wrong_and_sure and each.case.half == "tune":
+                print(f"{each.case.id}: wrong and sure")
+            if each.case.fix and not each.fixes and each.case.half == "tune":
+                print(f"{each.case.id}: another fix: wanted {each.case.fix}")
             named = each.case.verdict == "cause" and not each.right_class
             if named and each.case.half == "tune":
                 print(f"{each.case.id}: class {each.class_ or 'none'} and not {each.case.class_}")
@@ -77,6 +82,8 @@ def _table(half: str, scored: list[Scored]) -> None:
     blamed = sum(each.blame == each.case.blame for each in labelled)
     restarted = sum(each.restart == each.case.restart for each in labelled)
     print(f"  right blame: {blamed} of {len(labelled)}; right restart: {restarted} of {len(labelled)}")
+    advised = [each for each in scored if each.case.fix]
+    print(f"  the fix tells what solved it: {sum(each.fixes for each in advised)} of {len(advised)}")
     sure = sum(each.wrong_and_sure for each in scored)
     print(f"  wrong, and called likely or surer: {sure} of {len(scored)}")
     failed = [each for each in scored if each.case.verdict != "healthy"]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 START = re.compile(r"^#### (\S+)\n", re.MULTILINE)
 LABELS = frozenset(
-    {"class", "cause", "verdict", "exit", "must", "not", "decidable", "source", "blame", "restart", "solved"}
+    {"class", "cause", "verdict", "exit", "must", "not", "decidable", "source", "blame", "restart", "solved", "fix"}
 )
 VERDICTS = frozenset({"cause", "undecided", "quoted", "cut", "healthy"})
 DECIDABLE = frozenset({"text", "family", "no", ""})
@@ -44,6 +44,8 @@ class Case(NamedTuple):
     """As in `gpudoctor.fault_classes`; empty: unlabelled."""
     solved: str = ""
     """What solved the thread, against which a fix is judged; empty: not told."""
+    fix: str = ""
+    """A pattern that the told fix must show to lead there; empty: not told."""
 
     @property
     def half(self) -> str:
@@ -95,4 +97,5 @@ def _case(name: str, kind: str, labels: dict[str, list[str]], log: str) -> Case:
         blame=labels.get("blame", [""])[0],
         restart=labels.get("restart", [""])[0],
         solved=labels.get("solved", [""])[0],
+        fix=labels.get("fix", [""])[0],
     )

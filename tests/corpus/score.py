@@ -24,6 +24,8 @@ class Scored(NamedTuple):
     blame: str = ""
     restart: str = ""
     """That the answer gives; empty: none."""
+    fixes: bool = False
+    """The first fix that it tells shows what the label's does."""
 
     @property
     def right_class(self) -> bool:
@@ -43,6 +45,7 @@ class Scored(NamedTuple):
 CLASS = re.compile(
     r"^Class: (?P<class>[\w-]+); to blame: (?P<blame>\w+); start it again: (?P<restart>[\w ]+).*$", re.MULTILINE
 )
+FIX = re.compile(r"^  Fix: (?P<text>.*?)(?=^  How sure: |^\S|\Z)", re.MULTILINE | re.DOTALL)
 SAME = {
     "file-system": {"storage"},
     "open-files": {"limits"},
@@ -71,7 +74,7 @@ def score(case: Case) -> Scored:
         log = Path(folder) / "a.log"
         log.write_bytes(case.log.encode())
         result = CliRunner().invoke(app, ["explain", "--no-color", "-v", str(log)], env={"COLUMNS": "200"})
-    classed = CLASS.search(result.output)
+    classed, fix = CLASS.search(result.output), FIX.search(result.output)
     answer = CLASS.sub("", result.output)
     wrong = []
     if result.exit_code != case.exit:
@@ -89,4 +92,5 @@ def score(case: Case) -> Scored:
         "cause " in answer[:6],
         classed["blame"] if classed else "",
         classed["restart"] if classed else "",
+        bool(case.fix and fix and re.search(case.fix, " ".join(fix["text"].split()), re.IGNORECASE)),
     )

@@ -1,0 +1,125 @@
+"""Faults that the program lived through, though no step shows it: told once, and its own lines go on behind them.
+
+A process dies of one exception only. What it wrote of another before that one was caught: a package that it does
+without, a download that is tried again. A shell that goes on to start Python has not ended of the command before.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpudoctor.explain.classes import judged_exception
+from gpudoctor.explain.course import TROUBLE
+from gpudoctor.explain.deaths import Spoken, spoken
+from gpudoctor.explain.order import Facts
+from gpudoctor.explain.report import Line
+from gpudoctor.explain.scan import Event
+from gpudoctor.explain.tracebacks import FRAME
+from gpudoctor.explain.writers import writer
+from gpudoctor.fault_classes import Class
+
+OF_A_MAIN_PROGRAM = frozenset({"<module>", "_run_module_as_main"})
+"""Where the stack of an exception begins that nobody caught; one that is logged begins where it was caught."""
+OF_A_PROCESS = OF_A_MAIN_PROGRAM | {"_bootstrap", ""}
+"""The same of a child of multiprocessing; empty: the beginning was not pasted."""
+WENT_ON = 2
+"""Lines between that are no trouble (our rule of thumb: one may belong to the fault)."""
+OTHERS = re.compile(r"\bNCCL (?:INFO|WARN|TRACE)\b|\bNVRM\b|\[c10d\]|\.(?:cpp|cc|cu|hpp):\d+\]")
+"""Lines of libraries' own loggers, which tell nothing of the program."""
+WARNING = re.compile(r"(?i:warn)|(?:^|[\[:\s])W\d{3,4} \d\d:")
+INDENTED = re.compile(r"^(?:\s|[\^~|+│╭╰]|$)")
+HANDLED = re.compile(
+    r"\b(?:caught|handled|ignor(?:ed|ing)|skipp(?:ed|ing)|proceeding|continuing|(?:fall(?:s|ing)?|fell) back|"
+    r"recover(?:ed|ing)|halving)\b"
+    r"(?! (?:signal|sig[a-z]{3,6}\b|exception|collective|[\w.]{0,60}(?:Error|Exception)\b))",
+    re.IGNORECASE,
+)
+"""By which a line says itself that what it tells did not end the program. Not here: tries, of which the last may fail;
+"Caught signal 11", "Caught KeyError in DataLoader worker", "Watchdog caught collective operation timeout"."""
+SHELL = frozenset({"command-not-found"})
+LACKING: frozenset[Class] = frozenset(
+    {"import", "file-missing", "dependency-mismatch", "driver", "no-device", "permission", "config", "assertion"}
+)
+"""What a program dies of for want of what a command before it should have done."""
+
+
+def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
+    """Mark what the program lived through. `ends`: the last lines of each file."""
+    for event in facts.events:
+        event.lived_on = event.symptom.role == "cause" and HANDLED.search(event.at.text) is not None
+    tracebacks = spoken(facts)
+    alone = not (facts.ranks or facts.exits or facts.world_size)
+    deaths = [each for each in tracebacks if each.kind in ("own", "cause") and _begins(each) in OF_A_MAIN_PROGRAM]
+    told = frozenset(_told(facts))
+    for death in deaths:
+        for event in _before(facts.events, death):
+            if event.symptom.id in SHELL:
+                event.lived_on |= not _may_follow(death)
+            elif alone and event.symptom.role == "cause" and _of_the_program(event, tracebacks):
+                event.lived_on |= _went_on(event.at, death, ends, told)
+        for each in tracebacks if alone else ():
+            if _is_logged_before(each, death):
+                last = Line(each.told.at.file, each.told.traceback.last_line, "")
+                each.told.lived_on |= _went_on(last, death, ends, told)
+                for event in each.events:
+                    event.lived_on |= each.told.lived_on
+
+
+def _begins(each: Spoken) -> str:
+    """The function in which the stack of the last exception of a chain begins."""
+    return each.last.outermost
+
+
+def _is_logged_before(each: Spoken, death: Spoken) -> bool:
+    """An exception that somebody caught and wrote down, before the one that ended the program."""
+    return (
+        each.told.at.file == death.told.at.file
+        and each.told.traceback.last_line < death.told.traceback.first_line
+        and _begins(each) not in OF_A_PROCESS
+        and each.kind in ("own", "cause")
+    )
+
+
+def _may_follow(death: Spoken) -> bool:
+    judged = judged_exception(death.first.type, death.first.all_words, death.first.innermost)
+    return judged.kind in LACKING
+
+
+def _before(events: Sequence[Event], death: Spoken) -> Iterator[Event]:
+    at = death.told.traceback.first_line
+    return (event for event in events if event.at.file == death.told.at.file and event.at.line < at)
+
+
+def _of_the_program(event: Event, tracebacks: Sequence[Spoken]) -> bool:
+    """A line that the program wrote, and no part of a traceback."""
+    return not OTHERS.search(event.at.text) and not any(
+        each.told.at.file == event.at.file
+        and each.told.traceback.first_line <= event.at.line <= each.told.traceback.last_line
+        for each in tracebacks
+    )
+
+
+def _told(facts: Facts) -> Iterator[tuple[str, int]]:
+    yield from ((event.at.file, event.at.line) for event in facts.events if event.symptom.role != "context")
+    for each in facts.tracebacks:
+        for number in range(each.traceback.first_line, each.traceback.last_line + 1):
+            yield each.at.file, number
+
+
+def _went_on(
+    fault: Line, death: Spoken, ends: Mapping[str, Sequence[tuple[int, str]]], told: frozenset[tuple[str, int]]
+) -> bool:
+    """Ordinary lines of the program stand between a fault and the exception by which it ended."""
+    first = death.told.traceback.first_line
+    between = (
+        text
+        for number, text in ends.get(fault.file, ())
+        if fault.line < number < first and (fault.file, number) not in told
+    )
+    return sum(map(_ordinary, between)) >= WENT_ON
+
+
+def _ordinary(text: str) -> bool:
+    said = text[writer(text).length :] if text else ""
+    return not (
+        INDENTED.match(said) or FRAME.match(said) or OTHERS.search(text) or WARNING.search(text) or TROUBLE.search(text)
+    )

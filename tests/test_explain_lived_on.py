@@ -1,0 +1,105 @@
+"""A program dies of one exception: what it wrote of others before, and went on, is not its end."""
+
+import io
+
+import pytest
+
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.report import Explanation
+
+OWN = """Traceback (most recent call last):
+  File "/w/t.py", line 61, in <module>
+    main()
+  File "/w/t.py", line 44, in main
+    y = rows["answer"]
+KeyError: 'answer'
+"""
+OPTIONAL = """A matching Triton is not available, some optimizations will not be enabled
+Traceback (most recent call last):
+  File "/env/lib/python3.10/site-packages/xformers/__init__.py", line 57, in _is_triton_available
+    import triton  # noqa
+ModuleNotFoundError: No module named 'triton'
+"""
+LOGGED = """2024-05-01 10:00:01 ERROR tracker: upload failed, will try later
+Traceback (most recent call last):
+  File "/env/lib/python3.10/site-packages/requests/adapters.py", line 501, in send
+    raise ConnectionError(err, request=request)
+requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('Remote end closed connection'))
+"""
+TRIED = "huggingface_hub.errors.HfHubHTTPError: 429 Client Error: Too Many Requests for url: https://huggingface.co/x\n"
+GOES_ON = """2024-05-01 10:00:02 INFO building model
+2024-05-01 10:00:09 INFO model has 1.2 B parameters
+"""
+DISK = "OSError: [Errno 28] No space left on device\n"
+
+
+def told(log: str) -> Explanation:
+    return explain(["-"], stdin=io.BytesIO(log.encode()))
+
+
+@pytest.mark.parametrize("fault", [OPTIONAL, LOGGED, TRIED])
+def test_what_was_caught_is_not_the_end(fault: str) -> None:
+    first = told(fault + GOES_ON + OWN).causes[0]
+    assert "KeyError" in first.summary
+    assert first.confidence > 0.6
+
+
+@pytest.mark.parametrize("fault", [OPTIONAL, LOGGED])
+def test_what_nothing_stands_behind_is_still_told(fault: str) -> None:
+    assert told(fault).causes
+    assert len(told(fault + OWN).causes) == 2
+
+
+def test_a_shell_that_goes_on_to_start_python_has_not_ended() -> None:
+    before = "/tmp/run.sh: line 3: module: command not found\n"
+    assert "KeyError" in told(before + OWN).causes[0].summary
+    lacking = OWN.replace("KeyError: 'answer'", "ModuleNotFoundError: No module named 'apex'")
+    assert "calls module" in told(before + lacking).causes[0].summary
+
+
+def test_a_lookup_that_is_refused_in_other_words_is_told_in_these() -> None:
+    log = """Traceback (most recent call last):
+  File "/p/opt.py", line 12, in build
+    return REGISTRY[name]
+KeyError: 'lion8'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/p/train.py", line 31, in <module>
+    opt = build(cfg.opt)
+  File "/p/opt.py", line 14, in build
+    raise ConfigError(f"no optimizer named {name}; known: adamw, sgd")
+opt.ConfigError: no optimizer named lion8; known: adamw, sgd
+"""
+    assert "no optimizer named" in told(log).causes[0].summary
+    elsewhere = log.replace('  File "/p/opt.py", line 14, in build', '  File "/p/train.py", line 34, in main')
+    assert "KeyError" in told(elsewhere).causes[0].summary
+
+
+def test_what_came_of_an_exception_that_is_cut_off_is_no_cause() -> None:
+    log = f"    f.write(blob)\n\nDuring handling of the above exception, another exception occurred:\n\n{OWN}"
+    assert told(log).unknown
+    assert (
+        "disk"
+        in told(f'Traceback (most recent call last):\n  File "/p/s.py", line 9, in dump\n{DISK}' + log[18:])
+        .causes[0]
+        .cause
+    )
+
+
+def test_a_line_that_says_itself_that_it_was_handled_accuses_nobody() -> None:
+    assert not told("WARNING oom_guard: caught CUDA out of memory, halving the batch to 16\n").causes
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Loading checkpoint shards:  33%|###3      | 1/3 [00:48<01:37, 48.6s/it]",
+        "Restoring states from the checkpoint path at logs/best.ckpt",
+        "received SIGTERM, saving checkpoint",
+        "[W socket.cpp:697] [c10d] The client socket cannot be initialized to connect to [n]:29500 (errno: 97).",
+    ],
+)
+def test_a_line_of_a_log_is_no_message_that_somebody_typed(line: str) -> None:
+    assert not told(line).causes
