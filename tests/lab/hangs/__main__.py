@@ -1,4 +1,5 @@
-"""Jobs as users write them, run and looked at three times: `python -m tests.lab.hangs [NAME...] [--half tune]`.
+"""Jobs as users write them, run and looked at three times: `python -m tests.lab.hangs [NAME...] [--half tune]`,
+or only those after public threads (`--strangers`).
 
 Of *keep* only sums are printed, unless names are given. Exit status: 1 when an answer was wrong, or a job did not
 survive being looked at.
@@ -17,7 +18,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from gpudoctor.sure import LIKELY
-from tests.lab.hangs.of_users import GETTING_ON, OF_USERS, half
+from tests.lab.hangs.of_users import GETTING_ON, OF_STRANGERS, OF_USERS, half
 from tests.lab.hangs.training import Running, Scenario, running
 from tests.lab.sshd import user_environment
 
@@ -156,6 +157,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.hangs", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="of users/; none: all")
     parser.add_argument("--half", choices=("tune", "keep"), help="of one half only")
+    parser.add_argument("--strangers", action="store_true", help="only those after public threads")
     parser.add_argument("--looks", type=int, default=3, help="so many looks at each job")
     parser.add_argument("--part", default="1/1", help="of two processes that share the work, the first: 1/2")
     parser.add_argument("--score", action="store_true", help="only the sums of the rows in --keep's folder")
@@ -163,7 +165,11 @@ def main() -> int:
     chosen = parser.parse_args()
     if unknown := {*chosen.names} - {*OF_USERS}:
         parser.error(f"{', '.join(sorted(unknown))}: no such scenario; there are {', '.join(OF_USERS)}")
-    names = [name for name in chosen.names or OF_USERS if chosen.half in (None, half(name))]
+    names = [
+        name
+        for name in chosen.names or (OF_STRANGERS if chosen.strangers else OF_USERS)
+        if chosen.half in (None, half(name))
+    ]
     if chosen.keep:
         chosen.keep.mkdir(parents=True, exist_ok=True)
 

@@ -13,6 +13,7 @@ from tests.lab.hangs.training import Scenario
 Half = Literal["tune", "keep"]
 USERS = "users/"
 HEALTHY = "users/healthy/"
+STRANGERS = "strangers/"
 
 
 def half(name: str) -> Half:
@@ -25,9 +26,14 @@ def hangs(name: str, causes: tuple[str, ...], culprits: tuple[int, ...], *lines:
     return Scenario(name, f"{USERS}{name}.py", causes, culprits, lines, ranks=ranks, healthy=False)
 
 
-def gets_on(name: str, ranks: int = 2) -> Scenario:
+def gets_on(name: str, ranks: int = 2, folder: str = HEALTHY) -> Scenario:
     """One of which no look may say that it hangs."""
-    return Scenario(name, f"{HEALTHY}{name}.py", (), (), ranks=ranks, states=("running", "slow"))
+    return Scenario(name, f"{folder}{name}.py", (), (), ranks=ranks, states=("running", "slow"))
+
+
+def stranger(name: str, causes: tuple[str, ...], culprits: tuple[int, ...], *lines: str, ranks: int = 2) -> Scenario:
+    """One that hangs, after a thread of somebody whose job did."""
+    return hangs(name, causes, culprits, *lines, ranks=ranks)._replace(script=f"{STRANGERS}{name}.py")
 
 
 def _hanging() -> Iterator[Scenario]:
@@ -136,8 +142,132 @@ def _healthy() -> Iterator[Scenario]:
         yield gets_on(name)
 
 
+def _strangers() -> Iterator[Scenario]:
+    """After public threads, each named in its program: the fault is theirs, and the expectation was committed before any
+    of them had been run, by somebody who had not read the rules."""
+    rank0 = ("rank0-only-collective",)
+    differs = ("rank-divergent-decision",)
+    yield stranger(
+        "bar_of_main",
+        (*rank0, *differs),
+        (0,),
+        "losses.append(accelerator.gather_for",
+        "if progress_bar.n",
+        'accelerator.print("loss"',
+        ranks=3,
+    )
+    yield stranger(
+        "saves_or_waits",
+        (*rank0, *differs),
+        (0,),
+        "accelerator.wait_for_everyone()",
+        "if accelerator.is_main",
+        "else:",
+        "accelerator.backward(",
+        "save(accelerator, model)",
+        ranks=3,
+    )
+    yield stranger("stops_on_own_metric", differs, (2,), "break", "dist.barrier()", "if stopper.step", ranks=3)
+    yield stranger("skips_out_of_memory", differs, (1,), "continue", "dist.barrier()", "except RuntimeError", ranks=3)
+    yield stranger(
+        "tracker_service",
+        ("service-no-answer", "child-process-wait"),
+        (0,),
+        "data += self.sock.recv(",
+        "return self._read_reply()",
+        'print("tracking as"',
+    )
+    yield stranger(
+        "window_reads_stdout", ("child-process-wait", "queue-wait", "storage-stall"), (0,), 'log.info("step'
+    )._replace(launcher="spawn")
+    yield stranger(
+        "computes_metric_once",
+        rank0,
+        (0,),
+        "accuracy = metric.compute()",
+        "if local_rank == 0",
+        "test(net.module",
+        ranks=3,
+    )
+    yield stranger("logs_from_zero", rank0, (0,), 'self.log("train', "if batch_idx > 2 and")
+    order = ("collective-order-mismatch", "concurrent-communicators")
+    yield stranger(
+        "saver_in_background", order, (0, 1), "dist.gather_object(digest", "dist.barrier()", "checkpointer.save("
+    )
+    yield stranger("shards_run_out", ("uneven-inputs",), (1,), "for step, batch in", "dist.barrier()", "self.urls =")
+    yield stranger("validates_wrapped", rank0, (0,), "output = model(", 'print("accuracy"', "if gpu == 0", ranks=3)
+    yield stranger(
+        "generates_until_eos", differs, (1,), "break", "if token == EOS", "dist.all_reduce(reward)", "answer =", ranks=3
+    )
+    yield stranger(
+        "expert_without_tokens",
+        ("unused-parameters", "rank-dependent-graph"),
+        (2,),
+        "if chosen.numel()",
+        "dist.all_reduce(shown)",
+        "loss.backward()",
+        "loss = layer(",
+        "layer = Distributed",
+        ranks=3,
+    )
+    yield stranger(
+        "buffered_iterator", ("queue-wait",), (0,), "return self._queue.get(True)", "for step, batch in enumerate("
+    )
+    yield stranger(
+        "writer_of_checkpoint",
+        ("fork-held-lock", "child-process-wait"),
+        (0,),
+        "self.process.join()",
+        "with CACHE:",
+        "caller.close()",
+        "self.process.start()",
+    )
+    yield stranger(
+        "signal_of_one",
+        differs,
+        (0,),
+        "break",
+        "if preemption.asked",
+        "dist.all_gather(everything",
+        "save(rank, weights)",
+        ranks=3,
+    )
+    yield stranger(
+        "parameter_server", ("rpc-wait",), (1, 2), "weights = rpc.rpc_sync(", "torch.futures.wait_all(", ranks=3
+    )._replace(silent=(0,))
+    yield stranger(
+        "lists_adapters",
+        ("collective-order-mismatch", *rank0, *differs),
+        (0,),
+        "dist.all_gather_object(found",
+        "print(await loop.run_in",
+        ranks=3,
+    )
+    yield stranger("both_send", ("p2p-order",), (0, 1), "dist.send(output", "activation = stage.exchange(")
+    yield stranger(
+        "pruned_trial",
+        (*differs, "collective-order-mismatch"),
+        (0,),
+        "raise TrialPruned",
+        "if trial.should_prune",
+        "except TrialPruned",
+        "dist.broadcast_object_list(chosen",
+        ranks=3,
+    )
+
+
+def _strangers_get_on() -> Iterator[Scenario]:
+    for name in (
+        *("builds_index", "evaluates_on_main", "saves_often", "generates_together", "serves_aiohttp"),
+        *("uploads_behind", "starts_workers", "retries_download", "plays_games"),
+    ):
+        yield gets_on(name, folder=f"{STRANGERS}healthy/")
+    yield gets_on("stages_of_pipeline", ranks=3, folder=f"{STRANGERS}healthy/")
+
+
 LATER = {scenario.name: scenario for scenario in _later()}
-HANGING = {scenario.name: scenario for scenario in _hanging()} | LATER
-GETTING_ON = {scenario.name: scenario for scenario in _healthy()}
+OF_STRANGERS = {scenario.name: scenario for made in (_strangers, _strangers_get_on) for scenario in made()}
+HANGING = {scenario.name: scenario for made in (_hanging, _later, _strangers) for scenario in made()}
+GETTING_ON = {scenario.name: scenario for made in (_healthy, _strangers_get_on) for scenario in made()}
 """None of them may be called hung in any of three looks; an idle server waits for work."""
 OF_USERS = HANGING | GETTING_ON
