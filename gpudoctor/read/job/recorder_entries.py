@@ -13,7 +13,7 @@ one entry without a name, whose ranks are those of whichever group was made last
 """
 
 import re
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -253,29 +253,28 @@ def _kept(rows: Sequence[EntryRow]) -> tuple[list[EntryRow], set[int]]:
     unfinished = [row for row in rows if not row.done]
     if len(unfinished) > MOST_UNFINISHED:
         unfinished = unfinished[: MOST_UNFINISHED // 2] + unfinished[-MOST_UNFINISHED // 2 :]
-    before = _before_the_first(rows)
+    own: dict[str, list[EntryRow]] = {}
+    for row in rows:
+        if row.group in own:
+            own[row.group].append(row)
+        else:
+            own[row.group] = [row]
+    open_groups = dict.fromkeys(row.group for row in unfinished)
+    before = _before_the_first([own[group] for group in open_groups])
     chosen = {row.at: row for row in (*unfinished, *before)}
     whole = {row.at for row in (*unfinished[: MOST_UNFINISHED // 4], *before)}
-    count: Counter[str] = Counter()
-    for row in reversed(rows):
-        count[row.group] += 1
-        if count[row.group] <= TAIL and len(chosen) < MOST_ENTRIES:
-            chosen[row.at] = row
-            if count[row.group] <= WHOLE:
-                whole.add(row.at)
+    tails = sorted((row for each in own.values() for row in each[-TAIL:]), reverse=True)
+    chosen |= {row.at: row for row in tails[: MOST_ENTRIES - len(chosen)]}
+    whole |= {row.at for each in own.values() for row in each[-WHOLE:] if row.at in chosen}
     return [chosen[index] for index in sorted(chosen)], whole
 
 
-def _before_the_first(rows: Sequence[EntryRow]) -> list[EntryRow]:
+def _before_the_first(groups: Sequence[Sequence[EntryRow]]) -> list[EntryRow]:
     """Of each group the last ones that were over before the first that is not: ranks may have parted there already."""
-    over: dict[str, deque[EntryRow]] = {}
-    open_ones: set[str] = set()
-    for row in rows:
-        if not row.done:
-            open_ones.add(row.group)
-        elif row.group not in open_ones and (row.group in over or len(over) < MOST_GROUPS):
-            over.setdefault(row.group, deque(maxlen=WHOLE)).append(row)
-    found = [row for group, own in over.items() if group in open_ones for row in own]
+    found: list[EntryRow] = []
+    for own in groups[:MOST_GROUPS]:
+        first = next((at for at, row in enumerate(own) if not row.done), 0)
+        found += own[max(0, first - WHOLE) : first]
     return found[: MOST_ENTRIES // 2]
 
 

@@ -72,10 +72,15 @@ def _json(raw: bytes) -> object:
 _GET = rb"(?:h.|j..[\x00-\x1f]\x00)"
 _PUT = rb"(?:q.|r..[\x00-\x1f]\x00)"
 _PAIR = rb"(?:" + _GET + rb"\x86(?![qr\x94]))"
+_NUMBER = rb"(?:K.|M..|J....)"
+_FRAME = rb"\}\(h.h.h.h.h." + _NUMBER + rb"u"
+_AFTER_KEY = _PAIR + rb"|\](?:\(h.e|\(\]\(" + _NUMBER + rb"+ee)|h.(?:" + _PAIR + rb"|\x8a\x08.{8})?"
 _RUN = re.compile(
-    rb"(?:h."
-    + _PAIR
-    + rb"?|K.|[Nasue\x88\x89]|\((?![eu])|\](?:(?:"
+    rb"(?:"
+    + _FRAME
+    + rb"|h.(?:"
+    + _AFTER_KEY
+    + rb")?|K.|[Nasue\x88\x89]|\((?![eu])|\](?:(?:"
     + _PUT
     + rb")?\(e)?|\}(?:(?:"
     + _PUT
@@ -87,7 +92,8 @@ _RUN = re.compile(
     re.DOTALL,
 )
 """Instructions of known length, in any number: a value said before, an empty list or dictionary, an entry of one, a
-number, and a pair of two values said before. A pair is not kept for later, so that none can hold another."""
+number, and a pair of two values said before. A pair is not kept for later, so that none can hold another. The first
+two alternatives are others in a row, as frames and the values of an entry have them: half of the time goes there."""
 _AFTER_TEXT = re.compile(_PUT + rb"?(\x86(?![qr\x94]))?", re.DOTALL)
 MOST_PAIRS_OF_TEXT = 1000
 """A pair whose second value is a new text could hold a pair: their depth is bounded."""
