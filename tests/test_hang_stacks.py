@@ -93,6 +93,21 @@ def test_all_threads_by_the_kernels_number() -> None:
 
 
 @linux
+def test_threads_of_another_pid_namespace_have_our_numbers() -> None:
+    """Python holds the numbers of its container, and py-spy repeats them: 1 for a main thread."""
+    may = shutil.which("unshare") and subprocess.run(["unshare", "-pf", "true"], capture_output=True).returncode == 0
+    require(may, "no permission to make a PID namespace: be root")
+    require(sys.version_info >= (3, 11), "before Python 3.11 none are held")
+    with running("unshare", "-pf", "--mount-proc", sys.executable, "-c", textwrap.dedent(SLEEPS)) as outer:
+        (inner,) = processes.children_of(outer.pid)
+        found = dump([inner], timeout=PATIENCE)[inner]
+        assert main_of(inner, found).frames[0].function == "work"
+        assert {thread.id for thread in found.threads} == {
+            int(task.name) for task in Path(f"/proc/{inner}/task").iterdir()
+        }
+
+
+@linux
 def test_who_holds_the_gil_in_native_code() -> None:
     with python('import ctypes\nprint("ready", flush=True)\nctypes.PyDLL(None).sleep(600)') as process:
         until(lambda: "nanosleep" in processes.waits_in(process.pid))

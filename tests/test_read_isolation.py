@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.read.isolation import read_isolation
+from gpudoctor.read.isolation import container_of, read_isolation
 from gpudoctor.read.system import System
 from tests.fake_tree import INITIAL, Link, Refusing, fake
 
@@ -117,3 +117,34 @@ def test_hints_in_folders_that_may_not_be_entered_hint_at_nothing(tmp_path: Path
             return super().exists(path)
 
     assert read_isolation(Closed(fake(tmp_path, DISK | OWN_PIDS).root, {}))["host.container"].value == "container"
+
+
+NUMBER = "3f2a91c0d7e4" + "5" * 52
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "environment", "root", "named"),
+    [
+        (f"0::/system.slice/docker-{NUMBER}.scope\n", {}, "/", "docker 3f2a91c0d7e4"),
+        (f"5:memory:/docker/{NUMBER}\n0::/\n", {}, "/", "docker 3f2a91c0d7e4"),
+        (f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{NUMBER}.scope\n", {}, "/", "containerd 3f2a91c0d7e4"),
+        (f"0::/kubepods/burstable/pod12ab/{NUMBER}\n", {}, "/", "kubernetes 3f2a91c0d7e4"),
+        (f"0::/machine.slice/libpod-{NUMBER}.scope\n", {}, "/", "podman 3f2a91c0d7e4"),
+        ("0::/slurm/job_4711\n", {"APPTAINER_CONTAINER": "/images/train.sif"}, "/", "apptainer train.sif"),
+        ("0::/slurm/job_4711\n", {}, "/data/enroot/user-1000/pyxis_4711", "enroot pyxis_4711"),
+        ("0::/user.slice/session-2.scope\n", {}, "/", ""),
+    ],
+)
+def test_the_container_of_another_process(
+    tmp_path: Path, cgroup: str, environment: dict[str, str], root: str, named: str
+) -> None:
+    system = fake(
+        tmp_path,
+        {
+            "/proc/7/cgroup": cgroup,
+            "/proc/7/mountinfo": f"31 23 0:28 {root} / rw - ext4 /dev/sda1 rw\n",
+            "/proc/7/ns/mnt": Link("mnt:[2]"),
+            "/proc/self/ns/mnt": Link("mnt:[1]"),
+        },
+    )
+    assert container_of(system, 7, environment) == named

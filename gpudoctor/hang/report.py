@@ -55,6 +55,8 @@ class RankRow(Struct, frozen=True, kw_only=True):
     rank: int
     host: str = ""
     pid: int = 0
+    container: str = ""
+    """ "docker 3f2a91c0d7e4": where the process is, seen from outside."""
     state: str
     """In words: "waits in all_reduce", "sleeps in user code", "stopped", "missing", "ended by SIGKILL"."""
     collective: str = ""

@@ -65,6 +65,7 @@ def _row(rank: Rank, entry: Collective | None) -> RankRow:
         rank=rank.rank,
         host=rank.node.host,
         pid=rank.pid,
+        container=rank.evidence.process.container,
         state=state_words(rank),
         collective=collective,
         frame=_line(rank),

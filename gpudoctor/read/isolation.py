@@ -1,6 +1,7 @@
 """What this machine is inside of: a virtual machine, a container, a PID namespace of its own."""
 
 import re
+from collections.abc import Mapping
 
 from gpudoctor.read import mounts
 from gpudoctor.read.process import INITIAL_PID_NAMESPACE
@@ -198,3 +199,41 @@ def read_isolation(system: System) -> Facts:
             missing(link, "this kernel does not tell its namespaces") if private is None else read(link, private)
         ),
     }
+
+
+# --- of another process -------------------------------------------------------------------------------------------
+
+ENGINES = (
+    # (how its scope or folder begins, the engine's name); the number of a container is 64 digits
+    (re.compile(r"docker[-/]"), "docker"),
+    (re.compile(r"cri-containerd-|containerd[-/]|nerdctl[-/]"), "containerd"),
+    (re.compile(r"crio-"), "cri-o"),
+    (re.compile(r"libpod-"), "podman"),
+    (re.compile(r"kubepods"), "kubernetes"),
+)
+NUMBER = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?")
+LXC = re.compile(r"/lxc(?:\.payload\.|/)([\w.-]{1,64})(?:/|$)", re.ASCII)
+ENROOT = re.compile(r"/enroot/(?:[\w.-]+/)*([\w.-]{1,64})$", re.ASCII)
+"""A container of enroot is a folder, which is bound to its root; pyxis names it for the job."""
+IMAGE = re.compile(r"[\w.+-]{1,100}", re.ASCII)
+
+
+def container_of(system: System, pid: int, environment: Mapping[str, str]) -> str:
+    """ "docker 3f2a91c0d7e4", "apptainer train.sif", "enroot pyxis_4711": which container a process is in. Empty for
+    one that is in none, or in ours (a container has no names from inside)."""
+    path = system.text_or_empty(f"/proc/{pid}/cgroup")
+    numbered = next((found for part in re.split(r"[/\n]", path) if (found := NUMBER.search(part))), None)
+    if numbered is not None:
+        engine = next((name for pattern, name in ENGINES if pattern.search(path)), "container")
+        return f"{engine} {numbered[1]}"
+    if named := LXC.search(path):
+        return f"lxc {named[1]}"
+    for name in SINGULARITY_NAMES:
+        image = environment.get(name, "").rpartition("/")[2]
+        if IMAGE.fullmatch(image):
+            return f"{name.partition('_')[0].lower()} {image}"
+    if system.link_or_empty(f"/proc/{pid}/ns/mnt") == system.link_or_empty("/proc/self/ns/mnt"):
+        return ""
+    root = mounts.holding(mounts.parse(system.text_or_empty(f"/proc/{pid}/mountinfo")), "/")
+    folder = ENROOT.search(root.root) or ENROOT.search(root.source) if root is not None else None
+    return f"enroot {folder[1]}" if folder is not None else ""

@@ -32,6 +32,7 @@ MOST_ALTERNATIVES = 4
 MOST_ROWS = 40
 MOST_UNREAD = 8
 MOST_NAMES = 4
+MOST_CONTAINERS = 8
 LONGEST_NUMBERS = 60
 
 
@@ -200,6 +201,15 @@ def _show_ranks(rows: Sequence[RankRow], screen: Console) -> None:
     show_table(table, screen, gives_way="Collective")
     if len(parties) > MOST_ROWS:
         show(f"and {counted(len(parties) - MOST_ROWS, 'more line')} (--json lists all ranks)", screen, style="dim")
+    contained: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        if row.container:
+            contained.setdefault((row.container, row.host), []).append(row.rank)
+    for (name, host), ranks in list(contained.items())[:MOST_CONTAINERS]:
+        number = f"{'rank' if len(ranks) == 1 else 'ranks'} {ranges(ranks)}"
+        show(f"{number} in container {safe(name)} on {safe(host)}", screen, style="dim")
+    if len(contained) > MOST_CONTAINERS:
+        show(f"and {counted(len(contained) - MOST_CONTAINERS, 'more container')}", screen, style="dim")
 
 
 def _show_blind(report: HangReport, screen: Console) -> None:

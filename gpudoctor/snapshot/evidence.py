@@ -55,6 +55,8 @@ class Process(Struct, frozen=True, omit_defaults=True, kw_only=True):
     network_namespace: str = ""
     """ "net:[4026531840]"."""
     cgroup: str = ""
+    container: str = ""
+    """ "docker 3f2a91c0d7e4": the engine, and its own name for the container; empty outside of one, and in ours."""
     communicates: bool | None = None
     """It has a TCP socket that its parent has not, and that listens or connects without an answer, as a rank has from
     its rendezvous on. Looked at only where a script may have started its ranks itself; None: not looked at."""

@@ -17,6 +17,7 @@ from gpudoctor.launcher import command_lines as commands
 from gpudoctor.launcher import kept
 from gpudoctor.launcher.command_lines import MOST_WORDS
 from gpudoctor.read import process as proc
+from gpudoctor.read.isolation import container_of
 from gpudoctor.read.job import files
 from gpudoctor.read.job.own import own_pids
 from gpudoctor.read.job.refusals import DENIED
@@ -363,6 +364,7 @@ class Describer:
         communicates: bool | None = None,
     ) -> Process:
         user_id = user_of(self.system, found.pid)
+        variables = parse_environment(environment or b"")
         return Process(
             pid=found.pid,
             parent=found.parent,
@@ -374,10 +376,11 @@ class Describer:
             command=kept.recorded(command, own=bool(own_pids((found.pid,), self.system))),
             user_id=user_id,
             user=self.user(user_id),
-            environment={} if environment is None else recorded(parse_environment(environment)),
+            environment=recorded(variables),
             environment_read=environment is not None,
             network_namespace=namespace(self.system, str(found.pid)),
             cgroup=files.cgroup(self.system, found.pid),
+            container=container_of(self.system, found.pid, variables),
             communicates=communicates,
         )
 

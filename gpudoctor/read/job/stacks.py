@@ -9,17 +9,18 @@ import os
 import sys
 import sysconfig
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor import active, programs
 from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS
 from gpudoctor.read.job.refusals import not_permitted
-from gpudoctor.read.process import seen
+from gpudoctor.read.process import numbers_of, seen
 from gpudoctor.snapshot.evidence import Frame, Thread
 
 BY = "py-spy"
@@ -28,6 +29,7 @@ TRIES = 3
 OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "run"))
 """Where a thread's stack begins: a program, `python -m`, a thread's start. One that begins elsewhere was cut short,
 or its interpreter is embedded in a program."""
+MOST_TASKS = 4096
 INSTALL = "py-spy is not installed; `{python} -m pip install py-spy` installs it"
 
 
@@ -123,7 +125,7 @@ class _Dumps:
         pid = attempt.pid
         again = (pid, attempt.number + 1, False) if attempt.number < TRIES else None
         if reply.return_code == 0:
-            threads = read(reply.output, pid)
+            threads = read(reply.output, pid, _numbers_outside(pid))
             if threads:
                 before = self.found.get(pid)
                 if before is None or _depth(threads, pid) >= _depth(before.threads, pid):
@@ -173,13 +175,28 @@ class _Thread(Struct):
     frames: list[_Frame] = []
 
 
-def read(output: bytes, pid: int) -> tuple[Thread, ...]:
-    """The threads of `py-spy dump --json`; () when it is no such text. Any bytes."""
+def _numbers_outside(pid: int) -> dict[int, int]:
+    """Of a process in another PID namespace (a container): its threads' numbers there -> ours. Python has asked the
+    kernel for them inside, and py-spy repeats what Python holds."""
+    if len(numbers_of(pid, "NSpid")) < 2:
+        return {}
+    try:
+        tasks = [each.name for each in Path(f"/proc/{pid}/task").iterdir() if each.name.isdecimal()][:MOST_TASKS]
+    except OSError:
+        return {}
+    told = (numbers_of(f"{pid}/task/{name}", "NSpid") for name in tasks)
+    return {numbers[-1]: numbers[0] for numbers in told if len(numbers) > 1}
+
+
+def read(output: bytes, pid: int, outside: Mapping[int, int] = MappingProxyType({})) -> tuple[Thread, ...]:
+    """The threads of `py-spy dump --json`; () when it is no such text. Any bytes. `outside`: `_numbers_outside`."""
     try:
         found = msgspec.json.decode(output, type=list[_Thread])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
     found = found[-MOST_THREADS:]  # py-spy begins with the youngest; the main thread is the last
+    if outside and not any(thread.os_thread_id in outside.values() for thread in found):
+        found = [structs.replace(one, os_thread_id=outside.get(one.os_thread_id or 0)) for one in found]
     main = _main_of(found, pid)
     return tuple(
         Thread(

@@ -143,8 +143,8 @@ def _healthy() -> Iterator[Scenario]:
 
 
 def _strangers() -> Iterator[Scenario]:
-    """After public threads, each named in its program: the fault is theirs, and the expectation was committed before any
-    of them had been run, by somebody who had not read the rules."""
+    """After public threads, each named in its program: the fault is theirs. The expectation was committed before any of
+    them had been run, by somebody who had not read the rules."""
     rank0 = ("rank0-only-collective",)
     differs = ("rank-divergent-decision",)
     yield stranger(
