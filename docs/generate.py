@@ -139,8 +139,9 @@ An option means the same in every command that has it. Which commands those are,
 {table}
 
 `--from FILE` reads again what the same command's `--json` wrote, of this version and of earlier ones: without its lines
-to paste, which are words of whoever wrote the file. No `--from` reads the `--json` of `launch` and `env`, for these are
-lines to paste and nothing else, nor that of `checks`, which tells of the installation.
+to paste, which are words of whoever wrote the file; of `env`, with the variables that load and write nothing. No
+`--from` reads the `--json` of `launch`, for these are lines to paste and nothing else, nor that of `checks`, which
+tells of the installation.
 """
 CLASS_PAGE = """# Classes of faults
 

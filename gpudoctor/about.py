@@ -1,5 +1,8 @@
 """What an id means that some command prints, wherever it is defined: checks, causes, rules, symptoms, tests."""
 
+import ast
+import inspect
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
@@ -124,6 +127,33 @@ def _each() -> Iterator[tuple[tuple[str, ...], Entry]]:
         )
     for id, (by, seen, meaning, fix) in _said().items():
         yield (id,), Entry(id=id, kind=f"said by {by}", title=seen, text=meaning, fix=fix)
+
+
+def advised(entry: Entry) -> tuple[str, ...]:
+    """What a check may advise, by what it sees: the texts of its fixes, as its file has them; values are dots."""
+    check = next((each for each in find_checks()[0] if entry.kind.startswith("check") and each.id == entry.id), None)
+    if check is None or check.module not in sys.modules:
+        return ()
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[check.module]))
+    except (OSError, SyntaxError, ValueError):  # a plugin without its source
+        return ()
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args)
+    fixes = (node for node in calls if ast.unparse(node.func) in ("Fix", "Fix.of"))
+    return tuple(dict.fromkeys(text for node in fixes for text in _texts(node.args[0]) if text))
+
+
+def _texts(node: ast.expr) -> list[str]:
+    match node:
+        case ast.Constant(value=str(text)):
+            return [text]
+        case ast.JoinedStr(values=parts):
+            return ["".join(str(each.value) if isinstance(each, ast.Constant) else "..." for each in parts)]
+        case ast.IfExp(body=one, orelse=other):
+            return [*_texts(one), *_texts(other)]
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return [one + other for one in _texts(left) for other in _texts(right)]
+    return []
 
 
 @cache

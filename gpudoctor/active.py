@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
@@ -33,6 +33,14 @@ Waiting = Callable[[Sequence[str]], None]
 """Called several times a second with the names of the children that have not ended yet."""
 LOOK_SECONDS = 0.05
 """What children have said is looked at no more often, while they speak."""
+
+
+class Awaited(list[str]):
+    """Names of who is waited for, and until when at most (`time.monotonic`)."""
+
+    def __init__(self, names: Iterable[str], until: float) -> None:
+        super().__init__(names)
+        self.until = until
 
 
 class ChildReply(NamedTuple):
@@ -333,7 +341,8 @@ def gather(
                 pending.remove(child)
             if pending:
                 if waiting is not None:
-                    waiting([child.name for child in pending])
+                    until = max(child.deadline for child in pending)
+                    waiting(Awaited((child.name for child in pending), until))
                 if so_far is not None and time.monotonic() - looked >= LOOK_SECONDS:
                     much = sum(len(child.output) for child in children)
                     if much != said:

@@ -4,14 +4,16 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from gpudoctor.about import entries
+from gpudoctor.about import advised, entries
 from gpudoctor.causes import CAUSES
 from gpudoctor.cli.about import _ids
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.plugins import find_checks
+from gpudoctor.snapshot.changes import ChangeKind
 from gpudoctor.symptoms import TABLE
 
 ROOT = Path(__file__).parent.parent
@@ -53,6 +55,11 @@ def test_every_id_that_a_finding_is_made_with_is_explained() -> None:
     said = list(said_in_source())
     assert len({id for _, id in said}) > 90
     assert [(where, id) for where, id in said if id not in entries()] == []
+
+
+def test_every_kind_of_change_is_explained_and_a_check_says_what_it_advises() -> None:
+    assert {f"changed-{kind}" for kind in get_args(ChangeKind)} <= {*entries()}
+    assert advised(entries()["gpu-unreadable"][0])[1] == "Give this user access to the device files of the GPU."
 
 
 @pytest.mark.parametrize("pattern", PRINTED)

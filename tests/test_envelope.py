@@ -8,6 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from gpudoctor import cli
 from gpudoctor.check import Fix, Problem
@@ -18,6 +19,8 @@ from gpudoctor.envelope import Answer, Envelope, UnreadableAnswer, decode, encod
 from gpudoctor.explain.report import Explanation
 from gpudoctor.fleet.survey import NodesProblem, Survey, Unexamined
 from gpudoctor.hang.report import HangReport
+from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
+from gpudoctor.knowledge.suggest.suggestions import suggest
 from gpudoctor.launch import write
 from gpudoctor.launch.text import LaunchAnswer, text
 from gpudoctor.launch.verified import Verified
@@ -27,6 +30,7 @@ from gpudoctor.report import Report
 from gpudoctor.snapshot import read
 from gpudoctor.testing.machines import but, h100_node
 from gpudoctor.train.report import TrainReport
+from tests.machines.network_machines import NETWORK_MACHINES
 from tests.test_launch_plan import planned
 
 ROOT = Path(__file__).parent.parent
@@ -47,15 +51,14 @@ REAL = {
     "train-test": "train-test --from {examples}/train-test-gradient.json --json",
     "amp": "amp --from {examples}/amp-t4.json --json",
     "checkpoint": "checkpoint {examples}/ddp-epoch12.pt --json",  # in a child
+    "diff": "diff {examples}/healthy-8xh100.json {examples}/broken-8xh100.json --json",
     "checks": "checks gpu --json",
 }
 """Command lines that need no machine; `launch` and `check --hosts` are below."""
 WITHOUT_FROM = {
     "launch": "its answer is lines to paste, which whoever wrote a file would have chosen",
-    "env": "as launch: variables to set; its --from reads a machine",
     "checks": "it tells of the installation, and there is nothing to read again",
     "about": "it explains an id, and has no --json",
-    "diff": "it reads two captures, and can again",
     "sbatch": "it submits; its words are lint's",
     "run": "it runs a command; what it found is in the report's folder",
     "lsp": "it speaks with an editor, in that protocol's JSON",
@@ -131,6 +134,17 @@ def test_a_command_s_json_follows_its_schema_and_is_read_again(
     assert answered(f"{name} --from {saved} --json", capsys)[2] == as_text
     assert cli.run([name, "--from", str(saved)]) == status
     assert len(capsys.readouterr().out) > 40
+
+
+def test_a_file_s_variables_are_those_that_load_and_write_nothing() -> None:
+    advice = suggest(NETWORK_MACHINES["network-many-bridges"](), 2)
+    wrong = [
+        Suggestion(name, value, "r", "h", "v")
+        for name, value in (("NCCL_NET_PLUGIN", "evil"), ("NCCL_IB_HCA", "$(reboot)"), ("LD_PRELOAD", "x.so"))
+    ]
+    read_again = decode(encode(replace(advice, suggestions=(*advice.suggestions, *wrong))), Advice)
+    assert read_again.suggestions == advice.suggestions
+    assert [each.what for each in read_again.unjudged] == ["NCCL_NET_PLUGIN", "NCCL_IB_HCA", "LD_PRELOAD"]
 
 
 def test_every_command_is_tried_or_says_why_not() -> None:

@@ -55,9 +55,12 @@ def test_so_does_one_without_torch_for_it_is_what_a_training_would_run_in(tmp_pa
 
 
 @pytest.mark.usefixtures("torch_of_our_own")
-def test_a_conda_environment_without_torch_is_passed_over(tmp_path: Path) -> None:
+def test_condas_base_without_torch_is_passed_over_and_no_other_environment(tmp_path: Path) -> None:
     make(tmp_path / "base", torch=False)
+    (tmp_path / "base" / "condabin").mkdir()
     conda = make(tmp_path / "conda", torch=True, version="3.13")
+    own = make(tmp_path / "mine", torch=False)
+    assert choose(None, {"CONDA_PREFIX": str(tmp_path / "mine")}) == (str(own), "$CONDA_PREFIX")
     assert choose(None, {"CONDA_PREFIX": str(tmp_path / "base")}) == (sys.executable, "gpudoctor's own interpreter")
     assert choose(None, {"CONDA_PREFIX": str(tmp_path / "conda")}) == (str(conda), "$CONDA_PREFIX")
 

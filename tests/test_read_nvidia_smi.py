@@ -1,10 +1,14 @@
 """`nvidia-smi -q` of each driver generation: what it says is read, and what it does not say is not made up."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpudoctor.diagnose import diagnose
+from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.file import load_snapshot, snapshot_of
 from gpudoctor.snapshot import EccCounts, Fabric, Gpu, Reading, RemappedRows, RetiredPages, Snapshot
 
@@ -309,3 +313,41 @@ def test_an_unknown_word_is_unread_and_quoted() -> None:
     )
     reading_of_mode = snapshot_of(text.encode()).nvidia.gpus.value[0].persistence_mode
     assert "'Sometimes'" in reading_of_mode.reason
+
+
+SENTENCES = (
+    ("Failed to initialize NVML: Driver/library version mismatch", "nvidia-driver-library-mismatch"),
+    ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "nvidia-driver-not-loaded"),
+    ("NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.", "nvidia-driver-missing"),
+    ("Unable to determine the device handle for GPU0000:CA:00.0: Unknown Error", "gpu-unreadable"),
+    ("Unable to determine the device handle for GPU 0000:02:00.0: Insufficient External Power", "gpu-unreadable"),
+    ("Unable to determine the device handle for gpu 0000:02:00.0: Insufficient Permissions", "gpu-unreadable"),
+    ("Unable to determine the device handle for GPU0000:CA:00.0: Unk", "gpu-unreadable"),
+    ("No devices were found", "driver-serves-no-gpu"),
+    ("Failed to initialize NVML: Unknown Error", "nvml-broken"),
+    ("Failed to initialize NVML: Insufficient Permissions", "nvidia-devices-unreadable"),
+    ("Failed to initialize NVML: GPU access blocked by the operating system", "nvml-broken"),
+    ("GPU access blocked by the operating system", "nvml-broken"),
+    ("Unknown Error", "nvml-broken"),
+    (
+        "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch: unknown",
+        "nvidia-driver-library-mismatch",
+    ),
+)
+
+
+def written(text: str) -> Iterator[bytes]:
+    """A sentence as people paste it."""
+    yield text.encode()
+    yield ("\ufeffPS C:\\> nvidia-smi\r\n" + text + "\r\n").encode("utf-16-le")
+    yield f"**{text}**\n".encode()
+    yield text.replace("'", "\u2019").replace(" ", "\u00a0").encode()
+    yield "\n> ".join(["> nvidia-smi", *re.findall(r"\S+(?: \S+){0,3}", text)]).encode()
+
+
+@pytest.mark.parametrize(("text", "finding"), SENTENCES)
+def test_a_sentence_is_its_finding_however_it_is_written(text: str, finding: str) -> None:
+    for raw in written(text):
+        report = diagnose(snapshot_of(raw), *chosen_checks([]))
+        assert finding in {result.check for result, _ in report.problems}, raw
+        assert report.exit_status == 1, raw

@@ -32,7 +32,7 @@ from gpudoctor.cli.options import (
     of_machine,
     option,
 )
-from gpudoctor.errors import BadInput
+from gpudoctor.errors import BadInput, CannotTell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,8 +77,11 @@ def check(
     earlier = None
     if baseline is not None and hosts is None and hostfile is None and nodes is None:
         from gpudoctor.cli.files import snapshot_from
+        from gpudoctor.read.file import EMPTY
 
         earlier = snapshot_from(baseline, "--baseline")
+        if earlier.origin == EMPTY:
+            raise CannotTell(f"--baseline {baseline}: the file is empty")
     if hosts is not None or hostfile is not None or nodes is not None:
         if from_file is not None or deep or paste or nagios or baseline is not None:
             raise BadInput("--hosts, --hostfile and --nodes go with --json, --html, --redact and --strict only")

@@ -36,13 +36,20 @@ def env(
     if from_file is not None and python is not None:
         raise BadInput("--from answers for a file; --python examines this machine")
     form = "json" if json else form
-    machine = machine_from(from_file, python=python, torch=not no_torch, timeout=timeout)
     from gpudoctor.emit import EMITTERS
     from gpudoctor.emit.comments import CannotExpress
-    from gpudoctor.knowledge.suggest.suggestions import suggest
+    from gpudoctor.knowledge.suggest.advice import Advice
 
+    found = machine_from(from_file, Advice, python=python, torch=not no_torch, timeout=timeout)
+    if isinstance(found, Advice):
+        if nodes is not None or debug:
+            raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
+        advice = found
+    else:
+        from gpudoctor.knowledge.suggest.suggestions import suggest
+
+        advice = of_machine(suggest(found, nodes, debug), found)
     try:
-        advice = of_machine(suggest(machine, nodes, debug), machine)
         text = EMITTERS[form](advice)
     except CannotExpress as error:
         raise BadInput(f"--format {form}: {error}") from None

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gpudoctor.explain.writers import writer
+from gpudoctor.knowledge.typed import as_typed
 
 MOST_BYTES = 256 * 1024
 """A longer text is no paste."""
@@ -21,16 +22,6 @@ FEW_LINES = 3
 FEW_ESCAPES = 3
 """Line ends that such a string has at least."""
 STRING = re.compile(rb"(?<!\\)\"(?:[^\"\\]|\\.)*\"|(?<!\\)'(?:[^'\\]|\\.)*'")
-ENTITIES = {b"&gt;": b">", b"&lt;": b"<", b"&quot;": b'"', b"&#x27;": b"'", b"&#39;": b"'", b"&amp;": b"&"}
-ENTITY = re.compile(b"|".join(ENTITIES))
-SIGNS = {
-    "\u2018".encode(): b"'",
-    "\u2019".encode(): b"'",
-    "\u201c".encode(): b'"',
-    "\u201d".encode(): b'"',
-    "\u00a0".encode(): b" ",
-}
-"""What word processors, chats and translated programs put in the place of quotes and blanks."""
 QUOTED = (b"> ", b">")
 QUOTE = re.compile(rb"> ?")
 SAID = ("log", "msg", "message", "event", "textPayload", "line", "text")
@@ -72,11 +63,7 @@ def _typed(text: bytes) -> bytes:
     """With the signs that programs write, and without what a mail puts before each line."""
     if text.startswith(codecs.BOM_UTF8):
         text = text[len(codecs.BOM_UTF8) :]
-    if b"&" in text:
-        text = ENTITY.sub(lambda found: ENTITIES[found[0]], text)
-    if b"\xe2\x80" in text or b"\xc2\xa0" in text:
-        for sign, plainly in SIGNS.items():
-            text = text.replace(sign, plainly)
+    text = as_typed(text)
     lines = text.split(b"\n")
     if all(line.startswith(QUOTED) or not line.strip() for line in lines) and len(lines) > 1:
         text = b"\n".join(QUOTE.sub(b"", line, count=1) for line in lines)

@@ -11,6 +11,7 @@ import msgspec
 
 from gpudoctor import bounded
 from gpudoctor.embedded import json_in
+from gpudoctor.knowledge.typed import as_typed
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
 from gpudoctor.read.pasted.together import together, with_complaint
@@ -103,9 +104,11 @@ def snapshot_of(raw: bytes) -> Snapshot:
         return nvidia_smi.unread_snapshot(EMPTY)
     if stripped[0] == "{":
         return _from_json(stripped)
+    if not nvidia_smi_xml.START.search(text):
+        text = as_typed(text.encode("utf-8", "replace")).decode()
     log = _log(text)
     parts = parts_of(unfolded(text)) if len(text) <= MOST_PASTED else []
-    complaint = nvidia_smi.from_messages(text)
+    complaint = nvidia_smi.from_messages(text, is_alone=not parts and log is None)
     if parts:
         machine = with_complaint(together(parts, log), complaint)
     elif log is not None:

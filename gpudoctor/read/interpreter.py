@@ -22,10 +22,10 @@ class Interpreter(NamedTuple):
 
 
 def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
-    """`--python`, else $VIRTUAL_ENV, $CONDA_PREFIX with torch, our own with torch, else python3 on PATH.
+    """`--python`, else $VIRTUAL_ENV, $CONDA_PREFIX, our own with torch, else python3 on PATH.
 
-    An active virtual environment is what `python train.py` runs, with torch or without: another interpreter's torch
-    says nothing about it. conda's base is active in many shells unasked, so without torch it is passed over.
+    An active environment is what `python train.py` runs, with torch or without: another interpreter's torch says
+    nothing about it. conda's base is active in many shells unasked, so without torch it is passed over.
 
     Nothing is run or imported: an interpreter "has torch" when a folder `torch` lies in its site-packages.
     Raises `NoSuchInterpreter`.
@@ -38,8 +38,10 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         prefix = environment.get(variable)
         # A relative one would be whatever lies in the folder that the user stands in.
-        any_will_do = variable == "VIRTUAL_ENV"
-        if prefix and Path(prefix).is_absolute() and (python := _python(Path(prefix), with_torch=not any_will_do)):
+        if not prefix or not Path(prefix).is_absolute():
+            continue
+        any_will_do = variable == "VIRTUAL_ENV" or not _is_base(Path(prefix))
+        if python := _python(Path(prefix), with_torch=not any_will_do):
             return Interpreter(python, f"${variable}")
     if importlib.util.find_spec("torch") is not None:
         return Interpreter(sys.executable, "gpudoctor's own interpreter")
@@ -64,6 +66,14 @@ def _named(wanted: str) -> str:
     if path.exists():
         raise NoSuchInterpreter(f"--python {wanted}: not an executable file")
     raise NoSuchInterpreter(f"--python {wanted}: no such file, and no command of that name on PATH")
+
+
+def _is_base(prefix: Path) -> bool:
+    """Whether conda itself is installed there: only its base has the folder `condabin`."""
+    try:
+        return (prefix / "condabin").is_dir()
+    except OSError:  # another user's
+        return True
 
 
 def _python(prefix: Path, *, with_torch: bool) -> str | None:

@@ -14,7 +14,7 @@ from gpudoctor import __version__
 from gpudoctor.knowledge import pci_address
 from gpudoctor.read.nvidia_smi_groups import GROUPS
 from gpudoctor.read.nvidia_smi_log import FailedGpu, Log, LogEntry
-from gpudoctor.read.nvidia_smi_text import failed_gpus
+from gpudoctor.read.nvidia_smi_text import failed_gpus, plain, spaced
 from gpudoctor.read.nvidia_smi_values import (
     NVML_TEXTS,
     celsius,
@@ -147,12 +147,25 @@ NEWER_THAN = {"recovery_action": 565, "fabric": 525}
 
 MESSAGE = "a message of nvidia-smi"
 MESSAGES: tuple[tuple[re.Pattern[str], int | None], ...] = (
-    (re.compile(r"Failed to initialize NVML: (?P<why>[^\n]{1,100})"), None),
-    (re.compile(r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"), 9),
-    (re.compile(r"NVIDIA-SMI couldn't find libnvidia-ml\.so library"), 12),
-    (re.compile(r"^[ \t>|]*No devices were found[ \t.]*$", re.MULTILINE), 0),
+    (spaced(r"Failed to initialize NVML: (?P<why>" + "|".join(NVML_TEXTS) + ")"), None),
+    (spaced(r"Failed to initialize NVML: (?P<why>[^\n]{1,100})"), None),
+    (spaced(r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"), 9),
+    (spaced(r"couldn't find libnvidia-ml\.so"), 12),
+    (spaced(r"^[ \t>|*`]*No devices were found[ \t.*`]*$"), 0),
+    (spaced(r"nvidia-container-cli: [^\n]{0,60}nvml error: (?P<why>" + "|".join(NVML_TEXTS) + ")"), None),
 )
 """What nvidia-smi says when there is nothing to query -> nvmlReturn_t of nvmlInit; None: named in the message."""
+ALONE = (
+    (spaced(r"(?P<why>driver/library version mismatch|gpu access blocked by the operating system)"), None),
+    (
+        spaced(
+            r"\A(?:```\w{0,20}\n)?(?:[^\n]{0,150}nvidia-smi[^\n]{0,50}\n)?[\s>*`'\"]{0,40}"
+            r"(?P<why>insufficient permissions|unknown error)[\s.*`]{0,40}\Z"
+        ),
+        None,
+    ),
+)
+"""Texts of NVML as people quote them with nothing before them: where nothing else is in a text."""
 
 
 def to_snapshot(log: Log) -> Snapshot:
@@ -178,8 +191,8 @@ def to_snapshot(log: Log) -> Snapshot:
     )
 
 
-def from_messages(text: str) -> Snapshot | None:
-    """What a file says that holds nothing of nvidia-smi but its complaint; None when there is none in it.
+def from_messages(text: str, *, is_alone: bool) -> Snapshot | None:
+    """What a file says in which nvidia-smi complains; None when it does not. `is_alone`: nothing else is in it.
 
     Raises `UnreadableSnapshot` as `to_snapshot` does.
 
@@ -191,13 +204,13 @@ def from_messages(text: str) -> Snapshot | None:
     if failed:
         gpus = tuple(_failed_gpu(MESSAGE, index, gpu) for index, gpu in enumerate(failed))
         return _of_message(0, read(MESSAGE, gpus))
-    for pattern, code in MESSAGES:
+    for pattern, code in (*MESSAGES, *(ALONE if is_alone else ())):
         match = pattern.search(text)
         if match is None:
             continue
         sentence = " ".join(match[0].split())
         if code is None:
-            code = NVML_TEXTS.get(match["why"].strip(" .").casefold(), NVML_TEXTS["unknown error"])
+            code = NVML_TEXTS.get(plain(match["why"]).strip(" .").casefold(), NVML_TEXTS["unknown error"])
         return _of_message(code, read(MESSAGE, ()) if code == 0 else missing(MESSAGE, sentence[:200]))
     return None
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gpudoctor.read.nvidia_smi_log import FailedGpu, Log, LogEntry
+from gpudoctor.read.nvidia_smi_values import NVML_TEXTS
 from gpudoctor.snapshot import UnreadableSnapshot
 
 PCI = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
@@ -19,10 +20,24 @@ DEPRECATED = re.compile(r"\s*\[Deprecated;[^\]]*\]$")
 """r610 appends this to the values of names that it replaced."""
 WHOLE_VALUE = re.compile(r"None|N/A|.*\d (?:MiB|W|C|MHz|%)")
 """A value at the very end of a file that cannot be the beginning of a longer one."""
-FAILED_GPU = re.compile(
-    rf"Unable to determine the device handle for gpu ?(?:(?P<index>\d{{1,3}}):)? ?(?:(?P<pci>{PCI}):)? ?"
-    r"(?P<reason>[^\n]*)",
-    re.IGNORECASE,
+BETWEEN = r"(?:[ \t]+|[ \t]*\n[ \t>|]*)"
+"""Between the words of a message, which a mail or chat may have folded and quoted."""
+
+
+def spaced(pattern: str) -> re.Pattern[str]:
+    """The pattern of a message, with any blank as `BETWEEN`."""
+    return re.compile(re.sub(r"(?<!\[) ", lambda _: BETWEEN, pattern), re.IGNORECASE | re.MULTILINE)
+
+
+def plain(words: str) -> str:
+    """What `spaced` found, on one line and without a markdown writer's stars."""
+    return " ".join(re.split(BETWEEN, words.strip(" \t*`")))
+
+
+FAILED_GPU = spaced(
+    rf"Unable to determine the device handle for gpu{BETWEEN}?(?:(?P<index>\d{{1,3}}):)?{BETWEEN}?(?:(?P<pci>{PCI}):)?"
+    rf"{BETWEEN}?(?P<reason>(?:{'|'.join(NVML_TEXTS)}|unable to communicate with gpu because it requires a reset)"
+    r"(?:\.[^\n]*)?|[^\n]*)"
 )
 CORRUPTED_INFOROM = re.compile(rf"infoROM is corrupted at gpu (?P<pci>{PCI})", re.IGNORECASE)
 
@@ -58,7 +73,7 @@ def failed_gpus(text: str) -> tuple[FailedGpu, ...]:
     """The GPUs that nvidia-smi could not open, each once."""
     found = {
         (match["index"], match["pci"]): FailedGpu(
-            int(match["index"]) if match["index"] else None, match["pci"] or "", match["reason"].strip()[:200]
+            int(match["index"]) if match["index"] else None, match["pci"] or "", plain(match["reason"])[:200]
         )
         for match in FAILED_GPU.finditer(text)
     }

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text
 
-from gpudoctor.about import Entry
+from gpudoctor.about import Entry, advised
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.render.prose import show, show_paragraphs
 from gpudoctor.render.terminal import show_fix
@@ -14,6 +14,11 @@ def show_about(entry: Entry, screen: Console) -> None:
     screen.print(Text.assemble((entry.id, "bold green"), f"  ({entry.kind})"))
     show(entry.title, screen)
     show_paragraphs(entry.text, screen)
+    if advice := advised(entry):
+        screen.print()
+        show("What it advises, by what it sees:", screen)
+    for each in advice:
+        show(f"- {each}", screen, indent=2)
     if entry.fix is not None:
         screen.print()
         show_fix(entry.fix, screen)

@@ -62,12 +62,18 @@ class Progress:
         seconds = time.monotonic() - self._started
         if not self.is_shown or (seconds < QUIET_SECONDS and not self._found):
             return
-        most = f" of at most {self._at_most:g}" if self._at_most is not None else ""
         words = ", ".join(dict.fromkeys(WORDS.get(name, name) for name in names))
-        text = f"{seconds:.0f}{most} s, waiting for {words}"
+        text = f"{seconds:.0f}{self._most(names)}, waiting for {words}"
         if text != self._awaited:
             self._awaited = text
             self._draw()
+
+    def _most(self, names: Sequence[str]) -> str:
+        """How long it may be: in all, or else for what is under way."""
+        if self._at_most is not None:
+            return f" of at most {self._at_most:g} s"
+        until = getattr(names, "until", None)  # of gpudoctor.active.Awaited
+        return " s" if until is None else f" s, at most {max(0.0, until - time.monotonic()):.0f} s more"
 
     def _draw(self) -> None:
         from rich.console import Group

@@ -91,7 +91,8 @@ def free_port() -> int:
 
 def trained(fleet: Fleet, launch: Launch, python: str, waiting: Waiting | None) -> RunResult:
     """One launch, to its end."""
-    tell = None if waiting is None else (lambda: waiting([f"{RANKS} processes that train together"]))
+    who = f"{RANKS} processes that train together, until they stand still for {launch.timeout:g} s"
+    tell = None if waiting is None else (lambda: waiting([who]))
     (ran,) = run_launches(fleet, [launch], pythons={0: python}, timeout=launch.timeout, waiting=tell)
     return ran
 

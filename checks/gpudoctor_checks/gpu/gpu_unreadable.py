@@ -24,6 +24,8 @@ VITAL = {
 """What every GPU of a server tells for as long as it is well."""
 UNTOLD = ("Unknown Error", "ERR!", "NVML error 999")
 """The driver's words for a GPU that it asked in vain."""
+NOT_OPENED = "nvidia-smi could not open GPU "
+"""What gpudoctor.read.nvidia_smi says of a GPU of which nvidia-smi names no more than the address."""
 
 
 @gpu_check(
@@ -33,11 +35,13 @@ UNTOLD = ("Unknown Error", "ERR!", "NVML error 999")
     follows=(*GPU_LOST, "nvidia-devices-unreadable"),
 )
 def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Problems:
-    identity = (gpu.uuid, gpu.pci_bus_id, gpu.name)
-    if any(reading.is_read for reading in identity):
+    refused = gpu.pci_bus_id.is_read and NOT_OPENED in gpu.uuid.reason
+    if any(reading.is_read for reading in (gpu.uuid, gpu.pci_bus_id, gpu.name)) and not refused:
         yield from _in_part(gpu, machine)
         return
     denied = gpu.uuid.missing_kind == "denied"
+    why = f"nvidia-smi says {gpu.uuid.reason.partition(': ')[2]}" if refused else gpu.uuid.reason
+    is_one_of_several = any(each.name.is_read for each in machine.nvidia.gpus.value)
     if not denied and not went_wrong(gpu.uuid):
         require(gpu.uuid)  # lost and unresponsive GPUs are the business of gpu-lost and nvml-unresponsive
     given_a_part = denied and (
@@ -46,8 +50,8 @@ def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Problems:
         or (machine.accelerators.device_nodes.is_read and bool(withheld_nodes(machine)))
     )
     yield Problem(
-        severity="info" if given_a_part else "warning" if denied else "error",
-        summary=f"GPU {gpu.index} cannot be opened: {gpu.uuid.reason}",
+        severity="info" if given_a_part else "warning" if denied and is_one_of_several else "error",
+        summary=f"{label(gpu)} cannot be opened: {why}",
         meaning="This container or job was given other GPUs of the machine; training uses those."
         if given_a_part
         else "Nothing is known of this GPU, and training cannot use it.",

@@ -1,14 +1,41 @@
 """What `gpudoctor env` says of a machine: the variables to set, each with its reason, and why there are no more."""
 
+import re
 from typing import ClassVar, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gpudoctor.envelope import Answer
 
 SuggestionKind = Literal["needed", "work-around", "debugging"]
 """needed: NCCL's or torch's own choice is wrong on this machine. work-around: it hides a fault whose cure the reason
 names. debugging: for looking into a failure, not for production."""
+
+
+HARMLESS = frozenset(
+    {
+        "NCCL_IB_HCA",
+        "NCCL_IB_DISABLE",
+        "NCCL_IB_GID_INDEX",
+        "NCCL_NET_GDR_LEVEL",
+        "NCCL_CROSS_NIC",
+        "NCCL_SOCKET_IFNAME",
+        "NCCL_SOCKET_NTHREADS",
+        "NCCL_NSOCKS_PERTHREAD",
+        "GLOO_SOCKET_IFNAME",
+        "NCCL_P2P_LEVEL",
+        "NCCL_P2P_DISABLE",
+        "NCCL_SHM_DISABLE",
+        "OMP_NUM_THREADS",
+        "NCCL_DEBUG",
+        "NCCL_DEBUG_SUBSYS",
+        "TORCH_NCCL_TRACE_BUFFER_SIZE",
+        "TORCH_NCCL_DUMP_ON_TIMEOUT",
+    }
+)
+"""Variables by which nothing is loaded, and no file is written."""
+PLAIN = re.compile(r"[\w.,:=^+-]{1,1000}", re.ASCII)
 
 
 class Suggestion(Struct, frozen=True):
@@ -67,6 +94,16 @@ class Advice(Answer, frozen=True):
     unjudged: tuple[Unjudged, ...] = ()
     knows_gpus: bool = True
     """Whether it was read which GPUs there are, which decides."""
+
+    def without_lines(self) -> "Advice":
+        """Each suggestion is a line to paste: of a file, those stay that choose a device, a number or a word."""
+        kept = tuple(each for each in self.suggestions if each.name in HARMLESS and PLAIN.fullmatch(each.value))
+        left_out = tuple(
+            Unjudged(each.name[:60], "it comes from a file, and is none that gpudoctor would suggest")
+            for each in self.suggestions
+            if each not in kept
+        )
+        return replace(self, suggestions=kept, unjudged=(*self.unjudged, *left_out))
 
     @property
     def exit_status(self) -> int:
