@@ -1,14 +1,17 @@
 """Which release of Lightning knew which argument of Trainer: the table is what the releases' sources say."""
 
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from gpudoctor.knowledge.superseded import arrived, formerly, refusal, refused, superseded
-from gpudoctor.knowledge.trainer_arguments import RELEASES, REMARKS, TODAY, WARNED
+from gpudoctor.knowledge.trainer_arguments import RELEASES, REMARKS, SOURCES, TODAY, WARNED
 from tests.lab import lightning_trainers
 
+ABOVE = 8
+"""Lines of a list below the entry that has the number."""
 ERRORS = {
     "ValueError: 'fairscale' is not a valid DistributedType": (1, 5, 10),
     "KeyError: \"'fairscale' not found in registry. Available names: ['bagua', 'ddp', 'deepspeed']\"": (1, 7, 4),
@@ -43,6 +46,32 @@ def test_the_table_is_what_the_releases_say() -> None:
     if len(known) < len(lightning_trainers.SOURCES + lightning_trainers.WHEELS):
         pytest.skip("not all releases are in the lab's cache: python -m tests.lab.lightning_trainers fetch")
     assert {name: (first, gone) for name, first, gone in lightning_trainers.ranges(known)} == RELEASES
+
+
+def test_what_took_the_place_of_each_stands_in_lightnings_own_words() -> None:
+    """In its CHANGELOG: the line names the argument, and bears what the table gives, or a line that it is below."""
+    assert SOURCES.keys() == TODAY.keys()
+    package = find_spec("lightning")
+    if package is None or not package.submodule_search_locations:
+        pytest.skip("lightning is not installed")
+    lines = (Path(package.submodule_search_locations[0]) / "pytorch/CHANGELOG.md").read_text("utf-8").splitlines()
+    for name, source in SOURCES.items():
+        if ":" in source:
+            continue
+        near = (lines[max(0, at - ABOVE) : at + 1] for at, line in enumerate(lines) if name in line)
+        assert any(re.search(rf"{re.escape(source)}(?!\d)", "\n".join(each)) for each in near), name
+    for end in ("#8597", "#16783", "#9664", "#9175", "#9848"):
+        assert any(f"[{end}]" in line for line in lines), end
+
+
+@pytest.mark.parametrize("name", [name for name, source in SOURCES.items() if ":" in source])
+def test_what_took_the_place_of_each_stands_in_the_release_that_is_named(name: str) -> None:
+    release, _, words = SOURCES[name].partition(": ")
+    text = lightning_trainers.wheel(release, ("trainer.py", "deprecated_api.py", "_connector.py"))
+    if not text:
+        pytest.skip("it is not in the lab's cache: python -m tests.lab.lightning_trainers fetch")
+    place = text.index(words) + len(words)
+    assert re.search(name.removesuffix("s").replace("_", "[_ ]"), text[place - 400 : place]), name
 
 
 def test_what_came_when_and_what_it_was_called_before() -> None:

@@ -47,12 +47,14 @@ CAUSE = Cause(
         ),
         Symptom(
             "state-dict-keys",
-            pattern=r"(?P<kind>Missing|Unexpected) key\(s\) in state_dict: \"",
+            pattern=r"(?:Missing|Unexpected) key\(s\) in state_dict: \"|"
+            r"unexpected key \"[^\"\n]{1,300}\" in state_dict|missing keys in state_dict: \"",
             cause="checkpoint-mismatch",
             confidence=LIKELY,
             seen="the checkpoint does not fit the model: names differ",
-            source="torch nn/modules/module.py (load_state_dict)",
+            source="torch nn/modules/module.py (load_state_dict); the last two up to torch 0.3",
             sample=(
+                "KeyError: 'unexpected key \"module.fc.weight\" in state_dict'",
                 'Missing key(s) in state_dict: "fc.weight", "fc.bias". ',
                 'Unexpected key(s) in state_dict: "module.fc.weight". ',
             ),

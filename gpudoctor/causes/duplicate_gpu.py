@@ -21,7 +21,9 @@ CAUSE = Cause(
     variants={
         "too many": "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own.",
         "beyond": Fix(
-            "Start as many ranks per node as GPUs are visible, and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
+            "A process counts the GPUs that it sees from 0: with CUDA_VISIBLE_DEVICES=2,5 they are cuda:0 and cuda:1, "
+            "and cuda:5 is none. Start no more ranks on a node than GPUs are visible, and leave CUDA_VISIBLE_DEVICES "
+            "as the launcher sets it.",
             (command("gpudoctor devices"),),
         ),
         "busy": Fix(

@@ -35,6 +35,7 @@ CAUSE = Cause(
         "threads": Judged("limits", "environment", "after a fix"),
         "data-parallel": Judged("device-ordinal", "program", "after a fix"),
         "two-devices": Judged("device-ordinal", "program", "after a fix"),
+        "two-devices-line": Judged("device-ordinal", "program", "after a fix"),
         "two-devices-of-a-rank": Judged("device-ordinal", "program", "after a fix"),
         "cuda-call": Judged("argument", "program", "after a fix"),
         "nccl-call": Judged("argument", "program", "after a fix"),
@@ -52,6 +53,14 @@ CAUSE = Cause(
     variants={
         "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
         "superseded": "This Lightning does not know {name}{place}: {since}. Write {today}.",
+        "not-yet": (
+            "The installed Lightning is older than {name}{place}, which came with lightning {release}: install that "
+            "or a newer one, or take {name} out."
+        ),
+        "trainer-perhaps": (
+            "What is called{place} takes no argument {name}. Where it is Lightning's Trainer: {since}; write {today}."
+        ),
+        "torch-argument": "torch's {function} has no argument {name}{place}{when}: {what}.",
         "alone": "Correct what raised it{place}.",
         "data-parallel": (
             "DataParallel takes the model, and every input, on the first device of its device_ids, {device}, and found "
@@ -59,10 +68,14 @@ CAUSE = Cause(
             "first."
         ),
         "two-devices": (
-            "Bring what meets there to one device first{place}: {device} and {other} met. An input goes to where the "
+            "Bring what meets there to one device first{place}: {met}. An input goes to where the "
             "layer is, x.to(next(layer.parameters()).device); of a model that is split by hand, each half takes its "
             "input on its own GPU, so what the first half gives is moved before the second. Under DataParallel a "
             "tensor that is no buffer stays on the first GPU; DistributedDataParallel makes no copies."
+        ),
+        "two-devices-line": (
+            "What meets there has to be on one device{place}: {met}. Write {line}; of a model that is split by hand, "
+            "each half takes its input on its own GPU, so what the first half gives is moved before the second."
         ),
         "between-packages": Fix(
             "{package} calls there what the installed releases do not offer: it and what it calls are of releases that "

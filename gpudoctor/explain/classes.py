@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.devices_apart import devices_apart
+from gpudoctor.explain.devices_apart import devices_apart, is_of_two_devices
 from gpudoctor.explain.errnos import ERRNO, ERRNO_NAME, judged_words
 from gpudoctor.explain.kinds import (
     ARGUMENT,
@@ -39,9 +39,9 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.statuses import judged_status
-from gpudoctor.explain.told_by_place import by_code, caller, of_call
+from gpudoctor.explain.told_by_place import by_code, caller, of_call, of_torch
 from gpudoctor.fault_classes import Class
-from gpudoctor.knowledge.superseded import refused
+from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
 from gpudoctor.remedies import remedy_for
 
 OF_CLASS: Mapping[Class, str] = {
@@ -201,10 +201,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)\border differs across ranks|\brank \d+ is \S[^\n]{0,120} while rank \d+ is ", own("divergence")),
         (r"retrieving ncclUniqueId from|setting up NCCL communicator", RENDEZVOUS),
         (r"(?i)\bno (?:cuda |nvidia )?gpus? (?:were |was )?(?:found|available|detected)", NO_DEVICE),
-        (r"Expected all tensors to be on the same device|is not on the expected device|"
-         r"arguments are located on different GPUs|[Aa]ll input tensors must be on the same device|"
-         r"must have its parameters and buffers on device|"
-         r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
+        (r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
          r"Expected a '?cuda'? device|"
          r"Invalid CUDA '?device", own("device-ordinal")),
         (r"No CUDA GPUs are available|(?i:cuda driver (?:can't|cannot|could not) be loaded)|"
@@ -331,18 +328,23 @@ def variant_of(
     alone: bool,
     raised_in: str = "",
     code: str = "",
+    source: str = "",
 ) -> tuple[str, dict[str, str]]:
     """Which of the cause's fixes is one for this class and message, and values for it. `type_name`: of the exception;
     empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `code`: file and source
-    of the innermost frame."""
+    of the innermost frame. `source`: of the innermost in the user's code."""
     remedied = remedy_for(type_name, message)
     if remedied and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, dict(remedied[1])
     if cause != "program-error":
         return "", {}
-    if known := refused(message, raised_in):
+    if known := refused(message, raised_in, code):
         return "superseded", {"name": known.name, "since": known.since, "today": known.whole}
-    if apart := devices_apart(message, alone=alone):
+    if name := too_new(message, raised_in):
+        return "not-yet", {"name": name, "release": dotted(arrived(name) or ())}
+    if told := of_torch(type_name, message, code):
+        return "torch-argument", told
+    if apart := devices_apart(message, alone=alone, source=source):
         return apart
     if package := caller(type_name, message, raised_in):
         return "between-packages", {"package": package}
@@ -355,6 +357,8 @@ def variant_of(
 
 def judged_message(message: str) -> Judged | None:
     """By the words of a message; None where they tell nothing."""
+    if is_of_two_devices(message):
+        return own("device-ordinal")
     return judged_status(message[:2000]) or next(
         (judged for words, judged in OF_WORDS if words.search(message[:2000])), None
     )

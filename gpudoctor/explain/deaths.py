@@ -140,6 +140,7 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             alone=alone,
             raised_in=error.innermost,
             code=error.code,
+            source=error.source,
         )
         sure = POSSIBLE if each.told.traceback.follows else SEEN if failed else LIKELY
         errors.append(

@@ -21,6 +21,12 @@ STATE_DICTS = ("state-dict-mismatch", "state-dict-keys")
 LISTED = re.compile(
     r'(?P<kind>Missing|Unexpected) key\(s\) in state_dict: (?P<names>"[^"\n]{1,300}"(?:, "[^"\n]{1,300}")*)'
 )
+LISTED_ONCE = re.compile(
+    r'(?P<kind>unexpected) key "(?P<names>[^"\n]{1,300})" in state_dict|'
+    r'(?P<kind2>missing) keys in state_dict: "(?P<names2>[^"\n]{1,4000})"'
+)
+"""torch up to 0.3: the first name that is unexpected, as a KeyError; or the set of all that are missing."""
+NAME_OF_SET = re.compile(r"[A-Za-z_][\w.]{0,299}")
 NAME = re.compile(r'"([^"\n]{1,300})"')
 NEAR = 3
 """Lines in which torch writes what belongs to one model."""
@@ -76,6 +82,9 @@ def _read(keys: Keys) -> Keys:
     found: dict[str, dict[str, None]] = {"Missing": {}, "Unexpected": {}}
     for listed in (each for text in texts for each in LISTED.finditer(text)):
         found[listed["kind"]].update(dict.fromkeys(NAME.findall(listed["names"])))
+    for listed in (each for text in texts for each in LISTED_ONCE.finditer(text)):
+        kind, names = listed["kind"] or listed["kind2"], listed["names"] or listed["names2"]
+        found[kind.capitalize()].update(dict.fromkeys(NAME_OF_SET.findall(names)))
     return Keys(keys.events, missing=tuple(found["Missing"]), unexpected=tuple(found["Unexpected"]))
 
 

@@ -4,7 +4,11 @@ Python raises a TypeError of a wrong call where the call stands. A call that sta
 not there or takes other arguments, was written for another release of what it calls.
 """
 
+import ast
 import re
+
+from gpudoctor.knowledge.pytorch.signatures import OF_APEX, SHORT, SIGNATURES, RefusedArgument, refused
+from gpudoctor.knowledge.superseded import superseded
 
 IN_PACKAGE = re.compile(r"(?:site|dist)-packages[/\\](?P<package>[A-Za-z]\w{0,60})")
 CALLED = re.compile(
@@ -24,6 +28,7 @@ NOTHING = re.compile(
 OF_TOOLKIT = re.compile(r"\bnvcc\b|\bcuda_dir\b|\bCUDA_HOME\b")
 """Of a build's source line: torch's CUDA_HOME is None where no toolkit was found."""
 REFUSED = re.compile(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
+REFUSES = re.compile(r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '")
 ENTRY = re.compile(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
 MISSING = re.compile(
     r"missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>'\w{1,80}'(?:,? (?:and )?'\w{1,80}'){0,9})"
@@ -38,10 +43,58 @@ def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str
     if name != "TypeError":
         return None
     if found := REFUSED.search(first):
+        known = superseded("argument", found["name"]) if first.startswith("__init__()") else None
+        if known is not None:  # Python before 3.10 does not say whose __init__ it is
+            return "trainer-perhaps", {"name": known.name, "since": known.since, "today": known.whole}
         return "argument-refused", found.groupdict()
     if (found := MISSING.search(first)) and not IN_PACKAGE.search(raised_in):
         return "argument-missing", found.groupdict()
     return None
+
+
+def of_torch(type_name: str, message: str, code: str) -> dict[str, str] | None:
+    """Values for what one of torch's functions for several GPUs was given and does not take; None where it is another
+    function, or nothing is known but that."""
+    first = message.partition("\n")[0]
+    found, named = REFUSES.search(first), REFUSED.search(first)
+    if type_name.rpartition(".")[2] != "TypeError" or found is None or named is None:
+        return None
+    argument = named["name"]
+    name = (found["owner"] or _called_with(argument, code)) if found["function"] == "__init__" else found["function"]
+    every = ((key, refused(key, argument, None) or _later(key, argument)) for key in SIGNATURES)
+    known = next(((key, each) for key, each in every if each is not None and key.rpartition(".")[2] == name), None)
+    if known is None:
+        return None
+    function, told = known[0].rpartition(".")[2], known[1]
+    if told.near:
+        what = f"write {told.near}="
+    elif function == "DistributedDataParallel" and argument in OF_APEX:
+        what = "it is of Apex's DistributedDataParallel, which has the same name: take it out"
+    elif told.when:
+        what = "take it out, or install a release that has it"
+    else:
+        return None
+    return {"function": function, "name": argument, "when": told.when, "what": what}
+
+
+def _later(function: str, argument: str) -> RefusedArgument | None:
+    """An argument of today's that releases which people run do not have yet."""
+    known = SIGNATURES[function].get(argument)
+    oldest = min(each.first for each in SIGNATURES[function].values())
+    return RefusedArgument(known.first, (), "") if known is not None and known.first > oldest else None
+
+
+def _called_with(argument: str, code: str) -> str:
+    """The last part of the name that a source line calls with this argument; "DataParallel" of nn.DataParallel(...)."""
+    try:
+        tree = ast.parse(code.strip().removeprefix("return ").strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and any(each.arg == argument for each in node.keywords):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            return SHORT.get(name, name)
+    return ""
 
 
 def caller(type_name: str, message: str, raised_in: str) -> str:

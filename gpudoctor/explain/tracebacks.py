@@ -111,6 +111,8 @@ class Raised(Struct, frozen=True):
     frames: int = 0
     first_file: str = ""
     """Of the outermost frame."""
+    source: str = ""
+    """The source at `file`."""
     collective: str = ""
     """The function of torch.distributed that was waiting or refused: "all_reduce"; empty: none was called."""
     more: tuple[tuple[int, str], ...] = ()
@@ -301,5 +303,6 @@ def _raised(found: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
         outermost=frames[0].function,
         frames=len(frames),
         first_file=frames[0].file,
+        source=at.code,
         collective=called,
     )

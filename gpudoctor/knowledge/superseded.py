@@ -213,20 +213,32 @@ def refusal(name: str, version: Version | None) -> str:
     return next((words.format(name) for first, words in REFUSALS if version is None or version >= first), "")
 
 
-OF_TRAINER = re.compile(r"(?:^|[/\\])(?:pytorch_)?lightning[/\\](?:\w+[/\\]){0,3}argparse\.py$")
-"""Where every call of Trainer passes: its arguments may stand in the environment."""
+OF_TRAINER = re.compile(r"(?:^|[/\\])(?:pytorch_)?lightning[/\\](?:\w+[/\\]){0,3}(?:argparse|env_vars_connector)\.py$")
+"""Where every call of Trainer passes, since 1.6 and from 1.0 to 1.5: its arguments may stand in the environment."""
+CALLS_TRAINER = re.compile(r"(?:^|[^\w.])(?:(?:pl|L|lightning|pytorch_lightning)(?:\.pytorch)?\.)?Trainer\(")
+UNEXPECTED = re.compile(
+    r"(?P<trainer>\bTrainer\.)?__init__\(\) got an unexpected keyword argument '(?P<name>\w{1,60})'"
+)
 
 
-def refused(message: str, raised_in: str = "") -> Superseded | None:
+def refused(message: str, raised_in: str = "", code: str = "") -> Superseded | None:
     """What Lightning's own error says that it does not know: an argument of Trainer, or a strategy, in the words of any
-    release since 1.5. `raised_in`: the file of the innermost frame; Python before 3.10 does not name the class."""
-    if found := re.search(r"(\bTrainer\.)?__init__\(\) got an unexpected keyword argument '(\w{1,60})'", message):
-        return superseded("argument", found[2]) if found[1] or OF_TRAINER.search(raised_in) else None
+    release since 1.5. `raised_in` and `code`: file and source of the innermost frame; Python before 3.10 does not name
+    the class."""
+    if found := UNEXPECTED.search(message):
+        ours = found["trainer"] or OF_TRAINER.search(raised_in) or CALLS_TRAINER.search(code)
+        return superseded("argument", found["name"]) if ours else None
     if found := re.search(r"'(\w{1,60})' (?:is not a valid DistributedType|not found in registry)", message):
         return superseded("strategy", found[1])
     if found := re.search(r"invalid (strategy|accelerator) name: `(?:strategy|accelerator)='(\w{1,60})'`", message):
         return superseded("strategy", found[2]) or superseded("value", f'{found[1]}="{found[2]}"')
     return None
+
+
+def too_new(message: str, raised_in: str) -> str:
+    """An argument that Lightning's Trainer has since a later release than the one that raised this; empty for none."""
+    found = UNEXPECTED.search(message)
+    return found["name"] if found and OF_TRAINER.search(raised_in) and arrived(found["name"]) else ""
 
 
 def lightning_version(versions: Mapping[str, str]) -> Version | None:

@@ -54,6 +54,23 @@ REMEDIES = (
         counter="AttributeError: 'Encoder' object has no attribute 'config'",
     ),
     Remedy(
+        "gpu-not-seen",
+        words=(r"^Invalid device id$", r"^You requested gpu: \[[\d, ]*\]$"),
+        fix=(
+            "A GPU is named that the program does not see. It counts those that it sees from 0: with "
+            "CUDA_VISIBLE_DEVICES=2,5 they are 0 and 1 (device_ids=[0, 1], devices=[0, 1], cuda:1), and it sees "
+            "torch.cuda.device_count() of them."
+        ),
+        commands=(command("gpudoctor devices"),),
+        kind="device-ordinal",
+        source="torch/cuda/__init__.py (get_device_properties); lightning fabric/utilities/device_parser.py",
+        sample=(
+            "AssertionError: Invalid device id",
+            "MisconfigurationException: You requested gpu: [2, 5]",
+        ),
+        counter="RuntimeError: Invalid device string: 'gpu:0'",
+    ),
+    Remedy(
         "gathered-sizes",
         words=(r"[Gg]ather got an input of invalid size", r"input \d+ has invalid size: got "),
         fix=(

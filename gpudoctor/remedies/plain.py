@@ -61,6 +61,26 @@ REMEDIES = (
         counter="NameError: name",
     ),
     Remedy(
+        "no-value-yet",
+        types=("UnboundLocalError",),
+        words=(
+            r"^cannot access local variable '(?P<name>\w{1,80})' where it is not associated with a value",
+            r"^local variable '(?P<name>\w{1,80})' referenced before assignment",
+        ),
+        fix=(
+            "{name} is assigned in that function, so all of the function takes it for its own, which has no value yet. "
+            "Where the module's {name} is meant, as in {name} = {name}.cuda(): write `global {name}` as the first "
+            "line, hand it over as an argument, or give the new one another name. Where an `if`, a `try` or a loop "
+            "assigns it, that was passed by."
+        ),
+        source="Python's reference, 4.2.2; Python/ceval.c, in its words since 3.11 and before",
+        sample=(
+            "UnboundLocalError: cannot access local variable 'model' where it is not associated with a value",
+            "UnboundLocalError: local variable 'model' referenced before assignment",
+        ),
+        counter="NameError: name 'model' is not defined",
+    ),
+    Remedy(
         "no-number",
         types=("ValueError",),
         words=(

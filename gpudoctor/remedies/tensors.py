@@ -61,13 +61,13 @@ REMEDIES = (
         "two-dtypes",
         words=(
             r"expected scalar type \w+ but found|(?:mat1 and mat2|self and mat2) must have the same dtype",
-            r"Input type \([^)\n]{1,60}\) and (?:weight|bias) type \([^)\n]{1,60}\) should be the same",
+            r"Input type \((torch\.(?:cuda\.)?|CUDA|CPU|(?!torch|CUDA|CPU))(?=[^.)\n]{1,60}\))[^)\n]{1,60}\) and "
+            r"(?:weight|bias) type \(\1(?=[^.)\n]{1,60}\))[^)\n]{1,60}\) should be the same",
             r"expected m1 and m2 to have the same dtype|Found dtype \w+ but expected \w+",
         ),
         fix=(
             "Two dtypes meet: run that part under torch.autocast, or cast the input to the layer's "
-            "(x.to(layer.weight.dtype)); of a model with adapters or frozen half weights cast the adapters too. Where "
-            "one side is cuda and the other not, move it."
+            "(x.to(layer.weight.dtype)); of a model with adapters or frozen half weights cast the adapters too."
         ),
         kind="argument",
         source="torch aten native/cuda/Blas.cpp, native/Convolution.cpp (check_input_same_type_as_parameters)",
@@ -75,7 +75,10 @@ REMEDIES = (
             "RuntimeError: expected scalar type Half but found Float",
             "RuntimeError: mat1 and mat2 must have the same dtype, but got Float and BFloat16",
         ),
-        counter="RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 6x2)",
+        counter=(
+            "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 6x2)",
+            "RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+        ),
     ),
     Remedy(
         "no-such-kernel",

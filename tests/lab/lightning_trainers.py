@@ -92,13 +92,14 @@ def source(file: Path) -> bytes:
         return member.read()
 
 
-def wheel(release: str) -> str:
-    """What its Trainer reads strategy= with, as one text; empty where the release is not there."""
+def wheel(release: str, ends: tuple[str, ...] = STRATEGIES) -> str:
+    """Its modules of these names as one text, if none are given what its Trainer reads strategy= with; empty where the
+    release is not there."""
     file = next(folder().glob(f"pytorch_lightning-{release}-*.whl"), None)
     if file is None:
         return ""
     with zipfile.ZipFile(file) as archive:
-        names = [name for name in archive.namelist() if name.endswith(STRATEGIES)]
+        names = [name for name in archive.namelist() if name.endswith(ends)]
         return "\n".join(archive.read(name).decode() for name in names)
 
 

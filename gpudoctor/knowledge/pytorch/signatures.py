@@ -100,6 +100,8 @@ PLACES: dict[str, tuple[str, ...]] = {
     "cuda.amp.GradScaler": ("torch.cuda.amp.",),
 }
 """How the whole names of each begin; other packages have functions of the same last name."""
+SHORT = {"DDP": "DistributedDataParallel", "FSDP": "FullyShardedDataParallel", "DP": "DataParallel"}
+"""As torch's own documentation imports them."""
 MEANT = {
     **{
         (wrapper, wrong): "device_ids"
