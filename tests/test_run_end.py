@@ -13,6 +13,7 @@ import pytest
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after
 from gpudoctor.run.end import RunEnded, SignalSeen, by_whom
+from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.snapshot import Reading, read
 from tests.test_run import OURS, PATIENCE, log_of, relays_of, started, until, words
 
@@ -56,9 +57,9 @@ def test_killed_for_memory_only_where_something_tells_so(tmp_path: Path, kernel:
     before = KernelLine(now - 5000, KILLED.format(pid=501))
     kernel += [others, before]
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9))
-    assert told.cause is None and "no process of its cgroup was ended for want of memory" in told.lines[0]
+    assert told.cause == "rank-died" and "no process of its cgroup was ended for want of memory" in told.lines[0]
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, oom_kills=None))
-    assert told.cause is None and "is not told" in told.lines[0]
+    assert told.cause == "rank-died" and "is not told" in told.lines[0]
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, oom_kills=1))
     assert told.cause == "host-out-of-memory"
     kernel.append(KernelLine(now - 3, KILLED.format(pid=501)))
@@ -77,9 +78,9 @@ def test_a_cause_of_the_log_stands_before_memory_that_ran_out_beside_it(
 def test_who_asked_it_to_end(tmp_path: Path, kernel: list[KernelLine]) -> None:
     asked = SignalSeen(number=signal.SIGTERM, seconds=99.0, pid=4711, sender="slurmstepd")
     told = after.told(ended(tmp_path, "step 1\n", 1, signals=(asked,)))
-    assert told.lines == ("it got SIGTERM, sent by slurmstepd (process 4711) after 99 s",)
+    assert told.cause == "cancelled" and "it got SIGTERM, sent by slurmstepd (process 4711) after 99 s" in told.lines
     long_ago = SignalSeen(number=signal.SIGUSR1, seconds=1.0, pid=4711, sender="slurmstepd")
-    assert len(after.told(ended(tmp_path, "step 1\n", -9, seconds=9000.0, signals=(long_ago,))).lines) > 1
+    assert after.told(ended(tmp_path, "step 1\n", -9, seconds=9000.0, signals=(long_ago,))).cause == "rank-died"
     early = SignalSeen(number=signal.SIGINT, seconds=1.0, by_terminal=True)
     late = SignalSeen(number=signal.SIGINT, seconds=90.0, by_terminal=True)
     text = f'Traceback (most recent call last):\n  File "t.py", line 1\nKeyboardInterrupt\n{OOM_LINE}\n'
@@ -93,8 +94,25 @@ def test_who_asked_it_to_end(tmp_path: Path, kernel: list[KernelLine]) -> None:
 def test_what_is_not_known_is_not_named(tmp_path: Path, kernel: list[KernelLine]) -> None:
     told = after.told(ended(tmp_path, "hello\nworld\n", 3))
     assert told.cause is None and told.restart == "not decided"
-    told = after.told(ended(tmp_path, "", -11))
-    assert told.cause is None and "SIGSEGV ended the command itself" in told.lines[0]
+    told = after.told(ended(tmp_path, "", 1, ended=(ProcessEnded(pid=501, name="grep", status=1, seconds=99.0),)))
+    assert told.cause is None
+
+
+def death(rank: int, status: int, seconds: float) -> ProcessEnded:
+    return ProcessEnded(pid=700 + rank, name="python", rank=rank, status=status, seconds=seconds)
+
+
+def test_which_rank_died_first_and_of_what(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    closed = "[rank0]: RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:53112\n"
+    told = after.told(ended(tmp_path, closed, 1, ended=(death(1, -9, 98.0), death(0, 1, 98.4))))
+    assert told.cause == "rank-died" and "rank 1 (process 701) was killed by SIGKILL" in told.lines[0]
+    assert "in this order: rank 1 by SIGKILL at 98.0 s, rank 0 with status 1 at 98.4 s" in told.lines
+    told = after.told(ended(tmp_path, "", 1, ended=(death(1, -11, 98.0), death(0, -15, 98.4))))
+    assert told.cause == "native-crash" and "rank 1" in told.lines[0]
+    told = after.told(ended(tmp_path, f"{OOM_LINE}\n", 1, ended=(death(1, 1, 98.0), death(0, -9, 99.0))))
+    assert told.cause == "gpu-out-of-memory"
+    told = after.told(ended(tmp_path, "", 1, ended=(death(1, -9, 5.0), death(0, 3, 2000.0)), seconds=2000.1))
+    assert told.cause == "rank-died" and "rank 0 (process 700) ended first, with exit status 3" in told.lines[0]
 
 
 @pytest.fixture

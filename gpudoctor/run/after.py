@@ -2,14 +2,16 @@
 
 import io
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
-from gpudoctor import cost
+from gpudoctor import cost, programs
 from gpudoctor.bounded import GIB
 from gpudoctor.causes import CAUSES
 from gpudoctor.envelope import encode
@@ -22,18 +24,17 @@ from gpudoctor.read.job.kernel import events
 from gpudoctor.read.kernel_log import KernelLine, read_lines
 from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.read.process import THIS
+from gpudoctor.run import verdict
 from gpudoctor.run.end import EndTold, RunEnded, by_whom
-from gpudoctor.sure import CERTAIN, PRIMARY
+from gpudoctor.sure import CERTAIN, PRIMARY, PROVED, SEEN
 
 PROCESSOR_SECONDS = 12.0
 MEMORY = 2 * GIB
+SLURM_SECONDS = 4.0
 KERNEL = "kernel.log"
 EXPLANATION = "explanation.json"
-ENDING_SECONDS = 120.0
-"""A launcher gives its ranks 30 s to end, some 60; what lived on longer after Ctrl-C has ended for another reason."""
 LONGEST = 300
 MOST_EVIDENCE = 2
-ASKED = {signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU}
 
 
 def main(arguments: list[str]) -> None:
@@ -47,21 +48,23 @@ def main(arguments: list[str]) -> None:
 def told(ended: RunEnded) -> EndTold:
     """What is said at the end of a run that has not ended well."""
     interrupted = next((each for each in ended.signals if each.by_terminal and each.number == signal.SIGINT), None)
-    if interrupted is not None and ended.seconds - interrupted.seconds < ENDING_SECONDS:
+    if interrupted is not None and ended.seconds - interrupted.seconds < verdict.ENDING_SECONDS:
         return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
     kernel, unread = _kernel(ended)
     answer = _explained(ended, kernel)
     first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
-    lines = [f"it got {by_whom(each)} after {each.seconds:.0f} s" for each in ended.signals if each.number in ASKED][:3]
+    signals = [each for each in ended.signals if each.number in verdict.TOLD]
+    lines = [f"it got {by_whom(each)} after {each.seconds:.0f} s" for each in signals][:3]
     if ended.stood:
         lines = [*lines, "it stood still shortly before its end", *ended.stood[:1]]
-    for_memory = _for_memory(ended, kernel)
-    if for_memory and (first is None or first.cause == "rank-died"):
+    ended = structs.replace(ended, scheduler=_slurms_word(ended.slurm_job))
+    seen = verdict.found(ended, answer, _for_memory(ended, kernel), sure=PROVED if kernel else SEEN)
+    if seen is not None:
         return EndTold(
-            lines=(*lines, for_memory, *_advice("host-out-of-memory", "limit")),
-            cause="host-out-of-memory",
-            confidence=0.95 if kernel else 0.85,
-            restart=CAUSES["host-out-of-memory"].restart,
+            lines=(*lines, *_of_seen(seen, ended, answer)),
+            cause=seen.cause,
+            confidence=seen.confidence,
+            restart=seen.restart,
         )
     if first is not None:
         return EndTold(
@@ -71,9 +74,18 @@ def told(ended: RunEnded) -> EndTold:
             restart=answer.restart,
             exclude=answer.exclude,
         )
-    if not any(each.number in ASKED and ended.seconds - each.seconds < ENDING_SECONDS for each in ended.signals):
-        lines += _undecided(ended, answer, unread)  # else what it said then is about that signal
-    return EndTold(lines=tuple(lines))
+    return EndTold(lines=(*lines, *_undecided(ended, answer, unread)))
+
+
+def _of_seen(seen: verdict.Found, ended: RunEnded, answer: Explanation) -> Iterator[str]:
+    sure = "" if seen.confidence >= CERTAIN else f" ({seen.confidence:.2f} of 1)"
+    yield f"cause: {_shown(seen.summary)}{sure}  [{seen.cause}]"
+    yield from verdict.others(ended)
+    if answer.causes and answer.causes[0].cause == seen.cause:
+        for line in answer.causes[0].evidence[:1]:
+            yield f"  {Path(line.file).name}:{line.line} | {_shown(line.text)}"
+    yield f"fix: {_shown(CAUSES[seen.cause].remedy(seen.variant, who='that rank').text)}"
+    yield f"start it again: {seen.restart}"
 
 
 def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
@@ -108,25 +120,37 @@ def _kernel(ended: RunEnded) -> tuple[tuple[KernelLine, ...], str]:
     return tuple(kept), ""
 
 
+def _slurms_word(job: str) -> str:
+    """How SLURM itself calls the state of this job; empty: it is no job of SLURM's, or nothing is said in time."""
+    program = programs.find("scontrol") if job.isdigit() else None
+    if program is None:
+        return ""
+    try:
+        done = subprocess.run(
+            [program, "show", "job", job, "--oneliner"],
+            env=programs.environment(),
+            cwd=programs.ELSEWHERE,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SLURM_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    words = dict(word.partition("=")[::2] for word in done.stdout.decode("utf-8", "replace").split())
+    return next((words[name] for name in ("Reason", "JobState") if words.get(name) in verdict.OF_SLURM), "")
+
+
 def _for_memory(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> str:
     """That the kernel ended a process of the job for want of memory; empty where nothing tells so."""
     killed = [event for event in events(kernel, time.monotonic()) if event.kind == "oom"]
     if killed:
         words = _shown(killed[0].text)
-        return f"cause: the kernel ended a process of it for want of memory: {words}  [host-out-of-memory]"
+        return f"the kernel ended a process of it for want of memory: {words}"
     if ended.oom_kills:
         number = "a process" if ended.oom_kills == 1 else f"{ended.oom_kills} processes"
-        return (
-            f"cause: the kernel ended {number} of this cgroup for want of memory while it ran (memory.events: oom_kill)"
-            "  [host-out-of-memory]"
-        )
+        return f"the kernel ended {number} of this cgroup for want of memory while it ran (memory.events: oom_kill)"
     return ""
-
-
-def _advice(cause: str, variant: str) -> Iterator[str]:
-    known = CAUSES[cause]
-    yield f"fix: {known.fix_for(variant).text}"
-    yield f"start it again: {known.restart}"
 
 
 def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:

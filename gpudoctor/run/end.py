@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor import active
+from gpudoctor.run.endings import ProcessEnded
 
 SECONDS = 15.0
 """Most that the look at the end takes; SLURM and Kubernetes give a job that they end 30 s."""
@@ -41,6 +42,13 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     """On the clock of time.monotonic."""
     pids: tuple[int, ...] = ()
     """Processes of the job, as far as they were seen."""
+    ended: tuple[ProcessEnded, ...] = ()
+    """Of these, what did not end well, the first first."""
+    name: str = ""
+    """Of the command's program."""
+    slurm_job: str = ""
+    scheduler: str = ""
+    """What SLURM calls the state of that job; empty: it was not asked, or has not answered."""
     oom_kills: int | None = None
     """Of the cgroup while it ran; None: not told."""
     stood: tuple[str, ...] = ()
@@ -80,9 +88,14 @@ def look_into(ended: RunEnded, until: Callable[[float], bool]) -> EndTold:
         return EndTold(lines=(f"the logs were not read: {why}",))
 
 
+def named(number: int) -> str:
+    """ "SIGKILL"."""
+    return active.signal_name(number)
+
+
 def by_whom(seen: SignalSeen) -> str:
     """ "SIGTERM, sent by slurmstepd (process 4711)"."""
-    name = active.signal_name(seen.number)
+    name = named(seen.number)
     if seen.by_terminal:
         keys = {signal.SIGINT: "Ctrl-C", signal.SIGQUIT: "Ctrl-\\"}.get(signal.Signals(seen.number))
         return f"{name} ({keys})" if keys else f"{name} of the terminal"

@@ -4,10 +4,12 @@ import os
 import time
 
 from gpudoctor.read import process as processes
+from gpudoctor.run.endings import Endings, ProcessEnded
 
-FIRST_SECONDS, MOST_SECONDS = 0.5, 5.0
+FIRST_SECONDS, MOST_SECONDS = 0.25, 2.0
 """From look to look: it takes half a millisecond, and grows with the job's processes."""
 MOST_PROCESSES = 4096
+MOST_CGROUPS = 64
 GENERATIONS = 6
 """A shell, a launcher, its ranks, their loaders."""
 
@@ -15,12 +17,16 @@ GENERATIONS = 6
 class JobProcesses:
     """Of one command."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, began: float) -> None:
         self._pid = pid
         self._next = time.monotonic() + FIRST_SECONDS
         self._pause = FIRST_SECONDS
-        self._ooms = _oom_kills()
+        self._cgroups: set[str] = set()
+        self._ooms: dict[str, int] = {}
+        """By the file that counts them, of each memory cgroup that the job is in: the count when it was first seen."""
+        self._endings = Endings(began)
         self.pids: set[int] = {pid}
+        self._count_in(os.getpid())
 
     def look(self) -> None:
         """Called often; looks now and then."""
@@ -28,21 +34,41 @@ class JobProcesses:
             return
         self._pause = min(self._pause * 2, MOST_SECONDS)
         self._next = time.monotonic() + self._pause
+        self._endings.describe()
         young: tuple[int, ...] = (self._pid,)
         for _ in range(GENERATIONS):
             young = tuple(child for pid in young for child in processes.children_of(pid))
+            for pid in {*young} - self.pids:
+                self._endings.add(pid)
+                self._count_in(pid)
             self.pids.update(young)
             if not young or len(self.pids) > MOST_PROCESSES:
                 break
 
     @property
+    def ended(self) -> tuple[ProcessEnded, ...]:
+        """Processes of it that have not ended well, the first first."""
+        return self._endings.abnormal()
+
+    @property
     def oom_kills(self) -> int | None:
-        """Processes of our cgroup that the kernel has ended for want of memory since the start; None: not told."""
-        now = _oom_kills()
-        return None if now is None or self._ooms is None else max(0, now - self._ooms)
+        """Processes of a cgroup of the job that the kernel has ended for want of memory since the start; None: not
+        told. Of nested ones the outer counts what the inner has counted, so that the largest number holds."""
+        found = [now - before for path, before in self._ooms.items() if (now := _kills(path)) is not None]
+        return max(0, *found) if found else None
+
+    def _count_in(self, pid: int) -> None:
+        from gpudoctor.read.job.files import oom_place  # when the command runs already
+
+        membership = processes.THIS.text_or_empty(f"/proc/{pid}/cgroup")
+        if membership and membership not in self._cgroups and len(self._cgroups) < MOST_CGROUPS:
+            self._cgroups.add(membership)
+            path = oom_place(processes.THIS, membership)
+            if path not in self._ooms and (kills := _kills(path)) is not None:
+                self._ooms[path] = kills
 
 
-def _oom_kills() -> int | None:
-    from gpudoctor.read.job.files import oom_kills  # when the command runs already
+def _kills(path: str) -> int | None:
+    from gpudoctor.read.job.files import oom_kills_in
 
-    return oom_kills(processes.THIS, os.getpid())
+    return oom_kills_in(processes.THIS, path)

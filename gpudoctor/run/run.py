@@ -20,6 +20,7 @@ from gpudoctor.run.arming import DUMPS, armed
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
+from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.preflight import Looking, Preflight
 from gpudoctor.run.stall import OnStall, StallWatch
@@ -68,6 +69,8 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """Its exit status; below 0 the signal that ended it."""
     signals: tuple[SignalSeen, ...] = ()
     """That reached the doctor while it ran."""
+    ended: tuple[ProcessEnded, ...] = ()
+    """Processes of the job that ended by a signal or with another status than 0, the first first."""
     lost: tuple[str, ...] = ()
     """What could not be kept, and why."""
 
@@ -127,7 +130,7 @@ class AttendedRun:
             if channel.writing >= 0:
                 os.close(channel.writing)
         waiting = Waiting(self._pid, attendant, found)
-        family = JobProcesses(self._pid)
+        family = JobProcesses(self._pid, self._began)
         stalls = self._stalls(found)
         use = UseWritten(self._pid, self._kept.folder if self._kept else None, found)
 
@@ -148,6 +151,7 @@ class AttendedRun:
             status=status,
             seconds=time.monotonic() - self._began,
             signals=tuple(waiting.signals),
+            ended=family.ended,
         )
         attendant.finish()
         while not attendant.drained(0.25) and not _asked_to_end():
@@ -228,6 +232,9 @@ class AttendedRun:
                 pid=self._pid,
                 began=self._began,
                 pids=tuple(sorted(family.pids)),
+                ended=self._record.ended,
+                name=os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word that was typed
+                slurm_job=self._environment.get("SLURM_JOB_ID", ""),
                 oom_kills=family.oom_kills,
                 stood=stood,
                 folder=str(folder) if folder else "",

@@ -1,0 +1,128 @@
+"""What ended each process of the job. Its wait status is told to its parent alone; the kernel shows it to others too.
+
+A pidfd is readable from the moment in which its process has ended. Until the parent has waited for it /proc/PID/stat
+tells the status (to the same user), and from Linux 6.15 on the pidfd itself tells it afterwards. Nothing is asked of
+the processes, so a job does not notice. A thread waits: which came first is what is wanted, to the millisecond.
+"""
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpudoctor.read import process as processes
+
+MOST_WATCHED = 512
+MOST_KEPT = 64
+SETTLE_SECONDS = 0.5
+RANK_NAMES = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK", b"SLURM_PROCID")
+"""As torchrun, Open MPI, MPICH and SLURM tell a rank its number, the surest first."""
+SPAWNED = b"--multiprocessing-fork"
+
+
+class ProcessEnded(Struct, frozen=True, kw_only=True):
+    """One process of the job, and how it has ended."""
+
+    pid: int
+    name: str = ""
+    rank: int | None = None
+    seconds: float = 0.0
+    """After the start."""
+    status: int | None = None
+    """Its exit status; below 0 the signal that ended it; None: not told."""
+    spawned: bool = False
+    """By Python's multiprocessing."""
+    parent: int = 0
+
+
+class Endings:
+    """Of one job: processes are added as they are seen."""
+
+    def __init__(self, began: float) -> None:
+        import select
+
+        self._began = began
+        self._poll = select.epoll()
+        self._watched: dict[int, ProcessEnded] = {}
+        self._ended: list[ProcessEnded] = []
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def add(self, pid: int) -> None:
+        """From now on its end is noticed."""
+        if len(self._watched) >= MOST_WATCHED:
+            return
+        with contextlib.suppress(OSError):  # it is gone, or no descriptor is left
+            watched = os.pidfd_open(pid)
+            self._watched[watched] = _described(pid)
+            self._poll.register(watched, 1)  # EPOLLIN
+
+    def describe(self) -> None:
+        """Again: what was seen between its fork and its exec was still its parent."""
+        for watched, known in list(self._watched.items()):
+            if known.rank is None and not known.spawned:
+                known = _described(known.pid)
+                if watched in self._watched:
+                    self._watched[watched] = known
+
+    def _wait(self) -> None:
+        while True:
+            for watched, _ in self._poll.poll():
+                now = time.monotonic() - self._began
+                known = self._watched.get(watched)
+                if known is not None:
+                    status = processes.status_of_ended(known.pid, watched)
+                    if status != 0 and len(self._ended) < MOST_KEPT:
+                        self._ended.append(_with(known, now, status))
+                    self._watched.pop(watched, None)
+                with contextlib.suppress(OSError):
+                    self._poll.unregister(watched)
+                os.close(watched)
+
+    def abnormal(self) -> tuple[ProcessEnded, ...]:
+        """Those that have not ended with status 0, the first first. What has ended by now is waited for."""
+        import select
+
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while time.monotonic() < deadline:
+            over = select.poll()
+            for watched in list(self._watched):
+                over.register(watched, select.POLLIN)
+            if not over.poll(0):
+                break
+            time.sleep(0.002)
+        return tuple(sorted(self._ended, key=lambda each: each.seconds))
+
+
+def _with(known: ProcessEnded, seconds: float, status: int | None) -> ProcessEnded:
+    from msgspec import structs
+
+    return structs.replace(known, seconds=seconds, status=status)
+
+
+def _described(pid: int) -> ProcessEnded:
+    seen = processes.seen(pid)
+    return ProcessEnded(
+        pid=pid,
+        name=processes.name_of(pid),
+        rank=next(_ranks(_told(pid, "environ")), None),
+        spawned=SPAWNED in _told(pid, "cmdline").split(b"\0"),
+        parent=seen.parent if seen is not None else 0,
+    )
+
+
+def _told(pid: int, what: str) -> bytes:
+    try:
+        return processes.THIS.raw(f"/proc/{pid}/{what}", 1 << 20)
+    except OSError:  # it is gone, or another user's
+        return b""
+
+
+def _ranks(environ: bytes) -> Iterator[int]:
+    told = dict(line.partition(b"=")[::2] for line in environ.split(b"\0"))
+    for name in RANK_NAMES:
+        value = told.get(name, b"")
+        if value.isdigit() and len(value) < 8:
+            yield int(value)

@@ -1,0 +1,182 @@
+"""What ended a job, by what was seen while it ran: who asked it to end, and which of its processes died first, of what.
+
+Rules over plain data. What a log says of its own error comes first; what follows from a death (a closed connection, a
+time-out of the others, a launcher's table) does not.
+"""
+
+import signal
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gpudoctor.causes import CAUSES
+from gpudoctor.explain.endings import OF_SIGNAL
+from gpudoctor.explain.report import Explanation, LogCause
+from gpudoctor.run.end import RunEnded, SignalSeen, by_whom, named
+from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.sure import LIKELY, PRIMARY, PROVED, SEEN
+
+ENDING_SECONDS = 120.0
+"""A launcher gives its ranks 30 s to end, some 60; what lived on longer after a signal has ended for another reason."""
+ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+TOLD = (*ASKED, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
+SAYS_NOTHING = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS)
+"""Whoever such a signal ends has said nothing of it; what others say is what follows."""
+FOLLOWS = frozenset(
+    {
+        *("rank-died", "native-crash", "node-lost", "store-host-exit", "rdma-peer-lost", "slow-rank-timeout"),
+        *("straggler", "master-unreachable", "rendezvous-incomplete", "rank-not-started", "rank-away", "cancelled"),
+        *("session-closed", "uneven-inputs", "store-key-missing", "collective-order-mismatch", "shm-too-small"),
+    }
+)
+"""What logs say of a job whose rank was ended by such a signal, or that was asked to end."""
+OF_SLURM = {
+    **dict.fromkeys(("TIMEOUT", "TimeLimit"), "time-limit"),
+    "PREEMPTED": "preempted",
+    "NODE_FAIL": "node-lost",
+    "OUT_OF_MEMORY": "host-out-of-memory",
+    "CANCELLED": "cancelled",
+}
+"""State or reason of its own job that SLURM tells (squeue(1), JOB STATE CODES)."""
+TIMEOUT_STATUS = 124
+"""Of timeout(1), which ends what it has started and nobody else."""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """One cause, in words."""
+
+    cause: str
+    confidence: float
+    summary: str
+    variant: str = ""
+
+    @property
+    def restart(self) -> str:
+        """Whether starting it again helps."""
+        known = CAUSES[self.cause]
+        judged = known.judged.get(self.variant)
+        return judged.restart if judged is not None else known.restart
+
+
+def asked_to_end(ended: RunEnded) -> SignalSeen | None:
+    """The signal by which somebody asked it to end, and it ended."""
+    deaths = [each.seconds for each in ended.ended]
+    first = min(deaths, default=ended.seconds)
+    for each in ended.signals:
+        if each.number in ASKED and ended.seconds - each.seconds < ENDING_SECONDS and each.seconds <= first + 0.5:
+            return each
+    return None
+
+
+def first_death(ended: RunEnded) -> ProcessEnded | None:
+    """The process whose end ended the job: the first that died by a signal, or as a rank. Programs that a job starts
+    beside and that fail are no ranks, and so are those that died long before it ended."""
+    for each in ended.ended:
+        if ended.seconds - each.seconds > ENDING_SECONDS or each.status is None:
+            continue
+        if each.status < 0 or each.rank is not None or each.spawned:
+            return each
+    own = ProcessEnded(pid=ended.pid, name=ended.name, seconds=ended.seconds, status=ended.status)
+    if ended.status < 0:
+        return own
+    child = next((each for each in ended.ended if each.status == ended.status), None)
+    found = child or own
+    return found if found.name.startswith("python") else None
+
+
+def found(ended: RunEnded, answer: Explanation, for_memory: str, *, sure: float = SEEN) -> Found | None:
+    """The cause that what was seen shows; None where the log is to speak. `for_memory`: that the kernel ended a process
+    of it for want of memory, and how sure that is."""
+    said = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
+    own_error = said is not None and said.cause not in FOLLOWS
+    if for_memory and (said is None or said.cause == "rank-died"):
+        return Found(cause="host-out-of-memory", confidence=sure, summary=for_memory, variant="limit")
+    if own_error:
+        return None
+    asked = asked_to_end(ended)
+    if asked is not None or (ended.scheduler in OF_SLURM and ended.scheduler != "CANCELLED"):
+        return _of_asked(ended, asked)
+    death = first_death(ended)
+    return None if death is None else _of_death(ended, death, said, answer)
+
+
+def _of_asked(ended: RunEnded, asked: SignalSeen | None) -> Found:
+    cause = OF_SLURM.get(ended.scheduler, "")
+    if cause:
+        how = f"SLURM ended the job ({ended.scheduler})"
+        return Found(cause=cause, confidence=PROVED, summary=how)
+    assert asked is not None
+    if asked.number == signal.SIGHUP:
+        return Found(
+            cause="session-closed", confidence=SEEN, summary=f"its session was closed: it got {by_whom(asked)}"
+        )
+    return Found(cause="cancelled", confidence=SEEN, summary=f"it was asked to end: it got {by_whom(asked)}")
+
+
+def who(death: ProcessEnded, ended: RunEnded) -> str:
+    """ "rank 1 (process 4711)"."""
+    if death.rank is not None:
+        return f"rank {death.rank} (process {death.pid})"
+    if death.pid == ended.pid:
+        return f"the command itself ({death.name}, process {death.pid})"
+    return f"{'a spawned process, ' if death.spawned else ''}{death.name or 'a process'} (process {death.pid})"
+
+
+def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answer: Explanation) -> Found | None:
+    status = death.status or 0
+    name = who(death, ended)
+    if ended.status == TIMEOUT_STATUS and ended.name == "timeout":
+        return Found(cause="cancelled", confidence=SEEN, summary=f"timeout, which started it, ended it: {name}")
+    if status > 0:
+        if said is not None and said.cause != "rank-died":
+            return None
+        if death.rank is None and not death.spawned and answer.trouble:
+            return None  # its output says something, that nobody has understood
+        summary = f"{name} ended first, with exit status {status}, and said no reason"
+        return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant="silent")
+    number = -status
+    by = named(number)
+    if number in SAYS_NOTHING:
+        kind = OF_SIGNAL.get(number)
+        if number == signal.SIGKILL:
+            return Found(
+                cause="rank-died",
+                confidence=SEEN,
+                summary=f"{name} was killed by SIGKILL{_memory(ended)}",
+                variant="killed",
+            )
+        if kind is not None and kind.cause != "native-crash":
+            return Found(
+                cause=kind.cause, confidence=kind.confidence, summary=f"{name} was {kind.words.format(name=by)}"
+            )
+        return Found(cause="native-crash", confidence=SEEN, summary=f"{name} crashed in native code: {by}")
+    if number == signal.SIGXCPU:
+        summary = f"{name} used up its processor time (ulimit -t): SIGXCPU"
+        return Found(cause="time-limit", confidence=SEEN, summary=summary)
+    if said is not None and said.cause not in ("rank-died", "cancelled"):
+        return None
+    if number == signal.SIGABRT:
+        return Found(cause="native-crash", confidence=LIKELY, summary=f"{name} aborted itself: {by}")
+    summary = f"{name} was ended by {by}, and nothing of the job had failed before"
+    return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant="asked to end")
+
+
+def _memory(ended: RunEnded) -> str:
+    if ended.oom_kills is None:
+        return "; whether for want of memory is not told"
+    return "; no process of its cgroup was ended for want of memory" if ended.oom_kills == 0 else ""
+
+
+def others(ended: RunEnded, shown: int = 4) -> Sequence[str]:
+    """The ranks' ends in their order, where there are several: one line."""
+    ranks = [each for each in ended.ended if each.rank is not None and each.status is not None]
+    if len(ranks) < 2:
+        return ()
+    words = [f"rank {each.rank} {ended_how(each.status or 0)} at {each.seconds:.1f} s" for each in ranks[:shown]]
+    more = f", and {len(ranks) - shown} more" if len(ranks) > shown else ""
+    return (f"in this order: {', '.join(words)}{more}",)
+
+
+def ended_how(status: int) -> str:
+    """ "by SIGKILL", "with status 3"."""
+    return f"by {named(-status)}" if status < 0 else f"with status {status}"
