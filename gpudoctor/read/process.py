@@ -233,7 +233,7 @@ def age_seconds(process: ProcStat, uptime: float | None) -> float | None:
 
 
 PIDFD_GET_INFO = 0xC040FF0B
-"""_IOWR(0xFF, 11, struct pidfd_info) of <linux/pidfd.h>, in its first form, of 64 bytes; its last field is exit_code."""
+"""_IOWR(0xFF, 11, struct pidfd_info) of <linux/pidfd.h> in its first form: 64 bytes, the last field is exit_code."""
 PIDFD_INFO_EXIT = 1 << 3
 ASKED_TIMES = 40
 

@@ -132,7 +132,7 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
             return None
         if death.rank is None and not death.spawned and answer.trouble:
             return None  # its output says something, that nobody has understood
-        summary = f"{name} ended first, with exit status {status}, and said no reason"
+        summary = f"{name} ended first, with exit status {status}; what was kept of its output names no reason"
         return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant="silent")
     number = -status
     by = named(number)

@@ -58,7 +58,7 @@ def _planted() -> Iterator[Planted]:
     yield from _of("takes_more_than_its_limit", MEMORY + PROGRAM, "python", "torchrun")
     yield from _of("fills_the_disk", FULL, "python", "bash", "torchrun", "redirected")
     yield from _of("lacks_a_file", PROGRAM, "bash", "torchrun")
-    yield from _of("lacks_a_module", PROGRAM, "exec", "spawn")
+    yield from _of("lacks_a_module", ("library-missing",), "exec", "spawn")
     yield from _of("lacks_a_setting", PROGRAM, "nohup", "redirected")
     yield from _of("asserts", PROGRAM, "torchrun", "mpirun")
     yield from _of("sees_nan", PROGRAM, "python", "torchrun")
