@@ -35,10 +35,14 @@ def test_only_these_variables_differ_and_none_with_no_arm(environment: dict[str,
     plain = dict(literal_eval(subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)))
     assert dict(literal_eval(said(environment, sys.executable, "-c", code, options=("-q", "--no-arm")))) == plain
     ours = dict(literal_eval(said(environment, sys.executable, "-c", code)))
-    assert {name for name in ours if plain.get(name) != ours[name]} == {"PYTHONPATH", arming.STEM, *arming.RECORDER}
+    assert {name for name in ours if plain.get(name) != ours[name]} == {
+        *("PYTHONPATH", arming.STEM, arming.LOGS),
+        *arming.RECORDER,
+    }
     assert ours.keys() >= plain.keys()
     own = {"PYTHONPATH": "/a:/b", "TORCH_FR_BUFFER_SIZE": "5", arming.STEM: "/mine/", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
-    assert arming.armed(own, Path("/nowhere")) == {**own, "PYTHONPATH": f"{arming.SITE}:/a:/b"}
+    made = arming.armed(own, Path("/nowhere"))
+    assert made == {**own, "PYTHONPATH": f"{arming.SITE}:/a:/b", arming.LOGS: "/nowhere"}
 
 
 def test_a_sitecustomize_that_is_there_runs_and_a_broken_one_is_told_of(

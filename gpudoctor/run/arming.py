@@ -10,6 +10,7 @@ from pathlib import Path
 SITE = Path(__file__).resolve().parent / "site"
 """A folder that holds a sitecustomize and nothing else."""
 DUMPS = "dumps"
+LOGS = "GPUDOCTOR_RUN_LOGS"
 RECORDER = {
     "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
@@ -29,6 +30,8 @@ def armed(environment: Mapping[str, str], folder: Path | None) -> dict[str, str]
     for name, value in RECORDER.items():
         if LATER_NAMES.get(name, name) not in made:
             made.setdefault(name, value)
+    if folder is not None:
+        made[LOGS] = str(folder)
     if folder is not None and STEM not in made and LATER_STEM not in made:
         place = folder / DUMPS
         try:

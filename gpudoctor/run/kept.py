@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 MOST_RUNS = 20
@@ -17,6 +17,10 @@ MOST_BYTES = 512 * 1024 * 1024
 LOCK = "lock"
 NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{1,10}(-[0-9]{1,3})?")
 MOST_OF_A_SECOND = 1000
+OUTPUT, SECOND = "output.log", "output-2.log"
+"""The second: of a file, where the other stream passed through the relay."""
+OF_RANKS = re.compile(r"(?:rank|process)-(?P<number>[0-9]{1,10})(?:-start-[0-9]{1,4})?\.(?P<part>log|tail-[12])")
+MOST_LOGS = 64
 
 
 class NoFolder(Exception):
@@ -40,6 +44,35 @@ class Kept:
                 beside.replace(self.folder / name)
             except OSError:
                 beside.unlink()
+
+
+def logs(folder: Path) -> tuple[str, ...]:
+    """Names of what was kept of the command's output, the whole of it first, then by rank."""
+    found = [(int(each["number"]), each.string) for each in _of_ranks(folder) if each["part"] == "log"]
+    return (
+        *(name for name in (OUTPUT, SECOND) if (folder / name).exists()),
+        *(name for _, name in sorted(found)[:MOST_LOGS]),
+    )
+
+
+def join_parts(folder: Path) -> None:
+    """Of each rank one file: the first of what it said, then the last."""
+    tails = {each.string for each in _of_ranks(folder) if each["part"] != "log"}
+    for stem in {name.rpartition(".")[0] for name in tails}:
+        with contextlib.suppress(OSError):
+            parts = [folder / name for name in tails if name.startswith(f"{stem}.")]
+            with (folder / f"{stem}.log").open("ab") as log:
+                log.write(b"\n[gpudoctor: some of it may be left out here]\n")
+                for part in sorted(parts, key=lambda each: each.stat().st_mtime_ns):
+                    log.write(part.read_bytes())
+                    part.unlink()
+
+
+def _of_ranks(folder: Path) -> Iterator[re.Match[str]]:
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if (found := OF_RANKS.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
+                yield found
 
 
 def state_folder(environment: Mapping[str, str]) -> Path:

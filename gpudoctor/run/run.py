@@ -22,14 +22,13 @@ from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.family import JobProcesses
+from gpudoctor.run.kept import OUTPUT, SECOND
 from gpudoctor.run.preflight import Looking, Preflight
 from gpudoctor.run.stall import OnStall, StallWatch
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
 
-OUTPUT, SECOND = "output.log", "output-2.log"
-"""The second: of a file, where the other stream passed through the relay."""
 FOUND = "found.json"
 RUN = "run.json"
 OWN_LINES = re.compile(rb"(?m)^gpudoctor: .*\n")
@@ -158,6 +157,7 @@ class AttendedRun:
             attendant.revive()
         self._keep_files(found)
         if self._kept is not None:
+            kept.join_parts(self._kept.folder)
             with contextlib.suppress(OSError):  # there is something in it
                 (self._kept.folder / DUMPS).rmdir()
         self._write()
@@ -238,7 +238,7 @@ class AttendedRun:
                 oom_kills=family.oom_kills,
                 stood=stood,
                 folder=str(folder) if folder else "",
-                logs=tuple(name for name in (OUTPUT, SECOND) if folder and (folder / name).exists()),
+                logs=kept.logs(folder) if folder is not None else (),
             ),
             _asked_to_end,
         )

@@ -3,8 +3,8 @@
 Python imports this when it starts, for its folder is first on PYTHONPATH. It does as little as it can: it takes that
 folder off the module path, waits for torch.distributed to be imported, if it ever is, and then loads armed.py by its
 path (gpudoctor need not be installed there). Another sitecustomize is found and run as if this one were not there.
-In a rank it comes off PYTHONPATH, so that no program that the rank starts has it. Whatever goes wrong is silent: then
-the process is not armed.
+In a rank it comes off PYTHONPATH, so that no program that the rank starts has it, and what the rank says is kept in a
+file of its own beside. Whatever goes wrong is silent: then the process is not armed.
 """
 
 import os
@@ -16,19 +16,67 @@ if TYPE_CHECKING:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAITED_FOR = "torch.distributed.distributed_c10d"
-LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
+LAUNCHERS = (
+    *("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch"),
+    *("accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner"),
+)
 """They import torch.distributed, and are no ranks."""
+
+
+LOGS = "GPUDOCTOR_RUN_LOGS"
+"""A folder for what each rank says."""
+SPAWNED = "--multiprocessing-fork"
+
+
+def words() -> "list[str]":
+    """Those that this process was started with."""
+    try:
+        return sys.orig_argv
+    except AttributeError:  # before Python 3.10
+        with open("/proc/self/cmdline", "rb") as file:
+            return [os.fsdecode(word) for word in file.read().split(b"\0")]
 
 
 def is_rank() -> bool:
     """Whether a launcher, or multiprocessing in a rank's parent, has started this process."""
-    return "RANK" in os.environ or "--multiprocessing-fork" in getattr(sys, "orig_argv", sys.argv)
+    return "RANK" in os.environ or SPAWNED in words()
 
 
 def is_launcher() -> bool:
-    """By the words that it was started with."""
-    words = [os.path.basename(word) for word in getattr(sys, "orig_argv", [])[:6]]
-    return "RANK" not in os.environ and any(word in LAUNCHERS for word in words)
+    """By the program that Python was asked to run. An operator may give a launcher a RANK: that of its node."""
+    rest = iter(words()[1:])
+    for word in rest:
+        if word == "-m":
+            return next(rest, "") in LAUNCHERS
+        if word in ("-X", "-W", "--check-hash-based-pycs"):
+            next(rest, "")
+        elif not word.startswith("-"):
+            return os.path.basename(word) in LAUNCHERS
+    return False
+
+
+def beside(name: str, file: str) -> "Any":
+    """A module of ours by its path: gpudoctor need not be installed here."""
+    import importlib.util
+
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, file)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+def keep_log(folder: str, spawned: bool) -> None:
+    """What this rank says is kept in a file of its own; of one that is spawned without a number, by its process id."""
+    try:
+        kept = beside("gpudoctor_rank_log", os.path.join(os.path.dirname(HERE), "rank_log.py"))
+        name = kept.name_of(os.environ) or (f"process-{os.getpid()}" if spawned else "")
+        if name and folder and not is_launcher():
+            kept.keep(folder, name)
+    except Exception:
+        pass
 
 
 class Waiter:
@@ -55,17 +103,7 @@ class Waiter:
 def arm() -> None:
     """As gpudoctor.arm(); a script that calls that too finds this one."""
     try:
-        import importlib.util
-
-        name = "gpudoctor.armed"
-        if name not in sys.modules:
-            place = os.path.join(os.path.dirname(os.path.dirname(HERE)), "armed.py")
-            spec = importlib.util.spec_from_file_location(name, place)
-            assert spec is not None and spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
-            spec.loader.exec_module(module)
-        sys.modules[name].arm()
+        beside("gpudoctor.armed", os.path.join(os.path.dirname(os.path.dirname(HERE)), "armed.py")).arm()
     except Exception:
         pass
 
@@ -73,7 +111,9 @@ def arm() -> None:
 def leave() -> None:
     """Off the module path, and in a rank off PYTHONPATH."""
     sys.path[:] = [entry for entry in sys.path if entry != HERE]
-    if is_rank():
+    if is_rank() and not is_launcher():
+        folder = os.environ.pop(LOGS, "")
+        keep_log(folder, SPAWNED in words())
         left = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry != HERE]
         if left:
             os.environ["PYTHONPATH"] = os.pathsep.join(left)
