@@ -31,7 +31,7 @@ from gpudoctor.explain.explain import explain
 from gpudoctor.read import process as processes
 from gpudoctor.sure import PRIMARY
 from tests.lab.ends.planted import PLANTED, Planted
-from tests.lab.ends.started import Stage, stage
+from tests.lab.ends.started import Stage, stage, truly
 from tests.lab.hangs.training import MARK, marked
 from tests.lab.sshd import user_environment
 
@@ -95,8 +95,14 @@ def ran(planted: Planted, at: Stage, *, ours: bool) -> Seen:
     ready = at.folder / mark
     ready.mkdir()
     report = at.folder / f"report-{mark}"
-    variables = {**user_environment(), MARK: mark, "READY": str(ready), "FULL": str(at.full), "OMP_NUM_THREADS": "1"}
-    variables |= {"PYTHONWARNINGS": "ignore", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    variables = {
+        **truly(user_environment()),
+        MARK: mark,
+        "READY": str(ready),
+        "FULL": str(at.full),
+        "OMP_NUM_THREADS": "1",
+    }
+    variables |= {"PYTHONWARNINGS": "ignore", "TORCH_CPP_LOG_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
     options = ["--report", str(report), "--preflight", "none"]
     around = [sys.executable, "-m", "gpudoctor", "run", *options, "--"] if ours else []
     began = time.monotonic()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 STEPS = 4
-LONGEST = 120.0
+LONGEST = 45.0
 READY = os.environ["READY"]
 
 

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tests.lab import warm
 from tests.lab.ends.planted import Planted
 from tests.lab.slurm import WHERE, SlurmCluster, slurm_cluster
 
@@ -62,7 +63,7 @@ class Stage:
             environment = dict(variables)
             if planted.launcher in ("srun", "sbatch"):
                 assert self._cluster is not None
-                environment = self._cluster.environment(**variables)
+                environment = truly(self._cluster.environment(**variables))
                 words = self._in_slurm(planted, around, out)
             readers = [stack.enter_context(_into(path)) for path in (out, err)]
             process = subprocess.Popen(
@@ -135,6 +136,12 @@ class Stage:
         options = ["--wait", "--quiet", "--ntasks=2", "--nodes=1", f"--output={self.folder}/slurm.out", *minutes]
         show = f"sbatch {shlex.join([*options, str(path)])}; status=$?; cat {self.folder}/slurm.out; exit $status"
         return node.command("sh", "-c", show)
+
+
+def truly(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what has the lab fork its torchruns from a warm process: here every process is started as a user's is."""
+    forked = warm.of_torchrun()
+    return {name: value for name, value in environment.items() if forked.get(name) != value}
 
 
 def _importable() -> bool:
