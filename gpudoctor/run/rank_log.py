@@ -6,7 +6,6 @@ code writes itself does not come by here; the log of the whole job has it. Whate
 copy, and nothing else.
 """
 
-import fcntl
 import io
 import os
 import sys
@@ -35,6 +34,8 @@ class RankLog:
 
     def open(self, name: str, flags: int) -> None:
         """The file that is written from now on."""
+        import fcntl
+
         flags |= os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         low = os.open(f"{self.folder}/{name}", flags, 0o600)
         try:
