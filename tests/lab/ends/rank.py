@@ -28,6 +28,12 @@ def world() -> int:
     return max(1, number("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"))
 
 
+def say(text: str) -> None:
+    """In one piece: unbuffered, print would write the end of a line by itself, and another rank's word between."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def mark(rank: int) -> None:
     with open(os.path.join(READY, f".{rank}"), "w") as file:
         file.write(str(os.getpid()))
@@ -236,7 +242,7 @@ def train(rank: int, ranks: int, end: str, with_torch: bool) -> None:
     for step in range(STEPS):
         if reduce:
             reduce()
-        print(f"rank {rank} step {step} loss {1.0 / (step + 1):.3f}", flush=True)
+        say(f"rank {rank} step {step} loss {1.0 / (step + 1):.3f}")
     mark(rank)
     wait_for_all(ranks)
     if rank == ranks - 1 or end == "ends_well":
@@ -245,7 +251,7 @@ def train(rank: int, ranks: int, end: str, with_torch: bool) -> None:
         reduce()
     else:
         time.sleep(LONGEST)
-    print(f"rank {rank} done", flush=True)
+    say(f"rank {rank} done")
 
 
 if __name__ == "__main__":
