@@ -67,7 +67,7 @@ class RankLog:
                 raise
 
 
-class Copied(io.FileIO):
+class CopiedStream(io.FileIO):
     """Descriptor 1 or 2, as Python's own raw file of it, with a copy of what was written."""
 
     def __init__(self, number: int, log: RankLog, name: str) -> None:
@@ -86,7 +86,7 @@ class Copied(io.FileIO):
 def copied(stream: "Any", log: RankLog) -> "Any":
     """A stream like this one, over a raw file that is copied."""
     stream.flush()
-    raw = Copied(stream.fileno(), log, stream.name)
+    raw = CopiedStream(stream.fileno(), log, stream.name)
     buffer = raw if isinstance(stream.buffer, io.RawIOBase) else io.BufferedWriter(raw)
     made = io.TextIOWrapper(
         buffer,  # type: ignore[arg-type,unused-ignore]
