@@ -18,6 +18,9 @@ STACKS = "gpudoctor-stacks"
 VERSION = 1
 FOLDER = "gpudoctor-armed-"
 PIPE_VARIABLE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
+COUNTS_AT = 4096
+"""Where in the announcement the counts stand: collectives begun, and groups; 0 groups: there are none yet."""
+COUNT_SECONDS = 2.0
 MOST_LEFTOVERS = 64
 LONGEST_SOCKET_PATH = 100
 """Of 108 bytes that an address of AF_UNIX has (<linux/un.h>)."""
@@ -95,6 +98,32 @@ def _file_in_memory(name: str) -> int:
     # Written at its end, wherever that is: the reader empties it now and then.
     fcntl.fcntl(number, fcntl.F_SETFL, fcntl.fcntl(number, fcntl.F_GETFL) | os.O_APPEND)
     return number
+
+
+def count_collectives(seconds: float = COUNT_SECONDS) -> None:
+    """From now on a thread puts down, every `seconds`, how many collectives this rank has begun over all its groups.
+
+    It reads a number of each group (`getSequenceNumberForGroup`), which costs microseconds, and asks nobody: whoever
+    watches the job sees that it gets on, and when it does not. `gpudoctor run` starts it; `arm` alone does not.
+    """
+    import threading
+
+    threading.Thread(target=_count, args=(seconds,), name="gpudoctor-counts", daemon=True).start()
+
+
+def _count(seconds: float) -> None:
+    import struct
+    import time
+
+    pid = os.getpid()
+    while os.getpid() == pid and _state.announcement >= 0:
+        with contextlib.suppress(Exception):
+            world = sys.modules["torch.distributed.distributed_c10d"]._world
+            groups = list(world.pg_map)
+            begun = sum(int(group._get_sequence_number_for_group()) for group in groups)
+            if groups:
+                os.pwrite(_state.announcement, struct.pack("<QQ", begun, len(groups)), COUNTS_AT)
+        time.sleep(seconds)
 
 
 def _free_signal() -> int:

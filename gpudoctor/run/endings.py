@@ -20,6 +20,8 @@ MOST_KEPT = 64
 SETTLE_SECONDS = 0.5
 RANK_NAMES = (b"RANK", b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"PMIX_RANK", b"SLURM_PROCID")
 """As torchrun, Open MPI, MPICH and SLURM tell a rank its number, the surest first."""
+PYTHONS = ("python", "pt_main")
+"""As the kernel calls them; torch gives the main thread of some programs the second name."""
 SPAWNED = b"--multiprocessing-fork"
 
 
@@ -29,6 +31,8 @@ class ProcessEnded(Struct, frozen=True, kw_only=True):
     pid: int
     name: str = ""
     rank: int | None = None
+    of_rank: int | None = None
+    """The rank that has started it: a data loader, a helper."""
     seconds: float = 0.0
     """After the start."""
     status: int | None = None
@@ -62,7 +66,7 @@ class Endings:
     def describe(self) -> None:
         """Again: what was seen between its fork and its exec was still its parent."""
         for watched, known in list(self._watched.items()):
-            if known.rank is None and not known.spawned:
+            if known.rank is None and known.of_rank is None and not known.spawned:
                 known = _described(known.pid)
                 if watched in self._watched:
                     self._watched[watched] = known
@@ -80,6 +84,14 @@ class Endings:
                 with contextlib.suppress(OSError):
                     self._poll.unregister(watched)
                 os.close(watched)
+
+    def ranks(self) -> tuple[int, ...]:
+        """Those that live and are ranks by their environment, or may be, as pythons: one that was started by hand."""
+        return tuple(
+            known.pid
+            for known in list(self._watched.values())
+            if known.rank is not None or known.spawned or (known.of_rank is None and known.name.startswith(PYTHONS))
+        )
 
     def abnormal(self) -> tuple[ProcessEnded, ...]:
         """Those that have not ended with status 0, the first first. What has ended by now is waited for."""
@@ -104,12 +116,16 @@ def _with(known: ProcessEnded, seconds: float, status: int | None) -> ProcessEnd
 
 def _described(pid: int) -> ProcessEnded:
     seen = processes.seen(pid)
+    parent = seen.parent if seen is not None else 0
+    rank = next(_ranks(_told(pid, "environ")), None)
+    inherited = rank is not None and rank == next(_ranks(_told(parent, "environ")), None)
     return ProcessEnded(
         pid=pid,
         name=processes.name_of(pid),
-        rank=next(_ranks(_told(pid, "environ")), None),
-        spawned=SPAWNED in _told(pid, "cmdline").split(b"\0"),
-        parent=seen.parent if seen is not None else 0,
+        rank=None if inherited else rank,
+        of_rank=rank if inherited else None,
+        spawned=SPAWNED in _told(pid, "cmdline").split(b"\0") and not inherited,
+        parent=parent,
     )
 
 

@@ -46,6 +46,11 @@ class JobProcesses:
                 break
 
     @property
+    def ranks(self) -> tuple[int, ...]:
+        """Processes of it that may be ranks, and live as far as is known."""
+        return self._endings.ranks()
+
+    @property
     def ended(self) -> tuple[ProcessEnded, ...]:
         """Processes of it that have not ended well, the first first."""
         return self._endings.abnormal()

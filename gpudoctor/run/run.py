@@ -26,6 +26,7 @@ from gpudoctor.run.kept import OUTPUT, SECOND
 from gpudoctor.run.preflight import Looking, Preflight
 from gpudoctor.run.stall import OnStall, StallWatch
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
+from gpudoctor.run.steps import Steps
 from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
 
@@ -130,7 +131,7 @@ class AttendedRun:
                 os.close(channel.writing)
         waiting = Waiting(self._pid, attendant, found)
         family = JobProcesses(self._pid, self._began)
-        stalls = self._stalls(found)
+        stalls = self._stalls(found, family)
         use = UseWritten(self._pid, self._kept.folder if self._kept else None, found)
 
         def look() -> None:
@@ -167,14 +168,15 @@ class AttendedRun:
         attendant.part()
         end_as(status)
 
-    def _stalls(self, found: Sequence[Outlet]) -> StallWatch | None:
-        """Who looks when nothing is said; nobody where what is said cannot be seen."""
-        if self._wish.stall == 0 or not found:
+    def _stalls(self, found: Sequence[Outlet], family: JobProcesses) -> StallWatch | None:
+        """Who looks when it does not get on."""
+        if self._wish.stall == 0:
             return None
         folder = self._kept.folder if self._kept is not None else None
-        if folder is None and not any(outlet.kind == "file" for outlet in found):
-            return None
-        return StallWatch(self._pid, folder, found, self._wish.stall, self._wish.on_stall, self._say_between)
+        counts = Steps(family).counts if self._wish.arm else lambda: ()
+        return StallWatch(
+            self._pid, folder, found, self._wish.stall, self._wish.on_stall, self._say_between, collectives=counts
+        )
 
     def _say_between(self, lines: Sequence[str]) -> None:
         """While the command runs: it may have left the cursor in the middle of a line."""

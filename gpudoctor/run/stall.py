@@ -1,8 +1,10 @@
-"""When a job has said nothing for long, `hang` looks at it; whether it stands still is for `hang` to say.
+"""When a job has not got on for long, `hang` looks at it; whether it stands still is for `hang` to say.
 
-Silence is no stall: it is only a reason to look, which stops nobody and costs seconds of one processor. A job that gets
-on all the same (a long checkpoint, a validation, a compilation) is asked again after a longer time, and what its own
-silences were so far is the measure.
+What gets on is told by the collectives that its armed ranks begin, once they have begun some: what it prints does not
+count then, for a progress bar moves while a job hangs, and many jobs print nothing for an hour. Else it is the output.
+Neither is a stall by itself: it is only a reason to look, which stops nobody and costs seconds of one processor. A job
+that gets on all the same (a long checkpoint, a validation, a compilation) is asked again after a longer time, and what
+its own pauses were so far is the measure.
 """
 
 import contextlib
@@ -63,8 +65,11 @@ class StallWatch:
         seconds: float | None,
         on_stall: OnStall,
         say: Callable[[Sequence[str]], None],
+        collectives: Callable[[], tuple[int, ...]] = lambda: (),
     ) -> None:
-        self._pid, self._folder, self._say = pid, folder, say
+        """`collectives`: how many each rank has begun; () where none tells."""
+        self._pid, self._folder, self._say, self._collectives = pid, folder, say, collectives
+        self._counts: tuple[int, ...] = ()
         self._files = [outlet.outputs[0] for outlet in outlets if outlet.kind == "file"]
         self._kills = on_stall == "kill"
         self._hung = 0
@@ -96,6 +101,8 @@ class StallWatch:
             processes.end(processes.descendants(self._pid), patience=0.0)
             self._tell(signal.SIGKILL)
         amount = self._amount()
+        if not amount:  # nothing tells whether it gets on
+            return
         if amount != self._said:
             silence, self._said, self._since = now - self._since, amount, now
             if not self._is_fixed:
@@ -122,7 +129,11 @@ class StallWatch:
             self._child = None
 
     def _amount(self) -> tuple[int, ...]:
-        """What has been said, as a number that changes with it."""
+        """What changes as the job gets on: collectives begun, where that is told; else how much has been said."""
+        self._counts = self._collectives()
+        return self._counts if any(self._counts) else self._output()
+
+    def _output(self) -> tuple[int, ...]:
         found: list[int] = []
         for number in self._files:
             try:
@@ -167,5 +178,6 @@ class StallWatch:
         if told.hung and told.cause != self._told:
             self._told = told.cause
             self._lines = told.lines
-            self._say((f"it has said nothing for {now - self._since:.0f} s, and stands still", *told.lines))
-            self._said = self._amount()  # it may be our own words that stand in its file now
+            what = "begun no collective" if self._said == self._counts else "said nothing"
+            self._say((f"it has {what} for {now - self._since:.0f} s, and stands still", *told.lines))
+            self._said = self._amount()  # our own words may stand in its file now

@@ -13,7 +13,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.endings import OF_SIGNAL
 from gpudoctor.explain.report import Explanation, LogCause
 from gpudoctor.run.end import RunEnded, SignalSeen, by_whom, named
-from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.endings import PYTHONS, ProcessEnded
 from gpudoctor.sure import LIKELY, PRIMARY, PROVED, SEEN
 
 ENDING_SECONDS = 120.0
@@ -81,7 +81,7 @@ def first_death(ended: RunEnded) -> ProcessEnded | None:
         return own
     child = next((each for each in ended.ended if each.status == ended.status), None)
     found = child or own
-    return found if found.name.startswith("python") else None
+    return found if found.name.startswith(PYTHONS) else None
 
 
 def found(ended: RunEnded, answer: Explanation, for_memory: str, *, sure: float = SEEN) -> Found | None:
@@ -119,6 +119,8 @@ def who(death: ProcessEnded, ended: RunEnded) -> str:
         return f"rank {death.rank} (process {death.pid})"
     if death.pid == ended.pid:
         return f"the command itself ({death.name}, process {death.pid})"
+    if death.of_rank is not None:
+        return f"{death.name}, which rank {death.of_rank} had started (process {death.pid}),"
     return f"{'a spawned process, ' if death.spawned else ''}{death.name or 'a process'} (process {death.pid})"
 
 

@@ -28,6 +28,8 @@ STACKS_FILE = "/memfd:gpudoctor-stacks"
 FOLDER = "gpudoctor-armed-"
 SOCKET = "worker.sock"
 BY = "faulthandler"
+COUNTS_AT, COUNTS = 4096, struct.Struct("<QQ")
+"""Of the announcement: collectives begun, and groups."""
 MOST_DESCRIPTORS = 65536
 MAXIMUM_DUMP_BYTES = 1024 * 1024
 EMPTIED_ABOVE_BYTES = 256 * 1024
@@ -79,6 +81,20 @@ def find(pid: int) -> ArmedProcess | None:
     number = told.signal if told.signal in _allowed() and catches(pid, told.signal) else 0
     stacks_file = told.stacks if _is_ours(pid, told.stacks, STACKS_FILE) else -1
     return ArmedProcess(pid, number if stacks_file >= 0 else 0, stacks_file, told.socket, told.pipe)
+
+
+def announcement(pid: int) -> int | None:
+    """The descriptor of a process's announcement, for `collectives`; None where it has none."""
+    return _descriptor(pid, ANNOUNCEMENT)
+
+
+def collectives(pid: int, descriptor: int) -> int | None:
+    """How many collectives an armed process says that it has begun, over all its groups; None: it does not say."""
+    try:
+        begun, groups = COUNTS.unpack(_read(pid, descriptor, COUNTS.size, COUNTS_AT))
+    except (OSError, struct.error):
+        return None
+    return int(begun) if groups else None
 
 
 def stacks(pid: int, armed: ArmedProcess, timeout: float) -> Stacks:
