@@ -19,7 +19,7 @@ VERSION = 1
 FOLDER = "gpudoctor-armed-"
 PIPE_VARIABLE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 COUNTS_AT = 4096
-"""Where in the announcement the counts stand: collectives begun, and groups; 0 groups: there are none yet."""
+"""Where in the announcement the counts stand: collectives begun, groups (0: there are none yet), and its rank."""
 COUNT_SECONDS = 2.0
 MOST_LEFTOVERS = 64
 LONGEST_SOCKET_PATH = 100
@@ -115,15 +115,17 @@ def _count(seconds: float) -> None:
     import struct
     import time
 
-    pid = os.getpid()
+    pid, there = os.getpid(), False
     while os.getpid() == pid and _state.announcement >= 0:
         with contextlib.suppress(Exception):
             world = sys.modules["torch.distributed.distributed_c10d"]._world
             groups = list(world.pg_map)
             begun = sum(int(group._get_sequence_number_for_group()) for group in groups)
             if groups:
-                os.pwrite(_state.announcement, struct.pack("<QQ", begun, len(groups)), COUNTS_AT)
-        time.sleep(seconds)
+                rank = sys.modules["torch.distributed"].get_rank()
+                os.pwrite(_state.announcement, struct.pack("<QQq", begun, len(groups), rank), COUNTS_AT)
+                there = True
+        time.sleep(seconds if there else min(seconds, 0.25))
 
 
 def _free_signal() -> int:

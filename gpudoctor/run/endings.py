@@ -9,9 +9,9 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.read import process as processes
 
@@ -79,11 +79,17 @@ class Endings:
                 if known is not None:
                     status = processes.status_of_ended(known.pid, watched)
                     if status != 0 and len(self._ended) < MOST_KEPT:
-                        self._ended.append(_with(known, now, status))
+                        self._ended.append(structs.replace(known, seconds=now, status=status))
                     self._watched.pop(watched, None)
                 with contextlib.suppress(OSError):
                     self._poll.unregister(watched)
                 os.close(watched)
+
+    def name_ranks(self, ranks: Mapping[int, int]) -> None:
+        """By process id, where their environment does not tell."""
+        for watched, known in list(self._watched.items()):
+            if known.rank is None and known.pid in ranks and watched in self._watched:
+                self._watched[watched] = structs.replace(known, rank=ranks[known.pid])
 
     def ranks(self) -> tuple[int, ...]:
         """Those that live and are ranks by their environment, or may be, as pythons: one that was started by hand."""
@@ -106,12 +112,6 @@ class Endings:
                 break
             time.sleep(0.002)
         return tuple(sorted(self._ended, key=lambda each: each.seconds))
-
-
-def _with(known: ProcessEnded, seconds: float, status: int | None) -> ProcessEnded:
-    from msgspec import structs
-
-    return structs.replace(known, seconds=seconds, status=status)
 
 
 def _described(pid: int) -> ProcessEnded:

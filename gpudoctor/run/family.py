@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 
 from gpudoctor.read import process as processes
 from gpudoctor.run.endings import Endings, ProcessEnded
@@ -26,6 +27,8 @@ class JobProcesses:
         """By the file that counts them, of each memory cgroup that the job is in: the count when it was first seen."""
         self._endings = Endings(began)
         self.pids: set[int] = {pid}
+        self.name = ""
+        """Of the command's program, as the kernel calls it: nohup and env become another."""
         self._count_in(os.getpid())
 
     def look(self) -> None:
@@ -35,6 +38,7 @@ class JobProcesses:
         self._pause = min(self._pause * 2, MOST_SECONDS)
         self._next = time.monotonic() + self._pause
         self._endings.describe()
+        self.name = processes.name_of(self._pid) or self.name
         young: tuple[int, ...] = (self._pid,)
         for _ in range(GENERATIONS):
             young = tuple(child for pid in young for child in processes.children_of(pid))
@@ -49,6 +53,10 @@ class JobProcesses:
     def ranks(self) -> tuple[int, ...]:
         """Processes of it that may be ranks, and live as far as is known."""
         return self._endings.ranks()
+
+    def name_ranks(self, ranks: Mapping[int, int]) -> None:
+        """What armed processes say of themselves: those of spawn have no RANK that others see."""
+        self._endings.name_ranks(ranks)
 
     @property
     def ended(self) -> tuple[ProcessEnded, ...]:

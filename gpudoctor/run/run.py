@@ -235,7 +235,7 @@ class AttendedRun:
                 began=self._began,
                 pids=tuple(sorted(family.pids)),
                 ended=self._record.ended,
-                name=os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word that was typed
+                name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
                 slurm_job=self._environment.get("SLURM_JOB_ID", ""),
                 oom_kills=family.oom_kills,
                 stood=stood,

@@ -9,7 +9,7 @@ import time
 from gpudoctor.read.job import armed
 from gpudoctor.run.family import JobProcesses
 
-BETWEEN_SECONDS = 3.0
+FIRST_SECONDS, BETWEEN_SECONDS = 0.25, 3.0
 MOST_RANKS = 64
 MOST_TRIES = 20
 """So often a process is asked whether it is armed by now."""
@@ -20,7 +20,7 @@ class Steps:
 
     def __init__(self, family: JobProcesses) -> None:
         self._family = family
-        self._next = 0.0
+        self._next, self._pause = 0.0, FIRST_SECONDS
         self._found: dict[int, int] = {}
         self._tried: dict[int, int] = {}
         self._counts: tuple[int, ...] = ()
@@ -29,7 +29,8 @@ class Steps:
         """Collectives begun, by rank; () where no rank tells. Called often; looks now and then."""
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + BETWEEN_SECONDS
+            self._pause = min(2 * self._pause, BETWEEN_SECONDS)
+            self._next = now + self._pause
             self._look()
         return self._counts
 
@@ -39,5 +40,7 @@ class Steps:
                 self._tried[pid] = self._tried.get(pid, 0) + 1
                 if (place := armed.announcement(pid)) is not None:
                     self._found[pid] = place
-        told = (armed.collectives(pid, place) for pid, place in self._found.items())
-        self._counts = tuple(begun for begun in told if begun is not None)
+        found = ((pid, armed.collectives(pid, place)) for pid, place in self._found.items())
+        told = {pid: each for pid, each in found if each is not None}
+        self._family.name_ranks({pid: rank for pid, (_, rank) in told.items()})
+        self._counts = tuple(begun for begun, _ in told.values())

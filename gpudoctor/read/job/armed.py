@@ -28,8 +28,8 @@ STACKS_FILE = "/memfd:gpudoctor-stacks"
 FOLDER = "gpudoctor-armed-"
 SOCKET = "worker.sock"
 BY = "faulthandler"
-COUNTS_AT, COUNTS = 4096, struct.Struct("<QQ")
-"""Of the announcement: collectives begun, and groups."""
+COUNTS_AT, COUNTS = 4096, struct.Struct("<QQq")
+"""Of the announcement: collectives begun, groups, rank."""
 MOST_DESCRIPTORS = 65536
 MAXIMUM_DUMP_BYTES = 1024 * 1024
 EMPTIED_ABOVE_BYTES = 256 * 1024
@@ -88,13 +88,14 @@ def announcement(pid: int) -> int | None:
     return _descriptor(pid, ANNOUNCEMENT)
 
 
-def collectives(pid: int, descriptor: int) -> int | None:
-    """How many collectives an armed process says that it has begun, over all its groups; None: it does not say."""
+def collectives(pid: int, descriptor: int) -> tuple[int, int] | None:
+    """How many collectives an armed process has begun over all its groups, and its rank; None: it does not
+    say."""
     try:
-        begun, groups = COUNTS.unpack(_read(pid, descriptor, COUNTS.size, COUNTS_AT))
+        begun, groups, rank = COUNTS.unpack(_read(pid, descriptor, COUNTS.size, COUNTS_AT))
     except (OSError, struct.error):
         return None
-    return int(begun) if groups else None
+    return (int(begun), int(rank)) if groups else None
 
 
 def stacks(pid: int, armed: ArmedProcess, timeout: float) -> Stacks:
