@@ -1,14 +1,18 @@
 """What a program's own command line hands it: its argparse options, and the words of the start that give them."""
 
+import argparse
 import ast
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any, NoReturn
 
-from gpudoctor.lint.model import LintLaunch
-from gpudoctor.lint.python_code import PythonCode, argument, constant
+from gpudoctor.lint.model import LintLaunch, Word
+from gpudoctor.lint.python_code import PythonCode, argument, constant, has_stars
 
 DEEPEST = 4
+MOST_WORDS = 500
+"""Of one start, and options of one parser: argparse makes a pattern of them."""
 """Names in a row that stand for each other."""
 
 
@@ -93,3 +97,124 @@ def _destination(call: ast.Call, spellings: Sequence[str]) -> str:
         return told
     first = next((each for each in spellings if each.startswith("--")), spellings[0])
     return first.lstrip("-").replace("-", "_")
+
+
+class _Refused(Exception):
+    """argparse's own message."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise _Refused(message)
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        raise _Refused("")
+
+
+_TYPES: dict[str, type] = {"int": int, "float": float, "str": str}
+_ACTIONS = frozenset(("store", "store_const", "store_true", "store_false", "append", "append_const", "count", "extend"))
+_UNSURE = re.compile(
+    r"parse_known_args|parse_intermixed|add_subparsers|parents\s*=|fromfile_prefix_chars|add_argument_group|prefix_chars"
+    r"|add_mutually_exclusive|conflict_handler|allow_abbrev|sys\.argv|set_defaults|argument_default|configargparse|jsonargparse"
+)
+"""Parsers of which more must be known than their add_argument."""
+
+
+def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | None:
+    """What the program's own argparse says to the words of the start, and the word that it is about. None: it takes
+    them, or nobody knows."""
+    parser = _rebuilt(code)
+    words = [word.text for word in launch.script_words]
+    if (
+        parser is None
+        or len(words) > MOST_WORDS
+        or any(word is None for word in words)
+        or any(word in ("-h", "--help") for word in words)
+    ):
+        return None
+    given = [word for word in words if word is not None]
+    added = ["--local_rank=0"] if launch.launcher == "deepspeed" and launch.option("no-local-rank") is None else []
+    try:
+        parser.parse_args([*added, *given])
+    except _Refused as error:
+        said = str(error)
+        about = [each for each in launch.script_words if each.text and each.text.partition("=")[0] in said.split()]
+        about = about or [each for each in launch.script_words if each.text and each.text in said.split()]
+        return (said[:200], about[0] if about else None) if said else None
+    except Exception:  # a parser that cannot be rebuilt says nothing
+        return None
+    return None
+
+
+@lru_cache(maxsize=16)
+def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
+    """The one parser of the program, with the options that it defines in plain words."""
+    made = [call for call in code.calls if code.name(call.func) == "argparse.ArgumentParser"]
+    if len(made) != 1 or _UNSURE.search(code.text) or not re.search(r"\.parse_args\(\s*\)", code.text):
+        return None
+    bound = code.parents.get(made[0])
+    if not isinstance(bound, ast.Assign) or not isinstance(bound.targets[0], ast.Name):
+        return None
+    name = bound.targets[0].id
+    parser = _Parser(add_help=False)
+    adds = [call for call in code.calls if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"]
+    for node in code.nodes:
+        if isinstance(node, ast.Call) and any(
+            isinstance(each, ast.Name) and each.id == name for each in (*node.args, *(k.value for k in node.keywords))
+        ):
+            return None  # others add to it
+    for call in adds:
+        names = [constant(each) for each in call.args]
+        mine = (
+            isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == name
+        )
+        if not mine or has_stars(call) or not names or not all(isinstance(each, str) for each in names):
+            return None
+        told = _keywords(call)
+        if told is None or code.scope_of(call) is not code.scope_of(made[0]) or code.is_conditional(call):
+            return None
+        try:
+            parser.add_argument(*[str(each) for each in names], **told)
+        except (ValueError, TypeError, argparse.ArgumentError):
+            return None
+    open_ended = sum("nargs" in {each.arg for each in call.keywords} for call in adds if not _spellings(call))
+    return parser if 0 < len(adds) < MOST_WORDS and open_ended < 4 else None
+
+
+def _keywords(call: ast.Call) -> dict[str, Any] | None:
+    """What counts for reading words; None where a part of it is not plain."""
+    found: dict[str, Any] = {}
+    for keyword in call.keywords:
+        value = constant(keyword.value)
+        name = keyword.arg
+        if name == "action":
+            if value not in _ACTIONS and not (
+                isinstance(keyword.value, ast.Attribute) and keyword.value.attr == "BooleanOptionalAction"
+            ):
+                return None
+            found[name] = value or argparse.BooleanOptionalAction
+        elif name == "type":
+            kind = keyword.value.id if isinstance(keyword.value, ast.Name) else ""
+            if kind in _TYPES:
+                found[name] = _TYPES[kind]
+        elif name in ("nargs", "required", "dest", "choices"):
+            plain = value is not None or (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
+            if not plain and name != "choices":
+                return None
+            if plain:
+                found[name] = value
+        elif name == "const":
+            found[name] = value
+        elif name == "default":
+            found[name] = None
+    if isinstance(found.get("nargs"), int) and found["nargs"] > MOST_WORDS:
+        return None
+    if any(each.arg == "type" for each in call.keywords) and "type" not in found:
+        found.pop("choices", None)  # a type of its own makes something else of the words
+    if found.get("action") in ("store_true", "store_false", "count"):
+        found.pop("type", None)
+    if found.get("action") in ("store_const", "append_const"):
+        found.setdefault("const", 1)
+    return found

@@ -43,7 +43,10 @@ COLLECTIVES = frozenset(
 )
 """What all ranks of the group must call; wait_for_everyone is accelerate's."""
 OF_DISTRIBUTED = re.compile(r"^(?:dist|distributed|torch\.distributed|c10d|accelerator|self\.accelerator)$")
-_RANK = r"(?:\w+\.)*(?:global_|world_|local_)?rank|(?:torch\.distributed|dist|distributed)\.get_rank\(\)"
+_RANK = (
+    r"(?:\w+\.)*(?:global_|world_|local_)?rank|(?:torch\.distributed|dist|distributed)\.get_rank\(\)|(?:\w+\.)*process_index"
+    r"|int\(os\.(?:environ\[|environ\.get\(|getenv\()'(?:LOCAL_)?RANK'(?:, (?:'?-?\d+'?))?[\])]\)|get_rank\(\)"
+)
 FIRST_ONLY = re.compile(
     rf"^(?:(?:{_RANK}) == 0|0 == (?:{_RANK})|not (?:{_RANK})|(?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
     r"(?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero)(?:\(\))?)$"
@@ -183,6 +186,17 @@ def _on_one_rank(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
                 if each.orelse and isinstance(each.orelse[-1], ENDS):
                     continue
                 yield from ((call, test) for call in _collectives(each.body))
+        yield from _behind_returns(scope)
+
+
+def _behind_returns(scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> Iterator[tuple[ast.Call, str]]:
+    """Collectives of a function from which all ranks but one have returned: `if rank != 0: return`."""
+    for index, each in enumerate(scope.body):
+        if not isinstance(each, ast.If) or each.orelse or not each.body or not isinstance(each.body[-1], ast.Return):
+            continue
+        test = ast.unparse(each.test)
+        if OTHERS_ONLY.match(test) and not any(True for _ in _collectives(each.body)):
+            yield from ((call, f"{test}: return") for call in _collectives(scope.body[index + 1 :]))
 
 
 def _within(scope: ast.AST) -> Iterator[ast.AST]:

@@ -73,6 +73,10 @@ class PythonCode:
         begin, end = self._ends(node)
         return self.text[begin:end]
 
+    def text_of(self, node: ast.ClassDef) -> str:
+        """A class as written."""
+        return ast.get_source_segment(self.text, node) or ""
+
     def _ends(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
         end = self.at(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         return self.at(node.lineno, node.col_offset), end

@@ -2,9 +2,9 @@
 
 import re
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher.understand import understand
@@ -18,6 +18,7 @@ from gpudoctor.lint.model import (
     LintLaunch,
     Manifest,
     SbatchOption,
+    Span,
     TextSection,
     TrainerCall,
 )
@@ -75,7 +76,12 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
             text=text, kind=found, sections=sections, facts=facts, hostfiles=(hostfiles.read_hostfile(text),)
         )
     if found == "python":
-        return LintJob(text=text, kind=found, sections=sections, facts=facts, trainers=trainers.calls(text))
+        started = _started_by_python(text, facts)
+        launches, left_out = _launches(started)
+        return LintJob(
+            text=text, kind=found, sections=sections, facts=facts, trainers=trainers.calls(text), invocations=started,
+            launches=launches, notes=left_out,
+        )  # fmt: skip
     return _shell(text, sections, facts, found)
 
 
@@ -170,6 +176,30 @@ def _shell(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind:
         hostfiles=tuple(files.hostfiles), manifests=tuple(files.manifests), trainers=tuple(files.trainers),
         notes=(*dict.fromkeys(notes), *left_out),
     )  # fmt: skip
+
+
+def _started_by_python(text: str, facts: LintFacts) -> tuple[Invocation, ...]:
+    """The commands of os.system and subprocess, each where its call stands."""
+    from gpudoctor.lint.python_code import read_code
+    from gpudoctor.lint.python_starts import commands
+
+    code = read_code(split(text)[0].text) if len(split(text)) == 1 else None
+    found = list(commands(code)) if code is not None else []
+    if not found:
+        return ()
+    script = "".join(f"{each.line}{'' if each.waits else ' &'}\n" for each in found) + "wait\n"
+    shell = invocations(script, (TextSection("every", text=script),), facts, batch=False)
+
+    def moved(thing: Any) -> Any:
+        if isinstance(thing, Span):
+            return structs.replace(found[min(thing.line, len(found)) - 1].span, exact=False)
+        if isinstance(thing, Struct):
+            return structs.replace(thing, **{name: moved(getattr(thing, name)) for name in thing.__struct_fields__})
+        if isinstance(thing, tuple):
+            return tuple(moved(each) for each in thing)
+        return {key: moved(each) for key, each in thing.items()} if isinstance(thing, dict) else thing
+
+    return tuple(moved(each) for each in shell.invocations if each.program != "wait")
 
 
 class _Files:

@@ -76,7 +76,8 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
             return starts[row - 1] + column
 
         if "\r" not in text and "\f" not in text:  # Python counts other lines then
-            found = [_call(node, text, place, start, line) for node in _nodes(tree)]
+            bound = _mappings(tree)
+            found = [_call(node, text, place, start, line, bound) for node in _nodes(tree)]
             return tuple(call for call in found if call is not None)[:MOST_CALLS]
     return tuple(_cut_out(text, starts, start, line))
 
@@ -108,7 +109,45 @@ def last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _call(node: ast.Call, text: str, place: Place, start: int, line: int) -> TrainerCall | None:
+def _mappings(tree: ast.AST) -> dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]]:
+    """Names that a program binds once, to a mapping in plain words: what `Trainer(**options)` is told by them."""
+    found: dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]] = {}
+    bound: dict[str, int] = {}
+    try:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound[node.id] = bound.get(node.id, 0) + 1
+            elif (
+                isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in ("update", "pop")
+            ) or (
+                isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Store)
+            ):
+                bound[node.value.id] = 2
+            if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
+                continue
+            name, value = node.targets[0].id, node.value
+            if isinstance(value, ast.Dict):
+                pairs = zip(value.keys, value.values, strict=True)
+                found[name] = [
+                    (key.value, each, key)
+                    for key, each in pairs
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
+                ]
+            elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
+                found[name] = [(each.arg, each.value, each) for each in value.keywords if each.arg is not None]
+    except RecursionError:
+        return {}
+    return {name: pieces for name, pieces in found.items() if bound.get(name) == 1}
+
+
+def _call(
+    node: ast.Call,
+    text: str,
+    place: Place,
+    start: int,
+    line: int,
+    bound: dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]] | None = None,
+) -> TrainerCall | None:
     arguments: dict[str, str] = {}
     spans: dict[str, Span] = {}
     name = last_name(node.func)
@@ -119,12 +158,16 @@ def _call(node: ast.Call, text: str, place: Place, start: int, line: int) -> Tra
         *((argument, value, value) for argument, value in named),
         *((keyword.arg, keyword.value, keyword) for keyword in node.keywords if keyword.arg is not None),
     ]
+    for keyword in node.keywords:
+        if keyword.arg is None and isinstance(keyword.value, ast.Name):
+            pieces += (bound or {}).get(keyword.value.id, [])
     for argument, value, first in pieces:
         begin = place(first.lineno, first.col_offset)
         middle = place(value.lineno, value.col_offset)
         end = place(value.end_lineno or value.lineno, value.end_col_offset or value.col_offset)
         arguments[argument] = text[middle:end]
-        spans[argument] = Span(start + begin, start + end, line + first.lineno - 1)
+        exact = not isinstance(first, ast.Constant) or first is value  # of a mapping no edit can be made
+        spans[argument] = Span(start + begin, start + end, line + first.lineno - 1, exact)
     end = place(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     span = Span(start + place(node.lineno, node.col_offset), start + end, line + node.lineno - 1)
     return TrainerCall(arguments, spans, span, name)

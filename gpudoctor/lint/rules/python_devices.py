@@ -105,6 +105,34 @@ def _of_trainers(job: LintJob, code: PythonCode) -> Iterator[NamedDevices]:
                 yield NamedDevices(listed, node, f"{name}={code.words(node)}", "Lightning")
 
 
+@rule(
+    "G11",
+    title="A program names each GPU once",
+    source="lightning/fabric/utilities/device_parser.py, _check_unique: Device ID's (GPU) must be unique; NCCL:"
+    " Duplicate GPU detected",
+    bad=(
+        _TRAINER.format('accelerator="gpu", devices=[0, 0]') + "#@ every node\npython train.py\n",
+        _ALONE + "model = DataParallel(model, device_ids=[1, 1])\n",
+    ),
+    good=(
+        _TRAINER.format('accelerator="gpu", devices=[0, 1]') + "#@ every node\npython train.py\n",
+        _ALONE + "model = DataParallel(model, device_ids=[0, 1])\n",
+    ),
+)
+def gpu_named_twice(job: LintJob) -> Iterator[LintFinding]:
+    """Two ranks on one GPU are what NCCL refuses, and Lightning before it."""
+    for code in codes(job):
+        for each in (*named_devices(code), *_of_trainers(job, code)):
+            twice = next((number for number in each.numbers if each.numbers.count(number) > 1), None)
+            if twice is not None:
+                yield LintFinding(
+                    span=code.span(each.node),
+                    summary=f"{each.shown} names GPU {twice} twice; a GPU takes one rank, or one part of the batch",
+                    happens="It ends: device ids must be unique, or NCCL's Duplicate GPU detected.",
+                    fix="Name each GPU once.",
+                )
+
+
 def _listed(value: object) -> tuple[int, ...]:
     """The numbers of [0, 3] and "0,3"; () of a count."""
     if isinstance(value, str) and "," in value:

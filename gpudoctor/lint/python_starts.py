@@ -1,0 +1,152 @@
+"""Commands that a program starts: os.system("..."), subprocess.run([...]) -> the shell text that they are.
+
+What the program puts in itself stands there as `$(name)`, a value that nobody knows. Nothing is run.
+"""
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from gpudoctor.lint.model import Span
+from gpudoctor.lint.python_code import PythonCode, argument, constant
+
+RUNS = frozenset(("run", "call", "check_call", "check_output", "Popen"))
+SYSTEMS = frozenset(("os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"))
+GROW = ("append", "extend", "insert", "update")
+"""A list that grows is not what it was."""
+MOST_COMMANDS = 50
+DEEPEST = 4
+
+
+class PythonCommand(Struct, frozen=True):
+    """A call that starts a command."""
+
+    call: ast.Call
+    span: Span
+    line: str
+    """The command as a shell would be given it."""
+    words: tuple[ast.expr, ...] = ()
+    """Of a list, its elements; empty of a string."""
+    is_shell: bool = True
+    waits: bool = True
+
+
+def commands(code: PythonCode) -> Iterator[PythonCommand]:
+    """In the order of the text."""
+    if not re.search(r"\b(?:os\.(?:system|popen)|subprocess|Popen|check_call)\b", code.text):
+        return
+    names = _Bound(code)
+    count = 0
+    for call in code.calls:
+        called = code.name(call.func)
+        by_shell = called in SYSTEMS
+        if not by_shell and not (called.startswith("subprocess.") and called.rpartition(".")[2] in RUNS):
+            continue
+        told = names.value(argument(call, "args", 0) or argument(call, "cmd", 0) or argument(call, "command", 0))
+        if told is None or count >= MOST_COMMANDS:
+            continue
+        count += 1
+        by_shell = by_shell or constant(argument(call, "shell")) is True
+        variables = "".join(f"{name}={value} " for name, value in names.environment(call))
+        items = tuple(told.elts) if isinstance(told, (ast.List, ast.Tuple)) else ()
+        if isinstance(told, (ast.List, ast.Tuple)):
+            line = " ".join(names.word(each) for each in items)
+        else:
+            line = " ".join(names.text(told).split("\n")) if "<<" not in names.text(told) else ""
+        if line.strip():
+            waits = called.rpartition(".")[2] != "Popen"
+            yield PythonCommand(call, code.span(call), variables + line, items, by_shell, waits)
+
+
+class _Bound:
+    """What a program's names stand for, where each is bound once."""
+
+    def __init__(self, code: PythonCode) -> None:
+        self.code = code
+        bound: dict[str, list[ast.expr | None]] = {}
+        for node in code.nodes:
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                bound.setdefault(node.targets[0].id, []).append(node.value)
+        stored: dict[str, int] = {}
+        for node in code.nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                stored[node.id] = stored.get(node.id, 0) + 1
+            elif isinstance(node, ast.arg):
+                stored[node.arg] = stored.get(node.arg, 0) + 2
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in GROW:
+                stored[node.value.id] = stored.get(node.value.id, 0) + 2
+        self.bound = {name: each[0] for name, each in bound.items() if len(each) == 1 and stored.get(name) == 1}
+
+    def value(self, node: ast.expr | None) -> ast.expr | None:
+        """The expression behind a name."""
+        for _ in range(DEEPEST):
+            if not isinstance(node, ast.Name) or node.id not in self.bound:
+                break
+            node = self.bound[node.id]
+        if isinstance(node, ast.Call) and self.code.name(node.func) == "shlex.split" and node.args:
+            return self.value(node.args[0])
+        is_split = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split"
+        if is_split and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args:
+            return self.value(node.func.value)
+        return node
+
+    def word(self, node: ast.expr) -> str:
+        """An element of a list, quoted for a shell."""
+        if isinstance(node, ast.Starred):
+            return f"$({_named(node.value)})"
+        told = self.value(node)
+        if isinstance(told, ast.Constant) and isinstance(told.value, (str, int, float)):
+            return shlex.quote(str(told.value))
+        if told is not None and self.code.name(told) == "sys.executable":
+            return "python"
+        if isinstance(told, ast.Call) and isinstance(told.func, ast.Name) and told.func.id == "str" and told.args:
+            return self.word(told.args[0])
+        text = self.text(told)
+        return re.sub(r"(?<!\$\()[\s;&|<>\"'](?![^(]*\))", lambda found: f"\\{found[0]}", text)
+
+    def text(self, node: ast.expr | None, depth: int = 0) -> str:
+        """A string that a program makes, with what is not known as `$(name)`."""
+        node = self.value(node)
+        if depth > DEEPEST * 4 or node is None:
+            return "$(value)"
+        if isinstance(node, ast.Constant):
+            return str(node.value)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self.text(each, depth + 1) for each in node.values)
+        if isinstance(node, ast.FormattedValue):
+            told = self.value(node.value)
+            plain = isinstance(told, ast.Constant) and node.format_spec is None
+            return str(told.value) if plain and isinstance(told, ast.Constant) else f"$({_named(node.value)})"
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            return self.text(node.left, depth + 1) + self.text(node.right, depth + 1)
+        is_join = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join"
+        if is_join and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and len(node.args) == 1:
+            items = self.value(node.args[0])
+            glue = constant(node.func.value)
+            if isinstance(items, (ast.List, ast.Tuple)) and isinstance(glue, str):
+                return glue.join(self.text(each, depth + 1) for each in items.elts)
+        return f"$({_named(node)})"
+
+    def environment(self, call: ast.Call) -> Iterator[tuple[str, str]]:
+        """What env= adds to the program's own variables, and what it sets of its own before."""
+        told = self.value(argument(call, "env"))
+        pairs: list[tuple[object, ast.expr]] = []
+        if isinstance(told, ast.Dict):
+            pairs = [
+                (constant(key), value) for key, value in zip(told.keys, told.values, strict=True) if key is not None
+            ]
+        elif isinstance(told, ast.Call) and isinstance(told.func, ast.Name) and told.func.id == "dict":
+            pairs = [(each.arg, each.value) for each in told.keywords if each.arg is not None]
+        for name, value in pairs:
+            word = self.value(value)
+            if isinstance(name, str) and name.isidentifier() and isinstance(word, ast.Constant):
+                yield name, shlex.quote(str(word.value))
+
+
+def _named(node: ast.expr) -> str:
+    """As a message names it: `args.gpus`."""
+    text = ast.unparse(node)
+    return text if re.fullmatch(r"[\w.]{1,60}", text, re.ASCII) else "value"

@@ -1,0 +1,137 @@
+"""Rules of commands that a program starts, and of what its own parser says to a start: T21, T22, V08."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.program_arguments import refused
+from gpudoctor.lint.python_code import codes, codes_and_starts, constant
+from gpudoctor.lint.python_starts import commands
+from gpudoctor.lint.rule import LintFinding, rule
+
+_RUN = "import subprocess\n"
+_LIST = 'subprocess.run(["torchrun", "--standalone", "--nproc_per_node", {}, "train.py"], check=True)\n'
+_PARSER = (
+    "#@ file train.py\nimport argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float)\n"
+    "p.add_argument('--gpus', type=int{})\na = p.parse_args()\n#@ every node\n"
+    "torchrun --standalone --nproc-per-node=4 train.py {}\n"
+)
+
+
+@rule(
+    "T21",
+    title="The words of a command are strings",
+    source="Python's subprocess: expected str, bytes or os.PathLike object, not int; tried with Python 3.11",
+    bad=(_RUN + _LIST.format("8"), _RUN + "n = 8\n" + _LIST.format("n")),
+    good=(_RUN + _LIST.format('"8"'), _RUN + "n = 8\n" + _LIST.format("str(n)")),
+)
+def number_among_words(job: LintJob) -> Iterator[LintFinding]:
+    """subprocess hands a list to the operating system, which takes strings alone: a number is a TypeError."""
+    for code in codes(job):
+        for command in commands(code):
+            for word in command.words:
+                value = constant(word)
+                if value is None and isinstance(word, ast.Name):
+                    value = _number_of(code.tree, word.id)
+                if type(value) in (int, float) or (isinstance(value, list) and value):
+                    shown = code.words(word)
+                    yield LintFinding(
+                        span=code.span(word),
+                        summary=f"{shown[:60]} is no string; the words of a command are strings",
+                        happens=f"TypeError: expected str, bytes or os.PathLike object, not {type(value).__name__}.",
+                        fix=f"Write str({shown})." if type(value) is not list else "Put its elements in with *.",
+                    )
+
+
+def _number_of(tree: ast.Module, name: str) -> object:
+    """What the module alone binds the name to."""
+    stores = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == name]
+    bound = [each.value for each in tree.body if isinstance(each, ast.Assign) and each.targets[0] in stores]
+    once = sum(isinstance(each.ctx, ast.Store) for each in stores) == 1 == len(bound)
+    return (
+        constant(bound[0])
+        if once and not any(isinstance(e, ast.arg) and e.arg == name for e in ast.walk(tree))
+        else None
+    )
+
+
+@rule(
+    "T22",
+    title="A command in one string is given to a shell, or is split",
+    source="Python's subprocess: on POSIX a string is the name of a program where shell is not True; tried",
+    bad=(
+        _RUN + 'subprocess.run("torchrun --nproc_per_node=4 train.py", check=True)\n',
+        _RUN + 'subprocess.check_call(f"torchrun --nproc_per_node={gpus} train.py")\n',
+    ),
+    good=(
+        _RUN + 'subprocess.run("torchrun --nproc_per_node=4 train.py", shell=True, check=True)\n',
+        _RUN + 'subprocess.run("torchrun --nproc_per_node=4 train.py".split(), check=True)\n',
+    ),
+)
+def command_in_one_string(job: LintJob) -> Iterator[LintFinding]:
+    """Without a shell the whole string is taken for the name of one program."""
+    for code in codes(job):
+        for command in commands(code):
+            told = command.call.args[0] if command.call.args else None
+            is_text = isinstance(told, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Name)) and not command.words
+            first = command.line.split()
+            if (
+                command.is_shell
+                or not is_text
+                or len(first) < 2
+                or any(each.arg is None for each in command.call.keywords)
+            ):
+                continue
+            if isinstance(told, ast.Name) and (command.line.startswith("$(") or _is_split(code.text, told.id)):
+                continue
+            if any(each.arg == "shell" for each in command.call.keywords):
+                continue
+            yield LintFinding(
+                span=command.span,
+                summary=f"the command is one string ({first[0][:40]} ...) and shell=True is not given",
+                happens="FileNotFoundError: no program has that whole line for a name.",
+                fix="Give a list of words, or shlex.split(the string); shell=True where a shell is wanted.",
+            )
+
+
+def _is_split(text: str, name: str) -> bool:
+    return re.search(rf"^\s*{re.escape(name)}\s*=.*split\(", text, re.MULTILINE) is not None
+
+
+@rule(
+    "V08",
+    title="A program is given options that its own parser takes",
+    source="Python's argparse, asked: a parser with the program's own options reads the words of the start",
+    bad=(
+        _PARSER.format("", "--lr 0.1 --epochs 3"),
+        _PARSER.format(", required=True", "--lr 0.1"),
+        _PARSER.format("", "--gpus all"),
+    ),
+    good=(
+        _PARSER.format(", required=True", "--lr 0.1 --gpus 4"),
+        _PARSER.format("", "--lr 0.1 --epochs 3").replace("p.parse_args()", "p.parse_known_args()[0]"),
+        _PARSER.format("", "--lr 0.1 $MORE"),
+    ),
+)
+def program_refuses_options(job: LintJob) -> Iterator[LintFinding]:
+    """argparse ends a program with status 2 where an option is unknown or missing, or a value is of another type; under
+    a launcher every rank ends so."""
+    for code, starts in codes_and_starts(job):
+        for launch in starts:
+            found = refused(code, launch)
+            if found is None:
+                continue
+            said, word = found
+            name = launch.script.shown if launch.script is not None else "the program"
+            by_launcher = word is None and "local_rank" in said
+            yield LintFinding(
+                span=word.span if word is not None else (launch.script or launch.invocation.words[0]).span,
+                summary=f"{name}'s own parser says: {said}",
+                happens=f"{launch.launcher} hands it over to each rank, and each ends with status 2."
+                if by_launcher
+                else "Each rank ends with status 2 while it reads its options.",
+                fix="Let the program take --local_rank, or start it with --no_local_rank."
+                if by_launcher
+                else "Give the options that the program defines; python FILE --help lists them.",
+            )

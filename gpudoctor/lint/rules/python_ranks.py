@@ -1,0 +1,415 @@
+"""Rules of the GPU, the port and the data that each rank of a program takes: T23 to T29."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import processes, spawning
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, codes_and_starts, constant, own_nodes
+from gpudoctor.lint.python_devices import sets_visible
+from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.told_options import world_of
+from gpudoctor.lint.understood import nodes_of
+
+_HEAD = (
+    "import os\nimport torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n"
+)
+_TRAIN = "#@ file train.py\n" + _HEAD
+_STARTED = "#@ every node\ntorchrun --standalone --nproc-per-node=4 train.py\n"
+_TWO = (
+    "#@ every node\ntorchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=n0:29400"
+    " train.py\n"
+)
+_FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "ray", "composer",
+               "horovod", "megatron", "nemo", "fastai", "ignite", "colossalai", "trl", "mmengine",
+               "detectron2")  # fmt: skip
+"""They choose each rank's GPU themselves."""
+_CHOOSES = re.compile(
+    r"set_device|LOCAL_RANK|local_?rank|CUDA_VISIBLE_DEVICES|device_id|cuda:\{|current_device|device_count"
+    r"|\.cuda\(\s*\w|SLURM_LOCALID|OMPI_COMM|default_device|[\"']cuda:[\"']|device\([\"']cuda[\"'],|gloo|node_rank"
+)
+_PLAIN = re.compile(r"\.cuda\(\)|[\"']cuda[\"']|[\"']cuda:0[\"']")
+_WRAPS = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard")
+
+
+@rule(
+    "T23",
+    title="Each rank of a node takes a GPU of its own",
+    source="torch.distributed's documentation: set_device for each process; NCCL: Duplicate GPU detected (measured)",
+    leads_to=("duplicate-gpu",),
+    bad=(
+        _TRAIN
+        + "dist.init_process_group('nccl')\nnet = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())\n"
+        + _STARTED,
+        _TRAIN
+        + "dist.init_process_group()\nnet = DistributedDataParallel(torch.nn.Linear(4, 4).to('cuda'))\n"
+        + _STARTED,
+    ),
+    good=(
+        _TRAIN
+        + "dist.init_process_group('nccl')\ntorch.cuda.set_device(dist.get_rank() % 4)\n"
+        + "net = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())\n"
+        + _STARTED,
+        _TRAIN + "dist.init_process_group('gloo')\nnet = DistributedDataParallel(torch.nn.Linear(4, 4))\n" + _STARTED,
+    ),
+)
+def no_gpu_chosen(job: LintJob) -> Iterator[LintFinding]:
+    """cuda() and "cuda" mean the current GPU, which is GPU 0 until a process chooses another one."""
+    for code, starts in codes_and_starts(job):
+        several = any((processes.per_node(job, launch) or 0) > 1 for launch in starts)
+        if not several or code.brings(*_FRAMEWORKS) or _CHOOSES.search(code.text):
+            continue
+        joins = any(code.torch_name(call.func) == "init_process_group" for call in code.calls)
+        wraps = any(code.torch_name(call.func) in _WRAPS for call in code.calls)
+        taken = next((call for call in code.calls if _PLAIN.search(code.words(call)) and not _nested(code, call)), None)
+        if joins and wraps and taken is not None:
+            yield LintFinding(
+                span=code.span(taken),
+                summary="no rank chooses a GPU: cuda is GPU 0 in each of them",
+                happens="NCCL ends with: Duplicate GPU detected; or GPU 0 runs out of memory while others idle.",
+                fix='Write torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first cuda.',
+            )
+
+
+def _nested(code: PythonCode, call: ast.Call) -> bool:
+    """Another call within it says the same, so that the smallest one is named."""
+    inner = (each for each in ast.walk(call) if isinstance(each, ast.Call) and each is not call)
+    return any(_PLAIN.search(code.words(each)) for each in inner)
+
+
+def _rank_names(code: PythonCode, scope: ast.AST) -> frozenset[str]:
+    """Names of a scope or the module that are the rank among all."""
+    found = set()
+    for node in (*own_nodes(scope), *own_nodes(code.tree)):
+        if isinstance(node, ast.Assign) and _is_rank(node.value):
+            found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+    stores: dict[str, int] = {}
+    for node in code.nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stores[node.id] = stores.get(node.id, 0) + 1
+    return frozenset(name for name in found if stores.get(name) == 1)
+
+
+def _is_rank(node: ast.expr) -> bool:
+    text = ast.unparse(node).replace('"', "'")
+    return re.fullmatch(
+        r"(?:torch\.distributed|dist|distributed)\.get_rank\(\)|int\(os\.(?:environ\[|environ\.get\(|getenv\()'RANK'"
+        r"(?:, (?:'?-?\d+'?))?[\])]\)",
+        text,
+    ) is not None  # fmt: skip
+
+
+@rule(
+    "T24",
+    title="A GPU is chosen by the rank on its node, not among all ranks",
+    source="CUDA: invalid device ordinal; torch.distributed's documentation: LOCAL_RANK",
+    bad=(
+        _TRAIN + "dist.init_process_group('nccl')\nrank = dist.get_rank()\ntorch.cuda.set_device(rank)\n" + _TWO,
+        _TRAIN + "rank = int(os.environ['RANK'])\nnet = torch.nn.Linear(4, 4).cuda(rank)\n" + _TWO,
+    ),
+    good=(
+        _TRAIN + "rank = dist.get_rank()\ntorch.cuda.set_device(rank % torch.cuda.device_count())\n" + _TWO,
+        _TRAIN + "rank = int(os.environ['RANK'])\nnet = torch.nn.Linear(4, 4).cuda(rank)\n" + _STARTED,
+    ),
+)
+def rank_of_all_as_device(job: LintJob) -> Iterator[LintFinding]:
+    """On the second node ranks go on counting while its GPUs begin at 0 again."""
+    for code, starts in codes_and_starts(job):
+        launch = next((each for each in starts if (nodes_of(job, each) or 1) > 1), None)
+        if launch is None or "CUDA_VISIBLE_DEVICES" in code.text:
+            continue
+        each, nodes = processes.per_node(job, launch) or 1, nodes_of(job, launch) or 2
+        if launch.launcher not in ("torchrun", "torch.distributed.launch", "srun", "mpirun", "accelerate"):
+            continue
+        for call in code.calls:
+            called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            if called not in ("set_device", "cuda", "to") or not call.args:
+                continue
+            told = call.args[0]
+            names = _rank_names(code, code.scope_of(call))
+            if not ((isinstance(told, ast.Name) and told.id in names) or _is_rank(told)):
+                continue
+            gpus = processes.gpus(job, launch)
+            if gpus is not None and gpus >= each * nodes:
+                continue
+            yield LintFinding(
+                span=code.span(call),
+                summary=f"the GPU is the rank among all, {code.words(told)}, and ranks run on {nodes} nodes",
+                happens=f"Ranks from {each} on name GPUs that their node does not have: invalid device ordinal.",
+                fix='Take the local rank: int(os.environ["LOCAL_RANK"]).',
+            )
+            break
+
+
+@rule(
+    "T25",
+    title="A rank that shows itself one GPU takes cuda:0",
+    source="CUDA Programming Guide: CUDA_VISIBLE_DEVICES numbers the GPUs that are left from 0",
+    bad=(
+        _HEAD
+        + "i = int(os.environ['LOCAL_RANK'])\nos.environ['CUDA_VISIBLE_DEVICES'] = str(i)\ntorch.cuda.set_device(i)\n",
+        _HEAD
+        + "i = int(os.environ['LOCAL_RANK'])\nos.environ['CUDA_VISIBLE_DEVICES'] = f'{i}'\n"
+        + "net = DistributedDataParallel(net.cuda(i), device_ids=[i])\n",
+    ),
+    good=(
+        _HEAD
+        + "i = int(os.environ['LOCAL_RANK'])\nos.environ['CUDA_VISIBLE_DEVICES'] = str(i)\ntorch.cuda.set_device(0)\n",
+        _HEAD + "i = int(os.environ['LOCAL_RANK'])\ntorch.cuda.set_device(i)\n",
+    ),
+)
+def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
+    """Whoever shows a process its own GPU alone has numbered it anew: it is cuda:0 there."""
+    for code in codes(job):
+        shown = {}
+        for each in sets_visible(code):
+            inside = [node for node in ast.walk(each.value) if isinstance(node, ast.Name) and node.id != "str"]
+            plain = isinstance(each.value, (ast.Call, ast.JoinedStr)) and len(inside) == 1
+            if plain and re.fullmatch(r"str\(\w+\)|f['\"]\{\w+\}['\"]", ast.unparse(each.value)):
+                shown[inside[0].id] = each.statement
+        for call in code.calls if shown else ():
+            called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            told = call.args[0] if call.args else None
+            named = isinstance(told, ast.Name) and told.id in shown and told.id
+            if not named or called not in ("set_device", "cuda", "to"):
+                continue
+            statement = shown[named]
+            if (
+                code.is_conditional(statement)
+                or call.lineno < statement.lineno
+                or re.search(rf"\b{named}\s*=\s*0", code.text)
+            ):
+                continue
+            yield LintFinding(
+                span=code.span(call),
+                summary=f"the process shows itself GPU {named} alone (line {code.line + statement.lineno - 1}), and"
+                f" takes number {named} of what it sees",
+                happens="Every rank but the first fails: CUDA error: invalid device ordinal.",
+                fix="Take cuda:0 there, or do not set CUDA_VISIBLE_DEVICES.",
+            )
+            break
+
+
+@rule(
+    "T26",
+    title="A model is on its GPU before DistributedDataParallel is told device_ids",
+    source="torch/nn/parallel/distributed.py: device_ids and output_device only work with single-device GPU modules",
+    bad=(
+        _HEAD + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net, device_ids=[0])\n",
+        _HEAD
+        + "class Net(torch.nn.Module):\n    pass\ndef main(i):\n    model = Net()\n"
+        + "    return DistributedDataParallel(model, device_ids=[i], output_device=i)\n",
+    ),
+    good=(
+        _HEAD + "net = torch.nn.Linear(4, 4)\nnet.cuda()\nnet = DistributedDataParallel(net, device_ids=[0])\n",
+        _HEAD + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net)\n",
+        _HEAD + "net = torch.nn.Linear(4, 4, device='cuda')\nnet = DistributedDataParallel(net, device_ids=[0])\n",
+    ),
+)
+def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
+    """A module is made on the CPU. Nothing moves it but `.to(device)` or `.cuda()`."""
+    for code in codes(job):
+        if re.search(r"set_default_device|set_default_tensor_type|with torch\.device|import_module", code.text):
+            continue
+        own = {node.name: node for node in code.nodes if isinstance(node, ast.ClassDef)}
+        for call in code.calls:
+            ids = argument(call, "device_ids", 1)
+            told = argument(call, "module", 0)
+            if code.torch_name(call.func) != "DistributedDataParallel" or ids is None or not isinstance(told, ast.Name):
+                continue
+            if constant(ids) is None and isinstance(ids, ast.Constant):
+                continue
+            scope = code.scope_of(call)
+            names = [node for node in own_nodes(scope) if isinstance(node, ast.Name) and node.id == told.id]
+            before = [node for node in names if node.lineno < call.lineno]
+            made = [code.parents.get(node) for node in before if isinstance(node.ctx, ast.Store)]
+            if len(before) != 1 or len(made) != 1 or not isinstance(made[0], ast.Assign):
+                continue
+            value = made[0].value
+            if not isinstance(value, ast.Call) or any("device" in (each.arg or "") for each in value.keywords):
+                continue
+            cls = own.get(value.func.id) if isinstance(value.func, ast.Name) else None
+            by_torch = code.name(value.func).startswith("torch.nn.") and "cuda" not in code.words(value)
+            stays = cls is not None and not re.search(r"cuda|device", code.text_of(cls))
+            if (by_torch or stays) and "device" not in code.words(value) and not isinstance(ids, ast.IfExp):
+                yield LintFinding(
+                    span=code.span(call),
+                    summary=f"{told.id} is on the CPU (made in line {code.line + made[0].lineno - 1}, moved nowhere),"
+                    " and device_ids is given",
+                    happens="ValueError: DistributedDataParallel device_ids and output_device arguments only work with"
+                    " single-device GPU modules.",
+                    fix=f"Write {told.id} = {told.id}.to(device) before; or leave device_ids out for a CPU training.",
+                )
+
+
+_DRAWS = re.compile(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randrange", re.IGNORECASE)
+
+
+@rule(
+    "T27",
+    title="All ranks are told one port",
+    source="torch/distributed/rendezvous.py: rank 0 listens at MASTER_PORT, the others connect to theirs",
+    leads_to=("master-unreachable",),
+    bad=(
+        "import os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\ndef main(rank, world):\n"
+        "    os.environ['MASTER_ADDR'] = 'localhost'\n    os.environ['MASTER_PORT'] = str(find_free_port())\n"
+        "    dist.init_process_group('nccl', rank=rank, world_size=world)\n"
+        "if __name__ == '__main__':\n    mp.spawn(main, (4,), 4)\n",
+        _TRAIN
+        + "import random\nos.environ['MASTER_PORT'] = str(random.randint(20000, 30000))\n"
+        + "dist.init_process_group('nccl')\n"
+        + _STARTED,
+    ),
+    good=(
+        "import os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\ndef main(rank, world):\n"
+        "    dist.init_process_group('nccl', rank=rank, world_size=world)\nif __name__ == '__main__':\n"
+        "    os.environ['MASTER_ADDR'] = 'localhost'\n    os.environ['MASTER_PORT'] = str(find_free_port())\n"
+        "    mp.spawn(main, (4,), 4)\n",
+        _TRAIN
+        + "os.environ.setdefault('MASTER_PORT', str(find_free_port()))\ndist.init_process_group('nccl')\n"
+        + _STARTED,
+    ),
+)
+def port_drawn_by_each_rank(job: LintJob) -> Iterator[LintFinding]:
+    """A port that each process draws for itself is another one in each of them."""
+    for code, starts in codes_and_starts(job):
+        spawned = {call.function for call in spawning.spawn_calls(code) if call.function is not None}
+        spawned |= {
+            code.functions[node.id]
+            for function in tuple(spawned)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Name) and node.id in code.functions
+        }
+        several = any((world_of(job, launch) or 1) > 1 for launch in starts)
+        for node in code.nodes:
+            if not isinstance(node, ast.Assign) or spawning.set_variable(code, node) != "MASTER_PORT":
+                continue
+            inside = any(each in spawned for each in _functions_around(code, node))
+            drawn = any(
+                isinstance(each, ast.Call) and _DRAWS.search(ast.unparse(each.func)) for each in ast.walk(node.value)
+            )
+            if not drawn or not (inside or (several and not spawned)) or code.is_conditional(node):
+                continue
+            if re.search(r"random\.seed\(|\bseed_everything", code.text):
+                continue
+            yield LintFinding(
+                span=code.span(node),
+                summary="each rank draws a port of its own here",
+                happens="Rank 0 listens at its port, and the others knock at theirs until the time-out.",
+                fix="Draw it once, before the ranks are started, and hand it over; leave it to torchrun where that"
+                " starts them.",
+            )
+
+
+def _functions_around(code: PythonCode, node: ast.AST) -> Iterator[ast.AST]:
+    above = code.parents.get(node)
+    while above is not None:
+        if isinstance(above, FUNCTIONS):
+            yield above
+        above = code.parents.get(above)
+
+
+_LOADER = "from torch.utils.data import DataLoader\nloader = DataLoader(data, batch_size=8, {})\n"
+
+
+@rule(
+    "T28",
+    title="DataLoader is told a sampler or shuffle, not both",
+    source="torch/utils/data/dataloader.py: sampler option is mutually exclusive with shuffle; batch_sampler with both",
+    bad=(_LOADER.format("sampler=sampler, shuffle=True"), _LOADER.format("batch_sampler=sampler")),
+    good=(_LOADER.format("sampler=sampler, shuffle=False"), _LOADER.format("sampler=s, shuffle=s is None")),
+)
+def loader_told_twice(job: LintJob) -> Iterator[LintFinding]:
+    """A sampler decides the order, a batch sampler the batches too; DataLoader refuses what would say it again."""
+    for code in codes(job):
+        for call in code.calls:
+            if code.torch_name(call.func) != "DataLoader" or any(each.arg is None for each in call.keywords):
+                continue
+            sampler, batches = argument(call, "sampler", 3), argument(call, "batch_sampler", 4)
+            shuffle = argument(call, "shuffle", 2)
+            both = _is_there(code, sampler) and constant(shuffle) is True
+            again = [
+                name
+                for name, place in (("batch_size", 1), ("shuffle", 2), ("sampler", 3), ("drop_last", 8))
+                if (told := argument(call, name, place)) is not None and constant(told) not in (None, False, 1)
+            ]
+            if both or (_is_there(code, batches) and again):
+                what = "sampler and shuffle=True" if both else f"batch_sampler and {again[0]}"
+                yield LintFinding(
+                    span=code.span(call),
+                    summary=f"DataLoader is told {what}; they exclude each other",
+                    happens=f"ValueError: {what.partition(' ')[0]} option is mutually exclusive with"
+                    f" {'shuffle' if both else 'batch_size, shuffle, sampler, and drop_last'}.",
+                    fix="Leave shuffle out: DistributedSampler shuffles by itself."
+                    if both
+                    else f"Leave {again[0]} out.",
+                )
+
+
+def _is_there(code: PythonCode, node: ast.expr | None) -> bool:
+    """The argument is certainly not None."""
+    if node is None or isinstance(node, (ast.IfExp, ast.Constant, ast.Attribute, ast.Subscript)):
+        return False
+    if isinstance(node, ast.Name):
+        scope = code.scope_of(node)
+        if isinstance(scope, FUNCTIONS) and any(
+            each.arg == node.id for each in (*scope.args.args, *scope.args.kwonlyargs, *scope.args.posonlyargs)
+        ):
+            return False
+        values = [
+            each.value
+            for each in code.nodes
+            if isinstance(each, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
+        ]
+        return not any(
+            isinstance(each, ast.IfExp) or (isinstance(each, ast.Constant) and each.value is None) for each in values
+        )
+    return isinstance(node, ast.Call)
+
+
+_RAY = "import ray\nfrom ray.train import ScalingConfig\nfrom ray.train.torch import TorchTrainer\n"
+
+
+@rule(
+    "T29",
+    title="Ray is given as many GPUs as its workers take",
+    source="Ray 2.40, train/ScalingConfig: a GPU for each worker unless resources_per_worker says otherwise",
+    bad=(
+        _RAY + "ray.init(num_gpus=2)\n"
+        "TorchTrainer(f, scaling_config=ScalingConfig(num_workers=8, use_gpu=True)).fit()\n",
+        _RAY + "N = 4\n"
+        "ray.init(num_gpus=1)\nTorchTrainer(f, scaling_config=ScalingConfig(num_workers=N, use_gpu=True)).fit()\n",
+    ),
+    good=(
+        _RAY + "ray.init(num_gpus=8)\n"
+        "TorchTrainer(f, scaling_config=ScalingConfig(num_workers=8, use_gpu=True)).fit()\n",
+        _RAY + "ray.init(address='auto')\n"
+        "TorchTrainer(f, scaling_config=ScalingConfig(num_workers=8, use_gpu=True)).fit()\n",
+    ),
+)
+def ray_has_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
+    """ray.init(num_gpus=...) is all that a cluster of one machine has; workers beyond it are never placed."""
+    from gpudoctor.lint.program_arguments import decided_number
+
+    for code, starts in codes_and_starts(job):
+        start: LintLaunch | None = starts[0] if len(starts) == 1 else None
+        for init in code.calls:
+            if code.name(init.func) != "ray.init" or argument(init, "address", 0) is not None:
+                continue
+            there = decided_number(code, argument(init, "num_gpus"), start)
+            for call in code.calls if there is not None else ():
+                if not (
+                    isinstance(call.func, (ast.Name, ast.Attribute))
+                    and ast.unparse(call.func).endswith("ScalingConfig")
+                ):
+                    continue
+                workers = decided_number(code, argument(call, "num_workers"), start)
+                uses = constant(argument(call, "use_gpu")) is True and argument(call, "resources_per_worker") is None
+                if workers is not None and there is not None and uses and workers > there:
+                    yield LintFinding(
+                        span=code.span(call),
+                        summary=f"num_workers={workers} with a GPU each, and ray.init gives Ray {there}",
+                        happens="The trial stays pending: its resources are never there.",
+                        fix=f"Ask for {there} workers, or let Ray count the GPUs (leave num_gpus out).",
+                    )
