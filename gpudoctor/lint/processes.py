@@ -91,8 +91,24 @@ def gpus(job: LintJob, launch: LintLaunch) -> int | None:
         return shown.count
     if launch.invocation.settings.get(VARIABLE) is not None:
         return None
+    given = _of_docker(launch)
+    if given is not None:
+        return given
     asked = allocation.gpus_per_node(job, launch)
     return asked if asked is not None else job.facts.gpus_per_node
+
+
+def _of_docker(launch: LintLaunch) -> int | None:
+    """GPUs that `docker run --gpus 2` or `--gpus '"device=0,3"'` gives the container."""
+    for outer in reversed(launch.invocation.within):
+        if outer.program in ("docker", "podman", "nerdctl"):
+            text = " ".join(word.shown for word in outer.words)
+            found = re.search(
+                r"--gpus[= ]\"?'?\"?(?:(\d{1,2})|device=([\w-]+(?:,[\w-]+)*))\"?'?(?=\s|$)", text, re.ASCII
+            )
+            if found is not None:
+                return int(found[1]) if found[1] else len(found[2].split(","))
+    return None
 
 
 def on_cpu(launch: LintLaunch) -> bool:

@@ -89,8 +89,8 @@ def array_element_as_node(job: LintJob) -> Iterator[LintFinding]:
 
 @rule(
     "S29",
-    title="Lines of a batch script end as UNIX has them",
-    source="measured with sbatch 22.05: Batch script contains DOS line breaks",
+    title="Lines of a script end as UNIX has them",
+    source="measured with sbatch 22.05: Batch script contains DOS line breaks; bash 5.2",
     bad=(
         RANKED.replace("\n", "\r\n"),
         _ONE.replace("\n", "\r\n") + "torchrun --standalone --nproc-per-node=4 train.py\r\n",
@@ -98,17 +98,20 @@ def array_element_as_node(job: LintJob) -> Iterator[LintFinding]:
     good=(RANKED, RANKED.replace("srun ", "printf 'x\\r\\n'\nsrun ")),
 )
 def batch_script_with_dos_lines(job: LintJob) -> Iterator[LintFinding]:
-    """sbatch looks for carriage returns before it reads the header, and refuses a file whose lines end with them."""
-    if not job.is_batch or not job.sbatch:
-        return
-    at = job.text.find("\r\n")
+    """sbatch looks for carriage returns before it reads the header, and refuses a file whose lines end with them; the
+    kernel looks for an interpreter whose name ends with one."""
+    script = job.text.startswith("#!") and job.text.partition("\n")[0].endswith("\r")
+    batch = job.is_batch and bool(job.sbatch)
+    at = job.text.find("\r\n") if batch or script else -1
     if at >= 0:
         places = [found.start() for found in re.finditer("\r\n", job.text)][:2000]
         lines = {place: number for number, place in enumerate(places, job.text.count("\n", 0, at) + 1)}
         yield LintFinding(
             span=Span(at, at + 1, lines[at]),
             summary="The lines end with \\r\\n, as in DOS",
-            happens="sbatch: error: Batch script contains DOS line breaks. The job is not submitted.",
+            happens="sbatch: error: Batch script contains DOS line breaks. The job is not submitted."
+            if batch
+            else "bad interpreter: No such file or directory; under bash no backslash continues its line.",
             fix="Write sed -i 's/\\r$//' FILE.",
             edits=tuple(Edit(Span(place, place + 1, line), "") for place, line in lines.items()),
         )

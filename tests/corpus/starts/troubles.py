@@ -73,12 +73,46 @@ TROUBLES = {
     r"more nodes|fewer nodes|nodes? (?:is|are) missing|waits for": "R11 S18 R12",
 }
 
+LATER = {
+    r"batch script, so on the first node|without srun|on the first node|first of the (?:two|\d+) nodes": "H07",
+    r"\bport\b": "P09 P10 T27",
+    r"local.?rank": "T02 T18 T23 T24 T25 E18 S07 G03 V08",
+    r"shm|shared memory": "K05",
+    r"plain python|launcher is missing|KeyError": "E15 T07 T19 T03",
+    r"\bRANK\b": "E15 T03 T17",
+    r"world.?size|WORLD_SIZE": "E16 T05 T19 K19 W01 W02 W07 T17",
+    r"tasks? a node|tasks-per-node|--ntasks|tasks starts?|each of which starts": "S32 M05 S30",
+    r"one GPU|(?:four|three|two|\d) (?:visible )?GPUs|have no (?:device|GPU)|has none|no GPU": (
+        "K13 K06 K01 S32 T23 G08 G11 H06 S06"
+    ),
+    r"container|image": "K06 K11 K12 K13 K23 K24",
+    r"operator|PyTorchJob|TrainJob|JobSet|Job\b|pods?\b": "K07 K08 K09 K14 K15 K16 K17 K18 K19 K20 K21 K22 Q20",
+    r"sampler|shuffle|same batches": "T06 T12 T28",
+    r"spawn": "T04 T05 T08 T09 T15 T16 T27",
+    r"barrier|collective": "T01",
+    r"unrecognized|unknown option|no such option|knows no|arguments? that": "V05 V08",
+    r"checkpoint": "R14",
+    r"\bsignal": "S25",
+    r"requeue|rdzv_id|rendezvous id": "S26",
+    r"\(dash\)|started by sh\b": "Q11",
+    r"minutes|hours": "S22 H04 S31",
+    r"\bunits?\b|memory": "S31",
+    r"\b[Rr]ay\b": "A15 J01 J02 J03 T20 T29",
+    r"horovod": "J04",
+    r"\bssh\b": "Q16",
+    r"heads|layers|batch size|divisible|multiple of|parallel": "W01 W02 W03 W07",
+    r"fp16|bf16": "W05 W06",
+    r"carriage|DOS|CRLF": "S29",
+    r"one word|in quotes|blank": "Q20 Q21 Q22 Q12 Q13",
+}
+"""Rules that were written after the table above, by what their documentation says they speak of."""
+
 
 def rules_of(cause: str) -> frozenset[str]:
     """The codes that name this trouble."""
     return frozenset(
         code
-        for pattern, codes in TROUBLES.items()
+        for pattern, codes in (*TROUBLES.items(), *LATER.items())
         if re.search(pattern, cause, re.IGNORECASE if pattern.islower() else 0)
         for code in codes.split()
     )

@@ -1,0 +1,271 @@
+"""Rules of what is one word and what is two, for a shell, a list of words and a container: Q20 to Q23, K23 to K26."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+
+from gpudoctor.launcher import registry
+from gpudoctor.lint import look
+from gpudoctor.lint.model import Invocation, LintJob, Word
+from gpudoctor.lint.rule import LintFinding, rule
+
+_START = "torchrun --standalone --nproc-per-node=4 train.py\n"
+_POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {{name: train}}\nspec:\n  containers:\n    - name: main\n"
+    "      image: registry/i:1\n"
+    "      command: {}\n      resources: {{limits: {{nvidia.com/gpu: 4}}}}\n"
+    "      volumeMounts: [{{mountPath: /dev/shm, name: s}}]\n  volumes: [{{name: s, emptyDir: {{medium: Memory}}}}]\n"
+)
+_FLOW = (
+    "on: push\njobs:\n  test:\n    runs-on: gpu\n    steps:\n    - run: {}\n"
+    "        torchrun --standalone --nproc-per-node=2 \\\n        train.py\n"
+)
+_SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
+_DOCKERS = ("docker", "podman", "nerdctl", "nvidia-docker")
+
+
+@cache
+def _programs() -> frozenset[str]:
+    """What starts something, by its first word."""
+    return frozenset(
+        {name.split()[0] for launcher in registry.every() for form in launcher.forms for name in form.programs}
+        | {"python", "python3", "srun", "bash", "sh", "mpirun", "mpiexec", "uv", "conda", "apptainer", "singularity"}
+    )
+
+
+@rule(
+    "Q20",
+    title="A program and its options are words of their own",
+    source="execve(2): the first word is the program's name; Python's argparse takes a word with a blank for no option",
+    bad=(
+        '#!/bin/bash\n#SBATCH --nodes=1\nL="torchrun --standalone --nproc-per-node=4"\nsrun "$L" train.py\n',
+        'torchrun "--nproc-per-node 4" train.py\n',
+        _POD.format('["torchrun --standalone --nproc-per-node=4 train.py"]'),
+        _POD.format('["torchrun", "--nproc-per-node 4", "train.py"]'),
+    ),
+    good=(
+        '#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:4\nL="torchrun --standalone --nproc-per-node=4"\n'
+        "srun --cpus-per-task=4 $L train.py\n",
+        'torchrun "--nproc-per-node=4" "train me.py"\n',
+        _POD.format('["torchrun", "--standalone", "--nproc-per-node=4", "train.py"]'),
+    ),
+)
+def words_in_one_word(job: LintJob) -> Iterator[LintFinding]:
+    """Quotes, and an element of a list, keep blanks: what stands in them is one word. As a program's name it is looked
+    for as a whole; as an option it is none."""
+    for each in job.invocations:
+        first = each.words[0] if each.words else None
+        parts = (first.text or "").split() if first is not None else []
+        if first is not None and len(parts) > 1 and parts[0].rpartition("/")[2] in _programs():
+            yield LintFinding(
+                span=first.span,
+                summary=f'"{(first.text or "")[:60]}" is one word, and stands where a program\'s name is wanted',
+                happens=f"No such file or directory: no program is called {parts[0]!r} and its options together.",
+                fix="Make each word an element of its own."
+                if each.manifest_path or job.kind == "python"
+                else "Leave the quotes out, or make it an array: L=(torchrun ...) and " + '"${L[@]}".',
+            )
+    for launch in job.launches:
+        script = launch.script
+        text = (script.text or "") if script is not None else ""
+        if script is not None and text.startswith("-") and " " in text.strip():
+            yield LintFinding(
+                span=script.span,
+                summary=f'"{text[:60]}" is one word: an option and its value are two',
+                happens=f"{launch.launcher} takes a word with a blank for the program: can't open file.",
+                fix=f"Write {'='.join(text.split(None, 1))[:60]}, or make two words of it.",
+            )
+
+
+@rule(
+    "Q21",
+    title="A backslash stands at the end of a line, not before a blank",
+    source="bash(1): a backslash keeps the next character as it is; YAML 1.2, folded style: lines become one",
+    bad=(
+        "torchrun --standalone --nproc-per-node=4 \\ train.py --lr 0.1\n",
+        _FLOW.format(">"),
+    ),
+    good=(
+        "torchrun --standalone --nproc-per-node=4 \\\n  train.py --lr 0.1\n",
+        _FLOW.format("|"),
+    ),
+)
+def escaped_blank(job: LintJob) -> Iterator[LintFinding]:
+    """A backslash before a blank makes the blank a letter of the word behind it."""
+    for launch in job.launches:
+        words = launch.invocation.words
+        for before, word in pairwise(words if launch.invocation.span.exact else ()):
+            gap = job.text[before.span.end : word.span.start]
+            if before.span.exact and word.span.exact and re.fullmatch(r"\s+\\[ \t]+", gap):
+                yield _escaped(word, "Take the backslash out, or let the line end behind it.")
+                break
+    for value in (value for manifest in job.manifests for value in manifest.values):
+        lines = job.text[value.span.start : value.span.end]
+        if lines.startswith(">") and "\\ " in value.value and "\\\n" in lines:
+            inside = (each for each in job.launches if value.span.start <= each.invocation.span.start < value.span.end)
+            launch_in = next(inside, None)
+            if launch_in is not None:
+                yield _escaped(
+                    launch_in.invocation.words[0], "YAML folds the lines of > into one: leave them out, or write |."
+                )
+
+
+def _escaped(word: Word, fix: str) -> LintFinding:
+    return LintFinding(
+        span=word.span,
+        summary="a backslash stands before a blank, which makes the blank a letter of the word behind it",
+        happens="No option and no file begins with a blank: unrecognized arguments, or can't open file.",
+        fix=fix,
+    )
+
+
+@rule(
+    "Q22",
+    title="The command of bash -c is one word",
+    source="bash(1): -c takes its command from the next word; those behind it are $0, $1 ...; measured with bash 5.2",
+    bad=("bash -c torchrun --standalone --nproc-per-node=4 train.py\n", "ssh n1 hostname\nsh -c torchrun train.py\n"),
+    good=(
+        "bash -c 'torchrun --standalone --nproc-per-node=4 train.py'\n",
+        "bash -c 'torchrun $0 $@' --standalone train.py\n",
+    ),
+)
+def bash_c_takes_one_word(job: LintJob) -> Iterator[LintFinding]:
+    """Only the word behind -c is the command. What follows becomes its positional parameters, which nothing reads."""
+    for each in job.invocations:
+        words = each.words
+        if each.program not in _SHELLS or len(words) < 4 or re.fullmatch(r"-[a-z]*c", words[1].shown) is None:
+            continue
+        command, rest = words[2], words[3:]
+        text = command.text
+        if text is None or text != text.strip() or " " in text or "\n" in text or "$" in text:
+            continue
+        if text.rpartition("/")[2] in _programs():
+            yield LintFinding(
+                span=command.span,
+                summary=f"{each.program} -c runs {text} alone; {rest[0].shown[:40]} and what follows is not its own",
+                happens=f"{text} starts without arguments: it ends with its usage, or does something else.",
+                fix=f"Quote the whole command: {each.program} -c '{text} ...', or leave {each.program} -c out.",
+            )
+
+
+_COUNTS = frozenset(
+    ("nproc-per-node", "nnodes", "num-processes", "num-machines", "num-gpus", "master-port", "main-process-port", "np")
+)
+_CUT = re.compile(r"\$\{(\w+):(\d+)\}")
+
+
+@rule(
+    "Q23",
+    title="A default is written with :-",
+    source="bash(1): ${name:8} is the value from its eighth character on; ${name:-8} is 8 where it is empty or unset",
+    bad=(
+        "N=${1:8}\ntorchrun --standalone --nproc-per-node=$N train.py\n",
+        "torchrun --nproc-per-node=${GPUS:4} train.py\n",
+    ),
+    good=(
+        "N=${1:-8}\ntorchrun --standalone --nproc-per-node=$N train.py\n",
+        "torchrun --nproc-per-node=4 ${2:4} train.py\n",
+    ),
+)
+def substring_for_default(job: LintJob) -> Iterator[LintFinding]:
+    """`${2:8}` cuts eight characters off: of a short value nothing is left."""
+    for launch in job.launches[: look.SIBLINGS]:
+        for option in launch.every_option:
+            value = option.value
+            if value is None or option.name not in _COUNTS:
+                continue
+            found = next((cut for each in value.expansions if (cut := _CUT.fullmatch(each.raw))), None)
+            if found is not None:
+                yield LintFinding(
+                    span=option.span,
+                    summary=f"{found[0]} is what is left of ${found[1]} behind its first {found[2]} characters, and no"
+                    " default",
+                    happens=f"{option.written} is empty, and the launcher ends.",
+                    fix=f"Write ${{{found[1]}:-{found[2]}}}.",
+                )
+
+
+def _containers(job: LintJob) -> Iterator[Invocation]:
+    seen: set[int] = set()
+    for each in job.invocations:
+        for one in (each, *each.within):
+            if (
+                one.program in _DOCKERS
+                and "run" in [word.shown for word in one.words[1:3]]
+                and one.span.start not in seen
+            ):
+                seen.add(one.span.start)
+                yield one
+
+
+@rule(
+    "K23",
+    title="Options of docker run stand before the image",
+    source="docker run --help: docker run [OPTIONS] IMAGE [COMMAND] [ARG...]",
+    bad=("docker run --rm train:1 --gpus all --ipc=host " + _START, "docker run train:1 --shm-size 8g " + _START),
+    good=(
+        "docker run --rm --gpus all --ipc=host train:1 " + _START,
+        "docker run --gpus all --ipc=host train:1 --epochs 3\n",
+    ),
+)
+def docker_option_behind_image(job: LintJob) -> Iterator[LintFinding]:
+    """What stands behind the image's name is the container's command: docker reads no option there."""
+    for each in job.invocations:
+        if not each.within or each.within[-1].program not in _DOCKERS or not each.words:
+            continue
+        option = each.words[0].shown.partition("=")[0]
+        if option in _OF_RUN:
+            yield LintFinding(
+                span=each.words[0].span,
+                summary=f"{option} stands behind the image's name, so it is the first word of the container's command",
+                happens="The container does not start: exec of that word: executable file not found; or its ENTRYPOINT"
+                " refuses the option.",
+                fix=f"Put {option} and the other options of docker run before the image.",
+            )
+
+
+_OF_RUN = frozenset(
+    ("--gpus", "--shm-size", "--ipc", "--rm", "-it", "-ti", "-d", "-v", "--volume", "--runtime", "--network", "--net",
+     "--name",
+     "--privileged", "--ulimit", "--mount", "-e", "--env", "--env-file", "-w", "--workdir", "--cap-add", "--device")
+)  # fmt: skip
+
+
+@rule(
+    "K24",
+    title="docker is told a list of GPUs in quotes of its own",
+    source="docker run's documentation: --gpus '\"device=0,2\"'; docker/cli opts/gpus.go: the value is read as CSV",
+    bad=(
+        'docker run --rm --ipc=host --gpus "device=0,1" train:1 ' + _START,
+        "docker run --rm --ipc=host --gpus=device=0,1 train:1 " + _START,
+    ),
+    good=(
+        "docker run --rm --ipc=host --gpus '\"device=0,1,2,3\"' train:1 " + _START,
+        "docker run --rm --ipc=host --gpus device=0 train:1 torchrun --standalone train.py\n",
+    ),
+)
+def gpu_list_without_quotes(job: LintJob) -> Iterator[LintFinding]:
+    """docker splits the value at its commas: device=0 and a count of 1. The list must keep a pair of quotes."""
+    for outer in _containers(job):
+        told = gpus_option(outer)
+        text = told.text if told is not None else None
+        if told is not None and text is not None and re.fullmatch(r"device=[^\",]+,[^\"]+", text):
+            yield LintFinding(
+                span=told.span,
+                summary=f"--gpus {text} is split at its commas; the list wants quotes that reach docker",
+                happens="docker: Error response from daemon: cannot set both Count and DeviceIDs on device request.",
+                fix=f"Write --gpus '\"{text}\"'.",
+            )
+
+
+def gpus_option(outer: Invocation) -> Word | None:
+    """The value of docker's --gpus, as a word."""
+    for index, word in enumerate(outer.words):
+        text = word.text if word.text is not None else word.shown
+        if text == "--gpus" and index + 1 < len(outer.words):
+            return outer.words[index + 1]
+        if text.startswith("--gpus="):
+            cut = len("--gpus=")
+            return Word(word.raw, word.text[cut:] if word.text is not None else None, word.shown[cut:], word.span)
+    return None
