@@ -11,6 +11,7 @@ from msgspec import structs
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
+from gpudoctor.hang.doing import acting_thread
 from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.live import may_pass
 from gpudoctor.hang.report import JobReport
@@ -18,7 +19,7 @@ from gpudoctor.knowledge.places import Kind
 from gpudoctor.read.job.by_rank import ByRank
 from gpudoctor.read.job.source import context
 from gpudoctor.snapshot.evidence import Enclosing, Frame, ProcessEvidence, Sample, Socket, SourceContext, Thread
-from tests.hang_jobs import PROGRAM, Member, a_job, data_loader, is_in, source, waits
+from tests.hang_jobs import PROGRAM, Member, a_job, data_loader, is_in, place_at, source, stack, waits
 
 LIBRARY = "/usr/lib/python3.11"
 
@@ -220,3 +221,12 @@ def test_a_server_under_a_condition_on_the_rank_that_polls_is_no_hang() -> None:
         assert not [cause for cause in report.causes if cause.confidence >= 0.5]
         hangs = reported(a_job(waits(0, "all_reduce"), rank))
         assert hangs.state == ("hung" if rank is engine else hangs.state)
+
+
+def test_a_rank_is_where_the_thread_is_that_it_waits_for() -> None:
+    """An engine behind asyncio: its main thread has nothing to do while a thread of its executor is in a collective."""
+    rank = standing(("selectors.py", "EpollSelector.select"), ("asyncio/base_events.py", "BaseEventLoop.run_forever"))
+    assert acting_thread(rank.evidence) == rank.evidence.pid
+    works = Thread(id=77, frames=stack(place_at("collective", "all_gather_object", at=22, function="step")))
+    samples = tuple(structs.replace(each, threads=(*each.threads, works)) for each in rank.evidence.samples)
+    assert acting_thread(structs.replace(rank.evidence, samples=samples)) == 77

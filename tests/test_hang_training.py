@@ -77,6 +77,7 @@ def recorded(*members: Any, entries: Sequence[Sequence[Collective]], **more: Any
 GUARDED = src(41, inside=[RANK_0, LOOP], calls=[("barrier", 41, "rank == 0"), ("all_reduce", 30, "")])
 ELSE = src(44, inside=[("else", 40, "rank == 0"), LOOP])
 WORKER_LOCK = data_loader(77, 4001, frames=[Frame("__getitem__", PROGRAM, 12)])
+SAVES = Thread(id=77, frames=stack(place_at("collective", "gather_object", at=27, function="write")))
 GIL_THREAD = stack(place_at("user code", "", at=60, function="encode"))
 
 FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
@@ -225,6 +226,41 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         "unused-parameters",
         (1,),
         34,
+    ),
+    "backward waits for one in a collective of a condition of its own": (
+        a_job(
+            is_in(0, "backward", at=30, sources=src(30, inside=[LOOP])),
+            waits(1, "all_gather", at=34, sources=src(34, inside=[("if", 33, "bar.n and bar.n % 5 == 0"), LOOP])),
+            is_in(2, "backward", at=30, sources=src(30, inside=[LOOP])),
+        ),
+        "rank-divergent-decision",
+        (1,),
+        34,
+    ),
+    "one that a method has stopped, named like a counter": (
+        a_job(
+            waits(0, at=41, sources=src(41, inside=[LOOP], exits=[("break", 45, "stopper.step(loss(epoch))")])),
+            waits(1, "barrier", at=60, sources=src(60)),
+            waits(2, at=41, sources=src(41, inside=[LOOP], exits=[("break", 45, "stopper.step(loss(epoch))")])),
+        ),
+        "rank-divergent-decision",
+        (1,),
+        45,
+    ),
+    "a thread that gathers beside the main one": (
+        a_job(*(waits(rank, "barrier", at=45, more_threads=(SAVES,)) for rank in (0, 1))),
+        "collective-order-mismatch",
+        (0, 1),
+        27,
+    ),
+    "a driver and its workers": (
+        a_job(
+            waits(0, "all_gather_object", at=22, function="list", sources=src(22, function="list")),
+            *(waits(rank, "broadcast", at=37, function="work", sources=src(37, function="work")) for rank in (1, 2)),
+        ),
+        "collective-order-mismatch",
+        (0,),
+        22,
     ),
     "a group that rank 2 has not created": (
         a_job(

@@ -23,6 +23,10 @@ CAUSE = Cause(
             "Call the collectives of different groups in the same order on every rank, and give each call "
             "the group that all its ranks give it."
         ),
+        "threads": (
+            "Give each thread that calls collectives a process group of its own, made by `new_group` on every rank, or "
+            "call them all in one thread: join the one that saves before the next collective."
+        ),
     },
     confirm=(
         "Start with TORCH_DISTRIBUTED_DEBUG=DETAIL, or compare flight-recorder dumps: the same number is "

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
+from gpudoctor.hang.doing import acting_thread
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.gpus import gpus_of, uses_gpu, waits_in_driver
 from gpudoctor.hang.job import HangJob, JobMember, Launcher, Members, Rank
@@ -142,7 +143,8 @@ def _rank(
     helpers: Sequence[ProcessEvidence],
 ) -> Rank:
     gpu = uses_gpu(process, node)
-    first, last = _places(process, gpu=gpu)
+    acting = acting_thread(process)
+    first, last = _places(process, acting, gpu=gpu)
     if gpu and waits_in_driver(process, first, last, gpus_of(process, node, member.local_rank)):
         first = last = last._replace(kind="cuda sync")
     assert member.rank is not None
@@ -154,21 +156,21 @@ def _rank(
         evidence=process,
         place=last,
         first_place=first,
-        moved=moved(process.samples, process.process.pid),
+        moved=moved(process.samples, acting),
+        acting=acting if acting != process.pid else 0,
         data_loaders=tuple(loaders),
         helpers=tuple(helpers),
     )
 
 
-def _places(process: ProcessEvidence, *, gpu: bool = False) -> tuple[Place, Place]:
-    """Of its main thread in the first and in the last sample."""
+def _places(process: ProcessEvidence, thread: int, *, gpu: bool = False) -> tuple[Place, Place]:
+    """Of a thread in the first and in the last sample."""
     if not process.samples:
         return place_of(None), place_of(None)
-    pid = process.process.pid
-    first = place_of(main_thread(process.samples[0], pid), process.sources, gpu=gpu)
+    first = place_of(main_thread(process.samples[0], thread), process.sources, gpu=gpu)
     if len(process.samples) == 1:
         return first, first
-    return first, place_of(main_thread(process.samples[-1], pid), process.sources, gpu=gpu)
+    return first, place_of(main_thread(process.samples[-1], thread), process.sources, gpu=gpu)
 
 
 def _world_size(ranks: Sequence[Rank]) -> int:
@@ -225,7 +227,7 @@ def _launchers(
                 node=evidence.nodes[member.node],
                 evidence=process,
                 kind=commands.launcher(process.process.command) or "script",
-                place=_places(process)[1],
+                place=_places(process, pid)[1],
                 moved=moved(process.samples, pid),
                 ranks=tuple(sorted(below[member.node, pid])),
             )

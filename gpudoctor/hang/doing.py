@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gpudoctor.hang.job import Rank
-from gpudoctor.knowledge.places import CPU_OF_A_LOOK, is_user, main_thread, moved, place_of
+from gpudoctor.knowledge.places import CPU_OF_A_LOOK, in_collective, is_user, main_thread, moved, place_of
 from gpudoctor.knowledge.waits import OwnWait, wait_of
 from gpudoctor.snapshot.evidence import Frame, ProcessEvidence, Thread
 
@@ -43,6 +43,20 @@ def stands(rank: Rank) -> bool:
     if now.kind in OF_CHILDREN and any(map(_gets_on, children(rank))):
         return False
     return not (now.kind in OF_THREADS and any(_ran(rank, thread) for thread in own_threads(rank)))
+
+
+def acting_thread(process: ProcessEvidence) -> int:
+    """The thread that is the rank to the others: the main one, or, where that waits for a thread, a future, a queue or
+    in an event loop, the one that stands in a collective of torch's meanwhile."""
+    if not process.samples:
+        return process.pid
+    sample = process.samples[-1]
+    main = main_thread(sample, process.pid)
+    wait = wait_of(main, place_of(main, process.sources).user_frame, process.sources)
+    if wait is None or wait.kind not in OF_THREADS | {"asyncio"}:
+        return process.pid
+    found = (thread.id for thread in sample.threads if thread.id != process.pid and in_collective(thread))
+    return next(found, process.pid)
 
 
 def _gets_on(child: ProcessEvidence) -> bool:

@@ -50,12 +50,19 @@ class Rank(Struct, frozen=True, kw_only=True):
     """Of its main thread in the first sample."""
     moved: bool | None
     """`places.moved` of its samples."""
+    acting: int = 0
+    """The thread of which place and movement are told, where the main one waits for what it does; else 0."""
     data_loaders: tuple[ProcessEvidence, ...] = ()
     helpers: tuple[ProcessEvidence, ...] = ()
 
     @property
     def pid(self) -> int:
         return self.evidence.pid
+
+    @property
+    def thread(self) -> int:
+        """The thread whose place and movement are the rank's."""
+        return self.acting or self.evidence.pid
 
     @property
     def state(self) -> str:

@@ -236,7 +236,7 @@ def _of_waiting(rank: Rank, counts_grow: bool | None) -> Motion:
     gpu = uses_gpu(rank.evidence, rank.node)
     if counts_grow and gpu and rank.place.kind not in STARTING:
         return "gets on"
-    ran = _has_run(samples[0], samples[-1], rank.pid)
+    ran = _has_run(samples[0], samples[-1], rank.thread)
     if rank.place.kind in STARTING:
         return "unknown" if ran is None else "polls" if ran else "still"
     if gpu:
@@ -264,7 +264,7 @@ def _on_gpu(rank: Rank, ran: bool | None, counts_grow: bool | None) -> Motion:
 
 def _spun(rank: Rank) -> bool:
     first, last = rank.evidence.samples[0], rank.evidence.samples[-1]
-    share = share_of_time(main_thread(first, rank.pid), main_thread(last, rank.pid), last.at - first.at)
+    share = share_of_time(main_thread(first, rank.thread), main_thread(last, rank.thread), last.at - first.at)
     return share is not None and share >= SPINS_FROM
 
 

@@ -23,7 +23,9 @@ _IS_ZERO = re.compile(
     r"|is_world_process_zero|is_local_process_zero|is_rank_zero|is_rank0|is_chief|is_first_worker|is_primary",
     re.I,
 )
-_COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|i\b|n\b", re.I)
+_COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|\b[in]\b", re.I)
+_ALIKE = frozenset(("len", "int", "min", "max", "range", "abs", "round", "isinstance", "hasattr", "getattr"))
+"""Calls in a condition that say the same on every rank, where what they are given is counted."""
 
 
 class Fork(NamedTuple):
@@ -220,11 +222,18 @@ def _is_rank(node: ast.expr) -> bool:
 def passes_by(context: SourceContext) -> tuple[Enclosing, ...]:
     """Statements that leave the loop around a line, or go round it, for a reason that may differ from rank to rank:
     not those that count steps, which all ranks count alike."""
-    return tuple(
-        each
-        for each in context.exits
-        if each.kind in ("continue", "pass") or not each.text or not _COUNTS.search(each.text)
-    )
+    return tuple(each for each in context.exits if each.kind in ("continue", "pass") or not _counts(each.text))
+
+
+def _counts(condition: str) -> bool:
+    """Whether a condition compares counters and nothing else: `stopper.step(loss)` calls what may answer anything."""
+    if not _COUNTS.search(condition):
+        return False
+    try:
+        calls = [node for node in ast.walk(ast.parse(condition.strip(), mode="eval")) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
+        return True
+    return all(_name(call) in _ALIKE for call in calls)
 
 
 def loop_around(context: SourceContext | None) -> Enclosing | None:
@@ -232,3 +241,48 @@ def loop_around(context: SourceContext | None) -> Enclosing | None:
     if context is None:
         return None
     return next((each for each in context.enclosing if each.kind in LOOPS), None)
+
+
+def own_guard(context: SourceContext | None) -> Enclosing | None:
+    """The innermost condition around a line, inside its loop."""
+    if context is None:
+        return None
+    for each in context.enclosing:
+        if each.kind in ("for", "while", "function"):
+            return None
+        if each.kind in ("if", "elif", "else", "except"):
+            return each
+    return None
+
+
+def never_meet(one: Rank, other: Rank) -> bool:
+    """Whether two ranks have called different collectives of one group, as far as the lines name any."""
+    if (
+        one.place.kind != "collective"
+        or other.place.kind != "collective"
+        or ""
+        in (
+            one.place.operation,
+            other.place.operation,
+        )
+    ):
+        return False
+    contexts = [source_at(rank, rank.place.user_frame) for rank in (one, other)]
+    groups = {group_argument(context.text) for context in contexts if context is not None}
+    return None not in contexts and len(groups) == 1 and one.place.operation != other.place.operation
+
+
+def group_argument(text: str) -> str:
+    """What a call names as its process group: "tensor_parallel" of `dist.all_reduce(x, group=tensor_parallel)`."""
+    argument = re.search(r"\b(?:group|process_group)\s*=\s*([\w.\[\]()]+?)\s*[,)]", text)
+    return argument[1] if argument else ""
+
+
+KEEPS_GRADIENTS = re.compile(r"no_sync|accumulate|gradient_sync|grad_sync")
+"""Contexts in which DDP does not exchange gradients: torch's no_sync, accelerate's accumulate, ..."""
+
+
+def keeps_gradients(context: SourceContext | None) -> Enclosing | None:
+    """The `with` around a backward by which a rank may keep its gradients to itself."""
+    around = context.enclosing if context is not None else ()
+    return next((each for each in around if each.kind == "with" and KEEPS_GRADIENTS.search(each.text)), None)

@@ -82,6 +82,13 @@ def is_user(frame: Frame) -> bool:
     return not frame.native and known.is_program(frame.file)
 
 
+def in_collective(thread: Thread) -> bool:
+    """Whether the program has called what other ranks take part in, in this thread."""
+    place = place_of(thread)
+    acts = place.kind in ("collective", "point-to-point", "backward", "communicator init")
+    return acts and any(map(is_user, place.user_frames))
+
+
 _Found = tuple[str, str, Frame]
 """Kind, operation, the frame that decided."""
 

@@ -97,7 +97,7 @@ def wait_of(thread: Thread | None, user: Frame | None, sources: Sequence[SourceC
     inner = python[: python.index(user)] if user in python else python
     for frame in reversed(inner):
         marker = _marker(frame)
-        if marker is not None:
+        if marker is not None and (marker.functions is not None or _short(frame.function) != "wrapper"):
             return OwnWait(marker.kind, marker.title.format(_short(frame.function)), frame, marker.polls)
     if any(not known.is_standard_library(frame.file) for frame in inner):
         return None

@@ -1,6 +1,5 @@
 """Ranks wait in different places of the program: who has left the common way, and where."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,9 +13,13 @@ from gpudoctor.hang.relation import (
     branches_part,
     condition_of,
     fork_of,
+    group_argument,
     guards_of,
     is_by_rank,
+    keeps_gradients,
     loop_around,
+    never_meet,
+    own_guard,
     passes_by,
     relation,
     source_at,
@@ -242,17 +245,17 @@ def divergent(
 ) -> HangCause:
     condition = f" ({line.text})" if line.text else ""
     passes = {
-        "continue": f"`continue` in line {line.line}{condition} passes",
-        "pass": f"an exception that is swallowed in line {line.line}{condition} passes",
-        "break": f"`break` in line {line.line}{condition} leads past",
-        "return": f"`return` in line {line.line}{condition} leads past",
-    }.get(line.kind, f"line {line.line}{condition} passes")
+        "continue": f"`continue` in line {line.line}{condition} passes it by",
+        "pass": f"an exception that is swallowed in line {line.line}{condition} passes it by",
+        "break": f"`break` in line {line.line}{condition} leads past it",
+        "return": f"`return` in line {line.line}{condition} leads past it",
+    }.get(line.kind, f"line {line.line}{condition} passes it by")
     return blame(
         "rank-divergent-decision",
         sure,
         culprits,
         f"{who(culprits, 'has', 'have')} not made every {stays[0].place.operation or 'collective'}"
-        f"{at(stays[0].place.user_frame)}: {passes} it by; {waiting_words(stays)}",
+        f"{at(stays[0].place.user_frame)}: {passes}; {waiting_words(stays)}",
         (*stacks_of(culprits), *stacks_of(stays), statement_seen(context, line), *recorded),
         at=where_line(context, line),
     )
@@ -274,6 +277,18 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         if here is not None and there is not None and branches_part(here, there) and other[0].place.kind in COLLECTIVE:
             yield _order(job, first, other, here, there)
             continue
+        if fork is None and pair.relation == "unknown" and never_meet(first[0], other[0]):
+            # A driver and its workers: no line is common to their stacks, and yet each call is the other's next.
+            small, large = (other, first) if len(other) <= len(first) else (first, other)
+            yield blame(
+                ORDER,
+                LIKELY,
+                small,
+                f"{waiting_words(small)}; {waiting_words(large)}, and neither call can go with the other",
+                (*stacks_of(small), *stacks_of(large), *_recorded(job, small)),
+                at=small[0].place.user_frame,
+            )
+            continue
         if _rank_guard(first[0], job) is not None or _guarded_away(other, job):
             continue
         if (first[0].place.kind == "backward") != (other[0].place.kind == "backward"):
@@ -288,7 +303,7 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         if context is not None and exits:
             yield divergent(small, large, context, exits[0], SEEN, recorded)
             continue
-        guard = _own_guard(there) or _own_guard(here)
+        guard = own_guard(there) or own_guard(here)
         under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
         evidence = (*stacks_of(small), *stacks_of(large), *recorded)
         # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
@@ -304,18 +319,6 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
                 evidence,
                 at=small[0].place.user_frame,
             )
-
-
-def _own_guard(context: SourceContext | None) -> Enclosing | None:
-    """The innermost condition around a line, inside its loop."""
-    if context is None:
-        return None
-    for each in context.enclosing:
-        if each.kind in ("for", "while", "function"):
-            return None
-        if each.kind in ("if", "elif", "else", "except"):
-            return each
-    return None
 
 
 def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
@@ -339,29 +342,42 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
             (*evidence, statement_seen(context, keeps)),
             at=where_line(context, keeps),
         )
+    if (own := _chosen(waits_in, left)) is not None:
+        guard, where_it_stands = own
+        yield blame(
+            "rank-divergent-decision",
+            SEEN,
+            left,
+            f"{waiting_words(left)}, under `{guard.kind} {guard.text}` in line {guard.line}; {waiting_words(waits_in)}",
+            (*evidence, statement_seen(where_it_stands, guard)),
+            at=left[0].place.user_frame,
+        )
     how = relation(waits_in[0], left[0])
     # Later in the same loop: it has not left. Later, by the program's text: it is past the line at least.
     sure = SEEN if how == "later in the loop" else LIKELY if how == "later" and context is not None else POSSIBLE
-    sure = sure if keeps is None else POSSIBLE
+    sure = sure if keeps is None and own is None else POSSIBLE
     seen = f"{waiting_words(waits_in)}; {standing_words(left)}"
     doubts = [
         ("unused-parameters", less_sure(sure) if exits else sure, "without gradients of all parameters"),
         ("rank-dependent-graph", HINT if sure == POSSIBLE else POSSIBLE, "and the graph may differ from rank to rank"),
     ]
-    if sure == POSSIBLE and keeps is None:  # without the program's text it may as well have left the loop
+    if (
+        sure == POSSIBLE and keeps is None and own is None
+    ):  # without the program's text it may as well have left the loop
         doubts.append(("uneven-inputs", POSSIBLE, "perhaps with fewer batches"))
     for cause, how_sure, note in doubts:
         yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=left[0].place.user_frame)
 
 
-KEEPS_GRADIENTS = re.compile(r"no_sync|accumulate|gradient_sync|grad_sync")
-"""Contexts in which DDP does not exchange gradients: torch's no_sync, accelerate's accumulate, ..."""
-
-
-def keeps_gradients(context: SourceContext | None) -> Enclosing | None:
-    """The `with` around a backward by which a rank may keep its gradients to itself."""
-    around = context.enclosing if context is not None else ()
-    return next((each for each in around if each.kind == "with" and KEEPS_GRADIENTS.search(each.text)), None)
+def _chosen(waits_in: Sequence[Rank], left: Sequence[Rank]) -> tuple[Enclosing, SourceContext] | None:
+    """The condition in the common loop under which those that left the backward wait in a collective: the others need
+    not have come there. One that they call in every step they have come to by way of the backward."""
+    if left[0].place.kind not in COLLECTIVE:
+        return None
+    fork = fork_of(waits_in[0], left[0])
+    context = fork.other_source if fork is not None else None
+    guard = own_guard(context)
+    return (guard, context) if guard is not None and context is not None and guard.kind != "except" else None
 
 
 def _order(
@@ -377,7 +393,7 @@ def _order(
     recorded = _recorded(job, other)
     small, large = (other, first) if len(other) <= len(first) else (first, other)
     context = there if small is other else here
-    guard = _own_guard(context)
+    guard = own_guard(context)
     asks_rank = guard is not None and is_by_rank(guard)
     cause = ORDER if both or own == theirs or asks_rank else "rank-divergent-decision"
     sure = PROVED if both and recorded else SEEN
@@ -398,12 +414,6 @@ def _order(
         ),
         at=small[0].place.user_frame,
     )
-
-
-def group_argument(text: str) -> str:
-    """What a call names as its process group: "tensor_parallel" of `dist.all_reduce(x, group=tensor_parallel)`."""
-    argument = re.search(r"\b(?:group|process_group)\s*=\s*([\w.\[\]()]+?)\s*[,)]", text)
-    return argument[1] if argument else ""
 
 
 def _recorded(job: HangJob, suspects: Sequence[Rank]) -> tuple[Seen, ...]:

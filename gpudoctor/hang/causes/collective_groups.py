@@ -1,14 +1,15 @@
-"""Ranks wait for each other in the creation of process groups: some have created one that others have not."""
+"""Ranks wait for each other in the creation of process groups, or in two threads of each in one group."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.relation import is_by_rank, relation, source_at
+from gpudoctor.hang.relation import group_argument, is_by_rank, relation, source_at
 from gpudoctor.hang.report import ProgramLine
-from gpudoctor.hang.words import process_of, ranks_of, stacks_of, waiting_words, where, who
-from gpudoctor.snapshot.evidence import Enclosing, Frame
+from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, verb, waiting_words, where, who
+from gpudoctor.knowledge.places import in_collective, place_of
+from gpudoctor.snapshot.evidence import Enclosing, Frame, Thread
 
 CREATES = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 MOST_NAMED = 4
@@ -98,4 +99,56 @@ def _guarded_creations(rank: Rank) -> Sequence[Enclosing]:
     return calls[:MOST_NAMED]
 
 
-RULES = (groups_of_some,)
+def two_threads(job: HangJob) -> Iterator[HangCause]:
+    """Two threads of a rank wait in collectives of one group: which of them comes first is chance, on each rank of its
+    own."""
+    progress = progress_of(job)
+    if progress.verdict != "stuck" or progress.away or progress.stopped or progress.ended:
+        return
+    found = [(rank, thread) for rank in progress.waiting if (thread := _beside(rank)) is not None]
+    if not found:
+        return
+    rank, thread = found[0]
+    other = place_of(thread, rank.evidence.sources)
+    groups = {group_argument(_text_at(rank, frame)) for frame in (rank.place.user_frame, other.user_frame)}
+    ranks = [each for each, _ in found]
+    yield blame(
+        "collective-order-mismatch",
+        SEEN if len(groups) == 1 else LIKELY,
+        ranks,
+        f"{waiting_words(ranks)}, and another thread of {verb(ranks, 'it', 'each')} waits {place_words(other)}: ranks "
+        "need not come to the two in one order",
+        (
+            *stacks_of(ranks),
+            *(
+                Seen(f"{process_of(each)} thread {one.name or one.id}", place_words(place_of(one)))
+                for each, one in found[:MOST_NAMED]
+            ),
+        ),
+        at=other.user_frame,
+        fix=CAUSES["collective-order-mismatch"].remedy("threads"),
+    )
+
+
+def _beside(rank: Rank) -> Thread | None:
+    """Another thread of a rank that waits in a collective too, in both looks."""
+    samples = rank.evidence.samples
+    if rank.place.kind != "collective" or len(samples) < 2:
+        return None
+    before = {thread.id for thread in samples[0].threads if in_collective(thread)}
+    return next(
+        (
+            one
+            for one in samples[-1].threads
+            if one.id not in (0, rank.thread) and one.id in before and in_collective(one)
+        ),
+        None,
+    )
+
+
+def _text_at(rank: Rank, frame: Frame | None) -> str:
+    context = source_at(rank, frame)
+    return context.text if context is not None else ""
+
+
+RULES = (groups_of_some, two_threads)

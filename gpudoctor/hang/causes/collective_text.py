@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
-from gpudoctor.hang.causes.collective_divergence import divergent, keeps_gradients
+from gpudoctor.hang.causes.collective_divergence import divergent
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import JobProgress, parties, progress_of
-from gpudoctor.hang.relation import asks_for, is_by_rank, loop_around, passes_by, source_at
+from gpudoctor.hang.relation import asks_for, is_by_rank, keeps_gradients, loop_around, passes_by, source_at
 from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT

@@ -252,7 +252,9 @@ def _signal(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | No
 
 
 def _rpc(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
-    """Whose handler stands: of all ranks a thread that serves a call and is in the program."""
+    """Whose handler stands: of all ranks a thread that serves a call and is in the program. A main thread that shuts
+    down waits for the calls that its own threads still make."""
+    further: Frame | None = None
     for rank in job.ranks:
         for thread in own_threads(rank):
             if not in_file(thread.frames, "torch/distributed/rpc/internal.py", "_run_function"):
@@ -260,10 +262,13 @@ def _rpc(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
             frame = innermost(thread)
             own = wait_of(thread, frame, rank.evidence.sources)
             if own is not None and own.kind == "rpc":
+                if rank in ranks:
+                    further = further or frame
                 continue  # it waits for another one's
             words = f"for {_where(ranks[0], wait)}; the call that rank {rank.rank} serves stands{at(frame)}"
             return ToldWait("rpc-wait", SEEN, words, seen=_others(rank), culprits=(rank,), at=frame)
-    return ToldWait("rpc-wait", LIKELY, f"for {_where(ranks[0], wait)}")
+    words = f"for {_where(ranks[0], wait)}" + (f", and in its threads for calls{at(further)}" if further else "")
+    return ToldWait("rpc-wait", LIKELY, words, seen=_others(ranks[0]), at=further)
 
 
 # ---------------------------------------------------------------- services and files

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from gpudoctor import active
+from gpudoctor.knowledge.places import in_collective
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.read import kernel_log
 from gpudoctor.read.job import files, gpus, kernel, processes, reach, sampling
@@ -101,13 +102,14 @@ def _thinned(process: ProcessEvidence, keep: Callable[[Thread], bool]) -> Proces
 
 
 def _mains(samples: Mapping[int, Sample]) -> dict[int, Thread]:
-    """The main threads that run Python."""
-    return {
-        pid: thread
-        for pid, sample in samples.items()
-        for thread in sample.threads
-        if thread.id == pid and thread.frames
-    }
+    """The main threads that run Python, each with the frames of another one of its process that is in a collective."""
+    found: dict[int, Thread] = {}
+    for pid, sample in samples.items():
+        main = next((thread for thread in sample.threads if thread.id == pid and thread.frames), None)
+        if main is not None:
+            other = next((one for one in sample.threads if one.id != pid and in_collective(one)), None)
+            found[pid] = main if other is None else structs.replace(main, frames=(*main.frames, *other.frames))
+    return found
 
 
 def is_nccl(library: str) -> bool:

@@ -204,7 +204,7 @@ def _strangers() -> Iterator[Scenario]:
         ("unused-parameters", "rank-dependent-graph"),
         (2,),
         "if chosen.numel()",
-        "dist.all_reduce(shown)",
+        "dist.barrier()",
         "loss.backward()",
         "loss = layer(",
         "layer = Distributed",
@@ -234,7 +234,7 @@ def _strangers() -> Iterator[Scenario]:
     )
     yield stranger(
         "parameter_server", ("rpc-wait",), (1, 2), "weights = rpc.rpc_sync(", "torch.futures.wait_all(", ranks=3
-    )._replace(silent=(0,))
+    )._replace(silent=(0,), reached="rank {rank} step 2", polls=4.0)
     yield stranger(
         "lists_adapters",
         ("collective-order-mismatch", *rank0, *differs),

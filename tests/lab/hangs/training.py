@@ -63,6 +63,8 @@ class Scenario(NamedTuple):
     states: tuple[str, ...] = ("hung",)
     age: float = 0.0
     """Seconds that it must be old before it can be told from a start that takes its time."""
+    polls: float = 0.0
+    """Seconds after which it is where it stays, of one that never rests: threads of its libraries poll."""
     truly: bool = False
     """Started as a user does, each process with an `import torch` of its own: one of each launcher is."""
 
@@ -205,7 +207,8 @@ def come_to(scenario: Scenario, job: Running, healthy: bool, started: Sequence["
     wait_until(lambda: reached() or over(), PATIENCE)
     if not reached():
         raise TimeoutError("the job has ended before it came to where it hangs")
-    if healthy:
+    if healthy or scenario.polls:
+        time.sleep(scenario.polls)
         return
     since, before = time.monotonic(), work(job)
     limit = since + PATIENCE

@@ -48,7 +48,7 @@ def run_trainer(ps_rref, rank: int) -> None:
 
 def main() -> None:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8, rpc_timeout=0)
+    options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=8)
     rpc.init_rpc("ps" if rank == 0 else f"trainer{rank}", rank=rank, world_size=world, rpc_backend_options=options)
     if rank == 0:
         ps_rref = rpc.RRef(BatchUpdateParameterServer(3))
