@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.knowledge.places import is_user, main_thread, moved, place_of
 from gpudoctor.snapshot.evidence import Frame, Sample, SourceContext, Thread
+from tests.hang_jobs import a_job, member, place_at
 
 PACKAGES = "/opt/venv/lib/python3.11/site-packages/"
 LIBRARY = "/usr/lib/python3.11/"
@@ -393,3 +395,50 @@ def test_any_frames_have_a_place(frames: list[Frame], waits_in: str, syscall: st
     place = place_of(one, (SourceContext(file="a", line=1, text="x.wait()"),), gpu=True)
     assert (place.kind == "unknown") == (not frames)
     assert place.user_frame is None or place.user_frame in frames
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind", "operation"),
+    [
+        (Frame("process_allgather", f"{PACKAGES}jax/experimental/multihost_utils.py", 9), "collective", ""),
+        (
+            Frame("State.initialize", f"{PACKAGES}jax/_src/distributed.py", 9),
+            "rendezvous",
+            "jax.distributed.initialize",
+        ),
+        (
+            Frame("Context.ensure_initialized", f"{PACKAGES}tensorflow/python/eager/context.py", 9),
+            "rendezvous",
+            "the servers of TensorFlow",
+        ),
+        (
+            Frame("AllGatherHandle.wait", f"{PACKAGES}deepspeed/runtime/zero/partition_parameters.py", 9),
+            "collective",
+            "all_gather of ZeRO",
+        ),
+    ],
+)
+def test_what_stands_beside_torch_distributed(frame: Frame, kind: str, operation: str) -> None:
+    place = place_of(Thread(id=1, frames=(frame, Frame("step", "/home/mara/train.py", 4))))
+    assert (place.kind, place.operation or "process_allgather") == (kind, operation or "process_allgather")
+    assert place.user_frame == Frame("step", "/home/mara/train.py", 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"), [("total = comm.allreduce(x)", "collective"), ("c.Recv(b)", "point-to-point")]
+)
+def test_mpi_is_told_by_the_line_where_it_is_loaded(call: str, kind: str) -> None:
+    thread = Thread(id=1, state="R", frames=(Frame("step", "/home/mara/train.py", 4),))
+    sources = (SourceContext(file="/home/mara/train.py", line=4, function="step", text=call),)
+    assert place_of(thread, sources, mpi=True).kind == kind
+    assert place_of(thread, sources).kind == "user code"
+
+
+def test_ranks_that_spin_in_mpi_do_not_get_on_for_that() -> None:
+    spins = [
+        member(rank, place_at("collective", operation), moved=True, cpu=(3.0, 5.5), switches=(50, 90))
+        for rank, operation in enumerate(("MPI allreduce", "MPI Recv"))
+    ]
+    report = conclude_job(a_job(*spins))
+    assert (report.state, report.causes) == ("running", ())
+    assert "MPI spins there" in report.undecided

@@ -167,10 +167,10 @@ def _places(process: ProcessEvidence, thread: int, *, gpu: bool = False) -> tupl
     """Of a thread in the first and in the last sample."""
     if not process.samples:
         return place_of(None), place_of(None)
-    first = place_of(main_thread(process.samples[0], thread), process.sources, gpu=gpu)
-    if len(process.samples) == 1:
-        return first, first
-    return first, place_of(main_thread(process.samples[-1], thread), process.sources, gpu=gpu)
+    mpi = any(name.startswith("libmpi") for name in process.libraries)
+    threads = (main_thread(sample, thread) for sample in (process.samples[0], process.samples[-1]))
+    first, last = (place_of(each, process.sources, gpu=gpu, mpi=mpi) for each in threads)
+    return first, last
 
 
 def _world_size(ranks: Sequence[Rank]) -> int:

@@ -21,6 +21,7 @@ from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows, stacks
 from gpudoctor.hang.users import words
 from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
+from gpudoctor.knowledge.places import MPI
 from gpudoctor.snapshot.evidence import Evidence, Unread
 from gpudoctor.sure import CERTAIN, PRIMARY, SHOWN
 
@@ -217,6 +218,11 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
                 "Processes were seen to run, and whether the job gets on was not: no stack could be read. Run "
                 "gpudoctor as the job's user with ptrace allowed, or as root; `gpudoctor.arm()` in the program needs "
                 "neither."
+            )
+        if progress.verdict == "unknown" and any(rank.place.operation.startswith(MPI) for rank in progress.waiting):
+            return (
+                f"{waiting_words(progress.waiting)}, in both looks, and MPI spins there whether or not its peers come. "
+                "`gpudoctor hang --watch` compares looks that lie further apart."
             )
         if progress.verdict == "unknown" and job.ranks:
             return (

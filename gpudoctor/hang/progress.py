@@ -9,6 +9,7 @@ What a rank's own movement means depends on where it is:
 | the same | same place, but it ran and slept again: its wait was over in between | gets on |
 | the same, on a GPU | same place, spins: GPU busy, memory controller idle, low power | still |
 | the same, on a GPU | same place, spins, and the GPU does not tell, or moves memory | unknown |
+| waits in MPI | same place, spins, as MPI does until its peers come | unknown |
 | waits in rendezvous, init or a store | same place; it polls whether or not its peers come | still, or polls |
 | is anywhere else | `places.moved`, or a worker of its own computes | moves, or still |
 | was sampled once | | unknown |
@@ -42,7 +43,7 @@ from gpudoctor.hang.gpus import (
     waits_for_others,
 )
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.knowledge.places import CPU_OF_A_LOOK, Kind, Place, main_thread
+from gpudoctor.knowledge.places import CPU_OF_A_LOOK, MPI, Kind, Place, main_thread
 from gpudoctor.snapshot.evidence import ProcessEvidence, Ras, Sample
 
 Motion = Literal["gets on", "still", "polls", "spins", "moves", "unknown"]
@@ -243,6 +244,8 @@ def _of_waiting(rank: Rank, counts_grow: bool | None) -> Motion:
         return _on_gpu(rank, ran, counts_grow)
     if ran is None:
         return "unknown"
+    if rank.place.operation.startswith(MPI) and _spun(rank):
+        return "spins"
     return "gets on" if ran else "still"
 
 

@@ -66,7 +66,38 @@ MARKERS: tuple[Marker, ...] = (
         "DistributedDataParallel",
     ),
     _marks("collective", "torch/distributed/utils.py", "_sync_module_states _sync_params_and_buffers", "broadcast"),
+    # What these have started waits in C++ without a frame of torch's: `handle.wait()` of a Work.
+    _marks(
+        "collective",
+        "torch/distributed/fsdp/_fully_shard/_fsdp_collectives.py",
+        "foreach_all_gather foreach_all_gather_copy_out foreach_reduce",
+        "all_gather of FSDP",
+    ),
+    _marks("collective", "deepspeed/runtime/zero/partition_parameters.py", "wait", "all_gather of ZeRO"),
+    _marks("collective", "megatron/core/distributed/param_and_grad_buffer.py", "finish_grad_sync finish_param_sync"),
+    _marks("point-to-point", "megatron/core/pipeline_parallel/p2p_communication.py"),
+    _marks("collective", "horovod/torch/mpi_ops.py", "synchronize join barrier allreduce allgather broadcast alltoall"),
+    _marks("collective", "horovod/torch/functions.py"),
+    _marks(
+        "collective",
+        "jax/experimental/multihost_utils.py",
+        "process_allgather broadcast_one_to_all sync_global_devices assert_equal",
+    ),
+    _marks("cuda sync", "jax/_src/array.py", "block_until_ready _value __array__", "block_until_ready"),
+    _marks("cuda sync", "jax/_src/api.py", "block_until_ready"),
+    _marks("collective", "tensorflow/python/distribute/cross_device_ops.py", operation="all_reduce of TensorFlow"),
+    _marks("collective", "tensorflow/python/distribute/cross_device_utils.py", operation="all_reduce of TensorFlow"),
     # ------------------------------------------------ how ranks find each other
+    _marks("rendezvous", "jax/_src/distributed.py", "initialize", "jax.distributed.initialize"),
+    _marks("exit", "jax/_src/distributed.py", "shutdown", "jax.distributed.shutdown"),
+    _marks(
+        "rendezvous",
+        "tensorflow/python/eager/context.py",
+        "ensure_initialized configure_collective_ops enable_collective_ops",
+        "the servers of TensorFlow",
+    ),
+    _marks("rendezvous", "tensorflow/python/distribute/collective_all_reduce_strategy.py", "_initialize_multi_worker"),
+    _marks("rendezvous", "horovod/common/basics.py", "init", "hvd.init"),
     _marks(
         "rendezvous",
         "torch/distributed/rendezvous.py",
@@ -237,7 +268,8 @@ _OWN_PLACE = re.compile(
 )
 _FRAMEWORK = re.compile(
     r"/(?:torch|torchvision|torchaudio|lightning|lightning_fabric|pytorch_lightning|accelerate|transformers|deepspeed|"
-    r"megatron|ray|numpy|triton|IPython|ipykernel|composer|ignite|fairscale|colossalai|horovod)/"
+    r"megatron|ray|numpy|triton|IPython|ipykernel|composer|ignite|fairscale|colossalai|horovod|jax|jaxlib|flax|tensorflow|"
+    r"keras|mpi4py)/"
 )
 _TYPED = re.compile(r"^<(?:string|stdin|ipython-input.*|python-input.*|stdin-\d+|unknown|console|input)>$")
 """Program text that somebody typed or passed; other names in brackets are generated code."""

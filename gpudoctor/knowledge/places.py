@@ -54,11 +54,14 @@ def main_thread(sample: Sample, pid: int) -> Thread | None:
     return next((thread for thread in sample.threads if thread.id == pid), None)
 
 
-def place_of(thread: Thread | None, sources: Sequence[SourceContext] = (), *, gpu: bool = False) -> Place:
+def place_of(
+    thread: Thread | None, sources: Sequence[SourceContext] = (), *, gpu: bool = False, mpi: bool = False
+) -> Place:
     """The class of a thread's place.
 
-    `sources`: what the user's program says at its frames, and `gpu`: whether the process uses one. With them, calls
-    that leave no frame of their own can be told too: `work.wait()`, `loss.item()`.
+    `sources`: what the user's program says at its frames, `gpu`: whether the process uses one, `mpi`: whether it has
+    loaded MPI. With them, calls that leave no frame of their own can be told too: `work.wait()`, `loss.item()`,
+    `comm.Barrier()`.
     """
     if thread is None or not thread.frames:
         return Place("unknown")
@@ -70,7 +73,7 @@ def place_of(thread: Thread | None, sources: Sequence[SourceContext] = (), *, gp
         found = ended
     if found is None or found[0] == "user code":
         # What the kernel and native frames say is of the innermost call; the user's frame is what made it.
-        found = _by_kernel(thread, found) or _native(frames) or _by_text(thread, user, sources, gpu) or found
+        found = _by_kernel(thread, found) or _native(frames) or _by_text(thread, user, sources, gpu, mpi) or found
     if found is None:
         found = ("user code", _waits_for(thread), frames[0])
     kind, operation, frame = found
@@ -218,7 +221,19 @@ _ASKS = re.compile(r"\b(\w+)\.(?:get|wait|multi_get)\(")
 _SYNCHRONIZES = re.compile(r"\.(item|tolist|cpu|numpy|synchronize|nonzero)\(")
 
 
-def _by_text(thread: Thread, user: Frame | None, sources: Sequence[SourceContext], gpu: bool) -> _Found | None:
+MPI = "MPI "
+"""Begins the operations of mpi4py: they spin until they are over, so that CPU time does not say that one gets on."""
+_MPI_CALLS = re.compile(
+    r"\.(?:(?P<pair>[Ss]end|[Rr]ecv|[Ss]send|[Bb]send|[Ss]endrecv(?:_replace)?|[Pp]robe|[Ww]ait(?:all|any)?)"
+    r"|(?P<all>I?[Bb]arrier|[Bb]cast|[Rr]educe|[Aa]llreduce|[Gg]atherv?|[Aa]llgatherv?|[Ss]catterv?|[Aa]lltoall[vw]?"
+    r"|[Rr]educe_scatter(?:_block)?|[Ss]can|[Ee]xscan|Split(?:_type)?|Dup|Create(?:_group)?|Disconnect|Win\.\w+|Fence))\("
+)
+"""Methods of mpi4py's Comm, Request and Win that wait (its documentation has the list); in C, without a frame."""
+
+
+def _by_text(
+    thread: Thread, user: Frame | None, sources: Sequence[SourceContext], gpu: bool, mpi: bool
+) -> _Found | None:
     """What the line of the user's innermost frame calls, where it is the innermost of all: a method written in C."""
     if user is None or next((frame for frame in thread.frames if not frame.native), None) is not user:
         return None
@@ -226,6 +241,9 @@ def _by_text(thread: Thread, user: Frame | None, sources: Sequence[SourceContext
     if source is None:
         return None
     name = known.kernel_name(thread.waits_in)
+    if mpi and name not in known.SLEEPS and (call := _MPI_CALLS.search(source.text)):
+        kind = "point-to-point" if call["pair"] else "collective"
+        return (kind, MPI + (call["pair"] or call["all"]), user)
     if name in known.FUTEX and _WORK_WAIT.search(source.text):
         kind = "point-to-point" if _WORK_POINT_TO_POINT.search(source.text) else "collective"
         return (kind, "Work.wait", user)

@@ -47,7 +47,8 @@ MOST_GENERATIONS = 64
 STRONG = re.compile(rb"(?:^|\0)(?:RANK|OMPI_COMM_WORLD_RANK|PMI_RANK|TORCHELASTIC_RUN_ID)=")
 WEAK = re.compile(rb"(?:^|\0)(?:LOCAL_RANK|NODE_RANK|GROUP_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID)=[^\0]")
 """Variables that an image, a shell or an allocation may have set for everything: they count for a Python with torch."""
-TORCH = re.compile(rb"/libtorch[\w]*\.so|/libc10\.so")
+TORCH = re.compile(rb"/libtorch[\w]*\.so|/libc10\.so|/jaxlib/|/libtensorflow_\w+\.so|/mpi4py/")
+"""Libraries of distributed programs: torch's, and those of what stands beside it."""
 LAUNCHER_NAMES = re.compile(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|hydra|ds$)")
 
 
