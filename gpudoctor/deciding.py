@@ -68,7 +68,7 @@ def sight(machine: Snapshot, results: Sequence[Result], names: Sequence[str] = (
 
 def _why_nothing(machine: Snapshot) -> Iterable[str]:
     if machine.origin != HERE and not _parts(machine):
-        yield f"nothing about a machine is in {machine.origin}"
+        yield from machine.lacks or (f"nothing about a machine is in {machine.origin}",)
 
 
 def unseen(machine: Snapshot, results: Iterable[Result]) -> tuple[str, ...]:

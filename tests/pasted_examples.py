@@ -119,3 +119,28 @@ def lspci(count: int = 8, silent: Sequence[int] = (), form: str = "") -> str:
             lines += ["\tSubsystem: NVIDIA Corporation Device [10de:16c1]", "\tKernel driver in use: nvidia"]
             lines += ["\tKernel modules: nvidiafb, nouveau, nvidia_drm, nvidia"]
     return "\n".join([*lines, ""])
+
+
+def rocm_smi(count: int = 8, form: str = "now") -> str:
+    """The short table of releases before 6 ("early") and since ("now"); product and bus of each GPU ("all")."""
+    title = "=" * 40 + " ROCm System Management Interface " + "=" * 40
+    if form == "all":
+        told = (
+            f"GPU[{each}]\t\t: Card Series: \t\tAMD Instinct MI300X\n"
+            f"GPU[{each}]\t\t: PCI Bus: 0000:{each + 5:02X}:00.0\n"
+            for each in range(count)
+        )
+        return f"{title}\n{''.join(told)}{'=' * 80}\n"
+    heads = {
+        "early": (
+            "GPU  Temp   AvgPwr  SCLK    MCLK     Fan  Perf  PwrCap  VRAM%  GPU%",
+            "{}    41.0c  90.0W   800Mhz  0%   0%",
+        ),
+        "now": (
+            "Device  Node  IDs   Temp  Power  VRAM%  GPU%",
+            "{}       2     0x74a1,   12000  41.0\u00b0C  N/A  0%  N/A",
+        ),
+    }
+    head, row = heads[form]
+    rows = "".join(f"{row.format(each)}\n" for each in range(count))
+    return f"{title}\n{head}\n{'=' * 80}\n{rows}{'=' * 80}\n{'=' * 30} End of ROCm SMI Log {'=' * 30}\n"

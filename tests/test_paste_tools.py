@@ -6,6 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpudoctor.diagnose import diagnose
+from gpudoctor.expecting import expecting
+from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.read.pasted.tools import parts_of
 from gpudoctor.snapshot import DRIVER_NOT_TOLD, Snapshot, UnreadableSnapshot, from_json, to_json
@@ -19,6 +22,7 @@ from tests.pasted_examples import (
     nvlinks,
     port,
     rdma_link,
+    rocm_smi,
     uuid,
 )
 from tests.smi_tables import SILENT, table
@@ -202,9 +206,37 @@ WHOLE = (
     ibstatus(*PORTS),
     ibv_devinfo(*PORTS),
     rdma_link(*PORTS),
+    rocm_smi(2),
+    rocm_smi(2, "all"),
     lspci(3, (1,), "nnk"),
     table({0: SILENT}, count=1),
 )
+
+
+@pytest.mark.parametrize("form", ["early", "now", "all"])
+def test_rocm_smi_tells_how_many_gpus_and_never_that_they_are_well(form: str) -> None:
+    for text in (rocm_smi(8, form), "".join(f"> {line}\n" for line in rocm_smi(8, form).splitlines())):
+        report = diagnose(of(text), *chosen_checks([]))
+        assert report.exit_status == 3 and not report.problems
+        assert "rocm-smi (8 AMD GPUs) tells" in report.sight.lacking[0]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR:root:Driver not initialized (amdgpu not found in modules)",
+        "ERROR: ROCm SMI returned 8 (the expected value is 0)",
+    ],
+)
+def test_why_rocm_smi_shows_nothing_is_a_finding(line: str) -> None:
+    report = diagnose(of(f"$ rocm-smi\ncat: /sys/module/amdgpu/initstate: No such file\n{line}\n"), *chosen_checks([]))
+    assert [result.check for result, _ in report.problems] == ["amd-gpu-driver-missing"]
+    assert report.exit_status == 1
+
+
+def test_rocm_smi_is_held_against_what_was_expected() -> None:
+    report = diagnose(expecting(of(rocm_smi(7, "all")), "8xMI300X"), *chosen_checks([]))
+    assert [problem.summary for _, problem in report.problems] == ["7 GPUs of 8 MI300X expected (--expect)"]
 
 
 @pytest.mark.parametrize("text", WHOLE)

@@ -49,7 +49,7 @@ BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 
-AMD = re.compile(r"ROCm System Management Interface|AMD-SMI|ROCM-SMI", re.IGNORECASE)
+AMD = re.compile(r"AMD-SMI", re.IGNORECASE)
 XID = re.compile(r"NVRM: Xid")
 LOOKALIKES = (
     (
@@ -66,7 +66,7 @@ LOOKALIKES = (
     ),
     (
         AMD,
-        "output of rocm-smi or amd-smi, AMD's tools, which --from does not read: of these GPUs nothing is known; run "
+        "output of amd-smi, AMD's tool, which --from does not read: of these GPUs nothing is known; run "
         "`gpudoctor check` there",
     ),
     (

@@ -10,6 +10,7 @@ from gpudoctor.snapshot import (
     PciDevice,
     Reading,
     Snapshot,
+    absent,
     missing,
     read,
 )
@@ -94,6 +95,8 @@ CASES = {
             but(h100_node(), "expected", Expectation.of("cpu")),
             inside(under(h100_node(2), NVIDIA_VISIBLE_DEVICES="0,3")),
             inside(under(h100_node(2), NVIDIA_VISIBLE_DEVICES="all")),
+            # a Jetson: torch sees what NVML does not know
+            but(but(h100_node(1), "nvidia.gpus", absent("nvmlInit", "no library")), "expected", Expectation.of("1")),
         ),
         skipped(but(NO_GPU_LIST, "expected", Expectation.of("8xH100"))),
     ],

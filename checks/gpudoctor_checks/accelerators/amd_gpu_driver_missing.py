@@ -8,14 +8,19 @@ from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, c
 from gpudoctor.knowledge.accelerator_kinds import is_amd_graphics, is_amd_instinct
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import listed
-from gpudoctor.snapshot import DRIVER_NOT_TOLD, PciDevice
+from gpudoctor.snapshot import DRIVER_NOT_TOLD, PciDevice, Reading
 
 KFD = "/dev/kfd"
+REFUSAL = "what rocm-smi says instead of its tables"
+"""The source of such a file (gpudoctor.read.pasted.rocm_smi)."""
 GIVEN_AWAY = ("vfio-pci", "pci-stub", "radeon")  # passed to a VM, or too old for ROCm
 
 
 @check("amd-gpu-driver-missing", title="AMD GPUs have their driver, and this user may use it")
 def amd_gpu_driver_missing(machine: Snapshot) -> Problems:
+    if (modules := machine.accelerators.kernel_modules).source == REFUSAL:
+        yield _refused(modules)
+        return
     pci = machine.accelerators.pci
     gpus = [device for device in pci.value if is_amd_instinct(device) or is_amd_graphics(device)]
     gpus = [device for device in gpus if device.driver not in (*GIVEN_AWAY, DRIVER_NOT_TOLD)]
@@ -26,6 +31,22 @@ def amd_gpu_driver_missing(machine: Snapshot) -> Problems:
         yield _no_driver(machine, driverless, _severity(machine, gpus))
     if len(driverless) < len(gpus):
         yield from _device_file(machine, gpus)
+
+
+def _refused(modules: Reading[tuple[str, ...]]) -> Problem:
+    """Of what rocm-smi says in place of its tables."""
+    return Problem(
+        severity="error",
+        summary="rocm-smi finds no amdgpu driver that is loaded"
+        if modules.is_read
+        else f"rocm-smi cannot ask the amdgpu driver: {modules.reason}",
+        meaning="ROCm sees no GPU.",
+        evidence=(modules,),
+        fix=Fix(
+            "Load the driver; when that fails, the kernel log says why (missing firmware, Secure Boot).",
+            commands=(command("sudo modprobe amdgpu"), command("sudo dmesg | grep -i amdgpu | tail -n 20")),
+        ),
+    )
 
 
 def _severity(machine: Snapshot, gpus: list[PciDevice]) -> Severity:

@@ -8,6 +8,7 @@ count and the PCI bus have checks of their own.
 import re
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
+from gpudoctor.knowledge.accelerator_kinds import AMD
 from gpudoctor.knowledge.explaining import DRIVER_MISSING, GPU_LOST, GPUS_HIDDEN
 from gpudoctor.knowledge.visible.now import visible_count
 from gpudoctor.knowledge.wording import counted
@@ -71,9 +72,13 @@ def _names(machine: Snapshot) -> list[str]:
     """The accelerators that can be used, by name. Raises `NotRead` where that is not known."""
     gpus = machine.nvidia.gpus
     torch = machine.training.torch.value_or(None)
-    others = [device.name for device in torch.devices if device.kind != "cuda"] if torch is not None else []
+    devices = torch.devices if torch is not None else ()
     if gpus.missing_kind == "absent":
-        return others
+        return [device.name for device in devices]  # AMD's GPUs are called cuda too
+    others = [device.name for device in devices if device.kind != "cuda"]
+    pci = machine.accelerators.pci
+    if not gpus.is_read and pci.is_read and (amd := [each.model for each in pci.value if each.vendor == AMD]):
+        return amd  # of a file that shows these
     return [gpu.name.value_or("") for gpu in gpus.value if gpu.name.is_read or gpu.uuid.is_read] + others
 
 

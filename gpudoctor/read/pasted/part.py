@@ -37,6 +37,8 @@ class ToolOutput(NamedTuple):
     """Other fields of `Nvidia`."""
     rdma: tuple[RdmaDevice, ...] | None = None
     pci: tuple[PciDevice, ...] | None = None
+    modules: Reading[tuple[str, ...]] | None = None
+    """Drivers of accelerators that are loaded."""
     lacks: tuple[str, ...] = ()
     """What was cut off, in words."""
     tells: str = ""

@@ -75,6 +75,8 @@ def _with(machine: Snapshot, part: ToolOutput) -> Snapshot:
         machine = replace(machine, network=replace(machine.network, rdma_devices=read(source, devices)))
     if part.pci is not None:
         machine = replace(machine, accelerators=replace(machine.accelerators, pci=read(part.source, part.pci)))
+    if part.modules is not None:
+        machine = replace(machine, accelerators=replace(machine.accelerators, kernel_modules=part.modules))
     return machine
 
 

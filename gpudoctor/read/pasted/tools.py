@@ -4,7 +4,17 @@ import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gpudoctor.read.pasted import gpu_list, ibstat, ibstatus, ibv_devinfo, lspci, rdma_link, table, topology
+from gpudoctor.read.pasted import (
+    gpu_list,
+    ibstat,
+    ibstatus,
+    ibv_devinfo,
+    lspci,
+    rdma_link,
+    rocm_smi,
+    table,
+    topology,
+)
 from gpudoctor.read.pasted.blocks import blocks, joined
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 
@@ -25,6 +35,7 @@ TOOLS: Sequence[Tool] = (
     Tool("ibstat", ibstat.HEADING, ibstat.parse),
     Tool("ibv_devinfo", ibv_devinfo.HEADING, ibv_devinfo.parse),
     Tool("rdma link", rdma_link.HEADING, rdma_link.parse),
+    Tool("rocm-smi", rocm_smi.HEADING, rocm_smi.parse),
     Tool("lspci", lspci.HEADING, lspci.parse),
 )
 """The most telling first."""
