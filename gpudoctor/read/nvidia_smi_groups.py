@@ -215,17 +215,18 @@ def _health(section: LogEntry) -> tuple[int | None, bool | None]:
 
 
 def recovery_action(gpu: LogEntry, source: str) -> Reading[int]:
-    """What the driver wants done; before it had a name for that (565), whether it wanted a reset."""
+    """What the driver wants done; before it had a name for that (565) and beside it, whether it wanted a reset."""
     where = f"{source}: GPU recovery action"
     entry = first(gpu, "gpu recovery action")
-    if entry is not None:
-        return _value(entry, where, lambda text: word(text, RECOVERY_ACTIONS))
+    named = None if entry is None else _value(entry, where, lambda text: word(text, RECOVERY_ACTIONS))
+    if named is not None and named.value_or(0) != 0:
+        return named
     wanted = {"gpu reset status/reset required": 1, "gpu reset status/drain and reset recommended": 4}
     for path, action in wanted.items():
         entry = first(gpu, path)
         if entry is not None and entry.value.casefold() == "yes":
             return read(f"{source}: {path}", action)
-    return missing(where, NOT_THERE)
+    return missing(where, NOT_THERE) if named is None else named
 
 
 def slowdown(gpu: LogEntry, source: str) -> Reading[int]:

@@ -71,8 +71,10 @@ def parse(tool: KeyedTool, block: Pasted) -> ToolOutput:
             ports[name].setdefault(number, {})
     cut = [(name, number) for name, own in ports.items() for number in own if (name, number) not in wholes]
     cut += [(name, 0) for name, own in ports.items() if not own]
-    lacks = (f"`{tool.source}` is cut in {cut[0][0]}",) if cut else ()
-    return ToolOutput(tool.source, rdma=made(tool.source, devices, ports), lacks=lacks)
+    gave_up = next((line for line in block.lines if line.startswith("ibpanic:")), "")
+    lacks = [f"`{tool.source}` is cut in {cut[0][0]}"] if cut else []
+    lacks += [f"`{tool.source}` gave up ({gave_up[:150]})"] if gave_up else []
+    return ToolOutput(tool.source, rdma=made(tool.source, devices, ports), lacks=tuple(lacks))
 
 
 def _keep(
