@@ -26,9 +26,11 @@ from gpudoctor.symptoms import TABLE
 from gpudoctor.testing import cases, machines
 from gpudoctor.testing.cases import Case, lacks
 from gpudoctor.testing.machines import h100_node
+from tests.command_lines import calls, refused
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
+SHELL = re.compile(r"^```(?:sh|bash|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
 
 
@@ -58,6 +60,16 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_every_command_has_a_page_that_readme_or_docs_link(command: str) -> None:
     assert (DOCS / f"{command}.md").exists()
     assert f"{command}.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_gpudoctor_takes_every_line_of_it_that_a_page_shows(page: Path) -> None:
+    """What a page's `<!-- run: -->` names is run too, by docs/generate.py."""
+    for block in SHELL.findall(page.read_text(encoding="utf-8")):
+        for line in block.replace("\\\n", " ").splitlines():
+            for shown in re.findall(r"(?<![\w./-])gpudoctor [^\n]*", line.partition("  #")[0]):
+                words = next(calls(shown.partition(')"')[0]), [""])
+                assert words[0] != "gpudoctor" or not refused(words[1:]), (line, refused(words[1:]))
 
 
 @pytest.mark.parametrize("page", [*COMMANDS, "network", "nccl-settings", "check-hosts"])

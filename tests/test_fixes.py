@@ -1,14 +1,17 @@
 """Every fix of every check and cause: where it is done, what it risks, and what no block to paste may hold."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 
+from gpudoctor.about import entries
 from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.diagnose import ask
 from gpudoctor.effect import effect_of
 from gpudoctor.plugins import find_checks
+from tests.command_lines import calls, refused
 from tests.every_case import every_case
 
 ENDS_THE_MACHINE = ("sudo reboot", "rmmod ", "--gpu-reset")
@@ -75,6 +78,64 @@ LOOKS = frozenset(
 """Programs that only look, as long as `gpudoctor.effect` knows no effect of the line."""
 
 
+OPTIONS = {
+    "nvidia-smi": "-L -q -d -i -c -s -e -m -p2p -pm -mig -pl -lgip -re --gpu-reset --query-gpu --query-compute-apps "
+    "--format",
+    "dmesg": "-T --ctime",
+    "journalctl": "-u -n -k --no-pager --since",
+    "systemctl": "--now",
+    "lspci": "-D -k -s -nn -nnk -tv -vv",
+    "ls": "-d -l -ld -lhS",
+    "df": "-h -hT -i",
+    "du": "-x -xh --inodes --max-depth",
+    "findmnt": "-T -o",
+    "ps": "-eo -fp -o -p --sort",
+    "ss": "-ltnp -tlnp",
+    "ip": "-o -br -brief -details -s",
+    "free": "-h",
+    "ldconfig": "-p",
+    "grep": "-A -E -Ei -e -i -iE -n -rs -s",
+    "tail": "-n",
+    "head": "-n",
+    "sort": "-rn -rh",
+    "rm": "-f",
+    "sed": "-n -i -i.bak",
+    "taskset": "-pc",
+    "fuser": "-v",
+    "hostname": "-I -f",
+    "getent": "",
+    "ping": "-c -W",
+    "ethtool": "-m",
+    "kubectl": "--sort-by",
+    "sinfo": "--format --list-reasons",
+    "mlxlink": "-d -m -e",
+    "cma_roce_mode": "-d -p",
+    "sminfo": "-C",
+    "ibv_devinfo": "-v",
+    "ucx_info": "-d",
+    "fi_info": "-p",
+    "dcgmi": "-r -i",
+    "nvidia-ctk": "--output --runtime --create-all",
+    "nvidia-modprobe": "-c -u",
+    "nvidia-cuda-mps-control": "-d",
+    "nvidia-imex-ctl": "-N",
+    "mokutil": "--sb-state",
+    "update-initramfs": "-u",
+    "grubby": "--update-kernel --args",
+    "usermod": "-aG",
+    "ntpq": "-n -p",
+    "sysctl": "-w",
+    "quota": "-s",
+    "setfacl": "-m",
+    "setpci": "-v -s",
+    "ssh-keygen": "-t",
+    "docker": "--gpus --device --ulimit --rm -e",
+    "torchrun": "--nproc-per-node",
+}
+"""Program -> options that stand in a fix, each looked up in the program's manual (man-pages, util-linux, iproute2,
+pciutils, infiniband-diags, MFT, NVIDIA's nvidia-smi and container toolkit, Slurm)."""
+
+
 def only_looks(line: str) -> bool:
     return BEFORE.sub("", line).split()[0].rpartition("/")[2] in LOOKS
 
@@ -111,6 +172,46 @@ def test_lines_say_where_they_run_and_what_changes_something_is_known() -> None:
     assert not [each for each in changing if effect_of(each[1]) is None], (
         "a program that neither looks nor has an effect"
     )
+
+
+def lines_to_paste() -> list[tuple[str, str]]:
+    """(id, line) of every fix, also of those that `about` shows."""
+    told = [(each.id, fix) for found in entries().values() for each in found if each.fix for fix in flat(each.fix)]
+    return sorted({(id, line) for id, fix in (*every_fix(), *told) for line in blocks(fix)})
+
+
+def blocks(fix: Fix) -> Iterator[str]:
+    """Its lines; what is a program of Python together."""
+    whole = "\n".join(fix.commands)
+    yield from [whole] if whole and is_python(whole) else fix.commands
+
+
+def is_python(text: str) -> bool:
+    try:
+        compile(text, "fix", "exec")
+    except SyntaxError:
+        return False
+    return True
+
+
+def test_a_shell_takes_every_line() -> None:
+    lines = [line for _, line in lines_to_paste() if not is_python(line)]
+    assert len(lines) > 500
+    read = subprocess.run(["bash", "-n"], input="\n".join(lines) + "\n", capture_output=True, text=True, timeout=60)
+    assert (read.returncode, read.stderr) == (0, "")
+
+
+def test_every_option_is_one_of_its_program_s() -> None:
+    wrong = []
+    for id, line in lines_to_paste():
+        for words in calls(line) if "\n" not in line and not line.startswith(("def ", "for ", "with ", "if ")) else ():
+            program = words[0].rpartition("/")[2]
+            if program == "gpudoctor" and (why := refused(words[1:])):
+                wrong.append((id, line, why))
+            known = OPTIONS.get(program, "").split()
+            given = (word.partition("=")[0] for word in words[1:] if word.startswith("-") and program in OPTIONS)
+            wrong += [(id, line, word) for word in given if word not in known and not word[1:].isdigit()]
+    assert not wrong, "looked up nowhere: see the program's manual, then OPTIONS"
 
 
 def test_alternatives_are_never_in_one_block() -> None:
