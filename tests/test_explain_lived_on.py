@@ -103,3 +103,23 @@ def test_a_line_that_says_itself_that_it_was_handled_accuses_nobody() -> None:
 )
 def test_a_line_of_a_log_is_no_message_that_somebody_typed(line: str) -> None:
     assert not told(line).causes
+
+
+def test_a_line_that_weighs_what_may_be_accuses_nobody_surely() -> None:
+    folded = "holding the GIL inside a CUDA api (for example, CudaEventDestroy), or other deadlock-prone behaviors.\n"
+    said = told(folded)
+    assert not said.causes or said.causes[0].confidence < 0.5
+    assert (
+        told("rank 4: MainThread is holding the GIL and is stuck in cudaEventSynchronize\n").causes[0].confidence > 0.6
+    )
+
+
+def test_ranks_that_ended_without_a_word_are_no_surer_for_being_many() -> None:
+    rows = "".join(
+        "E0611 10:12:43.53 4021 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1) "
+        f"local_rank: {rank} (pid: {4000 + rank}) of binary: /env/bin/python\n"
+        for rank in range(4)
+    )
+    said = told(rows)
+    assert said.unknown
+    assert said.causes[0].confidence < 0.5

@@ -25,6 +25,11 @@ CAUSE = Cause(
             "spine, keep NCCL on one rail (NCCL_CROSS_NIC=0).",
             (command("gpudoctor check network"), command("rdma statistic show")),
         ),
+        "no subnet manager": Fix(
+            "Start the subnet manager of that fabric (opensm on a node, or the one of the switch); without it the port "
+            "never becomes active. Until then leave the port out of NCCL_IB_HCA.",
+            (command("sminfo"), command("sudo systemctl start opensm")),
+        ),
         "counts": Fix(
             "Find the node whose port is not ACTIVE, or that hides it from the container.",
             (command("gpudoctor check network"),),

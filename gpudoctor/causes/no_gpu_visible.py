@@ -14,6 +14,10 @@ CAUSE = Cause(
         "toolkit": Judged("image", "environment", "after a fix"),
         "cdi": Judged("config", "environment", "after a fix"),
         "mps": Judged("driver", "environment", "after a fix"),
+        "in the image": Judged("image", "environment", "after a fix"),
+        "ldconfig": Judged("driver", "environment", "after a fix"),
+        "cgroup version": Judged("driver", "environment", "after a fix"),
+        "runtime": Judged("driver", "environment", "after a fix"),
     },
     hangs_by="start",
     meaning=(
@@ -41,6 +45,31 @@ CAUSE = Cause(
         "driver": Fix(
             "Load the driver on the host, where nvidia-smi must work, and then start the container.",
             (command("nvidia-smi"), command("lsmod | grep nvidia")),
+        ),
+        "in the image": (
+            "Take the driver's libraries out of the image ({file} and the other libnvidia-*.so.* and libcuda.so.*): it "
+            "was committed from a container that had GPUs, or built where NVIDIA's runtime is the default."
+        ),
+        "ldconfig": Fix(
+            "Have the runtime use CDI, which runs no ldconfig in the container; or name the host's real ldconfig in "
+            "/etc/nvidia-container-runtime/config.toml (on Debian and Ubuntu @/sbin/ldconfig.real).",
+            (
+                command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),
+                command("sudo nvidia-ctk config --in-place --set nvidia-container-runtime.mode=cdi"),
+            ),
+        ),
+        "cgroup version": Fix(
+            "Update nvidia-container-toolkit: libnvidia-container before 1.8 knows no cgroup v2. Where containers run "
+            "without root, set no-cgroups = true in /etc/nvidia-container-runtime/config.toml.",
+            (command("stat -fc %T /sys/fs/cgroup"), command("nvidia-container-cli --version")),
+        ),
+        "runtime": Fix(
+            "Make NVIDIA's runtime the one of these containers: the default of containerd or docker, or the pod's "
+            "runtimeClassName.",
+            (
+                command("sudo nvidia-ctk runtime configure --runtime=containerd --set-as-default"),
+                command("sudo systemctl restart containerd"),
+            ),
         ),
         "module": Fix(
             "Load or install the driver for the kernel that runs; after an update of the kernel it must be built anew.",

@@ -52,6 +52,7 @@ CAUSE = Cause(
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
+        "advised": "Do what the message itself says{place}: {advice}.",
         "superseded": "This Lightning does not know {name}{place}: {since}. Write {today}.",
         "not-yet": (
             "The installed Lightning is older than {name}{place}, which came with lightning {release}: install that "

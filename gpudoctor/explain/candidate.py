@@ -81,7 +81,8 @@ def _merged(same: list[Candidate]) -> Candidate:
     kinds = {candidate.summary for candidate in alike}
     ranks = {rank for candidate in alike for rank in candidate.ranks}
     # time-outs of several ranks are one fact, seen from several sides
-    more = 0 if first.standing == "consequence" else min(3, max(len(kinds), len(ranks)) - 1)
+    unsaid = first.standing == "consequence" or first.variant == "silent"
+    more = 0 if unsaid else min(3, max(len(kinds), len(ranks)) - 1)
     doubt = (1.0 - max(candidate.confidence for candidate in same)) * (SURER if more > 0 else 1.0)
     if more > 1:
         doubt *= 0.8

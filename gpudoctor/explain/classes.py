@@ -39,7 +39,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.statuses import judged_status
-from gpudoctor.explain.told_by_place import by_code, caller, of_call, of_torch
+from gpudoctor.explain.told_by_place import advice, by_code, caller, of_call, of_torch
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
 from gpudoctor.remedies import remedy_for
@@ -352,6 +352,8 @@ def variant_of(
         return shown
     if call := of_call(type_name, message, raised_in):
         return call
+    if said := advice(message):
+        return "advised", {"advice": said}
     return (judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"), {}
 
 

@@ -35,6 +35,13 @@ HANDLED = re.compile(
 )
 """By which a line says itself that what it tells did not end the program. Not here: tries, of which the last may fail;
 "Caught signal 11", "Caught KeyError in DataLoader worker", "Watchdog caught collective operation timeout"."""
+PROSE = re.compile(
+    r"\b(?:(?:could|may|might|can) (?:also )?be\b|for example|e\.g\.|such as\b|possibl[ey]\b|potential\w*|"
+    r"one of the following|deadlock-prone|typically|often caused)",
+    re.IGNORECASE,
+)
+"""By which a line says what might have happened, where the message that it resembles does not say so itself."""
+SENTENCE = re.compile(r"[.;](?=\s|$|[A-Z])")
 SHELL = frozenset({"command-not-found"})
 LACKING: frozenset[Class] = frozenset(
     {"import", "file-missing", "dependency-mismatch", "driver", "no-device", "permission", "config", "assertion"}
@@ -45,7 +52,8 @@ LACKING: frozenset[Class] = frozenset(
 def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
     """Mark what the program lived through. `ends`: the last lines of each file."""
     for event in facts.events:
-        event.lived_on = event.symptom.role == "cause" and HANDLED.search(event.at.text) is not None
+        if event.symptom.role == "cause":
+            event.lived_on = HANDLED.search(event.at.text) is not None or _is_prose(event)
     tracebacks = spoken(facts)
     alone = not (facts.ranks or facts.exits or facts.world_size)
     deaths = [each for each in tracebacks if each.kind in ("own", "cause") and _begins(each) in OF_A_MAIN_PROGRAM]
@@ -62,6 +70,15 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
                 each.told.lived_on |= _went_on(last, death, ends, told)
                 for event in each.events:
                     event.lived_on |= each.told.lived_on
+
+
+def _is_prose(event: Event) -> bool:
+    """The sentence weighs what might be, and those that the symptom is about do not."""
+    found = event.symptom.pattern.search(event.at.text)
+    if found is None or any(map(PROSE.search, event.symptom.samples)):
+        return False
+    before, after = SENTENCE.split(event.at.text[: found.start()])[-1], SENTENCE.split(event.at.text[found.end() :])[0]
+    return PROSE.search(before + found[0] + after) is not None
 
 
 def _begins(each: Spoken) -> str:

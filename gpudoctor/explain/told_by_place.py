@@ -10,6 +10,26 @@ import re
 from gpudoctor.knowledge.pytorch.signatures import OF_APEX, SHORT, SIGNATURES, RefusedArgument, refused
 from gpudoctor.knowledge.superseded import superseded
 
+ADVICE = re.compile(
+    r"(?:^|(?<=[.!?:;,\n])\s{0,4}|(?<=[.!?]\)))\s{0,4}(?P<advice>(?:(?:HINT|Hint|hint|Solution|Fix): {0,4})?"
+    r"(?:[Pp]lease\b|PLEASE\b|Try\b|try (?:to|using|setting)\b|Use\b|Set\b|Pass\b|Specify\b|Add\b|Remove\b|"
+    r"Make sure\b|[Ee]nsure\b|Consider\b|Run\b|"
+    r"Install\b|Upgrade\b|Update\b|Downgrade\b|Increase\b|Reduce\b|Decrease\b|Call\b|Enable\b|Disable\b|Convert\b|"
+    r"Did you (?:mean|call|forget|set)\b|"
+    r"[Yy]ou (?:can(?!'|not)|should|must|may|need to|might want to|have to|forgot)\b|"
+    r"[Tt]o (?:fix|solve|avoid|resolve|disable|enable|use|load|suppress|override)\b|"
+    r"[Ii]f you (?:want|wish|need|are|have|really)\b|do you need\b|[Aa]lternatively\b)[^\n]{6,300}?)"
+    r"(?=[.!?](?:\s|$|\))|\n|$)"
+)
+"""A sentence of a message that says what to do."""
+NO_ADVICE = re.compile(
+    r"(?i)\b(?:report|file an? (?:issue|bug)|open an? (?:issue|bug)|look up to see|for more (?:information|details)|"
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG|HYDRA_FULL_ERROR|stack ?trace|"
+    r"traceback|see (?:the |https?:|above|below)|refer to|check (?:the )?(?:logs?|output)|contact|"
+    r"make sure (?:that )?you trust|ignore this|bug)\b"
+)
+"""One that only asks for more to be told."""
+LONGEST_ADVICE = 240
 IN_PACKAGE = re.compile(r"(?:site|dist)-packages[/\\](?P<package>[A-Za-z]\w{0,60})")
 CALLED = re.compile(
     r"got an unexpected keyword argument|takes (?:from )?\d+ (?:to \d+ )?positional arguments? but|"
@@ -95,6 +115,12 @@ def _called_with(argument: str, code: str) -> str:
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             return SHORT.get(name, name)
     return ""
+
+
+def advice(message: str) -> str:
+    """What the message itself says is to be done; empty where it says nothing of the kind."""
+    said = [found["advice"].strip() for found in ADVICE.finditer(message[:3_000])]
+    return next((each for each in said if not NO_ADVICE.search(each) and len(each) <= LONGEST_ADVICE), "")
 
 
 def caller(type_name: str, message: str, raised_in: str) -> str:

@@ -5,6 +5,20 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "file-as-key",
+        types=("KeyError",),
+        words=r"^'(?P<key>[^'\n]{0,300}[^'\n/\\]\.(?:jpe?g|png|tiff?|bmp|webp|npy|npz|txt|json|wav|flac|mp4|avi|pt|h5))'$",
+        fix=(
+            "The name {key} is looked up in a table that holds it in another form: print one entry of the table. "
+            "Mostly the folder is cut off or put before it with a slash more or less (a prefix or root without its "
+            "end), or the annotations name files that the folder has not."
+        ),
+        kind="data",
+        source="Python's KeyError (Objects/dictobject.c); data sets that index files by name",
+        sample="KeyError: '/0000115_img.png'",
+        counter="KeyError: 'answer'",
+    ),
+    Remedy(
         "unequal-samples",
         words=(
             r"stack expects each tensor to be equal size",

@@ -7,6 +7,61 @@ MODULE = "torch/nn/modules/module.py (__getattr__)"
 ACCELERATE = "accelerate accelerator.py (prepare_model)"
 REMEDIES = (
     Remedy(
+        "no-optimizer",
+        words=r"zero stage (?P<stage>\d) requires an optimizer",
+        fix=(
+            "DeepSpeed's stage {stage} shards an optimizer, and this engine got none: pass one to "
+            'deepspeed.initialize, or write an "optimizer" into its configuration. A model that is only asked (a '
+            "reference or reward model, an evaluation) takes stage 3, or stage 0."
+        ),
+        kind="config",
+        blame="user",
+        source="DeepSpeed runtime/engine.py (_configure_optimizer, _configure_zero_optimizer)",
+        sample="AssertionError: zero stage 2 requires an optimizer",
+        counter="AssertionError: zero stage is not set",
+    ),
+    Remedy(
+        "optimizer-elsewhere",
+        words=r"Tensors of the same index must be on the same device and the same dtype",
+        fix=(
+            "The optimizer's state is on another device, or of another dtype, than the parameters: make the optimizer "
+            "after the model has its device and dtype, and load its state after that. Under the Trainer with FSDP it "
+            "is a fault of transformers, which 4.47 mends."
+        ),
+        commands=(command("python -m pip show transformers accelerate"),),
+        kind="device-ordinal",
+        source="torch aten/src/ATen/native/ForeachUtils.h; huggingface/transformers#33413",
+        sample="RuntimeError: Tensors of the same index must be on the same device and the same dtype except `step`",
+        counter="RuntimeError: Expected all tensors to be on the same device",
+    ),
+    Remedy(
+        "custom-sampler",
+        types=("AttributeError",),
+        words=r"'(?P<sampler>\w{0,60}Sampler)' object has no attribute '(?P<name>batch_size|drop_last|sampler)'",
+        fix=(
+            "The framework makes the sampler anew for each rank, and {sampler} has no {name} to do it by: give it that "
+            "attribute, or divide the samples by rank in it and switch the framework's own off (Lightning: "
+            "Trainer(use_distributed_sampler=False), before 2.0 replace_sampler_ddp=False; accelerate: "
+            "use_seedable_sampler and split_batches as they were)."
+        ),
+        kind="argument",
+        source="Lightning fabric/utilities/data.py, trainer/connectors/data_connector.py",
+        sample="AttributeError: 'ConcatBatchSampler' object has no attribute 'batch_size'",
+        counter="AttributeError: 'Batch' object has no attribute 'batch_size'",
+    ),
+    Remedy(
+        "sharded-of-whole",
+        words=r"sharded_state_dict`{0,2} can only be used when parameters are flatten and sharded",
+        fix=(
+            "A sharded state is asked of a model that FSDP has not sharded (one rank, NO_SHARD, or "
+            "use_orig_params of another release): ask for a full one, StateDictType.FULL_STATE_DICT, or shard it."
+        ),
+        kind="checkpoint",
+        source="torch distributed/fsdp/_state_dict_utils.py (_sharded_post_state_dict_hook)",
+        sample="RuntimeError: ``sharded_state_dict`` can only be used when parameters are flatten and sharded.",
+        counter="RuntimeError: sharded_state_dict is not found",
+    ),
+    Remedy(
         "ddp-ready-twice",
         words=r"Expected to mark a variable ready only once",
         fix=(

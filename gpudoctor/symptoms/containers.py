@@ -5,6 +5,9 @@ Texts as in moby daemon, runc, libnvidia-container (nvc.c, error.c) and containe
 
 from gpudoctor.symptom import LIKELY, PROVED, Symptom
 
+CLI = r"nvidia-container-cli(?:\.real)?: "
+"""Its name is another where a package has put a script before it (GPU operator, snap)."""
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "container-no-gpu-driver",
@@ -32,7 +35,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "container-driver-too-old",
-        pattern=r"nvidia-container-cli: requirement error: unsatisfied condition: (?P<condition>[^\n,]{1,60})",
+        pattern=CLI + r"requirement error: unsatisfied condition: (?P<condition>[^\n,]{1,60})",
         cause="driver-mismatch",
         variant="image",
         confidence=PROVED,
@@ -43,12 +46,55 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="nvidia-container-cli: all requirements are met",
     ),
     Symptom(
+        "container-libraries-in-image",
+        pattern=CLI + r"mount error: file creation failed: \S{0,300}/merged(?P<file>/\S{1,200}?): file exists",
+        cause="no-gpu-visible",
+        variant="in the image",
+        seen="the image holds {file}, which nvidia-container-cli brings along from the host",
+        source="libnvidia-container src/nvc_mount.c (file_create), src/utils.c",
+        sample="nvidia-container-cli: mount error: file creation failed: /var/lib/docker/overlay2/5bf/merged/usr/lib/"
+        "x86_64-linux-gnu/libnvidia-ml.so.1: file exists: unknown.",
+        counter="nvidia-container-cli: mount error: stat failed: /dev/nvidia-uvm: no such file or directory",
+    ),
+    Symptom(
+        "container-ldconfig-failed",
+        pattern=CLI + r"ldcache error: (?P<reason>[^\n]{1,100}?)(?:: unknown|\\|\"|\.?\s*$)",
+        cause="no-gpu-visible",
+        variant="ldconfig",
+        seen="nvidia-container-cli could not make the container's list of libraries: {reason}",
+        source="libnvidia-container src/nvc_ldcache.c (nvc_ldcache_update)",
+        sample="nvidia-container-cli: ldcache error: process /sbin/ldconfig failed with error code: 127: unknown",
+        counter="nvidia-container-cli: initialization error: nvml error: driver not loaded",
+    ),
+    Symptom(
+        "container-cgroup-not-found",
+        pattern=CLI + r"(?:container|mount) error: (?P<reason>cgroup subsystem devices not found|failed to get device "
+        r"cgroup mount path)",
+        cause="no-gpu-visible",
+        variant="cgroup version",
+        seen="nvidia-container-cli does not find the controller of devices: {reason}",
+        source="libnvidia-container src/cgroup_legacy.c (before 1.8: src/cgroup.c)",
+        sample="nvidia-container-cli.real: container error: cgroup subsystem devices not found: unknown.",
+        counter="nvidia-container-cli: container error: open failed: /proc/1/ns/mnt: permission denied",
+    ),
+    Symptom(
+        "plugin-without-nvml",
+        pattern=r"Failed to initialize NVML: (?P<reason>could not load NVML library|ERROR_LIBRARY_NOT_FOUND)",
+        cause="no-gpu-visible",
+        variant="runtime",
+        seen="a container of this node has no library of the driver: NVIDIA's runtime did not start it",
+        source="NVIDIA k8s-device-plugin main.go, 0.7 to 0.17",
+        sample="2024/05/13 23:09:23 Failed to initialize NVML: could not load NVML library.",
+        counter="Failed to initialize NVML: Driver/library version mismatch",
+    ),
+    Symptom(
         "container-driver-absent",
         pattern=(
-            r"nvidia-container-cli: initialization error: nvml error: (?P<reason>[\w /]{1,60})",
-            r"nvidia-container-cli: initialization error: load library failed: (?P<reason>libnvidia-ml\S{1,20})",
-            r"nvidia-container-cli: (?:initialization|detection|driver rpc|ldcache|mount) error: "
-            r"(?P<reason>[^\n]{1,120})",
+            CLI + r"initialization error: nvml error: (?P<reason>[\w /]{1,60})",
+            CLI + r"initialization error: load library failed: (?P<reason>libnvidia-ml\S{1,20})",
+            CLI + r"(?:initialization|detection|driver|driver rpc|mount|container|permission) error: "
+            r"(?P<reason>(?!file creation failed: [^\n]*file exists|cgroup subsystem|failed to get device cgroup)"
+            r"[^\n]{1,120})",
         ),
         cause="no-gpu-visible",
         variant="driver",
@@ -63,7 +109,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "container-device-unknown",
-        pattern=r"nvidia-container-cli: device error: (?P<device>[\w.:-]{1,80}): unknown device",
+        pattern=CLI + r"device error: (?P<device>[\w.:-]{1,80}): unknown device",
         cause="no-gpu-visible",
         confidence=LIKELY,
         seen="the container was to get GPU {device}, which this node does not have",

@@ -10,6 +10,28 @@ NODE = "ip-10-4-0-7:3311:3390 [2] "
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
+        "port-initializing",
+        pattern=(
+            r"(?:^|\s)State: Initializing\s{0,4}$",
+            r"\bstate:\s{1,20}PORT_INIT \(2\)",
+            r"\blink (?P<device>\w{1,40}/\d{1,2}) [^\n]{0,80}\bstate INIT physical_state LINK_UP\b",
+        ),
+        cause="ib-link-down",
+        variant="no subnet manager",
+        confidence=LIKELY,
+        seen=(
+            "the port {device} is only initializing: no subnet manager has given it an address",
+            "an InfiniBand port is only initializing: no subnet manager has given it an address (LID)",
+        ),
+        source="rdma-core infiniband-diags ibstat.c, ibv_devinfo.c; iproute2 rdma/link.c",
+        sample=(
+            "\t\tState: Initializing",
+            "\t\tstate:\t\t\tPORT_INIT (2)",
+            "link mlx5_2/1 subnet_prefix fe80:0000:0000:0000 lid 65535 state INIT physical_state LINK_UP",
+        ),
+        counter=("\t\tState: Active", "State: Initializing the model"),
+    ),
+    Symptom(
         "ofi-transfer-failed",
         pattern=(
             r"Request (?:0x\w{1,20} )?(?:seq \d+ )?completed with error\. RC: \d+\.(?: Flags: \d+\.)? Error: "

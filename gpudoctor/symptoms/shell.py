@@ -107,11 +107,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "ucx-signalled",
-        pattern=r"\[(?P<host>[\w.-]{1,253}):(?P<pid>\d+):\d+:\d+\] Caught signal (?P<signal>4|7|8|11) \(",
+        pattern=r"\[(?P<host>[\w.-]{1,253}):(?P<pid>\d+)\s{0,5}:\d+:\d+\] Caught signal (?P<signal>4|7|8|11) \(",
         cause="rank-died",
         seen="a process on {host} (pid {pid}) was ended by signal {signal}, and UCX wrote its C frames",
         source="UCX ucs/debug/debug.c (ucs_error_signal_handler), as in openucx/ucx issues",
-        sample="[n0311:71002:0:71002] Caught signal 11 (Segmentation fault: address not mapped)",
+        sample=(
+            "[n0311:71002:0:71002] Caught signal 11 (Segmentation fault: address not mapped)",
+            "[n0311:2039 :0:2095] Caught signal 7 (Bus error: nonexistent physical address)",
+        ),
         counter="[n0311:71002:0:71002] Caught signal 15 (Terminated)",
     ),
     Symptom(
