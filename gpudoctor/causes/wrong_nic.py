@@ -58,8 +58,9 @@ CAUSE = Cause(
             (command("unset NCCL_COMM_ID"), command("ip -brief address")),
         ),
         "no-route": Fix(
-            "The other node told an address of a network to which this one has no route. Name the "
-            "interface of a network that all nodes share, or give this node an address or a route there.",
+            "The other node told an address of a network to which this one has no route. Name in "
+            "NCCL_SOCKET_IFNAME, on every node, the interface of a network that all nodes share, or give this node an "
+            "address or a route there.",
             (command("ip route"), command("ip -brief address"), command("gpudoctor check network")),
         ),
         "sides": Fix(

@@ -68,6 +68,7 @@ TROUBLE = re.compile(
     r"eof|unexpected end|exiting|terminating the process|"
     r"no route to host|exec format error|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
+    + r"|\bexited with (?:exit )?(?:code|status) [1-9]"
     + r"|\w(?:Error|Exception)\b|(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b"
     + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:",
     re.IGNORECASE,

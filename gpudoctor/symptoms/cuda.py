@@ -147,6 +147,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="RuntimeError: CUDA error: invalid argument",
     ),
     Symptom(
+        "cuda-count-unknown-error",
+        pattern=r"Unexpected error from cudaGetDeviceCount\(\)[^\n]{0,200} Error 999: (?P<error>unknown error)",
+        cause="xid-gpu-lost",
+        variant="unknown",
+        confidence=LIKELY,
+        seen="CUDA does not start, and does not say why ({error}, 999)",
+        source="torch c10/cuda/CUDAFunctions.cpp (device_count_impl); driver_types.h",
+        sample="UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Did you run some cuda "
+        "functions before calling NumCudaDevices() that might have already set an error? Error 999: unknown error",
+        counter="UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Error 2: out of memory",
+    ),
+    Symptom(
         "cuda-does-not-start",
         needle=NEEDLES,
         pattern=(

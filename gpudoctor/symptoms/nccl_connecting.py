@@ -177,11 +177,26 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=WARN + "socketFinalizeAccept from 10.4.0.9<61022>: wrong type 1 != 2",
     ),
     Symptom(
+        "bootstrap-rank-counts-differ",
+        pattern=(
+            r"Bootstrap Root : mismatch in info from procs, nranks (?P<least>\d+) vs (?!(?P=least)\b)(?P<most>\d+)",
+            r"Bootstrap Root : mismatch in rank count from procs (?P<least>-?\d+) : (?P<most>-?\d+)",
+        ),
+        cause="launcher-world-mismatch",
+        confidence=SEEN,
+        seen="one rank was told that there are {least} ranks, another {most}",
+        source="NCCL bootstrap.cc (bootstrapRoot): nranks is what each rank gave ncclCommInitRank",
+        sample=(
+            WARN + "Bootstrap Root : mismatch in info from procs, nranks 8 vs 16, nroots 1 vs 1, iroot 0 vs 0",
+            WARN + "Bootstrap Root : mismatch in rank count from procs 8 : 16",
+        ),
+        counter=WARN + "Bootstrap Root : mismatch in info from procs, nranks 2 vs 2, nroots 1 vs 0, iroot 0 vs 0",
+    ),
+    Symptom(
         "bootstrap-info-differs",
         pattern=(
-            r"Bootstrap Root : mismatch in info from procs, nranks (?P<count>\d+) vs (?P=count),",
-            r"Bootstrap Root : mismatch in info from procs",
-            r"Bootstrap Root : mismatch in rank count from procs (?P<least>-?\d+) : (?P<most>-?\d+)",
+            r"Bootstrap Root : mismatch in info from procs, nranks (?P<count>\d+) vs (?P=count)\b",
+            r"Bootstrap Root : mismatch in info from procs(?!, nranks)",
         ),
         cause="version-mismatch",
         confidence=LIKELY,
@@ -191,7 +206,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             WARN
             + "Bootstrap Root : mismatch in info from procs, nranks 2 vs 2, nroots 1 vs 0, iroot 0 vs 0, offset 0 vs 3",
-            WARN + "Bootstrap Root : mismatch in rank count from procs 8 : 16",
         ),
         counter=WARN + "Bootstrap Root : rank 3 of 8 ranks has already checked in",
     ),

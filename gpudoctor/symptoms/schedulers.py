@@ -322,10 +322,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="sbatch: Submitted batch job 88121",
     ),
     Symptom(
-        "queue-refused",
-        needle=("Job exceeds queue", "no suitable queues"),
+        "job-not-submitted",
         pattern=(
-            r"Job exceeds queue (?:and/or server )?resource limits",
+            r"(?:^|[\s:])(?P<reason>[A-Za-z][^\n:]{3,160}(?:: [^\n]{3,80})?)\. Job not submitted\b",
+            r"Unable to run job: (?P<reason>(?![^\n]{0,80}no suitable queues)[^\n]{3,200})",
+        ),
+        cause="scheduler-refused",
+        confidence=PROVED,
+        seen="the scheduler did not take the job: {reason}",
+        source="LSF bsub (lsb_submit's errors); SGE clients/qsub, libs/japi",
+        sample=(
+            "gpuq: No such queue. Job not submitted.",
+            "Too many processors requested. Job not submitted.",
+            'Unable to run job: job rejected: the requested parallel environment "mpi" does not exist.',
+        ),
+        counter="Unable to run job: error: no suitable queues.",
+    ),
+    Symptom(
+        "queue-refused",
+        needle=("Job exceeds queue", "Job violates queue", "no suitable queues"),
+        pattern=(
+            r"Job (?:exceeds|violates) queue (?:and/or server )?resource limits",
             r"Unable to run job: [^\n]{0,80}no suitable queues",
         ),
         cause="scheduler-refused",
@@ -334,6 +351,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="openpbs pbs_error (PBSE_EXCQRESC); SGE qsub",
         sample=(
             "qsub: Job exceeds queue and/or server resource limits",
+            "qsub: Job violates queue and/or server resource limits",
             "Unable to run job: error: no suitable queues.",
         ),
         counter="qsub: waiting for job 88121 to start",

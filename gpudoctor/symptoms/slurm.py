@@ -29,9 +29,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="slurmstepd: error: no oom events",
     ),
     Symptom(
+        "slurm-task-status-of-signal",
+        pattern=TASK + r"Exited with exit code (?P<exitcode>13[25679])\b",
+        cause="rank-died",
+        confidence=LIKELY,
+        seen="task {tasks} on {host} was ended by a signal (status {exitcode})",
+        source=SOURCE + "; bash's status of a program that a signal ended: 128 and its number",
+        sample="srun: error: gpu-a03: task 5: Exited with exit code 139",
+        counter="srun: error: gpu-a03: task 5: Exited with exit code 1",
+    ),
+    Symptom(
         "slurm-task-ended",
         pattern=(
-            TASK + r"Exited with exit code (?P<exitcode>\d{1,3})",
+            TASK + r"Exited with exit code (?P<exitcode>(?!13[25679]\b)\d{1,3})",
             TASK + r"(?P<signal>Terminated|Aborted|Interrupt|Hangup)",
         ),
         role="consequence",
