@@ -1,13 +1,16 @@
 """What the user's program says around a line."""
 
 import ast
+import os
 import textwrap
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpudoctor.read.job.source import MAXIMUM_BYTES, context
+from gpudoctor.read.job.source_child import is_installed
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 PROGRAM = textwrap.dedent(
@@ -237,3 +240,21 @@ def test_any_line_of_a_real_module(number: int) -> None:
         raw = file.read()
     found = context(Frame("f", ast.__file__, number), lambda name: raw)
     assert found is None or len(found.text) <= 200
+
+
+def test_packages_outside_of_site_packages_are_not_the_program(tmp_path: Path) -> None:
+    """As `pip install --target` lays them, and as a clone that another program imports; of this very process."""
+    files = (
+        *("libs/yaml/__init__.py", "libs/PyYAML-6.0.dist-info/METADATA"),
+        *("clone/pyproject.toml", "clone/src/engine/__init__.py", "clone/src/engine/core/__init__.py"),
+        *("work/train.py", "work/model/__init__.py", "clone/tools/run.py"),
+    )
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    pid, train = os.getpid(), f"{tmp_path}/work/train.py"
+    assert is_installed(pid, f"{tmp_path}/libs/yaml/loader.py", train)
+    assert is_installed(pid, f"{tmp_path}/clone/src/engine/core/loop.py", train)
+    assert not is_installed(pid, f"{tmp_path}/clone/src/engine/core/loop.py", f"{tmp_path}/clone/tools/run.py")
+    assert not is_installed(pid, f"{tmp_path}/work/model/net.py", train)
+    assert not is_installed(pid, train, train)

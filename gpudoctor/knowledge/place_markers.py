@@ -263,6 +263,8 @@ _OWN_PLACE = re.compile(
     r"|/torch/(?:serialization|functional|hub)\.py$"
     r"|/src/(?:transformers|accelerate|lightning|lightning_fabric|pytorch_lightning|datasets|peft|trl)/"
     r"|/(?:DeepSpeed/deepspeed|Megatron-LM/megatron|torchtitan/torchtitan)/"
+    # A package as it was downloaded, put on sys.path.
+    r"|\.(?:zip|egg|whl)/(?!__main__\.py$)"
     # Code that a compiler wrote.
     r"|/torchinductor_[^/]*/|/\.triton/"
 )

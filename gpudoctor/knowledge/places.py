@@ -67,7 +67,8 @@ def place_of(
         return Place("unknown")
     frames = thread.frames
     users = _user_frames(frames)
-    user = users[0] if users else None
+    packages = {source.file for source in sources if source.installed}
+    user = next((frame for frame in users if frame.file not in packages), users[0] if users else None)
     found = _marked(frames, user)
     if found is None and (ended := _at_exit(thread)):
         found = ended

@@ -182,6 +182,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Functions of the file that it makes handlers of signals."""
     stores: tuple[str, ...] = ()
     """Names to which the file gives a store of torch.distributed."""
+    installed: bool = False
+    """It is no file of the program, but of a package that lies outside of site-packages."""
 
 
 # ---------------------------------------------------------------- the communication layer

@@ -78,6 +78,20 @@ def regular(pid: int, path: str, *, link: bool = True, proc: Path = PROC) -> Ite
             os.close(descriptor)
 
 
+def names(pid: int, path: str, *, most: int = 4096, proc: Path = PROC) -> list[str]:
+    """What stands in a folder, as far as the process may list it. Raises `OSError`."""
+    with found(pid, path, proc=proc) as place:
+        status = os.fstat(place)
+        if not stat.S_ISDIR(status.st_mode) or not _is_allowed(rights(pid, proc), status, READ):
+            raise OSError("it is no folder that the process's own user may list")
+        descriptor = reopened(place, os.O_RDONLY)
+        try:
+            with os.scandir(descriptor) as entries:
+                return [entry.name for _, entry in zip(range(most), entries, strict=False)]
+        finally:
+            os.close(descriptor)
+
+
 def reopened(place: int, flags: int) -> int:
     """A descriptor for use of what `found` has found: the very same file, whatever its name leads to by now."""
     return os.open(f"/proc/self/fd/{place}", flags | _PLAIN)

@@ -3,17 +3,24 @@
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.read import apart
-from gpudoctor.read.job import source
+from gpudoctor.read.job import inside, source
 from gpudoctor.read.job.files import InsideReader
+from gpudoctor.read.process import THIS
 from gpudoctor.snapshot.evidence import Frame, SourceContext
+
+MOST_FOLDERS = 16
+"""Of packages in each other."""
+PROJECT = frozenset(("pyproject.toml", "setup.py", "setup.cfg"))
 
 
 class SourceRequest(Struct):
     pid: int
     frame: Frame
+    main: str = ""
+    """The program's own file."""
 
 
 class SourceAnswer(Struct):
@@ -24,9 +31,37 @@ def answer(request: bytes) -> bytes:
     """Raises `ValueError` with the reason where the file is too much for a parser."""
     asked = msgspec.json.decode(request, type=SourceRequest)
     try:
-        return msgspec.json.encode(SourceAnswer(source.context(asked.frame, InsideReader(asked.pid))))
+        found = source.context(asked.frame, InsideReader(asked.pid))
+        if found is not None and is_installed(asked.pid, asked.frame.file, asked.main):
+            found = structs.replace(found, installed=True)
+        return msgspec.json.encode(SourceAnswer(found))
     except (MemoryError, RecursionError):  # Python's parser says the one for the other
         raise ValueError("it is nested too deeply, or parsing it takes more than 512 MiB of memory") from None
+
+
+def is_installed(pid: int, file: str, main: str) -> bool:
+    """Whether a file belongs to a package that is not the program's: beside it lie what pip notes of packages, as in
+    `pip install --target`; or it is of a project (a clone) that the program's own file is outside of."""
+    folder = file.rpartition("/")[0]
+    beside: list[str] = []
+    try:
+        for _ in range(MOST_FOLDERS):
+            beside = inside.names(pid, folder)
+            if "__init__.py" not in beside:
+                break
+            folder = folder.rpartition("/")[0]
+        if folder == file.rpartition("/")[0]:
+            return False  # a script
+        if any(name.endswith(".dist-info") for name in beside):
+            return True
+        if folder.rpartition("/")[2] in ("src", "lib", "python"):
+            folder = folder.rpartition("/")[0]
+            beside = inside.names(pid, folder)
+    except OSError:
+        return False
+    if main and not main.startswith(("/", "<")):
+        main = f"{THIS.link_or_empty(f'/proc/{pid}/cwd')}/{main}"
+    return main.startswith("/") and not main.startswith(f"{folder}/") and not PROJECT.isdisjoint(beside)
 
 
 def main(arguments: Sequence[str]) -> None:

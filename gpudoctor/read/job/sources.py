@@ -40,8 +40,9 @@ class Sources:
         found: dict[int, tuple[SourceContext, ...]] = {}
         with self._lock:
             for pid, main in mains.items():
-                frames = [frame for frame in main.frames if not frame.native and is_user(frame)][:MOST_SOURCES]
-                found[pid] = self._with_backwards(pid, frames, deadline)
+                frames = [frame for frame in main.frames if not frame.native and is_user(frame)]
+                program = next((frame.file for frame in frames if frame.function == "<module>"), "")
+                found[pid] = self._with_backwards(pid, frames[:MOST_SOURCES], deadline, program)
         return found
 
     def recorded(self, pid: int, recorder: Recorder, deadline: float) -> tuple[SourceContext, ...]:
@@ -50,19 +51,21 @@ class Sources:
             frames = (frame for entry in last_entries(recorder) for frame in entry.frames[:MOST_SOURCES])
             return self._with_backwards(pid, list(dict.fromkeys(filter(is_user, frames))), deadline)
 
-    def _with_backwards(self, pid: int, frames: Sequence[Frame], deadline: float) -> tuple[SourceContext, ...]:
+    def _with_backwards(
+        self, pid: int, frames: Sequence[Frame], deadline: float, main: str = ""
+    ) -> tuple[SourceContext, ...]:
         """Also of the backward of these functions: what DDP and FSDP start in it names no line."""
-        found = [context for frame in frames if (context := self._context(pid, frame, deadline)) is not None]
+        found = [context for frame in frames if (context := self._context(pid, frame, deadline, main)) is not None]
         for context in tuple(found):
             lines = (call.line for call in context.calls if call.kind == "backward")
             own = [Frame(context.function, context.file, line) for line in lines if line != context.line]
-            found += filter(None, (self._context(pid, frame, deadline) for frame in own))
+            found += filter(None, (self._context(pid, frame, deadline, main) for frame in own))
         return tuple({(context.file, context.line): context for context in found}.values())
 
     def end(self) -> None:
         self._reader.end()
 
-    def _context(self, pid: int, frame: Frame, deadline: float) -> SourceContext | None:
+    def _context(self, pid: int, frame: Frame, deadline: float, main: str) -> SourceContext | None:
         if frame.line <= 0 or not frame.file or frame.file.startswith("<"):
             return None
         view = _view(pid)
@@ -73,7 +76,7 @@ class Sources:
         if left <= 0.0:
             return None
         try:
-            answer = self._reader.ask(msgspec.json.encode(SourceRequest(pid, frame)), left)
+            answer = self._reader.ask(msgspec.json.encode(SourceRequest(pid, frame, main)), left)
             self._known[key] = msgspec.json.decode(answer, type=SourceAnswer).context
         except (NotAnswered, msgspec.DecodeError) as error:
             self._refused.add((view, frame.file))
