@@ -78,6 +78,17 @@ GUARDED = src(41, inside=[RANK_0, LOOP], calls=[("barrier", 41, "rank == 0"), ("
 ELSE = src(44, inside=[("else", 40, "rank == 0"), LOOP])
 WORKER_LOCK = data_loader(77, 4001, frames=[Frame("__getitem__", PROGRAM, 12)])
 SAVES = Thread(id=77, frames=stack(place_at("collective", "gather_object", at=27, function="write")))
+EPOCHS = ("for", 57, "epoch in range(3)")
+
+
+def below_epoch(rank: int) -> Any:
+    """A rank in backward, in the loop of a function that the loop over epochs calls."""
+    place = place_at("backward", at=12, function="train_epoch")
+    place = place._replace(user_frames=(place.user_frames[0], Frame("main", PROGRAM, 58), *place.user_frames[1:]))
+    inner = source(12, inside=[("for", 10, "batch in loader")], function="train_epoch")
+    return member(rank, place, sources=(inner, source(58, inside=[EPOCHS])))
+
+
 GIL_THREAD = stack(place_at("user code", "", at=60, function="encode"))
 
 FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
@@ -246,6 +257,12 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         "rank-divergent-decision",
         (1,),
         45,
+    ),
+    "past the loop of a function that the others are in, called in every epoch": (
+        a_job(*(below_epoch(rank) for rank in (0, 1)), waits(2, "barrier", at=60, sources=src(60, inside=[EPOCHS]))),
+        "uneven-inputs",
+        (2,),
+        60,
     ),
     "a thread that gathers beside the main one": (
         a_job(*(waits(rank, "barrier", at=45, more_threads=(SAVES,)) for rank in (0, 1))),

@@ -77,11 +77,33 @@ def relation(one: Rank, other: Rank) -> Relation:
         return "later" if forward else "earlier"
     if there is not None and branches_part(here, there):
         return "other branch"
-    if own_loops - their_loops:
+    if own_loops - their_loops or (forward and _inner_loop(one, fork) is not None):
         return "past the loop" if forward else "earlier"
     if own_loops & their_loops:
         return "later in the loop" if forward else "earlier"
     return "later" if forward else "earlier"
+
+
+def passed_loop(one: Rank, other: Rank) -> SourceContext | None:
+    """What the program says around the loop that the second rank is past, seen from the first."""
+    fork = fork_of(one, other)
+    if fork is None or fork.one_source is None:
+        return None
+    return _inner_loop(one, fork) or fork.one_source
+
+
+def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
+    """The outermost loop in the functions that a rank has called from where stacks part: who stands further down there,
+    in a call of every step, has come to the end of it."""
+    if fork.one_source is None or fork.other_source is None or own_guard(fork.one_source) is not None:
+        return None
+    own = {each.line for each in fork.one_source.enclosing if each.kind in LOOPS}
+    if own - {each.line for each in fork.other_source.enclosing if each.kind in LOOPS}:
+        return None
+    frames = one.place.user_frames
+    inner = frames[: frames.index(fork.one)] if fork.one in frames else ()
+    contexts = (source_at(one, frame) for frame in reversed(inner))
+    return next((context for context in contexts if loop_around(context) is not None), None)
 
 
 def branches_part(one: SourceContext, other: SourceContext) -> bool:

@@ -1,5 +1,6 @@
 """The exceptions whose words tell what solves them, one family of speakers a file: `REMEDIES`, asked in their order."""
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.cause import Fix
@@ -31,6 +32,12 @@ def fixes_of(kind: Class) -> dict[str, Fix]:
 
 def remedy_for(type_name: str, message: str) -> tuple[Remedy, Mapping[str, str]] | None:
     """What is known of an exception, with the values of its message."""
+    return _remedy_for(type_name, message[:MOST])
+
+
+@functools.lru_cache(maxsize=64)
+def _remedy_for(type_name: str, message: str) -> tuple[Remedy, Mapping[str, str]] | None:
+    """Asked for its class and for its fix, and of each of a chain."""
     return next(_found(REMEDIES, type_name, message), None)
 
 

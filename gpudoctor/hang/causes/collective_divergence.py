@@ -20,6 +20,7 @@ from gpudoctor.hang.relation import (
     loop_around,
     never_meet,
     own_guard,
+    passed_loop,
     passes_by,
     relation,
     source_at,
@@ -112,6 +113,8 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
 def _rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, float] | None:
     """The condition that keeps other ranks from where a rank waits; None where another line may pair with it."""
     for guard in guards_of(rank):
+        if all(guard.frame in each.place.user_frames for each in job.ranks):
+            continue  # all have come this way
         statement, context = guard.statement, guard.source
         verdicts = {admits(statement, _number_in(statement, each)) for each in job.ranks}
         world = {admits(statement, number) for number in range(min(job.world_size, 4))}
@@ -225,9 +228,8 @@ def _guarded_away(left: Sequence[Rank], job: HangJob) -> bool:
 
 def _loop_source(stays: Rank, left: Rank) -> SourceContext | None:
     """What the program says around the line at which the ranks part, or else around the innermost line in a loop."""
-    fork = fork_of(stays, left)
-    if fork is not None and fork.one_source is not None:
-        return fork.one_source
+    if (passed := passed_loop(stays, left)) is not None:
+        return passed
     for frame in stays.place.user_frames:
         context = source_at(stays, frame)
         if loop_around(context) is not None:
