@@ -60,7 +60,7 @@ def _hanging() -> Iterator[Scenario]:
     yield hangs("database_lock", ("file-lock-wait",), (1,), 'database.execute("begin')
     yield hangs("key_misspelt", ("store-key-missing",), (1, 2), "store.wait(", ranks=3)
     yield hangs("key_of_crashed", ("store-key-missing",), (1,), "store.get(", ranks=3)._replace(launcher="by hand")
-    yield hangs("rpc_circle", ("rpc-wait",), (0,), "gate.wait()")
+    yield hangs("rpc_circle", ("rpc-wait",), (0,), "gate.wait()")._replace(polls=8.0)
     yield hangs("asyncio_event", ("asyncio-wait",), (1,), "number = asyncio.run(", "await ready.wait()")
     yield hangs("asyncio_queue", ("asyncio-wait",), (0,), "asyncio.run(work(", "await items.join()")
     yield hangs("pauses_for_signal", ("signal-wait",), (1,), "signal.pause()")
