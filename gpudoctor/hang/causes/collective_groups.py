@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import group_argument, is_by_rank, relation, source_at
 from gpudoctor.hang.report import ProgramLine
@@ -114,7 +115,8 @@ def two_threads(job: HangJob) -> Iterator[HangCause]:
     ranks = [each for each, _ in found]
     yield blame(
         "collective-order-mismatch",
-        SEEN if len(groups) == 1 else LIKELY,
+        # With GPUs the default group may be two, one for each kind of device, which do not wait for each other.
+        SEEN if len(groups) == 1 and not uses_gpu(rank.evidence, rank.node) else LIKELY,
         ranks,
         f"{waiting_words(ranks)}, and another thread of {verb(ranks, 'it', 'each')} waits {place_words(other)}: ranks "
         "need not come to the two in one order",
