@@ -258,6 +258,10 @@ def _counts(condition: str) -> bool:
     return all(_name(call) in _ALIKE for call in calls)
 
 
+COUNTED = re.compile(r" in range\((?:[\d_]+|[A-Z][A-Z_\d]*)\)$")
+"""A loop with as many rounds on every rank."""
+
+
 def loop_around(context: SourceContext | None) -> Enclosing | None:
     """The innermost loop around a line."""
     if context is None:

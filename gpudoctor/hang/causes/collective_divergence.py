@@ -8,6 +8,7 @@ from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.doing import stands
 from gpudoctor.hang.progress import JobProgress, parties, progress_of, serves
 from gpudoctor.hang.relation import (
+    COUNTED,
     Relation,
     admits,
     branches_part,
@@ -204,6 +205,8 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             own = SEEN if goes_round else LIKELY
             yield divergent(left, stays, context, line, surer(own) if recorded else own, recorded)
             sure = POSSIBLE if goes_round else LIKELY
+        elif loop is not None and COUNTED.search(loop.text):
+            sure = POSSIBLE  # who has left it did so by an exception, or another way that is not read
         else:
             sure = SEEN if loop is not None else LIKELY
             sure = surer(sure) if recorded else sure

@@ -18,15 +18,13 @@ from gpudoctor.hang.absent import hosts_of_gaps, minders, minds, waiting_ranks
 from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.job import Launcher
 from gpudoctor.hang.progress import STARTING, progress_of
-from gpudoctor.hang.relation import loop_around, source_at
+from gpudoctor.hang.relation import COUNTED, loop_around, source_at
 from gpudoctor.hang.starts import starts_of
 from gpudoctor.hang.words import process_of, stacks_of, waiting_words, who
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.sure import less_sure
 
-COUNTED = re.compile(r" in range\(\d+\)$")
-"""A loop with as many rounds on every rank."""
 SETTLED = 5.0
 """Seconds after which a launcher has started all of its ranks, and has seen when one has failed: torchrun looked every
 5 s up to torch 2.3, and looks every 0.1 s since."""
