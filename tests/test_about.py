@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -12,13 +12,14 @@ from gpudoctor.about import advised, entries
 from gpudoctor.causes import CAUSES
 from gpudoctor.cli.about import _ids
 from gpudoctor.lint.rule import every_rule
+from gpudoctor.nccl.result import Culprit
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot.changes import ChangeKind
 from gpudoctor.symptoms import TABLE
 
 ROOT = Path(__file__).parent.parent
 ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
-SAY = {"finding", "blame", "blamed", "problem", "Stated", "stated"}
+SAY = {"finding", "blame", "blamed", "problem", "Stated", "stated", "Check"}
 """Functions of `gpudoctor` that make a finding: their first argument is its id, or one of several."""
 PRINTED = ("tests/machines/*.txt", "docs/*.md", "README.md")
 
@@ -59,6 +60,7 @@ def test_every_id_that_a_finding_is_made_with_is_explained() -> None:
 
 def test_every_kind_of_change_is_explained_and_a_check_says_what_it_advises() -> None:
     assert {f"changed-{kind}" for kind in get_args(ChangeKind)} <= {*entries()}
+    assert {f"slow-{kind}" for kind in get_args(get_type_hints(Culprit)["kind"])} <= {*entries()}
     assert advised(entries()["gpu-unreadable"][0])[1] == "Give this user access to the device files of the GPU."
 
 

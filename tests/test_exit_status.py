@@ -89,6 +89,7 @@ CASES = (
     Case("diff {healthy} {empty}", 3, "nothing in common"),
     Case("diff {cut-snapshot} {healthy}", 3, "cut"),
     Case("diff {cut-log} {cut-log}", 3, "cut"),
+    Case("check --baseline {empty}", 3, "empty"),
     Case("explain {empty}", 3, "empty"),
     Case("explain {well} {absent}", 3),
     Case("explain {well} {empty}", 0),

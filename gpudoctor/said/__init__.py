@@ -5,7 +5,7 @@ Kept by hand beside the functions that say it; `tests/test_about.py` finds the i
 
 from gpudoctor.command import command
 from gpudoctor.said import amp, checkpoint, lint, nccl_test
-from gpudoctor.said.diff import DIFF
+from gpudoctor.said.diff import BASELINE, DIFF
 from gpudoctor.said.one import Meaning, said_by
 
 SAID: dict[str, Meaning] = {
@@ -36,6 +36,7 @@ SAID: dict[str, Meaning] = {
         "Put it where every node has it, as on a shared file system, or name the path that all have.",
     ),
     **DIFF,
+    **BASELINE,
     "train-failed": said_by("train-test")(
         "A way of training was started, and a rank ended with an exception.",
         "A training that is wrapped in this way ends there too.",

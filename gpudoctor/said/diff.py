@@ -1,4 +1,4 @@
-"""Of `diff`: an id for each kind of change that no check finds."""
+"""Of `diff`, an id for each kind of change that no check finds; and of `check --baseline`."""
 
 from gpudoctor.command import command
 from gpudoctor.said.one import Meaning, said_by
@@ -30,4 +30,29 @@ DIFF: dict[str, Meaning] = {
         command("gpudoctor check"),
     )
     for kind, (seen, meaning) in _SEEN.items()
+}
+_compared = said_by("check --baseline")
+BASELINE: dict[str, Meaning] = {
+    "gpu-gone-since-baseline": _compared(
+        "A GPU that an earlier capture has is not there, or tells no more who it is.",
+        "A job that counts on it does not start, or waits for its rank until it times out.",
+        "See whether the bus shows it and what the driver says.",
+        command("gpudoctor check driver gpu"),
+    ),
+    "worse-than-baseline": _compared(
+        "Something is slower, older or counts more errors than in an earlier capture.",
+        "What ran on this machine then runs slower now, or no longer.",
+        "The finding of the part itself has its fix; `gpudoctor diff` shows all that differs.",
+    ),
+    "changed-since-baseline": _compared(
+        "Something else is not as in an earlier capture.",
+        "It is no fault by itself; where something broke since then, look here first.",
+        "`gpudoctor diff` shows all that differs, most telling first.",
+    ),
+    "baseline-of-another-machine": _compared(
+        "The earlier capture is of another machine.",
+        "What differs need not have changed: the two may never have been alike.",
+        "Keep a capture of this machine.",
+        command("gpudoctor capture --output {:name}", "good.json"),
+    ),
 }

@@ -259,4 +259,26 @@ NCCL: dict[str, Meaning] = {
         "Ranks that choose differently wait for one another for ever, or the slowest sets the pace.",
         "Give it the same value on all ranks, or none.",
     ),
+    "slow-node": _said(
+        "--find-slow: every group that this node takes part in is slow, and no other.",
+        "All ranks of a job go at its pace.",
+        "Leave it out of the job (--exclude), and look at its links, clocks and cables.",
+        _CHECK,
+    ),
+    "slow-link": _said(
+        "--find-slow: two nodes are slow together, and each is fast with others.",
+        "A job whose ranks are neighbours across this link goes at its pace.",
+        "Leave one of them out, and have the path between them looked at: switch ports, cables, routes.",
+    ),
+    "slow-nic": _said(
+        "--find-slow: of the NICs of a node, one is slow.",
+        "NCCL spreads its data over all NICs, and waits for the slowest.",
+        "Look at its port, cable and PCIe link; until then leave it out with NCCL_IB_HCA=^NAME, or leave out the node.",
+        command("gpudoctor check network"),
+    ),
+    "slow-unclear": _said(
+        "--find-slow: something is slow, and the groups that were tried do not tell which of the nodes it is.",
+        "A job over these nodes goes at that pace.",
+        "Try more nodes that are known to be good beside them, or each of them in a job of its own.",
+    ),
 }
