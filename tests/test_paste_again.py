@@ -5,6 +5,7 @@ First run and now: docs/measured/verdict.md; `python -m tests.test_paste_again` 
 """
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -218,6 +219,42 @@ def is_wrong(name: str) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_the_exit_status_and_the_finding(name: str) -> None:
     assert is_wrong(name) == ""
+
+
+def before_each(words: str) -> Callable[[str], bytes]:
+    return lambda text: "".join(f"{words}{line}\n" for line in text.split("\n")).encode()
+
+
+SHAPES: dict[str, Callable[[str], bytes]] = {
+    "quoted twice": before_each(">> "),
+    "a mail": lambda text: b"Hi,\n\n" + before_each("> ")(text) + b"\nthanks\n",
+    "indented": before_each("\t"),
+    "PowerShell": lambda text: ("\ufeff" + text.replace("\n", "\r\n")).encode("utf-16-le"),
+    "a fence": lambda text: f"see:\n```text\n{text}\n```\n".encode(),
+    "no-break spaces": lambda text: text.replace(" ", "\u00a0").encode(),
+    "HTML": lambda text: before_each("&gt; ")(text.replace("<", "&lt;")),
+    "a terminal": lambda text: f"me@host:~$ x\n{text}\nme@host:~$ \n".encode(),
+    "colours": lambda text: ("\x1b[1m" + text.replace("|", "\x1b[0m|")).encode(),
+    "cat -n": lambda text: "".join(f"{n:6}\t{each}\n" for n, each in enumerate(text.split("\n"), 1)).encode(),
+    "kubectl --timestamps --prefix": before_each("[pod/gpu-0/main] 2026-03-02T10:11:12.5Z "),
+    "pdsh": before_each("n07: "),
+    "docker compose": before_each("trainer-1  | "),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_same_is_read_however_it_was_pasted(shape: str) -> None:
+    for name in ("the power of a V100 of Azure", "rows wait", "one of nine ports polls", "a watchdog's log", "a log"):
+        text = CASES[name][0]
+        plain, shaped = (diagnose(snapshot_of(raw), *chosen_checks([])) for raw in (text.encode(), SHAPES[shape](text)))
+        found = [{result.check for result, _ in each.problems} for each in (plain, shaped)]
+        assert (found[1], shaped.exit_status) == (found[0], plain.exit_status), name
+
+
+def test_lines_of_two_machines_are_not_read_as_one() -> None:
+    text = "".join(f"n0{number % 2}: {line}\n" for number, line in enumerate(table().splitlines()))
+    with pytest.raises(UnreadableSnapshot):
+        snapshot_of(text.encode())
 
 
 def main() -> None:

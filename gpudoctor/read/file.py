@@ -17,6 +17,7 @@ from gpudoctor.read.held import held
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
 from gpudoctor.read.pasted.unfolded import unfolded
+from gpudoctor.read.pasted.unprefixed import layers
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
 WHAT_TO_GIVE = (
@@ -104,21 +105,24 @@ def snapshot_of(raw: bytes) -> Snapshot:
         return nvidia_smi.unread_snapshot(EMPTY)
     if stripped[0] == "{":
         return _from_json(stripped)
-    if not nvidia_smi_xml.START.search(text):
+    if nvidia_smi_xml.START.search(text):
+        text = text.replace("\u00a0", " ")
+    else:
         text = as_typed(text.encode("utf-8", "replace")).decode()
+    for each in (text, *(layers(text) if len(text) <= MOST_PASTED else ())):
+        machine = _machine(each)
+        if machine is not None:
+            return held(msgspec.to_builtins(_with_the_rest_named(machine, each)), Snapshot)
+    unread = NotReadYet if AMD.search(stripped) else UnreadableSnapshot
+    raise unread(_guess(stripped))
+
+
+def _machine(text: str) -> Snapshot | None:
+    """What the tools in it say of a machine; None where none speaks. Raises `UnreadableSnapshot`."""
     log = _log(text)
     parts = parts_of(unfolded(text)) if len(text) <= MOST_PASTED else []
     complaint = nvidia_smi.from_messages(text, is_alone=not parts and log is None)
-    if parts:
-        machine = with_complaint(together(parts, log), complaint)
-    elif log is not None:
-        machine = log
-    elif complaint is not None:
-        machine = complaint
-    else:
-        unread = NotReadYet if AMD.search(stripped) else UnreadableSnapshot
-        raise unread(_guess(stripped))
-    return held(msgspec.to_builtins(_with_the_rest_named(machine, text)), Snapshot)
+    return with_complaint(together(parts, log), complaint) if parts else log if log is not None else complaint
 
 
 def _with_the_rest_named(machine: Snapshot, text: str) -> Snapshot:
