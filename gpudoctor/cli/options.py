@@ -68,9 +68,8 @@ Json = Annotated[bool, option("--json", "The answer as JSON.")]
 Paste = Annotated[bool, option("--paste", "For an issue: markdown, private names hidden.")]
 Html = Annotated[str | None, option("--html FILE", "One page too, to send on: FILE.html, with everything inside.")]
 Redact = Annotated[bool, option("--redact", "Hide hostnames, users, addresses, UUIDs, serials and home paths.")]
-Verbose = Annotated[
-    int, typer.Option("-v", "--verbose", count=True, help="Reasons, evidence, whom to blame; -vv for everything.")
-]
+_MORE = "Reasons, evidence, whom to blame; -vv for everything."
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, show_default=False, help=_MORE)]
 NoColor = Annotated[bool, option("--no-color", "No colour; NO_COLOR in the environment does the same.")]
 Nodes = Annotated[
     int | None, option("--nodes N", "How many nodes: of the Slurm allocation, or that join or train together.", least=1)
