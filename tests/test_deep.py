@@ -72,7 +72,8 @@ def test_on_a_cpu_both_run_and_pass_and_survive_the_file() -> None:
     assert (trained.way, trained.ranks, trained.backend, trained.outcome) == ("ddp", 2, "gloo", "passed"), trained
     assert trained.error == trained.finding == ""
     assert from_json(to_json(found)).active == found.active
-    assert "mixed precision test cpu" in waited and "2 processes that train together" in waited
+    assert "mixed precision test cpu" in waited
+    assert any(each.startswith("2 ranks that train (given up after ") for each in waited)
 
 
 WRAPPER = """#!/bin/sh

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
+from rich.text import Text
 
 from gpudoctor.culprits import OneTrouble
 from gpudoctor.fleet.fleet import Fleet, Lost
@@ -71,6 +72,14 @@ def _time(microseconds: float) -> str:
     return f"{microseconds:.1f}" if microseconds < 1e5 else f"{microseconds:.0f}"
 
 
+class _HowLong(ProgressColumn):
+    """ "12 s", and "12 s, about 40 s more" as soon as that can be told."""
+
+    def render(self, task: Task) -> Text:
+        more = f", about {task.time_remaining:.0f} s more" if task.time_remaining else ""
+        return Text(f"{task.elapsed or 0.0:.0f} s{more}")
+
+
 class Live(Show):
     """Shows a test while it runs: rows on `screen`, what is awaited on standard error where that is a terminal."""
 
@@ -90,7 +99,7 @@ class Live(Show):
             self._progress = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=20),
-                TimeRemainingColumn(compact=True),
+                _HowLong(),
                 console=console,
                 transient=True,
                 redirect_stdout=False,

@@ -91,7 +91,7 @@ def free_port() -> int:
 
 def trained(fleet: Fleet, launch: Launch, python: str, waiting: Waiting | None) -> RunResult:
     """One launch, to its end."""
-    who = f"{RANKS} processes that train together, until they stand still for {launch.timeout:g} s"
+    who = f"{RANKS} ranks that train (given up after {launch.timeout:g} s without a step)"
     tell = None if waiting is None else (lambda: waiting([who]))
     (ran,) = run_launches(fleet, [launch], pythons={0: python}, timeout=launch.timeout, waiting=tell)
     return ran
