@@ -29,7 +29,7 @@ from gpudoctor.nccl.result import (
 from gpudoctor.nccl.run import RunInterrupted
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.wish import Wish, forwarded
-from gpudoctor.render.nccl_test import closing_words, show_result, show_run
+from gpudoctor.render.nccl_test import closing_words, round_lines, show_result, show_run
 from gpudoctor.render.plot import draw
 from gpudoctor.render.terminal import BRIEF
 from gpudoctor.testing.machines import but, h100_node
@@ -296,3 +296,14 @@ def test_brief_is_a_line_a_finding_with_what_to_do_and_the_count_last() -> None:
     lines = page.getvalue().rstrip().splitlines()
     assert lines[-1].endswith(": 1 warning") and "[gpu-direct-rdma-off] the host as root: sudo modprobe" in lines[-3]
     assert not any(line.startswith("  Seen:") for line in lines)
+
+
+def test_groups_of_a_round_that_are_alike_share_a_line() -> None:
+    names = tuple((f"n{number:02}",) for number in range(64))
+    done = IsolationRound(purpose="each node by itself", groups=names, bus_bandwidth=(*[364.0] * 62, 120.0, None))
+    assert round_lines(done) == [
+        "# each node by itself",
+        "  62 of 64: 364 GB/s",
+        "  n62: 120 GB/s",
+        "  n63: no result: it hung or died",
+    ]

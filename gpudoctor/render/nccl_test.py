@@ -47,6 +47,12 @@ SMALL = 1024**2
 """Every size costs at least what this one does, for the time that is left."""
 
 
+ALIKE = 0.85
+"""Of the best: healthy links differ by so much from run to run (gpudoctor.nccl.isolate_judge)."""
+FOLDED = 3
+"""Fewer groups stand for themselves."""
+
+
 def folded(names: Sequence[str]) -> str:
     """The first names, and how many more."""
     shown = ", ".join(names[:NODES_NAMED])
@@ -235,9 +241,16 @@ def collective_lines(collective: str) -> list[str]:
 
 
 def round_lines(done: IsolationRound) -> list[str]:
-    """A round of --find-slow: its purpose, and a line a group."""
+    """A round of --find-slow: its purpose, and a line a group; groups that are alike share one, --json has each."""
     lines = [f"# {done.purpose}"]
-    for group, value in zip(done.groups, done.bus_bandwidth, strict=True):
+    groups = list(zip(done.groups, done.bus_bandwidth, strict=True))
+    best = max((value for _, value in groups if value is not None), default=0.0)
+    alike = [value for _, value in groups if value is not None and value >= ALIKE * best]
+    if len(alike) >= FOLDED:
+        span = " to ".join(dict.fromkeys(f"{value:.3g}" for value in (min(alike), max(alike))))
+        lines.append(f"  {len(alike)} of {len(groups)}: {span} GB/s")
+        groups = [(group, value) for group, value in groups if value is None or value < ALIKE * best]
+    for group, value in groups:
         measured = "no result: it hung or died" if value is None else f"{value:.3g} GB/s"
         lines.append(f"  {' - '.join(group)}: {measured}")
     return lines
