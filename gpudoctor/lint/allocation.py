@@ -63,7 +63,21 @@ def asked(job: LintJob, launch: LintLaunch, name: str) -> str | None:
     if own is not None:
         return resolved(job, own.value)
     header = in_force(job, name)
-    return header.value if header is not None else None
+    if header is None:
+        outer = next((each for each in reversed(launch.invocation.within) if each.program == "salloc"), None)
+        return _of_salloc(outer, name) if outer is not None else None
+    return header.value
+
+
+def _of_salloc(outer: Invocation, name: str) -> str | None:
+    """`salloc --gres=gpu:2 srun ...`."""
+    for index, word in enumerate(outer.words):
+        text = word.text or ""
+        if text == f"--{name}" and index + 1 < len(outer.words):
+            return outer.words[index + 1].text
+        if text.startswith(f"--{name}="):
+            return text.partition("=")[2]
+    return None
 
 
 def gives(job: LintJob, launch: LintLaunch, name: str) -> Option | SbatchOption | None:

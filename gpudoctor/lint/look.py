@@ -5,6 +5,7 @@ Pure functions, without judgement. "World" here: the starts that are meant to me
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec import Struct, structs
 
@@ -62,7 +63,7 @@ from gpudoctor.lint.launch_settings import (
 from gpudoctor.lint.launch_settings import (
     whole as whole,
 )
-from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 SERVICES = ("runai", "arena", "gantry", "beaker", "anyscale", "xpk", "ngc", "bcprun", "eai", "dsub")
@@ -117,10 +118,23 @@ def node_of(job: LintJob, launch: LintLaunch) -> int | str | None:
     return host_of(launch) if node is None else node
 
 
+def fans_out(outer: Invocation) -> bool:
+    """`pdsh -w n1,n2 COMMAND`: the same line on each of several hosts."""
+    if outer.program not in ("pdsh", "clush", "pssh", "parallel-ssh"):
+        return False
+    for word, after in pairwise(outer.words):
+        hosts = after.shown if word.shown in ("-w", "-H") else word.shown[2:] if word.shown[:2] in ("-w", "-H") else ""
+        if re.search(r"[,\[]|\s", hosts.strip()):
+            return True
+    return False
+
+
 def says_every_node(job: LintJob, launch: LintLaunch) -> bool:
     """The text itself says that all nodes run this line: `#@ every node`, or srun over several nodes."""
     if node_of(job, launch) is not None:
         return False
+    if any(fans_out(outer) for outer in launch.invocation.within):
+        return True
     index = launch.invocation.section
     if index < len(job.sections) and job.sections[index].kind == "every":
         start = job.sections[index].start

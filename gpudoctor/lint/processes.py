@@ -91,11 +91,52 @@ def gpus(job: LintJob, launch: LintLaunch) -> int | None:
         return shown.count
     if launch.invocation.settings.get(VARIABLE) is not None:
         return None
-    given = _of_docker(launch)
+    given = given_gpus(job, launch)
     if given is not None:
         return given
     asked = allocation.gpus_per_node(job, launch)
     return asked if asked is not None else job.facts.gpus_per_node
+
+
+def given_gpus(job: LintJob, launch: LintLaunch) -> int | None:
+    """GPUs on a node that docker, or the document around the command, gives it."""
+    return _of_docker(launch) or _of_document(job, launch)
+
+
+_ACCELERATORS = re.compile(r"[A-Za-z][\w.-]*(?::(\d{1,2}))?", re.ASCII)
+
+
+def _of_document(job: LintJob, launch: LintLaunch) -> int | None:
+    """SkyPilot's accelerators, Vertex AI's acceleratorCount, a compose service's reserved devices. Kubernetes' own
+    limits stand in `pods`."""
+    path = launch.invocation.manifest_path
+    start = launch.invocation.span.start
+    around = next(
+        (
+            each
+            for each in job.manifests
+            if not each.api_version
+            and each.values
+            and each.values[0].span.start <= start <= max(value.span.end for value in each.values)
+        ),
+        None,
+    )
+    if around is None or (not path and around.kind not in ("SkyPilot", "Compose", "Vertex")):
+        return None
+    found: set[int] = set()
+    for value in around.values:
+        keys, text = value.path, value.value
+        if around.kind == "SkyPilot" and keys[:2] == ("resources", "accelerators"):
+            count = _ACCELERATORS.fullmatch(text) if len(keys) == 2 else re.fullmatch(r"(\d{1,2})", text)
+            found.add(int(count[1] or 1) if count is not None else 0)
+        elif around.kind == "Vertex" and keys[-1:] == ("acceleratorCount",) and text.isdecimal():
+            found.add(int(text))
+        elif around.kind == "Compose" and keys[:2] == path[:2] and "devices" in keys and keys[-1] == "count":
+            found.add(int(text) if text.isdecimal() else 0)
+    ids = {value.path for value in around.values if "device_ids" in value.path and value.path[:2] == path[:2]}
+    if around.kind == "Compose" and ids:
+        found.add(len(ids))
+    return found.pop() if len(found) == 1 and 0 not in found else None
 
 
 def _of_docker(launch: LintLaunch) -> int | None:

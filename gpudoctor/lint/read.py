@@ -225,9 +225,19 @@ class _Files:
                 self.trainers += trainers.of_yaml(manifests.read_manifests(text, start, line))
         elif section.name.endswith((".sh", ".bash", ".sbatch", ".slurm", ".env")):
             return ()
-        elif HOSTFILE_NAME.search(section.name) or hostfiles.looks_like_hostfile(text):
+        elif (
+            HOSTFILE_NAME.search(section.name) or hostfiles.looks_like_hostfile(text) or self._is_told_as_hosts(section)
+        ):
             self.hostfiles.append(hostfiles.read_hostfile(text, section.name, start, line))
         return ()
+
+    def _is_told_as_hosts(self, section: TextSection) -> bool:
+        """A start names the file as one of hosts."""
+        name = re.escape(section.name.rsplit("/", 1)[-1])
+        return (
+            re.search(rf"-(?:hostfile|machinefile|deepspeed_hostfile)[= ](?:\S*/)?{name}(?:\s|$)", self.text)
+            is not None
+        )
 
 
 def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[LintLaunch, ...], tuple[str, ...]]:

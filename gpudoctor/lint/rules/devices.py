@@ -102,8 +102,12 @@ def _limit(job: LintJob, launch: LintLaunch) -> tuple[int, str] | None:
     container = container_of(job, launch)
     if container is not None and container.gpus:
         return container.gpus, f"its container is given {counted(container.gpus, 'GPU')}"
+    told = launch.invocation.settings.get(VARIABLE) is None
+    given = processes.given_gpus(job, launch) if told else None
+    if given is not None:
+        return given, f"{counted(given, 'GPU')} {'is' if given == 1 else 'are'} asked for"
     known = job.facts.gpus_per_node
-    if known is not None and launch.invocation.settings.get(VARIABLE) is None:
+    if known is not None and told:
         return known, f"a node has {counted(known, 'GPU')}"
     return None
 

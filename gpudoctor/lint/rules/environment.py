@@ -189,10 +189,12 @@ def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
             how = "Write the lines NAME=value into .deepspeed_env, in the home folder or where deepspeed is started."
         else:
             ssh = _invocation_of(launch, "ssh")
+            by_hand = launch.launcher == "python" and "RANK" in launch.invocation.settings
             if ssh is not None and launch.invocation is not ssh:
                 missing = {name: each for name, each in _exported(ssh).items()
                            if name not in launch.invocation.settings
-                           and name.startswith(("NCCL_", "GLOO_", "TORCH_"))}  # fmt: skip
+                           and (name.startswith(("NCCL_", "GLOO_", "TORCH_"))
+                                or (name in _OF_RANKS and by_hand))}  # fmt: skip
                 how = "Write the assignments inside the command that ssh gets."
         missing = {name: each for name, each in missing.items() if name not in seen}
         if not missing:
@@ -207,6 +209,9 @@ def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
             " ranks (a hang).",
             fix=how,
         )
+
+
+_OF_RANKS = ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE")
 
 
 def _open_mpi(launch: LintLaunch) -> bool:

@@ -14,6 +14,9 @@ _TORCHRUN: dict[str, tuple[tuple[str, ...], str]] = {
     "redirects": ((), r"[0-3]|(?:\d+:[0-3],)*\d+:[0-3]"),
     "max-restarts": ((), r"\d+"),
     "monitor-interval": ((), r"\d+(?:\.\d*)?|\.\d+"),
+    "rdzv-conf": ((), r"\s*|[^=,\s]+=[^,]*(?:,\s*[^=,\s]+=[^,]*)*,?"),
+    "nproc-per-node": ((), r"(?!0+$).*"),
+    "nnodes": ((), r"(?!0+(?::|$)).*"),
 }
 _ACCELERATE: dict[str, tuple[tuple[str, ...], str]] = {
     "mixed-precision": (("no", "fp16", "bf16", "fp8"), ""),
@@ -21,6 +24,12 @@ _ACCELERATE: dict[str, tuple[tuple[str, ...], str]] = {
     "deepspeed-multinode-launcher": (("pdsh", "standard", "openmpi", "mvapich", "mpich", "nossh", "slurm"), ""),
     "fsdp-version": (("1", "2"), ""),
     "zero-stage": (("0", "1", "2", "3"), ""),
+    "fsdp-sharding-strategy": (
+        ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2", "1", "2", "3", "4", "5"),
+        "",
+    ),
+    "fsdp-auto-wrap-policy": (("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"), ""),
+    "fsdp-state-dict-type": (("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"), ""),
     "main-process-port": ((), r"\d+"),
 }
 _MPI_OBJECTS = "slot|hwthread|core|l1cache|l2cache|l3cache|numa|socket|package|board|node"
@@ -100,4 +109,7 @@ _FORMS = {
     "bind-to": "none, hwthread, core, socket, numa, board and caches",
     "map-by": "slot, core, socket, node, or ppr:N:OBJECT",
     "rank-by": "slot, core, socket, node",
+    "rdzv-conf": "key=value,key=value",
+    "nproc-per-node": "of a number from 1 on, gpu, cpu or auto",
+    "nnodes": "of a number from 1 on, or MIN:MAX",
 }

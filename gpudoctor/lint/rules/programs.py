@@ -135,7 +135,7 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
     argument stands on every rank."""
     for launch in job.launches:
         program = program_of(job, launch) if launch.launcher in look.TORCHRUN else None
-        if program is None or launch.launcher == "torch.distributed.launch":
+        if program is None or (launch.launcher == "torch.distributed.launch" and launch.option("use-env") is None):
             continue
         option = next((each for each in ("--local_rank", "--local-rank") if each in program.options), None)
         used = re.search(r"\.local_rank\b", program.text)

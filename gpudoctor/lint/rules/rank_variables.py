@@ -187,10 +187,11 @@ def _under_srun(job: LintJob, launch: LintLaunch, setting: SetVariable) -> Itera
         each.name == "SLURM_PROCID" for each in look.origins(rank.word, launch.invocation)
     )
     told = allocation.whole(allocation.resolved(job, setting.word))
-    if tasks is None or told is None or not by_task or told == tasks:
+    if tasks is None or told is None or told == tasks or (rank is not None and not by_task):
         return
     yield LintFinding(
         span=span_of(job, setting),
+        severity=None if by_task else "warning",  # the program takes its rank otherwise, and maybe the size too
         summary=f"WORLD_SIZE={setting.word.raw} is {told}, and srun starts {counted(tasks, 'task')}",
         happens=f"Ranks {told} to {tasks - 1} are refused."
         if told < tasks

@@ -11,7 +11,7 @@ from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING
 
 _BY_LOCAL_RANK = re.compile(
     r"set_device\(\s*[^)]*local_?rank|cuda:\{[^}]*local_?rank|device_ids\s*=\s*\[\s*[^\]]*local_?rank"
-    r"|device\(\s*[\"']cuda[\"']\s*,\s*[^)]*local_?rank",
+    r"|device\(\s*[\"']cuda[\"']\s*,\s*[^)]*local_?rank|set_device\(\s*[^)]*SLURM_LOCALID",
     re.IGNORECASE,
 )
 _TASK_GPU = PER_GPU.replace("--gres=gpu:4", "--gpus-per-task=1")
@@ -63,8 +63,15 @@ def _uses_local_rank(job: LintJob, launch: LintLaunch) -> bool:
     )
     own_choice = launch.invocation.settings.get("CUDA_VISIBLE_DEVICES") is not None
     return (given and not own_choice) or any(
-        section.kind == "file" and _BY_LOCAL_RANK.search(section.text) for section in job.sections
+        section.kind == "file" and (_BY_LOCAL_RANK.search(section.text) or _by_localid(section.text))
+        for section in job.sections
     )
+
+
+def _by_localid(text: str) -> bool:
+    """`gpu = int(os.environ["SLURM_LOCALID"])`, and set_device(gpu)."""
+    named = re.search(r"(\w+)\s*=\s*int\(\s*os\.(?:environ|getenv)\W{1,6}(?:get\W{1,3})?SLURM_LOCALID", text)
+    return named is not None and re.search(rf"(?:set_device|\.cuda|\.to)\(\s*{named[1]}\b", text) is not None
 
 
 def _by_node(job: LintJob, launch: LintLaunch, option: Option | SbatchOption, total: int) -> tuple[Edit, ...]:

@@ -228,9 +228,22 @@ def torchrun_under_srun_with_old_lightning(job: LintJob) -> Iterator[LintFinding
     good=(RANKED, RANKED.replace("SLURM_NODEID", "SLURM_PROCID"), PLAIN),
 )  # fmt: skip
 def task_rank_as_node_rank(job: LintJob) -> Iterator[LintFinding]:
-    """SLURM_PROCID counts tasks, SLURM_NODEID nodes. They are equal while there is one task on each node."""
+    """SLURM_PROCID counts tasks, SLURM_NODEID nodes. They are equal while there is one task on each node. SLURM_LOCALID
+    counts the tasks of one node, from 0 on each."""
     for launch in job.launches:
         here = allocation.tasks_per_node(job, launch)
+        told = launch.option("node-rank", "machine-rank")
+        local = _per_task(launch, told.value) if told is not None and told.value is not None else None
+        if told is not None and local is not None and local.name == "SLURM_LOCALID":
+            if (allocation.nodes(job, launch) or 1) > 1 and not look.traits(launch).bare:
+                yield LintFinding(
+                    span=local.span or told.span,
+                    severity="error",
+                    summary=f"{told.written} is $SLURM_LOCALID, which counts the tasks of one node: 0 is there on each",
+                    happens="Every node says that it is node 0: the others are waited for until the time-out.",
+                    fix="Use $SLURM_NODEID.",
+                )
+            continue
         if here is None or here < 2 or look.traits(launch).bare:
             continue
         option = launch.option("node-rank", "machine-rank")

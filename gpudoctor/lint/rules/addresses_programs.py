@@ -1,0 +1,100 @@
+"""Rules of addresses that a program is told, or tells itself: A16."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.lightning import is_lightning
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant
+from gpudoctor.lint.rule import Example, LintFinding, rule
+from gpudoctor.lint.spawning import set_variable
+from gpudoctor.lint.told_options import told
+from gpudoctor.lint.understood import nodes_of
+
+_JOB = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gres=gpu:4\n#SBATCH --time=02:00:00\n"
+_PROGRAM = (
+    "#@ file train.py\nimport os\nimport torch.distributed as dist\n{}\n"
+    "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']), world_size=8)\n"
+)
+_OPTIONS = ("dist_url", "dist_init", "init_method", "master_addr", "master_address", "master_ip", "dist_init_method",
+            "distributed_init_method", "rdzv_endpoint", "main_process_ip", "head_ip", "tcp_url")  # fmt: skip
+_LOOPBACK = re.compile(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?")
+
+
+@rule(
+    "A16",
+    title="A program on several nodes is not told localhost",
+    source="torch/distributed/rendezvous.py: each rank connects to the address that it is told; localhost is each node",
+    leads_to=("master-addr-loopback",),
+    bad=(
+        _JOB + "srun python train.py --dist-url tcp://localhost:29500\n",
+        _JOB + "srun python train.py\n" + _PROGRAM.format("os.environ.setdefault('MASTER_ADDR', '127.0.0.1')"),
+        Example("mpirun -np 8 -H a:4,b:4 python train.py --master_addr 127.0.0.1\n", "nodes=2"),
+    ),
+    good=(
+        _JOB + "srun python train.py --dist-url tcp://node1:29500\n",
+        _JOB
+        + "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nsrun python train.py\n"
+        + _PROGRAM.format("os.environ.setdefault('MASTER_ADDR', '127.0.0.1')"),
+        _JOB.replace("nodes=2", "nodes=1") + "srun python train.py --dist-url tcp://localhost:29500\n",
+    ),
+)
+def program_told_localhost(job: LintJob) -> Iterator[LintFinding]:
+    """localhost is right on the node of rank 0 alone. The ranks of the others look for it at home."""
+    for launch in job.launches[: look.SIBLINGS]:
+        if not _spread(job, launch):
+            continue
+        for name, option in told(launch).items():
+            if name in _OPTIONS and _LOOPBACK.fullmatch(option.value or ""):
+                yield LintFinding(
+                    span=option.word.span,
+                    summary=f"{option.written} is {option.value}, which is each node itself, and ranks run on"
+                    f" {nodes_of(job, launch)} nodes",
+                    happens="The ranks of the other nodes wait for rank 0 on their own node until the time-out.",
+                    fix="Tell it the first node's name: $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1).",
+                )
+    for code, starts in codes_and_starts(job):
+        launch = next((each for each in starts if _spread(job, each)), None)
+        if launch is not None and not is_lightning(job, launch):
+            yield from _in_program(job, code, launch)
+
+
+def _spread(job: LintJob, launch: LintLaunch) -> bool:
+    """Its ranks run on several nodes, each told by this one line."""
+    several = look.srun_nodes(job, launch) if look.sruns(launch) else nodes_of(job, launch)
+    return (several or 1) > 1 and (launch.launcher in ("srun", "mpirun") or launch.launcher in look.TORCHRUN)
+
+
+def _in_program(job: LintJob, code: PythonCode, launch: LintLaunch) -> Iterator[LintFinding]:
+    given = "MASTER_ADDR" in launch.invocation.settings
+    by_launcher = look.traits(launch).sets_ranks
+    for node in code.nodes:
+        value: ast.expr | None = None
+        if isinstance(node, ast.Assign) and set_variable(code, node) == "MASTER_ADDR":
+            value = node.value
+        elif isinstance(node, ast.Call) and code.name(node.func) == "os.environ.setdefault" and not given:
+            value = (
+                argument(node, "", 1) if constant(argument(node, "", 0)) == "MASTER_ADDR" and not by_launcher else None
+            )
+        elif isinstance(node, ast.Call) and code.torch_name(node.func) == "init_process_group":
+            value = argument(node, "init_method", 1)
+        text = constant(value)
+        if (
+            value is None
+            or not isinstance(text, str)
+            or not _LOOPBACK.fullmatch(text)
+            or not isinstance(node, (ast.Assign, ast.Call))
+        ):
+            continue
+        if code.is_conditional(node):
+            continue
+        yield LintFinding(
+            span=code.span(node),
+            summary=f"the program meets at {text}, which is each node itself, and ranks run on"
+            f" {look.srun_nodes(job, launch) or nodes_of(job, launch)} nodes",
+            happens="The ranks of the other nodes wait for rank 0 on their own node until the time-out.",
+            fix="Take MASTER_ADDR from the environment, and export the first node's name in the script.",
+        )
+        return

@@ -1,0 +1,257 @@
+"""Rules of what a launcher makes of its program's name, its counts and its files: V09, V10, W08, W09, D09, D10."""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.wording import counted
+from gpudoctor.lint.launch_settings import TORCHRUN
+from gpudoctor.lint.manifests import read_manifests
+from gpudoctor.lint.model import LintJob, ManifestValue
+from gpudoctor.lint.rule import Example, LintFinding, rule
+from gpudoctor.lint.rules.deepspeed import hosts_of
+from gpudoctor.lint.rules.values import nearest
+from gpudoctor.lint.understood import whole
+
+_ONE = "torchrun --standalone --nproc-per-node=4 {}\n"
+
+
+@rule(
+    "V09",
+    title="A module is named with dots, and no_python starts a program",
+    source="Python's runpy: No module named; torch/distributed/run.py: --no-python executes the word itself; tried",
+    bad=(
+        _ONE.format("-m pkg.train.py"),
+        _ONE.format("-m pkg/train"),
+        _ONE.format("--no-python train.py"),
+        "accelerate launch --num_processes 2 -m train.py\n",
+    ),
+    good=(_ONE.format("-m pkg.train"), _ONE.format("--no-python ./train.py"), _ONE.format("pkg/train.py")),
+)
+def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
+    """-m takes a module's name, in which dots part packages; a file's name is another thing. With --no-python the word
+    is a program that is looked for in PATH."""
+    for launch in job.launches:
+        script = launch.script
+        text = script.text if script is not None else None
+        if script is None or text is None:
+            continue
+        plain = launch.option("no-python")
+        if (
+            launch.launcher in TORCHRUN
+            and plain is not None
+            and not launch.module
+            and re.fullmatch(r"[\w-]+\.py", text)
+        ):
+            yield LintFinding(
+                span=script.span,
+                summary=f"{plain.written} executes {text} itself, and no folder of PATH is its place",
+                happens="FileNotFoundError, or Permission denied: a Python file is given to no interpreter.",
+                fix=f"Leave {plain.written} out, or write python {text}.",
+            )
+        elif launch.module and re.fullmatch(r"[\w./-]+", text) and ("/" in text or text.endswith(".py")):
+            name = text.removesuffix(".py").strip("./").replace("/", ".")
+            yield LintFinding(
+                span=script.span,
+                summary=f"-m takes a module's name, and {text} is a file's",
+                happens=f"No module named {text}: every rank ends at once.",
+                fix=f"Write -m {name}, or {text.removesuffix('.py')}.py without -m.",
+            )
+
+
+@rule(
+    "V10",
+    title="The installed torch has the launcher",
+    needs="facts",
+    source="the wheels of torch 1.8 to 2.14: entry point torchrun since 1.10, torch/distributed/run.py since 1.9",
+    bad=(
+        Example("torchrun --nproc_per_node=2 train.py\n", "torch=1.9.1"),
+        Example("python -m torch.distributed.run --nproc_per_node=2 train.py\n", "torch=1.8"),
+    ),
+    good=(
+        Example("torchrun --nproc_per_node=2 train.py\n", "torch=1.10"),
+        Example("python -m torch.distributed.launch --use_env --nproc_per_node=2 train.py\n", "torch=1.8"),
+    ),
+)
+def launcher_newer_than_torch(job: LintJob) -> Iterator[LintFinding]:
+    """torchrun came with torch 1.10, torch.distributed.run with 1.9; before, torch.distributed.launch --use_env does
+    it."""
+    version = job.facts.version("torch")
+    for launch in job.launches if version is not None else ():
+        since = {"torchrun": (1, 10), "torch.distributed.run": (1, 9)}.get(launch.entry)
+        if since is not None and version is not None and version[:2] < since:
+            yield LintFinding(
+                span=launch.invocation.words[0].span,
+                summary=f"{launch.entry} came with torch {since[0]}.{since[1]}; {job.facts.versions['torch']} is used",
+                happens="command not found." if launch.entry == "torchrun" else f"No module named {launch.entry}.",
+                fix="Write python -m torch.distributed.launch --use_env, or install a later torch.",
+            )
+
+
+_CONFIG = "accelerate launch --config_file c.yaml train.py\n#@ file c.yaml\ncompute_environment: LOCAL_MACHINE\n"
+_CHOICES = {
+    "distributed_type": ("NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_XPU", "MULTI_MUSA",
+                         "MULTI_SDAA", "MULTI_HPU", "MULTI_NEURON", "DEEPSPEED", "FSDP", "TP", "XLA", "TPU",
+                         "MEGATRON_LM"),
+    "compute_environment": ("LOCAL_MACHINE", "AMAZON_SAGEMAKER"),
+    "mixed_precision": ("no", "fp8", "fp16", "bf16"),
+    "fsdp_sharding_strategy": ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2",
+                               "1", "2", "3", "4", "5"),
+    "fsdp_auto_wrap_policy": ("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"),
+    "fsdp_backward_prefetch": ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"),
+    "fsdp_backward_prefetch_policy": ("BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"),
+    "fsdp_state_dict_type": ("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"),
+    "zero_stage": ("0", "1", "2", "3"),
+}  # fmt: skip
+"""accelerate 1.15, utils/dataclasses.py and utils/constants.py; its own file may write False for no."""
+_OF_THE_FILE = ("gradient_accumulation_steps", "gradient_clipping", "zero_stage", "offload_optimizer_device",
+                "offload_param_device", "offload_param_nvme_path", "offload_optimizer_nvme_path",
+                "zero3_save_16bit_model")  # fmt: skip
+
+
+def _configs(job: LintJob) -> Iterator[list[ManifestValue]]:
+    """accelerate's files: named by a start, or judged alone by what stands in them."""
+    for section in job.sections:
+        if (
+            "distributed_type" not in section.text
+            or section.name.endswith((".py", ".sh"))
+            or len(section.text) > 20_000
+        ):
+            continue
+        if section.kind == "file" or re.search(r"^compute_environment\s*:", section.text, re.MULTILINE):
+            for manifest in read_manifests(section.text, section.start, section.line):
+                if any(value.path == ("distributed_type",) for value in manifest.values):
+                    yield list(manifest.values)
+
+
+@rule(
+    "W08",
+    title="Values of accelerate's file are among those that it takes",
+    source="accelerate 1.15, utils/dataclasses.py (enums) and utils/constants.py: is not a valid, is not in list",
+    bad=(
+        _CONFIG + "distributed_type: MULTIGPU\nnum_processes: 4\n",
+        _CONFIG + "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL\nnum_processes: 4\n",
+    ),
+    good=(
+        _CONFIG + "distributed_type: MULTI_GPU\nmixed_precision: bf16\nnum_processes: 4\n",
+        _CONFIG + "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: 1\nmixed_precision: 'no'\n",
+    ),
+)
+def accelerate_file_value(job: LintJob) -> Iterator[LintFinding]:
+    """accelerate makes members of enumerations of these words, and ends where there is none of the name."""
+    for values in _configs(job):
+        for value in values:
+            name = value.path[-1] if value.path else ""
+            known = _CHOICES.get(name)
+            text = value.value
+            if known is None or text in known or text in ("", "null", "~") or re.search(r"[$<{]", text):
+                continue
+            if text.lower() in ("no", "false") or text.upper() in known or text.lower() in known:
+                continue
+            near = nearest(text, known) or nearest(text.upper(), known)
+            yield LintFinding(
+                span=value.span,
+                summary=f"{name} is {text[:40]!r}; accelerate takes {', '.join(known[:8])}",
+                happens="ValueError: it is none of the values that accelerate knows.",
+                fix=f"Write {name}: {near}." if near else f"Take one of {', '.join(known)}.",
+            )
+
+
+@rule(
+    "W09",
+    title="What DeepSpeed's own file says is said there alone",
+    source="accelerate, utils/dataclasses.py, _deepspeed_config_checks: ValueError, When using `deepspeed_config_file`",
+    bad=(
+        _CONFIG + "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: z3.json\n  zero_stage: 3\n",
+        _CONFIG
+        + "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: z3.json\nmixed_precision: bf16\n",
+    ),
+    good=(
+        _CONFIG
+        + "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: z3.json\n  zero3_init_flag: true\n",
+        _CONFIG + "distributed_type: DEEPSPEED\ndeepspeed_config:\n  zero_stage: 3\nmixed_precision: bf16\n",
+    ),
+)
+def deepspeed_file_and_fields(job: LintJob) -> Iterator[LintFinding]:
+    """accelerate refuses fields of its own file that the DeepSpeed file named beside them decides."""
+    for values in _configs(job):
+        by_path = {value.path: value for value in values}
+        named = by_path.get(("deepspeed_config", "deepspeed_config_file"))
+        if named is None or named.value in ("", "null", "none"):
+            continue
+        twice = [each for name in _OF_THE_FILE if (each := by_path.get(("deepspeed_config", name))) is not None]
+        precision = by_path.get(("mixed_precision",))
+        twice += [precision] if precision is not None and precision.value not in ("", "null", "~") else []
+        if twice:
+            names = ", ".join(each.path[-1] for each in twice)
+            yield LintFinding(
+                span=twice[0].span,
+                summary=f"{names} beside deepspeed_config_file ({named.value})",
+                happens="ValueError: When using `deepspeed_config_file`, the following accelerate config variables will"
+                " be ignored.",
+                fix=f"Take {names} out of this file, and say it in {named.value}.",
+            )
+
+
+_HOSTS = "\n#@ file hostfile\na slots=4\nb slots=4\n"
+
+
+@rule(
+    "D09",
+    title="deepspeed starts no more processes on a host than it has slots",
+    source="DeepSpeed 0.19, launcher/runner.py: --num_gpus N is range(N) on each host, --num_nodes cuts the list",
+    bad=(
+        "deepspeed --hostfile hostfile --num_gpus 8 train.py" + _HOSTS,
+        "deepspeed --hostfile hostfile --num_nodes 4 train.py" + _HOSTS,
+    ),
+    good=(
+        "deepspeed --hostfile hostfile --num_gpus 4 --num_nodes 2 train.py" + _HOSTS,
+        "deepspeed --num_gpus 8 train.py\n",
+    ),
+)
+def more_than_the_hostfile(job: LintJob) -> Iterator[LintFinding]:
+    """--num_gpus counts on each host, --num_nodes among the hosts of the file."""
+    for launch in job.launches:
+        file = hosts_of(job, launch) if launch.launcher == "deepspeed" else None
+        lines = [line for line in file.lines if not line.fault] if file is not None else []
+        slots = [line.slots for line in lines if line.slots is not None]
+        gpus, nodes = launch.option("num-gpus"), launch.option("num-nodes")
+        each, hosts = whole(gpus), whole(nodes)
+        if gpus is not None and each is not None and slots and len(slots) == len(lines) and each > min(slots):
+            yield LintFinding(
+                span=gpus.span,
+                summary=f"{gpus.written} {each} is for each host, and one has {counted(min(slots), 'slot')}",
+                happens="Ranks beyond the GPUs of their host fail: invalid device ordinal.",
+                fix=f"Write {gpus.written} {min(slots)}.",
+            )
+        if nodes is not None and hosts is not None and lines and hosts > len(lines):
+            yield LintFinding(
+                span=nodes.span,
+                summary=f"{nodes.written} {hosts}, and the hostfile has {counted(len(lines), 'host')}",
+                happens=f"DeepSpeed starts {counted(len(lines), 'host')}: the world is smaller than was meant.",
+                fix="Name all hosts in the file.",
+            )
+
+
+@rule(
+    "D10",
+    title="--include names a host before the slots",
+    source="DeepSpeed 0.19, launcher/runner.py, parse_resource_filter: NAME:SLOT,SLOT; what has no colon is a host",
+    bad=("deepspeed --include=0,1 train.py\n", "deepspeed --include 2 --master_port 29501 train.py\n"),
+    good=("deepspeed --include=localhost:0,1 train.py\n", "deepspeed --include=worker-1 --hostfile h train.py\n"),
+)
+def include_without_host(job: LintJob) -> Iterator[LintFinding]:
+    """DeepSpeed parts the value at its colon: `0,1` alone is taken for the name of a host."""
+    for launch in job.launches:
+        for option in (launch.option("include"), launch.option("exclude")):
+            text = option.value.text if option is not None and option.value is not None else None
+            if (
+                launch.launcher == "deepspeed"
+                and option is not None
+                and re.fullmatch(r"\d+(?:,\d+)*", text or "", re.ASCII)
+            ):
+                yield LintFinding(
+                    span=option.span,
+                    summary=f"{option.written} {text} names no host: {text} is taken for one",
+                    happens=f"DeepSpeed ends: Hostname '{text}' not found in hostfile.",
+                    fix=f"Write {option.written} localhost:{text}.",
+                )
