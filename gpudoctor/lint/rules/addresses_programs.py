@@ -56,9 +56,9 @@ def program_told_localhost(job: LintJob) -> Iterator[LintFinding]:
                     fix="Tell it the first node's name: $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1).",
                 )
     for code, starts in codes_and_starts(job):
-        launch = next((each for each in starts if _spread(job, each)), None)
-        if launch is not None and not is_lightning(job, launch):
-            yield from _in_program(job, code, launch)
+        spread = next((each for each in starts if _spread(job, each)), None)
+        if spread is not None and not is_lightning(job, spread):
+            yield from _in_program(job, code, spread)
 
 
 def _spread(job: LintJob, launch: LintLaunch) -> bool:

@@ -12,6 +12,7 @@ _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=n0 -
 _WRAPPERS = ("nohup", "srun", "mpirun", "mpiexec", "timeout", "setsid", "nice", "numactl", "taskset", "stdbuf", "exec")
 """Programs that run their next word as it stands: an assignment is no word for them."""
 _DOLLAR = re.compile(r"(?:export )?(\$(\w+))=[\w\"'$/.]")
+_SET = re.compile(r"^[ \t]*(set[ \t]+([A-Za-z_]\w*)=\S+|export[ \t]+\$([A-Za-z_]\w*)=\S*)[ \t]*$", re.MULTILINE)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 
 
@@ -37,6 +38,14 @@ def words_run_together(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches:
         for word in launch.invocation.words[1:]:
             raw = word.raw.strip()
+            length = re.search(r"\$\{#(\w+)\}", raw, re.ASCII)
+            if length is not None and _elements(job, length[1]) > 0:
+                yield LintFinding(
+                    span=word.span,
+                    summary=f"{length[0]} is the length of the first element of the array {length[1]}, in characters",
+                    happens="Another number of processes starts than the array has elements.",
+                    fix=f"Write ${{#{length[1]}[@]}}.",
+                )
             name = re.fullmatch(r"\$(?:\{(\w+)\}|(\w+))", raw, re.ASCII)
             array = (name[1] or name[2]) if name is not None else ""
             if array and array not in known and len(known) < 100:
@@ -109,6 +118,18 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
         else:
             continue
         yield _no_assignment(invocation.words[0].span, what, fix)
+    for section in job.sections if job.kind in ("shell", "sbatch") else ():
+        if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
+            continue
+        for found in islice(_SET.finditer(section.text), 20):
+            span = _span(section.start, section.line, section.text, found.start(1), found.end(1))
+            name = found[2] or found[3]
+            what = (
+                f"`{found[1][:40]}` sets $1 of the shell"
+                if found[2]
+                else f"${name} is filled in before export reads it"
+            )
+            yield _no_assignment(span, f"{what}, and not the variable {name}", f"Write export {name}=...")
 
 
 def _no_assignment(span: Span, what: str, fix: str) -> LintFinding:
@@ -261,7 +282,10 @@ def argument_not_given(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches:
         for option in launch.every_option:
             value = option.value
-            each = value.expansions[0] if value is not None and len(value.expansions) == 1 else None
+            inner = (
+                [each for each in value.expansions if re.fullmatch(r"[1-9]", each.name)] if value is not None else []
+            )
+            each = inner[0] if len(inner) == 1 else None
             if value is None or each is None or not re.fullmatch(r"[1-9]", each.name) or each.is_set is not False:
                 continue
             if value.shown.strip("\"'") == each.raw and each.default is None:
@@ -305,6 +329,12 @@ def small_word_of_bash(job: LintJob) -> Iterator[LintFinding]:
 
 
 _NO_BLANK = re.compile(r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[\[?[\"$][^\s\]]*)", re.MULTILINE)
+_LOST = re.compile(
+    r"(?:^|&&|;)[ \t]*((?:export[ \t]+\w+=|cd[ \t]+|source[ \t]+|conda[ \t]+activate[ \t]+)[^\s&|;]+)"
+    r"[ \t]*&(?![&>])[ \t]*\S",
+    re.MULTILINE,
+)
+_EXPR = re.compile(r"(?:`|\$\()[ \t]*expr[ \t]+[\w${}]+\\?[*+/-][\w${}]+[ \t]*[`)]")
 _STEP = re.compile(r"^[ \t]*(\(\((\w+)\+\+\)\)|let[ \t]+[\"']?(\w+)\+\+[\"']?)[ \t]*$", re.MULTILINE)
 
 
@@ -319,6 +349,20 @@ def _in_text(job: LintJob) -> Iterator[LintFinding]:
                 summary=f"{found[1][:40]}: behind [ a blank is missing",
                 happens="bash: command not found, and the condition is false.",
                 fix="Write [ and ] with blanks on both sides.",
+            )
+        for found in islice(_LOST.finditer(text), 20):
+            yield LintFinding(
+                span=_span(section.start, section.line, text, found.start(1), found.end(1)),
+                summary=f"`{found[1][:40]} &` runs in a shell of its own, in the background",
+                happens="What it sets or where it goes is not so in the commands behind it.",
+                fix="Write && in the place of &.",
+            )
+        for found in islice(_EXPR.finditer(text), 20):
+            yield LintFinding(
+                span=_span(section.start, section.line, text, found.start(0), found.end(0)),
+                summary=f"{found[0][:40]}: expr wants blanks around its operators, and gives the text back as it is",
+                happens="The value is no number.",
+                fix="Write $((...)).",
             )
         stops = re.search(r"^[ \t]*set[ \t]+-\w*e", text, re.MULTILINE)
         for found in islice(_STEP.finditer(text, stops.start()) if stops is not None else (), 20):

@@ -149,6 +149,43 @@ def bash_c_takes_one_word(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
+@rule(
+    "Q24",
+    title="A command begins with the name of a program",
+    source="bash(1): ; and & end a command; what follows is another one, whose first word is its name",
+    bad=(
+        "CUDA_VISIBLE_DEVICES=0;1;2;3 torchrun --standalone --nproc-per-node=4 train.py\n",
+        "torchrun --standalone --nproc-per-node=4 train.py --url http://x/y?a=1&b=2 --lr 3\n",
+    ),
+    good=(
+        "CUDA_VISIBLE_DEVICES=0,1,2,3 torchrun --standalone --nproc-per-node=4 train.py\n",
+        "torchrun --standalone --nproc-per-node=4 train.py --url 'http://x/y?a=1&b=2' --lr 3\n",
+    ),
+)
+def command_without_program(job: LintJob) -> Iterator[LintFinding]:
+    """A number or an option where a program's name is wanted was meant to be a part of the command before it."""
+    if job.kind not in ("shell", "sbatch"):
+        return
+    for each in job.invocations:
+        first = each.words[0] if each.words and not each.within else None
+        before = job.text[max(0, first.span.start - 40) : first.span.start] if first is not None else ""
+        if (
+            first is None
+            or not first.span.exact
+            or not re.search(r"[;&]\s*(?:\w+=\S*\s+)*$", before)
+            or "\n" in before[-1:]
+        ):
+            continue
+        if re.fullmatch(r"\d{1,3}|--?[A-Za-z][\w-]*(?:=\S*)?", first.text or ""):
+            yield LintFinding(
+                span=first.span,
+                summary=f"{(first.text or '')[:40]} stands where a program's name is wanted: ; or & ended the command"
+                " before it",
+                happens=f"{(first.text or '')[:40]}: command not found, and the command before it ran without it.",
+                fix="Write commas between GPUs; put a value with & or ; in quotes.",
+            )
+
+
 _COUNTS = frozenset(
     ("nproc-per-node", "nnodes", "num-processes", "num-machines", "num-gpus", "master-port", "main-process-port", "np")
 )
