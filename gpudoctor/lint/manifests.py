@@ -56,6 +56,34 @@ def _task(text: str) -> str:
     return "Document" if document else ""
 
 
+def patched(found: list[Manifest]) -> list[Manifest]:
+    """With the values of kustomize's patches: documents of the kind and name of another one that have no image."""
+    by_name: dict[tuple[str, str, str], list[int]] = {}
+    for index, each in enumerate(found):
+        name = next((value.value for value in each.values if value.path == ("metadata", "name")), "")
+        if name and each.api_version:
+            by_name.setdefault((each.api_version, each.kind, name), []).append(index)
+    for places in by_name.values():
+        whole = [at for at in places if any(value.path[-1:] == ("image",) for value in found[at].values)]
+        patches = [at for at in places if at not in whole]
+        if len(whole) != 1 or not patches:
+            continue
+        new = {
+            value.path: value for at in patches for value in found[at].values if not any(map(str.isdecimal, value.path))
+        }
+        base = found[whole[0]]
+        found[whole[0]] = Manifest(
+            base.kind, base.api_version, tuple(_with(value, new) for value in base.values), base.fault
+        )
+    return found
+
+
+def _with(value: ManifestValue, new: dict[tuple[str, ...], ManifestValue]) -> ManifestValue:
+    """The patch's text at the place of the one that it replaces."""
+    other = new.get(value.path)
+    return ManifestValue(value.path, other.value, value.span) if other is not None else value
+
+
 class _YamlNode:
     """A scalar (value), a mapping (pairs) or a sequence (items) of a document."""
 

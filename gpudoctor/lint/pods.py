@@ -94,6 +94,8 @@ def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
     """
     path = launch.invocation.manifest_path
     values = {value.path: value.value for value in manifest.values}
+    if manifest.kind == "TrainJob":
+        return _of_numbers(sum, [values.get(("spec", "trainer", "numNodes"), "?")])
     for name in _REPLICA_TYPES:
         if name in path:
             types = path[: path.index(name) + 1]

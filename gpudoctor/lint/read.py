@@ -135,6 +135,7 @@ def _manifest(text: str, sections: tuple[TextSection, ...], facts: LintFacts) ->
             inner, said = manifests.invocations_of(text, manifest, facts)
             commands += inner
             notes += said
+    found = manifests.patched(found)
     launches, left_out = _launches(commands)
     return LintJob(
         text=text, kind="manifest", sections=sections, facts=facts, manifests=tuple(found),

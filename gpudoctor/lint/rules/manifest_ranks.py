@@ -173,9 +173,20 @@ def name_of_no_pod(job: LintJob) -> Iterator[LintFinding]:
         name = values.get("metadata.name")
         host, _, domain = address.text.partition(".")
         told = re.fullmatch(rf"{re.escape(name.value)}-(?P<rest>.+)", host) if name is not None else None
+        first = domain.split(".")[0]
+        bare = re.fullmatch(r"(?P<job>.+)-\d+-\d+", host, re.ASCII)
+        if name is not None and told is None and bare is not None and manifest.kind == "JobSet":
+            names = {each.value for each in manifest.values if each.path[1:2] == ("replicatedJobs",)}
+            network = values.get("spec.network.subdomain")
+            if bare["job"] in names:
+                yield LintFinding(
+                    span=address.span,
+                    summary=f"the head is {address.text}, which lacks the JobSet's own name",
+                    happens="The name does not resolve: the other pods wait for the head until the time-out.",
+                    fix=f"Write {name.value}-{host}.{network.value if network is not None else name.value}.",
+                )
         if name is None or told is None:
             continue
-        first = domain.split(".")[0]
         if manifest.kind == "Job" and manifest.api_version.startswith("batch/") and told["rest"].isdecimal():
             own = values.get("spec.template.spec.subdomain")
             if own is None or (first and own.value != first):
