@@ -6,7 +6,7 @@ Recipes of several targets stand one behind the other: each of them may be what 
 
 import re
 
-RULE = re.compile(r"^[\w.%/ -]+:(?!=)[^\n]*\n(?:\t[^\n]*\n)*\t\S", re.MULTILINE)
+RULE = re.compile(r"^[\w.%/ $(){}-]+:(?!=)[^\n]*\n(?:\t[^\n]*\n)*\t\S", re.MULTILINE)
 ASSIGNED = re.compile(r"(?:export )?([A-Za-z_]\w*)[ ]*(?:\?|:{1,3})?=[ ]*(.*?)[ ]*$", re.ASCII)
 VARIABLE = re.compile(r"\$\(([A-Za-z_]\w*)\)", re.ASCII)
 
