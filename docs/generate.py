@@ -42,6 +42,7 @@ from gpudoctor.lint.rule import Example, LintRule, every_rule
 from gpudoctor.nccl.result import TestResult
 from gpudoctor.plugins import ChecksAnswer, find_checks
 from gpudoctor.report import Report
+from gpudoctor.slow.report import SlowReport
 from gpudoctor.snapshot import evidence as hang_evidence
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
@@ -54,6 +55,7 @@ from tests import (  # noqa: E402 - found through the line above when run as a s
     amp_examples,
     hang_examples,
     nccl_examples,
+    slow_examples,
     train_examples,
 )
 from tests.machines.hand_built import MACHINES  # noqa: E402 - as above
@@ -76,6 +78,7 @@ SCHEMAS = {
     "checkpoint": CheckpointReport,
     "lint": LintReport,
     "hang": HangReport,
+    "slow": SlowReport,
     "explain": Explanation,
     "launch": LaunchAnswer,
     "checks": ChecksAnswer,
@@ -85,6 +88,7 @@ COMMANDS = (
     "check",
     "run",
     "hang",
+    "slow",
     "explain",
     "nccl-test",
     "amp",
@@ -191,6 +195,8 @@ def from_code() -> Iterator[tuple[Path, str]]:
         yield DOCS / "examples" / f"{name}.json", encode(judged()).decode() + "\n"
     for name, evidence in hang_examples.EXAMPLES.items():
         yield DOCS / "examples" / f"{name}.json", hang_evidence.to_json(evidence()).decode() + "\n"
+    for name, paced in slow_examples.EXAMPLES.items():
+        yield DOCS / "examples" / f"{name}.json", encode(paced()).decode() + "\n"
 
 
 def options() -> Iterator[tuple[str, Any]]:

@@ -46,6 +46,7 @@ REAL = {
     "env": "env --from {examples}/network-many-bridges.json --json",
     "explain": "explain {examples}/train-watchdog.log --json",
     "hang": "hang --from {examples}/hang-rank0-only.json --json",
+    "slow": "slow --from {examples}/slow-input.json --json",
     "lint": "lint - --json",
     "nccl-test": "nccl-test --from {examples}/nccl-test-slow-node.json --json",
     "train-test": "train-test --from {examples}/train-test-gradient.json --json",

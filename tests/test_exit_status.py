@@ -60,6 +60,9 @@ CASES = (
     Case("nccl-test --from {examples}/nccl-test-slow-node.json", 1),
     Case("train-test --from {examples}/train-test-gradient.json", 1),
     Case("hang --from {examples}/hang-rank0-only.json", 1),
+    Case("slow --from {examples}/slow-input.json", 1),
+    Case("slow --from {examples}/slow-even.json", 0),
+    Case("slow --from {examples}/slow-not-armed.json", 3),
     Case("explain {failed} {empty}", 1),
     Case("explain {failed} {absent}", 1),
     # 2: wrong usage, or a file of no known kind

@@ -92,6 +92,7 @@ ROOMS = {
     "gpudoctor/read/": "read active marked snapshot knowledge launcher",
     "gpudoctor/explain/": "cause causes symptom symptoms remedies sure explain knowledge check launcher.registry",
     "gpudoctor/hang/": "cause causes symptom symptoms hang fleet read active snapshot knowledge check lint launcher",
+    "gpudoctor/slow/": "slow cause causes hang fleet read active snapshot knowledge check",
     "gpudoctor/fleet/": "fleet read active marked snapshot knowledge check",
     "gpudoctor/nccl/": "cause causes symptom symptoms nccl launcher.registry hang fleet read snapshot knowledge check",
     "gpudoctor/train/": "cause causes symptom symptoms train nccl fleet read snapshot knowledge check",
@@ -106,7 +107,7 @@ ROOMS = {
     "gpudoctor/said/": "said check",
     "gpudoctor/render/about.py": "about knowledge render",
     "gpudoctor/render/": "cause causes symptom symptoms render check compare culprits effect report snapshot knowledge"
-    " redact devices topology nccl fleet launch launcher lint hang explain train amp checkpoint",
+    " redact devices topology nccl fleet launch launcher lint hang slow explain train amp checkpoint",
     "gpudoctor/examination.py": "active amp train read snapshot",
     "gpudoctor/several.py": "active diagnose fleet nccl plugins snapshot",
     "gpudoctor/foreign.py": "explain lint plugins read",

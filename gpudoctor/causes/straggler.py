@@ -1,4 +1,4 @@
-from gpudoctor.cause import Cause, Fix, command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="straggler",
@@ -19,6 +19,47 @@ CAUSE = Cause(
         "binding.",
         (command("gpudoctor check gpu host"),),
     ),
+    variants={
+        "no-workers": Fix(
+            "Give the DataLoader workers (num_workers=4, persistent_workers=True), so that samples are made while the "
+            "step computes.",
+        ),
+        "few-workers": Fix(
+            "Give the DataLoader more workers (num_workers, prefetch_factor), or less to do for each sample: decode "
+            "and resize beforehand.",
+            (command("nproc"),),
+        ),
+        "cpu-quota": Fix(
+            "Raise the CPU quota of that rank's cgroup (--cpus-per-task of Slurm, the CPU limit of the pod, --cpus of "
+            "docker), or start fewer threads and workers.",
+            (command("gpudoctor check host"),),
+        ),
+        "cpu-shared": Fix(
+            "Give each rank processors of its own: look at which CPUs each may run on, and at what else runs on that "
+            "node.",
+            (command("gpudoctor check host"), command("ps -eo pid,psr,pcpu,args --sort=-pcpu | head")),
+        ),
+        "storage": Fix(
+            "Keep what is read and written in every step on a local disk, or let workers read ahead of the step.",
+            (command("gpudoctor check host"), command("mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'")),
+        ),
+        "gpu": Fix(
+            "Look at clocks, temperature and power of that rank's GPU, and at other processes on it; leave the node "
+            "out where a check names it.",
+            (command("gpudoctor check gpu"), command("nvidia-smi -q -d PERFORMANCE,CLOCK")),
+        ),
+        "host-code": Fix(
+            "Look at what that rank does at this line in every step and the others do not: do it less often, in a "
+            "thread, or on all ranks.",
+        ),
+    },
+    judged={
+        "no-workers": Judged("slow-rank", "program", "after a fix"),
+        "few-workers": Judged("slow-rank", "program", "after a fix"),
+        "cpu-quota": Judged("slow-rank", "environment", "after a fix"),
+        "cpu-shared": Judged("slow-rank", "environment", "after a fix"),
+        "host-code": Judged("slow-rank", "program", "after a fix"),
+    },
     confirm=("In three looks the counters move, and the same rank comes last every time."),
     foreseen_by=(
         "clocks-held-down",

@@ -16,6 +16,7 @@ COMMANDS = {
     "launch": "What to paste on every node to start a training, with this cluster's addresses, ports and counts.",
     "run": "Run a command as it is, and be there when it stalls or ends: what killed it, with its last words kept.",
     "hang": "Why is this job stuck? Reads a live job without stopping it, and names rank, line and fix.",
+    "slow": "Why is this job slow? Names the rank that all others wait for, what that costs, and where it spends it.",
     "explain": "Why did this job fail? Reads logs: NCCL's, tracebacks, watchdogs, torchrun, Slurm, dmesg.",
     "checkpoint": "What is in this checkpoint, and what will loading it say? Runs nothing that is in it.",
     "lint": "What a launch command, script, sbatch file, hostfile or manifest will do, and what to write instead.",
@@ -60,8 +61,8 @@ TROUBLES = {
         "checkpoint model.pt": "What is in this file, and will it load?",
     },
     "It is slow": {
+        "slow": "Which rank do all others wait for, and why?",
         "nccl-test --find-slow": "Which node, link or adapter is the slow one?",
-        "topology": "How do GPUs and adapters reach each other?",
         "amp": "Which precision is fast on these GPUs?",
     },
     "Which command": {

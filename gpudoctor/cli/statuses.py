@@ -93,6 +93,12 @@ STATUSES = {
         "no job is seen, or whether it gets on is not known; an empty or cut file",
         "no such process, job or user",
     ),
+    "slow": StatusRow(
+        "no rank is slower than the others, and that was seen",
+        f"a rank is named that all others wait for; or {UNREACHED}",
+        "no job is seen, its ranks are not armed, or what was recorded does not tell; an empty or cut file",
+        "no such process, job or user",
+    ),
     "explain": StatusRow(
         "the logs show a job that gets on or has ended well",
         "something failed, also where its cause is not seen",

@@ -45,6 +45,7 @@ from gpudoctor.fleet.messages import (
     Run,
     Stop,
     Unlisten,
+    Watch,
     encode,
     order_from,
 )
@@ -179,9 +180,11 @@ class Agent:
             from gpudoctor.fleet import facts
 
             return facts.begin(order)
-        if isinstance(order, FindRanks | LookAt):
+        if isinstance(order, FindRanks | LookAt | Watch):
             from gpudoctor.fleet import look_at
 
+            if isinstance(order, Watch):
+                return look_at.watch(order, self.node)
             return look_at.find if isinstance(order, FindRanks) else look_at.begin(order, self.node)
         if isinstance(order, Listen | Reach | Unlisten):
             return self._with_ports(order)

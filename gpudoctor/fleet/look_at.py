@@ -1,11 +1,11 @@
-"""Answers `FindRanks` and `LookAt`: what the readers of a live job (read/job/) find on this node."""
+"""Answers `FindRanks`, `LookAt` and `Watch`: what the readers of a live job (read/job/) find on this node."""
 
 from collections.abc import Callable
 
 import msgspec
 
-from gpudoctor.fleet.messages import LookAt, LookedAt, RanksFound
-from gpudoctor.read.job import node
+from gpudoctor.fleet.messages import LookAt, LookedAt, RanksFound, Watch, Watched
+from gpudoctor.read.job import node, pace
 
 
 def find() -> RanksFound:
@@ -16,3 +16,9 @@ def begin(order: LookAt, number: int) -> Callable[[], LookedAt]:
     """Begin to read, as fleet node `number`; to be called in the agent's main thread."""
     finish = node.begin(order.wanted, number)
     return lambda: LookedAt(evidence=msgspec.Raw(node.encoded(finish())))
+
+
+def watch(order: Watch, number: int) -> Callable[[], Watched]:
+    """As `begin`."""
+    finish = pace.begin(order.wanted, number)
+    return lambda: Watched(pace=msgspec.Raw(msgspec.json.encode(finish())))

@@ -226,11 +226,18 @@ class LookAt(Order, frozen=True, kw_only=True):
     wanted: Wanted = field(default_factory=Wanted)
 
 
+class Watch(Order, frozen=True, kw_only=True):
+    """Look at the processes of `wanted.pids` once a second for `wanted.seconds`, then ask the recorders of
+    `wanted.ranks` when each collective was issued; answered by `Watched`."""
+
+    wanted: Wanted = field(default_factory=Wanted)
+
+
 class Bye(Order, frozen=True, kw_only=True):
     """End everything and exit."""
 
 
-AnyOrder = Ping | Examine | Listen | Reach | Unlisten | Run | Stop | FindRanks | LookAt | Bye
+AnyOrder = Ping | Examine | Listen | Reach | Unlisten | Run | Stop | FindRanks | LookAt | Watch | Bye
 
 # ---------------------------------------------------------------- replies
 
@@ -345,13 +352,18 @@ class LookedAt(Reply, frozen=True, kw_only=True):
     """A `snapshot.evidence.NodeEvidence`."""
 
 
+class Watched(Reply, frozen=True, kw_only=True):
+    pace: msgspec.Raw
+    """A `snapshot.pace.NodePace`."""
+
+
 class OrderFailed(Reply, frozen=True, kw_only=True):
     """The agent could not do what was ordered; `Fleet.ask` gives it as `Lost("gpudoctor failed")`."""
 
     error: str
 
 
-AnyReply = Hello | Pong | Examined | Listening | Reached | Said | Ended | RanksFound | LookedAt | OrderFailed
+AnyReply = Hello | Pong | Examined | Listening | Reached | Said | Ended | RanksFound | LookedAt | Watched | OrderFailed
 
 _orders: msgspec.json.Decoder[AnyOrder] = msgspec.json.Decoder(AnyOrder)
 _replies: msgspec.json.Decoder[AnyReply] = msgspec.json.Decoder(AnyReply)

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor import programs
-from gpudoctor.fleet.messages import AnyOrder, Examine, FindRanks, Launch, Listen, LookAt, Run, may_set
+from gpudoctor.fleet.messages import AnyOrder, Examine, FindRanks, Launch, Listen, LookAt, Run, Watch, may_set
 from gpudoctor.read.interpreter import choose
 
 MOST_NODES = 16384
@@ -43,7 +43,7 @@ def check(order: AnyOrder) -> None:
         _want(0 <= order.port <= 65535, "port")
     elif isinstance(order, Examine):
         _want(len(order.files) <= MOST_PARTS and all(_is_text(path, 4096) for path in order.files), "files")
-    elif isinstance(order, LookAt):
+    elif isinstance(order, LookAt | Watch):
         wanted = order.wanted
         _want(0 <= wanted.seconds <= 60 and 0 <= wanted.timeout <= LONGEST_SECONDS, "seconds")
         _want(len(wanted.ports) <= MOST_PARTS and len(wanted.addresses) <= MOST_PARTS, "seconds")
@@ -84,7 +84,7 @@ def of_a_guest(order: AnyOrder, environment: Mapping[str, str]) -> AnyOrder:
 
     An interpreter that others can write is taken for one that is not there: the node then chooses its own.
     """
-    if isinstance(order, FindRanks | LookAt):
+    if isinstance(order, FindRanks | LookAt | Watch):
         raise NotAllowed("a node that joined a test shows nobody's processes")
     if isinstance(order, Examine):
         _want(not order.files, "files of a node that joined")

@@ -152,7 +152,8 @@ def _memory(system: System, found: CgroupFolders | None) -> tuple[int | None, in
     return int(limit[0]) if limit else None, used
 
 
-def _cpu(system: System, found: CgroupFolders | None) -> float | None:
+def cpu_limit(system: System, found: CgroupFolders | None) -> tuple[float, str] | None:
+    """The tightest quota, in CPUs, and the folder that it stands in. Raises `OSError` and `ValueError`."""
     if found is None:
         return None
 
@@ -162,7 +163,11 @@ def _cpu(system: System, found: CgroupFolders | None) -> float | None:
             return cpus(quota, period)
         return cpus(system.text(f"{folder}/cpu.cfs_quota_us"), system.text(f"{folder}/cpu.cfs_period_us"))
 
-    tight = tightest(found.folders, limit)
+    return tightest(found.folders, limit)
+
+
+def _cpu(system: System, found: CgroupFolders | None) -> float | None:
+    tight = cpu_limit(system, found)
     return tight[0] if tight else None
 
 

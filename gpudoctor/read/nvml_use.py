@@ -20,6 +20,8 @@ T = TypeVar("T")
 MAXIMUM_GPUS = 1024
 MOST_PROCESSES = 256
 MOST_WATCHED = 16
+SM_CLOCK = 1
+"""NVML_CLOCK_SM of nvml.h"""
 
 
 def main(arguments: list[str]) -> None:
@@ -120,10 +122,19 @@ def use(calls: Calls, index: int) -> dict[str, Any]:
         told = calls.ask("nvmlDeviceGetUtilizationRates", handle)
         found["utilization_percent"], found["memory_utilization_percent"] = int(told.gpu), int(told.memory)
 
+    def memory() -> None:
+        told = calls.ask("nvmlDeviceGetMemoryInfo", handle)
+        found["memory_bytes"], found["memory_total_bytes"] = int(told.used), int(told.total)
+
     note("uuid", lambda: text(calls.ask("nvmlDeviceGetUUID", handle)))
     note("rates", rates)
     found.pop("rates", None)
     note("power_watts", lambda: int(calls.ask("nvmlDeviceGetPowerUsage", handle)) / 1000)
+    note("clock_mhz", lambda: int(calls.ask("nvmlDeviceGetClockInfo", handle, SM_CLOCK)))
+    note("most_mhz", lambda: int(calls.ask("nvmlDeviceGetMaxClockInfo", handle, SM_CLOCK)))
+    note("clock_events", lambda: int(calls.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)))
+    note("memory", memory)
+    found.pop("memory", None)
     note("pids", lambda: _pids(calls.ask("nvmlDeviceGetComputeRunningProcesses", handle)))
     return found
 

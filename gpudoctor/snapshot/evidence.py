@@ -357,6 +357,13 @@ class GpuUse(Struct, frozen=True, omit_defaults=True, kw_only=True):
     utilization_percent: int | None = None
     memory_utilization_percent: int | None = None
     power_watts: float | None = None
+    clock_mhz: int | None = None
+    """Of its multiprocessors; `most_mhz` is the highest that it has."""
+    most_mhz: int | None = None
+    clock_events: int | None = None
+    """Why it does not run at that: bits of `knowledge.gpus.clock_events`."""
+    memory_bytes: int | None = None
+    memory_total_bytes: int | None = None
     pids: tuple[PidOrNone, ...] = ()
     lost: str = ""
     """Why it does not answer; empty when it does."""

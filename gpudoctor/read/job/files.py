@@ -178,6 +178,12 @@ def resident_bytes(system: System, pid: int) -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
+def peak_bytes(system: System, pid: int) -> int | None:
+    """Most that was resident of it so far."""
+    found = re.search(r"^VmHWM:\s*([0-9]{1,15}) kB$", system.text_or_empty(f"/proc/{pid}/status"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
 def cgroup(system: System, pid: int) -> str:
     """Its place in the v2 hierarchy, else in v1's of memory; empty where it is the top."""
     try:

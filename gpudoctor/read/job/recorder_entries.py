@@ -94,8 +94,8 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
         raise UnreadableDump("it is no flight recorder's: it has no entries")
     if entries and not any(isinstance(entry, dict) and "profiling_name" in entry for entry in entries[:16]):
         raise UnreadableDump("it is no flight recorder's: its entries name no operation")
-    backend = _backend(entries)
-    rows = _rows(entries, backend)
+    backend = backend_of(entries)
+    rows = rows_of(entries, backend)
     _let_coalesced_decide(rows)
     if backend != "gloo":
         _let_later_decide(rows, _enqueued(top, entries, rows))
@@ -158,7 +158,7 @@ def group_key(name: str, description: str = "") -> str:
 # ---------------------------------------------------------------- which entries there are
 
 
-def _backend(entries: Sequence[Any]) -> str:
+def backend_of(entries: Sequence[Any]) -> str:
     told = (entry.get("profiling_name") for entry in entries if isinstance(entry, dict))
     names: Counter[str] = Counter()
     for name, count in Counter(name for name in told if type(name) is str).items():
@@ -189,7 +189,7 @@ class _Names:
         return self.groups[told]
 
 
-def _rows(entries: Sequence[Any], backend: str) -> list[EntryRow]:
+def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
     """In one plain loop: a large job has two million entries."""
     names = _Names()
     operations, gloo, rows = names.operations, backend == "gloo", []

@@ -1,0 +1,66 @@
+"""What the cgroups of a process grant it (v1 and v2): processor time, and for how long they held it back; memory."""
+
+import re
+from typing import NamedTuple
+
+from gpudoctor.read import mounts
+from gpudoctor.read.cgroup import (
+    MEMORY_FILES,
+    CgroupFolders,
+    amount,
+    cpu_limit,
+    memberships,
+    place,
+    statistic,
+    tightest,
+)
+from gpudoctor.read.system import System
+
+
+class Throttled(NamedTuple):
+    """Of the cgroup with the tightest quota, since it was made."""
+
+    cpus: float
+    folder: str
+    seconds: float
+    """All threads together, as the kernel counts."""
+    throttled_periods: int
+    periods: int
+
+
+def throttled(system: System, pid: int) -> Throttled | None:
+    """None where there is no quota, or none that can be seen from here."""
+    try:
+        found = _folders(system, pid, "cpu")
+        limit = cpu_limit(system, found)
+        if found is None or limit is None:
+            return None
+        cpus, folder = limit
+        told = system.text(f"{folder}/cpu.stat")
+    except (OSError, ValueError):
+        return None
+    seconds = statistic(told, "throttled_usec") / 1e6 if found.version == 2 else statistic(told, "throttled_time") / 1e9
+    return Throttled(cpus, folder, seconds, statistic(told, "nr_throttled"), statistic(told, "nr_periods"))
+
+
+def memory_limit(system: System, pid: int) -> int | None:
+    """Bytes that the process may have at most: of its cgroups, else of the machine."""
+    try:
+        found = _folders(system, pid, "memory")
+        if found is not None:
+            name = MEMORY_FILES[found.version][0]
+            tight = tightest(found.folders, lambda folder: amount(system.text(f"{folder}/{name}")))
+            if tight is not None:
+                return int(tight[0])
+    except (OSError, ValueError):
+        pass
+    total = re.search(r"^MemTotal:\s*([0-9]{1,15}) kB$", system.text_or_empty("/proc/meminfo"), re.MULTILINE)
+    return int(total[1]) * 1024 if total else None
+
+
+def _folders(system: System, pid: int, controller: str) -> CgroupFolders | None:
+    """Raises `OSError` and `ValueError`."""
+    member = memberships(system.text(f"/proc/{pid}/cgroup"))
+    if any(".." in path for path in member.values()):
+        return None  # outside of our cgroup namespace, whose top would be taken for its own
+    return place(controller, member, mounts.parse(system.text("/proc/self/mountinfo")), system)

@@ -1,0 +1,286 @@
+"""From the times of all ranks, and the samples of some, to what is said of a job."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from gpudoctor.causes import CAUSES
+from gpudoctor.envelope import Seen
+from gpudoctor.hang.job import JobMember, Members
+from gpudoctor.hang.users import words
+from gpudoctor.knowledge.wording import counted, listed, ranges
+from gpudoctor.slow.lateness import GroupPace, pace_of, roots
+from gpudoctor.slow.report import CAUSE, JobPace, RankMemory, SlowRanks
+from gpudoctor.slow.times import LEAST, RankClock, clocks, groups
+from gpudoctor.slow.where import TimeSpent, time_spent
+from gpudoctor.slow.why import LateRank, Reason, reason
+from gpudoctor.snapshot.evidence import GpuUse
+from gpudoctor.snapshot.pace import NodePace
+from gpudoctor.sure import PROVED, SEEN
+
+MOST_GROUPS = 64
+"""Whose times are told; the late ones first."""
+STANDS_STILL_SECONDS = 10.0
+STANDS_STILL_STEPS = 20
+"""So long after the last collective a job counts as one that does not get on."""
+
+
+class Paces(Struct, frozen=True, kw_only=True):
+    """What the recorders say of a job."""
+
+    ranks: dict[int, RankClock]
+    groups: tuple[GroupPace, ...] = ()
+    notes: tuple[str, ...] = ()
+    silent_seconds: float = 0.0
+    """Since the last collective that any rank has issued."""
+
+    @property
+    def late(self) -> list[GroupPace]:
+        """The groups in which ranks are late, and wait for nobody elsewhere."""
+        return roots(self.groups)
+
+
+def paces_of(nodes: Sequence[NodePace], since_ns: int = 0) -> Paces:
+    """`since_ns`: only what was issued after this moment of the head's clock."""
+    ranks = clocks(nodes)
+    notes: list[str] = []
+    found: list[GroupPace] = []
+    for group in groups(ranks, since_ns):
+        uncertainty = max((ranks[rank].uncertainty for rank in group.ranks), default=0.0)
+        pace = pace_of(group, 2 * uncertainty if len({*group.nodes}) > 1 else 0.0)
+        if pace.late and pace.runs_ahead and not pace.timed:
+            most = max(pace.lateness[rank] for rank in pace.late)
+            notes.append(
+                f"rank {ranges(pace.late)} issues what group {pace.key} does {_duration(most)} after the others, "
+                + (
+                    "whose CPUs run ahead of their GPUs: that does not tell whether its GPU is late"
+                    if pace.backend == "nccl"
+                    else "by its clock, which is more than a step: that clock differs, and was not measured"
+                )
+            )
+            pace = structs.replace(pace, late=(), lost_seconds=0.0, grows=())
+        found.append(pace)
+    silent = [
+        clock.times.asked_at - max(group.created_ns[-1] for group in clock.times.groups) / 1e9
+        for clock in ranks.values()
+        if clock.times.groups
+    ]
+    return Paces(
+        ranks=ranks, groups=tuple(found), notes=tuple(notes), silent_seconds=max(0.0, min(silent, default=0.0))
+    )
+
+
+def concluded(
+    job: Members,
+    nodes: Sequence[NodePace],
+    first: Paces,
+    window: Paces | None,
+    sampled: Sequence[NodePace] = (),
+    seconds: float = 0.0,
+) -> JobPace:
+    """`first`: of all that the recorders held. `window`: of what was issued while stacks were looked at, which must
+    bear it out; None where nobody was late."""
+    slow: tuple[SlowRanks, ...] = ()
+    notes = list(first.notes)
+    late = first.late
+    if window is not None:
+        now = {(pace.key, rank) for pace in window.groups for rank in pace.late}
+        seen = {pace.key for pace in window.groups}
+        borne_out = [
+            pace for pace in late if pace.key not in seen or any((pace.key, rank) in now for rank in pace.late)
+        ]
+        notes += [
+            f"rank {ranges(pace.late)} was late in group {pace.key}, and is so no more"
+            for pace in late
+            if pace not in borne_out
+        ]
+        slow = tuple(_slow(job, sampled, pace, window, first) for pace in borne_out)
+    world = max((member.world_size or 0 for member in job.members), default=0)
+    unknown = _unknown(job, nodes, first, world)
+    return JobPace(
+        id=job.id,
+        user=words(job.user) if job.user else "",
+        world_size=world,
+        verdict="slow" if slow else "unknown" if unknown else "even",
+        unknown=unknown,
+        slow=tuple(sorted(slow, key=lambda each: -each.lost_seconds / max(1e-9, each.step_seconds))),
+        groups=tuple(sorted(first.groups, key=lambda pace: -pace.share)[:MOST_GROUPS]),
+        memory=tuple(_memory(job, nodes)),
+        notes=tuple(notes),
+        samples_seconds=round(seconds, 1),
+    )
+
+
+def _unknown(job: Members, nodes: Sequence[NodePace], paces: Paces, world: int) -> str:
+    """What stands against "no rank is late"."""
+    reasons = [each.reason for node in nodes for each in node.unread if each.what.startswith("flight recorder")]
+    seen = len(paces.ranks)
+    if not seen:
+        return reasons[0] if reasons else "no rank was seen"
+    if seen < max(world, sum(member.role == "rank" for member in job.members)):
+        why = f": {reasons[0]}" if reasons else ""
+        return f"{counted(seen, 'rank')} of {world} could be asked{why}"
+    if not paces.groups:
+        most = max((len(group.sequences) for clock in paces.ranks.values() for group in clock.times.groups), default=0)
+        return (
+            f"too few collectives so far: {most}, and {LEAST} are compared at least"
+            if most < LEAST
+            else "the ranks have no process group in common whose collectives could be compared"
+        )
+    step = max(pace.step_seconds for pace in paces.groups)
+    if paces.silent_seconds > max(STANDS_STILL_SECONDS, STANDS_STILL_STEPS * step):
+        return f"no rank has issued a collective for {paces.silent_seconds:.0f} s: gpudoctor hang tells why"
+    if paces.notes:
+        return paces.notes[0]
+    if any(pace.backend == "nccl" and not pace.timed for pace in paces.groups):
+        return (
+            "no rank's CPU is late; how long each GPU was in its collectives is not recorded "
+            "(TORCH_NCCL_ENABLE_TIMING=1 before the start records it)"
+        )
+    return ""
+
+
+def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Paces, first: Paces) -> SlowRanks:
+    own = next((each for each in window.groups if each.key == pace.key and set(each.late) & set(pace.late)), pace)
+    looked = [_of_rank(job, sampled, rank, pace) for rank in pace.late]
+    there = [each for each in looked if each is not None]
+    spent = time_spent([each.process for each in there], there[0].others if there else (), own.share)
+    why = next((found for each in there if (found := reason(each, spent)) is not None), None)
+    hosts = tuple(dict.fromkeys(first.ranks[rank].host for rank in pace.late))
+    variant = why.variant if why is not None else ""
+    return SlowRanks(
+        ranks=pace.late,
+        hosts=hosts,
+        lost_seconds=own.lost_seconds,
+        step_seconds=own.step_seconds,
+        lateness={rank: pace.lateness[rank] for rank in pace.ranks}
+        if len(pace.ranks) <= 64
+        else {rank: pace.lateness[rank] for rank in pace.late},
+        phase=spent.phase if spent is not None else "",
+        where=spent.where if spent is not None else None,
+        why=variant,
+        summary=_summary(pace, own, spent, why, len({clock.node for clock in first.ranks.values()}) > 1, hosts),
+        evidence=tuple(_evidence(pace, own, spent, why)),
+        fix=CAUSES[CAUSE].remedy(variant),
+        certainty=SEEN if spent is None else PROVED,
+    )
+
+
+def _summary(
+    pace: GroupPace,
+    own: GroupPace,
+    spent: TimeSpent | None,
+    why: Reason | None,
+    several: bool,
+    hosts: Sequence[str],
+) -> str:
+    one = len(pace.late) == 1
+    who = f"rank{'' if one else 's'} {ranges(pace.late)}" + (f" on {listed(hosts)}" if several else "")
+    unit = "step" if own.is_step else "collective"
+    cost = f"{_duration(own.lost_seconds)} of each {unit} of {_duration(own.step_seconds)} ({own.share:.0%})"
+    place = ""
+    if spent is not None:
+        line = f" at {spent.where.file.rpartition('/')[2]}:{spent.where.line}" if spent.where is not None else ""
+        place = f", in {_phase_words(spent)}{line}"
+    reasons = f": {why.words}" if why is not None and why.words else ""
+    return f"{who} {'is' if one else 'are'} late, and all others wait {cost}{place}{reasons}"
+
+
+def _phase_words(spent: TimeSpent) -> str:
+    return {"GPU": "a wait for its GPU", "host code": "its own code", "input": "its input"}.get(
+        spent.phase, f"the {spent.phase}"
+    )
+
+
+def _evidence(pace: GroupPace, own: GroupPace, spent: TimeSpent | None, why: Reason | None) -> Iterator[Seen]:
+    shown = sorted(pace.lateness, key=lambda rank: -pace.lateness[rank])[:8]
+    numbers = ", ".join(f"rank {rank} {pace.lateness[rank] * 1e3:+.1f}" for rank in sorted(shown))
+    what = "by how long each GPU was in them" if pace.timed else "by when each issued them"
+    yield Seen(
+        f"flight recorders, group {pace.key}",
+        f"ms later than the others, {what}, of {pace.collectives} collectives in {pace.seconds:.0f} s: {numbers}",
+    )
+    if pace.grows:
+        first, last = pace.grows[0], pace.grows[-1]
+        when = (
+            "before the first"
+            if first >= 0.7 * max(pace.grows)
+            else f"from the first ({first * 1e3:.1f} ms) to the last ({last * 1e3:.1f} ms)"
+        )
+        yield Seen(
+            f"flight recorders, group {pace.key}", f"of {len(pace.grows)} collectives of a step it falls back {when}"
+        )
+    if spent is not None:
+        others = f"; of the others {spent.others} of {spent.of_others}" if spent.of_others else ""
+        yield Seen("samples of its main thread", f"in this part of the step in {spent.samples} of {spent.of}{others}")
+    if why is not None:
+        yield from why.evidence
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.2g} s"
+
+
+# ---------------------------------------------------------------- who is who
+
+
+def _of_rank(job: Members, sampled: Sequence[NodePace], rank: int, pace: GroupPace) -> LateRank | None:
+    """What was looked at of a late rank, and of those that are not."""
+    by_pid = {(number, process.pid): process for number, node in enumerate(sampled) for process in node.processes}
+    member = next((each for each in job.members if each.role == "rank" and each.rank == rank), None)
+    if member is None or (member.node, member.process.pid) not in by_pid:
+        return None
+    others = [
+        by_pid[each.node, each.process.pid]
+        for each in job.members
+        if each.role == "rank" and each.rank not in pace.late and (each.node, each.process.pid) in by_pid
+    ]
+    own, rest = _gpus(job, sampled, member)
+    return LateRank(
+        rank=rank,
+        share=pace.share,
+        process=by_pid[member.node, member.process.pid],
+        workers=tuple(
+            by_pid[each.node, each.process.pid]
+            for each in job.members
+            if each.role == "data loader"
+            and each.node == member.node
+            and each.of == member.process.pid
+            and (each.node, each.process.pid) in by_pid
+        ),
+        gpus=own,
+        other_gpus=rest,
+        others=tuple(others),
+    )
+
+
+def _gpus(
+    job: Members, sampled: Sequence[NodePace], member: JobMember
+) -> tuple[tuple[GpuUse, ...], tuple[GpuUse, ...]]:
+    """The GPUs on which a rank runs, and those of the job's other ranks."""
+    pids = {(each.node, each.process.pid) for each in job.members if each.role == "rank"} - {
+        (member.node, member.process.pid)
+    }
+    every = [(number, gpu) for number, node in enumerate(sampled) for gpu in node.gpus]
+    own = tuple(gpu for number, gpu in every if number == member.node and member.process.pid in gpu.pids)
+    return own, tuple(gpu for number, gpu in every if gpu not in own and any((number, pid) in pids for pid in gpu.pids))
+
+
+def _memory(job: Members, nodes: Sequence[NodePace]) -> Iterator[RankMemory]:
+    rank_of: Mapping[tuple[int, int], int] = {
+        (member.node, member.process.pid): member.rank
+        for member in job.members
+        if member.role == "rank" and member.rank is not None
+    }
+    for number, node in enumerate(nodes):
+        for each in node.memory:
+            if (number, each.pid) not in rank_of:
+                continue
+            gpu = next((gpu for gpu in node.gpus if each.pid in gpu.pids), None)
+            yield RankMemory(
+                rank=rank_of[number, each.pid],
+                peak_bytes=each.peak_bytes,
+                limit_bytes=each.limit_bytes,
+                gpu_bytes=gpu.memory_bytes if gpu is not None else None,
+                gpu_total_bytes=gpu.memory_total_bytes if gpu is not None else None,
+            )

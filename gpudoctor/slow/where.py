@@ -1,0 +1,172 @@
+"""Where a rank spends the time that others do not: its main thread's stacks against those of ranks not late."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
+
+from msgspec import Struct
+
+from gpudoctor.hang.report import ProgramLine
+from gpudoctor.knowledge.place_markers import normal
+from gpudoctor.knowledge.places import place_of
+from gpudoctor.snapshot.evidence import Frame, Thread
+from gpudoctor.snapshot.pace import ProcessPace
+
+Phase = Literal["input", "forward", "backward", "optimizer", "collective", "storage", "GPU", "compile", "host code"]
+"""Of a step. collective: it waits for others there, or is held up by its network. GPU: its CPU waits for its GPU."""
+PHASES: tuple[tuple[Phase, str, frozenset[str] | None], ...] = (
+    ("input", "torch/utils/data/", None),
+    ("input", "webdataset/", None),
+    ("input", "nvidia/dali/", None),
+    ("backward", "torch/autograd/__init__.py", frozenset({"backward", "grad"})),
+    ("backward", "torch/autograd/graph.py", frozenset({"_engine_run_backward"})),
+    ("optimizer", "torch/optim/", None),
+    ("optimizer", "torch/nn/utils/clip_grad.py", None),
+    ("optimizer", "torch/amp/grad_scaler.py", None),
+    ("forward", "torch/nn/modules/module.py", frozenset({"_call_impl", "_wrapped_call_impl"})),
+    ("forward", "torch/nn/parallel/distributed.py", frozenset({"forward"})),
+)
+"""By the outermost frame that is one of these: what a dataset computes is input, what is computed again in the
+backward is backward."""
+KINDS: dict[str, Phase] = {
+    "collective": "collective",
+    "point-to-point": "collective",
+    "cuda sync": "GPU",
+    "data": "input",
+    "storage": "storage",
+    "compile": "compile",
+    "backward": "backward",
+}
+LEAST_SAID = 3.0
+"""Logarithm of how much likelier the samples must be: twenty times."""
+LEAST_MORE = 2.0
+"""Than by the next best part: seven times."""
+T = TypeVar("T")
+
+
+class StepPart(Struct, frozen=True):
+    """A part of the step, and the user's line in it."""
+
+    phase: Phase
+    line: ProgramLine | None = None
+
+
+class TimeSpent(Struct, frozen=True, kw_only=True):
+    """Where a late rank is, when others have passed there."""
+
+    phase: Phase
+    where: ProgramLine | None = None
+    samples: int
+    """In which it stood in this phase."""
+    of: int
+    others: int = 0
+    """The same of ranks that are not late."""
+    of_others: int = 0
+    waits_for_disk: int = 0
+    """Of `samples`, in the kernel's state D."""
+    waits_for_worker: bool = False
+    """For one of its data loader's workers, and not in the data set itself."""
+
+
+def part_of(thread: Thread) -> StepPart:
+    place = place_of(thread, gpu=True)
+    line = (
+        ProgramLine(place.user_frame.file, place.user_frame.line, place.user_frame.function)
+        if place.user_frame
+        else None
+    )
+    if place.kind in ("collective", "point-to-point"):
+        return StepPart("collective", line)
+    outer = next((phase for frame in reversed(thread.frames) if (phase := _phase(frame)) is not None), None)
+    kind = KINDS.get(place.kind)
+    if kind in ("GPU", "storage", "compile") and outer != "input":
+        return StepPart(kind, line)
+    return StepPart(outer or kind or "host code", line)
+
+
+def _phase(frame: Frame) -> Phase | None:
+    if frame.native or not frame.file:
+        return None
+    file, function = normal(frame.file), frame.function.rpartition(".")[2]
+    for phase, part, functions in PHASES:
+        if f"/{part}" in file and (functions is None or function in functions):
+            return phase
+    return None
+
+
+def waits_for_worker(thread: Thread) -> bool:
+    """Whether it waits for what a data loader's worker has not brought yet."""
+    names = {frame.function.rpartition(".")[2] for frame in thread.frames}
+    return bool(names & {"_try_get_data", "_get_data"})
+
+
+def time_spent(late: Sequence[ProcessPace], others: Sequence[ProcessPace], share: float) -> TimeSpent | None:
+    """`share`: of each step, that is lost. None where the samples do not tell.
+
+    A late rank does all that the others do, and while they wait it does one thing for longer. Of each part of the step
+    it is asked how much likelier its samples are if that is the one: `_speaks_for`.
+    """
+    own, rest = _counted(late), _counted(others)
+    of, of_others = sum(own.values()), sum(rest.values())
+    phases, passed = _by_phase(own), _by_phase(rest)
+    best = _likeliest(
+        {
+            phase: _speaks_for(count, passed[phase], of_others, share)
+            for phase, count in phases.items()
+            if phase != "collective"
+        }
+    )
+    if best is None:
+        return None
+    line = _likeliest(
+        {
+            part.line: _speaks_for(count, rest[part], of_others, share)
+            for part, count in own.items()
+            if part.phase == best and part.line is not None
+        }
+    )
+    stacks = [stack for process in late for stack in process.stacks if part_of(stack.thread).phase == best]
+    count = sum(stack.count for stack in stacks)
+    for_worker = sum(stack.count for stack in stacks if waits_for_worker(stack.thread))
+    return TimeSpent(
+        phase=best,
+        where=line,
+        samples=count,
+        of=of,
+        others=passed[best],
+        of_others=of_others,
+        waits_for_disk=sum(stack.waits_for_disk for stack in stacks),
+        waits_for_worker=2 * for_worker > count,
+    )
+
+
+def _speaks_for(count: int, of_others: int, all_others: int, share: float) -> float:
+    """By how much (a logarithm) `count` samples in a part are likelier where it is the part that takes so much longer.
+    The half and the one: what others were not seen in they may still pass."""
+    return count * math.log1p(share / ((of_others + 0.5) / (all_others + 1.0)))
+
+
+def _likeliest(parts: dict[T, float]) -> T | None:
+    """The part for which most speaks, where that is enough, and clearly more than for any other."""
+    ordered = sorted(parts, key=lambda part: -parts[part])
+    if not ordered or parts[ordered[0]] < LEAST_SAID:
+        return None
+    if len(ordered) > 1 and parts[ordered[0]] < parts[ordered[1]] + LEAST_MORE:
+        return None
+    return ordered[0]
+
+
+def _counted(processes: Iterable[ProcessPace]) -> Counter[StepPart]:
+    found: Counter[StepPart] = Counter()
+    for process in processes:
+        for stack in process.stacks:
+            found[part_of(stack.thread)] += stack.count
+    return found
+
+
+def _by_phase(parts: Counter[StepPart]) -> Counter[Phase]:
+    found: Counter[Phase] = Counter()
+    for part, count in parts.items():
+        found[part.phase] += count
+    return found

@@ -1,0 +1,166 @@
+"""Why a late rank takes its time there, as far as its node tells: the words of a finding, and which fix fits it."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gpudoctor.envelope import Seen
+from gpudoctor.knowledge.gpus import clock_events
+from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.slow.where import TimeSpent
+from gpudoctor.snapshot.evidence import GpuUse
+from gpudoctor.snapshot.pace import ProcessPace
+
+HELD_BACK = 0.5
+"""Of what is lost, that being held back must explain: our rule of thumb."""
+DISK = 0.5
+"""Of the samples in a place, in the kernel's state D."""
+SLOWER_CLOCK = 0.9
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """`variant`: of the cause `straggler`."""
+
+    variant: str
+    words: str
+    """Behind the place: "its cgroup's CPU quota holds it back"."""
+    evidence: tuple[Seen, ...] = ()
+
+
+class LateRank(Struct, frozen=True, kw_only=True):
+    """What was looked at of one late rank."""
+
+    rank: int
+    share: float
+    """Of each step, that is lost."""
+    process: ProcessPace
+    workers: tuple[ProcessPace, ...] = ()
+    gpus: tuple[GpuUse, ...] = ()
+    """Those on which it runs."""
+    other_gpus: tuple[GpuUse, ...] = ()
+    others: tuple[ProcessPace, ...] = ()
+    """Ranks that are not late."""
+
+
+def reason(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
+    """The first that fits; what holds back all of a process before what its code does."""
+    return (
+        _quota(rank)
+        or _without_processor(rank)
+        or _gpu(rank, spent)
+        or _storage(rank, spent)
+        or _input(rank, spent)
+        or (_host_code(spent) if spent is not None else None)
+    )
+
+
+def _quota(rank: LateRank) -> Reason | None:
+    quota, seconds = rank.process.quota, rank.process.seconds
+    if quota is None or seconds <= 0 or not quota.periods:
+        return None
+    held = quota.throttled_periods / quota.periods
+    others = [
+        each.quota.throttled_periods / each.quota.periods for each in rank.others if each.quota and each.quota.periods
+    ]
+    # A cgroup that they share holds back all of them: then it is not why this one is late.
+    if held < HELD_BACK * rank.share or any(each >= held / 2 for each in others):
+        return None
+    text = (
+        f"{quota.throttled_periods} of {quota.periods} periods held back, {quota.throttled_seconds:.1f} s of its "
+        f"threads in {seconds:.0f} s; the quota is {quota.cpus:g} CPUs"
+    )
+    return Reason(
+        variant="cpu-quota",
+        words=f"its cgroup's CPU quota of {quota.cpus:g} CPUs holds it back",
+        evidence=(Seen(f"{quota.folder}/cpu.stat", text),),
+    )
+
+
+def _without_processor(rank: LateRank) -> Reason | None:
+    """Its main thread is ready to run, and others have the processors."""
+    process = rank.process
+    if process.main_delayed_seconds is None or process.seconds <= 0:
+        return None
+    delayed = process.main_delayed_seconds / process.seconds
+    others = [
+        each.main_delayed_seconds / each.seconds
+        for each in rank.others
+        if each.main_delayed_seconds is not None and each.seconds > 0
+    ]
+    if delayed < max(HELD_BACK * rank.share, 0.03) or (others and delayed < 3 * max(others)):
+        return None
+    where = f" (it may run on CPUs {process.cpus_allowed})" if process.cpus_allowed else ""
+    text = f"ready to run and without a processor for {process.main_delayed_seconds:.1f} s of {process.seconds:.0f} s"
+    return Reason(
+        variant="cpu-shared",
+        words=f"its main thread waits for a processor{where}",
+        evidence=(Seen(f"/proc/{process.pid}/schedstat", text),),
+    )
+
+
+def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
+    for gpu in rank.gpus:
+        events = clock_events.harmful(gpu.clock_events or 0)
+        most = max((each.clock_mhz or 0 for each in rank.other_gpus), default=0)
+        slower = bool(gpu.clock_mhz and most and gpu.clock_mhz < SLOWER_CLOCK * most)
+        if events and (slower or not rank.other_gpus):
+            clock = f" at {gpu.clock_mhz} MHz, others at {most} MHz" if slower else ""
+            return Reason(
+                variant="gpu",
+                words=f"GPU {gpu.index} is held down by {listed(event.name for event in events)}{clock}",
+                evidence=(Seen("NVML", "; ".join(f"{event.name}: {event.meaning}" for event in events)),),
+            )
+        strangers = [pid for pid in gpu.pids if pid not in (rank.process.pid, *(each.pid for each in rank.workers))]
+        shared = strangers and not any(len(each.pids) > 1 for each in rank.other_gpus)
+        if shared and spent is not None and spent.phase == "GPU":
+            words = f"GPU {gpu.index} is shared with pid {ranges(strangers[:4])}"
+            return Reason(variant="gpu", words=words, evidence=(Seen("NVML", f"processes on it: {sorted(gpu.pids)}"),))
+    if spent is not None and spent.phase == "GPU":
+        return Reason(variant="gpu", words="its CPU waits there for its GPU")
+    return None
+
+
+def _storage(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
+    if spent is not None and spent.phase not in ("collective", "GPU") and spent.waits_for_disk >= DISK * spent.samples:
+        seen = Seen(
+            f"rank {rank.rank} pid {rank.process.pid}",
+            f"in the kernel's state D in {spent.waits_for_disk} of {spent.samples} samples there",
+        )
+        return Reason(variant="storage", words="it waits there for storage", evidence=(seen,))
+    if spent is None or spent.phase != "input" or not spent.waits_for_worker:
+        return None
+    stacks = [stack for worker in rank.workers for stack in worker.stacks]
+    disk, count = sum(stack.waits_for_disk for stack in stacks), sum(stack.count for stack in stacks)
+    if not count or disk < DISK * count:
+        return None
+    seen = Seen("its data loader workers", f"in the kernel's state D in {disk} of {count} samples")
+    return Reason(variant="storage", words="its data loader workers wait for storage", evidence=(seen,))
+
+
+def _input(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
+    if spent is None or spent.phase != "input":
+        return None
+    if not spent.waits_for_worker:
+        if rank.workers:
+            return Reason(variant="host-code", words="")
+        return Reason(
+            variant="no-workers",
+            words="the data loader has no workers (num_workers=0): samples are made between the steps",
+        )
+    busy = _busy(rank.workers)
+    count = f"{len(rank.workers)} data loader worker{'' if len(rank.workers) == 1 else 's'}"
+    seen = Seen("its data loader workers", f"{busy:.0%} of their time on a processor")
+    if rank.workers and busy >= 0.7:
+        return Reason(
+            variant="few-workers", words=f"its {count} cannot keep up: they compute all the time", evidence=(seen,)
+        )
+    return Reason(variant="few-workers", words=f"its {count} cannot keep up", evidence=(seen,) if rank.workers else ())
+
+
+def _busy(workers: Sequence[ProcessPace]) -> float:
+    seconds = sum(each.seconds for each in workers)
+    return sum(each.cpu_seconds or 0.0 for each in workers) / seconds if seconds > 0 else 0.0
+
+
+def _host_code(spent: TimeSpent) -> Reason | None:
+    return Reason(variant="host-code", words="") if spent.phase != "collective" else None

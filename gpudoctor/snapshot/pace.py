@@ -1,0 +1,106 @@
+"""What is read of a job that runs, to tell which rank is late: when each rank issued its collectives, where it stands.
+
+Plain data between the nodes and `slow/`, as `evidence` is for `hang`.
+"""
+
+from msgspec import Struct
+
+from gpudoctor.named import HostName, Pid
+from gpudoctor.snapshot.evidence import GpuUse, Thread, Unread
+
+
+class CollectiveTimes(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The collectives of one process group on one rank, the oldest first: as many as its flight recorder holds."""
+
+    group: str
+    """Key of the process group, as `evidence.Collective.group`."""
+    description: str = ""
+    sequences: tuple[int, ...] = ()
+    created_ns: tuple[int, ...] = ()
+    """When the rank issued each, by its own clock."""
+    kinds: tuple[int, ...] = ()
+    """Of each, the place of its name in `names`."""
+    names: tuple[str, ...] = ()
+    """ "all_reduce [1024]": operation and sizes."""
+    ran_ms: tuple[float, ...] = ()
+    """How long each ran on the GPU (TORCH_NCCL_ENABLE_TIMING); 0 where one is not told, () where none is."""
+
+
+class RankTimes(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What one rank's flight recorder tells."""
+
+    rank: int
+    pid: Pid
+    backend: str = ""
+    groups: tuple[CollectiveTimes, ...] = ()
+    asked_at: float = 0.0
+    """time.time() of its node when it had answered."""
+
+
+class StackSeen(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The main thread of a process as it stood in so many of the samples."""
+
+    thread: Thread
+    count: int = 1
+    waits_for_disk: int = 0
+    """In how many of them it was in the kernel's state D."""
+
+
+class CpuQuota(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the cgroups of a process grant, the tightest of them."""
+
+    cpus: float
+    folder: str
+    throttled_seconds: float = 0.0
+    """For how long it was held back while it was looked at, all its threads together."""
+    throttled_periods: int = 0
+    periods: int = 0
+
+
+class ProcessPace(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A rank or data loader worker that was looked at once a second."""
+
+    pid: Pid
+    seconds: float = 0.0
+    """From the first look to the last."""
+    stacks: tuple[StackSeen, ...] = ()
+    main_ran_seconds: float | None = None
+    main_delayed_seconds: float | None = None
+    """Its main thread was ready to run, and others had the processors."""
+    cpu_seconds: float | None = None
+    """Of all its threads."""
+    cpus_allowed: str = ""
+    """As /proc/PID/status lists them: "0-3"."""
+    quota: CpuQuota | None = None
+    lost: bool = False
+    """It had ended by the last look."""
+
+
+class MemoryPeak(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Of a rank, of the machine's own memory."""
+
+    pid: Pid
+    peak_bytes: int
+    """Most that was resident so far (VmHWM)."""
+    limit_bytes: int | None = None
+    """Of its cgroup, or the machine's memory."""
+
+
+class NodePace(Struct, frozen=True, kw_only=True):
+    """One node."""
+
+    hostname: HostName = ""
+    name: HostName = ""
+    """As the fleet names it."""
+    clock_offset_seconds: float | None = None
+    """Ahead of the head's clock; filled in by the head."""
+    clock_uncertainty_seconds: float = 0.0
+    ranks: tuple[RankTimes, ...] = ()
+    processes: tuple[ProcessPace, ...] = ()
+    memory: tuple[MemoryPeak, ...] = ()
+    gpus: tuple[GpuUse, ...] = ()
+    unread: tuple[Unread, ...] = ()
+
+    @property
+    def host(self) -> str:
+        return self.name or self.hostname or "this node"

@@ -1,0 +1,126 @@
+"""A training on gloo as users write it, with a delay at a place of its step on one rank: `--at PLACE --rank R --ms MS`.
+
+It knows nothing of gpudoctor. Places: input (in the data set, num_workers=0), worker (in a data loader's worker),
+forward, backward, collective (before an all_reduce of the program's own), log (rank 0 writes a log), none. With
+`--noise MS` every rank sleeps for that long in the mean, at random, evenly.
+"""
+
+import argparse
+import random
+import time
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, Dataset
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--at", default="none")
+    parser.add_argument("--rank", type=int, default=-1)
+    parser.add_argument("--ms", type=float, default=20.0)
+    parser.add_argument("--step-ms", type=float, default=10.0)
+    parser.add_argument("--noise", type=float, default=0.0)
+    parser.add_argument("--kind", default="even", choices=("even", "uniform", "exponential", "rare", "pause"))
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--burn", action="store_true", help="compute in the delay, not sleep")
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    return parser.parse_args()
+
+
+given = options()
+
+
+def delay(place: str) -> None:
+    global step
+    if given.at == place and rank == given.rank and step % given.every == 0:
+        if given.burn:
+            end = time.perf_counter() + given.ms / 1000
+            while time.perf_counter() < end:
+                pass
+        else:
+            time.sleep(given.ms / 1000)
+
+
+def noise() -> float:
+    """Seconds, of the same kind on all ranks."""
+    mean: float = given.noise / 1000
+    if given.kind == "uniform":
+        return random.uniform(0, 2 * mean)
+    if given.kind == "exponential":
+        return random.expovariate(1 / mean) if mean else 0.0
+    if given.kind == "rare":  # a hundred times as long, once in a hundred steps
+        return 100 * mean if random.random() < 0.01 else 0.0
+    if given.kind == "pause":  # one rank after the other, for half a second
+        return mean * 8 if int(time.time() * 2) % dist.get_world_size() == rank else mean
+    return mean
+
+
+class Samples(Dataset[Tensor]):
+    def __len__(self) -> int:
+        return 10_000_000
+
+    def __getitem__(self, index: int) -> Tensor:
+        if torch.utils.data.get_worker_info() is None:
+            delay("input")
+        elif given.at == "worker" and rank == given.rank:
+            time.sleep(given.ms / 1000)
+        return torch.full((64,), float(index % 7))
+
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: object, value: Tensor) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
+        delay("backward")
+        return gradient
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+
+    def forward(self, value: Tensor) -> Tensor:
+        delay("forward")
+        return Slow.apply(self.layers(value))  # type: ignore[no-any-return,no-untyped-call]
+
+
+rank = step = 0
+
+
+def main() -> None:
+    global rank, step
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    random.seed(rank)
+    torch.set_num_threads(1)
+    model = DistributedDataParallel(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    loader = DataLoader(Samples(), batch_size=1, num_workers=given.workers)
+    for step, batch in enumerate(loader):
+        if step >= given.steps:
+            break
+        time.sleep(max(0.0, given.step_ms / 1000))
+        if given.noise:
+            time.sleep(noise())
+        loss = model(batch).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        delay("collective")
+        dist.all_reduce(loss)
+        delay("log")
+        if step == 0:
+            print(f"rank {rank} step 1", flush=True)
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    main()

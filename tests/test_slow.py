@@ -1,0 +1,159 @@
+"""Who is late, and where: of jobs made by hand, and of one that runs."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from gpudoctor.read.job.recorder_times import times_of
+from gpudoctor.slow.conclude import concluded, paces_of
+from gpudoctor.slow.where import time_spent
+from gpudoctor.snapshot.pace import CpuQuota, NodePace
+from tests.lab.slow.jobs import SCENARIOS, started
+from tests.lab.sshd import user_environment
+from tests.slow_examples import (
+    IN_FORWARD,
+    IN_INPUT,
+    WAITS,
+    even,
+    group_of,
+    input_of_rank,
+    members,
+    not_armed,
+    report,
+    stands,
+    times,
+)
+
+
+def late(nodes: list[NodePace], since: int = 0) -> list[tuple[int, ...]]:
+    return [pace.late for pace in paces_of(nodes, since).late]
+
+
+def test_the_rank_that_is_late_in_every_step_is_named_with_its_cost_and_place() -> None:
+    pace = input_of_rank(2)
+    (slow,) = pace.slow
+    assert (slow.ranks, slow.phase, slow.why) == ((2,), "input", "no-workers")
+    assert slow.where is not None and (slow.where.file, slow.where.line) == ("/home/mara/data.py", 41)
+    assert slow.lost_seconds == pytest.approx(0.02, abs=0.002)
+    assert slow.step_seconds == pytest.approx(0.22, abs=0.01)
+    assert report(pace).exit_status == 1
+
+
+def test_an_even_job_names_nobody_and_a_job_that_is_not_armed_is_not_called_even() -> None:
+    assert (even().verdict, report(even()).exit_status) == ("even", 0)
+    blind = not_armed()
+    assert (blind.verdict, report(blind).exit_status) == ("unknown", 3)
+    assert "gpudoctor run" in blind.unknown
+
+
+def test_noise_that_is_even_names_nobody() -> None:
+    for seed in range(12):
+        assert late(times({}, ranks=2 + seed % 4 * 2, step=0.03, noise=0.02, seed=seed)) == []
+
+
+def test_two_nodes_with_clocks_apart_are_compared_by_what_was_measured() -> None:
+    """A clock that is 2 s ahead makes nobody slow, and hides nobody who is."""
+    nodes = times({5: 0.02}, ranks=8, node_of=lambda rank: rank // 4, skew={1: 2.0})
+    measured = [
+        replace(node, clock_offset_seconds=2.0 * number, clock_uncertainty_seconds=0.0005)
+        for number, node in enumerate(nodes)
+    ]
+    assert late(measured) == [(5,)]
+    unsure = [replace(node, clock_uncertainty_seconds=0.0005) for node in nodes]
+    found = paces_of(unsure)
+    assert not found.late and "clock differs" in found.notes[0]
+    pace = concluded(members(8, lambda rank: rank // 4), unsure, found, None)
+    assert pace.verdict == "unknown"
+
+
+def test_a_whole_node_that_is_late_is_named_as_one() -> None:
+    nodes = times(dict.fromkeys(range(4, 8), 0.03), ranks=12, node_of=lambda rank: rank // 4)
+    assert late(nodes) == [(4, 5, 6, 7)]
+
+
+def test_who_waits_for_its_partner_is_not_blamed_in_another_group() -> None:
+    """Rank 1 waits for rank 0 in their pair, and so comes late to rank 3 in another."""
+    nodes = times({0: 0.02, 1: 0.02}, ranks=4)
+    pair = {0: 0.02, 1: 0.0}
+    ranks = []
+    for each in nodes[0].ranks:
+        (world,) = each.groups
+        rows = [replace(world, group="dp1")] if each.rank in (1, 3) else [replace(world, group="dp0")]
+        if each.rank in pair:
+            early = 0.0 if each.rank == 0 else -0.02
+            rows.append(group_of([at + round(early * 1e9) for at in world.created_ns], "tp0"))
+        ranks.append(replace(each, groups=tuple(rows)))
+    assert {rank for pace in paces_of([replace(nodes[0], ranks=tuple(ranks))]).late for rank in pace.late} == {0}
+
+
+def test_how_long_each_gpu_was_in_a_collective_counts_where_it_is_recorded() -> None:
+    """NCCL: CPUs issue at once, and the GPU of rank 3 comes last: it is in each collective for the shortest time."""
+    nodes = times({}, backend="nccl")
+    assert concluded(members(), nodes, paces_of(nodes), None).verdict == "unknown"
+    ranks = tuple(
+        replace(
+            each, groups=(replace(each.groups[0], ran_ms=tuple(3.0 if each.rank == 3 else 25.0 for _ in range(240))),)
+        )
+        for each in nodes[0].ranks
+    )
+    assert late([replace(nodes[0], ranks=ranks)]) == [(3,)]
+
+
+def test_what_holds_back_the_whole_process_is_told_before_what_its_code_does() -> None:
+    quota = CpuQuota(cpus=0.5, folder="/sys/fs/cgroup/job", throttled_seconds=20.0, throttled_periods=400, periods=500)
+    nodes = times({1: 0.05})
+    first = paces_of(nodes)
+    looks = [
+        stands(4000 + rank, (20, IN_FORWARD), (20, WAITS), quota=quota if rank == 1 else None) for rank in range(4)
+    ]
+    pace = concluded(members(), nodes, first, first, [replace(nodes[0], processes=tuple(looks))], 40.0)
+    assert pace.slow[0].why == "cpu-quota"
+    shared = [replace(each, quota=quota) for each in looks]
+    pace = concluded(members(), nodes, first, first, [replace(nodes[0], processes=tuple(shared))], 40.0)
+    assert pace.slow[0].why != "cpu-quota"
+
+
+def test_a_place_where_others_stand_as_often_is_not_named() -> None:
+    own = [stands(1, (10, IN_FORWARD), (10, IN_INPUT))]
+    assert time_spent(own, [stands(2, (10, IN_FORWARD), (10, IN_INPUT))], 0.1) is None
+    spent = time_spent(own, [stands(2, (10, IN_FORWARD), (10, WAITS))], 0.5)
+    assert spent is not None and spent.phase == "input"
+
+
+def test_what_a_recorder_says_is_taken_with_care() -> None:
+    entry = {"collective_seq_id": 1, "profiling_name": "gloo:all_reduce", "process_group": ["0", "default_pg"]}
+    rows = [
+        entry | {"time_created_ns": 5, "is_p2p": False, "input_sizes": [[4]]},
+        entry | {"time_created_ns": "six", "is_p2p": False, "collective_seq_id": 2},
+        entry | {"time_created_ns": 7, "is_p2p": True, "p2p_seq_id": 1, "profiling_name": "gloo:send"},
+        "no entry",
+        entry | {"time_created_ns": 9, "is_p2p": False, "collective_seq_id": 3, "duration_ms": 1.5},
+    ]
+    told = times_of(json.dumps({"entries": rows}).encode())
+    assert [(group.group, group.sequences, group.created_ns, group.ran_ms) for group in told.groups] == [
+        ("0", (1, 3), (5, 9), (0.0, 1.5))
+    ]
+    assert times_of(b"[]").groups == []
+    with pytest.raises(msgspec.DecodeError):
+        times_of(b"\x80\x04.")
+
+
+def slow(pid: int, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpudoctor", "slow", "--pid", str(pid), "--json", *words]
+    return subprocess.run(command, capture_output=True, text=True, env=user_environment(), timeout=200)
+
+
+def test_a_job_that_runs_is_asked_and_its_slow_rank_named(tmp_path: Path) -> None:
+    """On gloo, two ranks, one of them 20 ms longer in its input; and the same unarmed: that cannot be told."""
+    scenario = SCENARIOS["input-20-in-15"]._replace(ranks=2)
+    with started(scenario, tmp_path, seconds=4.0) as pid:
+        done = slow(pid, "--seconds", "6")
+    answer = json.loads(done.stdout)
+    assert done.returncode == 1, (answer, done.stderr)
+    (found,) = answer["paces"][0]["slow"]
+    assert (found["ranks"], found["phase"], found["where"]["line"] in scenario.numbers()) == ([1], "input", True)
