@@ -113,7 +113,7 @@ ROOMS = {
     "gpudoctor/foreign.py": "explain lint plugins read",
     "gpudoctor/run/relay.py": "",
     "gpudoctor/run/site/": "",
-    "gpudoctor/run/": "run diagnose examination lint plugins fleet.where hang snapshot.evidence active"
+    "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet.where hang snapshot.evidence active"
     " read causes sure explain knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",

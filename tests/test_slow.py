@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from gpudoctor import cli
 from gpudoctor.read.job.recorder_times import times_of
+from gpudoctor.slow.attend import PaceTask, PaceTold, PaceWatch
+from gpudoctor.slow.attended import told
 from gpudoctor.slow.conclude import concluded, paces_of
 from gpudoctor.slow.where import time_spent
 from gpudoctor.snapshot.pace import CpuQuota, NodePace
@@ -54,6 +58,16 @@ def test_an_even_job_names_nobody_and_a_job_that_is_not_armed_is_not_called_even
 def test_noise_that_is_even_names_nobody() -> None:
     for seed in range(12):
         assert late(times({}, ranks=2 + seed % 4 * 2, step=0.03, noise=0.02, seed=seed)) == []
+
+
+def test_a_job_without_steps_that_repeat_is_compared_all_the_same() -> None:
+    nodes = times({1: 0.02}, steps=20)
+    ranks = tuple(
+        replace(each, groups=(replace(each.groups[0], kinds=tuple(range(40)), names=tuple(map(str, range(40)))),))
+        for each in nodes[0].ranks
+    )
+    (pace,) = paces_of([replace(nodes[0], ranks=ranks)]).late
+    assert (pace.late, pace.is_step) == ((1,), False)
 
 
 def test_two_nodes_with_clocks_apart_are_compared_by_what_was_measured() -> None:
@@ -141,6 +155,24 @@ def test_what_a_recorder_says_is_taken_with_care() -> None:
     assert times_of(b"[]").groups == []
     with pytest.raises(msgspec.DecodeError):
         times_of(b"\x80\x04.")
+
+
+def test_run_says_once_who_is_slow_and_at_the_end_how_it_went(tmp_path: Path) -> None:
+    task = PaceTask(pid=1, folder=str(tmp_path), name="slow-1.json")
+    found = told(report(input_of_rank()), task)
+    assert "rank 2 is late" in found.slow[0] and found.slow[-1].endswith("slow-1.json -v")
+    assert gpudoctor("slow", "--from", str(tmp_path / "slow-1.json")) == 1
+    said: list[Sequence[str]] = []
+    watch = PaceWatch(1, tmp_path, said.append)
+    for answer in (found, found, PaceTold()):
+        watch.hear(msgspec.json.encode(answer))
+    assert said == [found.slow]
+    assert [line.partition(":")[0] for line in watch.end()] == ["pace", "slowest", "memory"]
+    assert not told(report(even()), task).slow and not told(report(not_armed()), task).is_job
+
+
+def gpudoctor(*words: str) -> int:
+    return cli.run(words)
 
 
 def slow(pid: int, *words: str) -> subprocess.CompletedProcess[str]:

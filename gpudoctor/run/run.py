@@ -29,6 +29,7 @@ from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.steps import Steps
 from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
+from gpudoctor.slow.attend import PaceWatch
 
 FOUND = "found.json"
 RUN = "run.json"
@@ -133,6 +134,7 @@ class AttendedRun:
         family = JobProcesses(self._pid, self._began)
         stalls = self._stalls(found, family)
         use = UseWritten(self._pid, self._kept.folder if self._kept else None, found)
+        paces = PaceWatch(self._pid, folder, self._say_between) if self._wish.arm else None
 
         def look() -> None:
             family.look()
@@ -140,10 +142,13 @@ class AttendedRun:
                 self._say_between([f"before the start: {line}" for line in late])
             if stalls is not None:
                 stalls.look()
+            if paces is not None:
+                paces.look()
 
         status = waiting.until_the_end(look)
         looking.end()
         use.end()
+        went = paces.end() if paces is not None else ()
         if stalls is not None:
             stalls.end()
         self._record = msgspec.structs.replace(
@@ -163,6 +168,8 @@ class AttendedRun:
                 (self._kept.folder / DUMPS).rmdir()
         self._write()
         self._tell(attendant.in_line)
+        for line in () if status else went:
+            self._say(line)
         if status:
             self._tell_why(family, stalls.stood if stalls is not None else ())
         attendant.part()

@@ -14,6 +14,7 @@ from gpudoctor.slow.report import CAUSE, JobPace, RankMemory, SlowRanks
 from gpudoctor.slow.times import LEAST, RankClock, clocks, groups
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, Reason, reason
+from gpudoctor.slow.words import duration
 from gpudoctor.snapshot.evidence import GpuUse
 from gpudoctor.snapshot.pace import NodePace
 from gpudoctor.sure import PROVED, SEEN
@@ -51,7 +52,7 @@ def paces_of(nodes: Sequence[NodePace], since_ns: int = 0) -> Paces:
         if pace.late and pace.runs_ahead and not pace.timed:
             most = max(pace.lateness[rank] for rank in pace.late)
             notes.append(
-                f"rank {ranges(pace.late)} issues what group {pace.key} does {_duration(most)} after the others, "
+                f"rank {ranges(pace.late)} issues what group {pace.key} does {duration(most)} after the others, "
                 + (
                     "whose CPUs run ahead of their GPUs: that does not tell whether its GPU is late"
                     if pace.backend == "nccl"
@@ -177,7 +178,7 @@ def _summary(
     one = len(pace.late) == 1
     who = f"rank{'' if one else 's'} {ranges(pace.late)}" + (f" on {listed(hosts)}" if several else "")
     unit = "step" if own.is_step else "collective"
-    cost = f"{_duration(own.lost_seconds)} of each {unit} of {_duration(own.step_seconds)} ({own.share:.0%})"
+    cost = f"{duration(own.lost_seconds)} of each {unit} of {duration(own.step_seconds)} ({own.share:.0%})"
     place = ""
     if spent is not None:
         line = f" at {spent.where.file.rpartition('/')[2]}:{spent.where.line}" if spent.where is not None else ""
@@ -215,10 +216,6 @@ def _evidence(pace: GroupPace, own: GroupPace, spent: TimeSpent | None, why: Rea
         yield Seen("samples of its main thread", f"in this part of the step in {spent.samples} of {spent.of}{others}")
     if why is not None:
         yield from why.evidence
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.2g} s"
 
 
 # ---------------------------------------------------------------- who is who

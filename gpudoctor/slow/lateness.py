@@ -99,7 +99,7 @@ def _stands_out(group: GroupTimes, step: int) -> list[list[float]]:
     latest; to all alike where there are no steps, or too few."""
     found: list[list[float]] = []
     most = -1.0
-    places = range(step if 2 * PARTS * step <= len(group.came) else 1)
+    places = range(step if 0 < 2 * PARTS * step <= len(group.came) else 1)
     for place in places:
         parts = _parts(group.came[place :: len(places)])
         own = [[_against_others(part, at) for part in parts] for at in range(len(group.ranks))]

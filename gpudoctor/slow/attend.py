@@ -1,0 +1,98 @@
+"""`gpudoctor run` looks at the pace of its job now and then: who is late is said once, and at the end how it went.
+
+A look takes about a second of one processor, in a child: it is asked seldom, and seldomer the longer a job runs.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from gpudoctor import active
+
+FIRST_SECONDS = 30.0
+LONGER, MOST_SECONDS = 4.0, 900.0
+"""Times as long is it to the next look, up to this: 30 s, 2.5 min, 10.5 min, then each quarter of an hour."""
+LOOK_SECONDS = 150.0
+"""Most that a look takes, of which a minute are samples where somebody is late."""
+BETWEEN_SECONDS = 1.0
+LOOKS_WITHOUT = 2
+"""That found no job of torch's, after which none follows."""
+
+
+class PaceTold(Struct, frozen=True, kw_only=True):
+    """What a look found."""
+
+    is_job: bool = False
+    slow: tuple[str, ...] = ()
+    """To be said now; empty: nobody is slow."""
+    ranks: tuple[int, ...] = ()
+    at_the_end: tuple[str, ...] = ()
+
+
+class PaceTask(Struct, frozen=True, kw_only=True):
+    """For the child that looks."""
+
+    pid: int
+    folder: str = ""
+    name: str = ""
+
+
+class PaceWatch:
+    """Of one job: called often, acts seldom."""
+
+    def __init__(self, pid: int, folder: Path | None, say: Callable[[Sequence[str]], None]) -> None:
+        self._pid, self._folder, self._say = pid, folder, say
+        self._next = 0.0
+        self._pause = FIRST_SECONDS
+        self._look_at = time.monotonic() + self._pause
+        self._child: active.Child | None = None
+        self._looks = 0
+        self._without = 0
+        self._said: set[tuple[int, ...]] = set()
+        self._last = PaceTold()
+
+    def look(self) -> None:
+        """Called several times a second."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + BETWEEN_SECONDS
+        if self._child is not None and self._child.is_over():
+            self.hear(self._child.end().output)
+            self._child = None
+        if self._child is None and now >= self._look_at and self._without < LOOKS_WITHOUT:
+            self._ask(now)
+
+    def _ask(self, now: float) -> None:
+        self._pause = min(MOST_SECONDS, self._pause * LONGER)
+        self._look_at = now + self._pause
+        self._looks += 1
+        task = PaceTask(pid=self._pid, folder=str(self._folder or ""), name=f"slow-{self._looks}.json")
+        command = active.own_module("gpudoctor.slow.attended", msgspec.json.encode(task).decode())
+        try:
+            self._child = active.start("slow", command, timeout=LOOK_SECONDS)
+        except OSError:  # too little memory, too many processes
+            self._child = None
+
+    def hear(self, answer: bytes) -> None:
+        """What the child has found."""
+        try:
+            told = msgspec.json.decode(answer, type=PaceTold)
+        except msgspec.DecodeError:
+            return
+        self._without = 0 if told.is_job else self._without + 1
+        if told.is_job:
+            self._last = told
+        if told.slow and told.ranks not in self._said:
+            self._said.add(told.ranks)
+            self._say(told.slow)
+
+    def end(self) -> tuple[str, ...]:
+        """The command has ended: what is to be said of how it went."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
+        return self._last.at_the_end
