@@ -60,6 +60,21 @@ def test_noise_that_is_even_names_nobody() -> None:
         assert late(times({}, ranks=2 + seed % 4 * 2, step=0.03, noise=0.02, seed=seed)) == []
 
 
+def test_stages_of_a_pipeline_are_not_held_against_each_other() -> None:
+    """The first stage ends each step last; a late rank among those of one stage is named all the same."""
+    (node,) = times({0: 0.02, 1: 0.02}, ranks=4)
+    pipes = {0: "pp0", 2: "pp0", 1: "pp1", 3: "pp1"}
+    ranks = tuple(replace(each, pipelines=(pipes[each.rank],)) for each in node.ranks)
+    assert paces_of([replace(node, ranks=ranks)]).groups == ()
+    pace = concluded(members(), [replace(node, ranks=ranks)], paces_of([replace(node, ranks=ranks)]), None)
+    assert pace.verdict == "unknown" and "pipeline" in pace.unknown
+    stage = tuple(
+        replace(each, groups=(replace(each.groups[0], group=f"dp{each.rank % 2}"),), pipelines=(f"pp{each.rank // 2}",))
+        for each in times({0: 0.02}, ranks=4)[0].ranks
+    )
+    assert late([replace(node, ranks=stage)]) == [(0,)]
+
+
 def test_a_job_without_steps_that_repeat_is_compared_all_the_same() -> None:
     nodes = times({1: 0.02}, steps=20)
     ranks = tuple(
@@ -152,6 +167,7 @@ def test_what_a_recorder_says_is_taken_with_care() -> None:
     assert [(group.group, group.sequences, group.created_ns, group.ran_ms) for group in told.groups] == [
         ("0", (1, 3), (5, 9), (0.0, 1.5))
     ]
+    assert told.pipelines == ["0"]
     assert times_of(b"[]").groups == []
     with pytest.raises(msgspec.DecodeError):
         times_of(b"\x80\x04.")

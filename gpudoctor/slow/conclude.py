@@ -52,7 +52,7 @@ def paces_of(nodes: Sequence[NodePace], since_ns: int = 0) -> Paces:
         if pace.late and pace.runs_ahead and not pace.timed:
             most = max(pace.lateness[rank] for rank in pace.late)
             notes.append(
-                f"rank {ranges(pace.late)} issues what group {pace.key} does {duration(most)} after the others, "
+                f"{_ranks(pace.late)} issued what group {pace.key} does {duration(most)} after the others, "
                 + (
                     "whose CPUs run ahead of their GPUs: that does not tell whether its GPU is late"
                     if pace.backend == "nccl"
@@ -91,7 +91,7 @@ def concluded(
             pace for pace in late if pace.key not in seen or any((pace.key, rank) in now for rank in pace.late)
         ]
         notes += [
-            f"rank {ranges(pace.late)} was late in group {pace.key}, and is so no more"
+            f"{_ranks(pace.late)} came late to group {pace.key}, and does so no more"
             for pace in late
             if pace not in borne_out
         ]
@@ -123,6 +123,8 @@ def _unknown(job: Members, nodes: Sequence[NodePace], paces: Paces, world: int) 
         return f"{counted(seen, 'rank')} of {world} could be asked{why}"
     if not paces.groups:
         most = max((len(group.sequences) for clock in paces.ranks.values() for group in clock.times.groups), default=0)
+        if any(clock.times.pipelines for clock in paces.ranks.values()):
+            return "its ranks are stages of a pipeline, which come to collectives at different times by design"
         return (
             f"too few collectives so far: {most}, and {LEAST} are compared at least"
             if most < LEAST
@@ -176,7 +178,7 @@ def _summary(
     hosts: Sequence[str],
 ) -> str:
     one = len(pace.late) == 1
-    who = f"rank{'' if one else 's'} {ranges(pace.late)}" + (f" on {listed(hosts)}" if several else "")
+    who = _ranks(pace.late) + (f" on {listed(hosts)}" if several else "")
     unit = "step" if own.is_step else "collective"
     cost = f"{duration(own.lost_seconds)} of each {unit} of {duration(own.step_seconds)} ({own.share:.0%})"
     place = ""
@@ -185,6 +187,10 @@ def _summary(
         place = f", in {_phase_words(spent)}{line}"
     reasons = f": {why.words}" if why is not None and why.words else ""
     return f"{who} {'is' if one else 'are'} late, and all others wait {cost}{place}{reasons}"
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'' if len(ranks) == 1 else 's'} {ranges(ranks)}"
 
 
 def _phase_words(spent: TimeSpent) -> str:

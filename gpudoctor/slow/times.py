@@ -65,14 +65,21 @@ def clocks(nodes: Sequence[NodePace]) -> dict[int, RankClock]:
 
 def groups(ranks: Mapping[int, RankClock], since_ns: int = 0) -> Iterator[GroupTimes]:
     """Every group with two ranks or more that have `LEAST` collectives in common, issued after `since_ns` of the head's
-    clock; the busiest first."""
+    clock; the busiest first. Not of those between the stages of a pipeline."""
     members: dict[str, dict[int, CollectiveTimes]] = {}
     for rank, clock in ranks.items():
         for group in clock.times.groups:
             members.setdefault(group.group, {})[rank] = group
+    members = {key: own for key, own in members.items() if not _of_stages([ranks[rank].times for rank in own])}
     made = [_side_by_side(key, own, ranks, since_ns) for key, own in members.items() if len(own) > 1]
     found = [group for group in made if len(group.came) >= LEAST]
     yield from sorted(found, key=lambda group: (-len(group.ranks), -len(group.came), group.key))
+
+
+def _of_stages(own: Sequence[RankTimes]) -> bool:
+    """Whether some of these send to each other: the stages of a pipeline end a step one after the other, by design."""
+    every = [key for times in own for key in times.pipelines]
+    return len(every) > len({*every})
 
 
 def _side_by_side(

@@ -33,6 +33,8 @@ class RankTimes(Struct, frozen=True, omit_defaults=True, kw_only=True):
     pid: Pid
     backend: str = ""
     groups: tuple[CollectiveTimes, ...] = ()
+    pipelines: tuple[str, ...] = ()
+    """Groups in which it sends or receives: their ranks are stages, and come to collectives at times of their own."""
     asked_at: float = 0.0
     """time.time() of its node when it had answered."""
 

@@ -94,7 +94,12 @@ class _Look:
         if not told.groups:
             raise OSError(EMPTY)
         return RankTimes(
-            rank=self.ranks[pid], pid=pid, backend=told.backend, groups=tuple(told.groups), asked_at=asked_at
+            rank=self.ranks[pid],
+            pid=pid,
+            backend=told.backend,
+            groups=tuple(told.groups),
+            pipelines=tuple(told.pipelines),
+            asked_at=asked_at,
         )
 
     def _memory(self) -> Iterator[MemoryPeak]:

@@ -23,6 +23,8 @@ class TimesAnswer(Struct):
 
     backend: str = ""
     groups: list[CollectiveTimes] = []
+    pipelines: list[str] = []
+    """Keys of the groups in which it sends or receives."""
 
 
 def times_of(raw: bytes) -> TimesAnswer:
@@ -35,10 +37,13 @@ def times_of(raw: bytes) -> TimesAnswer:
     entries = entries[-MOST_ENTRIES:]
     backend = backend_of(entries)
     found: defaultdict[str, _OfGroup] = defaultdict(_OfGroup)
+    pipelines: dict[str, None] = {}
     for row in rows_of(entries, backend):
+        if row.point_to_point and len(pipelines) < MOST_GROUPS:
+            pipelines[row.group] = None
         if not row.point_to_point and (row.group in found or len(found) < MOST_GROUPS):
             found[row.group].add(row.sequence, row.operation, entries[row.at])
-    return TimesAnswer(backend, [group.told(key) for key, group in found.items() if group.sequences])
+    return TimesAnswer(backend, [group.told(key) for key, group in found.items() if group.sequences], [*pipelines])
 
 
 class _OfGroup:

@@ -36,7 +36,7 @@ given = options()
 
 def delay(place: str) -> None:
     global step
-    if given.at == place and rank == given.rank and step % given.every == 0:
+    if given.at == place and given.rank in (rank, -2) and step % given.every == 0:
         if given.burn:
             end = time.perf_counter() + given.ms / 1000
             while time.perf_counter() < end:

@@ -79,9 +79,9 @@ def _planted() -> Iterator[SlowScenario]:
     yield SlowScenario("worker-80-in-15", slower, 2, ("input",), why=("few-workers",))
     every = ("--ms", "200", "--step-ms", "13", "--every", "10")
     yield SlowScenario("log-each-tenth", ("--at", "log", "--rank", "0", *every), 0, ("host code",), SLEEP)
-    burns = ("--at", "collective", "--burn", "--ms", "10", "--step-ms", "13", "--rank", "1")
-    yield SlowScenario("quota", burns, 1, why=("cpu-quota",), cpus=0.3)
-    yield SlowScenario("quota-of-two", burns, 1, why=("cpu-quota",), cpus=0.25, ranks=2)
+    burns = ("--at", "collective", "--burn", "--ms", "6", "--step-ms", "13", "--rank", "-2")  # all of them
+    yield SlowScenario("quota", burns, 1, why=("cpu-quota",), cpus=0.1)
+    yield SlowScenario("quota-of-two", burns, 1, why=("cpu-quota",), cpus=0.1, ranks=2)
 
 
 def _healthy() -> Iterator[SlowScenario]:
