@@ -5,18 +5,23 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from gpudoctor import cli
+from gpudoctor.read.job import granted
 from gpudoctor.read.job.recorder_times import times_of
 from gpudoctor.slow.attend import PaceTask, PaceTold, PaceWatch
 from gpudoctor.slow.attended import told
 from gpudoctor.slow.conclude import concluded, paces_of
-from gpudoctor.slow.where import time_spent
-from gpudoctor.snapshot.pace import CpuQuota, NodePace
+from gpudoctor.slow.where import TimeSpent, time_spent
+from gpudoctor.slow.why import LateRank, reason
+from gpudoctor.snapshot.evidence import GpuUse, Thread
+from gpudoctor.snapshot.pace import CpuQuota, NodePace, ProcessPace, StackSeen
+from tests.fake_tree import fake
 from tests.lab.slow.jobs import SCENARIOS, started
 from tests.lab.sshd import user_environment
 from tests.slow_examples import (
@@ -145,6 +150,63 @@ def test_what_holds_back_the_whole_process_is_told_before_what_its_code_does() -
     shared = [replace(each, quota=quota) for each in looks]
     pace = concluded(members(), nodes, first, first, [replace(nodes[0], processes=tuple(shared))], 40.0)
     assert pace.slow[0].why != "cpu-quota"
+
+
+IN_OWN_CODE = TimeSpent(phase="host code", samples=10, of=20)
+AT_ITS_LOADER = TimeSpent(phase="input", samples=10, of=20, waits_for_worker=True)
+READS = ProcessPace(pid=9, stacks=(StackSeen(thread=Thread(id=9), count=20, waits_for_disk=15),))
+COMPUTES = ProcessPace(pid=9, seconds=20.0, cpu_seconds=19.0)
+HOT, COOL = GpuUse(index=3, clock_mhz=900, clock_events=0x40), GpuUse(index=0, clock_mhz=1900, clock_events=0)
+
+
+@pytest.mark.parametrize(
+    ("spent", "variant", "more"),
+    [
+        (IN_OWN_CODE, "host-code", {}),
+        (replace(IN_OWN_CODE, waits_for_disk=8), "storage", {}),
+        (replace(AT_ITS_LOADER, waits_for_worker=False), "no-workers", {}),
+        (AT_ITS_LOADER, "few-workers", {"workers": (COMPUTES,)}),
+        (AT_ITS_LOADER, "storage", {"workers": (READS,)}),
+        (IN_OWN_CODE, "gpu", {"gpus": (HOT,), "other_gpus": (COOL,)}),
+        (IN_OWN_CODE, "host-code", {"gpus": (HOT,), "other_gpus": (replace(HOT, index=0),)}),
+        (IN_OWN_CODE, "cpu-shared", {"process": ProcessPace(pid=1, seconds=20.0, main_delayed_seconds=4.0)}),
+    ],
+)
+def test_why_it_takes_its_time_there(spent: TimeSpent, variant: str, more: dict[str, Any]) -> None:
+    others = (ProcessPace(pid=2, seconds=20.0, main_delayed_seconds=0.1),)
+    own: dict[str, Any] = {"process": ProcessPace(pid=1, seconds=20.0, main_delayed_seconds=0.1), "others": others}
+    found = reason(LateRank(rank=1, share=0.3, **(own | more)), spent)
+    assert found is not None and found.variant == variant
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_quota_is_that_of_the_tightest_cgroup_above(version: int, tmp_path: Path) -> None:
+    top = "/sys/fs/cgroup"
+    if version == 2:
+        mount, member = f"30 1 0:26 / {top} rw - cgroup2 cgroup2 rw\n", "0::/pod/rank\n"
+        files = {
+            "pod/cpu.max": "50000 100000\n",
+            "pod/rank/cpu.max": "max 100000\n",
+            "pod/cpu.stat": "usage_usec 9\nnr_periods 500\nnr_throttled 400\nthrottled_usec 20000000\n",
+            "pod/memory.max": "1073741824\n",
+            "pod/rank/memory.max": "max\n",
+        }
+    else:
+        mount = f"30 1 0:26 / {top} rw - cgroup cgroup rw,cpu,memory\n"
+        member = "4:memory:/pod/rank\n3:cpu:/pod/rank\n"
+        files = {
+            "pod/cpu.cfs_quota_us": "50000\n",
+            "pod/cpu.cfs_period_us": "100000\n",
+            "pod/rank/cpu.cfs_quota_us": "-1\n",
+            "pod/rank/cpu.cfs_period_us": "100000\n",
+            "pod/cpu.stat": "nr_periods 500\nnr_throttled 400\nthrottled_time 20000000000\n",
+            "pod/memory.limit_in_bytes": "1073741824\n",
+            "pod/rank/memory.limit_in_bytes": "9223372036854771712\n",
+        }
+    tree = {f"{top}/{name}": text for name, text in files.items()}
+    system = fake(tmp_path, {"/proc/self/mountinfo": mount, "/proc/7/cgroup": member, **tree})
+    assert granted.throttled(system, 7) == (0.5, f"{top}/pod", 20.0, 400, 500)
+    assert granted.memory_limit(system, 7) == 1 << 30
 
 
 def test_a_place_where_others_stand_as_often_is_not_named() -> None:
