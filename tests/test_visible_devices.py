@@ -84,7 +84,7 @@ TABLE: list[tuple[str | None, list[int], list[str], str | None]] = [
     ("/dev/nvidia3", [], ["not-a-number"], "3"),
     ("+", [], ["not-a-number"], None),
     ("²", [], ["not-a-number"], None),
-    ("٣", [], ["not-a-number"], None),  # a digit to Python's isdigit, none to strtol
+    ("٣", [], ["not-a-number"], "3"),  # a digit to people and to Python's isdigit, none to strtol
     ("0\x00", [0], ["ignored-text"], "0"),
     ("01", [1], [], None),
     ("010", [], ["out-of-range"], None),  # 10 or 8: past the end either way

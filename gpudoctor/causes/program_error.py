@@ -61,6 +61,7 @@ CAUSE = Cause(
         "trainer-perhaps": (
             "What is called{place} takes no argument {name}. Where it is Lightning's Trainer: {since}; write {today}."
         ),
+        "lost-argument": "{function} takes {name} no more{place}: {since}. Write {today}.",
         "torch-argument": "torch's {function} has no argument {name}{place}{when}: {what}.",
         "alone": "Correct what raised it{place}.",
         "data-parallel": (

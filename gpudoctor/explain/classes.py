@@ -39,7 +39,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.explain.statuses import judged_status
-from gpudoctor.explain.told_by_place import advice, by_code, caller, of_call, of_torch
+from gpudoctor.explain.told_by_place import advice, by_code, caller, of_call, of_hugging_face, of_torch
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
 from gpudoctor.remedies import remedy_for
@@ -346,7 +346,9 @@ def variant_of(
         return "torch-argument", told
     if apart := devices_apart(message, alone=alone, source=source):
         return apart
-    if package := caller(type_name, message, raised_in):
+    if lost := of_hugging_face(type_name, message, raised_in, code):
+        return "lost-argument", lost
+    if package := caller(type_name, message, raised_in, code):
         return "between-packages", {"package": package}
     if shown := by_code(type_name, message, code):
         return shown

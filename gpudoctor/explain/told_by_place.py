@@ -7,6 +7,7 @@ not there or takes other arguments, was written for another release of what it c
 import ast
 import re
 
+from gpudoctor.knowledge.hugging_face_arguments import lost_argument
 from gpudoctor.knowledge.pytorch.signatures import OF_APEX, SHORT, SIGNATURES, RefusedArgument, refused
 from gpudoctor.knowledge.superseded import superseded
 
@@ -48,6 +49,8 @@ NOTHING = re.compile(
 OF_TOOLKIT = re.compile(r"\bnvcc\b|\bcuda_dir\b|\bCUDA_HOME\b")
 """Of a build's source line: torch's CUDA_HOME is None where no toolkit was found."""
 REFUSED = re.compile(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
+HANDED_ON = re.compile(r"\w\((?:\w{1,30}, ?)*(?:\*\w{1,30}, ?)?\*\*\w{1,30}\)$")
+"""`return func(*args, **kwargs)`."""
 REFUSES = re.compile(r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '")
 ENTRY = re.compile(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
 MISSING = re.compile(
@@ -123,8 +126,27 @@ def advice(message: str) -> str:
     return next((each for each in said if not NO_ADVICE.search(each) and len(each) <= LONGEST_ADVICE), "")
 
 
-def caller(type_name: str, message: str, raised_in: str) -> str:
-    """The package that calls what does not fit; empty where it is not that."""
+def of_hugging_face(type_name: str, message: str, raised_in: str, code: str) -> dict[str, str] | None:
+    """Values for what a class of accelerate or transformers took once and takes no more, where the program's own line
+    gives it."""
+    first = message.partition("\n")[0]
+    found, named = REFUSES.search(first), REFUSED.search(first)
+    if type_name.rpartition(".")[2] != "TypeError" or found is None or named is None or found["function"] != "__init__":
+        return None
+    if IN_PACKAGE.search(raised_in) and not HANDED_ON.search(code):
+        return None
+    lost = lost_argument(found["owner"] or _called_with(named["name"], code), named["name"])
+    if lost is None:
+        return None
+    today = f"{lost.today}..." if lost.today.endswith("=") else lost.today
+    return {"function": lost.owner, "name": lost.name, "since": lost.since, "today": today}
+
+
+def caller(type_name: str, message: str, raised_in: str, code: str = "") -> str:
+    """The package that calls what does not fit; empty where it is not that, and where what calls is a decorator's
+    function, which hands on what it was given."""
+    if HANDED_ON.search(code):
+        return ""
     if type_name.rpartition(".")[2] not in ("TypeError", "AttributeError"):
         return ""
     first = message.partition("\n")[0]

@@ -11,6 +11,8 @@ from gpudoctor.lint.split_models import split_models
 _CLASSES = {
     "accelerate": ("accelerate.Accelerator", "accelerate.accelerator.Accelerator"),
     "deepspeed": ("deepspeed.initialize",),
+    "horovod": ("horovod.torch.init",),
+    "torch_xla": ("torch_xla.distributed.xla_multiprocessing.spawn", "torch_xla.launch"),
     "transformers": ("transformers.Trainer", "transformers.TrainingArguments", "transformers.Seq2SeqTrainer"),
 }
 """A call of one of these is the framework's training."""

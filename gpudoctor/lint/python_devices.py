@@ -79,7 +79,19 @@ def visible_set(code: PythonCode, node: ast.AST) -> VisibleSet | None:
         told, value = argument(node.value, "", 0), argument(node.value, "", 1)
         if name in ("os.environ.setdefault", "os.putenv") and constant(told) == VARIABLE and value is not None:
             return VisibleSet(node, value, name.endswith("setdefault"))
+        if name == "os.environ.update" and (updated := _updated(node.value)) is not None:
+            return VisibleSet(node, updated)
     return None
+
+
+def _updated(call: ast.Call) -> ast.expr | None:
+    """The value in `os.environ.update(CUDA_VISIBLE_DEVICES="0")` or `update({"CUDA_VISIBLE_DEVICES": "0"})`."""
+    if (named := argument(call, VARIABLE)) is not None:
+        return named
+    given = call.args[0] if len(call.args) == 1 else None
+    if not isinstance(given, ast.Dict):
+        return None
+    return next((value for key, value in zip(given.keys, given.values, strict=True) if constant(key) == VARIABLE), None)
 
 
 def seen(job: LintJob, code: PythonCode, launches: tuple[LintLaunch, ...]) -> SeenGpus | None:

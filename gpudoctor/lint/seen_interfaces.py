@@ -1,6 +1,8 @@
 """`gpudoctor lint --check`: whether the interfaces that a text names for NCCL and gloo are there on this machine."""
 
+import ast
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from gpudoctor.knowledge.nccl.interfaces import IFNAME as OF_NCCL
 from gpudoctor.knowledge.nccl.interfaces import is_set, parse
@@ -8,24 +10,45 @@ from gpudoctor.knowledge.network.gloo_interface import IFNAME as OF_GLOO
 from gpudoctor.knowledge.network.gloo_interface import listed
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import span_of
-from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable
+from gpudoctor.lint.model import LintJob, Span
+from gpudoctor.lint.python_code import codes, constant
 from gpudoctor.lint.rule import LintFinding
+from gpudoctor.lint.spawning import set_variable
 from gpudoctor.snapshot.network import Interface
 
 MOST_SHOWN = 8
 
 
-def named_interfaces(job: LintJob) -> tuple[tuple[LintLaunch, SetVariable], ...]:
+class NamedInterfaces(NamedTuple):
+    """What a text names for NCCL or gloo."""
+
+    variable: str
+    text: str
+    span: Span
+    elsewhere: bool
+    """It starts on other nodes than this machine."""
+
+
+def named_interfaces(job: LintJob) -> tuple[NamedInterfaces, ...]:
     """The settings of the two variables that the text decides, each once. Of several nodes' sections none: which of
     them this machine is, the text does not tell."""
-    found: dict[int, tuple[LintLaunch, SetVariable]] = {}
+    found: dict[int, NamedInterfaces] = {}
     for launch in job.launches:
         if look.section_node(job, launch) is not None and len(job.node_sections) > 1:
             continue
+        elsewhere = job.is_batch or look.from_platform(job, launch) or bool(look.sruns(launch))
         for name in (OF_NCCL, OF_GLOO):
             setting = launch.invocation.settings.get(name)
             if setting is not None and setting.exported and setting.word.text and setting.how != "file":
-                found.setdefault(setting.word.span.start, (launch, setting))
+                named = NamedInterfaces(name, setting.word.text, span_of(job, setting), elsewhere)
+                found.setdefault(setting.word.span.start, named)
+    for code in codes(job):  # os.environ["NCCL_SOCKET_IFNAME"] = "eth0"
+        for node in code.nodes:
+            name = set_variable(code, node) if isinstance(node, ast.Assign) else ""
+            text = constant(node.value) if isinstance(node, ast.Assign) else None
+            if name in (OF_NCCL, OF_GLOO) and isinstance(node, ast.Assign) and isinstance(text, str) and text:
+                span = code.span(node)
+                found.setdefault(span.start, NamedInterfaces(name, text, span, job.is_batch))
     return tuple(found.values())
 
 
@@ -33,31 +56,29 @@ def absent_interfaces(job: LintJob, interfaces: Sequence[Interface]) -> Iterator
     """Names that are no interface of this machine."""
     here = [each.name for each in interfaces]
     usual = [each.name for each in interfaces if each.kind != "loopback" and each.addresses][:MOST_SHOWN]
-    for launch, setting in named_interfaces(job):
-        absent = _absent(setting, here)
+    for named in named_interfaces(job):
+        absent = _absent(named, here)
         if not absent:
             continue
-        elsewhere = job.is_batch or look.from_platform(job, launch) or bool(look.sruns(launch))
         effect = (
             "NCCL ends with: Bootstrap : no socket interface found."
-            if setting.name == OF_NCCL
+            if named.variable == OF_NCCL
             else f"gloo ends with: Unable to find address for: {absent}."
         )
         yield LintFinding(
-            span=span_of(job, setting),
-            severity="warning" if elsewhere else "error",
-            summary=f"this machine has no interface {absent} ({setting.name}={setting.word.text})"
+            span=named.span,
+            severity="warning" if named.elsewhere else "error",
+            summary=f"this machine has no interface {absent} ({named.variable}={named.text})"
             + (f"; it has {', '.join(usual)}" if usual else ""),
-            happens=effect + (" The job's nodes may have others than this machine." if elsewhere else ""),
-            fix=f"Name one that every node has, or take {setting.name} away: one is then chosen.",
+            happens=effect + (" The job's nodes may have others than this machine." if named.elsewhere else ""),
+            fix=f"Name one that every node has, or take {named.variable} away: one is then chosen.",
         )
 
 
-def _absent(setting: SetVariable, here: Sequence[str]) -> str:
-    text = setting.word.text or ""
-    if setting.name == OF_GLOO:
-        return next((name for name in listed(text) if name not in here), "")
-    pattern = parse(text)
-    if not is_set(text) or pattern.excludes or any(pattern.takes(name) for name in here):
+def _absent(named: NamedInterfaces, here: Sequence[str]) -> str:
+    if named.variable == OF_GLOO:
+        return next((name for name in listed(named.text) if name not in here), "")
+    pattern = parse(named.text)
+    if not is_set(named.text) or pattern.excludes or any(pattern.takes(name) for name in here):
         return ""
     return " or ".join(pattern.entries)

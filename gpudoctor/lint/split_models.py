@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
@@ -10,6 +10,10 @@ from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant
 
 GPU = re.compile(r"cuda:([0-9]{1,2})")
 DEEPEST = 60
+HOLDS_A_DEVICE = re.compile(r"(?i)dev|gpu|cuda")
+"""In the names of parameters: what stands there is told by the caller, and two of them are two devices."""
+Names = Mapping[str, str]
+"""What a name in a class means, "dev0" or "self.dev0": "cuda:0", or the parameter of __init__ that holds it."""
 
 
 class SplitModel(Struct, frozen=True):
@@ -18,7 +22,16 @@ class SplitModel(Struct, frozen=True):
     name: str
     node: ast.ClassDef
     parts: dict[str, str]
-    """Attribute -> "cuda:1"."""
+    """Attribute -> "cuda:1", or the parameter that holds its device."""
+    names: Names = {}
+
+    def spelled(self, device: str) -> str:
+        """A device as forward can write it: "cuda:1" in quotes, self.dev1, or that of the part's parameters."""
+        if GPU.fullmatch(device):
+            return f'"{device}"'
+        own = next((name for name, meant in self.names.items() if meant == device and name.startswith("self.")), "")
+        part = next((part for part, on in self.parts.items() if on == device), "")
+        return own or f"next(self.{part}.parameters()).device"
 
 
 class WrongHalf(Struct, frozen=True):
@@ -33,25 +46,60 @@ class WrongHalf(Struct, frozen=True):
 
 def split_models(code: PythonCode) -> Iterator[SplitModel]:
     """Every class that places its parts on several GPUs."""
+    outside = device_names(code.tree.body)
     for node in code.nodes:
         if not isinstance(node, ast.ClassDef):
             continue
+        names = _names_of(node, outside)
         parts: dict[str, str] = {}
         for each in (inner for body in node.body if isinstance(body, FUNCTIONS) for inner in ast.walk(body)):
-            name, device = _placed(each)
+            name, device = _placed(each, names)
             if name:
                 parts[name] = device if parts.get(name, device) == device else ""
         known = {name: device for name, device in parts.items() if device}
         if len(set(known.values())) > 1 and len(known) == len(parts):
-            yield SplitModel(node.name, node, known)
+            yield SplitModel(node.name, node, known, names)
 
 
-def _placed(node: ast.AST) -> tuple[str, str]:
+def device_names(body: list[ast.stmt]) -> dict[str, str]:
+    """`dev0 = torch.device("cuda:0")`, `dev1 = "cuda:1"` of a module; what is assigned twice is not told."""
+    found: dict[str, str] = {}
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                device = device_of(node.value, {})
+                found[name] = device if found.get(name, device) == device else ""
+    return {name: device for name, device in found.items() if device}
+
+
+def _names_of(node: ast.ClassDef, outside: Names) -> dict[str, str]:
+    """The same in a class: what __init__ is given, and what it keeps of that."""
+    names = dict(outside)
+    start = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    if start is None:
+        return names
+    given = [each.arg for each in (*start.args.args[1:], *start.args.kwonlyargs)]
+    names.update((name, name if HOLDS_A_DEVICE.search(name) else "") for name in given)
+    kept: dict[str, str] = {}
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assign):
+            for target in each.targets:
+                if isinstance(target, ast.Name) and target.id in given:
+                    names[target.id] = ""
+                if own := _attribute(target):
+                    device = device_of(each.value, names)
+                    kept[own] = device if kept.get(own, device) == device else ""
+    names.update((f"self.{name}", device) for name, device in kept.items())
+    return {name: device for name, device in names.items() if device}
+
+
+def _placed(node: ast.AST, names: Names) -> tuple[str, str]:
     """Attribute and GPU of `self.part = Layer().to("cuda:1")` and of `self.part.cuda(1)`."""
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         name = _attribute(node.targets[0])
-        return (name, device) if name and (device := moved_to(node.value)) else ("", "")
-    if isinstance(node, ast.Expr) and (device := moved_to(node.value)):
+        return (name, device) if name and (device := moved_to(node.value, names)) else ("", "")
+    if isinstance(node, ast.Expr) and (device := moved_to(node.value, names)):
         assert isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute)
         return _attribute(node.value.func.value), device
     return "", ""
@@ -63,8 +111,8 @@ def _attribute(node: ast.expr) -> str:
     return node.attr if own and isinstance(node, ast.Attribute) else ""
 
 
-def moved_to(node: ast.expr) -> str:
-    """ "cuda:1" of x.to("cuda:1"), x.cuda(1), x.to(1); empty of anything else."""
+def moved_to(node: ast.expr, names: Names) -> str:
+    """ "cuda:1" of x.to("cuda:1"), x.cuda(1), x.to(1), x.to(dev1); empty of anything else."""
     if (
         not isinstance(node, ast.Call)
         or not isinstance(node.func, ast.Attribute)
@@ -72,15 +120,32 @@ def moved_to(node: ast.expr) -> str:
     ):
         return ""
     first = argument(node, "device", 0)
-    value = constant(first)
-    if type(value) is int and 0 <= value < 64:
-        return f"cuda:{value}"
     if node.func.attr == "cuda" and first is None and not node.keywords:
         return "cuda:0"
+    return device_of(first, names) if first is not None else ""
+
+
+def device_of(node: ast.expr, names: Names) -> str:
+    """The device that an expression is."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id, "")
+    if isinstance(node, ast.Attribute):
+        return names.get(f"self.{_attribute(node)}", "")
+    if isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        return device_of(node.args[0], names) if called == "device" and len(node.args) == 1 else ""
+    value = constant(node)
+    if type(value) is int and 0 <= value < 64:
+        return f"cuda:{value}"
     found = GPU.fullmatch(value) if isinstance(value, str) else None
     if found is None and value == "cuda":
         return "cuda:0"
     return f"cuda:{int(found[1])}" if found is not None else ""
+
+
+def comparable(one: str, other: str) -> bool:
+    """Whether it is known that two devices are the same or not: two numbers, or two names of one call."""
+    return (GPU.fullmatch(one) is None) == (GPU.fullmatch(other) is None)
 
 
 def wrong_halves(model: SplitModel) -> Iterator[WrongHalf]:
@@ -143,7 +208,7 @@ def _place(model: SplitModel, node: ast.expr, places: dict[str, str], found: lis
     if not isinstance(node, ast.Call):
         return ""
     inner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    if device := moved_to(node):
+    if device := moved_to(node, model.names):
         if inner is not None:
             _place(model, inner, places, found, depth + 1)
         return device
@@ -151,7 +216,7 @@ def _place(model: SplitModel, node: ast.expr, places: dict[str, str], found: lis
     if part in model.parts:
         if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
             there = _place(model, node.args[0], places, found, depth + 1)
-            if there and there != model.parts[part]:
+            if there and there != model.parts[part] and comparable(there, model.parts[part]):
                 found.append(WrongHalf(node, part, model.parts[part], node.args[0], there))
         return model.parts[part]
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in _KEEPS or inner is None:

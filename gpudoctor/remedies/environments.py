@@ -41,6 +41,48 @@ REMEDIES = (
         counter="RuntimeError: operator aten::nms does not exist",
     ),
     Remedy(
+        "apex",
+        words=(
+            r"cannot import name 'UnencryptedCookieSessionFactoryConfig'",
+            r"[Pp]lease install apex\b",
+            r"No module named '(?:apex|amp_C|fused_layer_norm_cuda)(?:\.[\w.]{1,60})?'",
+        ),
+        fix=(
+            "The apex that is meant is NVIDIA's, which is built from its sources (github.com/NVIDIA/apex); the apex "
+            "that pip installs is a web framework's part. Mixed precision and DistributedDataParallel need neither: "
+            "torch has both, torch.autocast with torch.amp.GradScaler for apex.amp."
+        ),
+        commands=(command("python -m pip show apex"),),
+        kind="import",
+        blame="environment",
+        source="PyPI's apex 0.9.10.dev0 (apex/__init__.py imports pyramid); NVIDIA/apex issues 1063 and 1804, README",
+        sample=(
+            "ImportError: cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid.session' (unknown "
+            "location)",
+            "ImportError: Please install apex from https://www.github.com/nvidia/apex to use fp16 training.",
+            "ModuleNotFoundError: No module named 'apex'",
+        ),
+        counter="ModuleNotFoundError: No module named 'apexcharts'",
+    ),
+    Remedy(
+        "lightning-plugin",
+        words=r"cannot import name '(?P<name>(?:DDP|DDP2|DDPSpawn|DDPSharded|DDPFullySharded|DeepSpeed|Horovod|"
+        r"SingleDevice|TPUSpawn|DataParallel)\w{0,20})Plugin' from '(?:pytorch_lightning|lightning\.pytorch)\.plugins",
+        fix=(
+            "Lightning's plugins of that kind have been strategies since 1.6: "
+            "from pytorch_lightning.strategies import {name}Strategy, and Trainer(strategy=...) in place of "
+            "plugins=. DDPSpawnStrategy became DDPStrategy(start_method='spawn') with 2.0, and what was fairscale's "
+            "FSDPStrategy."
+        ),
+        kind="dependency-mismatch",
+        blame="program",
+        source="Lightning's CHANGELOG, 1.6.0 (#11142, #11226), 2.0.0 (#16809, #16400)",
+        sample="ImportError: cannot import name 'DDPPlugin' from 'pytorch_lightning.plugins' (/v/lib/python3.9/"
+        "site-packages/pytorch_lightning/plugins/__init__.py)",
+        counter="ImportError: cannot import name 'MixedPrecisionPlugin' from 'pytorch_lightning.plugins' (/v/lib/"
+        "python3.9/site-packages/pytorch_lightning/plugins/__init__.py)",
+    ),
+    Remedy(
         "name-of-package",
         words=r"cannot import name '(?P<name>[\w.]{1,100})' from '(?P<package>(?!__main__)\w{1,60})(?:[.\w]{0,200})'"
         r"(?: \((?P<file>[^)\n]{0,300}(?:site|dist)-packages[^)\n]{0,300})\))",

@@ -224,15 +224,17 @@ REMEDIES = (
     ),
     Remedy(
         "no-process-group",
-        words=r"Default process group has not been initialized",
+        words=r"Default process group (?:has not been|is not) initialized",
         fix=(
             "Call init_process_group (or build the Accelerator or Trainer) before that line, in every process; a "
             "program that is started by python alone has no group: start it by torchrun."
         ),
         kind="argument",
         source="torch/distributed/distributed_c10d.py (_get_default_group)",
-        sample="ValueError: Default process group has not been initialized, please make sure to call "
-        "init_process_group.",
+        sample=(
+            "ValueError: Default process group has not been initialized, please make sure to call init_process_group.",
+            "AssertionError: Default process group is not initialized",
+        ),
         counter="ValueError: trying to initialize the default process group twice!",
     ),
     Remedy(

@@ -93,4 +93,95 @@ on cuda:1 (when checking argument in method wrapper_CUDA_addmm)
         today="A number in .cuda(0) is the same on every rank, and each rank has a GPU of its own.",
         write="torch.cuda.set_device(local_rank)\nloss = model(batch.cuda()).sum()",
     ),
+    Row(
+        id="two-devices-of-a-convolution",
+        title=TITLE,
+        about="The same of a convolution, in the words of torch up to 1.7",
+        line="""Traceback (most recent call last):
+  File "/home/mia/halves.py", line 71, in <module>
+    out = net(images)
+  File "/home/mia/halves.py", line 29, in forward
+    return self.tail(x)
+  File "/opt/venv/lib/python3.8/site-packages/torch/nn/modules/conv.py", line 416, in _conv_forward
+    self.padding, self.dilation, self.groups)
+RuntimeError: Expected tensor for argument #1 'input' to have the same device as tensor for argument #2 'weight'; but \
+device 0 does not equal 3 (while checking arguments for cudnn_convolution)
+""",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("input is on cuda:0, the rest on cuda:3", 'self.tail(x.to("cuda:3"))', "halves.py:29"),
+        untold=SPLIT,
+        today="Each operator had words of its own before torch 1.6; the argument that is named is the one to move.",
+        write='return self.tail(x.to("cuda:3"))',
+    ),
+    Row(
+        id="model-left-on-the-cpu",
+        title=TITLE,
+        about="A model that was never moved",
+        line="RuntimeError: Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("input is on cuda, the rest on cpu", 'model.to("cuda")'),
+        untold=("autocast", *SPLIT),
+        today="The input is on the GPU, and the layer is not: the types differ by cuda alone.",
+        write='model.to("cuda")',
+    ),
+    Row(
+        id="log-data-parallel-devices",
+        title=TITLE,
+        about="DataParallel(model, devices=...), in a log",
+        line="""Traceback (most recent call last):
+  File "/home/mia/train.py", line 18, in <module>
+    net = nn.DataParallel(net, devices=[0, 1])
+TypeError: __init__() got an unexpected keyword argument 'devices'
+""",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("torch's DataParallel has no argument devices", "train.py:18", "write device_ids="),
+        untold=ALONE,
+        today="Python before 3.10 does not say whose __init__ it is; the line of the program does.",
+        write="net = nn.DataParallel(net, device_ids=[0, 1])",
+    ),
+    Row(
+        id="log-invalid-device-id",
+        title=TITLE,
+        about="AssertionError: Invalid device id",
+        line="AssertionError: Invalid device id",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("does not see", "counts those that it sees from 0", "gpudoctor devices"),
+        untold=("Correct what raised it", *ALONE),
+        today="DataParallel asks for the properties of each GPU of its list, and one is not there.",
+        write="model = torch.nn.DataParallel(model, device_ids=[0, 1])",
+    ),
+    Row(
+        id="apex-of-another-kind",
+        title=TITLE,
+        about="from apex import amp, after pip install apex",
+        line="""Traceback (most recent call last):
+  File "/home/mia/train.py", line 9, in <module>
+    from apex import amp
+  File "/opt/venv/lib/python3.8/site-packages/apex/__init__.py", line 13, in <module>
+    from pyramid.session import UnencryptedCookieSessionFactoryConfig
+ImportError: cannot import name 'UnencryptedCookieSessionFactoryConfig' from 'pyramid.session' (unknown location)
+""",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("NVIDIA's", "torch.autocast with torch.amp.GradScaler"),
+        untold=("do not fit", "Correct what raised it"),
+        today="The apex of the package index is another project; torch has mixed precision itself since 1.6.",
+        write='scaler = torch.amp.GradScaler("cuda")\n'
+        'with torch.autocast("cuda", dtype=torch.float16):\n    loss = net(x)',
+    ),
+    Row(
+        id="accelerate-fp16",
+        title=TITLE,
+        about="Accelerator(fp16=True)",
+        line="from accelerate import Accelerator\n\naccelerator = Accelerator(fp16=True)\n",
+        name="train.py",
+        command="gpudoctor lint train.py --facts accelerate=1.2",
+        told=("removed in accelerate 0.16", 'Write mixed_precision="fp16".'),
+        today="One argument names the precision since 0.6.",
+        write='accelerator = Accelerator(mixed_precision="fp16")',
+    ),
 )

@@ -118,6 +118,13 @@ ROWS = (
         "CUDA reads 0 and ignores the rest.",
         shown="、",
     ),
+    odd(
+        "visible-small-comma",
+        "A comma of another form, and brackets",
+        "【0﹐3】",
+        "No digit stands first, and every GPU is hidden.",
+        shown="【",
+    ),
     Row(
         id="tensorflow-tpu",
         title=TITLE,
@@ -164,5 +171,17 @@ ROWS = (
         untold=("XRT_TPU_CONFIG=",),
         today="PJRT finds the chips by itself; xla_dist and XRT_TPU_CONFIG are gone since torch_xla 2.1.",
         write="PJRT_DEVICE=TPU python3 train.py",
+    ),
+    Row(
+        id="xrt-tpu-config",
+        title=TITLE,
+        about="XRT_TPU_CONFIG",
+        line="export XRT_TPU_CONFIG='localservice;0;localhost:51011'\npython train.py\n",
+        name="start.sh",
+        command="gpudoctor lint start.sh",
+        status=0,
+        told=("torch_xla has had no XRT since 2.1", "Write PJRT_DEVICE=TPU."),
+        today="PJRT took the place of XRT, and nothing reads the variable.",
+        write="export PJRT_DEVICE=TPU",
     ),
 )

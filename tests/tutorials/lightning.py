@@ -257,4 +257,35 @@ TypeError: __init__() got an unexpected keyword argument 'gpus'
         today="No release of NCCL has read it.",
         write="export NCCL_SOCKET_IFNAME=eth0",
     ),
+    Row(
+        id="log-ddp-plugin",
+        title=TITLE,
+        about="DDPPlugin, which left the plugins",
+        line="ImportError: cannot import name 'DDPPlugin' from 'pytorch_lightning.plugins' "
+        "(/opt/venv/lib/python3.10/site-packages/pytorch_lightning/plugins/__init__.py)",
+        name="fit.log",
+        command="gpudoctor explain fit.log",
+        told=("DDPStrategy", "Trainer(strategy=...)"),
+        today="Plugins of that kind have been strategies since 1.6.",
+        write="from pytorch_lightning.strategies import DDPStrategy\n\n"
+        "trainer = Trainer(strategy=DDPStrategy(find_unused_parameters=True))",
+    ),
+    Row(
+        id="log-tokenizer-of-another-trainer",
+        title=TITLE,
+        about="An argument of Hugging Face's Trainer, which is no other's",
+        line="""Traceback (most recent call last):
+  File "/home/mia/tune.py", line 61, in <module>
+    trainer = Trainer(model=model, args=args, train_dataset=samples, tokenizer=words)
+  File "/opt/venv/lib/python3.11/site-packages/transformers/utils/deprecation.py", line 171, in wrapped_func
+    return func(*args, **kwargs)
+TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'
+""",
+        name="tune.log",
+        command="gpudoctor explain tune.log",
+        told=("Trainer takes tokenizer no more", "removed in transformers 5.0", "processing_class="),
+        untold=("Lightning", "do not fit"),
+        today="It is called processing_class since 4.46.",
+        write="trainer = Trainer(model=model, args=args, train_dataset=samples, processing_class=words)",
+    ),
 )

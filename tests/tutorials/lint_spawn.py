@@ -227,6 +227,46 @@ def run(rank):
         write="gpu_model = model.cuda(gpu)",
     ),
     Row(
+        id="log-global-in-a-function",
+        title=TITLE,
+        about="The same, in a log",
+        line="""Traceback (most recent call last):
+  File "/home/mia/train.py", line 31, in <module>
+    train(0)
+  File "/home/mia/train.py", line 14, in train
+    net = net.cuda(gpu)
+UnboundLocalError: local variable 'net' referenced before assignment
+""",
+        name="train.log",
+        command="gpudoctor explain train.log",
+        told=("net is assigned in that function", "`global net`"),
+        untold=("Correct what raised it", "rank"),
+        today="Python said so in other words before 3.11.",
+        write="gpu_net = net.cuda(gpu)",
+    ),
+    Row(
+        id="autocast-dtype-before-its-time",
+        title=TITLE,
+        about="torch.cuda.amp.autocast(dtype=...) with an older torch",
+        line="import torch\n\nwith torch.cuda.amp.autocast(dtype=torch.bfloat16):\n    loss = net(x)\n",
+        name="train.py",
+        command="gpudoctor lint train.py --facts torch=1.9",
+        told=("autocast has no argument dtype in torch 1.9; it came with torch 1.10",),
+        today="Since 1.10 autocast computes in bfloat16 too.",
+        write='with torch.autocast("cuda", dtype=torch.bfloat16):\n    loss = net(x)',
+    ),
+    Row(
+        id="loader-misspelt",
+        title=TITLE,
+        about="DataLoader(..., num_worker=4)",
+        line="from torch.utils.data import DataLoader\n\nloader = DataLoader(samples, 32, num_worker=4)\n",
+        name="train.py",
+        command="gpudoctor lint train.py",
+        told=("DataLoader has no argument num_worker", "Write num_workers=4."),
+        today="It is no argument of any release.",
+        write="loader = DataLoader(samples, 32, num_workers=4)",
+    ),
+    Row(
         id="worldworld-size",
         title=TITLE,
         about="init_process_group(..., worldworld_size=8)",

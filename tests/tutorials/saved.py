@@ -110,6 +110,18 @@ ROWS = (
         write=TAKEN_OFF + "\nmodel.load_state_dict(state)",
     ),
     Row(
+        id="module-left-torch-0-3",
+        title=TITLE,
+        about="The same in the words of torch up to 0.3",
+        line="KeyError: 'unexpected key \"module.features.3.weight\" in state_dict'",
+        name="evaluate.log",
+        command="gpudoctor explain evaluate.log",
+        told=("saved with the wrapper", "[checkpoint-mismatch]", LOADED),
+        untold=("sample or column", *RANKS),
+        today="The first name that the model does not have; torch lists them all since 0.4.",
+        write=TAKEN_OFF + "\nmodel.load_state_dict(state)",
+    ),
+    Row(
         id="another-model",
         title=TITLE,
         about="A state dict of another model",

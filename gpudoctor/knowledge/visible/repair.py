@@ -7,6 +7,7 @@ a GPU.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -17,19 +18,12 @@ HIDING = frozenset({"", "-1", "none", "void", "nodevfiles", "null", "nil", "fals
 FEWEST_HEX_DIGITS = 4
 """Shorter text without a prefix is not taken for a UUID: `nvidia-smi -L` shows 32 digits, and people cut at 8."""
 DECORATION = " \t\r\n\v\f\"'`[](){}<>"
-ODD = str.maketrans(
-    {
-        **dict.fromkeys(
-            "\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a\u00ab\u00bb\u300c\u300d\u300e\u300f\u2032\u2033\u00b4",
-            '"',
-        ),
-        **dict.fromkeys("\u3001\u060c\u066b\u00b7", ","),
-        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"),
-        **{chr(code): chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)},
-        **dict.fromkeys("\u200b\u200c\u200d\u2060\ufeff", ""),
-    }
-)
-"""Quotes, commas, dashes and signs without width that are not ASCII's; full-width forms of ASCII's."""
+ODD = str.maketrans({**dict.fromkeys("\u2032\u2033\u00b4", '"'), **dict.fromkeys("\u3001\u060c\u066b\u00b7", ",")})
+"""Quotes and commas to people, and to Unicode's categories other punctuation."""
+SAME_SIGN = ("<wide>", "<narrow>", "<small>", "<vertical>")
+"""How Unicode marks what is another sign in its form only: a full-width comma, and no raised 2."""
+IN_ASCII = {"Ps": '"', "Pe": '"', "Pi": '"', "Pf": '"', "Pd": "-", "Cf": "", "Zs": " "}
+"""Brackets, quotes, dashes, signs without width and blanks, of any script, by Unicode's categories."""
 
 
 class NamedDevice(NamedTuple):
@@ -70,8 +64,19 @@ def repaired(value: str, slots: tuple[Slot, ...], *, several_mig: bool) -> str |
 
 
 def plain(value: str) -> str:
-    """In ASCII where that is plainly meant: its signs and digits in other widths and forms."""
-    return value.translate(ODD)
+    """In ASCII where that is plainly meant: its signs and digits in other widths, forms and scripts."""
+    if value.isascii():
+        return value
+    return "".join(map(_in_ascii, value.translate(ODD)))
+
+
+def _in_ascii(letter: str) -> str:
+    if letter.isascii():
+        return letter
+    if unicodedata.decomposition(letter).startswith(SAME_SIGN):
+        letter = unicodedata.normalize("NFKC", letter)
+    category = unicodedata.category(letter) if len(letter) == 1 else ""
+    return str(unicodedata.digit(letter)) if category == "Nd" else IN_ASCII.get(category, letter)
 
 
 def _names_one(token: str, slots: tuple[Slot, ...]) -> bool:

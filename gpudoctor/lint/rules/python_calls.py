@@ -1,12 +1,13 @@
-"""Rules of what programs hand to torch's own functions, and of names in them: T10 to T12."""
+"""Rules of what programs hand to torch's own functions, and of names in them: T10, T11, T30."""
 
 import ast
 import builtins
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.hugging_face_arguments import lost_argument
 from gpudoctor.knowledge.pytorch.signatures import OF_APEX, RefusedArgument, function_of, refused, takes
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, own_nodes
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, constant, own_nodes
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 
 _GUARD = "if __name__ == '__main__':\n    "
@@ -77,6 +78,52 @@ def _unknown(
         fix=fix,
         edits=(Edit(span, f"{near}={value}"),) if near else (),
     )
+
+
+@rule(
+    "T30",
+    title="accelerate and transformers are given arguments that they still take",
+    needs="facts",
+    source="the wheels of accelerate 0.1 to 1.6 and transformers 3.5 to 5.23 (knowledge/hugging_face_arguments.py)",
+    bad=(
+        "from accelerate import Accelerator\naccelerator = Accelerator(fp16=True)\n",
+        Example(
+            "import transformers\nargs = transformers.TrainingArguments('out', evaluation_strategy='no')\n",
+            "transformers=4.55",
+        ),
+    ),
+    good=(
+        "from accelerate import Accelerator\naccelerator = Accelerator(mixed_precision='fp16')\n",
+        Example(
+            "import transformers\nargs = transformers.TrainingArguments('out', evaluation_strategy='no')\n",
+            "transformers=4.40",
+        ),
+        "from mine import Accelerator\naccelerator = Accelerator(fp16=True)\n",
+    ),
+)
+def argument_that_is_lost(job: LintJob) -> Iterator[LintFinding]:
+    """Arguments that tutorials of accelerate 0.x and transformers 4 give were renamed, and then removed."""
+    for code in codes(job):
+        for call in code.calls:
+            package, _, owner = code.name(call.func).rpartition(".")
+            for keyword in call.keywords:
+                lost = lost_argument(owner, keyword.arg or "")
+                if lost is None or package.partition(".")[0] != lost.package:
+                    continue
+                version = job.facts.version(lost.package)
+                if version is not None and version < lost.gone:
+                    continue
+                span, value = code.span(keyword), code.words(keyword.value)
+                whole = lost.today.endswith("=")
+                off = not whole and constant(keyword.value) in (False, None) and lost.name in ("fp16", "adafactor")
+                yield LintFinding(
+                    span=span,
+                    severity=None if version is not None else "warning",
+                    summary=f"{lost.name}={value[:60]}: {lost.since}",
+                    happens=f"TypeError: {owner}.__init__() got an unexpected keyword argument '{lost.name}'.",
+                    fix="Take it out." if off else f"Write {lost.today}{value[:60] if whole else ''}.",
+                    edits=(Edit(span, f"{lost.today}{value}"),) if whole else (),
+                )
 
 
 @rule(

@@ -25,6 +25,15 @@ FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "r
 """They tell the sampler the epoch themselves, or have loops of their own."""
 MOST_SAMPLERS = 16
 """Of one text that are looked at: each is looked for in all of it."""
+_SEEDED_BY = {
+    "torch.manual_seed": "torch",
+    "torch.cuda.manual_seed": "torch",
+    "torch.cuda.manual_seed_all": "torch",
+    "numpy.random.seed": "numpy.random",
+}
+"""What seeds, and the package whose functions draw from it."""
+_DRAWS_OF_NUMPY = frozenset({"rand", "randn", "normal", "uniform", "standard_normal", "random_sample"})
+"""A permutation or choice that all ranks share is what some programs divide the data by."""
 _DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like", "randn_like"})
 
 
@@ -160,8 +169,13 @@ def _is_seen(code: PythonCode, loader: ast.Name) -> bool:
     bad=(
         _HEAD + _SEEDED.format(0, "x = torch.randn(20, 8)"),
         _HEAD + _SEEDED.format(42, "noise = torch.rand(4)"),
+        _HEAD + _SEEDED.format(42, "x = torch.randn(4, device=rank)").replace("manual_seed", "cuda.manual_seed_all"),
+        "import numpy as np\n"
+        + _HEAD
+        + _SEEDED.format(7, "x = np.random.randn(4)").replace("torch.manual_seed", "np.random.seed"),
     ),
     good=(
+        _HEAD + _SEEDED.format(42, "x = torch.randn(4)").replace("manual_seed", "cuda.manual_seed_all"),
         _HEAD + _SEEDED.format("0 + rank", "x = torch.randn(20, 8)"),
         _HEAD + _SEEDED.format(0, "step(batch)"),
         _HEAD + _SEEDED.format(0, "torch.manual_seed(rank)\n    x = torch.randn(20, 8)"),
@@ -172,31 +186,40 @@ def same_seed_on_all_ranks(job: LintJob) -> Iterator[LintFinding]:
     """One seed for all ranks gives all of them the same weights, which is right, and then the same random numbers.
     Where a rank draws its data itself, all ranks work on the same."""
     for code in codes(job):
-        for function in code.nodes:
-            if not isinstance(function, FUNCTIONS):
-                continue
-            inside = [node for node in own_nodes(function) if isinstance(node, ast.Call)]
-            seeds = [node for node in inside if code.name(node.func) == "torch.manual_seed"]
+        for scope in (code.tree, *(node for node in code.nodes if isinstance(node, FUNCTIONS))):
+            inside = [node for node in own_nodes(scope) if isinstance(node, ast.Call)]
             wraps = [node for node in inside if code.torch_name(node.func) == "DistributedDataParallel"]
-            if len(seeds) != 1 or not wraps or type(constant(argument(seeds[0], "seed", 0))) is not int:
-                continue
-            drawn = next(
-                (
-                    node
-                    for node in inside
-                    if code.name(node.func).removeprefix("torch.") in _DRAWS
-                    and code.name(node.func).startswith("torch.")
-                    and node.lineno > max(wraps[0].lineno, seeds[0].lineno)
-                    and argument(node, "generator") is None
-                ),
-                None,
-            )
-            if drawn is None:
-                continue
-            yield LintFinding(
-                span=code.span(seeds[0]),
-                summary=f"every rank has the seed {constant(argument(seeds[0], 'seed', 0))}, and draws in line"
-                f" {code.line + drawn.lineno - 1}",
-                happens="All ranks draw the same numbers there: where it is data, each rank does the same work.",
-                fix="After the model is wrapped write torch.manual_seed(SEED + rank); one seed before it is right.",
-            )
+            for by, seeds in _seeds(code, inside).items() if wraps else ():
+                seed = seeds[0]
+                if len(seeds) != 1 or type(constant(argument(seed, "seed", 0))) is not int:
+                    continue
+                after = max(wraps[0].lineno, seed.lineno)
+                drawn = next((node for node in inside if node.lineno > after and _draws(code, node, by)), None)
+                if drawn is None:
+                    continue
+                yield LintFinding(
+                    span=code.span(seed),
+                    summary=f"every rank has the seed {constant(argument(seed, 'seed', 0))}, and draws in line"
+                    f" {code.line + drawn.lineno - 1}",
+                    happens="All ranks draw the same numbers there: where it is data, each rank does the same work.",
+                    fix=f"After the model is wrapped write {by}(SEED + rank); one seed before it is right.",
+                )
+
+
+def _seeds(code: PythonCode, inside: list[ast.Call]) -> dict[str, list[ast.Call]]:
+    """The calls that seed, by their function."""
+    found: dict[str, list[ast.Call]] = {}
+    for node in inside:
+        if (name := code.name(node.func)) in _SEEDED_BY:
+            found.setdefault(name, []).append(node)
+    return found
+
+
+def _draws(code: PythonCode, node: ast.Call, by: str) -> bool:
+    """Whether it draws from what `by` seeds: torch.manual_seed does for every device, the others for theirs."""
+    package, _, last = code.name(node.func).rpartition(".")
+    if package != _SEEDED_BY[by] or last not in (_DRAWS if package == "torch" else _DRAWS_OF_NUMPY):
+        return False
+    device = argument(node, "device")
+    on_gpu = device is not None and constant(device) != "cpu"
+    return argument(node, "generator") is None and (on_gpu or ".cuda." not in by)

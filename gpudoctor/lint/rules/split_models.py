@@ -8,7 +8,15 @@ from gpudoctor.lint import lightning
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
-from gpudoctor.lint.split_models import SplitModel, moved_to, output_of, split_models, wrong_halves
+from gpudoctor.lint.split_models import (
+    SplitModel,
+    comparable,
+    device_names,
+    moved_to,
+    output_of,
+    split_models,
+    wrong_halves,
+)
 
 _MODEL = (
     "import torch\nfrom torch import nn\nclass Net({}):\n    def __init__(self):\n        super().__init__()\n"
@@ -27,6 +35,14 @@ _LIGHTNING = "import lightning as pl\n" + _MODEL.format("pl.LightningModule", _M
     bad=(
         _MODEL.format("nn.Module", _FORGETS),
         _MODEL.format("nn.Module", "        return self.second(self.first(x))\n"),
+        _MODEL.format("nn.Module", _FORGETS).replace("'cuda:0'", "dev0").replace("'cuda:1'", "dev1")
+        + "dev0 = torch.device('cuda:0')\ndev1 = 'cuda:1'\n",
+        _MODEL.format("nn.Module", _FORGETS)
+        .replace("__init__(self)", "__init__(self, dev0, dev1)", 1)
+        .replace("__init__()\n", "__init__()\n        self.dev0, self.kept = dev0, 3\n", 1)
+        .replace("'cuda:0'", "dev0")
+        .replace("x.to(dev0)", "x.to('cuda:0')")
+        .replace("'cuda:1'", "dev1"),
         _MODEL.format("nn.Module", "        x = self.first(x)\n" + _MOVES[59:])
         + "model = Net()\nout = model(inputs.to('cuda:1'))\n",
         _MODEL.format("nn.Module", _MOVES)
@@ -47,10 +63,11 @@ def input_on_the_other_half(job: LintJob) -> Iterator[LintFinding]:
         for model in split_models(code):
             for each in wrong_halves(model):
                 words = code.words(each.value)
-                better = f'{words}.to("{each.on}")'
+                better = f"{words}.to({model.spelled(each.on)})"
                 yield LintFinding(
                     span=code.span(each.value),
                     summary=f"self.{each.part} is on {each.on}, and what it is given comes from {each.comes_from}",
+                    severity=None if each.on.startswith("cuda:") else "warning",
                     happens=_ERROR.format(each.on, each.comes_from),
                     fix=f"Write self.{each.part}({better}).",
                     edits=(Edit(code.span(each.value), better),) if not isinstance(each.value, ast.Starred) else (),
@@ -59,18 +76,19 @@ def input_on_the_other_half(job: LintJob) -> Iterator[LintFinding]:
             yield from _wrong_labels(code, model)
 
 
+_LOSS = re.compile(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss")
 _ERROR = "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, {0} and {1}."
 
 
 def _wrong_inputs(code: PythonCode, model: SplitModel) -> Iterator[LintFinding]:
     """`model(x.to("cuda:1"))` where the first part, on cuda:0, takes the argument as it comes."""
     wants = _wants(model)
-    made = _made(code, model)
+    made, outside = _made(code, model), device_names(code.tree.body)
     for call in code.calls if wants else ():
         given = call.args[0] if len(call.args) == 1 and not call.keywords else None
         is_model = isinstance(call.func, ast.Name) and call.func.id in made
-        there = moved_to(given) if given is not None and is_model else ""
-        if given is None or not there or there == wants:
+        there = moved_to(given, outside) if given is not None and is_model else ""
+        if given is None or not there or there == wants or not comparable(there, wants):
             continue
         assert isinstance(given, ast.Call) and isinstance(given.func, ast.Attribute)
         better = f'{code.words(given.func.value)}.to("{wants}")'
@@ -96,12 +114,12 @@ def _made(code: PythonCode, model: SplitModel) -> set[str]:
 def _wrong_labels(code: PythonCode, model: SplitModel) -> Iterator[LintFinding]:
     """`loss(model(x), y.to("cuda:0"))` where the model's last part is on cuda:1."""
     ends = output_of(model)
-    made = _made(code, model)
+    made, outside = _made(code, model), device_names(code.tree.body)
     losses = {
         target.id
         for node in code.nodes
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
-        and re.fullmatch(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss", code.name(node.value.func))
+        and _LOSS.fullmatch(code.name(node.value.func))
         for target in node.targets if isinstance(target, ast.Name)
     }  # fmt: skip
     results = {
@@ -112,12 +130,14 @@ def _wrong_labels(code: PythonCode, model: SplitModel) -> Iterator[LintFinding]:
     }  # fmt: skip
     for call in code.calls if ends else ():
         of_torch = code.name(call.func).startswith("torch.nn.functional.")
-        if not of_torch and not (isinstance(call.func, ast.Name) and call.func.id in losses):
+        made_here = isinstance(call.func, ast.Call) and _LOSS.fullmatch(code.name(call.func.func)) is not None
+        if not of_torch and not made_here and not (isinstance(call.func, ast.Name) and call.func.id in losses):
             continue
         given, label = call.args[:2] if len(call.args) == 2 else (None, None)
         is_output = isinstance(given, ast.Name) and given.id in results
-        there = moved_to(label) if label is not None else ""
-        if label is None or not there or there == ends or not (is_output or _is_call_of(given, made)):
+        there = moved_to(label, outside) if label is not None else ""
+        known = bool(there) and there != ends and comparable(there, ends)
+        if label is None or not known or not (is_output or _is_call_of(given, made)):
             continue
         assert isinstance(label, ast.Call) and isinstance(label.func, ast.Attribute)
         better = f'{code.words(label.func.value)}.to("{ends}")'

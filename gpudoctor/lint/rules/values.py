@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launcher import registry
 from gpudoctor.lint import look
+from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -381,8 +382,12 @@ def _as_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
     title="The launcher is today's",
     severity="info",
     source="torch.distributed.launch's own deprecation; torch_xla removed XRT and xla_dist in 2023",
-    bad=(_LAUNCH.format(""), "python -m torch.distributed.elastic_launch --nproc_per_node=4 train.py\n"),
-    good=(_GOOD, "python -m torch.distributed.run --nproc_per_node=4 train.py\n"),
+    bad=(
+        _LAUNCH.format(""),
+        "python -m torch.distributed.elastic_launch --nproc_per_node=4 train.py\n",
+        "export XRT_TPU_CONFIG='localservice;0;localhost:51011'\npython train.py\n",
+    ),
+    good=(_GOOD, "PJRT_DEVICE=TPU python train.py\n", "python -m torch.distributed.run --nproc_per_node=4 train.py\n"),
 )
 def superseded_launcher(job: LintJob) -> Iterator[LintFinding]:
     """torch.distributed.launch still runs, by way of torchrun; elastic_launch and torch_xla's xla_dist are gone."""
@@ -396,6 +401,7 @@ def superseded_launcher(job: LintJob) -> Iterator[LintFinding]:
             happens = "torch_xla has had no xla_dist since 2023: No module named torch_xla.distributed.xla_dist."
             fix = 'Write gcloud compute tpus tpu-vm ssh NAME --worker=all --command="PJRT_DEVICE=TPU python3 train.py".'
         else:
+            yield from _xrt(job, launch)
             continue
         plain = launch.entry.endswith("elastic_launch")
         yield LintFinding(
@@ -404,4 +410,16 @@ def superseded_launcher(job: LintJob) -> Iterator[LintFinding]:
             happens=happens,
             fix=fix,
             edits=_as_torchrun(job, launch) if plain or launch.option("use-env") else (),
+        )
+
+
+def _xrt(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
+    """XRT_TPU_CONFIG and its like: PJRT finds the chips by itself."""
+    setting = next((each for name, each in launch.invocation.settings.items() if name.startswith("XRT_")), None)
+    if setting is not None:
+        yield LintFinding(
+            span=span_of(job, setting),
+            summary=f"{setting.name} is superseded: torch_xla has had no XRT since 2.1",
+            happens="Nothing reads it; without PJRT_DEVICE torch_xla takes what it finds.",
+            fix="Write PJRT_DEVICE=TPU.",
         )

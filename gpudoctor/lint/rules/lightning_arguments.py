@@ -1,0 +1,114 @@
+"""Rules of what no release of Lightning's Trainer takes, or not there: L09, L10."""
+
+import ast
+import difflib
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.superseded import dotted, superseded
+from gpudoctor.knowledge.trainer_arguments import RELEASES
+from gpudoctor.lint import lightning
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_code import PythonCode, argument, codes, constant
+from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
+
+_TRAINER = "#@ file train.py\nfrom lightning import Trainer\ntrainer = Trainer({})\n"
+_LIKENESS = 0.75
+"""Of difflib: below it a word is another one, not a misspelt one."""
+_NEWEST_READ = (2, 6)
+_MEANT = {
+    **dict.fromkeys(("num_gpus", "n_gpus", "ngpus", "gpu"), 'accelerator="gpu", devices='),
+    **dict.fromkeys(("epochs", "num_epochs", "n_epochs", "num_train_epochs"), "max_epochs="),
+    **dict.fromkeys(("nodes", "n_nodes", "nnodes"), "num_nodes="),
+    **dict.fromkeys(("fp16", "half", "mixed_precision"), 'precision="16-mixed" and not '),
+}
+"""The same in the words of other programs, which no likeness of letters finds."""
+_PLUGINS_END = (1, 7)
+
+
+def _trainers(job: LintJob) -> Iterator[tuple[PythonCode, ast.Call]]:
+    """Calls of the Trainer that the text's own imports bring from Lightning."""
+    for code in codes(job):
+        for call in code.calls:
+            package, _, name = code.name(call.func).rpartition(".")
+            if name == "Trainer" and package.partition(".")[0] in ("lightning", "pytorch_lightning"):
+                yield code, call
+
+
+@rule(
+    "L09",
+    title="Trainer is called with arguments that some release of Lightning has",
+    needs="facts",
+    source="the sources of pytorch-lightning 0.5 to 2.6 (knowledge/trainer_arguments.py)",
+    bad=(
+        _TRAINER.format("acelerator='gpu', device=2"),
+        Example(_TRAINER.format("num_gpus=4, epochs=3"), "lightning=2.4"),
+    ),
+    good=(
+        _TRAINER.format("accelerator='gpu', devices=2, barebones=True"),
+        Example(_TRAINER.format("some_day=True"), "lightning=2.9"),
+        "#@ file train.py\nfrom transformers import Trainer\ntrainer = Trainer(model=model, args=args)\n",
+    ),
+)
+def no_such_trainer_argument(job: LintJob) -> Iterator[LintFinding]:
+    """A word that is none of Trainer's arguments is a TypeError before anything starts, in every release."""
+    version = lightning.version(job)
+    if version is not None and version[:2] > _NEWEST_READ:
+        return
+    today = [name for name, (_, gone) in RELEASES.items() if not gone]
+    for code, call in _trainers(job):
+        for keyword in call.keywords:
+            word = keyword.arg
+            if word is None or word in RELEASES:
+                continue
+            like = difflib.get_close_matches(word, today, 1, _LIKENESS)
+            meant = _MEANT.get(word, f"{like[0]}=" if like else "")
+            if any(meant.rstrip("=").endswith(each.arg) for each in call.keywords if each.arg):
+                meant = ""
+            span, value = code.span(keyword), code.words(keyword.value)
+            whole = meant.endswith("=")
+            yield LintFinding(
+                span=span,
+                summary=f"Trainer has no argument {word}, in no release of Lightning up to {dotted(_NEWEST_READ)}",
+                happens=f"TypeError: Trainer.__init__() got an unexpected keyword argument '{word}'.",
+                fix=f"Write {meant}{value[:60] if whole else word}." if meant else "Take it out.",
+                edits=(Edit(span, f"{meant}{value}"),) if whole else (),
+            )
+
+
+@rule(
+    "L10",
+    title="Trainer's strategy stands in strategy=, not in plugins=",
+    needs="facts",
+    source="Lightning's CHANGELOG, 1.7.0 (#12700); strategy= came with 1.5",
+    bad=(
+        Example(_TRAINER.format("accelerator='gpu', devices=4, plugins='ddp_sharded'"), "lightning=2.1"),
+        Example(_TRAINER.format("gpus=4, plugins=['ddp_find_unused_parameters_false']"), "lightning=1.9"),
+    ),
+    good=(
+        Example(_TRAINER.format("gpus=4, accelerator='ddp', plugins='ddp_sharded'"), "lightning=1.4"),
+        _TRAINER.format("accelerator='gpu', devices=4, plugins=[SLURMEnvironment()]"),
+    ),
+)
+def strategy_in_plugins(job: LintJob) -> Iterator[LintFinding]:
+    """Up to 1.6 a strategy could be named among the plugins, as sharded training was taught. Since 1.7 that is an
+    error."""
+    version = lightning.version(job)
+    if version is not None and version < _PLUGINS_END:
+        return
+    for code, call in _trainers(job):
+        told = argument(call, "plugins")
+        listed = told.elts if isinstance(told, (ast.List, ast.Tuple)) else [told] if told is not None else []
+        for each in listed:
+            name = constant(each)
+            if not isinstance(name, str) or not name:
+                continue
+            entry = superseded("strategy", name)
+            today = entry.today if entry is not None and entry.is_gone(version) else f'strategy="{name}"'
+            yield LintFinding(
+                span=code.span(each),
+                severity=None if version is not None else "warning",
+                summary=f'plugins="{name}" names a strategy, which plugins= takes no more since lightning'
+                f" {dotted(_PLUGINS_END)}",
+                happens="An error before anything starts: plugins= takes instances of plugins, and no name.",
+                fix=f"Take it out of plugins=, and write {today}.",
+            )
