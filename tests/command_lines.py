@@ -41,9 +41,7 @@ def refused(words: list[str]) -> str:
     if command is None:
         return f"there is no command {words[0]}"
     try:
-        command.make_context(words[0], words[1:], parent=context)
-    except (SystemExit, typer.Exit):  # --help
-        return ""
+        command.make_context(words[0], [word for word in words[1:] if word != "--help"], parent=context)
     except Exception as error:
         return f"{type(error).__name__}: {getattr(error, 'message', error)}"
     return ""
