@@ -259,10 +259,11 @@ def slow(pid: int, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_job_that_runs_is_asked_and_its_slow_rank_named(tmp_path: Path) -> None:
-    """On gloo, two ranks, one of them 20 ms longer in its input; and the same unarmed: that cannot be told."""
-    scenario = SCENARIOS["input-20-in-15"]._replace(ranks=2)
-    with started(scenario, tmp_path, seconds=4.0) as pid:
-        done = slow(pid, "--seconds", "6")
+    """On gloo, two ranks, one of them 80 ms longer in its input: so much that a crowded machine cannot hide it."""
+    words = ("--at", "input", "--rank", "1", "--ms", "80", "--step-ms", "13")
+    scenario = SCENARIOS["input-20-in-15"]._replace(ranks=2, options=words)
+    with started(scenario, tmp_path, seconds=5.0) as pid:
+        done = slow(pid, "--seconds", "10")
     answer = json.loads(done.stdout)
     assert done.returncode == 1, (answer, done.stderr)
     (found,) = answer["paces"][0]["slow"]
