@@ -34,6 +34,7 @@ from gpudoctor.envelope import schema as answer_schema
 from gpudoctor.explain.report import Explanation
 from gpudoctor.fault_classes import MEANS
 from gpudoctor.fleet.survey import Survey
+from gpudoctor.folder.answer import FolderAnswer
 from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.suggest.advice import Advice
 from gpudoctor.launch.text import LaunchAnswer
@@ -79,6 +80,7 @@ SCHEMAS = {
     "lint": LintReport,
     "hang": HangReport,
     "slow": SlowReport,
+    "report-of-folder": FolderAnswer,
     "explain": Explanation,
     "launch": LaunchAnswer,
     "checks": ChecksAnswer,
@@ -87,6 +89,7 @@ SCHEMAS = {
 COMMANDS = (
     "check",
     "run",
+    "report",
     "hang",
     "slow",
     "explain",

@@ -45,6 +45,7 @@ REAL = {
     "topology": "topology --from {examples}/network-dgx-h100.json --json",
     "env": "env --from {examples}/network-many-bridges.json --json",
     "explain": "explain {examples}/train-watchdog.log --json",
+    "report": "report {examples}/run-out-of-memory --json",
     "hang": "hang --from {examples}/hang-rank0-only.json --json",
     "slow": "slow --from {examples}/slow-input.json --json",
     "lint": "lint - --json",
@@ -56,6 +57,7 @@ REAL = {
     "checks": "checks gpu --json",
 }
 """Command lines that need no machine; `launch` and `check --hosts` are below."""
+SCHEMAS = {"check": "report", "report": "report-of-folder"}
 WITHOUT_FROM = {
     "launch": "its answer is lines to paste, which whoever wrote a file would have chosen",
     "checks": "it tells of the installation, and there is nothing to read again",
@@ -124,7 +126,7 @@ def test_a_command_s_json_follows_its_schema_and_is_read_again(
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(START.encode())))
     status, found, _ = answered(REAL[name], capsys)
     assert found["command"] == name
-    check_form(found, "report" if name == "check" else name, status)
+    check_form(found, SCHEMAS.get(name, name), status)
     if name in WITHOUT_FROM:
         return
     saved = tmp_path / "answer.json"

@@ -14,6 +14,7 @@ from gpudoctor.command import command
 from gpudoctor.diagnose import ask
 from gpudoctor.envelope import encode
 from gpudoctor.fleet.survey import Survey
+from gpudoctor.folder.answer import FolderAnswer
 from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.environment import is_recorded, recorded
@@ -449,7 +450,7 @@ def test_the_harmless_fields_exist() -> None:
             for field in kind.fields:
                 visit(field.type)
 
-    for document in (Snapshot, Evidence, NodeProcesses, HangReport, Survey, TestResult, TrainReport):
+    for document in (Snapshot, Evidence, NodeProcesses, HangReport, Survey, TestResult, TrainReport, FolderAnswer):
         visit(msgspec.inspect.type_info(document))
     for name, fields in HARMLESS_FIELDS.items():
         assert fields <= structures[name], name

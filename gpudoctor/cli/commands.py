@@ -15,6 +15,7 @@ COMMANDS = {
     "train-test": "Parallel training in every way people use it, tried with a tiny model and verified rank by rank.",
     "launch": "What to paste on every node to start a training, with this cluster's addresses, ports and counts.",
     "run": "Run a command as it is, and be there when it stalls or ends: what killed it, with its last words kept.",
+    "report": "What a run left, on one page: what happened when, why it ended, and what every command says of it.",
     "hang": "Why is this job stuck? Reads a live job without stopping it, and names rank, line and fix.",
     "slow": "Why is this job slow? Names the rank that all others wait for, what that costs, and where it spends it.",
     "explain": "Why did this job fail? Reads logs: NCCL's, tracebacks, watchdogs, torchrun, Slurm, dmesg.",

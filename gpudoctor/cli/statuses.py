@@ -87,6 +87,12 @@ STATUSES = {
         others="the command's own, whatever it is, and where a signal ended it the same signal; 125 wrong usage or a "
         "failure of gpudoctor, 126 the command cannot be executed, 127 it is not found",
     ),
+    "report": StatusRow(
+        "the run has ended well; or nothing is wrong in what the folder holds",
+        "the run has failed; or an answer in the folder tells a fault",
+        "the run has not ended, or nothing in the folder decides",
+        "a folder that cannot be read, or none was kept",
+    ),
     "hang": StatusRow(
         "the job gets on, or has ended",
         f"a job hangs, has a fault, or waits for a rank that is named; or {UNREACHED}",

@@ -77,6 +77,12 @@ HARMLESS_FIELDS = {
     "TrainReport": {"gpudoctor", "reached_by", "backend", "torch"},
     "Member": {"device", "bus_id", "torch", "cuda", "nccl"},
     "Cell": {"way", "precision"},
+    "CourseRow": {"states"},
+    "FolderAnswer": {"gpudoctor", "clock"},
+    "KeptRun": {"cause"},
+    "UseOverTime": {"name"},
+    "Explanation": {"gpudoctor"},
+    "LogCause": {"cause"},
 }
 """Structure -> fields that hold versions, products, PCI addresses or words of our own; they are never changed.
 
@@ -109,6 +115,11 @@ HOST_FIELDS = {
     ("Culprit", "nodes"),
     ("Isolation", "exclude"),
     ("IsolationRound", "groups"),
+    ("FolderAnswer", "hosts"),
+    ("KeptRun", "host"),
+    ("KeptRun", "exclude"),
+    ("LogCause", "nodes"),
+    ("Explanation", "exclude"),
 }
 HOST_KEYED_FIELDS = {
     ("Evidence", "lost"),
@@ -122,7 +133,7 @@ GID_FIELDS = {("Gid", "gid")}
 SERIAL_FIELDS = {("Gpu", "serial")}
 
 ID_FIELDS = {("RankSettings", "run_id")}
-COMMAND_FIELDS = {("Process", "command"), ("GpuProcess", "command")}
+COMMAND_FIELDS = {("Process", "command"), ("GpuProcess", "command"), ("KeptRun", "command")}
 
 SYSTEM_ACCOUNTS = frozenset(
     """

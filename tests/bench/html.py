@@ -13,7 +13,7 @@ from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.report import HangReport
 from gpudoctor.render.html.fleet import survey_page
 from gpudoctor.render.html.hang import hang_page
-from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
+from gpudoctor.snapshot.evidence import Collective, Evidence, Frame, Group, Recorder
 from tests.browser import browser, program
 from tests.hang_jobs import PROGRAM, Member, a_job, sleeps, waits
 
@@ -25,9 +25,13 @@ MOST_BYTES, MOST_SECONDS = 5_000_000, 2.0
 
 
 def one_elsewhere(ranks: int = RANKS) -> HangReport:
+    return conclude(one_elsewhere_evidence(ranks))
+
+
+def one_elsewhere_evidence(ranks: int, time: float = 0.0, frames: int = DEEP) -> Evidence:
     """All ranks but one wait for that one, and their recorders tell the collectives before."""
     members = [sleeps(0, host="n0000"), *(waits(rank, host=f"n{rank // 8:04}") for rank in range(1, ranks))]
-    return _concluded([_recorded(each, ranks) for each in members])
+    return replace(_deep([_recorded(each, ranks) for each in members], frames), time=time)
 
 
 def _recorded(each: Member, ranks: int) -> Member:
@@ -54,13 +58,13 @@ def _recorded(each: Member, ranks: int) -> Member:
 
 def all_elsewhere() -> HangReport:
     """Every rank stands at a line of its own, under a deep stack."""
-    return _concluded([waits(rank, at=40 + rank, host=f"n{rank // 8:04}") for rank in range(RANKS)])
+    return conclude(_deep([waits(rank, at=40 + rank, host=f"n{rank // 8:04}") for rank in range(RANKS)]))
 
 
-def _concluded(members: Sequence[Member]) -> HangReport:
+def _deep(members: Sequence[Member], frames: int = DEEP) -> Evidence:
     evidence = a_job(*members).evidence
     below = tuple(Frame(f"call_{number}", f"/opt/venv/lib/python3.11/site-packages/deep/module_{number}.py", number)
-                  for number in range(DEEP))  # fmt: skip
+                  for number in range(frames))  # fmt: skip
     nodes = tuple(
         replace(
             node,
@@ -74,7 +78,7 @@ def _concluded(members: Sequence[Member]) -> HangReport:
         )
         for node in evidence.nodes
     )  # fmt: skip
-    return conclude(replace(evidence, nodes=nodes))
+    return replace(evidence, nodes=nodes)
 
 
 def many_nodes() -> Survey:

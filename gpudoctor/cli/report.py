@@ -1,0 +1,56 @@
+"""`gpudoctor report`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpudoctor import bounded, cost
+from gpudoctor.cli.options import FromFile, Html, Json, NoColor, Redact, answer, argument, check_html_of
+from gpudoctor.errors import BadInput
+
+if TYPE_CHECKING:
+    from gpudoctor.snapshot import Snapshot
+
+
+def report(
+    folder: Annotated[
+        str | None,
+        argument(
+            "[DIR]",
+            "What `gpudoctor run` has kept, or any folder of logs, captures, dumps in dumps/, and answers of --json or "
+            "--html. Default: the newest run.",
+        ),
+    ] = None,
+    from_file: FromFile = None,
+    json: Json = False,
+    html: Html = None,
+    redact: Redact = False,
+    no_color: NoColor = False,
+) -> None:
+    from gpudoctor.cli.files import saved_answer, write
+    from gpudoctor.folder.answer import FolderAnswer
+    from gpudoctor.folder.read import answer_of, newest_run
+    from gpudoctor.render.folder import show_folder
+
+    check_html_of(html, redact=redact)
+    machines: dict[str, Snapshot] = {}
+    if from_file is not None:
+        if folder is not None:
+            raise BadInput("--from shows a saved answer; without it, a folder is read")
+        if redact:
+            raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
+        found = saved_answer(from_file, FolderAnswer)
+    else:
+        cost.spend(bounded.EVIDENCE)
+        found, machines = answer_of(folder if folder is not None else newest_run())
+    if html is not None:
+        from gpudoctor.redact import Pseudonyms
+        from gpudoctor.render.html.folder import folder_page
+
+        shown, captures = found, machines
+        if redact:
+            names = Pseudonyms(found, *machines.values())
+            shown, captures = names.structure(found), {}
+        write(html, folder_page(shown, captures, saved=from_file is not None, hidden=redact), "--html")
+    answer(found, show_folder, json=json, no_color=no_color, saved=from_file is not None)
+    raise typer.Exit(found.exit_status)

@@ -1,0 +1,240 @@
+"""A run as it went: what happened when, what it used, and the steps of each rank."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+from typing import Any, Literal
+
+import msgspec
+
+from gpudoctor.explain.report import Explanation, Line
+from gpudoctor.folder.answer import KeptRun, StepsOverTime, TimelineMoment, UseOverTime, ending
+from gpudoctor.folder.log_times import LogSeen, RunClock, look, steps_of
+from gpudoctor.hang.report import HangReport
+
+MOST_USE = 16 * 1024 * 1024
+MOST_LINES_TOLD = 40
+MOST_VALUE = 1e18
+SILENT_SECONDS, SILENT_PART = 60.0, 10.0
+"""A silence that is told: this long, and so many times as long as the usual one (our rule of thumb)."""
+SLOW_PART, SLOW_SECONDS = 0.5, 20.0
+"""Steps that come half as fast as usual, for so long (our rule of thumb: a validation looks so too)."""
+FEWEST_PIECES = 8
+
+
+def use_of(raw: bytes) -> tuple[float | None, list[tuple[float, int]], tuple[UseOverTime, ...]]:
+    """Of use.jsonl: when it was begun (seconds since 1970), how much had been said when, and what was used."""
+    began: float | None = None
+    said: list[tuple[float, int]] = []
+    series: dict[tuple[str, Literal["%", "bytes", "cores", "watts"]], list[tuple[float, float]]] = {}
+
+    def put(name: str, unit: Literal["%", "bytes", "cores", "watts"], at: float, value: Any) -> None:
+        if isinstance(value, (int, float)) and abs(value) < MOST_VALUE:
+            series.setdefault((name, unit), []).append((at, float(value)))
+
+    for line in raw[:MOST_USE].splitlines():
+        try:
+            told = msgspec.json.decode(line, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue  # the last one, of a run that was killed
+        if isinstance(told.get("began"), (int, float)):
+            began = float(told["began"])
+        at = told.get("t")
+        if not isinstance(at, (int, float)) or not 0 <= at < MOST_VALUE:
+            continue
+        at = float(at)
+        if isinstance(told.get("said"), int):
+            said.append((at, told["said"]))
+        put("processors", "cores", at, told.get("cores"))
+        put("memory", "bytes", at, told.get("memory"))
+        gpus = told.get("gpus")
+        for gpu in gpus if isinstance(gpus, list) else ():
+            if isinstance(gpu, list) and len(gpu) == 4 and isinstance(gpu[0], int):
+                for unit, value in zip(("%", "bytes", "watts"), gpu[1:], strict=True):
+                    put(f"GPU {gpu[0]}", unit, at, value)  # type: ignore[arg-type]
+    return (
+        began,
+        said,
+        tuple(UseOverTime(name=name, unit=unit, points=tuple(points)) for (name, unit), points in series.items()),
+    )
+
+
+class RunCourse(msgspec.Struct, frozen=True):
+    moments: tuple[TimelineMoment, ...]
+    steps: tuple[StepsOverTime, ...]
+    clock: str
+    hosts: tuple[str, ...]
+
+
+def course_of(
+    run: KeptRun | None,
+    logs: Sequence[str],
+    explanation: Explanation | None,
+    hangs: Mapping[str, tuple[float, HangReport]],
+    said: Sequence[tuple[float, int]],
+    year: int,
+) -> RunCourse:
+    """`hangs`: by file, when it was looked (seconds since 1970) and what was found."""
+    told = _told(explanation)
+    wanted: dict[str, set[int]] = {path: set() for path in logs}
+    for line, _ in told:
+        wanted.setdefault(line.file, set()).add(line.line)
+    seen = {path: look(path, lines, year) for path, lines in wanted.items()}
+    started = run.started if run is not None and run.started else None
+    clocks = {path: RunClock(started, said if _is_main(path, logs) else (), each) for path, each in seen.items()}
+    first = min((each.first_stamp for each in seen.values() if each.first_stamp is not None), default=None)
+    moments = [*_of_run(run), *_of_hangs(hangs, started), *_silences(said)]
+    for line, is_cause in told:
+        place = seen[line.file].places.get(line.line)
+        at = _at(clocks[line.file], place.offset, place.stamp, started, first) if place is not None else None
+        source = f"{line.file.rpartition('/')[2]}:{line.line}"
+        moments.append(
+            TimelineMoment(
+                kind="log", text=line.text, seconds=at, source=f"{source}, the cause" if is_cause else source
+            )
+        )
+    steps = _steps(logs, seen, clocks, started, first)
+    silent = [(each.seconds or 0.0, each.until or 0.0) for each in moments if each.kind == "silence"]
+    moments += [each for each in _slow(steps) if not any(_covers(span, each) for span in silent)]
+    moments.sort(key=lambda each: (each.seconds is None, each.seconds or 0.0, each.kind == "end"))
+    clock = "the start" if started is not None else "the first time stamp of the logs" if first is not None else ""
+    hosts = tuple(sorted({host for each in seen.values() for host in each.hosts}))
+    return RunCourse(tuple(moments), steps, clock, hosts)
+
+
+def _is_main(path: str, logs: Sequence[str]) -> bool:
+    """What a run has said is counted of its first stream."""
+    return path.endswith("/output.log") or (len(logs) == 1 and path == logs[0])
+
+
+def _at(clock: RunClock, offset: int, stamp: float | None, started: float | None, first: float | None) -> float | None:
+    if started is None:
+        return None if stamp is None or first is None else round(max(0.0, stamp - first), 3)
+    return clock.at(offset, stamp)
+
+
+def _told(explanation: Explanation | None) -> list[tuple[Line, bool]]:
+    """Lines that are worth a place in the course, those of the cause marked; each once."""
+    if explanation is None:
+        return []
+    first = explanation.causes[0].evidence if explanation.causes else ()
+    every = [
+        *((line, True) for line in first),
+        *((line, False) for line in (*explanation.story, *explanation.consequences, *explanation.trouble)),
+    ]
+    found: dict[tuple[str, int], tuple[Line, bool]] = {}
+    for line, is_cause in every:
+        if line.line > 0:
+            found.setdefault((line.file, line.line), (line, is_cause))
+    return list(found.values())[:MOST_LINES_TOLD]
+
+
+def _of_run(run: KeptRun | None) -> Iterator[TimelineMoment]:
+    if run is None:
+        return
+    yield TimelineMoment(kind="start", text="it was started", seconds=0.0, source="run.json")
+    if run.status is not None:
+        how = "it ended well" if run.status == 0 else f"it ended with {ending(run)}"
+        yield TimelineMoment(kind="end", text=how, seconds=run.seconds, source="run.json")
+
+
+def signals_of(raw: Mapping[str, Any]) -> Iterator[TimelineMoment]:
+    """Of run.json."""
+    from gpudoctor.active import signal_name
+
+    for each in raw.get("signals") or ():
+        if isinstance(each, dict) and isinstance(each.get("number"), int):
+            sender = str(each.get("sender") or "")[:60]
+            by = " at the terminal" if each.get("by_terminal") else f", sent by {sender}" if sender else ""
+            at = each.get("seconds")
+            seconds = float(at) if isinstance(at, (int, float)) else None
+            yield TimelineMoment(
+                kind="signal", text=f"it got {signal_name(each['number'])}{by}", seconds=seconds, source="run.json"
+            )
+
+
+def _of_hangs(hangs: Mapping[str, tuple[float, HangReport]], started: float | None) -> Iterator[TimelineMoment]:
+    for name, (when, report) in hangs.items():
+        at = round(max(0.0, when - started), 1) if started is not None and when else None
+        for job in report.jobs:
+            if job.state == "hung":
+                cause = (
+                    job.causes[0].summary if job.causes and not job.undecided else job.undecided or "why is not decided"
+                )
+                yield TimelineMoment(kind="stall", text=f"it stands still: {cause}", seconds=at, source=name)
+
+
+def _silences(said: Sequence[tuple[float, int]]) -> Iterator[TimelineMoment]:
+    """Where nothing was said for long, against what is usual in this run."""
+    spoke = [0.0]
+    spoke += [at for (_, before), (at, now) in pairwise(said) if now != before]
+    if not said:
+        return
+    gaps = [later - one for one, later in pairwise(spoke)]
+    least = max(SILENT_SECONDS, SILENT_PART * median(gaps)) if gaps else SILENT_SECONDS
+    for one, later in pairwise([*spoke, said[-1][0]]):
+        if later - one >= least:
+            yield TimelineMoment(
+                kind="silence",
+                text=f"nothing was said for {later - one:.0f} s",
+                seconds=one,
+                until=later,
+                source="use.jsonl",
+            )
+
+
+def _steps(
+    logs: Sequence[str],
+    seen: Mapping[str, LogSeen],
+    clocks: Mapping[str, RunClock],
+    started: float | None,
+    first: float | None,
+) -> tuple[StepsOverTime, ...]:
+    names = [path for path in logs if path in seen]
+    found = []
+    for rank, points in steps_of([seen[name] for name in names]).items():
+        timed = [(_at(clocks[names[log]], offset, stamp, started, first), step) for log, offset, stamp, step in points]
+        line: list[tuple[float, float]] = []
+        for at, step in timed:
+            if at is not None and (not line or (at, step) != line[-1]):
+                line.append((at, step))
+        if len({at for at, _ in line}) > 1:
+            found.append(StepsOverTime(rank=rank, points=tuple(line)))
+    return tuple(sorted(found, key=lambda each: -1 if each.rank is None else each.rank))
+
+
+def _covers(span: tuple[float, float], each: TimelineMoment) -> bool:
+    """Whether a silence is most of it: then it is told already."""
+    begin, end = each.seconds or 0.0, each.until or 0.0
+    return min(end, span[1]) - max(begin, span[0]) > (end - begin) / 2
+
+
+def _slow(steps: Sequence[StepsOverTime]) -> Iterator[TimelineMoment]:
+    """Stretches in which the steps of the rank that tells most came at half their usual speed or slower."""
+    most = max(steps, key=lambda each: len(each.points), default=None)
+    if most is None or len(most.points) < FEWEST_PIECES:
+        return
+    begin, end = most.points[0][0], most.points[-1][0]
+    wide = max((end - begin) / 200, SLOW_SECONDS / 2)
+    pieces: list[tuple[float, float, float]] = []
+    at, step = most.points[0]
+    for now, later in most.points[1:]:
+        if later < step:  # a new epoch counts from the beginning
+            at, step = now, later
+        elif now - at >= wide:
+            pieces.append((at, now, (later - step) / (now - at)))
+            at, step = now, later
+    if len(pieces) < FEWEST_PIECES:
+        return
+    usual = median(speed for *_, speed in pieces)
+    slow: list[tuple[float, float, float]] = []
+    for one, later, speed in [*pieces, (end, end, usual)]:
+        if speed < SLOW_PART * usual:
+            slow.append((one, later, speed))
+            continue
+        if slow and slow[-1][1] - slow[0][0] >= SLOW_SECONDS:
+            seconds = slow[-1][1] - slow[0][0]
+            speed = sum((to - since) * each for since, to, each in slow) / seconds
+            text = f"{speed:.3g} steps a second for {seconds:.0f} s, where {usual:.3g} are usual"
+            yield TimelineMoment(kind="slow", text=text, seconds=slow[0][0], until=slow[-1][1], source="the logs")
+        slow = []

@@ -1,0 +1,174 @@
+"""The answer of `gpudoctor report` -> terminal: what became of the run, what happened when, what else lies there."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from rich.console import Console
+
+from gpudoctor.envelope import Answer, Stated
+from gpudoctor.explain.report import Explanation
+from gpudoctor.fleet.survey import Survey
+from gpudoctor.folder.answer import FolderAnswer, KeptRun, TimelineMoment, UseOverTime, ending
+from gpudoctor.hang.report import HangReport
+from gpudoctor.knowledge.wording import counted, listed, size
+from gpudoctor.nccl.result import TestResult
+from gpudoctor.render.explain import verdict as verdict_of_logs
+from gpudoctor.render.fleet import verdict as verdict_of_survey
+from gpudoctor.render.hang import verdict_of, verdict_without_jobs
+from gpudoctor.render.nccl_test import closing_words
+from gpudoctor.render.prose import show, show_command, show_page
+from gpudoctor.render.train import closing_words as closing_words_of_training
+from gpudoctor.render.words import verdict as verdict_of_machine
+from gpudoctor.report import Report
+from gpudoctor.train.report import TrainReport
+
+MOST_MOMENTS, MOST_PARTS, MOST_FOUND = 16, 12, 4
+LONGEST = 200
+
+
+def show_folder(answer: FolderAnswer, screen: Console) -> None:
+    show_page(screen, lambda: _draw(answer, screen), lambda: _last(answer, screen))
+
+
+def _draw(answer: FolderAnswer, screen: Console) -> None:
+    if answer.run is not None:
+        show(run_words(answer.run), screen)
+    found = [each for each in answer.stated() if each.severity != "info"]
+    for number, each in enumerate(found[:MOST_FOUND]):
+        _show_found(each, screen, whole=not number)
+    if len(found) > MOST_FOUND:
+        show(f"and {len(found) - MOST_FOUND} more (--json lists them)", screen, style="dim")
+    if answer.moments:
+        screen.print()
+        show(
+            f"What happened{f', hours:minutes:seconds after {answer.clock}' if answer.clock else ''}:",
+            screen,
+            style="bold",
+        )
+        for moment in chosen(answer.moments, MOST_MOMENTS):
+            show(
+                f"{when(moment):>10}  {moment.text[:LONGEST]}{f'  ({moment.source})' if moment.source else ''}",
+                screen,
+                indent=2,
+            )
+        if len(answer.moments) > MOST_MOMENTS:
+            show(
+                f"and {len(answer.moments) - MOST_MOMENTS} more (--html draws them, --json lists them)",
+                screen,
+                indent=2,
+            )
+    if used := list(use_words(answer.use)):
+        screen.print()
+        for line in used:
+            show(line, screen)
+    parts = [(name, each) for name, each in answer.parts]
+    if parts:
+        screen.print()
+        for name, part in parts[:MOST_PARTS]:
+            show(f"{name}: {part_verdict(part)}", screen)
+    unread = [each for each in answer.files if each.kind == "not read"]
+    if unread:
+        show(f"Not read: {listed([f'{each.name} ({each.words})' for each in unread])}", screen, style="dim")
+
+
+def _show_found(each: Stated, screen: Console, *, whole: bool) -> None:
+    who = f"{each.subject}: " if each.subject else ""
+    show(f"{each.severity} {who}{each.summary}  [{each.id}]", screen, style="bold",
+         head="bold red" if each.severity == "error" else "bold yellow")  # fmt: skip
+    if whole and each.fix is not None:
+        show(f"Fix: {each.fix.text}", screen, indent=2)
+        for command in each.fix.commands:
+            show_command(command, screen)
+
+
+def _last(answer: FolderAnswer, screen: Console) -> None:
+    color = {0: "bold green", 1: "bold red"}.get(answer.exit_status, "bold magenta")
+    show(verdict(answer), screen, style=color)
+
+
+def verdict(answer: FolderAnswer) -> str:
+    """ "The run ended with exit status 1 after 41 min 12 s: a rank ran out of GPU memory"."""
+    run = answer.run
+    if run is None:
+        worst = next((each for each in answer.stated() if each.severity == "error"), None)
+        if worst is not None:
+            return f"{f'{worst.subject}: ' if worst.subject else ''}{worst.summary}"
+        return (
+            "Nothing wrong in what this folder holds"
+            if answer.exit_status == 0
+            else "Cannot tell from what this folder holds"
+        )
+    if run.status is None:
+        return "The run has not ended, or nobody was left to see how"
+    after = f" after {duration(run.seconds)}" if run.seconds is not None else ""
+    if run.status == 0:
+        return f"The run ended well{after}"
+    own = answer.own_cause()
+    why = f": {own.summary}" if own is not None and run.cause is not None else "; why was not seen"
+    return f"The run ended with {ending(run)}{after}{why}"
+
+
+def run_words(run: KeptRun) -> str:
+    where = f" in {run.folder}" if run.folder else ""
+    return f"{' '.join(run.command)}{f', on {run.host}' if run.host else ''}{where}"
+
+
+def part_verdict(part: Answer) -> str:
+    """What an answer of another command says at its end."""
+    if isinstance(part, Explanation):
+        return verdict_of_logs(part)
+    if isinstance(part, HangReport):
+        return "; ".join(verdict_of(job, part) for job in part.jobs) or verdict_without_jobs(part)
+    if isinstance(part, Report):
+        return verdict_of_machine(part)
+    if isinstance(part, Survey):
+        return verdict_of_survey(part)
+    if isinstance(part, TestResult):
+        return closing_words(part)
+    return closing_words_of_training(part) if isinstance(part, TrainReport) else ""
+
+
+def use_words(use: Sequence[UseOverTime]) -> Iterator[str]:
+    """ "GPUs: 87% busy on average (GPU 3: 41%), 71.2 GB at most on one"."""
+    busy = {each.name: fmean(value for _, value in each.points) for each in use if each.unit == "%" and each.points}
+    if busy:
+        mean, least = fmean(busy.values()), min(busy, key=lambda name: busy[name])
+        odd = f" ({least}: {busy[least]:.0f}%)" if busy[least] < mean - 10 else ""
+        held = max(
+            (value for each in use if each.name in busy and each.unit == "bytes" for _, value in each.points),
+            default=0.0,
+        )
+        more = f", {size(int(held))} of memory at most on one" if held else ""
+        yield f"{counted(len(busy), 'GPU')}: {mean:.0f}% busy on average{odd}{more}"
+    for each in use:
+        if each.points and each.name == "memory":
+            yield f"Memory of its processes: {size(int(max(value for _, value in each.points)))} at most"
+        elif each.points and each.name == "processors":
+            values = [value for _, value in each.points]
+            yield f"Processors: {fmean(values):.1f} cores on average, {max(values):.1f} at most"
+
+
+def chosen(moments: Sequence[TimelineMoment], most: int) -> list[TimelineMoment]:
+    """The first and the last of too many: how it began, and how it ended."""
+    if len(moments) <= most:
+        return list(moments)
+    return [*moments[: most // 4], *moments[len(moments) - (most - most // 4) :]]
+
+
+def when(moment: TimelineMoment) -> str:
+    return "?" if moment.seconds is None else f"+{clock(moment.seconds)}"
+
+
+def clock(seconds: float) -> str:
+    """ "2:13:07": hours, minutes, seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+def duration(seconds: float) -> str:
+    """ "12.3 s", "41 min 12 s", "2 h 13 min 07 s"."""
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    hours, minutes, rest = clock(seconds).split(":")
+    return f"{hours} h {minutes} min {rest} s" if hours != "0" else f"{int(minutes)} min {rest} s"

@@ -1,0 +1,140 @@
+"""`gpudoctor report`: a run put together from what it left, and any folder of logs, captures and answers."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpudoctor.envelope import encode
+from gpudoctor.errors import BadInput, CannotTell
+from gpudoctor.folder.read import answer_of
+from gpudoctor.folder.timeline import use_of
+from gpudoctor.render.html.folder import folder_page
+from gpudoctor.snapshot import to_json
+from gpudoctor.snapshot.evidence import to_json as job_to_json
+from tests import nccl_examples, train_examples
+from tests.hang_examples import EXAMPLES
+from tests.kept_runs import HOST, failed_run
+from tests.machines.hand_built import broken_8xh100
+from tests.pages import Page
+from tests.test_html import HOSTILE, run, surveyed
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return failed_run(tmp_path_factory.mktemp("runs") / "20260921-000000-4711")
+
+
+def test_a_run_is_put_together(failed: Path) -> None:
+    found, _ = answer_of(str(failed))
+    assert found.exit_status == 1
+    assert next(found.stated()).id == "gpu-out-of-memory"
+    at = {each.kind: each for each in found.moments}
+    assert {*at} == {"start", "signal", "slow", "silence", "stall", "log", "end"}
+    assert at["slow"].seconds == pytest.approx(1440, abs=60) and at["slow"].until == pytest.approx(1800, abs=60)
+    assert at["silence"].seconds == pytest.approx(2520, abs=20) and at["silence"].until == pytest.approx(2880, abs=20)
+    assert at["stall"].seconds == 2700 and at["signal"].seconds == 1080
+    first = next(each for each in found.moments if each.kind == "log" and "OutOfMemory" in each.text)
+    assert first.seconds == pytest.approx(3598, abs=10), "by how much had been said: the line has no time stamp"
+    assert [each.rank for each in found.steps] == [0, 1, 2, 3]
+    assert found.steps[0].points[-1][1] - found.steps[3].points[-1][1] == 3
+    assert {each.name for each in found.use} == {"processors", "memory", *(f"GPU {number}" for number in range(8))}
+    assert [*found.hangs] == ["hang-1-evidence.json"]
+    assert HOST in found.hosts
+
+
+def test_what_is_shown_is_read_back_from_the_page(failed: Path, tmp_path: Path) -> None:
+    page, again, answer = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "a.json"
+    first = run("report", failed, "--html", page)
+    assert first.exit_code == 1
+    for words in ("ran out of GPU memory", "stands still", "steps a second", "GPU 3: 36%", "SIGUSR1"):
+        assert words in first.stdout
+    found = Page(page.read_bytes())
+    assert not found.wrong
+    assert "Who came to which collective" in found.shown and "Stack of rank 0" in found.shown
+    assert "button" in found.elements
+    answer.write_text(run("report", failed, "--json").stdout)
+    second, third = run("report", "--from", page, "--html", again), run("report", "--from", answer)
+    assert second.stdout == third.stdout and second.exit_code == 1
+    assert "button" not in Page(again.read_bytes()).elements, "lines of a file are whoever's wrote it"
+    assert run("report", "--from", again).stdout == second.stdout
+
+
+def test_no_name_is_left_in_page_and_data(failed: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert b"mara" in (failed / "run.json").read_bytes()
+    run("report", failed, "--html", page, "--redact")
+    raw = page.read_bytes().lower()
+    assert not [name for name in (HOST, "mara", "10.0.0.1", "n0000", "slurmstepd.x") if name.encode() in raw]
+    assert b"node-1" in raw and b"gpu-out-of-memory" in raw
+    assert run("report", "--from", page).exit_code == 1
+
+
+def test_a_folder_of_anything_is_put_together(tmp_path: Path) -> None:
+    (tmp_path / "machine.json").write_bytes(to_json(broken_8xh100()))
+    (tmp_path / "job.json").write_bytes(job_to_json(EXAMPLES["hang-rank0-only"]()))
+    (tmp_path / "slow.json").write_bytes(encode(nccl_examples.slow_node()))
+    (tmp_path / "train.json").write_bytes(encode(train_examples.one_gpu_differs()))
+    (tmp_path / "nodes.json").write_bytes(encode(surveyed(("n1", "n2", "n3"))))
+    (tmp_path / "notes.json").write_text('{"a": 1}')
+    (tmp_path / "broken.json").write_text('{"a": ')
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "rank0.log").write_text(
+        "2026-01-01 00:00:00,000 RuntimeError: CUDA error: out of memory\n" * 2
+    )
+    found, captures = answer_of(str(tmp_path))
+    assert ([*found.machines], [*found.hangs], [*found.tests], [*found.trainings], [*found.surveys]) == (
+        ["machine.json"], ["job.json"], ["slow.json"], ["train.json"], ["nodes.json"]
+    )  # fmt: skip
+    assert found.explanation is not None and found.explanation.files == ("logs/rank0.log",)
+    assert {each.name for each in found.files if each.kind == "not read"} == {"notes.json", "broken.json"}
+    page = Page(folder_page(found, captures))
+    assert not page.wrong
+    for words in ("Where they sit", "Pairs of nodes", "Ways of training", "Nodes and checks", "Where each rank stands"):
+        assert words in page.shown or words in folder_page(found, captures).decode()
+    assert run("report", tmp_path).exit_code == 1
+
+
+def test_a_run_of_which_the_end_is_not_known_is_none_that_went_well(failed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(failed, folder)
+    record = json.loads((folder / "run.json").read_text()) | {"status": None, "seconds": None}
+    (folder / "run.json").write_text(json.dumps(record))
+    (folder / "found.json").unlink()
+    assert answer_of(str(folder))[0].exit_status == 1, "its logs and its stall tell a fault"
+    for name in ("output.log", "hang-1-evidence.json"):
+        (folder / name).unlink()
+    done = run("report", folder)
+    assert done.exit_code == 3 and "has not ended" in done.stdout
+
+
+def test_nothing_is_said_of_nothing(tmp_path: Path) -> None:
+    assert isinstance(run("report", tmp_path / "none").exception, BadInput)
+    assert isinstance(run("report", tmp_path).exception, CannotTell)
+
+
+def test_no_word_of_a_run_gets_out_of_its_place(failed: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(failed, folder)
+    record = json.loads((folder / "run.json").read_text())
+    record |= {"host": HOSTILE, "command": ["torchrun", HOSTILE * 50], "folder": HOSTILE, "lost": [HOSTILE]}
+    (folder / "run.json").write_text(json.dumps(record))
+    found = json.loads((folder / "found.json").read_text())
+    (folder / "found.json").write_text(json.dumps(found | {"lines": [f"cause: {HOSTILE}"], "cause": "rank-died"}))
+    with (folder / "output.log").open("a") as log:
+        log.write(f"[rank0]: RuntimeError: {HOSTILE}\n")
+    page = Page(folder_page(*answer_of(str(folder))))
+    assert not page.wrong
+    assert page.elements.count("script") == 2
+    assert "alert('pwned')" in page.shown
+    assert not {"\x1b", "\u202e", "\u2028"} & {*page.shown}
+
+
+@given(st.lists(st.one_of(st.binary(max_size=40), st.sampled_from((b'{"t": 1, "gpus": [[0, 1, 2]]}', b'{"t": "x"}',
+                b'{"t": 2, "said": 3, "gpus": [[0, null, 2, "x"]]}', b'{"began": []}', b"[" * 100)))))  # fmt: skip
+def test_whatever_was_written_of_use_is_read(lines: list[bytes]) -> None:
+    for each in use_of(b"\n".join(lines))[2]:
+        assert all(isinstance(value, float) for point in each.points for value in point)
