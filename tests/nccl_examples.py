@@ -66,14 +66,14 @@ def gdr_off() -> TestResult:
     )
 
 
-def slow_node() -> TestResult:
+def slow_node(count: int = 8) -> TestResult:
     """Eight nodes, one of which reaches a third of the others."""
-    names = tuple(f"n{number:02}" for number in range(1, 9))
+    names = tuple(f"n{number:02}" for number in range(1, count + 1))
     planner = Isolating(names, ranks_alone=True)
     while (wanted := planner.next_round()) is not None:
         planner.feed([_reached(group) for group in wanted.groups])
     return _answer(
-        nodes=names, ranks_per_node=(8,) * 8, isolation=planner.conclusion(),
+        nodes=names, ranks_per_node=(8,) * count, isolation=planner.conclusion(),
         seconds={"reach": 0.9, "preflight": 1.6, "run": 118.0},
     )  # fmt: skip
 

@@ -28,7 +28,7 @@ from gpudoctor.snapshot import Snapshot, read, to_json
 from gpudoctor.snapshot.evidence import Evidence, Frame, Process
 from gpudoctor.snapshot.evidence import to_json as job_to_json
 from tests import nccl_examples, train_examples
-from tests.bench.html import MOST_BYTES, MOST_SECONDS, pages
+from tests.bench.html import MOST_BYTES, MOST_SECONDS, pages, thousands_of_findings
 from tests.hang_examples import EXAMPLES
 from tests.machines.hand_built import broken_8xh100, healthy_8xh100, laptop, no_accelerator, nvml_hangs
 from tests.machines.network_machines import dgx_h100, many_bridges
@@ -324,3 +324,32 @@ def test_a_thousand_ranks_fit_into_a_mail() -> None:
         assert time.process_time() - began < MOST_SECONDS, name
         assert len(raw) < MOST_BYTES, name
         assert not Page(raw).wrong, name
+
+
+def test_ten_thousand_findings_are_a_page_that_opens() -> None:
+    """The worst of them whole, the others in a line or as a number; the data has all."""
+    raw = survey_page(thousands_of_findings(), status=1)
+    page = Page(raw)
+    assert not page.wrong
+    assert len(page.elements) < 20_000
+    assert page.elements.count("article") == 100
+    assert "8900 more, which the data inside has" in page.shown
+    assert json_in(raw).count(b'"check-9999"') >= 1
+    assert "9940 others" in page.shown, "a column for those that have none, so that no node looks well for it"
+
+
+def test_of_many_nodes_the_matrix_shows_those_that_are_slow() -> None:
+    raw = nccl_test_page(nccl_examples.slow_node(80), status=1).decode()
+    assert "Pairs of nodes" in raw and "The 64 nodes of 80" in raw
+    assert '<th scope="row">n07 ✕</th>' in raw
+
+
+def test_a_name_without_an_end_is_cut_and_no_line_is_pasted_by_half() -> None:
+    endless = "n" * 1_000_000
+    fix = Fix("Do it.", (command("echo {}", endless), command("true")))
+    problem = replace(PROBLEM, summary=endless, fix=fix)
+    survey = replace(surveyed(("n1", "n2")), problems=(NodesProblem(check="gpu-lost", nodes=("n1",), problem=problem),))
+    raw = survey_page(survey, status=1)
+    shown = Page(raw).shown
+    assert len(shown) < 200_000 and "990000 more characters" in shown
+    assert "echo n" not in shown and raw.count(b"<button") == 3

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.folder.read import answer_of
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.render.html.check import check_page
 from gpudoctor.render.html.fleet import survey_page
+from gpudoctor.render.html.folder import folder_page
 from gpudoctor.render.html.hang import hang_page
 from gpudoctor.render.html.nccl_test import nccl_test_page
 from gpudoctor.render.html.train import train_page
@@ -40,6 +42,7 @@ PAGES: dict[str, Callable[[], bytes]] = {
     "curves": lambda: nccl_test_page(nccl_examples.gdr_off(), status=1),
     "pairs": lambda: nccl_test_page(nccl_examples.slow_node(), status=1),
     "compared": lambda: nccl_test_page(nccl_examples.compared(), status=0),
+    "report": lambda: folder_page(*answer_of("docs/examples/run-out-of-memory")),
     "train": lambda: train_page(train_examples.one_gpu_differs()),
 }
 

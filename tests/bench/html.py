@@ -9,9 +9,11 @@ from msgspec.structs import replace
 
 from gpudoctor.check import Fix, Problem
 from gpudoctor.fleet.survey import NodesProblem, Survey
+from gpudoctor.folder.answer import FolderAnswer, KeptRun, StepsOverTime, TimelineMoment, UseOverTime
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.report import HangReport
 from gpudoctor.render.html.fleet import survey_page
+from gpudoctor.render.html.folder import folder_page
 from gpudoctor.render.html.hang import hang_page
 from gpudoctor.snapshot.evidence import Collective, Evidence, Frame, Group, Recorder
 from tests.browser import browser, program
@@ -96,9 +98,42 @@ def many_nodes() -> Survey:
     return Survey(nodes=names, examined=names, problems=found)
 
 
+def long_run(waiting: HangReport) -> FolderAnswer:
+    """A day of 1,024 ranks: all that is kept of their steps, of 16 GPUs each few minutes, two looks of `hang`."""
+    day, samples, told = 86400.0, 720, 20
+    steps = tuple(
+        StepsOverTime(rank=rank, points=tuple((at * day / told, at * 5000.0 - rank) for at in range(1, told)))
+        for rank in range(RANKS)
+    )
+    busy = [tuple((at * day / samples, (at * 37.0 + 11 * gpu) % 100) for at in range(samples)) for gpu in range(18)]
+    use = (
+        *(UseOverTime(name=f"GPU {gpu}", unit="%", points=busy[gpu]) for gpu in range(16)),
+        UseOverTime(name="processors", unit="cores", points=busy[16]),
+        UseOverTime(name="memory", unit="bytes", points=busy[17]),
+    )
+    moments = tuple(
+        TimelineMoment(kind="log", text="a line " * 20, seconds=at * day / 300, source=f"output.log:{at}")
+        for at in range(300)
+    )
+    run = KeptRun(
+        command=("torchrun", "train.py"), host="n0000", started=1.0, seconds=day, status=-9, cause="rank-died"
+    )
+    hangs = {"hang-1-evidence.json": waiting, "hang-2-evidence.json": waiting}
+    return FolderAnswer(run=run, moments=moments, clock="the start", use=use, steps=steps, hangs=hangs)
+
+
+def thousands_of_findings() -> Survey:
+    survey = many_nodes()
+    found = (replace(survey.problems[number % 24], check=f"check-{number}") for number in range(10_000))
+    return replace(survey, nodes=survey.nodes[:8], examined=survey.nodes[:8],
+                   problems=tuple(replace(each, nodes=survey.nodes[:2]) for each in found))  # fmt: skip
+
+
 def pages() -> dict[str, Callable[[], bytes]]:
     waiting, apart, survey = one_elsewhere(), all_elsewhere(), many_nodes()
+    run = long_run(waiting)
     return {
+        "report, a day of 1,024 ranks": lambda: folder_page(run),
         "hang, 1,023 ranks wait for one": lambda: hang_page(waiting),
         "hang, each rank at another line": lambda: hang_page(apart),
         "check --hosts, 24 findings": lambda: survey_page(survey, status=1),
@@ -108,7 +143,11 @@ def pages() -> dict[str, Callable[[], bytes]]:
 def main() -> None:
     print(f"{'page of 1,024':34} {'MB':>6} {'written':>9} {'drawn':>9}")
     with tempfile.TemporaryDirectory() as folder:
-        for name, made in pages().items():
+        findings = thousands_of_findings()
+        more: dict[str, Callable[[], bytes]] = {
+            "check --hosts, 10,000 findings": lambda: survey_page(findings, status=1)
+        }
+        for name, made in {**pages(), **more}.items():
             began = time.perf_counter()
             raw = made()
             written = time.perf_counter() - began

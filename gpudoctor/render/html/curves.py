@@ -45,12 +45,14 @@ def curves(every: Sequence[Curve]) -> Markup | None:
         height=HIGH,
         role="img",
         aria_label=title,
+        class_="broad",
     )
     names = [
         tag("li", tag("span", "", class_=f"stroke b{number % COLOURS}"), f" {each.name}", _expected(each))
         for number, each in enumerate(drawn)
     ]
-    return tag("div", tag("figure", shown, tag("ul", names, class_="legend")), class_="pictures")
+    scrolls = tag("div", shown, class_="scrolls", tabindex="0", role="region", aria_label=title)
+    return tag("div", tag("figure", scrolls, tag("ul", names, class_="legend")), class_="pictures")
 
 
 def _expected(curve: Curve) -> str:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpudoctor.check import Fix, Severity
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.render.html.markup import Markup, Part, folded, table, tag
+from gpudoctor.render.html.markup import LONGEST, Markup, Part, folded, table, tag
 
 MOST_CARDS, MOST_LINES = 100, 1000
 """Of thousands of findings a browser makes nothing that anybody reads."""
@@ -95,6 +95,7 @@ def lines(commands: Iterable[str]) -> list[Markup]:
             class_="line",
         )
         for command in commands
+        if len(command) <= LONGEST  # half a line is none to paste
     ]
 
 

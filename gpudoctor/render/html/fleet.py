@@ -21,6 +21,7 @@ WORDS = {"error": "error", "warning": "warning", "info": "worth knowing", "diffe
          "unseen": "could not look", "lost": "not examined", "": "nothing found"}  # fmt: skip
 WORST_FIRST = ("lost", "error", "warning", "differs", "unseen", "info", "")
 NOT_EXAMINED = "not examined"
+MOST_COLUMNS = 60
 
 
 def survey_page(survey: Survey, *, status: int, saved: bool = False, hidden: bool = False) -> bytes:
@@ -85,7 +86,14 @@ class _Row(NamedTuple):
 
 def _map(survey: Survey) -> list[Part]:
     """A row for nodes that are alike, the worst first; a square a node where there are many."""
-    columns, cells = _cells(survey)
+    every_column, cells = _cells(survey)
+    columns = every_column[:MOST_COLUMNS]
+    if len(every_column) > len(columns):
+        others = f"{len(every_column) - len(columns)} others"
+        for node in survey.nodes:
+            rest = [cells.get((node, column), "") for column in every_column[len(columns) :]]
+            cells[node, others] = min(rest, key=WORST_FIRST.index)
+        columns.append(others)
     alike: dict[tuple[str, ...], list[str]] = {}
     for node in survey.nodes:
         alike.setdefault(tuple(cells.get((node, column), "") for column in columns), []).append(node)

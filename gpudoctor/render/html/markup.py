@@ -15,6 +15,8 @@ class Markup(str):
 
 Part: TypeAlias = "str | int | Iterable[Part] | None"
 """What stands in an element: text, `Markup`, or several of them; None is nothing."""
+LONGEST = 10_000
+"""Characters of one text: nobody reads more of a name or a message."""
 VOID = frozenset(("br", "hr", "meta", "rect", "line", "circle", "path", "use"))
 """Elements that hold nothing; those of a picture too, which are closed in themselves."""
 
@@ -26,8 +28,14 @@ def text(part: Part) -> Markup:
     if part is None:
         return Markup("")
     if isinstance(part, (str, int)):
-        return Markup(escape(safe(str(part), lines=True), quote=True))
+        return Markup(escape(safe(_bounded(str(part)), lines=True), quote=True))
     return Markup("".join(map(text, part)))
+
+
+def _bounded(words: str) -> str:
+    if len(words) <= LONGEST:
+        return words
+    return f"{words[:LONGEST]} ... ({len(words) - LONGEST} more characters, which the data inside has)"
 
 
 def tag(element: str, /, *content: Part, **attributes: str | int | float | bool | None) -> Markup:

@@ -1,5 +1,6 @@
 """The answer of `gpudoctor nccl-test` as a page: the curves, pairs of nodes as a matrix, settings, findings."""
 
+import math
 from collections.abc import Iterable, Sequence
 
 from gpudoctor.embedded import ANSWER
@@ -143,10 +144,25 @@ def _isolation(isolation: Isolation) -> list[Part]:
     parts: list[Part] = [tag("p", tag("strong", isolation.summary)), tag("ul", guilty) if guilty else None]
     pairs = [each for each in isolation.rounds if all(len(group) == 2 for group in each.groups)]
     nodes = list(dict.fromkeys(node for each in isolation.rounds for group in each.groups for node in group))
-    if pairs and len(nodes) <= MOST_IN_MATRIX:
+    if pairs:
         bad = {node for each in isolation.culprits for node in each.nodes}
-        parts.append(_matrix(sorted(nodes), pairs, bad))
+        parts.append(_matrix(_worst(nodes, pairs, bad), pairs, bad))
+        if len(nodes) > MOST_IN_MATRIX:
+            rest = f"The {MOST_IN_MATRIX} nodes of {len(nodes)} that are named, or whose pairs were the slowest."
+            parts.append(tag("p", rest, class_="soft"))
     return [*parts, folded("All rounds", [_round(each) for each in isolation.rounds])]
+
+
+def _worst(nodes: Sequence[str], pairs: Iterable[IsolationRound], bad: set[str]) -> list[str]:
+    """Those that a matrix has room for: who is named, and who was in the slowest pairs."""
+    if len(nodes) <= MOST_IN_MATRIX:
+        return sorted(nodes)
+    slowest: dict[str, float] = {}
+    for each in pairs:
+        for group, value in zip(each.groups, each.bus_bandwidth, strict=True):
+            for node in group:
+                slowest[node] = min(slowest.get(node, math.inf), value or 0.0)
+    return sorted(sorted(nodes, key=lambda node: (node not in bad, slowest.get(node, math.inf)))[:MOST_IN_MATRIX])
 
 
 def _matrix(nodes: Sequence[str], pairs: Iterable[IsolationRound], bad: set[str]) -> Markup:
