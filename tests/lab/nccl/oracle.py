@@ -153,7 +153,9 @@ def as_seen(snapshot: Snapshot, release: str, settings: Mapping[str, str] | None
 
 BOOTSTRAP = re.compile(r"Bootstrap ?: Using (?:\[\d+\])?([^:\s]+):")
 SOCKETS = re.compile(r"NET/Socket : Using ((?:\[\d+\]\S+ ?)+)")
-PORTS = re.compile(r"NET/IB : Using ((?:\[\d+\]\S+ )+)")
+PORTS = re.compile(r"NET/IB : Using (\[\d+\].*?) ?(?:\[RO\])?; OOB")
+PORT = re.compile(r"([\w.-]+):(\d+)[\d:-]*/(?:IB|RoCE)")
+"""Alone, with its rail, or in one device of two ports: [0]={[0] mlx5_0:1/IB, [1] mlx5_0:2/IB}."""
 NETWORK = re.compile(r"Using network (\S+)")
 RESULT = re.compile(r"^RESULT init (-?\d+) (.*)$", re.M)
 ROW = re.compile(r"NCCL INFO ((?:GPU|NET)/\S+) :(\S.*)$", re.M)
@@ -170,14 +172,10 @@ VIA = re.compile(
 )
 
 
-def names_of(listed: str) -> list[str]:
-    """Of "[0]eth0:10.1.0.1<0> [1]...": the names; of "[0]mlx5_0:1/IB": device and port."""
-    return [re.sub(r"^\[\d+\]", "", word) for word in listed.split()]
-
-
 def interfaces_of(log: str) -> tuple[str, list[str]]:
     bootstrap, sockets = BOOTSTRAP.search(log), SOCKETS.search(log)
-    names = [word.split(":")[0] for word in names_of(sockets[1])] if sockets else []
+    words = sockets[1].split() if sockets else []  # "[0]eth0:10.1.0.1<0>"
+    names = [re.sub(r"^\[\d+\]", "", word).split(":")[0] for word in words]
     return bootstrap[1] if bootstrap else NONE, names
 
 
@@ -185,8 +183,7 @@ def ports_of(log: str) -> list[tuple[str, int]]:
     network, found = NETWORK.search(log), PORTS.search(log)
     if network and network[1] != "IB":  # NCCL has looked at the ports for its other uses of them
         return []
-    ports = [word.partition("/")[0].split(":") for word in names_of(found[1])] if found else []
-    return [(each[0], int(each[-1])) for each in ports if len(each) > 1]
+    return [(name, int(port)) for name, port in PORT.findall(found[1])] if found else []
 
 
 def low(name: str) -> str:
