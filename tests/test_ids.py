@@ -16,7 +16,7 @@ from gpudoctor.fleet.fleet import LOST_IDS
 from gpudoctor.knowledge.visible.selection import CHECK_IDS, OF_AN_ENTRY
 from gpudoctor.launch.verified import NOT_VERIFIED, REFUTED
 from gpudoctor.lint.rule import every_rule
-from gpudoctor.plugins import find_checks, select
+from gpudoctor.plugins import broken, find_checks, select
 
 ROOT = Path(__file__).parent.parent
 CHECKS = find_checks()[0]
@@ -112,3 +112,10 @@ def test_what_tables_name_is_what_a_command_finds() -> None:
     assert {*IDS.values()} <= known
     assert {*REFUTED.values()} - {"script-missing-on-node"} <= known
     assert {*CHECK_IDS.values()} <= {each.id for each in CHECKS}
+
+
+def test_nothing_of_our_own_is_shadowed() -> None:
+    """Of two rules, checks or causes with one id the second would never be asked."""
+    every_rule()
+    assert CHECKS and CAUSES
+    assert not broken()

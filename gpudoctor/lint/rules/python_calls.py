@@ -1,4 +1,4 @@
-"""Rules of what programs hand to torch's own functions, and of names in them: T10, T11, T30."""
+"""Rules of what programs hand to torch's own functions, and of names in them: T10, T11, T32."""
 
 import ast
 import builtins
@@ -81,7 +81,7 @@ def _unknown(
 
 
 @rule(
-    "T30",
+    "T32",
     title="accelerate and transformers are given arguments that they still take",
     needs="facts",
     source="the wheels of accelerate 0.1 to 1.6 and transformers 3.5 to 5.23 (knowledge/hugging_face_arguments.py)",
