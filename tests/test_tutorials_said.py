@@ -131,8 +131,14 @@ def test_what_is_not_of_two_devices() -> None:
         "Input type (torch.cuda.HalfTensor) and weight type (torch.cuda.FloatTensor) should be the same",
         "Events are not on the same device: cuda:0 and cuda:1",
         "CUDA error: invalid device ordinal",
+        "Two ranks must not be on the same device cuda:0",
+        "rank 0 and rank 1 are expected on different GPUs, and not on the same device",
     ):
         assert devices_apart(message, alone=True) is None, message
+    said_of_a_rank = (
+        "rank 1: Expected all tensors to be on the same device, but found at least two devices, cpu and cuda:1!"
+    )
+    assert devices_apart(said_of_a_rank, alone=False) is not None
 
 
 @pytest.mark.parametrize(

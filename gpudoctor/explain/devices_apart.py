@@ -22,13 +22,18 @@ OF_TYPES = re.compile(
 )
 """ATen native/Convolution.cpp, to this day; what checked the arguments of torch up to 1.0 (Type.cpp)."""
 OF_ONE_DEVICE = re.compile(
-    r"\b(?:on|in|at|have|be) (?:the )?same (?:GPU |CUDA )?device\b|is not on the expected device|"
-    r"found two different devices|"
+    r"\b(?:[Ee]xpect(?:s|ed)?|must|should|needs?|not)\b[^\n]{0,160}\b(?:on|in|at|have|be) (?:the )?same (?:GPU |CUDA )?"
+    r"device\b|is not on the expected device|found two different devices|"
     r"\b(?:located on|are on) different (?:GPU|device)s|but expected (?:it|them) to be on GPU|"
     r"[Ee]xpected (?:object of )?(?:backend|device type|device) \S{3,20}(?: and dtype \w{1,20})? but got |"
     r"must be on the current device"
 )
-OF_OTHER_THINGS = re.compile(r"^(?:Events|Expected all futures|\S{0,40}storages)\b|\bon the same devices\b")
+OF_OTHER_THINGS = re.compile(
+    r"^(?:Events|Expected all futures|\S{0,40}storages)\b|\bon the same devices\b|"
+    r"\b(?:must not|should not|may not|cannot|can't) (?:all )?be (?:on|in|at) (?:the )?same\b|"
+    r"\b(?:ranks\b|processes\b|rank \d+ and )[^\n]{0,80}\bsame (?:GPU |CUDA )?device\b"
+)
+"""Also what is said of ranks: each of them has a device of its own."""
 OF_ARGUMENT = (
     re.compile(
         rf"found at least two devices, (?P<device>{_DEVICE}) and (?P<other>{_DEVICE})! "
