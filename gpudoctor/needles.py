@@ -12,7 +12,8 @@ TOKEN = re.compile(
     re.DOTALL,
 )
 """look: what looks around or ignores case, so that its text need not stand there as it is."""
-QUANTIFIER = re.compile(r"(?:(?P<optional>[?*]|\{0?,\d*\})|\+|\{\d+(?:,\d*)?\})?\??")
+QUANTIFIER = re.compile(r"(?:(?P<optional>[?*]|\{0?,\d*\})|\+|\{\d+(?:,\d*)?\})?[?+]?")
+"""With what makes it lazy or, since Python 3.11, possessive."""
 
 
 def worth(texts: tuple[str, ...]) -> int:
