@@ -29,7 +29,7 @@ DOORS = {
     "yaml": ("gpudoctor/lint/manifests.py",),
     "pygls": ("gpudoctor/lint/server.py",),
     "lsprotocol": ("gpudoctor/lint/server.py",),
-    "tomli": ("gpudoctor/lint/config.py",),
+    "tomli": ("gpudoctor/settings.py",),
     "typer": ("gpudoctor/cli/",),
 }
 ANYWHERE = {"msgspec"}
@@ -76,6 +76,7 @@ ROOMS = {
     "gpudoctor/programs.py": "",
     "gpudoctor/lacking.py": "",
     "gpudoctor/errors.py": "",
+    "gpudoctor/settings.py": "",
     "gpudoctor/defaults.py": "",
     "gpudoctor/fault_classes.py": "",
     "gpudoctor/active.py": "marked",
@@ -102,7 +103,7 @@ ROOMS = {
     "gpudoctor/launchers/": "launcher launchers lint.model launch emit knowledge",
     "gpudoctor/launch/": "check launch launcher examination emit fleet nccl read active snapshot knowledge",
     "gpudoctor/lint/": "check cause causes symptom symptoms lint launcher launchers.slurm plugins read active marked"
-    " snapshot knowledge",
+    " settings snapshot knowledge",
     "gpudoctor/about.py": "cause causes symptoms check fleet lint nccl plugins said train",
     "gpudoctor/said/": "said check",
     "gpudoctor/render/about.py": "about knowledge render",
@@ -114,6 +115,7 @@ ROOMS = {
     "gpudoctor/several.py": "active diagnose fleet nccl plugins snapshot",
     "gpudoctor/foreign.py": "explain lint plugins read",
     "gpudoctor/run/relay.py": "",
+    "gpudoctor/run/rank_log.py": "",
     "gpudoctor/run/site/": "",
     "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet.where hang snapshot.evidence active"
     " read causes sure explain knowledge render.words",

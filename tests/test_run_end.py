@@ -12,8 +12,9 @@ import pytest
 
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after
-from gpudoctor.run.end import RunEnded, SignalSeen, by_whom
+from gpudoctor.run.end import RunEnded, SignalSeen, by_whom, ended_at_limit
 from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.summary import StepsSeen, lines
 from gpudoctor.snapshot import Reading, read
 from tests.test_run import OURS, PATIENCE, log_of, relays_of, started, until, words
 
@@ -98,6 +99,13 @@ def test_what_is_not_known_is_not_named(tmp_path: Path, kernel: list[KernelLine]
     assert told.cause is None
 
 
+def test_the_time_limit_of_slurm(tmp_path: Path) -> None:
+    of_slurm = ended(tmp_path, "", 143, slurm_end=5000.0)
+    assert ended_at_limit(of_slurm, 5000.5) and not ended_at_limit(of_slurm, 4000.0)
+    assert not ended_at_limit(ended(tmp_path, "", 1, slurm_end=5000.0), 5000.5)
+    assert not ended_at_limit(ended(tmp_path, "", 143), 5000.5)
+
+
 def death(rank: int, status: int, seconds: float) -> ProcessEnded:
     return ProcessEnded(pid=700 + rank, name="python", rank=rank, status=status, seconds=seconds)
 
@@ -113,6 +121,17 @@ def test_which_rank_died_first_and_of_what(tmp_path: Path, kernel: list[KernelLi
     assert told.cause == "gpu-out-of-memory"
     told = after.told(ended(tmp_path, "", 1, ended=(death(1, -9, 5.0), death(0, 3, 2000.0)), seconds=2000.1))
     assert told.cause == "rank-died" and "rank 0 (process 700) ended first, with exit status 3" in told.lines[0]
+
+
+def test_what_a_training_that_has_ended_well_has_used() -> None:
+    first = b'{"began": 1.0}\n{"t": 1.0, "memory": 1073741824, '
+    use = first + b'"gpus": [[0, 90.0, 1073741824, 300.0], [1, 50.0, 2147483648, 1.0]]}\n{'
+    steps = StepsSeen(counts=(110, 110), before=10, seconds=50.0, longest_pause=4.0)
+    assert list(lines(steps, use)) == [
+        "its ranks began 110 collectives each, 2 a second; the longest pause was 4 s",
+        "its processes held 1 GiB at most; GPUs were busy 70% of the time (GPU 1: 50%); GPU 1 held 2 GiB at most",
+    ]
+    assert not list(lines(StepsSeen(), use))
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from gpudoctor.check import Fix
-from gpudoctor.hang.report import HangCause, HangReport, JobReport
+from gpudoctor.hang.report import HangCause, HangReport, JobReport, RankRow
 from gpudoctor.run.stall import StallTask
 from gpudoctor.run.stalled import told
 from tests.test_run import PATIENCE, runs, until, words
@@ -76,6 +77,11 @@ def test_only_a_job_that_hangs_is_told_of() -> None:
     for state in ("slow", "running", "starting", "ended"):
         job = JobReport(id="a", world_size=2, state=state, causes=(cause,))
         assert not told(HangReport(jobs=(job,)), task).hung
+    lost = HangCause(cause="node-lost", confidence=0.95, summary="n2 is gone", ranks=(1,), fix=Fix("Leave it out."))
+    rows = (RankRow(rank=0, host="n1", state="waits"), RankRow(rank=1, host="n2", state="missing"))
+    job = JobReport(id="a", world_size=2, state="hung", causes=(lost,), ranks=rows)
+    hinted = told(HangReport(jobs=(job,)), structs.replace(task, on_stall="restart-hint"))
+    assert "start it again: elsewhere, without n2 (SLURM: --exclude=n2)" in hinted.lines
     found = told(HangReport(jobs=(JobReport(id="a", world_size=2, state="hung", undecided="nothing was read"),)), task)
     assert found.hung and found.lines[0] == "not decided: nothing was read"
     assert "--from /reports/1/hang-1-evidence.json" in found.lines[-1]

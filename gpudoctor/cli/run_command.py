@@ -1,5 +1,7 @@
 """`gpudoctor run`. Not `run.py`: `gpudoctor.cli.run` is the function that runs any command line."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -7,6 +9,10 @@ from typer.core import TyperCommand
 
 from gpudoctor.cli.options import argument, finite, option
 from gpudoctor.errors import Error
+
+VARIABLE = "GPUDOCTOR_RUN"
+"""Options for each run, as they are typed."""
+NO_SETTINGS = ("--help", "--print-sbatch")
 
 
 class NothingRun(Error):
@@ -22,12 +28,47 @@ class AroundAnother(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, [*self._said_before(), *args])
         except Exception as error:
             describe = getattr(error, "format_message", None)
             if describe is None:
                 raise
             raise NothingRun(f"{describe()} (see 'gpudoctor run --help')") from None
+
+    def _said_before(self) -> list[str]:
+        """Options of the repository's settings and of the environment, as if they had been typed first."""
+        import shlex
+
+        from gpudoctor.errors import BadInput
+        from gpudoctor.settings import nearest
+
+        try:
+            found = nearest(Path.cwd(), "run")
+            typed = shlex.split(os.environ.get(VARIABLE, ""))
+        except BadInput as error:
+            raise NothingRun(str(error)) from None
+        except ValueError as error:
+            raise NothingRun(f"{VARIABLE}: {error}") from None
+        except OSError:  # the folder that it is started in is gone
+            found, typed = None, []
+        return [*(self._as_words(found.path, found.name, found.content) if found else ()), *typed]
+
+    def _as_words(self, path: str, name: str, table: Any) -> list[str]:
+        options = {
+            word.removeprefix("--"): bool(getattr(each, "is_flag", False))
+            for each in self.params
+            for word in each.opts
+            if word.startswith("--") and word not in NO_SETTINGS
+        }
+        words: list[str] = []
+        for key, value in table.items() if isinstance(table, dict) else [(repr(table), None)]:
+            flag = options.get(key)
+            right = isinstance(value, bool) if flag else isinstance(value, str | int | float) and flag is not None
+            if not right:
+                known = ", ".join(sorted(options))
+                raise NothingRun(f"{path}: {name} {ascii(key)[:60]} is not known, or has not its kind; known: {known}")
+            words += ([f"--{key}"] if value else []) if flag else [f"--{key}", str(value)]
+        return words
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return ["[OPTIONS] -- COMMAND [ARGUMENTS]..."]
@@ -72,13 +113,30 @@ def run(
         ),
     ] = None,
     on_stall: Annotated[
-        Literal["report", "kill"],
-        option("--on-stall", "When it stands still: say why, or also end it (SIGTERM, after two looks)."),
+        Literal["report", "dump", "kill", "restart-hint"],
+        option(
+            "--on-stall",
+            "When it stands still: say why; dump: flight recorders too; kill: end it too (SIGTERM, after two looks); "
+            "restart-hint: whether and where to start it again too.",
+        ),
     ] = "report",
+    print_sbatch: Annotated[
+        bool, option("--print-sbatch", "Start nothing: print a batch script for SLURM that starts it so on each node.")
+    ] = False,
     quiet: Annotated[bool, option("-q --quiet", "Say nothing of our own.")] = False,
 ) -> None:
     """What gpudoctor says goes to standard error, and each line begins with "gpudoctor:"."""
     from gpudoctor.errors import BadInput
+
+    if print_sbatch:
+        from gpudoctor.run.batch import script
+
+        said = {"--report": report, "--stall": stall, "--on-stall": on_stall, "--preflight": preflight}
+        plain = {"--report": None, "--stall": None, "--on-stall": "report", "--preflight": "short"}
+        flags = {"--no-log": no_log, "--stop-on-error": stop_on_error, "--no-arm": no_arm, "--quiet": quiet}
+        options = [word for name, value in said.items() if value != plain[name] for word in (name, str(value))]
+        sys.stdout.write(script(command, [*options, *(name for name, value in flags.items() if value)]))
+        return
     from gpudoctor.run.run import RunWish
     from gpudoctor.run.run import run as attended
 

@@ -25,12 +25,15 @@ from gpudoctor.read.kernel_log import KernelLine, read_lines
 from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.read.process import THIS
 from gpudoctor.run import verdict
-from gpudoctor.run.end import EndTold, RunEnded, by_whom
+from gpudoctor.run.end import ENDING_SECONDS, EndTold, RunEnded, by_whom
 from gpudoctor.sure import CERTAIN, PRIMARY, PROVED, SEEN
 
 PROCESSOR_SECONDS = 12.0
 MEMORY = 2 * GIB
 SLURM_SECONDS = 4.0
+STOOD_LINES = 3
+ENDS_A_STALL = ("cancelled", "time-limit", "session-closed", "rank-died")
+"""Why a job that stood still has ended; why it stood still is what its user wants to know."""
 KERNEL = "kernel.log"
 EXPLANATION = "explanation.json"
 LONGEST = 300
@@ -48,7 +51,7 @@ def main(arguments: list[str]) -> None:
 def told(ended: RunEnded) -> EndTold:
     """What is said at the end of a run that has not ended well."""
     interrupted = next((each for each in ended.signals if each.by_terminal and each.number == signal.SIGINT), None)
-    if interrupted is not None and ended.seconds - interrupted.seconds < verdict.ENDING_SECONDS:
+    if interrupted is not None and ended.seconds - interrupted.seconds < ENDING_SECONDS:
         return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
     kernel, unread = _kernel(ended)
     answer = _explained(ended, kernel)
@@ -56,9 +59,14 @@ def told(ended: RunEnded) -> EndTold:
     signals = [each for each in ended.signals if each.number in verdict.TOLD]
     lines = [f"it got {by_whom(each)} after {each.seconds:.0f} s" for each in signals][:3]
     if ended.stood:
-        lines = [*lines, "it stood still shortly before its end", *ended.stood[:1]]
+        lines = [*lines, "it stood still shortly before its end", *ended.stood[:STOOD_LINES]]
     ended = structs.replace(ended, scheduler=_slurms_word(ended.slurm_job))
     seen = verdict.found(ended, answer, _for_memory(ended, kernel), sure=PROVED if kernel else SEEN)
+    said = seen.cause if seen is not None else first.cause if first is not None else ""
+    if ended.stood_cause and (not said or said in ENDS_A_STALL or (seen is None and said in verdict.FOLLOWS)):
+        restart = CAUSES[ended.stood_cause].restart
+        lines.append(f"start it again: {restart}")
+        return EndTold(lines=tuple(lines), cause=ended.stood_cause, confidence=ended.stood_confidence, restart=restart)
     if seen is not None:
         return EndTold(
             lines=(*lines, *_of_seen(seen, ended, answer)),

@@ -5,6 +5,7 @@ can read costs the explanation only.
 """
 
 import signal
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -12,9 +13,16 @@ from msgspec import Struct
 
 from gpudoctor import active
 from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.sure import SEEN
 
 SECONDS = 15.0
 """Most that the look at the end takes; SLURM and Kubernetes give a job that they end 30 s."""
+
+
+ENDING_SECONDS = 120.0
+"""A launcher gives its ranks 30 s to end, some 60; what lived on longer after a signal has ended for another reason."""
+LIMIT_SECONDS = 2.0
+ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
 class SignalSeen(Struct, frozen=True, kw_only=True):
@@ -47,12 +55,16 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     name: str = ""
     """Of the command's program."""
     slurm_job: str = ""
+    slurm_end: float = 0.0
+    """When SLURM ends that job at the latest, in seconds since 1970; 0: not told."""
     scheduler: str = ""
     """What SLURM calls the state of that job; empty: it was not asked, or has not answered."""
     oom_kills: int | None = None
     """Of the cgroup while it ran; None: not told."""
     stood: tuple[str, ...] = ()
     """What was found when it stood still, where it did until its end."""
+    stood_cause: str = ""
+    stood_confidence: float = 0.0
     folder: str = ""
     logs: tuple[str, ...] = ()
     """Names in the folder."""
@@ -72,6 +84,9 @@ class EndTold(Struct, frozen=True, kw_only=True):
 
 def look_into(ended: RunEnded, until: Callable[[float], bool]) -> EndTold:
     """What the logs and the kernel tell. `until(seconds)` waits, and is true when somebody wants us gone."""
+    if ended_at_limit(ended, time.time()):  # SLURM does not wait for a look
+        what = f"SLURM ended the job at its time limit, after {ended.seconds:.0f} s"
+        return EndTold(lines=(f"cause: {what}  [time-limit]",), cause="time-limit", confidence=SEEN, restart="as it is")
     command = active.own_module("gpudoctor.run.after", msgspec.json.encode(ended).decode())
     try:
         child = active.start("the logs", command, timeout=SECONDS)
@@ -84,8 +99,29 @@ def look_into(ended: RunEnded, until: Callable[[float], bool]) -> EndTold:
     try:
         return msgspec.json.decode(reply.output, type=EndTold)
     except msgspec.DecodeError:
-        why = "interrupted" if left else reply.failure or "no answer"
-        return EndTold(lines=(f"the logs were not read: {why}",))
+        why = f"the logs were not read: {'interrupted' if left else reply.failure or 'no answer'}"
+        asked = asked_to_end(ended)
+        if asked is None:
+            return EndTold(lines=(why,))
+        seen = f"it got {by_whom(asked)} after {asked.seconds:.0f} s"
+        closed = asked.number == signal.SIGHUP
+        return EndTold(lines=(seen, why), cause="session-closed" if closed else "cancelled", confidence=SEEN)
+
+
+def asked_to_end(ended: RunEnded) -> SignalSeen | None:
+    """The signal by which somebody asked it to end, and it ended."""
+    first = min((each.seconds for each in ended.ended), default=ended.seconds)
+    for each in ended.signals:
+        if each.number in ASKED and ended.seconds - each.seconds < ENDING_SECONDS and each.seconds <= first + 0.5:
+            return each
+    return None
+
+
+def ended_at_limit(ended: RunEnded, now: float) -> bool:
+    """Whether SLURM has ended it at its time limit: a signal did, then."""
+    number = -ended.status if ended.status < 0 else ended.status - 128
+    by_signal = number in (*ASKED, signal.SIGKILL) or asked_to_end(ended) is not None
+    return by_signal and 0 < ended.slurm_end - LIMIT_SECONDS <= now
 
 
 def named(number: int) -> str:

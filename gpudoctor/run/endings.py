@@ -46,9 +46,14 @@ class Endings:
     """Of one job: processes are added as they are seen."""
 
     def __init__(self, began: float) -> None:
+        import resource
         import select
 
         self._began = began
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._most = min(MOST_WATCHED, soft // 3 if soft > 0 else MOST_WATCHED)
+        self._new: list[int] = []
+        """Added since the last look."""
         self._poll = select.epoll()
         self._watched: dict[int, ProcessEnded] = {}
         self._ended: list[ProcessEnded] = []
@@ -56,17 +61,19 @@ class Endings:
 
     def add(self, pid: int) -> None:
         """From now on its end is noticed."""
-        if len(self._watched) >= MOST_WATCHED:
+        if len(self._watched) >= self._most:
             return
         with contextlib.suppress(OSError):  # it is gone, or no descriptor is left
             watched = os.pidfd_open(pid)
             self._watched[watched] = _described(pid)
+            self._new.append(watched)
             self._poll.register(watched, 1)  # EPOLLIN
 
     def describe(self) -> None:
-        """Again: what was seen between its fork and its exec was still its parent."""
-        for watched, known in list(self._watched.items()):
-            if known.rank is None and known.of_rank is None and not known.spawned:
+        """Once again: what was seen between its fork and its exec was still its parent."""
+        again, self._new = self._new, []
+        for watched in again:
+            if (known := self._watched.get(watched)) is not None:
                 known = _described(known.pid)
                 if watched in self._watched:
                     self._watched[watched] = known

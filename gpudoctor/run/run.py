@@ -18,15 +18,18 @@ from msgspec import Struct
 from gpudoctor.run import kept
 from gpudoctor.run.arming import DUMPS, armed
 from gpudoctor.run.attendant import Attendant
+from gpudoctor.run.batch import nodes_of
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.kept import OUTPUT, SECOND
 from gpudoctor.run.preflight import Looking, Preflight
-from gpudoctor.run.stall import OnStall, StallWatch
+from gpudoctor.run.stall import OnStall, StallTold, StallWatch
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.steps import Steps
+from gpudoctor.run.summary import StepsSeen, lines
+from gpudoctor.run.use import NAME as USE
 from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
 from gpudoctor.slow.attend import PaceWatch
@@ -132,12 +135,14 @@ class AttendedRun:
                 os.close(channel.writing)
         waiting = Waiting(self._pid, attendant, found)
         family = JobProcesses(self._pid, self._began)
-        stalls = self._stalls(found, family)
+        steps = Steps(family)
+        stalls = self._stalls(found, steps)
         use = UseWritten(self._pid, self._kept.folder if self._kept else None, found)
         paces = PaceWatch(self._pid, folder, self._say_between) if self._wish.arm else None
 
         def look() -> None:
             family.look()
+            steps.counts()
             if late := looking.told().lines:
                 self._say_between([f"before the start: {line}" for line in late])
             if stalls is not None:
@@ -168,21 +173,22 @@ class AttendedRun:
                 (self._kept.folder / DUMPS).rmdir()
         self._write()
         self._tell(attendant.in_line)
-        for line in () if status else went:
-            self._say(line)
-        if status:
-            self._tell_why(family, stalls.stood if stalls is not None else ())
+        if not status:
+            for line in went:
+                self._say(line)
+            self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
+        else:
+            self._tell_why(family, stalls.stood if stalls is not None else StallTold())
         attendant.part()
         end_as(status)
 
-    def _stalls(self, found: Sequence[Outlet], family: JobProcesses) -> StallWatch | None:
+    def _stalls(self, found: Sequence[Outlet], steps: Steps) -> StallWatch | None:
         """Who looks when it does not get on."""
         if self._wish.stall == 0:
             return None
         folder = self._kept.folder if self._kept is not None else None
-        counts = Steps(family).counts if self._wish.arm else lambda: ()
         return StallWatch(
-            self._pid, folder, found, self._wish.stall, self._wish.on_stall, self._say_between, collectives=counts
+            self._pid, folder, found, self._wish.stall, self._wish.on_stall, self._say_between, collectives=steps.counts
         )
 
     def _say_between(self, lines: Sequence[str]) -> None:
@@ -230,7 +236,16 @@ class AttendedRun:
         for lost in self._lost:
             self._say(lost)
 
-    def _tell_why(self, family: JobProcesses, stood: tuple[str, ...]) -> None:
+    def _tell_used(self, steps: StepsSeen) -> None:
+        """Of a training that has ended well."""
+        try:
+            use = (self._kept.folder / USE).read_bytes() if self._kept is not None else b""
+        except OSError:
+            use = b""
+        for line in lines(steps, use):
+            self._say(line)
+
+    def _tell_why(self, family: JobProcesses, stood: StallTold) -> None:
         """What killed it, in few lines; it is kept too."""
         folder = self._kept.folder if self._kept is not None else None
         told = look_into(
@@ -243,9 +258,12 @@ class AttendedRun:
                 pids=tuple(sorted(family.pids)),
                 ended=self._record.ended,
                 name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
+                slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
                 slurm_job=self._environment.get("SLURM_JOB_ID", ""),
                 oom_kills=family.oom_kills,
-                stood=stood,
+                stood=stood.lines,
+                stood_cause=stood.cause if stood.confidence else "",
+                stood_confidence=stood.confidence,
                 folder=str(folder) if folder else "",
                 logs=kept.logs(folder) if folder is not None else (),
             ),
@@ -253,6 +271,9 @@ class AttendedRun:
         )
         for line in told.lines:
             self._say(line)
+        nodes = nodes_of(self._wish.command, self._environment)
+        if nodes > 1:
+            self._say(f"this is what {self._record.host} has seen: each of the {nodes} nodes keeps a report of its own")
         if folder is not None and told.cause is not None:
             self._say(f"more: gpudoctor explain {shlex.quote(str(folder / OUTPUT))}")
         if self._kept is not None:
@@ -310,6 +331,10 @@ _last_asked: list[int] = []
 def _written(text: str) -> str:
     """A text of the command line, which may be no text: JSON holds texts."""
     return os.fsencode(text).decode("utf-8", "backslashreplace")
+
+
+def _number(text: str) -> float:
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0.0
 
 
 def _here() -> str:

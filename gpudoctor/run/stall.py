@@ -35,7 +35,7 @@ CONFIRM_SECONDS = 30.0
 """From the first of these to the second."""
 GRACE_SECONDS = 60.0
 """Between SIGTERM and SIGKILL: torchrun gives its ranks 30 s."""
-OnStall = Literal["report", "kill"]
+OnStall = Literal["report", "dump", "kill", "restart-hint"]
 
 
 class StallTold(Struct, frozen=True, kw_only=True):
@@ -44,6 +44,8 @@ class StallTold(Struct, frozen=True, kw_only=True):
     hung: bool = False
     lines: tuple[str, ...] = ()
     cause: str = ""
+    """Its id; "undecided" where it stands still and none is decided."""
+    confidence: float = 0.0
 
 
 class StallTask(Struct, frozen=True, kw_only=True):
@@ -52,6 +54,7 @@ class StallTask(Struct, frozen=True, kw_only=True):
     pid: int
     folder: str = ""
     name: str = ""
+    on_stall: OnStall = "report"
 
 
 class StallWatch:
@@ -71,6 +74,7 @@ class StallWatch:
         self._pid, self._folder, self._say, self._collectives = pid, folder, say, collectives
         self._counts: tuple[int, ...] = ()
         self._files = [outlet.outputs[0] for outlet in outlets if outlet.kind == "file"]
+        self._on_stall: OnStall = on_stall
         self._kills = on_stall == "kill"
         self._hung = 0
         """Looks, one after the other, that found it so."""
@@ -83,7 +87,7 @@ class StallWatch:
         self._since = time.monotonic()
         self._look_at = self._since + self._patience
         self._child: active.Child | None = None
-        self._lines: tuple[str, ...] = ()
+        self._last = StallTold()
         self._looks = 0
         self._told = ""
 
@@ -114,9 +118,9 @@ class StallWatch:
             self._ask()
 
     @property
-    def stood(self) -> tuple[str, ...]:
+    def stood(self) -> StallTold:
         """What a look has found, where it stands still, or has said something for the last minute only: last words."""
-        return self._lines if self._hung or time.monotonic() - self._since < GRACE_SECONDS else ()
+        return self._last if self._hung or time.monotonic() - self._since < GRACE_SECONDS else StallTold()
 
     def _tell(self, number: int) -> None:
         with contextlib.suppress(OSError):
@@ -152,7 +156,9 @@ class StallWatch:
     def _ask(self) -> None:
         self._looks += 1
         self._asked_at = self._said
-        task = StallTask(pid=self._pid, folder=str(self._folder or ""), name=f"hang-{self._looks}")
+        task = StallTask(
+            pid=self._pid, folder=str(self._folder or ""), name=f"hang-{self._looks}", on_stall=self._on_stall
+        )
         command = active.own_module("gpudoctor.run.stalled", msgspec.json.encode(task).decode())
         try:
             self._child = active.start("hang", command, timeout=LOOK_SECONDS)
@@ -177,7 +183,7 @@ class StallWatch:
             self._tell(signal.SIGTERM)
         if told.hung and told.cause != self._told:
             self._told = told.cause
-            self._lines = told.lines
+            self._last = told
             what = "begun no collective" if self._said == self._counts else "said nothing"
             self._say((f"it has {what} for {now - self._since:.0f} s, and stands still", *told.lines))
             self._said = self._amount()  # our own words may stand in its file now

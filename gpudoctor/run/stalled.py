@@ -1,22 +1,32 @@
 """A child that asks `hang` about a job which has said nothing for long."""
 
+import contextlib
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from gpudoctor import active
+from gpudoctor.causes import CAUSES
 from gpudoctor.envelope import encode
 from gpudoctor.errors import Error
 from gpudoctor.fleet.where import Where
 from gpudoctor.hang.live import JobsWanted, hang
 from gpudoctor.hang.report import HangReport, JobReport
+from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.read import process as processes
+from gpudoctor.read.job import armed, recorder_pipe
 from gpudoctor.read.lifeline import end_with_the_doctor
+from gpudoctor.run.arming import DUMPS
 from gpudoctor.run.stall import StallTask, StallTold
 from gpudoctor.snapshot.evidence import to_json
 from gpudoctor.sure import CERTAIN, PRIMARY
+
+DUMP_SECONDS = 5.0
+MOST_DUMPS = 64
 
 
 def main(arguments: list[str]) -> None:
@@ -38,7 +48,56 @@ def looked(task: StallTask) -> StallTold:
             place = Path(task.folder, name)
             place.touch(mode=0o600)
             place.write_bytes(content)
-    return told(report, task)
+    found = told(report, task)
+    if found.hung and task.on_stall == "dump":
+        return structs.replace(found, lines=(*found.lines, *dumped(task)))
+    return found
+
+
+def dumped(task: StallTask) -> Iterator[str]:
+    """Have each armed rank here write what its flight recorder holds: as JSON, and NCCL's own dump, which torch's
+    analyzer reads."""
+    place = Path(task.folder, DUMPS) if task.folder else None
+    written: list[int] = []
+    asked = 0
+    for process in processes.descendants(task.pid):
+        how = armed.find(process.pid)
+        descriptor = armed.announcement(process.pid)
+        told_of = armed.collectives(process.pid, descriptor) if descriptor is not None else None
+        if place is None or how is None or told_of is None or len(written) >= MOST_DUMPS:
+            continue
+        content = armed.recorder_json(process.pid, how, DUMP_SECONDS)
+        if content is not None:
+            with contextlib.suppress(OSError):
+                place.mkdir(mode=0o700, exist_ok=True)
+                file = place / f"rank_{told_of[1]}.json"
+                file.touch(mode=0o600)
+                file.write_bytes(content)
+                written.append(told_of[1])
+        with contextlib.suppress(recorder_pipe.NotAsked):
+            recorder_pipe.ask(process.pid, recorder_pipe.name(told_of[1], {}, how.pipe))
+            asked += 1
+    if not written and not asked:
+        yield "no rank gave a dump of its flight recorder: none is armed, or it is off"
+        return
+    more = "; NCCL was asked for its own too" if asked else ""
+    of = f"flight recorders of ranks {ranges(written)} are in {place}" if written else f"dumps go to {place}"
+    yield f"{of}{more}"
+
+
+def restart_words(job: JobReport) -> Iterator[str]:
+    """Whether to start it again, and on which nodes: those of the culprits are left out where the fault is theirs."""
+    first = job.causes[0] if job.causes else None
+    if first is None or first.confidence < PRIMARY:
+        yield "start it again: not decided"
+        return
+    restart = CAUSES[first.cause].restart
+    hosts = sorted({row.host for row in job.ranks if row.rank in first.ranks and row.host})
+    everywhere = {row.host for row in job.ranks} <= {*hosts}
+    if restart != "elsewhere" or not hosts or everywhere:
+        yield f"start it again: {restart}"
+        return
+    yield f"start it again: elsewhere, without {listed(hosts)} (SLURM: --exclude={','.join(hosts)})"
 
 
 def told(report: HangReport, task: StallTask) -> StallTold:
@@ -48,7 +107,11 @@ def told(report: HangReport, task: StallTask) -> StallTold:
         return StallTold()
     more = f"more: gpudoctor hang --from {task.folder}/{task.name}-evidence.json" if task.folder else ""
     cause = job.causes[0].cause if job.causes and job.causes[0].confidence >= PRIMARY else ""
-    return StallTold(hung=True, lines=(*_words(job), *((more,) if more else ())), cause=cause or "undecided")
+    hint = tuple(restart_words(job)) if task.on_stall == "restart-hint" else ()
+    lines = (*_words(job), *hint, *((more,) if more else ()))
+    return StallTold(
+        hung=True, lines=lines, cause=cause or "undecided", confidence=job.causes[0].confidence if cause else 0.0
+    )
 
 
 def _words(job: JobReport) -> Iterator[str]:

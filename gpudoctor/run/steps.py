@@ -8,11 +8,12 @@ import time
 
 from gpudoctor.read.job import armed
 from gpudoctor.run.family import JobProcesses
+from gpudoctor.run.summary import StepsSeen
 
 FIRST_SECONDS, BETWEEN_SECONDS = 0.25, 3.0
 MOST_RANKS = 64
-MOST_TRIES = 20
-"""So often a process is asked whether it is armed by now."""
+QUICK_TRIES, MOST_TRIES = 60, 300
+"""So often a process is asked whether it is armed by now, and in a group."""
 
 
 class Steps:
@@ -21,26 +22,51 @@ class Steps:
     def __init__(self, family: JobProcesses) -> None:
         self._family = family
         self._next, self._pause = 0.0, FIRST_SECONDS
+        self._awaited = False
+        self._named: set[int] = set()
         self._found: dict[int, int] = {}
         self._tried: dict[int, int] = {}
         self._counts: tuple[int, ...] = ()
+        self._first = self._moved = self._longest = 0.0
+        self._before = 0
 
     def counts(self) -> tuple[int, ...]:
         """Collectives begun, by rank; () where no rank tells. Called often; looks now and then."""
         now = time.monotonic()
         if now >= self._next:
-            self._pause = min(2 * self._pause, BETWEEN_SECONDS)
+            self._pause = FIRST_SECONDS if self._awaited else min(2 * self._pause, BETWEEN_SECONDS)
             self._next = now + self._pause
             self._look()
         return self._counts
 
     def _look(self) -> None:
-        for pid in self._family.ranks:
-            if pid not in self._found and self._tried.get(pid, 0) < MOST_TRIES and len(self._found) < MOST_RANKS:
-                self._tried[pid] = self._tried.get(pid, 0) + 1
-                if (place := armed.announcement(pid)) is not None:
-                    self._found[pid] = place
+        ranks = self._family.ranks
+        self._found = {pid: place for pid, place in self._found.items() if pid in ranks and self._is_worth(pid)}
+        awaited = [pid for pid in ranks if pid not in self._named]
+        for pid in awaited:
+            self._tried[pid] = self._tried.get(pid, 0) + 1
+            if pid in self._found or not self._is_worth(pid) or len(self._found) >= MOST_RANKS:
+                continue
+            if (place := armed.announcement(pid)) is not None:
+                self._found[pid] = place
+        self._awaited = any(self._tried[pid] < QUICK_TRIES for pid in awaited)
         found = ((pid, armed.collectives(pid, place)) for pid, place in self._found.items())
         told = {pid: each for pid, each in found if each is not None}
+        self._named |= told.keys()
         self._family.name_ranks({pid: rank for pid, (_, rank) in told.items()})
-        self._counts = tuple(begun for begun, _ in told.values())
+        counts, now = tuple(begun for begun, _ in told.values()), time.monotonic()
+        if counts and counts != self._counts:
+            if not self._first:
+                self._first, self._before = now, max(counts)
+            self._longest = max(self._longest, now - (self._moved or now))
+            self._moved = now
+        self._counts = counts or self._counts
+
+    def _is_worth(self, pid: int) -> bool:
+        """It is in a group, or may still come into one: a data loader's worker never does."""
+        return pid in self._named or self._tried.get(pid, 0) <= MOST_TRIES
+
+    def seen(self) -> StepsSeen:
+        """All that was seen."""
+        seconds = self._moved - self._first
+        return StepsSeen(counts=self._counts, before=self._before, seconds=seconds, longest_pause=self._longest)

@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.endings import OF_SIGNAL
+from gpudoctor.explain.endings import OF_SIGNAL, signal_number
 from gpudoctor.explain.report import Explanation, LogCause
-from gpudoctor.run.end import RunEnded, SignalSeen, by_whom, named
+from gpudoctor.run.end import ASKED, ENDING_SECONDS, RunEnded, SignalSeen, asked_to_end, by_whom, named
 from gpudoctor.run.endings import PYTHONS, ProcessEnded
 from gpudoctor.sure import LIKELY, PRIMARY, PROVED, SEEN
 
-ENDING_SECONDS = 120.0
-"""A launcher gives its ranks 30 s to end, some 60; what lived on longer after a signal has ended for another reason."""
-ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 TOLD = (*ASKED, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
 SAYS_NOTHING = (signal.SIGKILL, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGSYS)
 """Whoever such a signal ends has said nothing of it; what others say is what follows."""
@@ -58,16 +55,6 @@ class Found(Struct, frozen=True, kw_only=True):
         return judged.restart if judged is not None else known.restart
 
 
-def asked_to_end(ended: RunEnded) -> SignalSeen | None:
-    """The signal by which somebody asked it to end, and it ended."""
-    deaths = [each.seconds for each in ended.ended]
-    first = min(deaths, default=ended.seconds)
-    for each in ended.signals:
-        if each.number in ASKED and ended.seconds - each.seconds < ENDING_SECONDS and each.seconds <= first + 0.5:
-            return each
-    return None
-
-
 def first_death(ended: RunEnded) -> ProcessEnded | None:
     """The process whose end ended the job: the first that died by a signal, or as a rank. Programs that a job starts
     beside and that fail are no ranks, and so are those that died long before it ended."""
@@ -94,10 +81,22 @@ def found(ended: RunEnded, answer: Explanation, for_memory: str, *, sure: float 
     if own_error:
         return None
     asked = asked_to_end(ended)
-    if asked is not None or (ended.scheduler in OF_SLURM and ended.scheduler != "CANCELLED"):
+    if asked is not None or ended.scheduler in OF_SLURM:
         return _of_asked(ended, asked)
     death = first_death(ended)
-    return None if death is None else _of_death(ended, death, said, answer)
+    if death is not None:
+        return _of_death(ended, death, said, answer)
+    return None if said is not None else _of_status(ended)
+
+
+def _of_status(ended: RunEnded) -> Found | None:
+    """A shell, srun and mpirun end with 128 + the number of the signal that ended what they had started."""
+    kind = OF_SIGNAL.get(signal_number(ended.status)) if ended.status > 0 else None
+    if kind is None:
+        return None
+    words = kind.words.format(name=named(signal_number(ended.status)))
+    summary = f"a process that {ended.name or 'the command'} had started {words}: exit status {ended.status}"
+    return Found(cause=kind.cause, confidence=LIKELY, summary=summary, variant=kind.variant)
 
 
 def _of_asked(ended: RunEnded, asked: SignalSeen | None) -> Found:

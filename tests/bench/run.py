@@ -76,7 +76,7 @@ def while_it_runs(seconds: float, environment: dict[str, str]) -> tuple[float, f
     drain = subprocess.Popen(["cat"], stdin=reading, stdout=subprocess.DEVNULL)
     os.close(reading)
     time.sleep(6.0)
-    ours = [process.pid, *(child for child in processes.children_of(process.pid) if is_relay(child))]
+    ours = [process.pid, *(child for child in processes.children_of(process.pid) if is_ours(child))]
     before = sum(map(spent, ours))
     time.sleep(seconds)
     after = sum(map(spent, ours))
@@ -87,8 +87,8 @@ def while_it_runs(seconds: float, environment: dict[str, str]) -> tuple[float, f
     return (after - before) / seconds, memory
 
 
-def is_relay(pid: int) -> bool:
-    return b"relay.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
+def is_ours(pid: int) -> bool:
+    return b"gpudoctor" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def median_step(command: list[str], environment: dict[str, str]) -> float:

@@ -180,6 +180,13 @@ def _numactl(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, _after_options(words, 1, "-i -N -c -C -m -p -S -f -L -o -M"))
 
 
+def _gpudoctor(words: Sequence[Word]) -> WhatStarts | None:
+    """`gpudoctor run -- torchrun ...`."""
+    if len(words) < 3 or words[1].shown != "run":
+        return None
+    return _command(words, _after_options(words, 2, "--report --preflight --stall --on-stall"))
+
+
 def _taskset(words: Sequence[Word]) -> WhatStarts | None:
     at = _after_options(words, 1, "")
     return None if "-p" in [word.shown for word in words] else _command(words, at + 1)
@@ -355,7 +362,7 @@ _TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
     "salloc": _salloc, "docker": _docker, "podman": _docker, "nerdctl": _docker,
     "podman-hpc": _docker, "ch-run": _charliecloud, "enroot": _enroot, "shifter": _shifter, "flux": _flux,
     "nvidia-docker": _docker, "singularity": _singularity, "apptainer": _singularity, "kubectl": _after_dashes,
-    "time": _time, "xargs": _xargs, "parallel": _parallel,
+    "gpudoctor": _gpudoctor, "time": _time, "xargs": _xargs, "parallel": _parallel,
     **dict.fromkeys(_SUBMITTERS, _submitted),
     "oc": _after_dashes, "eval": _eval, "tmux": _tmux, "screen": _screen,
 }  # fmt: skip

@@ -25,6 +25,7 @@ LAUNCHERS = (
 
 LOGS = "GPUDOCTOR_RUN_LOGS"
 """A folder for what each rank says."""
+RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 SPAWNED = "--multiprocessing-fork"
 
 
@@ -39,7 +40,8 @@ def words() -> "list[str]":
 
 def is_rank() -> bool:
     """Whether a launcher, or multiprocessing in a rank's parent, has started this process."""
-    return "RANK" in os.environ or SPAWNED in words()
+    of_step = "SLURM_PROCID" in os.environ and "SLURM_STEP_ID" in os.environ
+    return of_step or any(name in os.environ for name in RANKS) or SPAWNED in words()
 
 
 def is_launcher() -> bool:

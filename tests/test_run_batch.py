@@ -1,0 +1,54 @@
+"""What `gpudoctor run` makes of several nodes, of settings, and the batch script that it prints."""
+
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.library import lint
+from gpudoctor.run.batch import nodes_of, script
+from gpudoctor.settings import BadConfig, nearest
+
+TORCHRUN = (
+    "torchrun",
+    "--nnodes=2",
+    "--nproc-per-node",
+    "4",
+    "--rdzv-backend=c10d",
+    "--rdzv-endpoint=n1:29500",
+    "t.py",
+)
+
+
+@pytest.mark.thorough
+def test_the_printed_script_is_a_start_that_lint_finds_well() -> None:
+    for command in (TORCHRUN, ("torchrun", "--nproc-per-node=8", "train.py"), ("srun", "--ntasks=8", "python", "t.py")):
+        text = script(command, ["--stall", "300"])
+        report = lint(text)
+        assert not [each for each in report.problems if each.severity == "error"], report.problems
+        assert report.understood.launcher in ("torchrun", "srun"), report.understood
+    assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n" in script(TORCHRUN, [])
+    assert script(("srun", "a b"), []).endswith("\ngpudoctor run -- srun 'a b'\n")
+
+
+def test_on_how_many_nodes_a_line_is_run() -> None:
+    assert nodes_of(TORCHRUN, {}) == 2
+    of_step = {"SLURM_STEP_NUM_NODES": "4", "SLURM_STEP_NUM_TASKS": "4"}
+    assert nodes_of(("python", "train.py"), of_step) == 4
+    assert nodes_of(("python", "train.py"), {**of_step, "SLURM_STEP_NUM_TASKS": "32"}) == 1
+    assert nodes_of(("srun", "torchrun", "--nnodes=2"), of_step) == 1
+    assert nodes_of(("torchrun", "--nnodes=1:4", "t.py"), {"PET_NNODES": "x"}) == 1
+
+
+def test_settings_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert nearest(inner, "run") is None
+    (tmp_path / "pyproject.toml").write_text("[tool.gpudoctor.run]\nstall = 300\n[tool.gpudoctor.lint]\noff = []\n")
+    found = nearest(inner, "run")
+    assert found is not None and found.content == {"stall": 300} and found.name == "[tool.gpudoctor.run]"
+    (tmp_path / "gpudoctor.toml").write_text("[lint]\n")
+    assert nearest(inner, "run") == found
+    (tmp_path / "gpudoctor.toml").write_text("[rum]\n")
+    with pytest.raises(BadConfig, match=r"known: the tables \[lint\] and \[run\]"):
+        nearest(inner, "run")
