@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.run import use
+from tests.pages import Page
 from tests.test_run import PATIENCE, runs, words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
@@ -50,3 +51,8 @@ def test_a_run_writes_what_its_processes_use(tmp_path: Path) -> None:
     assert lines and all(line["said"] == 4 for line in lines), "the second word came at the end"
     assert max(line["memory"] for line in lines) > 80_000_000
     assert max(line["processes"] for line in lines) >= 2
+    own = [sys.executable, "-m", "gpudoctor", "report", "--html", str(tmp_path / "run.html")]
+    told = subprocess.run(own, env=environment, capture_output=True, timeout=PATIENCE, check=False, text=True)
+    assert told.returncode == 0, told.stderr
+    assert "The run ended well" in told.stdout and "Memory of its processes" in told.stdout
+    assert not Page((tmp_path / "run.html").read_bytes()).wrong
