@@ -3,6 +3,7 @@
 import html
 import io
 import json
+import textwrap
 from collections.abc import Callable
 
 import pytest
@@ -87,3 +88,24 @@ def test_every_line_has_a_number_of_the_text(text: str) -> None:
         assert len(found.numbers) == found.text.count(b"\n") + 1
         assert set(found.numbers) <= set(range(1, text.count("\n") + 2))
         assert list(found.numbers) == sorted(found.numbers)
+
+
+MAILED = """step 40 | loss 2.31
+ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).
+Traceback (most recent call last):
+File "/w/t.py", line 61, in <module>
+RuntimeError: DataLoader worker (pid 411) is killed by signal: Bus error. It is possible that dataloader's workers are \
+out of shared memory. Please try to raise your shared memory limit.
+"""
+
+
+def test_what_a_mail_folded_between_words_is_joined() -> None:
+    folded = [textwrap.wrap(line, 72, break_long_words=False, break_on_hyphens=False) for line in MAILED.splitlines()]
+    found = straight("\n".join(row for rows in folded for row in rows).encode())
+    assert found is not None
+    assert found.text.decode() == MAILED.rstrip()
+
+
+def test_lines_that_are_long_by_themselves_are_not_joined() -> None:
+    line = "nslookup: can't resolve 'fit-master-0': Name does not resolve\nwaiting for master\n"
+    assert straight(line.encode() * 4) is None

@@ -34,6 +34,14 @@ NARROW, WIDE = 40, 250
 USUAL = frozenset({79, 80, 100, 120, 132})
 """Widths of terminals at which one folded line is believed; else it takes `MANY`."""
 MANY = 3
+MAIL = 60, 82
+"""Columns between which mails are folded."""
+MAILS = frozenset({70, 71, 72, 75, 76, 77, 78, 79, 80})
+BEGINS = re.compile(
+    r"Traceback \(most recent|(?:[A-Za-z_][\w.]{0,100}\.)?[A-Z]\w{0,60}(?:Error|Exception|Warning)\b|File \"|"
+    r"[-=#*_]{4}|\[|\{|During handling|The above exception|>|\d{1,2}/|\S{1,60}: (?:error|fatal)|Rank \d"
+)
+"""What begins a line of its own, however long the line before is."""
 BEGINNING = 40
 """Characters by which two long lines are told apart: the same line of several ranks has one width by itself."""
 
@@ -53,7 +61,7 @@ def straight(text: bytes) -> Straight | None:
     if len(text) > MOST_BYTES:
         return None
     typed = _typed(text)
-    changed = _from_objects(typed) or _unescaped(typed) or _unfolded(typed)
+    changed = _from_objects(typed) or _unescaped(typed) or _unfolded(typed) or _unwrapped(typed)
     if changed or typed == text:
         return changed
     return Straight(typed, tuple(range(1, typed.count(b"\n") + 2)))
@@ -146,5 +154,34 @@ def _unfolded(text: bytes) -> Straight | None:
         else:
             continues = False
     if 2 * inside_words < runs or min(runs, inside_words, len(begun)) < (1 if width in USUAL else MANY):
+        return None
+    return Straight("\n".join(joined).encode(), tuple(numbers))
+
+
+def _unwrapped(text: bytes) -> Straight | None:
+    """As a mail is folded, between words: the next word would have gone beyond the width."""
+    lines = text.decode("utf-8", "replace").split("\n")
+    width = max((len(line) for line in lines if " " in line.strip()), default=0)
+    if not MAIL[0] <= width <= MAIL[1]:
+        return None
+    joined: list[str] = []
+    numbers: list[int] = []
+    begun: set[str] = set()
+    before = ""
+    inside_words = runs = 0
+    for number, line in enumerate(lines, 1):
+        word = line.partition(" ")[0]
+        full = bool(before.strip("-=#*_") and word) and len(before) + 1 + len(word) > width
+        if full and not line[0].isspace() and not BEGINS.match(line) and not writer(line).length:
+            begun.add("".join(filter(str.isalpha, joined[-1]))[:BEGINNING])
+            inside_words += before[-1:].isalnum() and line[0].islower()
+            runs += 1
+            joined[-1] += " " + line
+        else:
+            joined.append(line)
+            numbers.append(number)
+        before = line
+    few = sum(bool(line.strip()) for line in lines) <= FEW_LINES
+    if inside_words < (1 if width in MAILS else MANY) or MANY * inside_words < runs or len(begun) < (1 if few else 2):
         return None
     return Straight("\n".join(joined).encode(), tuple(numbers))

@@ -6,6 +6,7 @@ line is that of a set operation. Nothing is missed by it: a line that holds a ne
 needle's shape.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -80,6 +81,28 @@ class Matcher:
         prose = b" ".join(text.encode() for symptom in self.table for text in symptom.seen)
         return _anchors(tuple(self._by_shape), prose.translate(None, VARIES))
 
+    @cached_property
+    def _of_several_words(self) -> tuple[bytes, ...]:
+        return tuple(anchor for anchor in self._anchors if b" " in anchor)
+
+    @cached_property
+    def _by_head(self) -> dict[bytes, list[bytes]]:
+        """Anchors by the shortest one that they begin with."""
+        heads: dict[bytes, list[bytes]] = {}
+        for anchor in sorted((each for each in self._anchors if b" " not in each), key=len):
+            head = next((anchor[:length] for length in range(1, len(anchor)) if anchor[:length] in heads), anchor)
+            heads.setdefault(head, []).append(anchor)
+        return heads
+
+    @cached_property
+    def _search(self) -> re.Pattern[bytes]:
+        """Any of the anchors, in one pass: a tree of their letters, so that most places cost one look."""
+        return re.compile(_tree(self._by_head))
+
+    @cached_property
+    def _overlapping(self) -> re.Pattern[bytes]:
+        return re.compile(b"(?=(" + _tree(self._by_head) + b"))")
+
     def begin(self) -> None:
         """Before each log: how often a shape was seen counts within one."""
         self._seen.clear()
@@ -132,35 +155,60 @@ class Matcher:
             self._hot = {shape: self._hot[shape] for shape in new & self._hot.keys()}
             self._seen.clear()
         joined = b"\n".join((b"", *new, b""))
-        present = self._present(set(joined.split()))
-        for anchor, parts in self._anchors.items():
-            if anchor not in present and b" " not in anchor:
-                continue
+        hot = self._hot_words(set(joined.split()))
+        for shape in new if hot else ():
+            words = shape.split()
+            if not hot.keys().isdisjoint(words):
+                parts = {part for word in hot.keys() & words for part in hot[word]}
+                self._heat(shape, [part for part in parts if part in shape])
+        for anchor in self._of_several_words:
             at = joined.find(anchor)
             while at >= 0:
                 start, end = joined.rfind(b"\n", 0, at) + 1, joined.find(b"\n", at)
                 shape = joined[start:end]
-                needles = [needle for part in parts if part in shape for needle in self._by_shape[part]]
-                if needles:
-                    self._hot[shape] = tuple(dict.fromkeys((*self._hot.get(shape, ()), *needles)))
+                self._heat(shape, (part for part in self._anchors[anchor] if part in shape))
                 at = joined.find(anchor, end)
         self._known.update(shape for shape in new if len(shape) <= LONGEST_SHAPE and shape not in self._hot)
 
-    def _present(self, words: set[bytes]) -> set[bytes]:
-        """The anchors that these words hold: text repeats its words also where it does not repeat its lines."""
+    def _heat(self, shape: bytes, parts: Iterable[bytes]) -> None:
+        """Remember that a shape holds these parts."""
+        if needles := [needle for part in parts for needle in self._by_shape[part]]:
+            self._hot[shape] = tuple(dict.fromkeys((*self._hot.get(shape, ()), *needles)))
+
+    def _parts_in(self, word: bytes) -> Iterator[bytes]:
+        """The needles' shapes of which a word may be a piece: of one word it holds them, of several it begins, is or
+        ends with the piece."""
+        heads = set(self._overlapping.findall(word))
+        for anchor in (text for head in heads for text in self._by_head[head] if text in word):
+            for part in self._anchors[anchor]:
+                pieces = part.split(b" ")
+                at = next((index for index, piece in enumerate(pieces) if anchor in piece), 0)
+                first, last = at == 0, at == len(pieces) - 1
+                if first and last:
+                    fits = part in word
+                elif first or last:
+                    fits = word.endswith(pieces[at]) if first else word.startswith(pieces[at])
+                else:
+                    fits = word == pieces[at]
+                if fits:
+                    yield part
+
+    def _hot_words(self, words: set[bytes]) -> dict[bytes, tuple[bytes, ...]]:
+        """Those that may be a piece of a needle, with these: text repeats its words also where it does not repeat its
+        lines."""
         if len(self._words) > MOST_WORDS:
             self._words.clear()
             self._of_word.clear()
         unknown = words - self._words
-        text = b"\n".join((b"", *unknown, b""))
-        for anchor in self._anchors:
-            at = text.find(anchor)
-            while at >= 0:
-                word = text[text.rfind(b"\n", 0, at) + 1 : text.find(b"\n", at)]
-                self._of_word[word] = (*self._of_word.get(word, ()), anchor)
-                at = text.find(anchor, text.find(b"\n", at))
+        text = b"\n".join((*unknown, b""))
+        end = 0
+        for found in self._search.finditer(text):
+            if found.start() >= end:
+                word = text[text.rfind(b"\n", 0, found.start()) + 1 : (end := text.find(b"\n", found.end()))]
+                if parts := tuple(self._parts_in(word)):
+                    self._of_word[word] = parts
         self._words |= unknown
-        return {anchor for word in words & self._of_word.keys() for anchor in self._of_word[word]}
+        return {word: self._of_word[word] for word in words & self._of_word.keys()}
 
     def matches(self, line: bytes, needles: tuple[bytes, ...]) -> list[tuple[Symptom, dict[str, str]]]:
         """The symptoms that a line shows: what is context, and the one that says most of the others.
@@ -198,6 +246,22 @@ class Matcher:
                 yield line.decode("utf-8", "replace"), symptom, values
 
 
+USUAL = b"tionsrlhmpugkwyvxqjz"
+"""Letters of shapes by how often they come: a choice is tried in its order."""
+
+
+def _tree(texts: Iterable[bytes]) -> bytes:
+    """A pattern that finds whichever of the texts begins first."""
+    by_first: dict[bytes, list[bytes]] = {}
+    for text in texts:
+        if not text:
+            return b""
+        by_first.setdefault(text[:1], []).append(text[1:])
+    usual_first = sorted(by_first, key=lambda first: (first not in USUAL, USUAL.find(first), first))
+    branches = [re.escape(first) + _tree(by_first[first]) for first in usual_first]
+    return branches[0] if len(branches) == 1 else b"(?:" + b"|".join(branches) + b")"
+
+
 ANCHOR = 5
 """Characters. Longer ones would stand in fewer lines, and more of them would be needed (measured: 4 to 9)."""
 
@@ -222,8 +286,8 @@ def anchors(shapes: Iterable[bytes], prose: bytes = b"") -> dict[bytes, tuple[by
     usual = Counter(part for length in lengths for part in parts_of(prose, length))
     held_by: dict[bytes, set[bytes]] = {}
     for shape in shapes:
-        in_words = ({part for part in parts_of(shape, length) if b" " not in part} for length in lengths)
-        for part in next(filter(None, in_words), None) or set(parts_of(shape, ANCHOR)) or {shape}:
+        long, *short = ({part for part in parts_of(shape, length) if b" " not in part} for length in lengths)
+        for part in long or set().union(*short) or set(parts_of(shape, ANCHOR)) or {shape}:
             held_by.setdefault(part, set()).add(shape)
     weight = {part: 1.0 / (1 + usual[part]) for part in held_by}
     best_first = [(-len(held) * weight[part], part) for part, held in held_by.items()]
