@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.lightning import is_lightning
 from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.pods import manifest_of, pods_of
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.spawning import set_variable
@@ -50,8 +51,7 @@ def program_told_localhost(job: LintJob) -> Iterator[LintFinding]:
             if name in _OPTIONS and _LOOPBACK.fullmatch(option.value or ""):
                 yield LintFinding(
                     span=option.word.span,
-                    summary=f"{option.written} is {option.value}, which is each node itself, and ranks run on"
-                    f" {nodes_of(job, launch)} nodes",
+                    summary=f"{option.written} is {option.value}, which is each node itself, and ranks run on several",
                     happens="The ranks of the other nodes wait for rank 0 on their own node until the time-out.",
                     fix="Tell it the first node's name: $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1).",
                 )
@@ -63,13 +63,16 @@ def program_told_localhost(job: LintJob) -> Iterator[LintFinding]:
 
 def _spread(job: LintJob, launch: LintLaunch) -> bool:
     """Its ranks run on several nodes, each told by this one line."""
+    manifest = manifest_of(job, launch)
+    if manifest is not None:
+        return (pods_of(manifest, launch) or 1) > 1
     several = look.srun_nodes(job, launch) if look.sruns(launch) else nodes_of(job, launch)
     return (several or 1) > 1 and (launch.launcher in ("srun", "mpirun") or launch.launcher in look.TORCHRUN)
 
 
 def _in_program(job: LintJob, code: PythonCode, launch: LintLaunch) -> Iterator[LintFinding]:
     given = "MASTER_ADDR" in launch.invocation.settings
-    by_launcher = look.traits(launch).sets_ranks
+    by_launcher = look.traits(launch).sets_ranks or look.from_platform(job, launch)
     for node in code.nodes:
         value: ast.expr | None = None
         if isinstance(node, ast.Assign) and set_variable(code, node) == "MASTER_ADDR":
@@ -92,8 +95,7 @@ def _in_program(job: LintJob, code: PythonCode, launch: LintLaunch) -> Iterator[
             continue
         yield LintFinding(
             span=code.span(node),
-            summary=f"the program meets at {text}, which is each node itself, and ranks run on"
-            f" {look.srun_nodes(job, launch) or nodes_of(job, launch)} nodes",
+            summary=f"the program meets at {text}, which is each node or pod itself, and ranks run on several",
             happens="The ranks of the other nodes wait for rank 0 on their own node until the time-out.",
             fix="Take MASTER_ADDR from the environment, and export the first node's name in the script.",
         )

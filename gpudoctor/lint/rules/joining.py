@@ -270,7 +270,7 @@ def _port(url: str) -> int | None:
     bad=(_LOCAL.format("local_rank", 2), _LOCAL.format("int(os.environ['LOCAL_RANK'])", 4)),
     good=(
         _LOCAL.format("int(os.environ['RANK'])", 2),
-        _LOCAL.format("local_rank", 1),
+        _LOCAL.format("local_rank", 1).replace("size=4", "size=2"),
         _LOCAL.format("node * 2 + local_rank", 2),
     ),
 )

@@ -1,11 +1,12 @@
-"""Rules of the GPU, the port and the data that each rank of a program takes: T23 to T29."""
+"""Rules of the GPU, the port and the data that each rank of a program takes: T23 to T29, T32."""
 
 import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lint import processes, spawning
+from gpudoctor.lint import look, processes, spawning
 from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.program_arguments import decided_number
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, codes_and_starts, constant, own_nodes
 from gpudoctor.lint.python_devices import sets_visible
 from gpudoctor.lint.rule import LintFinding, rule
@@ -94,7 +95,7 @@ def _rank_names(code: PythonCode, scope: ast.AST) -> frozenset[str]:
 def _is_rank(node: ast.expr) -> bool:
     text = ast.unparse(node).replace('"', "'")
     return re.fullmatch(
-        r"(?:torch\.distributed|dist|distributed)\.get_rank\(\)|int\(os\.(?:environ\[|environ\.get\(|getenv\()'RANK'"
+        r"(?:torch\.distributed|dist|distributed)\.get_rank\(\)|hvd\.rank\(\)|int\(os\.(?:environ\[|environ\.get\(|getenv\()'RANK'"
         r"(?:, (?:'?-?\d+'?))?[\])]\)",
         text,
     ) is not None  # fmt: skip
@@ -120,7 +121,7 @@ def rank_of_all_as_device(job: LintJob) -> Iterator[LintFinding]:
         if launch is None or "CUDA_VISIBLE_DEVICES" in code.text:
             continue
         each, nodes = processes.per_node(job, launch) or 1, nodes_of(job, launch) or 2
-        if launch.launcher not in ("torchrun", "torch.distributed.launch", "srun", "mpirun", "accelerate"):
+        if launch.launcher not in (*look.TORCHRUN, "srun", "mpirun", "horovodrun", "accelerate"):
             continue
         for call in code.calls:
             called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
@@ -137,7 +138,9 @@ def rank_of_all_as_device(job: LintJob) -> Iterator[LintFinding]:
                 span=code.span(call),
                 summary=f"the GPU is the rank among all, {code.words(told)}, and ranks run on {nodes} nodes",
                 happens=f"Ranks from {each} on name GPUs that their node does not have: invalid device ordinal.",
-                fix='Take the local rank: int(os.environ["LOCAL_RANK"]).',
+                fix="Take the local rank: hvd.local_rank()."
+                if "hvd.rank" in code.words(told)
+                else 'Take the local rank: int(os.environ["LOCAL_RANK"]).',
             )
             break
 
@@ -390,8 +393,6 @@ _RAY = "import ray\nfrom ray.train import ScalingConfig\nfrom ray.train.torch im
 )
 def ray_has_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
     """ray.init(num_gpus=...) is all that a cluster of one machine has; workers beyond it are never placed."""
-    from gpudoctor.lint.program_arguments import decided_number
-
     for code, starts in codes_and_starts(job):
         start: LintLaunch | None = starts[0] if len(starts) == 1 else None
         for init in code.calls:
@@ -413,3 +414,44 @@ def ray_has_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
                         happens="The trial stays pending: its resources are never there.",
                         fix=f"Ask for {there} workers, or let Ray count the GPUs (leave num_gpus out).",
                     )
+
+
+@rule(
+    "T32",
+    title="The world size of a program is that of its start",
+    source="torch/distributed/distributed_c10d.py: init_process_group waits for world_size processes; env:// beside it",
+    bad=(
+        _TRAIN
+        + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl', world_size=8, rank=rank)\n"
+        + _STARTED,
+        _TRAIN + "N = 2\ndist.init_process_group('nccl', world_size=N, rank=int(os.environ['RANK']))\n" + _STARTED,
+    ),
+    good=(
+        _TRAIN
+        + "rank = int(os.environ['RANK'])\ndist.init_process_group('nccl', world_size=4, rank=rank)\n"
+        + _STARTED,
+        _TRAIN + "dist.init_process_group('nccl')\n" + _STARTED,
+    ),
+)
+def world_size_of_the_program(job: LintJob) -> Iterator[LintFinding]:
+    """A number in the program that is larger than the ranks that start is waited for; of a smaller one the last ranks
+    are refused."""
+    for code, starts in codes_and_starts(job):
+        if len(starts) != 1 or code.brings(*_FRAMEWORKS):
+            continue
+        world = world_of(job, starts[0])
+        if world is None or world < 2 or starts[0].launcher not in (*look.TORCHRUN, "srun", "mpirun"):
+            continue
+        for call in code.calls:
+            if code.torch_name(call.func) != "init_process_group" or code.is_conditional(call):
+                continue
+            told = decided_number(code, argument(call, "world_size", 3), starts[0])
+            if told is not None and told > 0 and told != world:
+                yield LintFinding(
+                    span=code.span(call),
+                    summary=f"world_size={told} in the program, and {world} ranks are started",
+                    happens="init_process_group waits for ranks that nobody starts."
+                    if told > world
+                    else f"Ranks from {told} on are refused, or meet in a world of their own.",
+                    fix="Leave world_size and rank out: env:// takes them from the launcher.",
+                )

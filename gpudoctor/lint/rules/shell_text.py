@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
-from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, Word
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, TextSection, Word
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.rules.slurm_lines import GAP
@@ -218,13 +218,27 @@ def stray_quote(job: LintJob) -> Iterator[LintFinding]:
 def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
     """What bash refuses of the scripts in the text; of a piece of a page the rest may stand elsewhere."""
     for section in job.sections:
-        if job.kind not in ("shell", "sbatch") or not _SCRIPT.match(section.text) or len(section.text) > _LONGEST:
+        if job.kind not in ("shell", "sbatch") or len(section.text) > _LONGEST:
             continue
-        found = refused(section.text)
+        named = section.kind == "file" and section.name.endswith((".sh", ".bash", ".sbatch", ".slurm"))
+        is_script = named or _SCRIPT.match(section.text) is not None
+        found = refused(section.text) if is_script or _OPENS.match(section.text) else None
         if found is not None:
             at = section.start + found.at
+            if not is_script and not (found.kind == "compound" and _starts_behind(job, section, at)):
+                continue
             end = job.text.find("\n", at)
             yield found, Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at))
+
+
+_OPENS = re.compile(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
+"""A command line that begins with a loop or a condition."""
+
+
+def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
+    """Whether a start stands in what is never closed."""
+    end = section.start + len(section.text)
+    return any(at <= launch.invocation.span.start < end for launch in job.launches)
 
 
 @rule(
@@ -237,8 +251,13 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
         "#!/bin/bash\ncat > hosts <<EOF\nn01 slots=4\n" + _ONE,
         "#!/bin/bash\n" + _ONE + "fi\n",
         "#!/bin/bash\nHEAD=$(hostname\n" + _ONE,
+        "N=4\nif [ $N -gt 1 ]; then\n" + _ONE,
     ),
-    good=("#!/bin/bash\nif [ -d data ]; then\n  echo there\nfi\n" + _ONE, "#!/bin/bash\ncat <<EOF\nfi\nEOF\n" + _ONE),
+    good=(
+        "if [ -d data ]; then\n" + _ONE + "fi\n",
+        "#!/bin/bash\nif [ -d data ]; then\n  echo there\nfi\n" + _ONE,
+        "#!/bin/bash\ncat <<EOF\nfi\nEOF\n" + _ONE,
+    ),
 )
 def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
     """bash reads an if, a loop, a function or a here-document as a whole before it runs it. Where the end is missing or

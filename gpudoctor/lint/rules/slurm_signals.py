@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import allocation, look
+from gpudoctor.lint.lightning import is_lightning
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, SbatchOption
+from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import LIGHTNING, RANKED
 
@@ -98,12 +100,45 @@ def _to_the_steps(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
     handles = launch.text("signals-to-handle") or launch.invocation.settings.get("TORCHELASTIC_SIGNALS_TO_HANDLE")
     if not look.sruns(launch):
         return None
+    if launch.launcher == "srun" and option is not None:
+        return _to_programs(job, launch, name)
     if look.traits(launch).sets_ranks and launch.launcher in look.TORCHRUN and name not in _HANDLED and not handles:
         return (
             option,
             f"SIG{name} goes to torchrun, which handles SIGTERM, SIGINT, SIGHUP and SIGQUIT only",
             f"torchrun dies of SIG{name}, its workers are left without it, and their own handlers are not called.",
             f"torch 2.10 has --signals-to-handle=SIGTERM,SIG{name}; before, send TERM: --signal=TERM@120.",
+        )
+    return None
+
+
+_OF_PYTHON = re.compile(r"signal\.signal\(\s*(?:signal\.|getattr\(signal, [\"'])?(?:SIG)?([A-Z0-9]{2,6})\b")
+_LOOKS_AFTER = ("submitit", "composer", "transformers", "nemo", "megatron", "ignite", "nvidia_resiliency_ext")
+
+
+def _to_programs(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
+    """The ranks get it themselves: what their program does with it, where it stands beside."""
+    program = program_of(job, launch)
+    option = job.sbatch["signal"]
+    if program is None or name in ("TERM", "KILL") or program.names(*_LOOKS_AFTER):
+        return None
+    handled = {each.removeprefix("SIG") for each in _OF_PYTHON.findall(program.text)}
+    if is_lightning(job, launch):
+        wanted = "USR1" if "requeue_signal" not in program.text else name
+        if name != wanted and name not in handled:
+            return (
+                option,
+                f"SIG{name} is sent, and Lightning saves and requeues at SIGUSR1",
+                f"The ranks die of SIG{name}: nothing is saved, and the job is not requeued.",
+                f"Write --signal=SIGUSR1@120, or SLURMEnvironment(requeue_signal=signal.SIG{name}).",
+            )
+        return None
+    if handled and name not in handled:
+        return (
+            option,
+            f"SIG{name} is sent, and the program handles {', '.join('SIG' + each for each in sorted(handled))[:60]}",
+            f"The ranks die of SIG{name} before the time limit, and the handler is not called.",
+            f"Send what it handles: --signal={sorted(handled)[0]}@120.",
         )
     return None
 
