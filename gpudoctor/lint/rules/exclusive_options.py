@@ -3,12 +3,15 @@
 import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_options import ToldOption, is_whole, told, with_options, world_of
 
+MOST_STARTS = 64
+"""Starts, and files beside them, that are held against each other."""
 _FALSE = ("false", "no", "0", "none")
 _KINDS = ("cpu", "multi-gpu", "tpu", "use-deepspeed", "use-fsdp")
 _ACCELERATE = "accelerate launch {} --num_processes {} train.py\n"
@@ -84,17 +87,18 @@ def two_half_precisions(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
-    """DeepSpeed's files, and the starts that name them."""
-    for section in job.sections:
-        if section.kind != "file" or not section.name.endswith(".json"):
-            continue
-        name = section.name.rpartition("/")[2]
-        for launch in job.launches:
-            words = [*launch.script_words, *launch.invocation.words]
-            named = any(name == word.shown.rpartition("=")[2].rpartition("/")[2] for word in words)
-            if named and (launch.launcher == "deepspeed" or any("deepspeed" in word.shown for word in words)):
-                yield launch, section
-                break
+    """DeepSpeed's files, and the first start that names each."""
+    named: dict[str, LintLaunch] = {}
+    for launch in job.launches[:MOST_STARTS]:
+        words = [word.shown for word in (*launch.script_words, *launch.invocation.words)]
+        if launch.launcher == "deepspeed" or any("deepspeed" in word for word in words):
+            for word in words:
+                named.setdefault(word.rpartition("=")[2].rpartition("/")[2], launch)
+    files = (each for each in job.sections if each.kind == "file" and each.name.endswith(".json"))
+    for section in islice(files, MOST_STARTS):
+        by = named.get(section.name.rpartition("/")[2])
+        if by is not None:
+            yield by, section
 
 
 _TEMPLATE = re.compile(r"\$[\w{(]|\{\{|<[A-Z_]+>|__\w+__")

@@ -1,11 +1,11 @@
-"""Rules of the GPU, the port and the data that each rank of a program takes: T23 to T29, T32."""
+"""Rules of the GPU, the port and the data that each rank of a program takes: T23 to T28, T32."""
 
 import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look, processes, spawning
-from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import decided_number
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, codes_and_starts, constant, own_nodes
 from gpudoctor.lint.python_devices import sets_visible
@@ -369,51 +369,6 @@ def _is_there(code: PythonCode, node: ast.expr | None) -> bool:
             isinstance(each, ast.IfExp) or (isinstance(each, ast.Constant) and each.value is None) for each in values
         )
     return isinstance(node, ast.Call)
-
-
-_RAY = "import ray\nfrom ray.train import ScalingConfig\nfrom ray.train.torch import TorchTrainer\n"
-
-
-@rule(
-    "T29",
-    title="Ray is given as many GPUs as its workers take",
-    source="Ray 2.40, train/ScalingConfig: a GPU for each worker unless resources_per_worker says otherwise",
-    bad=(
-        _RAY + "ray.init(num_gpus=2)\n"
-        "TorchTrainer(f, scaling_config=ScalingConfig(num_workers=8, use_gpu=True)).fit()\n",
-        _RAY + "N = 4\n"
-        "ray.init(num_gpus=1)\nTorchTrainer(f, scaling_config=ScalingConfig(num_workers=N, use_gpu=True)).fit()\n",
-    ),
-    good=(
-        _RAY + "ray.init(num_gpus=8)\n"
-        "TorchTrainer(f, scaling_config=ScalingConfig(num_workers=8, use_gpu=True)).fit()\n",
-        _RAY + "ray.init(address='auto')\n"
-        "TorchTrainer(f, scaling_config=ScalingConfig(num_workers=8, use_gpu=True)).fit()\n",
-    ),
-)
-def ray_has_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
-    """ray.init(num_gpus=...) is all that a cluster of one machine has; workers beyond it are never placed."""
-    for code, starts in codes_and_starts(job):
-        start: LintLaunch | None = starts[0] if len(starts) == 1 else None
-        for init in code.calls:
-            if code.name(init.func) != "ray.init" or argument(init, "address", 0) is not None:
-                continue
-            there = decided_number(code, argument(init, "num_gpus"), start)
-            for call in code.calls if there is not None else ():
-                if not (
-                    isinstance(call.func, (ast.Name, ast.Attribute))
-                    and ast.unparse(call.func).endswith("ScalingConfig")
-                ):
-                    continue
-                workers = decided_number(code, argument(call, "num_workers"), start)
-                uses = constant(argument(call, "use_gpu")) is True and argument(call, "resources_per_worker") is None
-                if workers is not None and there is not None and uses and workers > there:
-                    yield LintFinding(
-                        span=code.span(call),
-                        summary=f"num_workers={workers} with a GPU each, and ray.init gives Ray {there}",
-                        happens="The trial stays pending: its resources are never there.",
-                        fix=f"Ask for {there} workers, or let Ray count the GPUs (leave num_gpus out).",
-                    )
 
 
 @rule(
