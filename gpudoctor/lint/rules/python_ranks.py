@@ -1,8 +1,9 @@
-"""Rules of the GPU, the port and the data that each rank of a program takes: T23 to T28, T32."""
+"""Rules of the GPU, the port and the data that each rank of a program takes: T23 to T28, T40."""
 
 import ast
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from gpudoctor.lint import look, processes, spawning
 from gpudoctor.lint.model import LintJob
@@ -31,6 +32,8 @@ _CHOOSES = re.compile(
     r"|\.cuda\(\s*\w|SLURM_LOCALID|OMPI_COMM|default_device|[\"']cuda:[\"']|device\([\"']cuda[\"'],|gloo|node_rank"
 )
 _PLAIN = re.compile(r"\.cuda\(\)|[\"']cuda[\"']|[\"']cuda:0[\"']")
+MOST_WRAPS = 16
+"""Of one text that are looked at: each is looked for in all of its scope."""
 _WRAPS = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard")
 
 
@@ -216,7 +219,8 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
         if re.search(r"set_default_device|set_default_tensor_type|with torch\.device|import_module", code.text):
             continue
         own = {node.name: node for node in code.nodes if isinstance(node, ast.ClassDef)}
-        for call in code.calls:
+        wraps = (each for each in code.calls if code.torch_name(each.func) == "DistributedDataParallel")
+        for call in islice(wraps, MOST_WRAPS):
             ids = argument(call, "device_ids", 1)
             told = argument(call, "module", 0)
             if code.torch_name(call.func) != "DistributedDataParallel" or ids is None or not isinstance(told, ast.Name):
@@ -372,7 +376,7 @@ def _is_there(code: PythonCode, node: ast.expr | None) -> bool:
 
 
 @rule(
-    "T32",
+    "T40",
     title="The world size of a program is that of its start",
     source="torch/distributed/distributed_c10d.py: init_process_group waits for world_size processes; env:// beside it",
     bad=(
