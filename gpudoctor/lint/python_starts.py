@@ -1,4 +1,4 @@
-"""Commands that a program starts: os.system("..."), subprocess.run([...]) -> the shell text that they are.
+"""Commands that a program starts, by os.system or subprocess.run([...]) -> the shell text that they are.
 
 What the program puts in itself stands there as `$(name)`, a value that nobody knows. Nothing is run.
 """
