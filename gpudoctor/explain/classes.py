@@ -362,7 +362,7 @@ def variant_of(
 def judged_message(message: str) -> Judged | None:
     """By the words of a message; None where they tell nothing."""
     if is_of_two_devices(message):
-        return own("device-ordinal")
+        return own("argument")
     return judged_status(message[:2000]) or next(
         (judged for words, judged in OF_WORDS if words.search(message[:2000])), None
     )

@@ -34,7 +34,7 @@ LONG = 600.0
 MANY_GAPS = 10
 
 PROGRESS = re.compile(
-    r"\b(?:global[ _]?)?(?:step|iter(?:ation)?|it|epoch|batch|update)s?\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
+    r"\b(?:global[ _]?)?(?:it|(?:step|iter(?:ation)?|epoch|batch|update)s?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
     r"|\b\d{1,9}/\d{1,9}\b[^\n]{0,40}?(?:\d:\d\d|it/s|s/it)"
     r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d",
     re.IGNORECASE,
