@@ -107,3 +107,10 @@ def test_an_interpreter_named_by_its_version_is_the_one(monkeypatch: pytest.Monk
     monkeypatch.setenv("PATH", str(tmp_path))
     assert split_program(["python3.77", "train.py"]) == (("train.py",), str(other))
     assert split_program(["python3", "train.py"]) == (("train.py",), "")
+
+
+def test_a_script_that_is_not_here_is_told_and_none_that_nobody_named(tmp_path: Path) -> None:
+    words = ("--nodes", "1", "--gpus-per-node", "1")
+    assert "train.py is not here" in launch(*words, "--", "train.py", folder=tmp_path).stderr
+    assert "train.py stands for your script" in (said := launch(*words, folder=tmp_path).stderr)
+    assert "is not here" not in said

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gpudoctor import defaults
 from gpudoctor.command import command
 from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.job import is_loopback
@@ -82,8 +83,9 @@ def _decide(
     head = snapshots.get(names[0])
     counts = ranks.of_nodes(wish, names, snapshots, around.slots)
     head_address = _scheduled(wish) if elsewhere else _master(wish, names, head, around)
+    program = wish.program or (defaults.PROGRAM,)
     head_port = port.choose(
-        head, around.here == names[0] and not elsewhere, wish.master_port, " ".join((*names, *wish.program))
+        head, around.here == names[0] and not elsewhere, wish.master_port, " ".join((*names, *program))
     )
     shared, own, guesses = environment.variables(names, snapshots, counts.processes, counts.accelerator)
     nodes = tuple(
@@ -104,7 +106,7 @@ def _decide(
         master_address=head_address.address,
         master_name=head.host.hostname.value_or("") if head is not None else (names[0] if known[0] else ""),
         master_port=head_port.port,
-        program=wish.program,
+        program=program,
         python=wish.python or _python(around, len(names)),
         interpreter=wish.python if "/" in wish.python else around.interpreter,
         strategy=wish.strategy,

@@ -26,8 +26,8 @@ class LaunchWish(Struct, frozen=True, kw_only=True):
     precision: Precision = ""
     python: str = ""
     elastic: tuple[int, int] | None = None
-    program: tuple[str, ...] = ("train.py",)
-    """The script (or `-m`, module) and its arguments, as words."""
+    program: tuple[str, ...] = ()
+    """The script (or `-m`, module) and its arguments, as words; none: train.py stands for it."""
     framework_version: str = ""
     """--framework-version: as if this version were installed."""
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from gpudoctor import defaults, programs
+from gpudoctor import programs
 from gpudoctor.active import Waiting
 from gpudoctor.errors import BadInput, Unreached
 from gpudoctor.examination import examine_machine
@@ -75,13 +75,13 @@ def planned(wish: LaunchWish, where: Where, waiting: Waiting, *, timeout: float,
     assert plan is not None
     _refuse_superseded(wish, plan.versions)
     text = emission(plan)
-    return Planned(plan, replace(text, notes=(*text.notes, *_not_here(plan, machine))), verified)
+    return Planned(plan, replace(text, notes=(*text.notes, *_not_here(wish, plan, machine))), verified)
 
 
-def _not_here(plan: LaunchPlan, machine: Snapshot) -> Iterator[str]:
+def _not_here(wish: LaunchWish, plan: LaunchPlan, machine: Snapshot) -> Iterator[str]:
     """What the ranks need and this machine has not, which need not be one of the nodes; sentences."""
-    script = plan.program[0] if plan.program else ""
-    if script.endswith(".py") and plan.program != (defaults.PROGRAM,) and not Path(script).is_file():
+    script = wish.program[0] if wish.program else ""
+    if script.endswith(".py") and not Path(script).is_file():
         yield f"{script} is not here: every node needs it where the command is started."
     if machine.training.torch_files.missing_kind == "absent":
         yield f"The training interpreter here ({plan.python}) has no torch; without it no rank of PyTorch starts."
@@ -107,7 +107,7 @@ def split_program(given: list[str]) -> tuple[tuple[str, ...], str]:
         if not words:
             raise BadInput(f"-- {given[0]}: which script? gpudoctor launch ... -- train.py --lr 0.1")
     if not words:
-        return (defaults.PROGRAM,), python
+        return (), python
     if not words[0].strip():
         raise BadInput("the script's name after -- is empty")
     if Path(words[0]).name in (*registry.first_words(module=False), "sbatch"):

@@ -13,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -263,14 +262,14 @@ def wait_for_carriers(names: list[str]) -> None:
         time.sleep(0.02 if names else 0)
 
 
-def enter(node: Node) -> None:
-    """Make this process's namespaces look so."""
+def enter(node: Node, stage: Path) -> None:
+    """Make this process's namespaces look so. `stage`: a folder to make, which stays empty for everybody else."""
     run("hostname", node.hostname)
     with another_network() as other:
         for command in commands(node.interfaces, other):
             run(*command)
     wait_for_carriers([name for name, each in node.interfaces.items() if each.up and each.kind == "veth"])
-    stage = Path(tempfile.mkdtemp(prefix="gpudoctor-node-"))
+    stage.mkdir()
     run("mount", "-t", "tmpfs", "none", stage)
     for name in ("sys", "real", "dev", "dev/shm", "dev/pts", "dev/infiniband", "upper", "work"):
         (stage / name).mkdir()
@@ -296,7 +295,8 @@ def enter(node: Node) -> None:
 
 
 def main() -> Any:
-    enter(Node.of(Path(sys.argv[1]).read_text()))
+    description = Path(sys.argv[1])
+    enter(Node.of(description.read_text()), description.with_name("stage"))
     os.execvp(sys.argv[2], sys.argv[2:])
 
 
