@@ -79,8 +79,9 @@ def show_page(screen: Console, draw: Callable[[], None], last: Callable[[], None
     if text.count("\n") >= (screen.height if screen.is_terminal else UNKNOWN_HEIGHT):
         last()
         screen.print()
-    screen.file.write(text)
-    screen.print()
+    if text:
+        screen.file.write(text)
+        screen.print()
     last()
 
 

@@ -14,7 +14,7 @@ from gpudoctor.slow.report import CAUSE, JobPace, RankMemory, SlowRanks
 from gpudoctor.slow.times import LEAST, RankClock, clocks, groups
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, Reason, reason
-from gpudoctor.slow.words import duration
+from gpudoctor.slow.words import duration, late
 from gpudoctor.snapshot.evidence import GpuUse
 from gpudoctor.snapshot.pace import NodePace
 from gpudoctor.sure import PROVED, SEEN
@@ -201,7 +201,7 @@ def _phase_words(spent: TimeSpent) -> str:
 
 def _evidence(pace: GroupPace, own: GroupPace, spent: TimeSpent | None, why: Reason | None) -> Iterator[Seen]:
     shown = sorted(pace.lateness, key=lambda rank: -pace.lateness[rank])[:8]
-    numbers = ", ".join(f"rank {rank} {pace.lateness[rank] * 1e3:+.1f}" for rank in sorted(shown))
+    numbers = ", ".join(late(rank, pace.lateness[rank]) for rank in sorted(shown))
     what = "by how long each GPU was in them" if pace.timed else "by when each issued them"
     yield Seen(
         f"flight recorders, group {pace.key}",

@@ -22,10 +22,15 @@ def steps_of(group: GroupPace) -> str:
     return f"{what} takes {long}{rate}; ranks wait for the last one for {group.waited_share:.0%} of the time"
 
 
+def late(rank: int, seconds: float) -> str:
+    """In milliseconds; nobody is "-0.0" late."""
+    return f"rank {rank} {round(seconds * 1e3, 1) + 0.0:+.1f}"
+
+
 def lateness_of(group: GroupPace) -> str:
     """The latest of them, in milliseconds."""
     latest = sorted(group.ranks, key=lambda rank: -group.lateness[rank])
-    shown = ", ".join(f"rank {rank} {group.lateness[rank] * 1e3:+.1f}" for rank in sorted(latest[:MOST_RANKS]))
+    shown = ", ".join(late(rank, group.lateness[rank]) for rank in sorted(latest[:MOST_RANKS]))
     more = f", and {len(latest) - MOST_RANKS} that are less late" if len(latest) > MOST_RANKS else ""
     return f"ms later than the others: {shown}{more}"
 
