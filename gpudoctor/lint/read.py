@@ -1,5 +1,6 @@
 """A text -> everything that it says (`model.Job`)."""
 
+import functools
 import re
 from itertools import islice
 from typing import Any, Literal
@@ -35,6 +36,9 @@ KINDS: dict[str, Kind] = {
     "kubernetes": "manifest", "yaml": "manifest", "hostfile": "hostfile", "python": "python",
 }  # fmt: skip
 HOSTFILE_NAME = re.compile(r"(?:^|[/_.-])(?:host_?file|hosts?|machine_?file|machines)(?:$|[_.-])", re.IGNORECASE)
+FIT = re.compile(r"\bfit\b.*")
+CONFIG = re.compile(r"--config[ =][\"']?([^\s;&|\"']+)")
+HOSTS = re.compile(r"-(?:hostfile|machinefile|deepspeed_hostfile)[= ](\S+)")
 SLURM_BODY = re.compile(r"\$\{?SLURM_\w")
 SRUN = re.compile(r"^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*srun\b", re.MULTILINE)
 PYTHON = re.compile(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+|if __name__ ?==)", re.MULTILINE)
@@ -222,23 +226,28 @@ class _Files:
                 found = manifests.read_manifests(text, start, line)
                 self.manifests += found
                 return found
-            if re.search(rf"\bfit\b.*--config[ =]\S*{re.escape(section.name.rsplit('/', 1)[-1])}", self.text):
+            if section.name.rsplit("/", 1)[-1] in self.configs:
                 self.trainers += trainers.of_yaml(manifests.read_manifests(text, start, line))
         elif section.name.endswith((".sh", ".bash", ".sbatch", ".slurm", ".env")):
             return ()
         elif (
-            HOSTFILE_NAME.search(section.name) or hostfiles.looks_like_hostfile(text) or self._is_told_as_hosts(section)
+            HOSTFILE_NAME.search(section.name)
+            or hostfiles.looks_like_hostfile(text)
+            or section.name.rsplit("/", 1)[-1] in self.hosts
         ):
             self.hostfiles.append(hostfiles.read_hostfile(text, section.name, start, line))
         return ()
 
-    def _is_told_as_hosts(self, section: TextSection) -> bool:
-        """A start names the file as one of hosts."""
-        name = re.escape(section.name.rsplit("/", 1)[-1])
-        return (
-            re.search(rf"-(?:hostfile|machinefile|deepspeed_hostfile)[= ](?:\S*/)?{name}(?:\s|$)", self.text)
-            is not None
-        )
+    @functools.cached_property
+    def configs(self) -> frozenset[str]:
+        """Names of the files that Lightning's command line is told of."""
+        told = (word for said in FIT.finditer(self.text) for word in CONFIG.findall(said[0]))
+        return frozenset(each.rsplit("/", 1)[-1] for each in told)
+
+    @functools.cached_property
+    def hosts(self) -> frozenset[str]:
+        """Names of the files that a start names as those of its hosts."""
+        return frozenset(each.rsplit("/", 1)[-1] for each in HOSTS.findall(self.text))
 
 
 def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[LintLaunch, ...], tuple[str, ...]]:
