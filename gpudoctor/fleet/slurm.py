@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -33,6 +34,8 @@ Situation = Literal["none", "allocation", "step"]
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
 """Step numbers from here on are no steps of srun: batch script, interactive shell of salloc, extern (slurm.h)."""
 
+WORDS_SECONDS = 2.0
+"""How much later than its end a task's last words may come."""
 CLOSE_SECONDS = 1.0
 """How long srun may take to end after its standard input was closed, and again after each signal."""
 
@@ -165,6 +168,8 @@ class SlurmFleet(Fleet):
         self._environment = programs.environment(step_environment(os.environ if environment is None else environment))
         self._said: deque[str] = deque(maxlen=50)  # srun's own words
         self._task_said: dict[int, str] = {}  # each task's last line on standard error
+        self._word = threading.Condition()
+        self._patience: float | None = None  # until when words are waited for
         self._over: set[int] = set()
         self._losing = threading.Lock()
         self._outgoing: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -272,7 +277,7 @@ class SlurmFleet(Fleet):
         return next(iter(self._steps)) if len(self._steps) == 1 else ""
 
     def _end(self, task: int, status: int) -> None:
-        said = self._task_said.get(task, "")
+        said = self._words_of(task) if 0 < status <= 128 else self._task_said.get(task, "")
         if status == 127 and not said:
             detail = f"neither {sys.executable} nor a gpudoctor on PATH can be run there"
             self._lose(task, "gpudoctor missing", detail)
@@ -283,6 +288,14 @@ class SlurmFleet(Fleet):
         else:
             self._lose(task, "connection lost", said or "gpudoctor has ended there")
 
+    def _words_of(self, task: int) -> str:
+        """What it said on standard error, which another thread reads: a moment later than its end, it may be. All that
+        have failed without a word wait no longer than one of them."""
+        with self._word:
+            self._patience = self._patience or time.monotonic() + WORDS_SECONDS
+            self._word.wait_for(lambda: task in self._task_said, max(0.0, self._patience - time.monotonic()))
+            return self._task_said.get(task, "")
+
     def _overhear(self, stream: IO[bytes]) -> None:
         """Take srun's standard error: its own words, and those of the tasks with their number."""
         for raw in self._lines(stream):
@@ -290,7 +303,9 @@ class SlurmFleet(Fleet):
             label, colon, rest = line.partition(":")
             if colon and label.isdecimal():
                 if rest.strip() and len(label) <= LONGEST_LABEL and int(label) < len(self.nodes):
-                    self._task_said[int(label)] = rest.strip()[:300]
+                    with self._word:
+                        self._task_said[int(label)] = rest.strip()[:300]
+                        self._word.notify_all()
                 continue
             if not line:
                 continue
