@@ -113,7 +113,56 @@ def _more() -> Iterator[Scenario]:
     )
 
 
+def _as_written() -> Iterator[Scenario]:
+    """Sixteen more, written for CUDA as users write it (cuda/): loops in the manner of Transformers, FSDP2, mixed
+    precision, pipelines. Half are tune and half keep (of_users.half)."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    rank0, diverges, order = "rank0-only-collective", "rank-divergent-decision", "collective-order-mismatch"
+    uneven = "uneven-inputs"
+    for script, causes, culprits, lines in (
+        ("trainer_saves", (rank0,), (0,), ("dist.barrier()", "self._save(", "self._maybe_save(", "if step and step")),
+        ("skips_corrupt", (diverges, uneven), (1,), ("dist.all_reduce(seen)", "continue", "except ValueError")),
+        (
+            "generates_to_eos",
+            (diverges,),
+            (1,),
+            ("break", "if token == EOS", "dist.all_reduce(lengths)", "for position"),
+        ),
+        (
+            "state_dict_of_main",
+            (rank0,),
+            (0,),
+            ("state = get_model_state", "save_checkpoint(", "if healthy or is_main"),
+        ),
+        ("validates_on_main", (rank0,), (0,), ("total += model(", 'print("validation"', "if step % 5")),
+        ("accumulates_to_the_end", (uneven, diverges), (1,), ("dist.barrier()", "for index, (batch,)")),
+        (
+            "shards_of_files",
+            (uneven, diverges),
+            (2,),
+            ("dist.all_reduce(right)", "for batch in", 'print(f"rank {rank} ep'),
+        ),
+        ("experts_first", (order, diverges), (2,), ("dist.all_reduce(value", 'print("balance"', "elif overloaded")),
+        ("last_stage_skips", ("p2p-order", diverges), (2,), ()),
+        ("suspended", ("stopped-rank",), (0,), ()),
+        ("tokenizes_first", ("pool-worker-died",), (0,), ("return pool.map(", "rows = prepare(")),
+        ("metrics_queue", ("queue-wait",), (0,), ("self.rows.put(", "tracker.log(")),
+        ("loses_patience", (diverges,), (2,), ("break", "if stopping.should_stop", "weights = ")),
+        ("ragged_logits", ("shape-mismatch",), (2,), ()),
+        ("callback_of_main", (rank0,), (0,), ("dist.all_reduce(mean", "callback.on_step_end(", "if healthy or rank")),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits, lines=lines)
+    yield three._replace(
+        name="killed_in_training",
+        script="cuda/killed_in_training.py",
+        causes=("rank-died",),
+        culprits=(2,),
+        launcher="by hand",
+    )
+
+
 FIRST_ON_GPUS = {scenario.name: scenario for scenario in _all()}
 LATER_ON_GPUS = {scenario.name: scenario for scenario in _more()}
-ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS
+AS_WRITTEN_ON_GPUS = {scenario.name: scenario for scenario in _as_written()}
+ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS
 EVERY = SCENARIOS | ON_GPUS

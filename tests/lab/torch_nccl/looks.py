@@ -209,15 +209,23 @@ def free_port() -> int:
 
 
 def ranks_of(job: Running) -> dict[int, int]:
-    """The ranks that use a GPU, by process id."""
-    found = {}
+    """The ranks that use a GPU, by process id; what a rank has forked only looks as if it did."""
+    found: dict[int, int] = {}
     for pid in job.processes():
         with contextlib.suppress(OSError):
             words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             ranks = [int(word[5:]) for word in words if word.startswith(b"RANK=")]
             if ranks and b"libcuda.so." in Path(f"/proc/{pid}/maps").read_bytes():
                 found[pid] = ranks[0]
-    return found
+    return {pid: rank for pid, rank in found.items() if parent_of(pid) not in found}
+
+
+def parent_of(pid: int) -> int:
+    """0 of one that is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def machine_of(ranks: Mapping[int, int], view: View) -> Machine:

@@ -54,8 +54,11 @@ def ends_of_makers(script: str, text: str) -> list[tuple[int, int]]:
 
 
 def write(folder: Path, limit: int) -> Path:
-    """All of them, into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """All of them, into a folder; those of cuda/ are for GPUs as they are."""
+    (folder / "cuda").mkdir(parents=True, exist_ok=True)
+    for script in (HANGS / "cuda").glob("*.py"):
+        text = script.read_text().replace('dist.init_process_group("nccl"', BACKEND.format(limit=limit))
+        (folder / "cuda" / script.name).write_text(text)
     for script in HANGS.glob("*.py"):
         if "init_process_group" in script.read_text():
             (folder / script.name).write_text(on_nccl(script.name, limit))
