@@ -4,10 +4,14 @@
 """
 
 import zlib
+from pathlib import Path
 
-from tests.corpus.cases import cases
+import pytest
+
+from tests.corpus import cases as of_cases
+from tests.corpus.cases import cases, second_labels
 from tests.corpus.cut import cut
-from tests.corpus.score import score
+from tests.corpus.score import agreed, score
 
 EVERY = 4
 """One of so many logs is asked, and every healthy one: a few seconds."""
@@ -46,3 +50,25 @@ def test_without_its_decisive_lines_a_log_is_not_explained_by_another_cause() ->
     assert len(cuts) > 100
     named = [each for each in cuts if each.outcome == "another, likely or surer"]
     assert len(named) <= MOST_NAMED_WITHOUT_THEIR_LINES * len(cuts), [each.case.id for each in named]
+
+
+def test_a_second_reader_has_read_both_halves() -> None:
+    read_twice = [case for case in cases() if case.second]
+    for half in ("tune", "keep"):
+        these = [case for case in read_twice if case.half == half]
+        assert len(these) >= 300, half
+        # neither a copy of the first labels nor another corpus's
+        assert 0.5 < sum(agreed(case) for case in these) / len(these) < 0.95, half
+
+
+@pytest.mark.parametrize("text", ["a-case: no-class", "a-case: ", "a-case: data | data", "a-case: data\na-case: shape"])
+def test_a_second_label_has_known_classes_once(text: str) -> None:
+    with pytest.raises(AssertionError, match="a-case"):
+        second_labels(text)
+
+
+def test_a_second_label_of_no_case_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "labels.txt").write_text("# whoever\nno-such-case: data\n")
+    monkeypatch.setattr(of_cases, "SECOND", tmp_path / "labels.txt")
+    with pytest.raises(AssertionError, match="no-such-case"):
+        list(cases())

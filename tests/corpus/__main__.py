@@ -12,7 +12,7 @@ import sys
 from tests.corpus.cases import cases
 from tests.corpus.cut import cut
 from tests.corpus.cut import table as table_of_cuts
-from tests.corpus.score import Scored, score
+from tests.corpus.score import Scored, agreed, score
 
 
 def main(arguments: list[str]) -> None:
@@ -78,6 +78,7 @@ def _table(half: str, scored: list[Scored]) -> None:
         near = sum(each.near_class for each in these)
         share = f"{right / len(these):.0%}; nearest: {near}"
         print(f"  right class where {decidable} decides: {right} of {len(these)} ({share})")
+        _by_two_readers([each for each in these if each.case.second])
     labelled = [each for each in scored if each.case.blame]
     blamed = sum(each.blame == each.case.blame for each in labelled)
     restarted = sum(each.restart == each.case.restart for each in labelled)
@@ -91,6 +92,24 @@ def _table(half: str, scored: list[Scored]) -> None:
     print(f"  failed, but called healthy: {sum(each.status == 0 for each in failed)} of {len(failed)}")
     healthy = [each for each in scored if each.case.verdict == "healthy"]
     print(f"  healthy, but accused: {sum(each.status == 1 for each in healthy)} of {len(healthy)}")
+
+
+def _by_two_readers(these: list[Scored]) -> None:
+    if not these:
+        return
+    both = [each for each in these if agreed(each.case)]
+    within = sum(agreed(each.case, None) for each in these)
+    print(
+        f"  two readers: the same class in {_share(len(both), these)}; the first's is one of the second's in {within}"
+    )
+    either = sum(each.right_class or each.right_by_second for each in these)
+    second = sum(each.right_by_second for each in these)
+    print(f"  right class where both agree: {_share(sum(each.right_class for each in both), both)}")
+    print(f"  right class by either reader: {_share(either, these)}; by the second alone: {_share(second, these)}")
+
+
+def _share(count: int, these: list[Scored]) -> str:
+    return f"{count} of {len(these)}" + (f" ({count / len(these):.0%})" if these else "")
 
 
 if __name__ == "__main__":

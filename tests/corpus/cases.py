@@ -10,7 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from gpudoctor.fault_classes import CLASSES
+
 HERE = Path(__file__).resolve().parent
+SECOND = HERE / "second_labels.txt"
 START = re.compile(r"^#### (\S+)\n", re.MULTILINE)
 LABELS = frozenset(
     {"class", "cause", "verdict", "exit", "must", "not", "decidable", "source", "blame", "restart", "solved", "fix"}
@@ -46,6 +49,8 @@ class Case(NamedTuple):
     """What solved the thread, against which a fix is judged; empty: not told."""
     fix: str = ""
     """A pattern that the told fix must show to lead there; empty: not told."""
+    second: tuple[str, ...] = ()
+    """A second reader's classes, in the words of docs/classes.md, his first choice first; empty: not read by him."""
 
     @property
     def half(self) -> str:
@@ -72,12 +77,26 @@ def read(file: Path, known: frozenset[str]) -> Iterator[tuple[str, dict[str, lis
 
 
 def cases() -> Iterator[Case]:
+    second = second_labels(SECOND.read_text())
     for file in sorted(HERE.glob("*.cases")):
         for name, labels, log in read(file, LABELS):
-            yield _case(name, file.stem, labels, log)
+            yield _case(name, file.stem, labels, log, second.pop(name, ()))
+    assert not second, f"second labels of no case: {', '.join(second)}"
 
 
-def _case(name: str, kind: str, labels: dict[str, list[str]], log: str) -> Case:
+def second_labels(text: str) -> dict[str, tuple[str, ...]]:
+    """By the case's id. A class that docs/classes.md does not have, or an id that stands twice, is a mistake."""
+    by_id: dict[str, tuple[str, ...]] = {}
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            name, _, classes = line.partition(": ")
+            assert name not in by_id, f"{name}: labelled twice by the second reader"
+            by_id[name] = tuple(classes.split(" | "))
+            assert {*by_id[name]} <= {*CLASSES} and len({*by_id[name]}) == len(by_id[name]), line
+    return by_id
+
+
+def _case(name: str, kind: str, labels: dict[str, list[str]], log: str, second: tuple[str, ...]) -> Case:
     verdict = labels["verdict"][0]
     assert verdict in VERDICTS, f"{name}: {verdict}"
     decidable = labels.get("decidable", [""])[0]
@@ -98,4 +117,5 @@ def _case(name: str, kind: str, labels: dict[str, list[str]], log: str) -> Case:
         restart=labels.get("restart", [""])[0],
         solved=labels.get("solved", [""])[0],
         fix=labels.get("fix", [""])[0],
+        second=second,
     )

@@ -37,6 +37,11 @@ class Scored(NamedTuple):
         return self.class_ in WIDER.get(self.case.class_, {self.case.class_})
 
     @property
+    def right_by_second(self) -> bool:
+        """The class is the second reader's first choice."""
+        return self.class_ in self.case.second[:1]
+
+    @property
     def wrong_and_sure(self) -> bool:
         """A cause is named with certainty, and it is of another class, and the text that was to be told is not."""
         return self.sure and not self.right_class and bool(self.wrong)
@@ -67,6 +72,11 @@ WIDER = {
 }
 """The same for whoever had only the issue's list: it has neither `limits` (a memlock limit is called rdma then) nor
 `no-device` nor `launcher` (slots and tasks that do not fit are a configuration). Counted apart, as `nearest`."""
+
+
+def agreed(case: Case, choices: int | None = 1) -> bool:
+    """The first label's class is among so many first choices of the second reader; None: among all of his."""
+    return bool(SAME.get(case.class_, {case.class_}) & {*case.second[:choices]})
 
 
 def score(case: Case) -> Scored:
