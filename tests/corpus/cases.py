@@ -27,7 +27,7 @@ class Case(NamedTuple):
     kind: str
     """The file's name: what group it belongs to."""
     class_: str
-    """What kind of fault it is, in the words of the issue."""
+    """What kind of fault it is, in the words of the issue; the first of those that a careful reader names."""
     cause: str
     """In our words."""
     verdict: str
@@ -51,6 +51,8 @@ class Case(NamedTuple):
     """A pattern that the told fix must show to lead there; empty: not told."""
     second: tuple[str, ...] = ()
     """A second reader's classes, in the words of docs/classes.md, his first choice first; empty: not read by him."""
+    equally: tuple[str, ...] = ()
+    """Further classes that a careful reader would accept as well (`class: config | argument`)."""
 
     @property
     def half(self) -> str:
@@ -99,12 +101,13 @@ def second_labels(text: str) -> dict[str, tuple[str, ...]]:
 def _case(name: str, kind: str, labels: dict[str, list[str]], log: str, second: tuple[str, ...]) -> Case:
     verdict = labels["verdict"][0]
     assert verdict in VERDICTS, f"{name}: {verdict}"
+    class_, *equally = labels["class"][0].split(" | ")
     decidable = labels.get("decidable", [""])[0]
     assert decidable in DECIDABLE, f"{name}: {decidable}"
     return Case(
         id=name,
         kind=kind,
-        class_=labels["class"][0],
+        class_=class_,
         cause=labels["cause"][0],
         verdict=verdict,
         exit=int(labels["exit"][0]),
@@ -118,4 +121,5 @@ def _case(name: str, kind: str, labels: dict[str, list[str]], log: str, second: 
         solved=labels.get("solved", [""])[0],
         fix=labels.get("fix", [""])[0],
         second=second,
+        equally=tuple(equally),
     )

@@ -29,12 +29,12 @@ class Scored(NamedTuple):
 
     @property
     def right_class(self) -> bool:
-        return self.class_ in SAME.get(self.case.class_, {self.case.class_})
+        return any(self.class_ in SAME.get(name, {name}) for name in (self.case.class_, *self.case.equally))
 
     @property
     def near_class(self) -> bool:
         """Of the issue's list no other class would have been nearer."""
-        return self.class_ in WIDER.get(self.case.class_, {self.case.class_})
+        return any(self.class_ in WIDER.get(name, {name}) for name in (self.case.class_, *self.case.equally))
 
     @property
     def right_by_second(self) -> bool:
