@@ -17,6 +17,8 @@ EVERY = 4
 """One of so many logs is asked, and every healthy one: a few seconds."""
 RIGHT = {"tune": 0.88, "keep": 0.74}
 """Shares of right answers that it does not fall below."""
+FRESH = "fourth"
+"""Of this family only the first answers are measured; it holds nothing until it has been worked on."""
 MOST_WRONG_AND_SURE = 0.04
 MOST_HEALTHY_ACCUSED = 1
 MOST_FAILED_CALLED_HEALTHY = 1
@@ -24,7 +26,8 @@ MOST_FAILED_CALLED_HEALTHY = 1
 
 
 def test_what_was_reached_is_kept() -> None:
-    asked = [case for case in cases() if case.verdict == "healthy" or zlib.crc32(case.id.encode()) % EVERY == 0]
+    held = [case for case in cases() if not case.kind.startswith(FRESH)]
+    asked = [case for case in held if case.verdict == "healthy" or zlib.crc32(case.id.encode()) % EVERY == 0]
     scored = [score(case) for case in asked]
     healthy = [each for each in scored if each.case.verdict == "healthy"]
     failed = [each for each in scored if each.case.verdict != "healthy"]

@@ -51,6 +51,8 @@ CLASS = re.compile(
     r"^Class: (?P<class>[\w-]+); to blame: (?P<blame>\w+); start it again: (?P<restart>[\w ]+).*$", re.MULTILINE
 )
 FIX = re.compile(r"^  Fix: (?P<text>.*?)(?=^  How sure: |^\S|\Z)", re.MULTILINE | re.DOTALL)
+AT = re.compile(r"(?:\bat )?\S*/\S*:\d+(?: in [\w<>]+)?")
+"""Where an exception was raised, which a fix quotes: a folder's name in it tells nobody what to do."""
 SAME = {
     "file-system": {"storage"},
     "open-files": {"limits"},
@@ -102,5 +104,5 @@ def score(case: Case) -> Scored:
         "cause " in answer[:6],
         classed["blame"] if classed else "",
         classed["restart"] if classed else "",
-        bool(case.fix and fix and re.search(case.fix, " ".join(fix["text"].split()), re.IGNORECASE)),
+        bool(case.fix and fix and re.search(case.fix, AT.sub("", " ".join(fix["text"].split())), re.IGNORECASE)),
     )
