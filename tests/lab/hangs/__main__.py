@@ -1,11 +1,14 @@
 """Jobs as users write them, run and looked at three times: `python -m tests.lab.hangs [NAME...] [--half tune]`,
-or only those after public threads (`--strangers`).
+or only those after public threads (`--strangers`), or only the second lot of these (`--later`), which want the
+frameworks of the `frameworks` extra: what is not installed is left out, with a word.
 
 Of *keep* only sums are printed, unless names are given. Exit status: 1 when an answer was wrong, or a job did not
 survive being looked at.
 """
 
 import argparse
+import ast
+import importlib.util
 import json
 import subprocess
 import sys
@@ -18,8 +21,8 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from gpudoctor.sure import LIKELY
-from tests.lab.hangs.of_users import GETTING_ON, OF_STRANGERS, OF_USERS, half
-from tests.lab.hangs.training import Running, Scenario, running
+from tests.lab.hangs.of_users import GETTING_ON, LATER_STRANGERS, OF_STRANGERS, OF_USERS, half
+from tests.lab.hangs.training import HANGS, Running, Scenario, running
 from tests.lab.sshd import user_environment
 
 LOOK_LIMIT = 120.0
@@ -120,6 +123,15 @@ def looks(scenario: Scenario, count: int, keep: Path | None) -> list[Look]:
     return found
 
 
+def not_installed(scenario: Scenario) -> list[str]:
+    """Packages that a program imports and that are not there."""
+    tree = ast.parse((HANGS / scenario.script).read_text())
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+    packages = {name.partition(".")[0] for name in names}
+    return sorted(name for name in packages if importlib.util.find_spec(name) is None)
+
+
 def share(part: int, whole: int) -> str:
     return f"{part} of {whole}"
 
@@ -158,6 +170,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="of users/; none: all")
     parser.add_argument("--half", choices=("tune", "keep"), help="of one half only")
     parser.add_argument("--strangers", action="store_true", help="only those after public threads")
+    parser.add_argument("--later", action="store_true", help="only the second lot of those")
     parser.add_argument("--looks", type=int, default=3, help="so many looks at each job")
     parser.add_argument("--part", default="1/1", help="of two processes that share the work, the first: 1/2")
     parser.add_argument("--score", action="store_true", help="only the sums of the rows in --keep's folder")
@@ -165,9 +178,10 @@ def main() -> int:
     chosen = parser.parse_args()
     if unknown := {*chosen.names} - {*OF_USERS}:
         parser.error(f"{', '.join(sorted(unknown))}: no such scenario; there are {', '.join(OF_USERS)}")
+    lots = [lot for lot, wanted in ((OF_STRANGERS, chosen.strangers), (LATER_STRANGERS, chosen.later)) if wanted]
     names = [
         name
-        for name in chosen.names or (OF_STRANGERS if chosen.strangers else OF_USERS)
+        for name in chosen.names or [name for lot in lots or [OF_USERS] for name in lot]
         if chosen.half in (None, half(name))
     ]
     if chosen.keep:
@@ -180,6 +194,9 @@ def main() -> int:
     part, _, parts = chosen.part.partition("/")
     for name in names[int(part) - 1 :: int(parts)]:
         shown = half(name) == "tune" or bool(chosen.names)
+        if absent := not_installed(OF_USERS[name]):
+            print(f"{name}: left out, for {', '.join(absent)} is not installed", flush=True)
+            continue
         try:
             found = looks(OF_USERS[name], chosen.looks, chosen.keep)
         except TimeoutError as error:

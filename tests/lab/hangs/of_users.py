@@ -265,9 +265,236 @@ def _strangers_get_on() -> Iterator[Scenario]:
     yield gets_on("stages_of_pipeline", ranks=3, folder=f"{STRANGERS}healthy/")
 
 
+def _later_strangers() -> Iterator[Scenario]:
+    """A second lot after public threads, with the frameworks of the `frameworks` extra: expectations committed before
+    any of them had been run, by somebody who had read no rule."""
+    rank0 = ("rank0-only-collective",)
+    differs = ("rank-divergent-decision",)
+    yield stranger(
+        "preempted_callback",
+        differs,
+        (2,),
+        "control.should_training_stop",
+        "if self.notice_has_come",
+        "trainer.train()",
+        ranks=3,
+    )
+    yield stranger("tokens_of_main", rank0, (0,), "total = self.accelerator.gather", "if self.state.is_world", ranks=3)
+    yield stranger(
+        "full_weights_on_first",
+        rank0,
+        (0,),
+        "weights[name] = parameter.full_tensor()",
+        "if step % 5 == 4 and local_rank",
+        "export(model",
+    )
+    yield stranger(
+        "loss_at_first_only",
+        differs,
+        (0,),
+        "if current_loss < best_loss",
+        'dcp.save({"model"',
+        "dist.reduce(part",
+        "current_loss = validate(",
+        ranks=3,
+    )
+    yield stranger(
+        "resumes_where_seen",
+        differs,
+        (2,),
+        "return",
+        "if not path.exists()",
+        "dist.broadcast_object_list(state",
+        "manager.load()",
+        ranks=3,
+    )
+    yield stranger(
+        "upload_refused",
+        differs,
+        (1,),
+        "except Exception",
+        "dist.barrier()",
+        "self.bucket.put(f",
+        "strategy.save_checkpoint(",
+        'log.exception("checkpoint',
+        ranks=3,
+    )
+    yield stranger(
+        "upload_without_end",
+        ("service-no-answer", "thread-wait"),
+        (1,),
+        "for future in concurrent.futures",
+        "return connection.getresponse()",
+        "Uploader(port).upload(",
+    )
+    yield stranger(
+        "lock_of_other_run", ("file-lock-wait",), (0,), "with WeakFileLock(lock)", 'print("have", fetch(', ranks=3
+    )
+    yield stranger(
+        "maps_in_processes",
+        ("child-process-wait", "service-no-answer"),
+        (0,),
+        "dataset = dataset.map(",
+        "with urllib.request.urlopen(",
+        ranks=3,
+    )._replace(polls=8.0)
+    yield stranger(
+        "nodes_of_stream",
+        ("uneven-inputs",),
+        (1,),
+        "for step, batch in",
+        "losses = accelerator.gather(",
+        "mine = split_dataset_by_node",
+        ranks=3,
+    )
+    yield stranger(
+        "budget_of_tokens",
+        ("uneven-inputs",),
+        (1,),
+        "for step, tokens in",
+        "dist.all_gather_object(counts",
+        "loader = DataLoader(",
+        "batches = ApproxBatchSampler(",
+        ranks=3,
+    )._replace(reached="rank {rank} step 1 of epoch 0")
+    yield stranger(
+        "rollout_ends_early",
+        (*differs, "rank-dependent-graph"),
+        (1,),
+        "break",
+        "if token == END",
+        "dist.broadcast(reward",
+        "answer = rollout(",
+        "token = next_token(",
+        ranks=3,
+    )
+    yield stranger(
+        "heads_called_again",
+        (*differs, "rank-dependent-graph"),
+        (1,),
+        "for _ in range(objects",
+        "boxes = boxes + self.head(",
+        "boxes = engine(",
+        ranks=3,
+    )
+    yield stranger(
+        "notice_to_worker",
+        differs,
+        (1,),
+        "if get_preemption_info(",
+        "dist.all_gather_object(everybody",
+        "self.report(",
+        ranks=3,
+    )._replace(launcher="spawn", polls=8.0)
+    yield stranger(
+        "request_times_out",
+        differs,
+        (2,),
+        "self.running = [request for",
+        "while self.running and",
+        "self.abort_on_timeout(",
+        "dist.broadcast_object_list(message",
+        "self.receive(number)",
+        ranks=3,
+    )._replace(reached="rank {rank} step 2")
+    yield stranger(
+        "marker_never_written",
+        ("slow-rank-timeout",),
+        (1, 2),
+        "while not signal_file.exists()",
+        "time.sleep(0.5)",
+        "download_checkpoint(",
+        ranks=3,
+    )._replace(states=("hung", "slow"))
+    yield stranger(
+        "saves_what_failed",
+        (*differs, "program-error"),
+        (1,),
+        'trainer.save_checkpoint("on',
+        "except Exception",
+        "trainer.fit(model",
+        'raise ValueError("image',
+        ranks=3,
+    )
+    yield stranger(
+        "decoder_killed",
+        ("queue-wait", "pool-worker-died"),
+        (1,),
+        "image = self.queue.get()",
+        "for step, image in enumerate(images)",
+    )
+    yield stranger(
+        "prefetcher_shuts_down",
+        ("thread-wait", "queue-wait"),
+        (1,),
+        "self.thread.join()",
+        "self.buffer.put(item)",
+        "reader.shutdown()",
+    )
+    yield stranger(
+        "spike_skipped",
+        differs,
+        (2,),
+        "continue",
+        "if detector.is_bad(",
+        "losses = accelerator.gather(",
+        ranks=3,
+    )
+    yield stranger("scores_on_main", rank0, (0,), "metrics = trainer.evaluate()", "if do_eval and", ranks=3)
+    yield stranger("texts_on_main", rank0, (0,), "texts = gather_object(", "if distributed_state.is_main")
+    yield stranger(
+        "metric_without_samples",
+        differs,
+        (1,),
+        "if metric.update_called",
+        "return float(metric.compute())",
+        "return None",
+        "accuracy = evaluate(",
+        ranks=3,
+    )
+    yield stranger(
+        "distance_of_zero", rank0, (0,), 'print("distance", self.distance.compute()', "@rank_zero_only", ranks=3
+    )
+    yield stranger(
+        "curl_of_shard",
+        ("child-process-wait", "storage-stall", "service-no-answer"),
+        (1,),
+        "for step, sample in enumerate(dataset)",
+    )
+    yield stranger(
+        "promotes_staged",
+        differs,
+        (0,),
+        "dist.barrier()",
+        "except OSError",
+        "finally:",
+        "shutil.copytree(",
+        'print("not promoted:"',
+        "self.promote(",
+        "checkpointer.save(",
+        ranks=3,
+    )
+
+
+def _later_strangers_get_on() -> Iterator[Scenario]:
+    folder = f"{STRANGERS}healthy/"
+    for name in (
+        *("idle_engine", "tokenizes_first", "writes_artifacts", "downloads_on_node", "compiles_first"),
+        *("slow_collate", "evaluates_unevenly", "draws_samples", "asks_generator", "saves_behind"),
+        *("storage_says_slower", "long_sequences", "builds_kernels"),
+    ):
+        yield gets_on(name, folder=folder)
+    yield gets_on("actors_of_ray", folder=folder)._replace(launcher="spawn")
+
+
 LATER = {scenario.name: scenario for scenario in _later()}
 OF_STRANGERS = {scenario.name: scenario for made in (_strangers, _strangers_get_on) for scenario in made()}
-HANGING = {scenario.name: scenario for made in (_hanging, _later, _strangers) for scenario in made()}
-GETTING_ON = {scenario.name: scenario for made in (_healthy, _strangers_get_on) for scenario in made()}
+LATER_STRANGERS = {
+    scenario.name: scenario for made in (_later_strangers, _later_strangers_get_on) for scenario in made()
+}
+HANGING = {scenario.name: scenario for made in (_hanging, _later, _strangers, _later_strangers) for scenario in made()}
+GETTING_ON = {
+    scenario.name: scenario for made in (_healthy, _strangers_get_on, _later_strangers_get_on) for scenario in made()
+}
 """None of them may be called hung in any of three looks; an idle server waits for work."""
 OF_USERS = HANGING | GETTING_ON
