@@ -8,7 +8,7 @@ from tests.corpus.starts.score import ScoredStart, score
 
 STARTS = tuple(starts())
 LEAST_FOUND = {"tune": 0.7, "keep": 0.6}
-"""Shares of bad and decidable ones that are found: what was reached is kept (docs/measured/lint.md). Fresh ones lower it."""
+"""Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
 MOST_FALSE_ERRORS = {"tune": 1, "keep": 3}
 MOST_FALSE_WARNINGS = {"tune": 1, "keep": 3}
 MOST_NOT_UNDERSTOOD = {"tune": 1, "keep": 6}
