@@ -27,6 +27,9 @@ CAUSE = Cause(
     ),
     variants={
         **fixes_of("import"),
+        "package": (
+            "Install {package} in the environment of all nodes; where only one node fails, it has another environment."
+        ),
         "packages": (
             "Ask for a version that there is for this Python and platform; the message lists those that there are."
         ),

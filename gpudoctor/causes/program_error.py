@@ -52,7 +52,12 @@ CAUSE = Cause(
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
-        "advised": "Do what the message itself says{place}: {advice}.",
+        "advised": "Do what the message itself says{place}: {advice}.{told}",
+        "allowed": "Write one of {allowed} there{place}. What was given is refused: {said}.",
+        "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
+        "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
+        "refused": "Change what is refused{place}, as the message says: {said}.",
+        "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
         "superseded": "This Lightning does not know {name}{place}: {since}. Write {today}.",
         "not-yet": (
             "The installed Lightning is older than {name}{place}, which came with lightning {release}: install that "
@@ -111,33 +116,42 @@ CAUSE = Cause(
         ),
         "route": (
             "Look whether what is to answer runs there and listens, and whether name, address and port are its "
-            "own{place}."
+            "own{place}.{told}"
         ),
         "file-missing": (
             "Give the path as the node of {who} sees it, or put the file there; a relative path starts at the folder "
-            "that the job was started in{place}."
+            "that the job was started in{place}.{told}"
         ),
-        "permission": "Let the job's user read or write that path, or give another one{place}.",
-        "config": "Correct the setting or argument that the message names; it was refused{place}.",
-        "data": "Look at the sample or column that the message names, and repair or skip it{place}.",
+        "permission": "Let the job's user read or write that path, or give another one{place}.{told}",
+        "config": "Correct the setting or argument that the message names; it was refused{place}.{told}",
+        "data": "Look at the sample or column that the message names, and repair or skip it{place}.{told}",
         "shape": "Print the shapes before that line{place}; the message names the two that do not fit.",
-        "checkpoint": "Compare the checkpoint with the model: another architecture, or a file that is cut off{place}.",
-        "nan": ("Look at the steps before: loss, learning rate, gradient norm, batch; clip, or lower the rate{place}."),
+        "checkpoint": (
+            "Compare the checkpoint with the model: another architecture, or a file that is cut off{place}.{told}"
+        ),
+        "nan": (
+            "Look at the steps before: loss, learning rate, gradient norm, batch; clip, or lower the rate{place}.{told}"
+        ),
         "diverged": (
             "Look at the steps before: loss, learning rate, gradient norm, batch; clip, lower the rate, or train in "
             "bfloat16, which needs no loss scale."
         ),
         "dependency-mismatch": (
             "Install versions of the libraries that fit together: the installed one has not what was called{place}."
+            "{told}"
         ),
-        "limits": "Raise the limit that the message names (ulimit -n, ulimit -u) in the job, or open less{place}.",
-        "download": "Fetch it once before the job, or give the nodes a way there; look at token and name{place}.",
-        "name-resolution": "Write the name that was asked for into DNS or /etc/hosts of that node{place}.",
-        "port": "End what holds that port, or take another one{place}.",
-        "storage": "Look at the file system of that path on that node: it failed while it was read or written{place}.",
-        "quota": "Remove files of that user or project, or have the quota raised{place}.",
-        "disk-full": "Make room on the file system of that path{place}.",
-        "host-memory": "Give the job more memory, or let it hold less at once{place}.",
+        "limits": (
+            "Raise the limit that the message names (ulimit -n, ulimit -u) in the job, or open less{place}.{told}"
+        ),
+        "download": "Fetch it once before the job, or give the nodes a way there; look at token and name{place}.{told}",
+        "name-resolution": "Write the name that was asked for into DNS or /etc/hosts of that node{place}.{told}",
+        "port": "End what holds that port, or take another one{place}.{told}",
+        "storage": (
+            "Look at the file system of that path on that node: it failed while it was read or written{place}.{told}"
+        ),
+        "quota": "Remove files of that user or project, or have the quota raised{place}.{told}",
+        "disk-full": "Make room on the file system of that path{place}.{told}",
+        "host-memory": "Give the job more memory, or let it hold less at once{place}.{told}",
         "worker": "Repair what the DataLoader worker's traceback shows, mostly one sample of the data set.",
         "fork": (
             "Start the processes by spawn (multiprocessing_context='spawn' for a DataLoader), and keep CUDA out of "

@@ -38,8 +38,17 @@ from gpudoctor.explain.kinds import (
     TIMED_OUT,
     own,
 )
+from gpudoctor.explain.own_words import also_told, names, of_own_words, said, to_install
 from gpudoctor.explain.statuses import judged_status
-from gpudoctor.explain.told_by_place import advice, by_code, caller, of_call, of_hugging_face, of_torch
+from gpudoctor.explain.told_by_place import (
+    by_code,
+    caller,
+    is_of_a_package,
+    is_of_settings,
+    of_call,
+    of_hugging_face,
+    of_torch,
+)
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
 from gpudoctor.remedies import remedy_for
@@ -265,7 +274,7 @@ SAYS_LITTLE = frozenset(
 )
 OF_PROGRAMMING = frozenset({"TypeError", "AttributeError", "NameError", "NotImplementedError", "AssertionError"})
 """What a package raises of how it is called, whatever the package is for."""
-OF_A_CALL = frozenset({"RuntimeError", "ValueError"})
+OF_A_CALL = frozenset({"RuntimeError", "ValueError", "Exception"})
 REFUSES = re.compile(
     r"(?i)\b(?:must|should|(?:can|may) only|cannot|can't|needs? to|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|only|"
     r"(?:do(?:es)?n't|do(?:es)? not|did not|didn't) (?:support|match|have|take|accept|allow|contain)|"
@@ -336,6 +345,8 @@ def variant_of(
     remedied = remedy_for(type_name, message)
     if remedied and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, dict(remedied[1])
+    if cause == "library-missing" and (package := to_install(message)):
+        return "package", {"package": package}
     if cause != "program-error":
         return "", {}
     if known := refused(message, raised_in, code):
@@ -354,9 +365,10 @@ def variant_of(
         return shown
     if call := of_call(type_name, message, raised_in):
         return call
-    if said := advice(message):
-        return "advised", {"advice": said}
-    return (judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"), {}
+    if own_words := of_own_words(judged.kind, message):
+        return own_words
+    generic = judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"
+    return generic, {"told": also_told(message)}
 
 
 def judged_message(message: str) -> Judged | None:
@@ -368,14 +380,18 @@ def judged_message(message: str) -> Judged | None:
     )
 
 
-def judged_exception(type_name: str, message: str, raised_in: str = "") -> Judged:
-    """`type_name`: with its module, where that was written. `raised_in`: the file of the innermost frame."""
+def judged_exception(type_name: str, message: str, raised_in: str = "", raised_by: str = "") -> Judged:
+    """`type_name`: with its module, where that was written. `raised_in`, `raised_by`: the file and function of the
+    innermost frame."""
     if (remedied := remedy_for(type_name, message)) and remedied[0].judged:
         return remedied[0].judged
     if caller(type_name, message, raised_in):
         return MISMATCH
     module, _, name = type_name.rpartition(".")
     of_type = OF_TYPE.get(name) or _inherited(name)
+    refused = REFUSES.search(message[:LONGEST_REFUSAL]) is not None and (
+        name in OF_A_CALL or (name == "AssertionError" and is_of_a_package(raised_in))
+    )
     if name in SAYS_LITTLE or of_type is None:
         message = OTHERS_LINE.split(message, maxsplit=1)[0]
         first = message.partition("\n")[0]
@@ -385,14 +401,19 @@ def judged_exception(type_name: str, message: str, raised_in: str = "") -> Judge
         found = (
             found or judged_words(first) or judged_message(first) or judged_words(message) or judged_message(message)
         )
+        if (
+            refused
+            and found in (None, DATA)
+            and is_of_settings(raised_in, raised_by, is_named=bool(names(said(message))))
+        ):
+            return CONFIG
         if found and not (name == "AssertionError" and found in (DATA, FILE)):
             return found
     elif (ERRNO.search(message[:200]) or ERRNO_NAME.search(message[:200])) and (known := judged_words(message[:200])):
         return known
-    if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")):
+    if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")) and not refused:
         return of_type
     package = next((judged for names, judged in OF_PACKAGE if names.search(module)), None)
-    refused = name in OF_A_CALL and REFUSES.search(message[:LONGEST_REFUSAL]) is not None
     if package is None:
         package = next((judged for names, judged in OF_PACKAGE if names.search(raised_in)), None)
         if package is not CONFIG and (refused or name in OF_PROGRAMMING):

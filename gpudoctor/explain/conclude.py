@@ -234,7 +234,7 @@ def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
     first = tracebacks[0]
     if first.kind == "asked":
         return Judged("user-interrupt", "user") if first.last.name == "KeyboardInterrupt" else None
-    judged = judged_exception(first.first.type, first.first.all_words, first.first.innermost)
+    judged = judged_exception(first.first.type, first.first.all_words, first.first.innermost, first.first.raised_by)
     return None if judged.kind == "exception" else judged
 
 

@@ -97,7 +97,7 @@ def _is_logged_before(each: Spoken, death: Spoken) -> bool:
 
 
 def _may_follow(death: Spoken) -> bool:
-    judged = judged_exception(death.first.type, death.first.all_words, death.first.innermost)
+    judged = judged_exception(death.first.type, death.first.all_words, death.first.innermost, death.first.raised_by)
     return judged.kind in LACKING
 
 

@@ -39,6 +39,24 @@ CALLED = re.compile(
 """Python's words for a call that does not fit (Python/ceval.c), and of what is not there (Objects/object.c)."""
 OF_DATA = re.compile(r"'(?:NoneType|str|bytes|dict|list|tuple|int|float|bool|set)' object|^'?(?:forward|__getitem__)\b")
 """Of a value that is of no class of a package: what was handed in."""
+OF_TORCH = re.compile(r"(?:^|[/\\])torch[/\\]")
+OF_SETTINGS = re.compile(
+    r"(?:^|[/\\])(?:\w{0,40}config(?:s|uration|uration_utils|_utils)?|\w{0,30}arguments?|\w{0,20}_args|argparser|"
+    r"hparams|cli|launch(?:er)?|runner|dataclasses|connector|parser)\.py$"
+)
+"""Files in which packages read and hold settings, by the names that they give them."""
+CHECKS = re.compile(
+    r"_{0,2}(?:post_init__|(?:validate|verify|sanity_check|check)(?:_\w{0,50})?|parse_args\w{0,20}|"
+    r"set_defaults\w{0,30})$"
+)
+"""Functions that hold what was set against what may be."""
+OF_FRAMEWORKS = re.compile(
+    r"(?:^|[/\\])(?:lightning|pytorch_lightning|lightning_fabric|accelerate|deepspeed|megatron|vllm|trl|litgpt|"
+    r"torchtune|nemo|ray|fairseq|axolotl|llamafactory|verl|swift|colossalai|composer|mmengine|mmcv|detectron2|horovod|"
+    r"sglang|transformers[/\\](?:trainer\w{0,20}|training_args\w{0,20}|integrations|generation|modeling_utils|"
+    r"quantizers))(?:[/\\.]|$)"
+)
+"""Programs that are told by settings what they are to do."""
 OWN_WORDS = frozenset({"torch", "functorch"})
 """Packages through which programs call themselves: a module's forward, an attribute of a module."""
 NOTHING = re.compile(
@@ -56,6 +74,20 @@ ENTRY = re.compile(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
 MISSING = re.compile(
     r"missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>'\w{1,80}'(?:,? (?:and )?'\w{1,80}'){0,9})"
 )
+
+
+def is_of_a_package(raised_in: str) -> bool:
+    """The file is no program's own."""
+    return IN_PACKAGE.search(raised_in) is not None or OF_FRAMEWORKS.search(raised_in) is not None
+
+
+def is_of_settings(raised_in: str, raised_by: str, *, is_named: bool) -> bool:
+    """What was refused there is what somebody set, and no call of a program. `is_named`: the message names what."""
+    if not is_of_a_package(raised_in) or OF_TORCH.search(raised_in):
+        return False
+    if OF_SETTINGS.search(raised_in) or CHECKS.match(raised_by):
+        return True
+    return is_named and OF_FRAMEWORKS.search(raised_in) is not None
 
 
 def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str, str]] | None:

@@ -104,6 +104,8 @@ class Raised(Struct, frozen=True):
     """The log's line that names `file`, with its number."""
     innermost: str = ""
     """File of the innermost frame."""
+    raised_by: str = ""
+    """Its function."""
     code: str = ""
     """The source of the innermost frame, where it was written."""
     outermost: str = ""
@@ -299,6 +301,7 @@ def _raised(found: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
         function=at.function,
         frame=(at.number, at.text) if user else (0, ""),
         innermost=frames[-1].file,
+        raised_by=frames[-1].function,
         code=frames[-1].code,
         outermost=frames[0].function,
         frames=len(frames),

@@ -1,0 +1,152 @@
+"""What a message itself tells of its fix: the values that are allowed, the settings that do not go together, what is
+missing, what is to be installed; else the sentence in which it refuses.
+
+A framework refuses in its own words, of which no table can hold all. The forms of such sentences are few: `must be one
+of [...]`, "--a cannot be used with --b", "requires b", "please install c". What they name is what has to be changed.
+"""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.explain.told_by_place import advice
+from gpudoctor.fault_classes import Class
+
+MOST = 3_000
+"""Characters of a message that are looked at."""
+LONGEST = 240
+"""A sentence of more is cut (our choice)."""
+SENTENCE = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[A-Z`'\"\-])|(?<=[a-z)`'\"][.!?])(?=[A-Z][a-z])|\n+")
+QUOTED = r"[`'\"][^`'\"\n]{1,60}[`'\"]"
+LIST = (
+    r"(?P<allowed>\[[^\]\n]{1,300}\]|\{[^}\n]{1,300}\}|\((?=['\"`])[^)\n]{1,300}\)|"
+    rf"{QUOTED}(?:(?:,? ?(?:or|and) ?|, ?| ?[|/] ?){QUOTED}){{1,30}}|"
+    r"[\w.-]{1,40}(?:(?:, ?| ?\| ?)[\w.-]{1,40}){1,30}(?:,? (?:or|and) [\w.-]{1,40})?)"
+)
+ALLOWED = re.compile(
+    r"(?i)(?:\b(?:must|should|ha(?:s|ve) to|needs? to|can|may|expected)(?: only)?(?: to)? be (?:\w{1,12} )?(?:one of|"
+    r"either|any of|in|a subset of|among)\b|\bchoose(?:n)? (?:one )?(?:from|between|among|of)\b|\bone of\b|\bnot in\b|"
+    r"\b(?:valid|allowed|available|supported|possible|permitted|known|accepted|registered|existing|legal)\b"
+    r"(?! (?:for|by|in|with|on)\b)[^:\n.\[{]{0,60}?(?:\bare\b|\bis\b|:|(?=\[))|"
+    r"\bexpected (?:one of|either)\b|\bmust be\b(?= [`'\"\[]))"
+    rf"[^\n.\[{{('\"`]{{0,40}}?[:=]? ?{LIST}"
+)
+NAME = re.compile(
+    r"(?<![\w-])(?:`(?P<ticked>[^`\n]{1,60})`|(?P<option>--?[a-zA-Z][\w.-]{1,50}(?:=[\w.-]{1,30})?)|"
+    r"[\"'](?P<quoted>[\w.-]{2,50}(?:=[\w.-]{1,30})?)[\"']|(?P<snake>[A-Za-z]\w{0,40}(?:[_.][A-Za-z]\w{0,40}){1,6}"
+    r"(?:=[\w.-]{1,30})?(?!\())|(?P<constant>[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{2,40}))"
+)
+"""A setting as messages write it: in ticks or quotes, as an option, with underscores or dots."""
+NOT_TOGETHER = re.compile(
+    r"(?i)mutually exclusive|\btogether\b|\bat the same time\b|\bsimultaneously\b|(?:in|not )compatible with|"
+    r"\bconflicts? with\b|\bnot both\b|\bboth\b[^.\n]{0,60}\b(?:set|specified|passed|provided|given|True|used|"
+    r"enabled)\b|"
+    r"\b(?:cannot|can't|can not|not allowed to|must not)\b[^.\n]{0,80}\b(?:with|when|while|and|if)\b|"
+    r"\bnot (?:be )?(?:supported|allowed|permitted|implemented|available|combined|enabled|used)\b[^.\n]{0,20}"
+    r"\b(?:with|when|if|together|while)\b|\b(?:only|at most) one of\b|\bchoose one\b"
+)
+WANTED = re.compile(
+    r"(?i)\brequires?\b|\brequired\b|\bneeds?\b|\b(?:must|should|ha(?:s|ve) to)(?: also)? (?:be )?(?:set|specif\w+|"
+    r"provided?|pass(?:ed)?|given?|defined?|configured?|supplied|enabled?|present)\b|\bmissing\b|"
+    r"\b(?:is|was|are|were)? ?not (?:set|specified|provided|passed|given|defined|configured)\b|"
+    r"\b(?:cannot|can't|must not|should not) be (?:None|empty)\b|\bis None\b|\bat least one\b"
+)
+BEHIND = re.compile(r"(?i)requires?|needs?|missing|at least")
+NO_NAME = re.compile(r"[\d.,eE+-]+|True|False|None|[ieIE]\.[egEG]")
+RELATIVE = "a relative one starts at the folder that the job was started in"
+REFUSING = re.compile(
+    r"(?i)\b(?:must|should|cannot|can't|needs?|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|required|only|not|"
+    r"unsupported|invalid|unexpected|unknown|already|mutually|but|missing|incompatible|conflicts?|fail(?:s|ed)?|None|without|"
+    r"duplicate)\b|n't\b"
+)
+PACKAGE = r"[`'\"]?(?P<package>[A-Za-z][\w.-]{1,50}(?:\[[\w,-]{1,40}\])?(?:[<>=!~]=?[\w.,<>=!~*]{1,30})?)[`'\"]?"
+INSTALL = tuple(
+    re.compile(text)
+    for text in (
+        rf"pip3? install (?:(?:-U|--upgrade|--user|-q) )*{PACKAGE}",
+        r"(?:[Ii]nstall|[Uu]pgrade|[Uu]pdate)(?: the| a| newer| latest| your){0,2} "
+        rf"(?!(?:it|the|from|this|that|them|with|by|of|to|a|and|or|version)\b){PACKAGE}",
+        rf"\brequires? (?:the )?{PACKAGE}(?: (?:package|library|module))?(?:,? (?:to be|which is not) installed|"
+        r"(?: >=? ?[\d.]+)|\s?$|[.,]| to\b)",
+        rf"\b(?:package|library|module) {PACKAGE} (?:is|was|must|could)\b",
+        rf"{PACKAGE} (?:package |library )?(?:is|was|must be|has to be|are|be)(?: not)? (?:available|installed)\b",
+        rf"No module named {PACKAGE}",
+    )
+)
+PATH = re.compile(
+    r"[\'\"`](?P<quoted>(?:[~.]{0,2}/)?[\w.@+~-]{1,80}(?:[/\\][\w.@+=~ -]{0,80}){1,20}|[\w-]{1,80}\.\w{1,12})[\'\"`]|"
+    r"(?:^|(?<=[\s:=(]))(?P<bare>[~.]{0,2}/[\w.@+=~-]{1,80}(?:/[\w.@+=~-]{0,80}){0,20})"
+)
+OF_SETTINGS: frozenset[Class] = frozenset({"config", "argument", "assertion", "exception", "launcher"})
+NOT_A_PACKAGE = frozenset({"python", "torch.nn", "pip", "package", "library", "module", "this", "that", "it"})
+
+
+def sentences(message: str) -> list[str]:
+    told = (" ".join(part.split()).strip() for part in SENTENCE.split(message[:MOST]))
+    return [text for text in told if text]
+
+
+def said(message: str) -> str:
+    """The sentence by which it refuses; the first where none does."""
+    told = sentences(message)
+    text = next((each for each in told if REFUSING.search(each)), told[0] if told else "")
+    text = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
+    return text.rstrip(".!: ,")
+
+
+def also_told(message: str, besides: str = "") -> str:
+    """The sentence by which a message refuses, as one to stand behind a fix; empty where the fix says it."""
+    clause = said(message)
+    return f" The message: {clause}." if clause and clause not in besides and besides not in clause else ""
+
+
+def names(text: str) -> list[str]:
+    """Of settings, in their order, as they are written."""
+    return list(dict.fromkeys(name for _, name in _named(text)))
+
+
+def _named(text: str) -> Iterator[tuple[int, str]]:
+    for found in NAME.finditer(text):
+        name = next(filter(None, found.groups())).rstrip(".")
+        if not NO_NAME.fullmatch(name):
+            yield found.start(), name
+
+
+def _wanted(clause: str, at: re.Match[str]) -> str:
+    """What is asked for: behind "requires", before "must be set"."""
+    named = list(_named(clause))
+    behind = [name for start, name in named if start >= at.end()]
+    before = [name for start, name in named if start < at.start()]
+    if BEHIND.match(at[0]):
+        return (behind or before or [""])[0]
+    return (before[-1:] or behind or [""])[0]
+
+
+def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None:
+    """The variant of the cause `program-error` that a message tells by its own words, and its values; None where what
+    is known of its class says more."""
+    clause, advised = said(message), advice(message)
+    values = {"said": clause}
+    if kind == "file-missing" and (found := PATH.search(message[:MOST])):
+        path = found["quoted"] or found["bare"]
+        where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
+        return "path", {"path": path, "where": where, "told": also_told(message)}
+    if kind in (*OF_SETTINGS, "data") and (found := ALLOWED.search(message[:MOST])):
+        return "allowed", {**values, "allowed": found["allowed"].strip()}
+    if advised:
+        return "advised", {"advice": advised, "told": also_told(message, advised)}
+    if not clause or kind not in OF_SETTINGS:
+        return None
+    named = names(clause)
+    if NOT_TOGETHER.search(clause) and len(named) > 1:
+        return "not-together", {**values, "first": named[0], "other": named[1]}
+    if (at := WANTED.search(clause)) and (wanted := _wanted(clause, at)):
+        return "wanted", {**values, "names": wanted}
+    return "refused", values
+
+
+def to_install(message: str) -> str:
+    """The package that a message asks to be installed, as pip takes it; empty where it names none."""
+    for form in INSTALL:
+        if (found := form.search(message[:MOST])) and found["package"].lower() not in NOT_A_PACKAGE:
+            return found["package"].rstrip(".,")
+    return ""
