@@ -285,6 +285,7 @@ def test_nagios_is_told_of_wrong_usage_as_unknown_and_not_as_critical(wrong: lis
         (["check", "--frm", "x"], "--frm"),
         (["check", "no-such-check"], "no check or group is called 'no-such-check'"),
         (["check", "shm-to-small"], "did you mean shm-too-small"),
+        (["chek"], "the nearest is 'check'"),
         (["check", "--timeout", "x"], "x"),
         (["check", "--timeout", "0"], "0"),
         (["check", "--timeout", "nan", "--no-torch"], "nan"),

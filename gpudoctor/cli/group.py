@@ -1,5 +1,6 @@
 """The commands as typer runs them: only the one that is called is loaded."""
 
+import difflib
 from importlib import import_module
 from inspect import getdoc
 from typing import Annotated, Any
@@ -33,6 +34,13 @@ class LazyCommands(TyperGroup):
         alone = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
         alone.command(cmd_name, cls=getattr(module, "CLASS", None), help=text, epilog=statuses)(function)
         return typer.main.get_command(alone)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            close = difflib.get_close_matches(name, COMMANDS, 1)
+            ctx.fail(f"no command is called {name!r}" + (f"; the nearest is {close[0]!r}" if close else ""))
+        return super().resolve_command(ctx, args)
 
     def get_help(self, ctx: Any) -> str:
         return help_text()
