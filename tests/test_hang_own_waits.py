@@ -56,7 +56,12 @@ WAITS = {
     "a queue that is full": (standing(THREADING, ("queue.py", "Queue.put")), "queue-wait"),
     "an event": (standing(THREADING, ("threading.py", "Event.wait")), "thread-wait"),
     "a future": (standing(THREADING, ("concurrent/futures/_base.py", "Future.result")), "thread-wait"),
-    "a command": (standing(("subprocess.py", "Popen._wait"), waits_in="do_wait"), "child-process-wait"),
+    "a command": (
+        structs.replace(
+            standing(("subprocess.py", "Popen._wait"), waits_in="do_wait"), data_loaders=(data_loader(77, 4001),)
+        ),
+        "child-process-wait",
+    ),
     "an answer": (
         standing(("socket.py", "SocketIO.readinto"), ("http/client.py", "begin"), ("urllib/request.py", "urlopen")),
         "service-no-answer",

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from gpudoctor.hang.job import Rank
+from gpudoctor.knowledge.place_markers import normal
 from gpudoctor.knowledge.places import CPU_OF_A_LOOK, in_collective, is_user, main_thread, moved, place_of
-from gpudoctor.knowledge.waits import OwnWait, wait_of
+from gpudoctor.knowledge.waits import PIPE, OwnWait, wait_of
 from gpudoctor.snapshot.evidence import Frame, ProcessEvidence, Thread
 
 OF_CHILDREN = frozenset(("pool", "future", "process", "child", "queue", "full pipe"))
@@ -21,6 +22,7 @@ SERVERS = (
     ("/zmq/sugar/poll.py", "poll"),
 )
 """Functions in which a thread waits for requests; "": any of the file."""
+_MANAGERS = "/python/multiprocessing/managers.py"
 SPINS_FROM = 0.5
 """CPU seconds a second from which a thread does not wait: our rule of thumb."""
 
@@ -40,7 +42,9 @@ def stands(rank: Rank) -> bool:
         return False
     if rank.moved and not (now.polls and _polled(rank, now)):
         return False
-    if now.kind in OF_CHILDREN and any(map(_gets_on, children(rank))):
+    if now.kind in ("child", "process") and now.operation != PIPE and all(map(has_exited, children(rank))):
+        return False  # what it waits for was started after the look had begun: one command after the other
+    if now.kind in OF_CHILDREN and any(_gets_on(child) for child in children(rank) if not serves_python(child)):
         return False
     return not (now.kind in OF_THREADS and any(_ran(rank, thread) for thread in own_threads(rank)))
 
@@ -65,7 +69,23 @@ def _gets_on(child: ProcessEvidence) -> bool:
         return False
     first, last = child.samples[0].cpu_seconds, child.samples[-1].cpu_seconds
     used = 0.0 if first is None or last is None else last - first
-    return used > CPU_OF_A_LOOK or moved(child.samples, child.pid) is True
+    if used > CPU_OF_A_LOOK:
+        return True
+    if child.samples[-1].threads and not any(thread.frames for thread in child.samples[-1].threads):
+        # No Python: curl wakes each second to look at its clock. What it reads and writes tells.
+        counts = {(sample.read_bytes, sample.written_bytes) for sample in child.samples}
+        if None not in next(iter(counts)):
+            return len(counts) > 1
+    return moved(child.samples, child.pid) is True
+
+
+def serves_python(child: ProcessEvidence) -> bool:
+    """Whether it is multiprocessing's own, whose running says nothing of the work: its tracker, its server of forks, a
+    manager of queues."""
+    words = " ".join(child.process.command)
+    thread = main_thread(child.samples[-1], child.pid) if child.samples else None
+    frames = [normal(frame.file) for frame in thread.frames] if thread is not None else []
+    return "resource_tracker" in words or "forkserver" in words or _MANAGERS in frames
 
 
 def _polled(rank: Rank, now: OwnWait) -> bool:

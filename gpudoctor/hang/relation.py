@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from gpudoctor.hang.job import Rank
+from gpudoctor.knowledge.places import main_thread
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 Relation = Literal["past the loop", "later in the loop", "earlier", "later", "other branch", "same line", "unknown"]
@@ -50,13 +51,35 @@ def source_at(rank: Rank, frame: Frame | None) -> SourceContext | None:
 
 
 def fork_of(one: Rank, other: Rank) -> Fork | None:
-    """The first frames, from the outermost, in which two ranks differ; None where they do not, or one has none."""
+    """The first frames, from the outermost, in which two ranks differ; None where they do not, or one has none.
+
+    Where the program's own lines do not part, the loop is a framework's (`Trainer.train`), and its frames tell."""
+    common: Frame | None = None
     for mine, theirs in zip(reversed(one.place.user_frames), reversed(other.place.user_frames), strict=False):
+        if (mine.file, mine.function) != (theirs.file, theirs.function):
+            break
+        if mine.line != theirs.line:
+            return Fork(mine, theirs, source_at(one, mine), source_at(other, theirs))
+        common = mine
+    return _fork_below(one, other, common) if common is not None else None
+
+
+def _fork_below(one: Rank, other: Rank, common: Frame) -> Fork | None:
+    """Where two ranks part below a line that both have called; told only where the text of both places was read."""
+    for mine, theirs in zip(reversed(_inside(one, common)), reversed(_inside(other, common)), strict=False):
         if (mine.file, mine.function) != (theirs.file, theirs.function):
             return None
         if mine.line != theirs.line:
-            return Fork(mine, theirs, source_at(one, mine), source_at(other, theirs))
+            sources = source_at(one, mine), source_at(other, theirs)
+            return None if None in sources else Fork(mine, theirs, *sources)
     return None
+
+
+def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
+    """The Python frames that a line of its program has called, innermost first."""
+    thread = main_thread(rank.evidence.samples[-1], rank.thread) if rank.evidence.samples else None
+    frames = [each for each in thread.frames if not each.native] if thread is not None else []
+    return tuple(frames[: frames.index(frame)]) if frame in frames else ()
 
 
 def relation(one: Rank, other: Rank) -> Relation:
@@ -100,8 +123,7 @@ def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     own = {each.line for each in fork.one_source.enclosing if each.kind in LOOPS}
     if own - {each.line for each in fork.other_source.enclosing if each.kind in LOOPS}:
         return None
-    frames = one.place.user_frames
-    inner = frames[: frames.index(fork.one)] if fork.one in frames else ()
+    inner = _inside(one, fork.one)
     contexts = (source_at(one, frame) for frame in reversed(inner))
     return next((context for context in contexts if loop_around(context) is not None), None)
 
@@ -256,6 +278,27 @@ def _counts(condition: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
         return True
     return all(_name(call) in _ALIKE for call in calls)
+
+
+_SAME = re.compile(r"every|interval|freq|period|total|num_|length|size|[A-Z][A-Z_\d]*", re.ASCII)
+"""Names of what is set for all ranks alike."""
+
+
+def only_counts(condition: str) -> bool:
+    """Whether all that a condition names are counters and settings: it is the same on every rank in every step."""
+    try:
+        tree = ast.parse(condition.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
+        return False
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.Call) and _name(node) not in _ALIKE for node in nodes):
+        return False
+    inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+    leaves = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in inner]
+    # `bar.n` is whatever that bar has counted, and not the steps of the loop.
+    names = {_name(node) for node in leaves if len(_name(node)) > 1 or isinstance(node, ast.Name)}
+    known = all(_COUNTS.search(name) or _SAME.search(name) or name in _ALIKE for name in names)
+    return known and len(names) == len({_name(node) for node in leaves})
 
 
 COUNTED = re.compile(r" in range\((?:[\d_]+|[A-Z][A-Z_\d]*)\)$")

@@ -9,6 +9,7 @@ from gpudoctor.command import Command, command
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, ProgramLine, Seen
+from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.knowledge.places import Place
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot.evidence import Collective, Enclosing, Frame, SourceContext
@@ -58,8 +59,11 @@ def where(frame: Frame | None) -> ProgramLine | None:
     return ProgramLine(frame.file, frame.line, frame.function) if frame is not None else None
 
 
-def where_line(context: SourceContext, statement: Enclosing) -> ProgramLine:
-    """A statement of the function around a frame."""
+def where_line(context: SourceContext, statement: Enclosing, rank: Rank | None = None) -> ProgramLine | None:
+    """A statement of the function around a frame; where that is a framework's, the line of the program that `rank` has
+    called it from."""
+    if rank is not None and not is_program(context.file):
+        return where(rank.place.user_frame)
     return ProgramLine(context.file, statement.line, context.function)
 
 

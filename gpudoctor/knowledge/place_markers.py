@@ -240,13 +240,15 @@ def _fits(file: str, end: str) -> bool:
 
 _STANDARD_LIBRARY = re.compile(r"^.*/(?:lib(?:64)?/(?:python|pypy)\d+\.\d+[a-z]?|python\d+\.zip)/(?!site-packages/)")
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/")
+_SAME_AS_STANDARD = re.compile(r"^.*/(?:site|dist)-packages/(?:multiprocess|billiard)/")
+"""Copies of multiprocessing under another name: of datasets (with dill), and of celery."""
 
 
 def normal(file: str) -> str:
     """A path with slashes, in which the standard library's folder is "/python/"."""
     file = file.replace("\\", "/")
     if _INSTALLED.search(file):
-        return file
+        return _SAME_AS_STANDARD.sub("/python/multiprocessing/", file, count=1)
     if file.startswith("<frozen "):
         return "/python/" + file[8:].rstrip(">").replace(".", "/") + ".py"
     return _STANDARD_LIBRARY.sub("/python/", file, count=1)
@@ -308,6 +310,18 @@ def is_installed(file: str) -> bool:
 
 def _after_packages(path: str) -> str:
     return "/" + _INSTALLED.split(path)[-1]
+
+
+_DRIVES = re.compile(
+    r"/transformers/trainer\w*\.py$|/trl/trainer/|/(?:lightning/pytorch|pytorch_lightning)/loops/"
+    r"|/composer/trainer/|/ignite/engine/|/mmengine/runner/|/fastai/learner\.py$|/megatron/training/training\.py$"
+)
+
+
+def drives_training(file: str) -> bool:
+    """Whether it belongs to a framework with a loop of its own, in which ranks may part while all of them are at one
+    line of the program."""
+    return not is_program(file) and _DRIVES.search(file.replace("\\", "/")) is not None
 
 
 def is_standard_library(file: str) -> bool:

@@ -112,6 +112,9 @@ def _user_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """The user's frames; where there are none, those of installed packages that are no framework, or of a command."""
     own = [frame for frame in _of_this_process(frames) if not frame.native and _marker(frame) is None]
     users = tuple(frame for frame in own if known.is_program(frame.file))
+    if any(not frame.file.startswith("<") for frame in users):
+        # `exec` of a library: the methods of multiprocessing's proxies, of dataclasses and named tuples.
+        users = tuple(frame for frame in users if frame.file != "<string>" or frame.function == "<module>")
     installed = tuple(frame for frame in own if known.is_installed(frame.file))
     commands = tuple(frame for frame in own if known.is_script(frame.file) and not known.is_launcher(frame.file))
     return users or installed or commands

@@ -46,6 +46,7 @@ SERVICE_PACKAGES = (
 
 MARKERS: tuple[_Marker, ...] = (
     _marks("pool", "python/multiprocessing/pool.py", title="Pool.{}"),
+    _marks("pool", "datasets/utils/py_utils.py", "iflatmap_unordered", "the processes of Dataset.map", polls=True),
     _marks("future", "python/concurrent/futures/_base.py", title="Future.{}"),
     _marks("future", "python/concurrent/futures/thread.py", "shutdown", "ThreadPoolExecutor.{}"),
     _marks("pool", "python/concurrent/futures/process.py", "shutdown", "ProcessPoolExecutor.{}"),
@@ -80,6 +81,8 @@ MARKERS: tuple[_Marker, ...] = (
 """ "python/" at the beginning stands for the folder of the standard library."""
 _BY_FILE = {marker.file: [each for each in MARKERS if each.file == marker.file] for marker in MARKERS}
 
+PIPE = "read of a pipe"
+"""The operation where it need not be a child's."""
 _DATABASE = re.compile(r"\.(?:execute|executemany|executescript|commit)\(")
 _SIGNALS = re.compile(r"\b(?:pause|sigwait|sigwaitinfo|sigtimedwait)\(")
 _SIGNAL_CALLS = ("pause", "rt_sigtimedwait", "rt_sigsuspend")
@@ -100,8 +103,14 @@ def wait_of(thread: Thread | None, user: Frame | None, sources: Sequence[SourceC
         if marker is not None and (marker.functions is not None or _short(frame.function) != "wrapper"):
             return OwnWait(marker.kind, marker.title.format(_short(frame.function)), frame, marker.polls)
     if any(not known.is_standard_library(frame.file) for frame in inner):
-        return None
+        # A library's own call: the program's line does not say what it is, the kernel does.
+        return _by_call(thread, inner[-1], "") if all(map(_is_plain, inner)) else None
     return _by_call(thread, inner[-1] if inner else user, _line(user, sources))
+
+
+def _is_plain(frame: Frame) -> bool:
+    """Whether a frame is of the standard library or a package that is no framework: these wait for other ranks."""
+    return known.is_standard_library(frame.file) or known.is_installed(frame.file)
 
 
 def _marker(frame: Frame) -> _Marker | None:
@@ -145,7 +154,7 @@ def _by_call(thread: Thread, frame: Frame, text: str) -> OwnWait | None:
     if name in _PIPE_WRITES:
         return OwnWait("full pipe", "write to a pipe", frame)
     if name in known.PIPES:
-        return OwnWait("child", "read of a pipe", frame)
+        return OwnWait("child", PIPE, frame)
     if name in known.SOCKETS | _SENDING or call.startswith(_SOCKET_CALLS):
         return OwnWait("listens" if "accept" in name + call else "service", "a connection", frame)
     if (name in known.FUTEX or call.startswith("futex(")) and _TRIES_LOCK.search(text):

@@ -1,15 +1,22 @@
 """Ranks wait in different places of the program: who has left the common way, and where."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.courses import words as collective_words
-from gpudoctor.hang.doing import stands
-from gpudoctor.hang.progress import JobProgress, parties, progress_of, serves
+from gpudoctor.hang.parted import (
+    COLLECTIVE,
+    Condition,
+    Parted,
+    condition_below,
+    handler_of_one,
+    parted,
+    standing_of,
+    swallowed,
+)
+from gpudoctor.hang.progress import serves
 from gpudoctor.hang.relation import (
     COUNTED,
-    Relation,
     admits,
     branches_part,
     condition_of,
@@ -40,37 +47,16 @@ from gpudoctor.hang.words import (
     where_line,
     who,
 )
+from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 from gpudoctor.sure import less_sure, surer
 
 ORDER = "collective-order-mismatch"
-COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
-
-
-class Parted(NamedTuple):
-    """The job in two: those that wait in the largest party, and one party that is elsewhere."""
-
-    waiting: list[Rank]
-    other: list[Rank]
-    relation: Relation
-    """Of `other`, seen from `waiting`."""
-
-
-def _standing(job: HangJob) -> tuple[JobProgress, list[list[Rank]], list[list[Rank]]] | None:
-    """Progress, the parties that wait in collectives (the largest first), and all others."""
-    progress = progress_of(job)
-    if progress.verdict not in ("stuck", "held", "starting", "unknown") or not progress.waiting:
-        return None
-    if progress.verdict == "unknown" and not any(motion == "still" for motion in progress.motions):
-        return None
-    waiting = [rank for rank in progress.waiting if rank.place.kind in COLLECTIVE]
-    largest_first = sorted(parties(waiting), key=lambda party: (-len(party), party[0].rank))
-    return progress, largest_first, parties(progress.away)
 
 
 def guarded(job: HangJob) -> Iterator[HangCause]:
     """A collective under a condition on the rank that not all ranks meet, and that no other line pairs with."""
-    if (standing := _standing(job)) is None:
+    if (standing := standing_of(job)) is None:
         return
     progress, waiting, away = standing
     if serves(progress):
@@ -165,29 +151,10 @@ def _same(one: Rank, other: Rank) -> bool:
     return (one.place.kind, one.place.user_frame) == (other.place.kind, other.place.user_frame)
 
 
-def parted(job: HangJob) -> list[Parted]:
-    """Pairs of the largest waiting party and each other one that may have left it."""
-    if (standing := _standing(job)) is None:
-        return []
-    _, waiting, away = standing
-    if not waiting:
-        return []
-    first = waiting[0]
-    # One that stands in a wait of its own is away: what it waits for is its trouble, not what it has passed.
-    away = [party for party in away if not stands(party[0])]
-    others = [*waiting[1:], *(party for party in away if party[0].place.kind in ("exit", "user code", "sleep"))]
-    pairs = []
-    for other in others:
-        how, back = relation(first[0], other[0]), relation(other[0], first[0])
-        turned = back == "past the loop" and how != "past the loop"
-        pairs.append(Parted(other, first, back) if turned else Parted(first, other, how))
-    return pairs
-
-
 def left_the_loop(job: HangJob) -> Iterator[HangCause]:
     """Some ranks are past the loop in which others wait: they had fewer steps, or left it for a reason of their own."""
     for pair in parted(job):
-        if pair.relation != "past the loop":
+        if pair.relation != "past the loop" or handler_of_one(pair) is not None:
             continue
         stays, left = pair.waiting, pair.other
         if _rank_guard(stays[0], job) is not None or _guarded_away(left, job):
@@ -207,6 +174,8 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             sure = POSSIBLE if goes_round else LIKELY
         elif loop is not None and COUNTED.search(loop.text):
             sure = POSSIBLE  # who has left it did so by an exception, or another way that is not read
+            if (condition := condition_below(left, stays)) is not None:
+                yield _under_condition(condition, left, stays, recorded)
         else:
             sure = SEEN if loop is not None else LIKELY
             sure = surer(sure) if recorded else sure
@@ -249,6 +218,8 @@ def divergent(
     recorded: Sequence[Seen],
 ) -> HangCause:
     condition = f" ({line.text})" if line.text else ""
+    if not is_program(context.file):
+        condition += f" of {context.file.rpartition('/')[2]}"
     passes = {
         "continue": f"`continue` in line {line.line}{condition} passes it by",
         "pass": f"an exception that is swallowed in line {line.line}{condition} passes it by",
@@ -262,7 +233,7 @@ def divergent(
         f"{who(culprits, 'has', 'have')} not made every {stays[0].place.operation or 'collective'}"
         f"{at(stays[0].place.user_frame)}: {passes}; {waiting_words(stays)}",
         (*stacks_of(culprits), *stacks_of(stays), statement_seen(context, line), *recorded),
-        at=where_line(context, line),
+        at=where_line(context, line, culprits[0]),
     )
 
 
@@ -276,6 +247,8 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
             and other[0].place.kind in (*COLLECTIVE, "exit")
         )
         if pair.relation == "past the loop" or not (past_backward or other[0].place.kind in COLLECTIVE):
+            continue
+        if handler_of_one(pair) is not None:
             continue
         fork = fork_of(first[0], other[0])
         here, there = (fork.one_source, fork.other_source) if fork is not None else (None, None)
@@ -295,6 +268,10 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
             )
             continue
         if _rank_guard(first[0], job) is not None or _guarded_away(other, job):
+            continue
+        if (passed := swallowed(first, other)) is not None and other[0].place.kind in COLLECTIVE:
+            gone, stays, source, line = passed
+            yield divergent(gone, stays, source, line, SEEN, _recorded(job, gone))
             continue
         if (first[0].place.kind == "backward") != (other[0].place.kind == "backward"):
             yield from _past_backward(job, pair)
@@ -347,16 +324,9 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
             (*evidence, statement_seen(context, keeps)),
             at=where_line(context, keeps),
         )
-    if (own := _chosen(waits_in, left)) is not None:
-        guard, where_it_stands = own
-        yield blame(
-            "rank-divergent-decision",
-            SEEN,
-            left,
-            f"{waiting_words(left)}, under `{guard.kind} {guard.text}` in line {guard.line}; {waiting_words(waits_in)}",
-            (*evidence, statement_seen(where_it_stands, guard)),
-            at=left[0].place.user_frame,
-        )
+    own = condition_below(left, waits_in)
+    if own is not None:
+        yield _under_condition(own, left, waits_in, recorded)
     how = relation(waits_in[0], left[0])
     # Later in the same loop: it has not left. Later, by the program's text: it is past the line at least.
     sure = SEEN if how == "later in the loop" else LIKELY if how == "later" and context is not None else POSSIBLE
@@ -374,15 +344,19 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=left[0].place.user_frame)
 
 
-def _chosen(waits_in: Sequence[Rank], left: Sequence[Rank]) -> tuple[Enclosing, SourceContext] | None:
-    """The condition in the common loop under which those that left the backward wait in a collective: the others need
-    not have come there. One that they call in every step they have come to by way of the backward."""
-    if left[0].place.kind not in COLLECTIVE:
-        return None
-    fork = fork_of(waits_in[0], left[0])
-    context = fork.other_source if fork is not None else None
-    guard = own_guard(context)
-    return (guard, context) if guard is not None and context is not None and guard.kind != "except" else None
+def _under_condition(
+    condition: Condition, left: Sequence[Rank], stays: Sequence[Rank], recorded: Sequence[Seen]
+) -> HangCause:
+    """Some wait under a condition, and the others have found it otherwise."""
+    guard, source = condition
+    return blame(
+        "rank-divergent-decision",
+        SEEN,
+        left if len(left) <= len(stays) else stays,
+        f"{waiting_words(left)}, under `{guard.kind} {guard.text}` in line {guard.line}; {waiting_words(stays)}",
+        (*stacks_of(left), *stacks_of(stays), statement_seen(source, guard), *recorded),
+        at=left[0].place.user_frame,
+    )
 
 
 def _order(

@@ -13,12 +13,13 @@ from gpudoctor.hang.doing import (
     in_file,
     innermost,
     own_threads,
+    serves_python,
     short,
     stands,
 )
 from gpudoctor.hang.progress import WAITING, JobProgress, parties, progress_of, serves
 from gpudoctor.hang.waiting_locks import lock, process_lock
-from gpudoctor.hang.words import and_waiting, at, line_of, stack_of, stacks_of, waiting_words, who
+from gpudoctor.hang.words import and_waiting, at, ended_words, line_of, stack_of, stacks_of, waiting_words, who
 from gpudoctor.knowledge.place_markers import kernel_name, normal
 from gpudoctor.knowledge.places import is_user, main_thread, place_of
 from gpudoctor.knowledge.waits import OwnWait, wait_of
@@ -146,18 +147,12 @@ def _child_rule(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait 
 
 def _child(*, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait:
     """A child that is waited for: the youngest one that lives, and of its own children the last."""
-    living = [child for child in children(ranks[0]) if not has_exited(child) and not _serves_python(child)]
+    living = [child for child in children(ranks[0]) if not has_exited(child) and not serves_python(child)]
     if not living:
         return ToldWait("child-process-wait", LIKELY, f"for {_where(ranks[0], wait)}")
     parents = {child.process.parent for child in living}
     leaves = [child for child in living if child.pid not in parents]
     return _child_told(ranks, wait, max(leaves or living, key=lambda child: child.process.started))
-
-
-def _serves_python(child: ProcessEvidence) -> bool:
-    """Whether it is multiprocessing's own: its tracker, its server of forks."""
-    words = " ".join(child.process.command)
-    return "resource_tracker" in words or "forkserver" in words
 
 
 def _child_told(ranks: Sequence[Rank], wait: OwnWait, child: ProcessEvidence) -> ToldWait:
@@ -203,7 +198,7 @@ def _queue(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | Non
     ended = [child for child in children(rank) if has_exited(child)]
     words = f"for {_where(rank, wait)}"
     if ended and wait.operation.startswith(("multiprocessing", "Connection")):
-        words += f", and process {ended[0].pid} has ended with status {ended[0].process.exit_code >> 8}"
+        words += f", and process {ended[0].pid} has {ended_words(ended[0].process.exit_code)}"
         return ToldWait("queue-wait", SEEN, words, "process", tuple(_seen(child) for child in ended[:2]))
     full = wait.operation.endswith("put")
     if full:

@@ -10,6 +10,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gpudoctor.read.job.source_text import text_of
+from gpudoctor.snapshot.evidence import Enclosing
+
 RANK = "rank"
 LOCAL_RANK = "local_rank"
 IN_GROUP = "rank_in_group"
@@ -220,3 +223,18 @@ def _blank(node: ast.expr) -> ast.expr:
 def of(tree: ast.Module) -> ByRank:
     """Kept for all lines of a file."""
     return ByRank(tree)
+
+
+_FOR_ONE = re.compile(
+    r"(?:rank_?(?:zero|0)_only|only_(?:on_)?rank_?(?:zero|0)|(?:on_)?(?:local_)?(?:main|master)_process(?:_only)?"
+    r"|(?:master|main)_only)"
+)
+"""Decorators of Lightning (rank_zero_only), accelerate (on_main_process), mmengine (master_only) and the like."""
+
+
+def decorated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Enclosing]:
+    """A condition on the rank that stands above a function: `@rank_zero_only`."""
+    for decorator in function.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if _FOR_ONE.fullmatch(text_of(called).rpartition(".")[2]):
+            yield Enclosing("if", decorator.lineno, f"@{text_of(called)}", "rank == 0")

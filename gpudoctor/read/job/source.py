@@ -106,6 +106,12 @@ def _parsed(raw: bytes) -> ast.Module:
         return ast.parse(raw)
 
 
+@functools.lru_cache(maxsize=16)
+def _of_file(tree: ast.Module, names: Callable[[ast.Module], Iterator[str]]) -> tuple[str, ...]:
+    """What holds for every line of a file, kept like its tree."""
+    return tuple(names(tree))[:MOST_CALLS]
+
+
 class _Step(NamedTuple):
     """A statement on the way from the file to the line, and the part of it that leads on."""
 
@@ -133,8 +139,8 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         exits=tuple(_exits(own, scope, names))[:MOST_EXITS],
         calls=tuple(_calls(scope, names))[:MOST_CALLS],
         leads_to=tuple(_calls_of_own(scope, _functions(tree), names))[:MOST_CALLS],
-        handlers=tuple(handlers(tree))[:MOST_CALLS],
-        stores=tuple(stores(tree))[:MOST_CALLS],
+        handlers=_of_file(tree, handlers),
+        stores=_of_file(tree, stores),
     )
 
 
@@ -189,7 +195,8 @@ def _enclosing(path: Sequence[_Step], names: by_rank.ByRank) -> Iterator[Enclosi
             found, skip = Enclosing("elif", found.line, found.text, found.asks), True
         if found is not None:
             yield found
-        if _is_function(step.node):
+        if isinstance(step.node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from by_rank.decorated(step.node)
             return
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpudoctor.knowledge.place_markers import drives_training
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job.source_child import SourceAnswer, SourceRequest
@@ -14,6 +15,8 @@ from gpudoctor.snapshot.evidence import Collective, Frame, Recorder, SourceConte
 
 MOST_SOURCES = 8
 """User frames of a main thread whose source is read: the user's part of a stack is rarely deeper."""
+MOST_LOOPS = 8
+"""Frames of a framework's loop, the outermost: `train`, its inner loop, an epoch, a step."""
 MOST_LINES = 2048
 """Lines of one order that are looked at; a thousand ranks stand at some dozens."""
 MOST_ENTRIES = 12
@@ -42,7 +45,9 @@ class Sources:
             for pid, main in mains.items():
                 frames = [frame for frame in main.frames if not frame.native and is_user(frame)]
                 program = next((frame.file for frame in frames if frame.function == "<module>"), "")
-                found[pid] = self._with_backwards(pid, frames[:MOST_SOURCES], deadline, program)
+                drives = [frame for frame in main.frames if not frame.native and drives_training(frame.file)]
+                wanted = [*frames[:MOST_SOURCES], *drives[-MOST_LOOPS:]]
+                found[pid] = self._with_backwards(pid, wanted, deadline, program)
         return found
 
     def recorded(self, pid: int, recorder: Recorder, deadline: float) -> tuple[SourceContext, ...]:

@@ -1,0 +1,132 @@
+"""A job in two: those that wait in the largest party, and one that is elsewhere, and what lies between them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpudoctor.hang.doing import stands
+from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.progress import JobProgress, parties, progress_of
+from gpudoctor.hang.relation import Relation, fork_of, is_by_rank, only_counts, own_guard, relation, source_at
+from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+
+COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
+
+
+class Parted(NamedTuple):
+    """The job in two: those that wait in the largest party, and one party that is elsewhere."""
+
+    waiting: list[Rank]
+    other: list[Rank]
+    relation: Relation
+    """Of `other`, seen from `waiting`."""
+
+
+def standing_of(job: HangJob) -> tuple[JobProgress, list[list[Rank]], list[list[Rank]]] | None:
+    """Progress, the parties that wait in collectives (the largest first), and all others."""
+    progress = progress_of(job)
+    if progress.verdict not in ("stuck", "held", "starting", "unknown") or not progress.waiting:
+        return None
+    if progress.verdict == "unknown" and not any(motion == "still" for motion in progress.motions):
+        return None
+    waiting = [rank for rank in progress.waiting if rank.place.kind in COLLECTIVE]
+    largest_first = sorted(parties(waiting), key=lambda party: (-len(party), party[0].rank))
+    return progress, largest_first, parties(progress.away)
+
+
+def parted(job: HangJob) -> list[Parted]:
+    """Pairs of the largest waiting party and each other one that may have left it."""
+    if (standing := standing_of(job)) is None:
+        return []
+    progress, waiting, away = standing
+    if not waiting:
+        return []
+    first = waiting[0]
+    # One that stands in a wait of its own is away: what it waits for is its trouble, not what it has passed. One that
+    # works may come yet.
+    works = {id(rank) for rank in progress.busy if rank.place.kind != "exit"}
+    away = [party for party in away if not stands(party[0]) and id(party[0]) not in works]
+    others = [*waiting[1:], *(party for party in away if party[0].place.kind in ("exit", "user code", "sleep"))]
+    pairs = []
+    for other in others:
+        how, back = relation(first[0], other[0]), relation(other[0], first[0])
+        turned = back == "past the loop" and how != "past the loop"
+        pairs.append(Parted(other, first, back) if turned else Parted(first, other, how))
+    return pairs
+
+
+class Handled(NamedTuple):
+    """Ranks that wait in the handler of an exception that the others have not had."""
+
+    ranks: list[Rank]
+    others: list[Rank]
+    handler: Enclosing
+    source: SourceContext
+
+
+def handler_of_one(pair: Parted) -> Handled | None:
+    """Which of two parties waits in an `except` that the other one is not in, if one does."""
+    for ranks, others in ((pair.other, pair.waiting), (pair.waiting, pair.other)):
+        fork = fork_of(others[0], ranks[0])
+        if fork is None or fork.one_source is None or fork.other_source is None:
+            continue
+        around = {each.line for each in fork.one_source.enclosing}
+        inside = (each for each in fork.other_source.enclosing if each.kind == "except" and each.line not in around)
+        handler = next(inside, None)
+        if handler is not None and ranks[0].place.kind in COLLECTIVE:
+            return Handled(ranks, others, handler, fork.other_source)
+    return None
+
+
+class Condition(NamedTuple):
+    """A condition that asks for no rank, below which ranks wait."""
+
+    statement: Enclosing
+    source: SourceContext
+
+
+def condition_below(left: Sequence[Rank], stays: Sequence[Rank]) -> Condition | None:
+    """The innermost condition under which some wait in a collective, from where others part from them inwards: these
+    need not have found it so. Not one that counts steps, which all ranks count alike."""
+    fork = fork_of(stays[0], left[0])
+    if fork is None or left[0].place.kind not in COLLECTIVE:
+        return None
+    frames = left[0].place.user_frames
+    inner = frames[: frames.index(fork.other) + 1] if fork.other in frames else frames[:1]
+    for frame in inner:
+        source = source_at(left[0], frame)
+        guard = own_guard(source)
+        if source is None or guard is None:
+            continue
+        if guard.kind == "except" or is_by_rank(guard):
+            return None
+        if not only_counts(guard.text):
+            return Condition(guard, source)
+    return None
+
+
+class Passed(NamedTuple):
+    """Ranks that an exception has led past a line, where it was swallowed."""
+
+    gone: Sequence[Rank]
+    stays: Sequence[Rank]
+    source: SourceContext
+    line: Enclosing
+
+
+def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
+    """Whether one party waits below a `try` whose exception is swallowed, and the other one is not in it."""
+    for stays, gone in ((one, other), (other, one)):
+        fork = fork_of(gone[0], stays[0])
+        frames = stays[0].place.user_frames
+        if fork is None or fork.other not in frames:
+            continue
+        theirs = {each.line for each in fork.one_source.enclosing} if fork.one_source is not None else set()
+        for frame in frames[: frames.index(fork.other) + 1]:
+            source = source_at(stays[0], frame)
+            tries = [each.line for each in source.enclosing if each.kind == "try"] if source is not None else []
+            own = [line for line in tries if frame != fork.other or line not in theirs]
+            passes = [each for each in source.exits if each.kind == "pass"] if source is not None else []
+            line = next((each for each in passes if own and each.line > min(own)), None)
+            if line is not None and source is not None:
+                return Passed(gone, stays, source, line)
+    return None
