@@ -28,7 +28,7 @@ from gpudoctor.snapshot.evidence import Evidence
 BETWEEN_SECONDS = 2.5
 """From the first sample to the second: longer than most steps, and short enough to wait for."""
 LOOK_SECONDS = 8.0
-MORE_LOOKS = 2
+MORE_LOOKS = 3
 PATIENCE_SECONDS = 10.0
 """For how long it is looked again where a wait of one rank alone speaks for a hang."""
 WITHOUT_A_JOB = 3

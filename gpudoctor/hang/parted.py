@@ -69,8 +69,8 @@ def handler_of_one(pair: Parted) -> Handled | None:
         fork = fork_of(others[0], ranks[0])
         if fork is None or fork.one_source is None or fork.other_source is None:
             continue
-        around = {each.line for each in fork.one_source.enclosing}
-        inside = (each for each in fork.other_source.enclosing if each.kind == "except" and each.line not in around)
+        around = {statement.line for statement in fork.one_source.enclosing}
+        inside = (own for own in fork.other_source.enclosing if own.kind == "except" and own.line not in around)
         handler = next(inside, None)
         if handler is not None and ranks[0].place.kind in COLLECTIVE:
             return Handled(ranks, others, handler, fork.other_source)
@@ -120,13 +120,13 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
         frames = stays[0].place.user_frames
         if fork is None or fork.other not in frames:
             continue
-        theirs = {each.line for each in fork.one_source.enclosing} if fork.one_source is not None else set()
+        theirs = {around.line for around in fork.one_source.enclosing} if fork.one_source is not None else set()
         for frame in frames[: frames.index(fork.other) + 1]:
             source = source_at(stays[0], frame)
-            tries = [each.line for each in source.enclosing if each.kind == "try"] if source is not None else []
+            tries = [around.line for around in source.enclosing if around.kind == "try"] if source is not None else []
             own = [line for line in tries if frame != fork.other or line not in theirs]
-            passes = [each for each in source.exits if each.kind == "pass"] if source is not None else []
-            line = next((each for each in passes if own and each.line > min(own)), None)
+            passes = [leaves for leaves in source.exits if leaves.kind == "pass"] if source is not None else []
+            line = next((leaves for leaves in passes if own and leaves.line > min(own)), None)
             if line is not None and source is not None:
                 return Passed(gone, stays, source, line)
     return None

@@ -78,7 +78,7 @@ def _fork_below(one: Rank, other: Rank, common: Frame) -> Fork | None:
 def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     """The Python frames that a line of its program has called, innermost first."""
     thread = main_thread(rank.evidence.samples[-1], rank.thread) if rank.evidence.samples else None
-    frames = [each for each in thread.frames if not each.native] if thread is not None else []
+    frames = [python for python in thread.frames if not python.native] if thread is not None else []
     return tuple(frames[: frames.index(frame)]) if frame in frames else ()
 
 
@@ -303,6 +303,10 @@ def only_counts(condition: str) -> bool:
 
 COUNTED = re.compile(r" in range\((?:[\d_]+|[A-Z][A-Z_\d]*)\)$")
 """A loop with as many rounds on every rank."""
+OWN_NUMBER = re.compile(
+    r" in range\((?![\d_]+\)|[A-Z][A-Z_\d]*\))(?!.*(?i:\blen\(|step|batch|iter|epoch|loader|num_|max_))"
+)
+"""One with as many rounds as a rank has found for itself, by a name that is not of batches."""
 
 
 def loop_around(context: SourceContext | None) -> Enclosing | None:

@@ -17,6 +17,7 @@ from gpudoctor.hang.parted import (
 from gpudoctor.hang.progress import serves
 from gpudoctor.hang.relation import (
     COUNTED,
+    OWN_NUMBER,
     admits,
     branches_part,
     condition_of,
@@ -181,16 +182,19 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             sure = surer(sure) if recorded else sure
         place = where(left[0].place.user_frame)
         around = () if context is None or loop is None else (statement_seen(context, loop),)
-        yield blame(
-            "uneven-inputs",
-            sure,
-            culprits,
-            f"{who(left, 'is', 'are')} through with the loop"
-            + (f" at line {loop.line}" if loop is not None else "")
-            + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
-            (*stacks_of(left), *stacks_of(stays), *around, *recorded),
-            at=place or (where_line(context, loop) if context is not None and loop is not None else None),
-        )
+        # As many rounds as each rank has found, and no batches: `for _ in range(objects)`.
+        own_number = line is None and loop is not None and OWN_NUMBER.search(loop.text) is not None
+        for cause in ("rank-divergent-decision", "uneven-inputs") if own_number else ("uneven-inputs",):
+            yield blame(
+                cause,
+                POSSIBLE if own_number and cause == "uneven-inputs" else sure,
+                culprits,
+                f"{who(left, 'is', 'are')} through with the loop"
+                + (f" at line {loop.line}" if loop is not None else "")
+                + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
+                (*stacks_of(left), *stacks_of(stays), *around, *recorded),
+                at=place or (where_line(context, loop) if context is not None and loop is not None else None),
+            )
 
 
 def _guarded_away(left: Sequence[Rank], job: HangJob) -> bool:

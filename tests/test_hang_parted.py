@@ -1,0 +1,187 @@
+"""Where ranks part: in a framework's loop, below a swallowed exception, in a handler, under a condition of a function;
+and a rank that works, or starts one command after the other, which has not left anything."""
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from gpudoctor.hang.job import HangJob
+from gpudoctor.hang.relation import OWN_NUMBER, only_counts
+from gpudoctor.knowledge.place_markers import drives_training, is_program, normal
+from gpudoctor.knowledge.places import Kind, Place, place_of
+from gpudoctor.read.job.source import context
+from gpudoctor.snapshot.evidence import Frame, SourceContext, Thread
+from tests.hang_jobs import PROGRAM, Member, a_job, data_loader, is_in, member, source, waits
+from tests.test_hang_training import first, reported
+
+TRAINER = "/venv/lib/python3.11/site-packages/transformers/trainer.py"
+EPOCHS = ("for", 25, "epoch in range(100)")
+
+
+def stands(
+    rank: int, kind: Kind, operation: str, lines: Sequence[tuple[str, int, str]], sources: Sequence[SourceContext]
+) -> Member:
+    """A rank whose Python stack has these functions, innermost first: name, line, file."""
+    frames = (*(Frame(name, file, line) for name, line, file in lines), Frame("<module>", PROGRAM, 900))
+    users = tuple(frame for frame in frames if is_program(frame.file))
+    one = member(rank, Place(kind, operation, None, users[0], users), sources=tuple(sources))
+    samples = tuple(
+        structs.replace(sample, threads=(structs.replace(sample.threads[0], frames=frames),))
+        for sample in one.evidence.samples
+    )
+    return structs.replace(one, evidence=structs.replace(one.evidence, samples=samples))
+
+
+def in_trainer(rank: int, kind: Kind, operation: str, line: int, inside: Sequence[tuple[str, int, str]]) -> Member:
+    asks = source(
+        line,
+        function="Trainer.loop",
+        file=TRAINER,
+        inside=inside,
+        exits=[("break", 60, "self.control.should_training_stop")] if inside else [],
+    )
+    lines = [("Trainer.loop", line, TRAINER), ("Trainer.train", 20, TRAINER), ("main", 44, PROGRAM)]
+    return stands(rank, kind, operation, lines, (asks,))
+
+
+def test_ranks_part_in_a_loop_of_a_framework() -> None:
+    job = a_job(
+        in_trainer(0, "backward", "backward", 52, [("for", 50, "epoch in range(first, last)")]),
+        in_trainer(1, "backward", "backward", 52, [("for", 50, "epoch in range(first, last)")]),
+        in_trainer(2, "collective", "all_gather", 70, []),
+    )
+    cause = first(job)
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (2,))
+    assert cause.where is not None and cause.where.line == 44  # in the program, from where it was called
+    assert "(self.control.should_training_stop) of trainer.py" in cause.summary
+
+
+def test_without_the_text_of_the_framework_nothing_is_made_of_its_lines() -> None:
+    def without(one: Member) -> Member:
+        return structs.replace(one, evidence=structs.replace(one.evidence, sources=()))
+
+    job = a_job(
+        without(in_trainer(0, "backward", "backward", 52, [])), without(in_trainer(1, "collective", "barrier", 70, []))
+    )
+    assert all(cause.confidence < 0.5 for cause in reported(job).causes)
+
+
+def test_a_rank_in_the_handler_of_an_exception_of_its_own() -> None:
+    tried = source(30, inside=[("try", 29, "")])
+    caught = source(33, inside=[("except", 32, "Exception")])
+    job = a_job(
+        is_in(0, "backward", "backward", at=30, sources=(tried,)),
+        waits(1, "barrier", at=33, sources=(caught,)),
+        is_in(2, "backward", "backward", at=30, sources=(tried,)),
+    )
+    cause = first(job)
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
+    assert cause.where is not None and cause.where.line == 33
+    assert "except Exception, line 32" in cause.summary
+
+
+def saving(rank: int, *, swallows: bool) -> Member:
+    """Below `save()` at line 53, where `promote()` is tried."""
+    exits = [("pass", 14, "OSError")] if swallows else []
+    sources = (
+        source(37, function="promote"),
+        source(12, function="save", inside=[("try", 11, "")], exits=exits),
+        source(53, inside=[("if", 52, "step % 5 == 4"), EPOCHS]),
+    )
+    lines = [("promote", 37, PROGRAM), ("save", 12, PROGRAM), ("main", 53, PROGRAM)]
+    return stands(rank, "collective", "barrier", lines, sources)
+
+
+def parted_by_saving(*, swallows: bool) -> HangJob:
+    gone = waits(0, "all_reduce", at=50, sources=(source(50, inside=[EPOCHS]),))
+    return a_job(gone, saving(1, swallows=swallows), saving(2, swallows=swallows))
+
+
+def test_an_exception_that_a_function_swallows_has_led_one_past_what_the_others_wait_in() -> None:
+    cause = first(parted_by_saving(swallows=True))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (0,))
+    assert cause.where is not None and cause.where.line == 14
+    otherwise = first(parted_by_saving(swallows=False))
+    assert "swallowed" not in otherwise.summary
+
+
+def evaluating(rank: int, condition: str) -> Member:
+    sources = (
+        source(17, function="evaluate", inside=[("if", 16, condition)]),
+        source(31, inside=[("for", 26, "epoch in range(500)")]),
+    )
+    return stands(rank, "collective", "barrier", [("evaluate", 17, PROGRAM), ("main", 31, PROGRAM)], sources)
+
+
+def evaluated(condition: str) -> HangJob:
+    counted = [("for", 27, "_ in range(3)"), ("for", 26, "epoch in range(500)")]
+    goes_on = waits(1, "all_reduce", at=29, sources=(source(29, inside=counted),))
+    return a_job(evaluating(0, condition), goes_on, evaluating(2, condition))
+
+
+def test_a_condition_in_a_function_behind_a_loop_that_counts() -> None:
+    cause = first(evaluated("metric.update_called"))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
+    assert "if metric.update_called" in cause.summary
+    same = reported(evaluated("epoch % 5 == 4"))  # as on all ranks
+    assert all(cause.confidence < 0.5 or "epoch % 5" not in cause.summary for cause in same.causes)
+
+
+def test_conditions_that_only_count_are_the_same_on_every_rank() -> None:
+    for condition in ("step % 5 == 4", "step % args.save_every == 0", "epoch >= WARM_UP"):
+        assert only_counts(condition), condition
+    for condition in ("bar.n % 5 == 0", "step == 3 and self.flag", "metric.update_called", "loss < best", "cut ("):
+        assert not only_counts(condition), condition
+
+
+def test_a_loop_of_as_many_rounds_as_a_rank_has_found() -> None:
+    assert OWN_NUMBER.search("_ in range(objects - 1)")
+    for text in ("_ in range(1000)", "_ in range(STEPS)", "step in range(steps_per_epoch)", "i in range(len(loader))"):
+        assert not OWN_NUMBER.search(text), text
+
+
+def test_a_rank_that_works_has_not_left_the_loop() -> None:
+    """A long sequence: the other has come to what is behind its own loop."""
+    busy = is_in(
+        1,
+        "user code",
+        at=41,
+        moved=True,
+        sources=(source(41, inside=[("while", 40, "True")], exits=[("break", 43, "done()")]),),
+    )
+    report = reported(a_job(waits(0, "all_reduce", at=50, sources=(source(50),)), busy))
+    assert report.state == "slow"
+    assert all(cause.cause == "slow-rank-timeout" or cause.confidence < 0.5 for cause in report.causes)
+
+
+def test_a_command_that_was_started_after_the_look_had_begun() -> None:
+    """One compiler after the other: the one that was found has ended."""
+    frames = [("Popen._wait", 9, "/usr/lib/python3.11/subprocess.py"), ("main", 52, PROGRAM)]
+    rank = stands(1, "user code", "subprocess.run", frames, ())
+    for children in ((), (data_loader(77, 4001, state="Z"),)):
+        assert reported(a_job(waits(0), structs.replace(rank, data_loaders=children))).state == "slow"
+    assert reported(a_job(waits(0), structs.replace(rank, data_loaders=(data_loader(77, 4001),)))).state == "hung"
+
+
+def test_whose_frames_are_whose() -> None:
+    own = Frame("main", PROGRAM, 36)
+    proxy = Frame("get", "<string>", 2)
+    assert place_of(Thread(id=1, frames=(proxy, own))).user_frame == own  # exec of multiprocessing's managers
+    typed = Frame("step", "<string>", 3), Frame("<module>", "<string>", 9)
+    assert place_of(Thread(id=1, frames=typed)).user_frame == typed[0]  # python -c
+    assert normal("/v/lib/python3.11/site-packages/multiprocess/pool.py") == "/python/multiprocessing/pool.py"
+    assert drives_training(TRAINER)
+    assert not drives_training("/home/mara/transformers_run/trainer.py")
+
+
+def test_a_decorator_that_lets_in_the_first_rank_only() -> None:
+    text = "@rank_zero_only\ndef show(model):\n    model.compute()\n\n@cache\ndef other():\n    pass\n"
+    files = {"/p/train.py": text.encode()}
+    around = context(Frame("show", "/p/train.py", 3), files.__getitem__)
+    assert around is not None
+    assert [(statement.kind, statement.line, statement.asks) for statement in around.enclosing] == [
+        ("function", 2, ""),
+        ("if", 1, "rank == 0"),
+    ]
+    plain = context(Frame("other", "/p/train.py", 7), files.__getitem__)
+    assert plain is not None and all(statement.kind != "if" for statement in plain.enclosing)
