@@ -9,6 +9,7 @@ from gpudoctor.hang.job import HangJob
 from gpudoctor.hang.relation import OWN_NUMBER, only_counts
 from gpudoctor.knowledge.place_markers import drives_training, is_program, normal
 from gpudoctor.knowledge.places import Kind, Place, place_of
+from gpudoctor.knowledge.waits import wait_of
 from gpudoctor.read.job.source import context
 from gpudoctor.snapshot.evidence import Frame, SourceContext, Thread
 from tests.hang_jobs import PROGRAM, Member, a_job, data_loader, is_in, member, source, waits
@@ -172,6 +173,25 @@ def test_whose_frames_are_whose() -> None:
     assert normal("/v/lib/python3.11/site-packages/multiprocess/pool.py") == "/python/multiprocessing/pool.py"
     assert drives_training(TRAINER)
     assert not drives_training("/home/mara/transformers_run/trainer.py")
+
+
+def test_a_client_of_a_service_that_waits_for_its_lock_has_not_asked_yet() -> None:
+    packages = "/v/lib/python3.11/site-packages"
+    lock = Frame("BaseFileLock.acquire", f"{packages}/filelock/_api.py", 342)
+    hub, own = Frame("WeakFileLock", f"{packages}/huggingface_hub/utils/_fixes.py", 88), Frame("fetch", PROGRAM, 26)
+    waiting = wait_of(Thread(id=1, frames=(lock, hub, own)), own)
+    assert waiting is not None and (waiting.kind, waiting.polls) == ("file lock", True)
+    asking = wait_of(Thread(id=1, frames=(Frame("read", f"{packages}/huggingface_hub/_http.py", 5), own)), own)
+    assert asking is not None and asking.kind == "service"
+
+
+def test_what_the_kernel_says_of_a_library_without_a_name() -> None:
+    """webdataset reads from the pipe of a command; torch waits for other ranks."""
+    own = Frame("main", PROGRAM, 36)
+    for package, kind in (("webdataset/gopen.py", "child"), ("torch/somewhere.py", "")):
+        inner = Frame("Pipe.read", f"/v/lib/python3.11/site-packages/{package}", 81)
+        waiting = wait_of(Thread(id=1, waits_in="pipe_read", frames=(inner, own)), own)
+        assert (waiting.kind if waiting is not None else "") == kind
 
 
 def test_a_decorator_that_lets_in_the_first_rank_only() -> None:

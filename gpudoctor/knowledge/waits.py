@@ -98,10 +98,13 @@ def wait_of(thread: Thread | None, user: Frame | None, sources: Sequence[SourceC
         return None
     python = [frame for frame in thread.frames if not frame.native]
     inner = python[: python.index(user)] if user in python else python
-    for frame in reversed(inner):
-        marker = _marker(frame)
-        if marker is not None and (marker.functions is not None or _short(frame.function) != "wrapper"):
-            return OwnWait(marker.kind, marker.title.format(_short(frame.function)), frame, marker.polls)
+    known_ones = [(frame, marker) for frame in reversed(inner) if (marker := _told_by(frame)) is not None]
+    locks = (pair for pair in known_ones if pair[1].kind == "file lock")
+    if known_ones:
+        # A client of a service that waits for its lock of a cache has not asked the service yet.
+        outermost = known_ones[0]
+        frame, marker = next(locks, outermost) if outermost[1].kind == "service" else outermost
+        return OwnWait(marker.kind, marker.title.format(_short(frame.function)), frame, marker.polls)
     if any(not known.is_standard_library(frame.file) for frame in inner):
         # A library's own call: the program's line does not say what it is, the kernel does.
         return _by_call(thread, inner[-1], "") if all(map(_is_plain, inner)) else None
@@ -111,6 +114,12 @@ def wait_of(thread: Thread | None, user: Frame | None, sources: Sequence[SourceC
 def _is_plain(frame: Frame) -> bool:
     """Whether a frame is of the standard library or a package that is no framework: these wait for other ranks."""
     return known.is_standard_library(frame.file) or known.is_installed(frame.file)
+
+
+def _told_by(frame: Frame) -> _Marker | None:
+    """What a frame is known for; a wrapper of any function tells nothing."""
+    marker = _marker(frame)
+    return None if marker is not None and marker.functions is None and _short(frame.function) == "wrapper" else marker
 
 
 def _marker(frame: Frame) -> _Marker | None:
