@@ -94,7 +94,12 @@ def allocation(job: LintJob) -> HeaderAllocation | None:
     """Of `-l select=2:ngpus=4` and `-l nodes=2:ppn=8:gpus=4` of PBS, `-gpu num=4` of LSF, `-L node=2,gpu=4` of PJM."""
     for option in options(job):
         value = (option.value or "").split("+")
-        if option.late or option.value is None or len(value) > 1 or "$" in option.value:
+        if option.late or option.value is None or "$" in option.value:
+            continue
+        if len(value) > 1:  # by their names: nodes=gpu06:ppn=24+gpu07:ppn=24
+            named = re.match(r"(?:.*,)?nodes=(?=[A-Za-z])", value[0])
+            if option.kind.name == "PBS" and named and all(re.match(r"[A-Za-z]", each) for each in value[1:]):
+                return HeaderAllocation(option.kind, len(value), None, option)
             continue
         found = None
         if option.kind.name == "PBS" and option.name == "-l":

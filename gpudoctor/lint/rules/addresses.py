@@ -178,6 +178,7 @@ def master_differs(job: LintJob) -> Iterator[LintFinding]:
     good=(
         "export MASTER_ADDR=10.20.0.11\n" + _STATIC.format("$NODE_RANK", "$MASTER_ADDR"),
         _STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
+        "mapfile -t hosts < hosts.txt\n" + _STATIC.format("$NODE_RANK", "${hosts[0]}"),
         _BATCH + f"export HEAD={_HEAD}\n" + _SRUN.format("$HEAD"),
     ),
 )

@@ -242,7 +242,7 @@ def _remote(lines: Sequence[HostLine]) -> list[str]:
 @rule(
     "D05",
     title="The head reaches every host of the hostfile by ssh without a password, itself too",
-    severity="warning",
+    severity="info",
     needs="probe",
     source="DeepSpeed#4907; launcher/runner.py asks the first host for its addresses by ssh",
     bad=(_JOB, _JOB.replace("--hostfile=hostfile", "--num_nodes 2 --num_gpus 4 --hostfile hostfile")),

@@ -130,7 +130,11 @@ def header_asks_for_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
     "H07",
     title="A start on several nodes is started on each of them",
     source="qsub(1B), pjsub(1): the script runs on the first node of the job; mpiexec, pbsdsh or ssh reach the others",
-    bad=(_PBS.format(2) + _TWO, _PBS.format(2) + _TWO.replace("torchrun", "python -m torch.distributed.run")),
+    bad=(
+        _PBS.format(2) + _TWO,
+        _PBS.format(2) + _TWO.replace("torchrun", "python -m torch.distributed.run"),
+        "#!/bin/bash\n#PBS -l nodes=gpu06:ppn=24+gpu07:ppn=24\ncd $PBS_O_WORKDIR\n" + _TWO,
+    ),
     good=(
         _PBS.format(2) + "mpiexec --ppn 1 " + _TWO,
         _PBS.format(2) + "for h in $(sort -u $PBS_NODEFILE); do\n  ssh $h \"cd $PBS_O_WORKDIR; " + _TWO.strip()

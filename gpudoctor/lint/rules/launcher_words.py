@@ -1,9 +1,10 @@
-"""Rules of what a launcher makes of its program's name, its counts and its files: V09, V10, W08, W09, D09, D10."""
+"""Rules of what a launcher makes of its program's name, its counts and its files: Q27, V09, V10, W08, W09, D09, D10."""
 
 import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lint import look
 from gpudoctor.lint.launch_settings import TORCHRUN
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, ManifestValue
@@ -56,6 +57,49 @@ def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"No module named {text}: every rank ends at once.",
                 fix=f"Write -m {name}, or {text.removesuffix('.py')}.py without -m.",
             )
+
+
+_NO_PROGRAM = re.compile(
+    r"\.(?:sh|bash|zsh|slurm|sbatch|txt|ya?ml|json|jsonl|toml|cfg|ini|csv|hosts?)$|(?:^|/)hostfile$"
+)
+"""Ends of files that Python does not run."""
+
+
+@rule(
+    "Q27",
+    title="What a launcher starts by Python is a Python program",
+    source="measured with torch 2.13: the word behind the options is given to python (SyntaxError, can't open file);"
+    " DeepSpeedExamples#575",
+    bad=(
+        "torchrun --standalone --nproc-per-node=4 train.sh --lr 1e-4\n",
+        "deepspeed /job/hostfile train.py --deepspeed\n",
+        "accelerate launch --multi_gpu --num_processes 4 config.yaml train.py\n",
+    ),
+    good=(
+        "torchrun --standalone --nproc-per-node=4 --no-python ./train.sh --lr 1e-4\n",
+        "deepspeed --hostfile /job/hostfile train.py --deepspeed\n",
+        "torchrun --standalone --nproc-per-node=4 train --config c.yaml\n",
+    ),
+)
+def program_that_python_does_not_run(job: LintJob) -> Iterator[LintFinding]:
+    """torchrun, deepspeed and accelerate hand the first word that is none of their options to Python. A shell script, a
+    list of hosts or a configuration there is no program: an option's name is missing in front of it, or --no-python."""
+    for launch in job.launches:
+        script, options = launch.script, launch.option("no-python")
+        if script is None or script.text is None or launch.module or options or not look.traits(launch).sets_ranks:
+            continue
+        if launch.launcher not in (*TORCHRUN, "deepspeed", "accelerate") or not _NO_PROGRAM.search(script.text):
+            continue
+        follows = launch.script_words[0].shown if launch.script_words else ""
+        shell = script.text.endswith(("sh", "sbatch", "slurm"))
+        yield LintFinding(
+            span=script.span,
+            summary=f"{launch.entry or launch.launcher} is given {script.text}, which Python cannot run",
+            happens="Every process ends at once, with a SyntaxError or: can't open file.",
+            fix=f"Add --no-python in front of {script.text}, or name the .py file." if shell
+            else f"Write the option that takes it in front of {script.text}"
+            + (f"; the program is {follows}." if follows.endswith(".py") else "."),
+        )  # fmt: skip
 
 
 @rule(

@@ -117,15 +117,17 @@ def _slots(option: Option) -> tuple[list[tuple[str, int | None]], str] | None:
 @rule(
     "M02",
     title="-np is the sum of the hosts' slots",
-    source="nccl-tests#165; mpirun(1) of Open MPI 4.1: a host without a number has one slot",
+    source="nccl-tests#165, #21; measured with Open MPI 4.1.4: a host without a number has one slot, -N makes none",
     bad=(
         _MPI.replace("-np 8", "-np 4") + _WRAPPED,
         _MPI.replace("n01:4,n02:4", "n01,n02") + _WRAPPED,
         _HOROVOD.replace("-np 8", "-np 16"),
+        "mpirun -np 16 -N 8 -H n01,n02 -bind-to none python train_horovod.py\n",
     ),
     good=(
         _MPI + _WRAPPED,
         _HOROVOD,
+        "mpirun -np 16 -N 8 -H n01:8,n02:8 -bind-to none python train_horovod.py\n",
         "mpirun -np 2 -H n01,n02 -bind-to none python train_horovod.py\n",
         "mpiexec.hydra -n 8 -ppn 4 -hosts n01,n02 python train_horovod.py\n",
     ),
@@ -141,11 +143,12 @@ def mpirun_slots(job: LintJob) -> Iterator[LintFinding]:
             continue
         if launch.launcher == "mpirun" and not (_is_open_mpi(launch) or ":" in named[1]):
             continue
-        if launch.option("npernode", "pernode", "oversubscribe", "map-by") and not _is_by_slot(launch):
-            continue
+        placed = bool(launch.option("npernode", "pernode", "oversubscribe", "map-by")) and not _is_by_slot(launch)
         slots = [1 if each is None else each for _, each in named[0]]
         names = list(dict.fromkeys(name for name, _ in named[0]))
         available = sum(slots)
+        if placed and (total <= available or job.is_batch or _oversubscribes(launch)):
+            continue  # -N and ppr say where processes go, and make no slots
         if total == available or (total < available and len(names) < 2):
             continue
         bare = all(each is None for _, each in named[0])
@@ -180,6 +183,10 @@ def mpirun_slots(job: LintJob) -> Iterator[LintFinding]:
             fix=fix,
             edits=edits,
         )
+
+
+def _oversubscribes(launch: LintLaunch) -> bool:
+    return launch.option("oversubscribe") is not None or "oversubscribe" in (launch.text("map-by") or "?").lower()
 
 
 def _is_by_slot(launch: LintLaunch) -> bool:

@@ -192,6 +192,8 @@ def _add_rank(job: LintJob, launch: LintLaunch) -> tuple[str, tuple[Edit, ...]]:
     good=(
         _BOTH,
         "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=head01:29400 train.py\n",
+        "torchrun --rdzv-conf=is_host=$(((SLURM_NODEID)) && echo 0 || echo 1) --nnodes=2 --nproc-per-node=4"
+        " --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=head01:29400 train.py\n",
         "export PET_NODE_RANK=1 PET_MASTER_ADDR=10.20.0.11\ntorchrun --nnodes=2 --nproc-per-node=4 train.py\n",
     ),
 )

@@ -169,9 +169,7 @@ def not_a_number(job: LintJob) -> Iterator[LintFinding]:
 
 def _of_slurm(job: LintJob, value: Word) -> str | None:
     """What a SLURM variable certainly holds here, when that is no number."""
-    if len(value.expansions) != 1 or value.shown.strip() != value.expansions[0].raw:
-        return None
-    name = value.expansions[0].name
+    name = next((each.name for each in value.expansions if each.raw == value.shown.strip()), None)
     if name == "SLURM_GPUS_PER_NODE":
         option = job.sbatch.get("gpus-per-node")
         return option.value if option is not None and not option.ignored and ":" in (option.value or "") else None

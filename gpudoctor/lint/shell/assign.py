@@ -141,13 +141,16 @@ def read_into(words: list[Word], variables: Variables) -> bool:
     program = words[0].shown
     names: list[str] = []
     if program in ("read", "mapfile", "readarray"):
-        skip = ("-a", "-d", "-n", "-N", "-p", "-t", "-u", "-i", "-O", "-s", "-C", "-c")
+        # -t is read's time-out, and mapfile's "without the line's end"; -s hides what read reads, and skips lines
+        skip = (
+            ("-d", "-n", "-N", "-p", "-t", "-u", "-i")
+            if program == "read"
+            else ("-d", "-n", "-O", "-s", "-u", "-C", "-c")
+        )
         at = 1
         while at < len(words):
             shown = words[at].shown
-            if shown == "-a" or re.fullmatch(r"-[ers]*a", shown):
-                pass
-            elif shown in skip and shown not in ("-a", "-s"):
+            if shown in skip:
                 at += 1
             elif not shown.startswith("-"):
                 names.append(shown)

@@ -17,6 +17,8 @@ PROMPT = re.compile(
     r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[ :][^\s$#]*)?[$%][ \t]+(?=\S)|^[ \t]*!(?=[A-Za-z])", re.MULTILINE
 )
 ODD = re.compile(r"[^\t\n\x20-\x7e]")
+SUM_OR_SUBSHELL = re.compile(r"(?<!\\)\$(?=\(\()([^'\"\n`]*)")
+"""`$((`, and what may belong to it."""
 
 
 class TooTangled(ValueError):
@@ -34,7 +36,27 @@ def parseable(text: str) -> bytes:
         text = " " + text[1:]
     if "$ " in text or "% " in text or "!" in text:
         text = PROMPT.sub(lambda found: " " * len(found[0]), text)
+    if "$((" in text:
+        text = SUM_OR_SUBSHELL.sub(_plain_subshell, text)
     return ODD.sub("\x7f", text).encode("ascii")
+
+
+def _plain_subshell(found: re.Match[str]) -> str:
+    """`$(((A)) && echo 0)` is a command substitution for bash, and nothing for tree-sitter: letters in its place."""
+    rest = found[1]
+    open_at: list[int] = []
+    second = -1
+    for at, sign in enumerate(rest):
+        if sign == "(":
+            open_at.append(at)
+        elif sign == ")":
+            if (begun := open_at.pop()) == 1:
+                second = at
+            if begun == 0:
+                # a sum ends with both brackets at once
+                inside = rest[1:at] if second == at - 1 else "\x7f" * (at - 1)
+                return f"$({inside})" + SUM_OR_SUBSHELL.sub(_plain_subshell, rest[at + 1 :])
+    return found[0]
 
 
 @cache

@@ -107,12 +107,21 @@ LATER = {
 }
 """Rules that were written after the table above, by what their documentation says they speak of."""
 
+THIRD_OF_SHELLS = {
+    r"only set|SLURM_(?:GPUS|NTASKS)_PER": "V11 V02",
+    r"\bslots?\b": "M08",
+    r"same GPU|local ranks? \d": "M07 M08",
+    r"shell script|for the program": "Q27",
+    r"unbound|set -u": "A03 V01",
+}
+"""For the third starts of shells, SLURM and MPI: from tune's labels and the rules' documentation."""
+
 
 def rules_of(cause: str) -> frozenset[str]:
     """The codes that name this trouble."""
     return frozenset(
         code
-        for pattern, codes in (*TROUBLES.items(), *LATER.items())
+        for pattern, codes in (*TROUBLES.items(), *LATER.items(), *THIRD_OF_SHELLS.items())
         if re.search(pattern, cause, re.IGNORECASE if pattern.islower() else 0)
         for code in codes.split()
     )

@@ -1,0 +1,75 @@
+"""Rules of SLURM's variables that repeat an option: V11."""
+
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
+from gpudoctor.lint.rule import Edit, LintFinding, rule
+
+_REPEATS = {
+    "SLURM_GPUS_PER_NODE": ("gpus-per-node", ("gres", "gpus", "gpus-per-task"), "SLURM_GPUS_ON_NODE"),
+    "SLURM_GPUS_PER_TASK": ("gpus-per-task", ("gres", "gpus", "gpus-per-node"), "SLURM_GPUS_ON_NODE"),
+    "SLURM_GPUS": ("gpus", ("gres", "gpus-per-node", "gpus-per-task"), ""),
+    "SLURM_NTASKS_PER_NODE": ("ntasks-per-node", ("ntasks",), ""),
+}
+"""Variable -> the option that sets it, the others by which a header asks for the same, and what is set with all."""
+_BATCH = (
+    "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --{}\n"
+    "srun torchrun --nnodes=2 --nproc-per-node={} --rdzv-id=$SLURM_JOB_ID --rdzv-backend=c10d"
+    " --rdzv-endpoint=$(hostname):29400 train.py\n"
+)
+
+
+@rule(
+    "V11",
+    title="A variable that repeats an option of SLURM is used with that option",
+    source="sbatch(1), OUTPUT ENVIRONMENT VARIABLES: only set if the option is specified; cscs-docs#191,"
+    " awsome-distributed-ai#71",
+    bad=(
+        _BATCH.format("gres=gpu:8", "$SLURM_GPUS_PER_NODE"),
+        _BATCH.format("gpus-per-node=4", "$SLURM_GPUS_PER_TASK"),
+        _BATCH.format("gres=gpu:8", "$GPUS").replace("srun", "GPUS=$SLURM_GPUS_PER_NODE\nsrun"),
+    ),
+    good=(
+        _BATCH.format("gpus-per-node=8", "$SLURM_GPUS_PER_NODE"),
+        _BATCH.format("gres=gpu:8", "$SLURM_GPUS_ON_NODE"),
+        _BATCH.format("gres=gpu:8", "${SLURM_GPUS_PER_NODE:-8}"),
+    ),
+)
+def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
+    """SLURM_GPUS_PER_NODE is what --gpus-per-node was given, and is not set where the GPUs were asked for by --gres.
+    A header that asks by another option leaves it empty."""
+    if not job.is_batch:
+        return
+    seen = set()
+    for launch in (each for found in job.launches for each in (found, *found.around)):
+        for option in launch.every_option:
+            for each in option.value.expansions if option.value is not None else ():
+                told = _left_empty(job, launch, each)
+                if told is None or each.span is None or (each.span.start, each.name) in seen:
+                    continue
+                seen.add((each.span.start, each.name))
+                wanted, other, instead = told
+                yield LintFinding(
+                    span=each.span,
+                    summary=f"{option.written} is {each.raw}, which SLURM sets with --{wanted} only; the header has"
+                    f" --{other}",
+                    happens=f"It is empty: {launch.entry or launch.launcher} ends at {option.written}, or takes the"
+                    " next word for its value.",
+                    fix=f"Write ${instead}, which is set by each of them." if instead
+                    else f"Add #SBATCH --{wanted}=... to the header.",
+                    edits=(Edit(each.span, f"${instead}"),) if instead and each.span.exact else (),
+                )  # fmt: skip
+
+
+def _left_empty(job: LintJob, launch: LintLaunch, each: Expansion) -> tuple[str, str, str] | None:
+    if each.name not in _REPEATS or each.default is not None or each.value is not None or each.raw.startswith("${#"):
+        return None
+    if each.name in launch.invocation.settings or each.name in job.facts.variables:
+        return None
+    wanted, others, instead = _REPEATS[each.name]
+    given = {option.name for around in look.sruns(launch) for option in around.every_option}
+    header = {name for name, option in job.sbatch.items() if not option.ignored}
+    if wanted in header | given or (each.name == "SLURM_NTASKS_PER_NODE" and "tasks-per-node" in header):
+        return None
+    return next(((wanted, other, instead) for other in others if other in header), None)
