@@ -117,8 +117,8 @@ ROOMS = {
     "gpudoctor/run/relay.py": "",
     "gpudoctor/run/rank_log.py": "",
     "gpudoctor/run/site/": "",
-    "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet.where hang snapshot.evidence active"
-    " read causes sure explain knowledge render.words",
+    "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet hang launcher.told snapshot.evidence"
+    " active read causes sure explain knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",
     "gpudoctor/cli/": "*",

@@ -73,15 +73,22 @@ Later = Callable[[], Reply | None]
 
 
 def serve(
-    node: int, lines_in: Iterable[bytes], write: Write, *, silence: float = SILENCE_SECONDS, is_guest: bool = False
+    node: int,
+    lines_in: Iterable[bytes],
+    write: Write,
+    *,
+    silence: float = SILENCE_SECONDS,
+    is_guest: bool = False,
+    shows_jobs: bool = False,
 ) -> int:
     """Serve the head until it says Bye, its lines end, or nothing comes for `silence` seconds; the exit status.
 
     `lines_in` is iterated and `write` (one whole line a call) called in threads of their own; either may raise
     `OSError` when the connection is lost. To be called in the main thread. Whatever ends it, also KeyboardInterrupt,
-    all children are ended and all ports closed. `is_guest`: this node has joined somebody's test (`orders`).
+    all children are ended and all ports closed. `is_guest`: this node has joined somebody's test, or with
+    `shows_jobs` a look at a job that runs on both (`orders`).
     """
-    agent = Agent(node, write, is_guest=is_guest)
+    agent = Agent(node, write, is_guest=is_guest, shows_jobs=shows_jobs)
     agent.send(hello(node))
     threading.Thread(target=agent.listen, args=(lines_in,), daemon=True).start()
     try:
@@ -93,10 +100,10 @@ def serve(
 class Agent:
     """One node's agent. Its inbox holds lines; None is the end of the connection."""
 
-    def __init__(self, node: int, write: Write, *, is_guest: bool = False) -> None:
+    def __init__(self, node: int, write: Write, *, is_guest: bool = False, shows_jobs: bool = False) -> None:
         self.node = node
         self._write = write
-        self._is_guest = is_guest
+        self._is_guest, self._shows_jobs = is_guest, shows_jobs
         self._at_work = threading.Semaphore(MOST_AT_WORK)
         # Bounded: a head that orders faster than we work waits, and fills its own pipe instead of our memory.
         self._inbox: queue.Queue[bytes | None] = queue.Queue(MOST_UNREAD)
@@ -170,6 +177,8 @@ class Agent:
         from gpudoctor.fleet import orders
 
         orders.check(order)
+        if self._shows_jobs:
+            return orders.of_a_look(order)
         return orders.of_a_guest(order, os.environ) if self._is_guest else order
 
     def _begin(self, order: AnyOrder) -> Reply | Later | None:

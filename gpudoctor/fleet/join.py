@@ -87,7 +87,7 @@ class JoinFleet(Fleet):
         self._connections: set[socket.socket] = set()
         self._closed = False
         self._is_over = False
-        self._listener = _listener(address, port)
+        self._listener = listener_at(address, port)
         self.port: int = self._listener.getsockname()[1]
         self.where = with_port(address, self.port)
         try:
@@ -180,7 +180,7 @@ class JoinFleet(Fleet):
                 with self._lock:
                     self._unseated -= 1
             if seat is not None:
-                _keep_alive(connection)
+                keep_alive(connection)
                 self._hear(seat)
         finally:
             with self._lock:
@@ -322,7 +322,7 @@ class _Seat:
                 self.channel.send("O" if message[0] == "O" else "C", message[1])
 
 
-def _listener(address: str, port: int) -> socket.socket:
+def listener_at(address: str, port: int) -> socket.socket:
     """Listen on this address only. Raises `NoListener`."""
     try:
         plain = ipaddress.ip_address(address.partition("%")[0])
@@ -355,7 +355,7 @@ def _hang_up(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def _keep_alive(connection: socket.socket) -> None:
+def keep_alive(connection: socket.socket) -> None:
     """Notice a machine that vanished: its power or its cable."""
     with contextlib.suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -101,6 +101,14 @@ def of_a_guest(order: AnyOrder, environment: Mapping[str, str]) -> AnyOrder:
     return order
 
 
+def of_a_look(order: AnyOrder) -> AnyOrder:
+    """What is done of an order on a node whose doctor attends the same job as the head's: it reads, and starts nothing.
+    Raises `NotAllowed`."""
+    if not isinstance(order, FindRanks | LookAt | Watch):
+        raise NotAllowed("a node of a job that is attended is looked at, and does nothing else")
+    return order
+
+
 def _may_run(python: str, environment: Mapping[str, str]) -> bool:
     """Whether this node would choose that interpreter itself, or nobody else could have put it there."""
     return python == choose(None, environment).path or is_own_program(python)

@@ -38,8 +38,10 @@ def take_part(
     *,
     patience: float = PATIENCE_SECONDS,
     say: Callable[[str], None] | None = None,
+    shows_jobs: bool = False,
 ) -> int:
-    """Join the head at `address`, do what it orders, and end with it; the exit status that it told.
+    """Join the head at `address`, do what it orders, and end with it; the exit status that it told. `shows_jobs`: the
+    head is a doctor of the same job, and may look at what runs here, and do nothing else.
 
     1 when it could not join, or the head ended without a verdict; what happened is told through `say` (by default
     one line on standard error). To be called in the main thread, as `agent.serve`. Raises KeyboardInterrupt.
@@ -47,13 +49,15 @@ def take_part(
     say = say or _on_standard_error
     os.environ.pop(TOKEN, None)  # the ranks have no use for it, and nobody shall find it in what they record
     try:
-        return _take_part(address, port, token, patience, say)
+        return _take_part(address, port, token, patience, say, shows_jobs)
     except NotJoined as error:
         say(f"gpudoctor: {error}")
         return 1
 
 
-def _take_part(address: str, port: int, token: str, patience: float, say: Callable[[str], None]) -> int:
+def _take_part(
+    address: str, port: int, token: str, patience: float, say: Callable[[str], None], shows_jobs: bool
+) -> int:
     from gpudoctor.fleet.agent import serve
 
     where = with_port(address, port)
@@ -77,7 +81,7 @@ def _take_part(address: str, port: int, token: str, patience: float, say: Callab
         verdicts: list[Verdict] = []
         try:
             write = partial(_send, channel)
-            serve(welcome.node, _orders(channel, verdicts), write, is_guest=True)
+            serve(welcome.node, _orders(channel, verdicts), write, is_guest=True, shows_jobs=shows_jobs)
         finally:
             channel.close()
     if not verdicts:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from gpudoctor.errors import BadInput
 from gpudoctor.fleet.descriptors import ensure
 from gpudoctor.fleet.fleet import Fleet, Node
@@ -12,6 +14,19 @@ from gpudoctor.fleet.slurm import situation
 from gpudoctor.knowledge.wording import counted
 
 Say = Callable[[str], None]
+
+
+class MeetAt(Struct, frozen=True, kw_only=True):
+    """Where agents of one job meet for a look: an address and port of this machine. Their token is in the
+    environment."""
+
+    address: str
+    port: int
+    nodes: int
+
+
+MEET_SECONDS = 15.0
+"""For nodes of a job to come to a look: an interpreter starts there, on a node whose processors may be taken."""
 
 
 class Where(NamedTuple):
@@ -24,6 +39,7 @@ class Where(NamedTuple):
     remote_gpudoctor: str | None = None
     wait: float = 600.0
     """Seconds that nodes have to join."""
+    meet: "MeetAt | None" = None
 
     @property
     def is_named(self) -> bool:
@@ -134,3 +150,13 @@ def fleet_for(
             where, interface=interface, address=address, on_line=on_line, on_joined=on_joined, on_notice=on_notice
         )
     return local_fleet()
+
+
+def met_fleet(where: Where) -> Fleet:
+    """This machine and the nodes of a job whose doctors know each other (`gpudoctor run`)."""
+    from gpudoctor.fleet.join import JoinFleet
+    from gpudoctor.fleet.take_part import TOKEN
+
+    assert where.meet is not None
+    at, token = where.meet, os.environ.pop(TOKEN, "")
+    return JoinFleet(at.nodes, address=at.address, port=at.port, wait=MEET_SECONDS, token=token)

@@ -16,7 +16,7 @@ from gpudoctor.fleet.descriptors import ensure
 from gpudoctor.fleet.fleet import Fleet
 from gpudoctor.fleet.reach import REACH_SECONDS, reach, unheard
 from gpudoctor.fleet.slurm import NoSlurm, SlurmFleet, job_environment
-from gpudoctor.fleet.where import Where, in_allocation, local_fleet, standing_fleet
+from gpudoctor.fleet.where import Where, in_allocation, local_fleet, met_fleet, standing_fleet
 from gpudoctor.hang import ask, choose
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.find import find_jobs
@@ -84,6 +84,8 @@ def recorded(evidence: Evidence, job: str | None = None) -> HangReport:
 
 def hang_fleet(where: Where, job: str | None) -> Fleet:
     """The nodes to look at: named, the Slurm job's, the allocation's, or this machine."""
+    if where.meet is not None:
+        return met_fleet(where)
     if where.is_named or where.nodes is not None:
         return standing_fleet(where, os.environ)
     if job is not None and job.isascii() and job.isdecimal() and os.environ.get("SLURM_JOB_ID") != job:

@@ -91,7 +91,7 @@ def _of_seen(seen: verdict.Found, ended: RunEnded, answer: Explanation) -> Itera
     yield from verdict.others(ended)
     if answer.causes and answer.causes[0].cause == seen.cause:
         for line in answer.causes[0].evidence[:1]:
-            yield f"  {Path(line.file).name}:{line.line} | {_shown(line.text)}"
+            yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
     yield f"fix: {_shown(CAUSES[seen.cause].remedy(seen.variant, who='that rank').text)}"
     yield f"start it again: {seen.restart}"
 
@@ -165,7 +165,7 @@ def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:
     sure = "" if first.confidence >= CERTAIN else f" ({first.confidence:.2f} of 1)"
     yield f"cause: {_shown(first.summary)}{sure}  [{first.cause}]"
     for line in first.evidence[:MOST_EVIDENCE]:
-        yield f"  {Path(line.file).name}:{line.line} | {_shown(line.text)}"
+        yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
     yield f"fix: {_shown(first.fix.text)}"
     where = f", without {listed(answer.exclude)}" if answer.exclude else ""
     yield f"start it again: {answer.restart}{where}"
@@ -193,7 +193,13 @@ def _undecided(ended: RunEnded, answer: Explanation, unread: str) -> Iterator[st
     elif answer.lines:
         yield "its output names no cause"
     for line in answer.trouble[-MOST_EVIDENCE:]:
-        yield f"  {Path(line.file).name}:{line.line} | {_shown(line.text)}"
+        yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
+
+
+def _name(file: str) -> str:
+    """ "output.log", "nodes/n2/output.log"."""
+    path = Path(file)
+    return "/".join(path.parts[-3:]) if path.parts[-3:-2] == ("nodes",) else path.name
 
 
 def _shown(text: str) -> str:

@@ -5,10 +5,13 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-NODES = re.compile(r"--nnodes(?:=|$)(?P<value>.*)")
+NODES = re.compile(r"--(?:nnodes|num[-_]machines)(?:=|$)(?P<value>.*)")
 PER_NODE = re.compile(r"--nproc[-_]per[-_]node(?:=|$)(?P<value>.*)")
 OF_SLURM = ("srun", "mpirun", "mpiexec", "prun")
 """They start a process on each node themselves: one doctor around them is enough."""
+
+
+SECRET = "export GPUDOCTOR_TOKEN=$(od -An -N18 -tx1 /dev/urandom | tr -d ' \\n')  # by which the nodes know each other"
 
 
 def nodes_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -17,24 +20,29 @@ def nodes_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
         return 1
     tasks, nodes = environment.get("SLURM_STEP_NUM_TASKS", ""), environment.get("SLURM_STEP_NUM_NODES", "")
     of_operator = environment.get("PET_NNODES", "")
-    told = [_value(command, NODES) or 1, int(of_operator) if of_operator.isdecimal() else 1]
+    told = [_count(command, NODES) or 1, int(of_operator) if of_operator.isdecimal() else 1]
     if nodes.isdecimal() and nodes == tasks:  # a task on each node
         told.append(int(nodes))
     return max(told)
 
 
-def _value(words: Sequence[str], form: re.Pattern[str]) -> int | None:
-    """Of an option of torchrun; None: it is not given, or is no number."""
+def word_of(words: Sequence[str], form: re.Pattern[str]) -> str:
+    """The value of an option of a launcher; empty: it is not given."""
     for index, word in enumerate(words):
         if found := form.fullmatch(word):
-            text = found["value"] or ("" if "=" in word or index + 1 >= len(words) else words[index + 1])
-            return int(text) if text.isdecimal() and len(text) < 6 else None
-    return None
+            return found["value"] or ("" if "=" in word or index + 1 >= len(words) else words[index + 1])
+    return ""
+
+
+def _count(words: Sequence[str], form: re.Pattern[str]) -> int | None:
+    """None: it is not given, or is no number."""
+    text = word_of(words, form)
+    return int(text) if text.isdecimal() and len(text) < 6 else None
 
 
 def script(command: Sequence[str], options: Sequence[str]) -> str:
     """Nodes and GPUs as the command says, where it does; a comment where they are to be filled in."""
-    nodes, gpus = _value(command, NODES), _value(command, PER_NODE)
+    nodes, gpus = _count(command, NODES), _count(command, PER_NODE)
     around = ["gpudoctor", "run", *options, "--"]
     alone = command[0].rpartition("/")[2] in OF_SLURM
     header = [
@@ -50,7 +58,8 @@ def script(command: Sequence[str], options: Sequence[str]) -> str:
         "#!/bin/bash",
         *(f"#SBATCH {each}" for each in header),
         "",
-        "# Each node keeps a report of its own in ~/.local/state/gpudoctor/runs; --report DIR names another folder.",
+        "# One report of all nodes, in ~/.local/state/gpudoctor/runs of the first; --report DIR names another folder.",
+        *([SECRET] if (nodes or 1) > 1 and not alone else []),
         shlex.join(start),
     ]
     return "\n".join(lines) + "\n"

@@ -68,6 +68,10 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     folder: str = ""
     logs: tuple[str, ...] = ()
     """Names in the folder."""
+    gone: tuple[str, ...] = ()
+    """Nodes of which nothing was heard any more, and that said no word."""
+    gone_seconds: float = 0.0
+    """After the start, of the first of them."""
 
 
 class EndTold(Struct, frozen=True, kw_only=True):

@@ -29,6 +29,8 @@ class ProcessEnded(Struct, frozen=True, kw_only=True):
     """One process of the job, and how it has ended."""
 
     pid: int
+    host: str = ""
+    """Another node's, where several are attended together."""
     name: str = ""
     rank: int | None = None
     of_rank: int | None = None
@@ -106,6 +108,10 @@ class Endings:
             if known.rank is not None or known.spawned or (known.of_rank is None and known.name.startswith(PYTHONS))
         )
 
+    def seen(self) -> tuple[ProcessEnded, ...]:
+        """Those that have not ended with status 0, as far as is known by now, the first first."""
+        return tuple(sorted(self._ended, key=lambda death: death.seconds))
+
     def abnormal(self) -> tuple[ProcessEnded, ...]:
         """Those that have not ended with status 0, the first first. What has ended by now is waited for."""
         import select
@@ -118,7 +124,7 @@ class Endings:
             if not over.poll(0):
                 break
             time.sleep(0.002)
-        return tuple(sorted(self._ended, key=lambda each: each.seconds))
+        return self.seen()
 
 
 def _described(pid: int) -> ProcessEnded:

@@ -64,6 +64,11 @@ class JobProcesses:
         return self._endings.abnormal()
 
     @property
+    def seen_ended(self) -> tuple[ProcessEnded, ...]:
+        """The same, as far as is known by now."""
+        return self._endings.seen()
+
+    @property
     def oom_kills(self) -> int | None:
         """Processes of a cgroup of the job that the kernel has ended for want of memory since the start; None: not
         told. Of nested ones the outer counts what the inner has counted, so that the largest number holds."""

@@ -18,7 +18,6 @@ from msgspec import Struct
 from gpudoctor.run import kept
 from gpudoctor.run.arming import DUMPS, armed
 from gpudoctor.run.attendant import Attendant
-from gpudoctor.run.batch import nodes_of
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
 from gpudoctor.run.endings import ProcessEnded
@@ -29,6 +28,7 @@ from gpudoctor.run.stall import OnStall, StallTold, StallWatch
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.steps import Steps
 from gpudoctor.run.summary import StepsSeen, lines
+from gpudoctor.run.together import Together, without
 from gpudoctor.run.use import NAME as USE
 from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
@@ -95,6 +95,7 @@ class AttendedRun:
             started=time.time(),
         )
         self._pid = 0
+        self._together: Together | None = None
 
     def _made(self) -> kept.Kept | None:
         try:
@@ -125,7 +126,7 @@ class AttendedRun:
             found = tuple(channel for channel in found if channel.kind == "file")
         try:
             folder = self._kept.folder if self._kept is not None else None
-            environment = armed(self._environment, folder) if self._wish.arm else self._environment
+            environment = without(armed(self._environment, folder) if self._wish.arm else self._environment)
             self._pid = start(self._wish.command, found, environment, before)
         except CannotStart as error:
             self._say(str(error))
@@ -133,15 +134,21 @@ class AttendedRun:
         for channel in found:
             if channel.writing >= 0:
                 os.close(channel.writing)
+        together = self._together = Together(self._wish.command, self._environment, folder, self._say_between)
         waiting = Waiting(self._pid, attendant, found)
         family = JobProcesses(self._pid, self._began)
         steps = Steps(family)
         stalls = self._stalls(found, steps)
         use = UseWritten(self._pid, self._kept.folder if self._kept else None, found)
-        paces = PaceWatch(self._pid, folder, self._say_between) if self._wish.arm else None
+        paces = None
+        if self._wish.arm:
+            paces = PaceWatch(self._pid, folder, self._say_between, together.invited, lambda: together.has_head)
 
         def look() -> None:
             family.look()
+            if together.look(family.seen_ended):
+                with contextlib.suppress(OSError):
+                    os.kill(self._pid, together.stop)
             steps.counts()
             if late := looking.told().lines:
                 self._say_between([f"before the start: {line}" for line in late])
@@ -167,6 +174,7 @@ class AttendedRun:
         while not attendant.drained(0.25) and not _asked_to_end():
             attendant.revive()
         self._keep_files(found)
+        together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
         if self._kept is not None:
             kept.join_parts(self._kept.folder)
             with contextlib.suppress(OSError):  # there is something in it
@@ -179,6 +187,7 @@ class AttendedRun:
             self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
         else:
             self._tell_why(family, stalls.stood if stalls is not None else StallTold())
+        together.close()
         attendant.part()
         end_as(status)
 
@@ -188,7 +197,14 @@ class AttendedRun:
             return None
         folder = self._kept.folder if self._kept is not None else None
         return StallWatch(
-            self._pid, folder, found, self._wish.stall, self._wish.on_stall, self._say_between, collectives=steps.counts
+            self._pid,
+            folder,
+            found,
+            self._wish.stall,
+            self._wish.on_stall,
+            self._say_between,
+            collectives=steps.counts,
+            together=self._together,
         )
 
     def _say_between(self, lines: Sequence[str]) -> None:
@@ -247,7 +263,14 @@ class AttendedRun:
 
     def _tell_why(self, family: JobProcesses, stood: StallTold) -> None:
         """What killed it, in few lines; it is kept too."""
+        together = self._together
+        assert together is not None
+        if together.is_kept_by_head:
+            self._say("what ended it is told by the node that keeps the report of all nodes")
+            together.wait_for_head(_asked_to_end)
+            return
         folder = self._kept.folder if self._kept is not None else None
+        gone = together.gone
         told = look_into(
             RunEnded(
                 status=self._record.status or 0,
@@ -256,7 +279,7 @@ class AttendedRun:
                 pid=self._pid,
                 began=self._began,
                 pids=tuple(sorted(family.pids)),
-                ended=self._record.ended,
+                ended=tuple(sorted((*self._record.ended, *together.seen()), key=lambda death: death.seconds)),
                 name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
                 slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
                 slurm_job=self._environment.get("SLURM_JOB_ID", ""),
@@ -265,19 +288,27 @@ class AttendedRun:
                 stood_cause=stood.cause if stood.confidence else "",
                 stood_confidence=stood.confidence,
                 folder=str(folder) if folder else "",
-                logs=kept.logs(folder) if folder is not None else (),
+                logs=(*kept.logs(folder), *together.logs()) if folder is not None else (),
+                gone=tuple(node.name for node in gone),
+                gone_seconds=gone[0].gone_at if gone else 0.0,
             ),
             _asked_to_end,
         )
-        for line in told.lines:
+        for line in (*told.lines, *(together.others_found() if told.cause is None else ())):
             self._say(line)
-        nodes = nodes_of(self._wish.command, self._environment)
-        if nodes > 1:
-            self._say(f"this is what {self._record.host} has seen: each of the {nodes} nodes keeps a report of its own")
+        together.told(told.lines)
+        for line in together.summary():
+            self._say(line)
         if folder is not None and told.cause is not None:
-            self._say(f"more: gpudoctor explain {shlex.quote(str(folder / OUTPUT))}")
+            more = (
+                f"report {shlex.quote(str(folder))}"
+                if together.others
+                else f"explain {shlex.quote(str(folder / OUTPUT))}"
+            )
+            self._say(f"more: gpudoctor {more}")
         if self._kept is not None:
             self._kept.write(FOUND, msgspec.json.format(msgspec.json.encode(told)))
+        together.wait_for_head(_asked_to_end)
 
     def _say(self, text: str) -> None:
         if not self._wish.quiet:

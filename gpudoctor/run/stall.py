@@ -19,8 +19,10 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor import active
+from gpudoctor.fleet.where import MeetAt
 from gpudoctor.read import process as processes
 from gpudoctor.run.channels import Outlet
+from gpudoctor.run.together import Together
 
 SILENT_SECONDS = 120.0
 """After which we look, where nothing is said: shorter than the time-outs of NCCL (600 s) and gloo (1800 s)."""
@@ -55,6 +57,8 @@ class StallTask(Struct, frozen=True, kw_only=True):
     folder: str = ""
     name: str = ""
     on_stall: OnStall = "report"
+    meet: MeetAt | None = None
+    """Where agents of all nodes of the job come to this look."""
 
 
 class StallWatch:
@@ -69,8 +73,10 @@ class StallWatch:
         on_stall: OnStall,
         say: Callable[[Sequence[str]], None],
         collectives: Callable[[], tuple[int, ...]] = lambda: (),
+        together: Together | None = None,
     ) -> None:
-        """`collectives`: how many each rank has begun; () where none tells."""
+        """`collectives`: how many each rank has begun; () where none tells. `together`: with other nodes."""
+        self._together = together
         self._pid, self._folder, self._say, self._collectives = pid, folder, say, collectives
         self._counts: tuple[int, ...] = ()
         self._files = [outlet.outputs[0] for outlet in outlets if outlet.kind == "file"]
@@ -114,7 +120,7 @@ class StallWatch:
             self._look_at = now + self._patience
             self._hung = 0
             self._told = ""
-        elif now >= self._look_at and self._child is None and self._looks < MOST_LOOKS:
+        elif now >= self._look_at and self._child is None and self._looks < MOST_LOOKS and not self._is_looked_at:
             self._ask()
 
     @property
@@ -122,7 +128,14 @@ class StallWatch:
         """What a look has found, where it stands still, or has said something for the last minute only: last words."""
         return self._last if self._hung or time.monotonic() - self._since < GRACE_SECONDS else StallTold()
 
+    @property
+    def _is_looked_at(self) -> bool:
+        """Another node looks at all of them."""
+        return self._together is not None and self._together.has_head
+
     def _tell(self, number: int) -> None:
+        if self._together is not None:
+            self._together.stop_all(number)
         with contextlib.suppress(OSError):
             os.kill(self._pid, number)
 
@@ -156,12 +169,12 @@ class StallWatch:
     def _ask(self) -> None:
         self._looks += 1
         self._asked_at = self._said
-        task = StallTask(
-            pid=self._pid, folder=str(self._folder or ""), name=f"hang-{self._looks}", on_stall=self._on_stall
-        )
+        meet, environment = self._together.invited() if self._together is not None else (None, None)
+        name = f"hang-{self._looks}"
+        task = StallTask(pid=self._pid, folder=str(self._folder or ""), name=name, on_stall=self._on_stall, meet=meet)
         command = active.own_module("gpudoctor.run.stalled", msgspec.json.encode(task).decode())
         try:
-            self._child = active.start("hang", command, timeout=LOOK_SECONDS)
+            self._child = active.start("hang", command, timeout=LOOK_SECONDS, environment=environment)
         except OSError:  # too little memory, too many processes
             self._look_at = time.monotonic() + LONGER * self._patience
 

@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from gpudoctor.errors import Error
 from gpudoctor.fleet.where import Where
 from gpudoctor.hang.live import JobsWanted, hang
 from gpudoctor.hang.report import HangReport, JobReport
-from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.knowledge.wording import counted, listed, ranges
 from gpudoctor.read import process as processes
 from gpudoctor.read.job import armed, recorder_pipe
 from gpudoctor.read.lifeline import end_with_the_doctor
@@ -40,7 +40,7 @@ def looked(task: StallTask) -> StallTold:
     """Look once, and keep what was seen."""
     try:
         with active.ending():
-            report, evidence = hang(Where(), JobsWanted(pid=task.pid), lambda names: None)
+            report, evidence = hang(Where(meet=task.meet), JobsWanted(pid=task.pid), lambda names: None)
     except Error:  # no job of torch's, or it has ended
         return StallTold()
     if task.folder:
@@ -108,10 +108,22 @@ def told(report: HangReport, task: StallTask) -> StallTold:
     more = f"more: gpudoctor hang --from {task.folder}/{task.name}-evidence.json" if task.folder else ""
     cause = job.causes[0].cause if job.causes and job.causes[0].confidence >= PRIMARY else ""
     hint = tuple(restart_words(job)) if task.on_stall == "restart-hint" else ()
-    lines = (*_words(job), *hint, *((more,) if more else ()))
+    lost = f"{counted(len(report.lost), 'node')} of {task.meet.nodes} did not come to this look" if task.meet else ""
+    lines = (*_words(job), *((lost,) if report.lost and lost else ()), *hint, *((more,) if more else ()))
     return StallTold(
         hung=True, lines=lines, cause=cause or "undecided", confidence=job.causes[0].confidence if cause else 0.0
     )
+
+
+def on_hosts(job: JobReport, ranks: Sequence[int], shown: int = 4) -> str:
+    """ "rank 3 runs on n2"."""
+    on: dict[str, list[int]] = {}
+    for row in job.ranks:
+        if row.rank in ranks and row.host:
+            on.setdefault(row.host, []).append(row.rank)
+    words = [f"{'rank' if len(found) == 1 else 'ranks'} {ranges(found)} on {host}" for host, found in on.items()]
+    more = f", and {len(words) - shown} more nodes" if len(words) > shown else ""
+    return f"{', '.join(words[:shown])}{more}"
 
 
 def _words(job: JobReport) -> Iterator[str]:
@@ -125,4 +137,7 @@ def _words(job: JobReport) -> Iterator[str]:
     yield f"cause: {first.summary}{sure}  [{first.cause}]"
     if first.where is not None:
         yield f"  at {first.where.file}:{first.where.line}"
+    hosts = {row.host for row in job.ranks if row.host}
+    if len(hosts) > 1 and first.ranks:
+        yield f"  {on_hosts(job, first.ranks)}"
     yield f"fix: {first.fix.text}"

@@ -35,6 +35,8 @@ OF_SLURM = {
     "CANCELLED": "cancelled",
 }
 """State or reason of its own job that SLURM tells (squeue(1), JOB STATE CODES)."""
+GONE_SECONDS = 60.0
+"""So much later than it happened the loss of a node may be noticed."""
 TIMEOUT_STATUS = 124
 """Of timeout(1), which ends what it has started and nobody else."""
 
@@ -84,6 +86,10 @@ def found(ended: RunEnded, answer: Explanation, for_memory: str, *, sure: float 
     if asked is not None or ended.scheduler in OF_SLURM:
         return _of_asked(ended, asked)
     death = first_death(ended)
+    if ended.gone and (death is None or death.seconds > ended.gone_seconds - GONE_SECONDS):
+        name = f"{ended.gone[0]} was lost" if len(ended.gone) == 1 else f"{len(ended.gone)} nodes were lost"
+        summary = f"{name}, or its network: nothing was heard of it after {ended.gone_seconds:.0f} s"
+        return Found(cause="node-lost", confidence=LIKELY, summary=summary)
     if death is not None:
         return _of_death(ended, death, said, answer)
     return None if said is not None else _of_status(ended)
@@ -113,14 +119,15 @@ def _of_asked(ended: RunEnded, asked: SignalSeen | None) -> Found:
 
 
 def who(death: ProcessEnded, ended: RunEnded) -> str:
-    """ "rank 1 (process 4711)"."""
+    """ "rank 1 (process 4711)", "rank 9 (process 4711 on n2)"."""
+    place = f"process {death.pid} on {death.host}" if death.host else f"process {death.pid}"
     if death.rank is not None:
-        return f"rank {death.rank} (process {death.pid})"
-    if death.pid == ended.pid:
+        return f"rank {death.rank} ({place})"
+    if death.pid == ended.pid and not death.host:
         return f"the command itself ({death.name}, process {death.pid})"
     if death.of_rank is not None:
-        return f"{death.name}, which rank {death.of_rank} had started (process {death.pid}),"
-    return f"{'a spawned process, ' if death.spawned else ''}{death.name or 'a process'} (process {death.pid})"
+        return f"{death.name}, which rank {death.of_rank} had started ({place}),"
+    return f"{'a spawned process, ' if death.spawned else ''}{death.name or 'a process'} ({place})"
 
 
 def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answer: Explanation) -> Found | None:
@@ -143,7 +150,7 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
             return Found(
                 cause="rank-died",
                 confidence=SEEN,
-                summary=f"{name} was killed by SIGKILL{_memory(ended)}",
+                summary=f"{name} was killed by SIGKILL{'' if death.host else _memory(ended)}",
                 variant="killed",
             )
         if kind is not None and kind.cause != "native-crash":

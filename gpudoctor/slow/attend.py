@@ -4,13 +4,14 @@ A look takes about a second of one processor, in a child: it is asked seldom, an
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
 from gpudoctor import active
+from gpudoctor.fleet.where import MeetAt
 
 FIRST_SECONDS = 30.0
 LONGER, MOST_SECONDS = 4.0, 900.0
@@ -38,12 +39,23 @@ class PaceTask(Struct, frozen=True, kw_only=True):
     pid: int
     folder: str = ""
     name: str = ""
+    meet: MeetAt | None = None
+    """Where agents of all nodes of the job come to this look."""
 
 
 class PaceWatch:
     """Of one job: called often, acts seldom."""
 
-    def __init__(self, pid: int, folder: Path | None, say: Callable[[Sequence[str]], None]) -> None:
+    def __init__(
+        self,
+        pid: int,
+        folder: Path | None,
+        say: Callable[[Sequence[str]], None],
+        invited: Callable[[], tuple[MeetAt | None, Mapping[str, str] | None]] = lambda: (None, None),
+        is_looked_at: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`invited`: have agents of other nodes come to a look; `is_looked_at`: another node does."""
+        self._invited, self._is_looked_at = invited, is_looked_at
         self._pid, self._folder, self._say = pid, folder, say
         self._next = 0.0
         self._pause = FIRST_SECONDS
@@ -63,17 +75,18 @@ class PaceWatch:
         if self._child is not None and self._child.is_over():
             self.hear(self._child.end().output)
             self._child = None
-        if self._child is None and now >= self._look_at and self._without < LOOKS_WITHOUT:
+        if self._child is None and now >= self._look_at and self._without < LOOKS_WITHOUT and not self._is_looked_at():
             self._ask(now)
 
     def _ask(self, now: float) -> None:
         self._pause = min(MOST_SECONDS, self._pause * LONGER)
         self._look_at = now + self._pause
         self._looks += 1
-        task = PaceTask(pid=self._pid, folder=str(self._folder or ""), name=f"slow-{self._looks}.json")
+        meet, environment = self._invited()
+        task = PaceTask(pid=self._pid, folder=str(self._folder or ""), name=f"slow-{self._looks}.json", meet=meet)
         command = active.own_module("gpudoctor.slow.attended", msgspec.json.encode(task).decode())
         try:
-            self._child = active.start("slow", command, timeout=LOOK_SECONDS)
+            self._child = active.start("slow", command, timeout=LOOK_SECONDS, environment=environment)
         except OSError:  # too little memory, too many processes
             self._child = None
 

@@ -29,7 +29,7 @@ def looked(task: PaceTask) -> PaceTold:
     """Look once, and keep what was found where somebody is slow."""
     try:
         with active.ending():
-            report = slow(Where(), SlowWanted(pid=task.pid), lambda names: None)
+            report = slow(Where(meet=task.meet), SlowWanted(pid=task.pid), lambda names: None)
     except Error:  # no job of torch's, or it has ended
         return PaceTold()
     return told(report, task)

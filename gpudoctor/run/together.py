@@ -1,0 +1,366 @@
+"""The doctors of one job on several nodes: what one knows of the others, and tells them.
+
+The head keeps the report: it looks at all nodes when the job stands still or is slow, hears how the command has ended
+on each, and names the first cause of all. A node without a head, or that has lost it, keeps its own, and says so at its
+end.
+"""
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from gpudoctor import active, programs
+from gpudoctor.fleet.join import NoListener, listener_at
+from gpudoctor.fleet.lines import ArrivingLines, TooLong
+from gpudoctor.fleet.take_part import TOKEN
+from gpudoctor.fleet.where import MeetAt
+from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.run.batch import nodes_of
+from gpudoctor.run.end import SECONDS
+from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.hub_messages import (
+    AnyHubMessage,
+    ComeToLook,
+    FilesSent,
+    HeadMet,
+    HubTask,
+    NodeApart,
+    NodePresent,
+    NodeRefused,
+    PartEnded,
+    PartTold,
+    ProcessesDied,
+    SendFiles,
+    StopJob,
+    folder_of,
+    line_of,
+    message_of,
+)
+from gpudoctor.run.kept import logs
+from gpudoctor.run.meeting import Meeting, found_token, meeting
+
+GATHER_SECONDS = 6.0
+"""For which the head waits at a bad end for what the other nodes have seen."""
+HEAD_SECONDS = 8.0
+"""For which a node waits at its end for its head to end too: what ends a job ends it on all nodes within seconds."""
+LOOK_SECONDS = GATHER_SECONDS + SECONDS
+TOLD_SECONDS = 25.0
+"""For what a node's own look finds."""
+
+
+class OtherNode(Struct, kw_only=True):
+    """What the head knows of a node."""
+
+    name: str
+    began: float
+    """When its command was started, by the head's clock, in seconds since 1970."""
+    ended: tuple[ProcessEnded, ...] = ()
+    status: int | None = None
+    seconds: float = 0.0
+    told: tuple[str, ...] = ()
+    said_at: float = 0.0
+    """When its end is to be said at the latest; 0: there is nothing to say, or it was said."""
+    has_sent: bool = False
+    gone: str = ""
+    """Why it is not heard any more."""
+    gone_at: float = 0.0
+    silent: bool = False
+
+
+class Together:
+    """One doctor's side. `look` is called several times a second."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path | None,
+        say: Callable[[Sequence[str]], None],
+    ) -> None:
+        self._folder, self._say = folder, say
+        self._token = environment.get(TOKEN, "")
+        self._meeting, self._alone = meeting(command, environment)
+        self.nodes = nodes_of(command, environment)
+        self._began = time.time()
+        self._deaths = 0
+        self._address = ""
+        self._head_has_ended = self._sent = False
+        self._looks = 0
+        self._lines = ArrivingLines()
+        self._control: socket.socket | None = None
+        self.others: dict[str, OtherNode] = {}
+        self.is_head = False
+        self._stops = 0
+        self.stop = 0
+        """The signal by which the head wants the job to end."""
+        if self._meeting is not None:
+            self._start(self._meeting)
+
+    def _start(self, where: Meeting) -> None:
+        self._control, theirs = socket.socketpair()
+        self._control.setblocking(False)
+        task = HubTask(
+            meeting=where,
+            name=socket.gethostname(),
+            began=self._began,
+            folder=str(self._folder or ""),
+            control=theirs.fileno(),
+        )
+        environment = {name: value for name, value in os.environ.items() if name != TOKEN}
+        try:
+            self._hub = subprocess.Popen(
+                active.own_module("gpudoctor.run.hub", msgspec.json.encode(task).decode()),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=programs.environment({**environment, TOKEN: self._token} if self._token else environment),
+                cwd=programs.ELSEWHERE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._apart(f"no process can be started: {error.strerror}")
+        finally:
+            theirs.close()
+
+    @property
+    def has_head(self) -> bool:
+        """Whether another node keeps the report, and looks."""
+        return bool(self._address) and self._control is not None and not self.is_head
+
+    # while it runs
+
+    def look(self, ended: Sequence[ProcessEnded] = ()) -> bool:
+        """Hear what is new, and tell what is: processes of the job that have not ended well. Whether the command is to
+        be ended now, by `stop`."""
+        before = self._stops
+        if len(ended) > self._deaths:
+            self._deaths = len(ended)
+            self.tell(ProcessesDied(ended=tuple(ended)))
+        self._hear()
+        for node in self.others.values():
+            if node.said_at and (node.told or time.monotonic() >= node.said_at):
+                node.said_at = 0.0
+                how = f"{node.name} has ended with {_how(node.status or 0)} after {node.seconds:.0f} s; here it goes on"
+                self._say((how, *(f"  {node.name}: {line}" for line in node.told)))
+        return self._stops > before
+
+    def tell(self, message: AnyHubMessage) -> None:
+        """To the head, or to all others."""
+        if self._control is None:
+            return
+        line = line_of(message) + b"\n"
+        self._control.setblocking(True)
+        try:
+            self._control.settimeout(1.0)
+            self._control.sendall(line)
+        except OSError:
+            self._apart("its hub has ended")
+        finally:
+            if self._control is not None:
+                self._control.setblocking(False)
+
+    def _hear(self) -> None:
+        while self._control is not None:
+            try:
+                chunk = self._control.recv(1 << 16)
+                lines = self._lines.feed(chunk)
+            except BlockingIOError:
+                return
+            except (OSError, TooLong):
+                chunk, lines = b"", []
+            if not chunk:
+                self._apart("its hub has ended")
+                return
+            for line in lines:
+                with contextlib.suppress(msgspec.MsgspecError):
+                    self._take(message_of(line))
+
+    def _take(self, message: AnyHubMessage) -> None:
+        node = self.others.get(message.host)
+        if isinstance(message, HeadMet):
+            self._address, self.is_head = message.address, message.is_head
+        elif isinstance(message, NodeApart) and not message.host:
+            self._apart(message.why)
+        elif isinstance(message, NodeRefused):
+            self._apart(f"the head does not take part with this node: {message.why}")
+        elif isinstance(message, SendFiles):
+            self._head_has_ended = True
+        elif isinstance(message, StopJob):
+            self.stop, self._stops = message.number, self._stops + 1
+        elif isinstance(message, NodePresent):
+            self.others[message.host] = OtherNode(name=message.host, began=message.began - message.ahead)
+        elif isinstance(message, FilesSent) and not message.host:
+            self._sent = True
+        elif node is None:
+            return
+        elif isinstance(message, ProcessesDied):
+            node.ended = message.ended
+        elif isinstance(message, PartEnded):
+            node.status, node.seconds = message.status, message.seconds
+            node.said_at = time.monotonic() + TOLD_SECONDS if message.status else 0.0
+        elif isinstance(message, PartTold):
+            node.told = message.lines
+        elif isinstance(message, FilesSent):
+            node.has_sent = True
+        elif isinstance(message, NodeApart):
+            node.gone, node.gone_at, node.silent = message.why, time.time() - self._began, message.silent
+            if node.status is None:
+                self._say((f"{node.name}: {self._lost(node)}",))
+
+    def _lost(self, node: OtherNode) -> str:
+        when = f"after {node.gone_at:.0f} s"
+        if node.silent:
+            return f"nothing is heard of this node any more {when}: it was lost, or its network ({node.gone})"
+        return f"its gpudoctor has gone without a word {when} ({node.gone}); its part of the job may go on"
+
+    def _apart(self, why: str) -> None:
+        """From now on this node is alone."""
+        if self._control is not None:
+            self._control.close()
+        self._control = None
+        self._alone = self._alone or why
+
+    def invited(self) -> tuple[MeetAt | None, dict[str, str] | None]:
+        """Have somebody of each node come to a look: where that is, and the environment of who looks, in which is what
+        they know each other by. (None, None) where nobody would come."""
+        here = [node for node in self.others.values() if not node.gone and node.status is None]
+        if not self.is_head or self._control is None or not here or self._meeting is None:
+            return None, None
+        port = _free_port(self._address)
+        token = self._token or found_token(self._meeting.shared, 0.0)
+        if not port or not token:
+            return None, None
+        self.tell(ComeToLook(port=port))
+        return MeetAt(address=self._address, port=port, nodes=1 + len(here)), {**os.environ, TOKEN: token}
+
+    def stop_all(self, number: int) -> None:
+        """The job is to end on the other nodes too."""
+        if self.is_head:
+            self.tell(StopJob(number=number))
+
+    # at the end
+
+    def end(self, status: int, seconds: float, ended: Sequence[ProcessEnded], until: Callable[[float], bool]) -> None:
+        """The command has ended here. Waits a few seconds for what belongs to it on the other nodes."""
+        if self._control is None:
+            return
+        if self.is_head:
+            self.tell(SendFiles(status=status))
+        else:
+            self.tell(ProcessesDied(ended=tuple(ended)))
+            self.tell(PartEnded(status=status, seconds=seconds))
+        deadline = time.monotonic() + (GATHER_SECONDS if self.is_head else HEAD_SECONDS)
+        while self._control is not None and time.monotonic() < deadline:
+            self._hear()
+            if self.is_head and all(node.has_sent or node.gone for node in self.others.values()):
+                break
+            if not self.is_head and self._sent and (self._head_has_ended or not status):
+                break
+            if not status or until(0.02):
+                break
+
+    @property
+    def is_kept_by_head(self) -> bool:
+        """Whether the head has ended too, and has all that was seen here."""
+        return self.has_head and self._head_has_ended and self._sent
+
+    @property
+    def gone(self) -> list[OtherNode]:
+        """Nodes that were lost without a word, the first first."""
+        lost = [node for node in self.others.values() if node.gone and node.status is None and node.silent]
+        return sorted(lost, key=lambda node: node.gone_at)
+
+    def wait_for_head(self, until: Callable[[float], bool]) -> None:
+        """Until the head, where it has ended too, has said what it has found: srun --kill-on-bad-exit ends all as soon
+        as one has ended."""
+        self._hear()
+        if not self._head_has_ended:
+            return
+        deadline = time.monotonic() + LOOK_SECONDS
+        while self._control is not None and time.monotonic() < deadline and not until(0.05):
+            self._hear()
+
+    def others_found(self) -> tuple[str, ...]:
+        """What looks of other nodes have found, where this one's did not come to its end."""
+        self._hear()
+        found = next((node for node in self.others.values() if node.told), None)
+        return tuple(f"{found.name}: {line}" for line in found.told) if found is not None else ()
+
+    def told(self, lines: Sequence[str]) -> None:
+        """What this node's own look has found, for a head that goes on."""
+        if self.has_head:
+            self.tell(PartTold(lines=tuple(lines)))
+
+    def seen(self) -> tuple[ProcessEnded, ...]:
+        """What has ended on the other nodes, by this node's clock."""
+        return tuple(
+            structs.replace(each, host=node.name, seconds=each.seconds + node.began - self._began)
+            for node in self.others.values()
+            for each in node.ended
+        )
+
+    def logs(self) -> tuple[str, ...]:
+        """Files that other nodes have sent, by their names in the report's folder."""
+        if self._folder is None:
+            return ()
+        folder = self._folder
+        return tuple(
+            str((place / name).relative_to(folder))
+            for node in self.others.values()
+            for place in (folder_of(folder, node.name),)
+            for name in logs(place)
+        )
+
+    def summary(self) -> tuple[str, ...]:
+        """At a bad end: what this node does not know."""
+        if self.nodes < 2:
+            return ()
+        own = socket.gethostname()
+        if not self.is_head or self._control is None:
+            if self.has_head:
+                return ()
+            why = self._alone or "they have not found each other yet"
+            return (f"this is what {own} has seen; each of the {self.nodes} nodes keeps a report of its own: {why}",)
+        lines = [
+            f"{node.name}: {self._lost(node)}" for node in self.others.values() if node.gone and node.status is None
+        ]
+        goes_on = sorted(node.name for node in self.others.values() if node.status is None and not node.gone)
+        if goes_on:
+            lines.append(f"it had not ended on {listed(goes_on)} by then")
+        if missing := self.nodes - 1 - len(self.others):
+            lines.append(f"{counted(missing, 'node')} of {self.nodes} did not come to {own}, and told nothing")
+        return tuple(lines)
+
+    def close(self) -> None:
+        """Let what was said go out."""
+        if self._control is not None:
+            with contextlib.suppress(OSError):
+                self._control.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._hub.wait(1.0)
+
+
+def _free_port(address: str) -> int:
+    """At which a look can listen; 0 where there is none."""
+    try:
+        with contextlib.closing(listener_at(address, 0)) as listener:
+            return int(listener.getsockname()[1])
+    except NoListener:
+        return 0
+
+
+def _how(status: int) -> str:
+    return active.signal_name(-status) if status < 0 else f"exit status {status}"
+
+
+def without(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without the token: ranks have no use for it."""
+    return {name: value for name, value in environment.items() if name != TOKEN}

@@ -1,0 +1,197 @@
+"""`gpudoctor run` on several nodes: doctors find each other, one keeps the report. Torchruns on hosts of the lab."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.fleet import orders
+from gpudoctor.fleet.messages import Examine, FindRanks, Launch, Run
+from gpudoctor.run.meeting import Meeting, found_token, leave_token, meeting, ports
+from tests.lab.ends.started import truly
+from tests.lab.hosts import Host, hosts
+from tests.lab.sshd import user_environment
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+PATIENCE = 240.0
+TORCHRUN = ("torchrun", "--nnodes=2", "--rdzv-endpoint=n1:29500", "train.py")
+RANK = textwrap.dedent(
+    """
+    import os, signal, time
+    import torch, torch.distributed as dist
+    dist.init_process_group("gloo")
+    for step in range(100000):
+        if step == 20 and dist.get_rank() == 1 and {how!r} == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if step == 20 and dist.get_rank() == 1 and {how!r} == "sleeps":
+            time.sleep(10000)
+        dist.all_reduce(torch.ones(4))
+        time.sleep(0.05)
+    """
+)
+
+
+def test_where_they_meet_is_told_by_the_line_the_operator_or_slurm(tmp_path: Path) -> None:
+    token = {"GPUDOCTOR_TOKEN": "secret"}
+    assert meeting(TORCHRUN, token) == (Meeting(nodes=2, head="n1", is_head=None), "")
+    static = ("torchrun", "--nnodes", "2", "--node_rank=1", "--master-addr", "10.0.0.1", "train.py")
+    assert meeting(static, token) == (Meeting(nodes=2, head="10.0.0.1", is_head=False), "")
+    accelerate = ("accelerate", "launch", "--num_machines=2", "--machine_rank=0", "--main_process_ip=n1", "train.py")
+    assert meeting(accelerate, token) == (Meeting(nodes=2, head="n1", is_head=True), "")
+    of_operator = {"PET_NNODES": "4", "PET_NODE_RANK": "0", "PET_MASTER_ADDR": "train-master-0", **token}
+    assert meeting(("torchrun", "train.py"), of_operator)[0] == Meeting(nodes=4, head="train-master-0", is_head=True)
+    step = {"NUM_NODES": "3", "NUM_TASKS": "3", "NODELIST": "n[1-3]", "ID": "0"}
+    of_slurm = {f"SLURM_STEP_{name}": value for name, value in step.items()} | {
+        "SLURM_JOB_ID": "4711",
+        "SLURM_PROCID": "2",
+        "XDG_STATE_HOME": str(tmp_path),
+    }
+    shared = str(tmp_path / "gpudoctor" / "meetings" / "4711-0-0")
+    assert meeting(("bash", "train.sh"), of_slurm)[0] == Meeting(nodes=3, head="n1", is_head=False, shared=shared)
+    assert meeting(("torchrun", "--nproc-per-node=2", "train.py"), token) == (None, "")
+    assert "set GPUDOCTOR_TOKEN" in meeting(TORCHRUN, {})[1]
+    assert "names no node" in meeting(("torchrun", "--nnodes=2", "train.py"), token)[1]
+
+
+def test_a_token_is_taken_from_a_file_of_this_user_alone(tmp_path: Path) -> None:
+    place = str(tmp_path / "meetings" / "1-0-0")
+    assert found_token(place, 0.0) == ""
+    token = leave_token(place)
+    assert found_token(place, 0.0) == token and len(set(ports(token))) == 4
+    Path(place).chmod(0o644)
+    assert found_token(place, 0.0) == ""
+
+
+def test_who_comes_to_a_look_reads_and_starts_nothing() -> None:
+    assert orders.of_a_look(FindRanks()) == FindRanks()
+    launch = Launch("1", (0,), (1,), "n1", 29500, "gloo", "cpu", ())
+    for order in (Run(launch=launch, python=sys.executable), Examine(files=("/etc/shadow",))):
+        with pytest.raises(orders.NotAllowed):
+            orders.of_a_look(order)
+
+
+@pytest.fixture
+def two() -> Iterator[tuple[Host, ...]]:
+    with hosts("n1", "n2") as machines:
+        yield machines
+
+
+def started(
+    machines: tuple[Host, ...], folder: Path, how: str, *options: str, variables: Mapping[str, str]
+) -> list["subprocess.Popen[bytes]"]:
+    """The same line on every node, but for its number; what each says is in a file of its name."""
+    script = folder / "train.py"
+    script.write_text(RANK.format(how=how))
+    processes = []
+    for number, machine in enumerate(machines):
+        ours = (sys.executable, "-m", "gpudoctor", "run", "--preflight", "none", *options, "--")
+        torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1")
+        where = (f"--node-rank={number}", "--master-addr=10.0.0.1", "--master-port=29511", str(script))
+        alone = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")  # hosts of the lab see all processes
+        environment = {
+            **truly(user_environment()),
+            "XDG_STATE_HOME": str(folder / machine.name),
+            "GLOO_SOCKET_IFNAME": "eth0",
+            "OMP_NUM_THREADS": "1",
+            **variables,
+        }
+        with (folder / f"said-{machine.name}").open("wb") as said:
+            processes.append(
+                subprocess.Popen(
+                    machine.command(*alone, *ours, *torchrun, *where),
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=True,
+                )
+            )
+    return processes
+
+
+def ours(folder: Path, name: str) -> str:
+    text = (folder / f"said-{name}").read_text(errors="replace")
+    return "".join(line for line in text.splitlines(keepends=True) if line.startswith("gpudoctor:"))
+
+
+def ended(processes: list["subprocess.Popen[bytes]"]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            with_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def with_group(process: "subprocess.Popen[bytes]", number: int) -> None:
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError:
+        pass
+
+
+def test_a_rank_that_dies_on_another_node_is_named_by_the_node_that_keeps_the_report(
+    two: tuple[Host, ...], tmp_path: Path
+) -> None:
+    processes = started(two, tmp_path, "killed", variables={"GPUDOCTOR_TOKEN": "of this test"})
+    try:
+        statuses = [process.wait(PATIENCE) for process in processes]
+    finally:
+        ended(processes)
+    said = ours(tmp_path, "n1")
+    assert statuses == [1, 1], said
+    assert " on n2) was killed by SIGKILL" in said and "[rank-died]" in said, said
+    assert "is told by the node that keeps the report" in ours(tmp_path, "n2"), ours(tmp_path, "n2")
+    kept = next((tmp_path / "n1" / "gpudoctor" / "runs").glob("*/nodes/n2"))
+    assert (kept / "run.json").exists() and (kept / "output.log").exists()
+    assert "of this test" not in said + "".join(path.read_text() for path in kept.parent.parent.glob("*.json"))
+
+
+def test_a_job_that_stands_on_another_node_is_named_once_and_ended_on_both(
+    two: tuple[Host, ...], tmp_path: Path
+) -> None:
+    options = ("--stall", "10", "--on-stall", "kill")
+    processes = started(two, tmp_path, "sleeps", *options, variables={"GPUDOCTOR_TOKEN": "of this test"})
+    try:
+        for process in processes:
+            process.wait(PATIENCE)
+    finally:
+        ended(processes)
+    said = ours(tmp_path, "n1")
+    assert "rank 1 sleeps at train.py:" in said and "rank 1 on n2" in said and "[slow-rank-timeout]" in said, said
+    assert "stands still" not in ours(tmp_path, "n2"), ours(tmp_path, "n2")
+
+
+def test_without_a_way_each_keeps_its_own_and_says_so(two: tuple[Host, ...], tmp_path: Path) -> None:
+    processes = started(two, tmp_path, "killed", variables={})
+    try:
+        for process in processes:
+            process.wait(PATIENCE)
+    finally:
+        ended(processes)
+    for name in ("n1", "n2"):
+        assert "each of the 2 nodes keeps a report of its own: they have no way to know each other" in ours(
+            tmp_path, name
+        )
+
+
+def test_a_node_that_is_lost_is_told(two: tuple[Host, ...], tmp_path: Path) -> None:
+    processes = started(two, tmp_path, "goes on", variables={"GPUDOCTOR_TOKEN": "of this test"})
+    try:
+        kept = tmp_path / "n1" / "gpudoctor" / "runs"
+        deadline = time.monotonic() + PATIENCE
+        while not list(kept.glob("*/rank-0.log")) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(10)
+        two[1].unplug(0)
+        while "n2:" not in ours(tmp_path, "n1") and time.monotonic() < deadline:
+            time.sleep(0.5)
+        with_group(processes[0], signal.SIGTERM)
+        processes[0].wait(PATIENCE)
+    finally:
+        ended(processes)
+    assert "n2: nothing is heard of this node any more after" in ours(tmp_path, "n1"), ours(tmp_path, "n1")
