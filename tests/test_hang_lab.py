@@ -125,11 +125,19 @@ def test_a_slow_but_living_job(name: str, tmp_path: Path) -> None:
     check_healthy(answer)
 
 
-@pytest.mark.parametrize("name", ["lock_twice", "handler_lock", "guard_table"])
+@pytest.mark.parametrize("name", ["lock_twice", "handler_lock", "guard_table", "promotes_staged", "saves_what_failed"])
 def test_a_job_as_users_write_them(name: str, tmp_path: Path) -> None:
-    """Three of `python -m tests.lab.hangs`: a lock taken twice, a handler that wants one, a collective by a table."""
+    """Of `python -m tests.lab.hangs`: a lock taken twice, a handler that wants one, a collective by a table, what was
+    swallowed below a barrier, and a checkpoint that is saved after an exception."""
     with running(OF_USERS[name], tmp_path) as job:
         check_cause(OF_USERS[name], report_on(job, 1))
+
+
+def test_a_rank_that_builds_one_thing_after_the_other_is_no_hang(tmp_path: Path) -> None:
+    with running(OF_USERS["builds_kernels"], tmp_path, healthy=True) as job:
+        (report,) = report_on(job, 1)["jobs"]
+    assert report["state"] == "slow", shown(report)
+    assert report["causes"][0]["cause"] == "slow-rank-timeout", shown(report)
 
 
 def test_an_idle_server_waits_for_work(tmp_path: Path) -> None:
