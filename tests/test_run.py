@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import stat
 import subprocess
@@ -19,6 +20,7 @@ import pytest
 
 from gpudoctor.read.process import children_of
 from gpudoctor.run import kept, relay
+from tests.lab.requirements import require
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
 PATIENCE = 60.0
@@ -596,3 +598,52 @@ def test_the_report_says_how_it_ended(environment: dict[str, str], tmp_path: Pat
     record = json.loads((folder / "run.json").read_bytes())
     assert done.returncode == record["status"] == 3 and record["command"] == ["sh", "-c", "exit 3"]
     assert not runs(environment)
+
+
+def test_a_full_disk_below_the_report_is_said_and_the_end_is_told_all_the_same(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    require(os.geteuid() == 0, "a small file system is mounted by root")
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(small)], check=True)
+    try:
+        code = "for i in range(20000): print(i)\nraise ValueError('batch 7 is empty')"
+        done = subprocess.run(
+            words(sys.executable, "-c", code, options=["--report", str(small)]),
+            env=environment,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    assert done.returncode == 1 and done.stdout.endswith(b"\n19999\n")
+    assert b"a part of the output is not kept: the disk may be full" in done.stderr, done.stderr
+    assert b"the logs were not read" not in done.stderr, done.stderr
+
+
+def test_a_reader_that_has_gone_is_said_and_nobody_is_blamed(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{shlex.join(words('yes'))} | head -1; exit ${{PIPESTATUS[0]}}"],
+        env=environment,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (141, b"y\n")
+    assert b"whoever read its output has gone" in done.stderr and b"cause:" not in done.stderr, done.stderr
+
+
+def test_the_report_of_a_folder_of_runs_is_that_of_its_newest(environment: dict[str, str], tmp_path: Path) -> None:
+    folder = "reports of märz"
+    for status in (3, 4):
+        command = words("sh", "-c", f"echo out; exit {status}", options=["--report", folder])
+        done = subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False
+        )
+        assert f"its output is in {tmp_path}/{folder}/".encode() in done.stderr, done.stderr
+        time.sleep(1.1)  # names are of a second
+    told = [sys.executable, "-m", "gpudoctor", "report", folder]
+    done = subprocess.run(told, env=environment, cwd=tmp_path, capture_output=True, timeout=PATIENCE, check=False)
+    assert b"The run ended with exit status 4" in done.stdout, done.stdout

@@ -55,7 +55,7 @@ def newest_run() -> str:
 
 def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
     """All that the folder tells, and the captures in it. Raises `BadInput`, and `CannotTell` where it tells nothing."""
-    place = Path(folder)
+    place = _of_run(Path(folder))
     try:
         names = sorted(_names(place))
     except OSError as error:
@@ -110,6 +110,15 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
         hosts=tuple(hosts),
     )
     return found, parts.captures
+
+
+def _of_run(place: Path) -> Path:
+    """Of a folder that holds runs and is none (`gpudoctor run --report DIR`) the newest run."""
+    try:
+        runs = [entry for entry in place.iterdir() if NAME.fullmatch(entry.name) and (entry / RUN).is_file()]
+    except OSError:
+        return place
+    return max(runs, key=lambda entry: entry.name) if runs and not (place / RUN).exists() else place
 
 
 def _names(place: Path) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A child that reads what a run has left: its logs by `explain`, the kernel's log, how it ended."""
 
+import contextlib
 import io
 import signal
 import subprocess
@@ -53,6 +54,8 @@ def told(ended: RunEnded) -> EndTold:
     interrupted = next((each for each in ended.signals if each.by_terminal and each.number == signal.SIGINT), None)
     if interrupted is not None and ended.seconds - interrupted.seconds < ENDING_SECONDS:
         return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
+    if ended.status == -signal.SIGPIPE:
+        return EndTold(lines=("whoever read its output has gone, as `head` does after its lines: SIGPIPE",))
     kernel, unread = _kernel(ended)
     answer = _explained(ended, kernel)
     first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
@@ -100,16 +103,20 @@ def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
     folder = Path(ended.folder)
     if kernel and ended.folder:
         text = "".join(f"[{line.seconds or 0.0:12.6f}] {line.text}\n" for line in kernel)
-        (folder / KERNEL).write_text(text, encoding="utf-8", errors="backslashreplace")
-        (folder / KERNEL).chmod(0o600)
+        with contextlib.suppress(OSError):  # a full disk
+            (folder / KERNEL).write_text(text, encoding="utf-8", errors="backslashreplace")
+            (folder / KERNEL).chmod(0o600)
     names = (*ended.logs, *((KERNEL,) if kernel else ()))
     logs = [str(folder / name) for name in names if ended.folder and (folder / name).is_file()]
     if not logs:
         return Explanation()
     answer = explain(logs, stdin=io.BytesIO(), typed=False)
     place = folder / EXPLANATION
-    place.touch(mode=0o600)
-    place.write_bytes(encode(answer))
+    try:
+        place.touch(mode=0o600)
+        place.write_bytes(encode(answer))
+    except OSError:  # a full disk: half of an answer is none
+        place.unlink(missing_ok=True)
     return answer
 
 
@@ -192,6 +199,8 @@ def _undecided(ended: RunEnded, answer: Explanation, unread: str) -> Iterator[st
         yield f"not decided: {_shown(answer.unknown)}"
     elif answer.lines:
         yield "its output names no cause"
+    else:
+        yield "nothing that it said was kept"
     for line in answer.trouble[-MOST_EVIDENCE:]:
         yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
 

@@ -11,13 +11,9 @@ SITE = Path(__file__).resolve().parent / "site"
 """A folder that holds a sitecustomize and nothing else."""
 DUMPS = "dumps"
 LOGS = "GPUDOCTOR_RUN_LOGS"
-RECORDER = {
-    "TORCH_NCCL_TRACE_BUFFER_SIZE": "2000",
-    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
-}
-"""torch ProcessGroupNCCL.hpp: entries that are kept of each rank, off by default before 2.7; the dump when its watchdog
-gives up."""
-LATER_NAMES = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "TORCH_FR_BUFFER_SIZE"}
+RECORDER = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
+"""torch ProcessGroupNCCL.hpp: the dump when its watchdog gives up. How many entries are kept a rank sets itself
+(site/): later releases warn of the older name, and earlier ones do not know the later."""
 STEM = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
 LATER_STEM = "TORCH_FR_DUMP_TEMP_FILE"
 
@@ -28,8 +24,7 @@ def armed(environment: Mapping[str, str], folder: Path | None) -> dict[str, str]
     before = made.get("PYTHONPATH", "")
     made["PYTHONPATH"] = f"{SITE}{os.pathsep}{before}" if before else str(SITE)
     for name, value in RECORDER.items():
-        if LATER_NAMES.get(name, name) not in made:
-            made.setdefault(name, value)
+        made.setdefault(name, value)
     if folder is not None:
         made[LOGS] = str(folder)
     if folder is not None and STEM not in made and LATER_STEM not in made:

@@ -31,6 +31,8 @@ class Attendant:
         self._started = 0
         self._ready = False
         self._heard: dict[int, int] = {}
+        self.log_ended = False
+        """What it kept is not all that was said: the disk is full, or the like."""
         self._drained: bool | None = None
         self._finishes = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -117,6 +119,8 @@ class Attendant:
     def _take(self, byte: int) -> None:
         if byte == relay.READY:
             self._ready = True
+        elif byte == relay.LOG_ENDED:
+            self.log_ended = True
         elif byte in (relay.DRAINED, relay.MIDDLE_OF_LINE):
             self._drained = byte == relay.MIDDLE_OF_LINE
         elif byte >= relay.LEFT:

@@ -33,8 +33,9 @@ class Kept:
     def __init__(self, folder: Path, lock: int) -> None:
         self.folder, self.lock = folder, lock
 
-    def write(self, name: str, content: bytes) -> None:
-        """A file in it, whole or not at all, for its owner alone. A full disk is no failure of the run's."""
+    def write(self, name: str, content: bytes) -> bool:
+        """A file in it, whole or not at all, for its owner alone; whether it is there. A full disk is no failure of the
+        run's."""
         beside = self.folder / f".{name}"
         with contextlib.suppress(OSError):
             file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -42,8 +43,10 @@ class Kept:
                 with open(file, "wb") as stream:  # noqa: PTH123 - a descriptor
                     stream.write(content)
                 beside.replace(self.folder / name)
+                return True
             except OSError:
                 beside.unlink()
+        return False
 
 
 def logs(folder: Path) -> tuple[str, ...]:
@@ -97,7 +100,7 @@ def make(parent: Path | None, environment: Mapping[str, str]) -> Kept:
                 raise NoFolder(f"{root} is another user's, or others may write in it")
             _remove_old(root)
         else:
-            root = parent
+            root = parent.absolute()
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = _new(root)
         return Kept(folder, _locked(folder))

@@ -17,8 +17,9 @@ import threading
 
 HEAD = "output.log"
 TAILS = ("output.tail-1", "output.tail-2")
-READY, MIDDLE_OF_LINE, DRAINED, LEFT = 0x80, 0xFE, 0xFF, 0x90
-"""What is said on `control` besides the numbers of signals, which are below 0x80. LEFT + n: the reader of channel n."""
+READY, LOG_ENDED, LEFT, MIDDLE_OF_LINE, DRAINED = 0x80, 0x81, 0x90, 0xFE, 0xFF
+"""What is said on `control` besides the numbers of signals, which are below 0x80. LEFT + n: the reader of channel n.
+LOG_ENDED: its log could not be written any more."""
 FINISH = b"F"
 MOST_READ = 1 << 16
 LONGEST_PART = 1 << 13
@@ -36,6 +37,7 @@ class BoundedLog:
         self._lock = threading.Lock()
         self._file, self._room, self._which = -1, size, -1
         self._left_out = 0
+        self.failed = False
         if folder:
             with contextlib.suppress(OSError):
                 self._file = os.open(os.path.join(folder, HEAD), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)  # noqa: PTH118
@@ -53,6 +55,7 @@ class BoundedLog:
                     self._room -= done
                     text = text[done:]
             except OSError:
+                self.failed = True
                 self._close()
 
     def _next(self) -> None:
@@ -73,7 +76,7 @@ class BoundedLog:
             if self._which < 0:
                 return
             names = [TAILS[number % 2] for number in range(max(self._which - 1, 0), self._which + 1)]
-            with contextlib.suppress(OSError):
+            try:
                 head = os.open(os.path.join(self._folder, HEAD), os.O_WRONLY | os.O_APPEND)  # noqa: PTH118
                 try:
                     if self._left_out:
@@ -82,6 +85,8 @@ class BoundedLog:
                         self._append(head, os.path.join(self._folder, name))  # noqa: PTH118
                 finally:
                     os.close(head)
+            except OSError:
+                self.failed = True
             self._which = -1
 
     @staticmethod
@@ -228,6 +233,7 @@ def main(arguments: "list[str]") -> None:
             channel.drained.wait()
         log.end()
         with contextlib.suppress(OSError):
+            os.write(control, bytes([LOG_ENDED]) if log.failed else b"")
             os.write(control, bytes([MIDDLE_OF_LINE if any(each.in_line for each in channels) else DRAINED]))
     for channel in channels:  # somebody may still have it open
         channel.join()

@@ -173,6 +173,8 @@ class AttendedRun:
         attendant.finish()
         while not attendant.drained(0.25) and not _asked_to_end():
             attendant.revive()
+        if attendant.log_ended and self._kept is not None:
+            self._lost.append(f"{self._kept.folder}: a part of the output is not kept: the disk may be full")
         self._keep_files(found)
         together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
         if self._kept is not None:
@@ -224,7 +226,8 @@ class AttendedRun:
     def _write(self) -> None:
         if self._kept is not None:
             record = msgspec.structs.replace(self._record, lost=tuple(self._lost))
-            self._kept.write(RUN, msgspec.json.format(msgspec.json.encode(record)))
+            if not self._kept.write(RUN, msgspec.json.format(msgspec.json.encode(record))) and not self._lost:
+                self._lost.append(f"{self._kept.folder}: {RUN} could not be written: the disk may be full")
 
     def _keep_files(self, found: Sequence[Outlet]) -> None:
         """What the command wrote into a file, beside what passed through the relay."""

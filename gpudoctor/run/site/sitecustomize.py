@@ -27,6 +27,7 @@ LOGS = "GPUDOCTOR_RUN_LOGS"
 """A folder for what each rank says."""
 RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 SPAWNED = "--multiprocessing-fork"
+RECORDERS = ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE")
 
 
 def words() -> "list[str]":
@@ -102,8 +103,19 @@ class Waiter:
         return found
 
 
+def keep_collectives() -> None:
+    """The flight recorder of torch before 2.7 is off unless it is told how many entries to keep."""
+    release = tuple(int(part) for part in sys.modules["torch"].__version__.split(".")[:2])
+    if release < (2, 7) and not any(name in os.environ for name in RECORDERS):
+        os.environ[RECORDERS[0]] = "2000"
+
+
 def arm() -> None:
     """As gpudoctor.arm(); a script that calls that too finds this one."""
+    try:
+        keep_collectives()
+    except Exception:
+        pass
     try:
         armed = beside("gpudoctor.armed", os.path.join(os.path.dirname(os.path.dirname(HERE)), "armed.py"))
         armed.arm()
