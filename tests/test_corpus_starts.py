@@ -7,11 +7,11 @@ from tests.corpus.starts import Start, starts
 from tests.corpus.starts.score import ScoredStart, score
 
 STARTS = tuple(starts())
-LEAST_FOUND = {"tune": 0.7, "keep": 0.6}
+LEAST_FOUND = {"tune": 0.77, "keep": 0.64}
 """Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
-MOST_FALSE_ERRORS = {"tune": 1, "keep": 3}
-MOST_FALSE_WARNINGS = {"tune": 1, "keep": 3}
-MOST_NOT_UNDERSTOOD = {"tune": 1, "keep": 6}
+MOST_FALSE_ERRORS = {"tune": 1, "keep": 4}
+MOST_FALSE_WARNINGS = {"tune": 1, "keep": 2}
+MOST_NOT_UNDERSTOOD = {"tune": 5, "keep": 11}
 
 
 def test_starts_load_and_have_their_own_ids() -> None:

@@ -16,7 +16,10 @@ from gpudoctor.lint.understood import whole
     title="A resource set has a GPU for each of its ranks",
     source="jsrun(1): -a tasks share the -g GPUs of their resource set; NCCL's init.cc: Duplicate GPU detected",
     leads_to=("duplicate-gpu",),
-    bad=("#!/bin/bash\n#BSUB -nnodes 2\njsrun -n 2 -a 6 -g 1 -c 42 python train.py\n",),
+    bad=(
+        "#!/bin/bash\n#BSUB -nnodes 2\njsrun -n 2 -a 6 -g 1 -c 42 python train.py\n",
+        "jsrun --nrs 4 --tasks_per_rs 4 --gpu_per_rs 2 --cpu_per_rs 20 python train.py\n",
+    ),
     good=(
         "#!/bin/bash\n#BSUB -nnodes 2\njsrun -n 12 -a 1 -g 1 -c 7 python train.py\n",
         "#!/bin/bash\n#BSUB -nnodes 2\njsrun -n 2 -a 6 -g 6 -c 42 python train.py\n",
@@ -50,7 +53,10 @@ _SLOTS = re.compile(r"[\w.-]+:(\d{1,4})", re.ASCII)
     title="A host has a GPU for each of its slots",
     needs="facts",
     source="horovod#1755: local_rank() indexes the GPUs of the host; mpirun(1): host:N are N processes there",
-    bad=(Example("horovodrun -np 4 -H localhost:4 python train.py\n", "gpus_per_node=2"),),
+    bad=(
+        Example("horovodrun -np 4 -H localhost:4 python train.py\n", "gpus_per_node=2"),
+        Example("mpirun -np 16 -H n01:8,n02:8 --bind-to none -x PATH python train_hvd.py\n", "gpus_per_node=4"),
+    ),
     good=(
         Example("horovodrun -np 4 -H localhost:4 python train.py\n", "gpus_per_node=4"),
         Example("horovodrun -np 8 -H n01:4,n02:4 python train.py\n", "gpus_per_node=4"),

@@ -40,6 +40,9 @@ def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
             continue
         if gap_in(job, option):
             continue  # Q08 says so
+        at = option.span.end
+        if re.search(r"#\w+#", job.text[max(0, at - 1) : at + 40].partition("\n")[0]):
+            continue  # a gap of JUBE's, which it fills in before sbatch reads it
         wanted = wanted_instead(option.name, option.value)
         if not wanted:
             continue

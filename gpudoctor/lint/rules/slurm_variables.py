@@ -1,6 +1,6 @@
 """Rules of SLURM's variables that repeat an option: V11."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
@@ -44,7 +44,7 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
     seen = set()
     for launch in (each for found in job.launches for each in (found, *found.around)):
         for option in launch.every_option:
-            for each in option.value.expansions if option.value is not None else ():
+            for each in _origins(launch, option.value.expansions if option.value is not None else ()):
                 told = _left_empty(job, launch, each)
                 if told is None or each.span is None or (each.span.start, each.name) in seen:
                     continue
@@ -60,6 +60,15 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
                     else f"Add #SBATCH --{wanted}=... to the header.",
                     edits=(Edit(each.span, f"${instead}"),) if instead and each.span.exact else (),
                 )  # fmt: skip
+
+
+def _origins(launch: LintLaunch, expansions: Iterable[Expansion]) -> Iterator[Expansion]:
+    """They, and what a variable of the script's own was set from: GPUS=$SLURM_GPUS_PER_NODE."""
+    for each in expansions:
+        setting = launch.invocation.settings.get(each.name)
+        if setting is not None and each.default is None:
+            yield from setting.word.expansions
+        yield each
 
 
 def _left_empty(job: LintJob, launch: LintLaunch, each: Expansion) -> tuple[str, str, str] | None:

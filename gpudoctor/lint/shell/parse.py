@@ -17,6 +17,8 @@ PROMPT = re.compile(
     r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[ :][^\s$#]*)?[$%][ \t]+(?=\S)|^[ \t]*!(?=[A-Za-z])", re.MULTILINE
 )
 ODD = re.compile(r"[^\t\n\x20-\x7e]")
+INNER_VARIABLE = re.compile(r"(?<=[\w/.:,@=+%~^-])\$(?=\w)", re.ASCII)
+"""Inside of a word: tree-sitter-bash ends `$OUT/$NAME/log` behind its second `$`."""
 SUM_OR_SUBSHELL = re.compile(r"(?<!\\)\$(?=\(\()([^'\"\n`]*)")
 """`$((`, and what may belong to it."""
 
@@ -36,6 +38,7 @@ def parseable(text: str) -> bytes:
         text = " " + text[1:]
     if "$ " in text or "% " in text or "!" in text:
         text = PROMPT.sub(lambda found: " " * len(found[0]), text)
+    text = INNER_VARIABLE.sub("x", text)  # a letter of the word; what stands there is read from the text itself
     if "$((" in text:
         text = SUM_OR_SUBSHELL.sub(_plain_subshell, text)
     return ODD.sub("\x7f", text).encode("ascii")
