@@ -31,7 +31,7 @@ CAUSE = Cause(
         "cpu-tensor": Judged("argument", "program", "after a fix"),
         "no-program": Judged("file-missing", "user", "after a fix"),
         "processors": Judged("limits", "user", "after a fix"),
-        "options": Judged("config", "user", "after a fix"),
+        **dict.fromkeys(("options", "no-variable", "manifest", "hydra"), Judged("config", "user", "after a fix")),
         "threads": Judged("limits", "environment", "after a fix"),
         "data-parallel": Judged("device-ordinal", "program", "after a fix"),
         "two-devices": Judged("argument", "program", "after a fix"),
@@ -96,6 +96,15 @@ CAUSE = Cause(
         "missing-entry": (
             "What is read{place} has no entry {key}: print its keys. A configuration lacks a setting of this name, a "
             "batch a column (or what collates it left it out), a checkpoint a part, the environment a variable."
+        ),
+        "no-variable": (
+            "The environment variable {name} is not set where it is read{place}: export it in the job's script, behind "
+            "what a launcher or container leaves out; RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR are set by torchrun."
+        ),
+        "manifest": "Correct the file where it is refused: {what}.",
+        "hydra": (
+            "Correct the name that is refused: {what}. `--cfg job` prints the configuration and `--info defaults` what "
+            "was chosen for it; +name=value adds what is not there."
         ),
         "argument-missing": (
             "What is called{place} wants {names} too: give it. Where nobody changed that call, what it calls is of "

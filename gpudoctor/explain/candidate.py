@@ -6,6 +6,7 @@ from msgspec import Struct, field, structs
 
 from gpudoctor.cause import Judged
 from gpudoctor.explain.endings import ending_of
+from gpudoctor.explain.kinds import ROUTE
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.symptom import UNSAID
@@ -18,6 +19,8 @@ SURE = 0.6
 SURER = 0.35
 """What is left of the doubt when another symptom, or the same on another rank, speaks for the cause too: our choice."""
 MOST_EVIDENCE = 8
+NO_ROUTE = "No route to host"
+"""EHOSTUNREACH: nobody has that address there, or a firewall says so in place of the node."""
 LIVED_ON = 0.4
 """What is left of the confidence of what the program lived through: it may still explain what came of it."""
 
@@ -48,6 +51,7 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     cause, variant, confidence = symptom.cause, symptom.variant, symptom.confidence
     if cause == "rank-died" and (ending := ending_of(values)) is not None:
         cause, variant, confidence = ending.cause, ending.variant, min(ending.confidence, confidence)
+    judged = ROUTE if cause == "firewall-ephemeral-ports" and NO_ROUTE in values.get("errno", "") else None
     if event.lived_on:
         share *= LIVED_ON
     if event.rank is not None:
@@ -59,6 +63,7 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
         confidence=share * confidence,
         standing=standing,
         moment=event.moment,
+        judged=judged,
         summary=symptom.said(values),
         ranks=() if event.rank is None else (event.rank,),
         evidence=(event.at, *event.after),

@@ -48,6 +48,7 @@ from gpudoctor.explain.told_by_place import (
     of_call,
     of_hugging_face,
     of_torch,
+    variable_of,
 )
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
@@ -176,7 +177,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"FAILED|No available memory for the cache blocks|KV cache[^\n]{0,80}(?:larger than|memory)|"
          r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),
         (r"(?i)uncorrectable ECC|fallen off the bus|\bGPU is lost\b", own("device-lost", "node", "elsewhere")),
-        (r"DefaultCPUAllocator|can't allocate memory|Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
+        (r"Java heap space|runtime: out of memory|memory allocation of \d+ bytes failed|\bhost (?:out of )?memory\b|"
+         r"DefaultCPUAllocator|can't allocate memory|Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
         (r"(?i)error\(s\) in loading state_dict|size mismatch for |Missing key(?:\(s\)| in checkpoint)|"
          r"\bno (?:valid )?checkpoints? (?:found|was)|"
          r"PytorchStreamReader|"
@@ -245,6 +247,9 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)host key verification failed|permission denied \(|unauthorized|"
          r"\b40[13] client error|access denied|AccessDenied|gated repo|restricted and you are not|"
          r"must have access to it|must be authenticated|invalid (?:user )?token", PERMISSION),
+        (r"(?i)\b(?:enough|insufficient|no available) (?:cluster )?resources\b|"
+         r"\bresource requests?\b[^\n]{0,80}\bcannot be\b",
+         own("scheduler", "scheduler", "not decided")),
         (r"(?i)not a valid model identifier|is not a local folder|\b404 client error|Repository Not Found|"
          r"Entry Not Found|"
          r"couldn't find (?:a |any )?(?:dataset|data file)|doesn't exist on the hub", FILE),
@@ -252,7 +257,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"Too Many Requests|HTTPSConnectionPool|Read timed out", DOWNLOAD),
         (r"(?i)name resolution|getaddrinfo|nodename nor servname|Name or service not known|"
          r"No address associated|(?:can't|could not|cannot) resolve|does not resolve|NXDOMAIN", NAME),
-        (r"(?i)do(?:es not|esn't) exist|unable to find\b[^\n]{0,60}\bfile|"
+        (r"(?i)no file named\b|do(?:es not|esn't) exist|unable to find\b[^\n]{0,60}\bfile|"
          r"not found in|file not found|cannot find the (?:file|path)|is not a (?:file|directory)|"
          r"no (?:data|checkpoint|image|parquet|input)? ?files? (?:found|match)|cannot open shared object", FILE),
         (r"(?i)\bconfig\w*\b|(?:^|\s)--[a-z][\w-]+|\byaml\b|hyperparameter|must be divisible|train_batch_size|"
@@ -311,7 +316,10 @@ OF_NAME: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"Config|Argument|Option|Usage|Validation|Setting|Missing(?:Mandatory|Config)|Interpolation", CONFIG),
         (r"Permission|Auth|Forbidden|Access|Credential|Gated|Token", PERMISSION),
         (r"NotFound|Missing|NoSuch", FILE),
-        (r"Timeout|Http|HTTP|Connect|Network|Url|URL|Remote|Protocol|SSL|Throttl|ClientError|Download", DOWNLOAD),
+        (
+            r"\wTimeout|Timeout(?!Error$)|Http|HTTP|Connect|Network|Url|URL|Remote|Protocol|SSL|Throttl|ClientError|Download",
+            DOWNLOAD,
+        ),
         (r"Decode|Pars|Corrupt|Truncat|Malformed|Format|Data|Image|Sample|Zip|Arrow|Parquet", DATA),
         (r"Version|Compat|Requirement|Compil|Backend", MISMATCH),
         (r"Shape|Dimension|Size", SHAPE),
@@ -363,6 +371,8 @@ def variant_of(
         return "between-packages", {"package": package}
     if shown := by_code(type_name, message, code):
         return shown
+    if variable := variable_of(type_name, message, raised_in):
+        return "no-variable", {"name": variable}
     if call := of_call(type_name, message, raised_in):
         return call
     if own_words := of_own_words(judged.kind, message):
@@ -387,6 +397,8 @@ def judged_exception(type_name: str, message: str, raised_in: str = "", raised_b
         return remedied[0].judged
     if caller(type_name, message, raised_in):
         return MISMATCH
+    if variable_of(type_name, message, raised_in):
+        return CONFIG
     module, _, name = type_name.rpartition(".")
     of_type = OF_TYPE.get(name) or _inherited(name)
     refused = REFUSES.search(message[:LONGEST_REFUSAL]) is not None and (

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from gpudoctor.explain.tracebacks import EXCEPTION, FRAME, HEADER
+from gpudoctor.explain.tracebacks import EXCEPTION, FRAME, FRAME_WRITTEN, HEADER
 from gpudoctor.explain.writers import writer
 
 Course = Literal["gets on", "ended well", "stands", "cut off", "not shown"]
@@ -86,6 +86,10 @@ RETRYING = re.compile(
     r"\bretrying \((?P<attempt>\d{1,6})/(?P<most>\d{1,6})\)|, retrying (?P<first>\d{1,6})/(?P<of>\d{1,6}) after"
 )
 """NCCL's, of a connection."""
+UNRAISABLE = "Exception ignored in"
+"""What follows was raised where nobody could catch it, and ended nothing (CPython's PyErr_WriteUnraisable)."""
+OF_FRAMES = re.compile("|".join(('  File "', re.escape(HEADER), UNRAISABLE, "    ")))
+RAISED = re.compile(r"(?:^|[\s\]:)])[A-Za-z_][\w.]{0,60}(?:Error|Exception|Exit|Interrupt|Warning)\b")
 LETTERS = re.compile(r"[^A-Za-z]+")
 OPEN_FRAME = re.compile(r'(?:^|\s)File "[^"\n]{0,1000}(?:"[^\n]{0,400})?$')
 
@@ -176,8 +180,16 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
     moves: list[int] = []
     trouble: list[int] = []
     shapes: dict[str, str] = {}
+    ignored = False
     for index, (_, text) in enumerate(lines):
         line = text[:1000]
+        if UNRAISABLE in line or (ignored and (HEADER in line or FRAME_WRITTEN.search(line))):
+            ignored = True
+            continue
+        if ignored and OF_FRAMES.search(lines[index - 1][1][:1000]):  # a frame's source, or what was raised
+            ignored = RAISED.search(line) is None
+            continue
+        ignored = False
         bad = None if MILD.search(line) else TROUBLE.search(line)
         step = PROGRESS.search(line)
         if step is not None and (bad is None or step.start() < bad.start()) and not NOT_A_NUMBER.search(line):

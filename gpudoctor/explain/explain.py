@@ -14,19 +14,19 @@ from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
 from gpudoctor.explain.course import MILD, MOST_MOVES, MOST_TROUBLE, PROGRESS, TROUBLE, WENT_ON, Course, CourseSeen
-from gpudoctor.explain.last_words import last_words
+from gpudoctor.explain.last_words import last_words, of_nothing
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.report import Explanation, Line, LogCause
-from gpudoctor.explain.said_before import said_before
+from gpudoctor.explain.said_before import is_doubted, said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
 from gpudoctor.explain.starts import starts
 from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
 from gpudoctor.remedies import remedy_of_line
-from gpudoctor.sure import LIKELY
+from gpudoctor.sure import LIKELY, POSSIBLE
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms import TABLE
 from gpudoctor.symptoms.match import Matcher
@@ -81,8 +81,9 @@ def explain(
             interrupted = True
             break
     facts = put_together(scans)
+    ends = {found.file: found.course.end for found in scans}
     _leave_out_survived(facts, {found.file: found.course for found in scans})
-    mark(facts, {found.file: found.course.end for found in scans})
+    mark(facts, ends)
     concluded = conclude(facts, stands=any(found.course.retrying for found in scans))
     course, words, trouble = _course(scans)
     if _went_on(scans, facts):
@@ -91,11 +92,14 @@ def explain(
         told = frozenset((each.file, each.line) for each in _lines_told(facts))
         untold = tuple(line for line in trouble if (line.file, line.line) not in told)
         if not _decided(concluded) and course != "ended well":
-            concluded = last_words(untold, concluded, {found.file: found.course.end for found in scans}, told)
+            concluded = last_words(untold, concluded, ends, told)
+        concluded = of_nothing(concluded, ends)
+        if _decided(concluded) and is_doubted(concluded.causes[0], told, ends):
+            concluded = _less_sure(concluded)
         if concluded.causes or concluded.unknown:
             trouble = () if _decided(concluded) else untold
         if concluded.causes:
-            first = said_before(concluded.causes[0], facts, {found.file: found.course.end for found in scans})
+            first = said_before(concluded.causes[0], facts, ends)
             concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
@@ -110,7 +114,7 @@ def explain(
         course=course,
         course_words=words,
         trouble=trouble,
-        starts=starts(facts, {found.file: found.course.end for found in scans}) if known else "",
+        starts=starts(facts, ends) if known else "",
         well=not known and not trouble and course in ("gets on", "ended well"),
         causes=concluded.causes,
         unknown=concluded.unknown,
@@ -154,6 +158,14 @@ def _as_given(answer: Explanation, straight: Mapping[str, Straight]) -> Explanat
         story=given(answer.story),
         course_words=words,
     )
+
+
+def _less_sure(concluded: Conclusion) -> Conclusion:
+    """What came first is not decided."""
+    causes = tuple(structs.replace(each, confidence=min(each.confidence, POSSIBLE)) for each in concluded.causes)
+    first = causes[0]
+    unknown = concluded.unknown or f"{first.summary}; what else failed before it, no table knows"
+    return structs.replace(concluded, causes=causes, unknown=unknown)
 
 
 def _decided(concluded: Conclusion) -> bool:

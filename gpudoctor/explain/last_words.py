@@ -19,8 +19,11 @@ from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
-from gpudoctor.explain.kinds import FILE, MISMATCH, NAN, NO_DEVICE, OTHER
+from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.explain.scan import clean
+from gpudoctor.explain.told_by_place import NOTHING
+from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY
 
@@ -60,6 +63,9 @@ MOST_NOT_NUMBERS = 3
 ENDED = "The program ended by that error: no line behind it tells of anything else."
 LAST = 4
 """Lines at the end among which such a line is the program's last word (our rule of thumb)."""
+NOT_THERE = re.compile(r"(?i)\b(?:do(?:es)? not exist|doesn't exist|not found|no such|could not|cannot|can't|denied)\b")
+BEFORE = 40
+"""Lines before an exception, its traceback among them, that may tell what was not there (our rule of thumb)."""
 NEAR = 12
 """Lines at the end among which a command's failure may have ended the script that called it (our rule of thumb)."""
 MOST_MORE = 5
@@ -71,6 +77,11 @@ FAILED = re.compile(
     re.IGNORECASE,
 )
 """perror(3), error(3), err(3), and the shells: what failed, a colon, and strerror(3)'s words."""
+OF_A_LIBRARY = re.compile(
+    r"\bUCX\s+(?:ERROR|FATAL|WARN)\b|\blibfabric:|\bNET/(?:OFI|IB)\b|<warn>|\bibv_\w{3,40}|\bfi_\w{3,40}|\brdma_\w{3,40}|"
+    r"\bNCCL (?:WARN|INFO)\b|\[c10d\]"
+)
+"""Of a library's call: the errno's words are those of a device or a connection there, and no file's or program's."""
 MAY_FAIL = re.compile(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
 """Commands of which scripts go on when they fail."""
 SIGNALS = {
@@ -90,6 +101,7 @@ OF_SIGNALS: Mapping[int, Judged] = {
     signal.SIGINT: Judged("user-interrupt", "user", "as it is"),
 }
 SIGNAL = Judged("signal", "program", "not decided")
+RDMA = Judged("rdma", "fabric", "not decided")
 
 
 def last_words(
@@ -113,7 +125,9 @@ def last_words(
     for line in said:
         found = EXCEPTION_LINE.search(line.text)
         name = found["type"].rpartition(".")[2] if found else ""
-        if found is None or name in ASKED | OF_LAUNCHERS or OF_COMMUNICATION.match(name):
+        if found is None or name in ASKED | OF_LAUNCHERS:
+            continue
+        if OF_COMMUNICATION.match(name) and not (name == "EOFError" and found["message"]):
             continue
         if REFERS.search(line.text) or OF_A_POD.match(line.text):
             continue
@@ -136,7 +150,7 @@ def last_words(
         return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown, found["type"], message)
     for line in said:
         near = last.get(line.file, line.line) - line.line < NEAR and not MAY_FAIL.search(line.text)
-        if not FAILED.search(line.text) or not (concluded.unknown or near):
+        if not FAILED.search(line.text) or OF_A_LIBRARY.search(line.text) or not (concluded.unknown or near):
             continue
         remedied = remedy_of_line(line.text)
         reason = remedied[0].judged if remedied else None
@@ -145,6 +159,10 @@ def last_words(
         return _caused(concluded, reason, f"a command failed: {shortened(line.text)}", (line,))
     if concluded.unknown and (concluded.causes or concluded.waited):
         return concluded
+    for line in said:
+        if FAILED.search(line.text) and OF_A_LIBRARY.search(line.text) and not concluded.causes:
+            unknown = concluded.unknown or f"a call of the network's libraries failed: {shortened(line.text)}"
+            return structs.replace(concluded, unknown=unknown, judged=RDMA)
     if not concluded.causes:
         if built := next((line for line in said if BUILDING.search(line.text)), None):
             remedied = remedy_of_line(built.text)
@@ -166,6 +184,22 @@ def last_words(
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
             return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL))
+    return concluded
+
+
+def of_nothing(concluded: Conclusion, ends: Mapping[str, Sequence[tuple[int, str]]]) -> Conclusion:
+    """Where a program died of a value that is None, and the lines before tell what was not there: that is the cause."""
+    first = concluded.causes[0] if concluded.causes else None
+    told = first.evidence[0].text if first and first.cause == "program-error" and first.evidence else ""
+    if first is None or not NOTHING.search(told):
+        return concluded
+    at = first.evidence[0]
+    before = [(number, text) for number, text in ends.get(at.file, ()) if number < at.line and not FRAME.search(text)]
+    for number, text in reversed(before[-BEFORE:]):
+        judged = judged_message(text) if NOT_THERE.search(text) else None
+        if judged in (FILE, DOWNLOAD, PERMISSION):
+            line = Line(at.file, number, clean(text))
+            return _caused(concluded, judged, f"the program told, and went on: {shortened(line.text)}", (line, at))
     return concluded
 
 

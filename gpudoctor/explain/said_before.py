@@ -13,11 +13,32 @@ from gpudoctor.explain.last_words import OVER
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
+from gpudoctor.explain.tracebacks import FRAME, HEADER
+from gpudoctor.sure import LIKELY, SEEN
 
 OF = frozenset({"program-error", "library-missing"})
 """Causes that say no more than what was raised."""
 NEAR, MOST = 8, 2
 """Lines before the exception that are looked at, and those of them that are quoted (our rules of thumb)."""
+
+
+DOUBTED = (LIKELY + SEEN) / 2
+"""Below it a line is one of several that fit: surer ones say of themselves that they are the cause."""
+
+
+def is_doubted(
+    cause: LogCause, told: frozenset[tuple[str, int]], ends: Mapping[str, Sequence[tuple[int, str]]]
+) -> bool:
+    """A cause that is likely only, and before whose first line trouble stands of which nothing is known: that may be
+    what came first. `told`: lines of which something is known."""
+    if cause.confidence >= DOUBTED or not cause.evidence:
+        return False
+    at = min(cause.evidence, key=lambda line: line.line)
+    before = (text for number, text in ends.get(at.file, ()) if number < at.line and (at.file, number) not in told)
+    return any(
+        TROUBLE.search(text) and not MILD.search(text) and HEADER not in text and not FRAME.search(text)
+        for text in before
+    )
 
 
 def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause:

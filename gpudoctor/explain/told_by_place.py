@@ -70,6 +70,8 @@ REFUSED = re.compile(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
 HANDED_ON = re.compile(r"\w\((?:\w{1,30}, ?)*(?:\*\w{1,30}, ?)?\*\*\w{1,30}\)$")
 """`return func(*args, **kwargs)`."""
 REFUSES = re.compile(r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '")
+OF_ENVIRONMENT = re.compile(r"(?:python3\.\d{1,2}[/\\]os\.py|^<frozen os>)$")
+VARIABLE = re.compile(r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,30}){1,6}")
 ENTRY = re.compile(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
 MISSING = re.compile(
     r"missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>'\w{1,80}'(?:,? (?:and )?'\w{1,80}'){0,9})"
@@ -105,6 +107,15 @@ def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str
     if (found := MISSING.search(first)) and not IN_PACKAGE.search(raised_in):
         return "argument-missing", found.groupdict()
     return None
+
+
+def variable_of(type_name: str, message: str, raised_in: str) -> str:
+    """The environment variable that is read and not set; empty where a KeyError is of something else."""
+    found = ENTRY.search(message.partition("\n")[0])
+    if type_name != "KeyError" or found is None:
+        return ""
+    of_environment = OF_ENVIRONMENT.search(raised_in) if raised_in else VARIABLE.fullmatch(found["key"])
+    return found["key"] if of_environment else ""
 
 
 def of_torch(type_name: str, message: str, code: str) -> dict[str, str] | None:

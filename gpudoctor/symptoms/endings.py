@@ -143,13 +143,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "exit-status-of-signal",
-        needle=("Exit Code: ", "Exit code: ", "exitCode: "),
-        pattern=rf"(?:Exit [Cc]ode|exitCode):\s{{1,12}}{STATUS}\s{{0,8}}$",
+        needle=("Exit Code: ", "Exit code: ", "exitCode: ", "terminated with exit code ("),
+        pattern=(
+            rf"(?:Exit [Cc]ode|exitCode):\s{{1,12}}{STATUS}\s{{0,8}}$",
+            rf"terminated with exit code \({STATUS}\)",
+        ),
         cause="rank-died",
         confidence=POSSIBLE,
         seen="a container or process ended with status {exitcode}, as after a signal",
         source="kubectl describe pod (ContainerStateTerminated); Open MPI's help texts",
-        sample=("      Exit Code:    137", "        exitCode: 135", "  Exit code:    139"),
+        sample=(
+            *("      Exit Code:    137", "        exitCode: 135", "  Exit code:    139"),
+            "[f81-n0-0] terminated with exit code (137). Reason [Error]. Message:",
+        ),
         counter=("      Exit Code:    1", "  Exit code: 0"),
     ),
     Symptom(

@@ -9,7 +9,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Unable to determine the device handle for (?:gpu|GPU) ?(?P<gpu>[\w:.]{1,24}?)(?:: "
             r"(?P<error>[^\n]{1,80}))?$",
             r"Unable to determine the device handle for",
-            r"GPU is lost\.\s{1,2}Reboot",
+            r"GPU is lost\.\s{1,2}Reboot|\bnvml: GPU is lost\b",
         ),
         cause="xid-gpu-lost",
         variant="reboot",

@@ -61,6 +61,30 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="Requested: 8, Available: 8",
     ),
     Symptom(
+        "manifest-refused",
+        pattern=(
+            r"(?:^|[\s\]:])error: error (?:validating|parsing|converting|when creating) [^\n]{0,200}?: "
+            r"(?P<what>[^\n]{1,200})",
+            r"(?:^|[\s\]:])error: unable to recognize [^\n]{0,120}?: (?P<what>no matches for kind [^\n]{1,120})",
+            r"Error from server \(BadRequest\): [^\n]{0,300}?: (?P<what>(?:strict decoding error|json: "
+            r"cannot unmarshal)[^\n]{1,160})",
+            r"\b(?:services|networks|volumes)\.[\w.-]{1,160} (?P<what>Additional property \w{1,60} is not allowed)",
+        ),
+        cause="program-error",
+        variant="manifest",
+        seen="what the job is described by was refused: {what}",
+        source="kubectl pkg/cmd/apply, util/validation; apimachinery strict decoding; docker compose's schema",
+        sample=(
+            'error: error validating "job.yaml": error validating data: ValidationError(Pod.spec.containers[0]): '
+            'unknown field "resource" in io.k8s.api.core.v1.Container',
+            'error: unable to recognize "job.yaml": no matches for kind "PyTorchJob" in version "kubeflow.org/v1"',
+            'Error from server (BadRequest): error when creating "STDIN": PyTorchJob in version "v1" cannot be handled '
+            'as a PyTorchJob: strict decoding error: unknown field "spec.pytorchReplicaSpec"',
+            "services.train.deploy Additional property gpus is not allowed",
+        ),
+        counter='error: the server doesn\'t have a resource type "job"',
+    ),
+    Symptom(
         "pod-not-admitted",
         pattern=r"(?:Reason|Status):\s{1,24}UnexpectedAdmissionError\b|\bWarning\s+UnexpectedAdmissionError\s",
         unless="requested number of devices",

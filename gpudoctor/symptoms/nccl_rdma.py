@@ -20,6 +20,7 @@ def completion(*statuses: int) -> tuple[str, ...]:
     return (
         PEER + rf"(?P<status>{numbers})\b[^\n]* hca (?P<device>\S+)",
         PEER + rf"(?P<status>{numbers})\b",
+        rf"Got completion with error (?P<status>{numbers}), opcode",
     )
 
 
@@ -30,7 +31,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="ib-link-down",
         variant="retries",
         confidence=LIKELY,
-        seen="RDMA packets to {address} were not acknowledged (status {status}, retries exceeded)",
+        seen=(
+            "RDMA packets to {address} were not acknowledged (status {status}, retries exceeded)",
+            "RDMA packets to another node were not acknowledged (status {status}, retries exceeded)",
+        ),
         source="enum ibv_wc_status; nccl#426, nccl#902, nccl#1664, nccl#1814",
         sample=(
             WARN + COMPLETION + "error 12, opcode 0, len 0, vendor err 129",
@@ -42,7 +46,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "rdma-memory-refused",
         pattern=completion(4, 10),
         cause="gdr-broken",
-        seen="an RDMA access to GPU memory failed (status {status}) with {address}",
+        seen=(
+            "an RDMA access to GPU memory failed (status {status}) with {address}",
+            "an RDMA access to GPU memory failed (status {status}: local protection, or remote access)",
+        ),
         source="enum ibv_wc_status; NCCL net_ib/p2p.cc of 2.30.7",
         sample=WARN + COMPLETION + "status=4 opcode=1 len=32768 vendor err 81 (Recv) hca mlx5_4",
         counter=WARN + COMPLETION + "status=5 opcode=1 len=32768 vendor err 249 (Recv) hca mlx5_4",
@@ -51,7 +58,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "rdma-receiver-not-ready",
         pattern=completion(13),
         role="consequence",
-        seen="the receiver at {address} was not ready (status {status})",
+        seen=(
+            "the receiver at {address} was not ready (status {status})",
+            "a receiver was not ready (status {status})",
+        ),
         source="enum ibv_wc_status",
         sample=WARN + COMPLETION + "error 13, opcode 0, len 0, vendor err 135",
         counter=WARN + COMPLETION + "error 130, opcode 0",
@@ -60,7 +70,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "rdma-flushed",
         pattern=completion(5),
         role="consequence",
-        seen="work to {address} was flushed (status {status}) because its queue had failed",
+        seen=(
+            "work to {address} was flushed (status {status}) because its queue had failed",
+            "work was flushed (status {status}) because its queue had failed",
+        ),
         source="enum ibv_wc_status",
         sample=WARN + COMPLETION + "error 5, opcode 0, len 0, vendor err 249",
         counter=WARN + COMPLETION + "error 12, opcode 0, len 0, vendor err 129",

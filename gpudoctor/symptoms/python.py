@@ -365,14 +365,52 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "argument-refused",
-        pattern=r"[\w./-]{1,120}: error: (?P<reason>unrecognized arguments: [^\n]{1,200}|argument [^\n]{1,200}|the "
-        r"following arguments are required: [^\n]{1,200}|ambiguous option: [^\n]{1,200})",
+        needle=(
+            *("unrecognized arguments: ", ": error: argument ", "arguments are required: ", "ambiguous option: "),
+            *('error: Parser key "', "Error: No such ", "Error: Missing ", "Error: Invalid value", "extra argument"),
+            *("error: invalid value '", "error: unexpected argument '", "error: the argument '"),
+        ),
+        pattern=(
+            r"[\w./-]{1,120}: error: (?P<reason>unrecognized arguments: [^\n]{1,200}|argument [^\n]{1,200}|the "
+            r"following arguments are required: [^\n]{1,200}|ambiguous option: [^\n]{1,200}|"
+            r"Parser key \"[^\n]{1,200})",
+            r"(?:^|[\s\]:])Error: (?P<reason>(?:No such (?:option|command)|Missing (?:option|argument|parameter)|"
+            r"Invalid value)\b"
+            r"[^\n]{1,200}|Got unexpected extra argument[^\n]{1,200})",
+            r"(?:^|[\s\]:])error: (?P<reason>(?:invalid value '[^'\n]{1,80}' for '-|unexpected argument '-|"
+            r"the argument '-)[^\n]{1,200})",
+        ),
         cause="program-error",
         variant="arguments",
         seen="the program was given arguments that it does not take: {reason}",
-        source="Python argparse.py (error)",
-        sample="main.py: error: unrecognized arguments: --local-rank=1",
+        source="Python argparse.py (error); click exceptions.py (UsageError and its kinds); clap's error kinds",
+        sample=(
+            "main.py: error: unrecognized arguments: --local-rank=1",
+            "Error: No such option: --bach-size Did you mean --batch-size?",
+            "error: invalid value '16' for '--num-gpus <N>': 16 is not in 1..=8",
+        ),
         counter="main.py: an error in an argument",
+    ),
+    Symptom(
+        "hydra-refused",
+        pattern=(
+            r"(?:^|[\s\]:])(?P<what>Could not override '[^'\n]{1,100}')\.?\s*$",
+            r"(?:^|[\s\]:])In '[^'\n]{1,100}': (?P<what>Could not find '[^'\n]{1,200}')",
+            r"(?:^|[\s\]:])(?P<what>Primary config (?:module|directory) '?[^'\n]{1,200}'? not found)",
+            r"(?:^|[\s\]:])(?P<what>Cannot find primary config '[^'\n]{1,100}')",
+            r"(?:^|[\s.\]:])(?P<what>(?:MissingMandatoryValue|InterpolationKeyError|InterpolationResolutionError|"
+            r"ConfigAttributeError|ConfigKeyError): [^\n]{1,160})",
+        ),
+        cause="program-error",
+        variant="hydra",
+        seen="Hydra refused the configuration: {what}",
+        source="Hydra _internal/config_loader_impl.py, config_repository.py, defaults_list.py; omegaconf errors.py",
+        sample=(
+            "Could not override 'trainer.lr'.",
+            "In 'config': Could not find 'model/gpt7'",
+            "omegaconf.errors.MissingMandatoryValue: Missing mandatory value: data.path",
+        ),
+        counter="RuntimeError: Could not override the method 'forward'",
     ),
     Symptom(
         "ssh-lost",

@@ -214,6 +214,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"(?:: line \d+|: \d+): (?P<what>[\w!@*#-]{1,80}): (?:unbound variable|parameter not set)",
             r": line \d+: (?P<what>syntax error[^\n]{0,120})",
+            r"(?:: line \d+|: \d+): (?P<what>[\w!@*#-]{1,80}: parameter null or not set)",
+            r": \d+: (?P<what>(?:Bad substitution|Syntax error)[^\n]{0,120})",
+            r": line \d+: (?P<what>[^\n]{1,120}: bad substitution)",
         ),
         cause="program-error",
         variant="script",
@@ -222,6 +225,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             "job.sh: line 12: MASTER_ADDR: unbound variable",
             "job.sh: line 30: syntax error: unexpected end of file",
+            "run.sh: line 3: MASTER_ADDR: parameter null or not set",
+            "run.sh: 5: Bad substitution",
         ),
         counter="job.sh: line 12 of 30",
     ),
