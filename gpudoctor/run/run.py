@@ -271,6 +271,8 @@ class AttendedRun:
         if together.is_kept_by_head:
             self._say("what ended it is told by the node that keeps the report of all nodes")
             together.wait_for_head(_asked_to_end)
+            for line in together.head_found:
+                self._say(line)
             return
         folder = self._kept.folder if self._kept is not None else None
         gone = together.gone

@@ -23,7 +23,7 @@ from gpudoctor.fleet.take_part import TOKEN
 from gpudoctor.fleet.where import MeetAt
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.run.batch import nodes_of
-from gpudoctor.run.end import SECONDS
+from gpudoctor.run.end import ENDING_SECONDS, SECONDS
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.hub_messages import (
     AnyHubMessage,
@@ -92,6 +92,8 @@ class Together:
         self._deaths = 0
         self._address = ""
         self._head_has_ended = self._sent = False
+        self._head_ended_at = 0.0
+        self._head_found: tuple[str, ...] = ()
         self._looks = 0
         self._lines = ArrivingLines()
         self._control: socket.socket | None = None
@@ -192,7 +194,9 @@ class Together:
         elif isinstance(message, NodeRefused):
             self._apart(f"the head does not take part with this node: {message.why}")
         elif isinstance(message, SendFiles):
-            self._head_has_ended = True
+            self._head_has_ended, self._head_ended_at = True, time.monotonic()
+        elif isinstance(message, PartTold) and not message.host:
+            self._head_found = message.lines
         elif isinstance(message, StopJob):
             self.stop, self._stops = message.number, self._stops + 1
         elif isinstance(message, NodePresent):
@@ -225,8 +229,9 @@ class Together:
         """From now on this node is alone."""
         if self._control is not None:
             self._control.close()
+        when = f" (the head, after {time.time() - self._began:.0f} s)" if self._address and not self.is_head else ""
         self._control = None
-        self._alone = self._alone or why
+        self._alone = self._alone or f"{why}{when}"
 
     def invited(self) -> tuple[MeetAt | None, dict[str, str] | None]:
         """Have somebody of each node come to a look: where that is, and the environment of who looks, in which is what
@@ -269,8 +274,14 @@ class Together:
 
     @property
     def is_kept_by_head(self) -> bool:
-        """Whether the head has ended too, and has all that was seen here."""
-        return self.has_head and self._head_has_ended and self._sent
+        """Whether the head has ended too, and has all that was seen here, or has told what it has found."""
+        is_same_end = self._head_has_ended and time.monotonic() - self._head_ended_at < ENDING_SECONDS
+        return is_same_end and (bool(self._head_found) or (self.has_head and self._sent))
+
+    @property
+    def head_found(self) -> tuple[str, ...]:
+        """The cause, in the words of the head; empty where it has not told it by now."""
+        return tuple(line for line in self._head_found if line.startswith("cause:"))[:1]
 
     @property
     def gone(self) -> list[OtherNode]:
@@ -295,8 +306,8 @@ class Together:
         return tuple(f"{found.name}: {line}" for line in found.told) if found is not None else ()
 
     def told(self, lines: Sequence[str]) -> None:
-        """What this node's own look has found, for a head that goes on."""
-        if self.has_head:
+        """What this node's own look has found, for a head that goes on; or what the head's has, for who ends later."""
+        if self.has_head or self.is_head:
             self.tell(PartTold(lines=tuple(lines)))
 
     def seen(self) -> tuple[ProcessEnded, ...]:
