@@ -14,12 +14,12 @@ from msgspec import structs
 
 from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
+from gpudoctor.explain.classes import REFUSES, cause_of, judged_exception, judged_message, variant_of
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
-from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
+from gpudoctor.explain.kinds import CONFIG, DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.told_by_place import NOTHING
@@ -179,6 +179,8 @@ def last_words(
                 return _caused(concluded, remedied[0].judged, f"the log ends with {shortened(line.text)}", (line,))
             unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
             known = judged_words(line.text) or judged_message(line.text) or concluded.judged
+            if known is None and REFUSES.search(line.text):
+                known = CONFIG  # what starts a job refuses what it was told
             return structs.replace(concluded, unknown=unknown, judged=known)
         if is_last and (signalled := SIGNALLED.search(line.text)):
             number = SIGNALS[signalled["words"]]

@@ -5,6 +5,21 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "no-json",
+        types=("JSONDecodeError",),
+        words=r"^(?P<what>Expecting value|Extra data|Unterminated string|Expecting \S{1,60}(?: \S{1,20}){0,5}): "
+        r"line (?P<line>\d{1,9}) column",
+        fix=(
+            "What was read is no JSON at its line {line} ({what}): a file that is empty or was not written to its end, "
+            "a page in place of the file, a manifest that wants one object a line (JSONL) and holds an empty line or "
+            "one list. Print that line; python -m json.tool FILE names it too."
+        ),
+        kind="data",
+        source="Python's Lib/json/decoder.py",
+        sample="json.decoder.JSONDecodeError: Expecting value: line 2 column 1 (char 1)",
+        counter="yaml.scanner.ScannerError: mapping values are not allowed here",
+    ),
+    Remedy(
         "file-as-key",
         types=("KeyError",),
         words=r"^'(?P<key>[^'\n]{0,300}[^'\n/\\]\.(?:jpe?g|png|tiff?|bmp|webp|npy|npz|txt|json|wav|flac|mp4|avi|pt|h5))'$",

@@ -175,6 +175,21 @@ REMEDIES = (
         counter="wandb.errors.CommError: project not found",
     ),
     Remedy(
+        "tracker-refuses",
+        types=("CommError",),
+        words=r"(?i)permission denied|\b403\b|PERMISSION_ERROR",
+        fix=(
+            "wandb refuses that entity or project to the user of this key: name those that are the user's own "
+            "(entity=, project=; WANDB_ENTITY, WANDB_PROJECT), or log in with another key; WANDB_MODE=offline keeps "
+            "the run here."
+        ),
+        kind="permission",
+        blame="environment",
+        source="wandb errors/errors.py (CommError), sdk/wandb_init.py",
+        sample="wandb.errors.CommError: failed to upsert bucket: returned error 403 Forbidden: permission denied",
+        counter="wandb.errors.CommError: Run initialization has timed out after 90.0 sec.",
+    ),
+    Remedy(
         "deepspeed-ssh",
         words=r"host=(?P<host>[\w.-]{1,253}) was not reachable via ssh",
         fix=(
