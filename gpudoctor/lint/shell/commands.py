@@ -262,6 +262,7 @@ class Commands(Gathered):
         if not shown.endswith(
             ("activate", "conda.sh", ".bashrc", ".profile", ".bash_profile", "modules.sh", "setvars.sh")
         ):
+            variables.source_unread()
             self.note(f"line {words[0].span.line}: what {shown or 'source'} sets was not read")
 
     def script_file(self, file: Word, variables: Variables, context: Context) -> None:

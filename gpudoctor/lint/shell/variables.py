@@ -87,6 +87,13 @@ class Variables:
             self._settings = None
         self.removed |= {name}
 
+    def source_unread(self) -> None:
+        """A file was read whose text is not here: like Kaldi's parse_options.sh it may set what is empty, and shift."""
+        for name, each in list(self._all.items()):
+            if each.text == "" or name.isdigit() or name == "@":
+                self._all[name] = ShellVariable(each.setting, None, is_set=None)
+        self._settings = None
+
     def is_set(self, name: str) -> bool | None:
         """None: cannot be told."""
         found = self._all.get(name)
