@@ -4,25 +4,15 @@ import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from gpudoctor.errors import BadInput
 from gpudoctor.fleet.descriptors import ensure
 from gpudoctor.fleet.fleet import Fleet, Node
 from gpudoctor.fleet.hosts import from_hostfile, from_hosts
+from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.fleet.slurm import situation
 from gpudoctor.knowledge.wording import counted
 
 Say = Callable[[str], None]
-
-
-class MeetAt(Struct, frozen=True, kw_only=True):
-    """Where agents of one job meet for a look: an address and port of this machine. Their token is in the
-    environment."""
-
-    address: str
-    port: int
-    nodes: int
 
 
 MEET_SECONDS = 15.0

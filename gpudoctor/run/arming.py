@@ -11,6 +11,8 @@ SITE = Path(__file__).resolve().parent / "site"
 """A folder that holds a sitecustomize and nothing else."""
 DUMPS = "dumps"
 LOGS = "GPUDOCTOR_RUN_LOGS"
+TOKEN = "GPUDOCTOR_TOKEN"
+"""By which the doctors of several nodes know each other (fleet/take_part.py): the job has no use for it."""
 RECORDER = {"TORCH_NCCL_DUMP_ON_TIMEOUT": "1"}
 """torch ProcessGroupNCCL.hpp: the dump when its watchdog gives up. How many entries are kept a rank sets itself
 (site/): later releases warn of the older name, and earlier ones do not know the later."""
@@ -35,3 +37,8 @@ def armed(environment: Mapping[str, str], folder: Path | None) -> dict[str, str]
             return made
         made[STEM] = f"{place}/rank_"
     return made
+
+
+def without_token(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what the doctors know each other by."""
+    return {name: value for name, value in environment.items() if name != TOKEN}

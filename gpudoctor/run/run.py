@@ -10,13 +10,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 from msgspec import Struct
 
 from gpudoctor.run import kept
-from gpudoctor.run.arming import DUMPS, armed
+from gpudoctor.run.arming import DUMPS, armed, without_token
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
@@ -28,11 +28,13 @@ from gpudoctor.run.stall import OnStall, StallTold, StallWatch
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.steps import Steps
 from gpudoctor.run.summary import StepsSeen, lines
-from gpudoctor.run.together import Together, without
 from gpudoctor.run.use import NAME as USE
 from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
 from gpudoctor.slow.attend import PaceWatch
+
+if TYPE_CHECKING:
+    from gpudoctor.run.together import Together
 
 FOUND = "found.json"
 RUN = "run.json"
@@ -126,7 +128,7 @@ class AttendedRun:
             found = tuple(channel for channel in found if channel.kind == "file")
         try:
             folder = self._kept.folder if self._kept is not None else None
-            environment = without(armed(self._environment, folder) if self._wish.arm else self._environment)
+            environment = without_token(armed(self._environment, folder) if self._wish.arm else self._environment)
             self._pid = start(self._wish.command, found, environment, before)
         except CannotStart as error:
             self._say(str(error))
@@ -134,6 +136,8 @@ class AttendedRun:
         for channel in found:
             if channel.writing >= 0:
                 os.close(channel.writing)
+        from gpudoctor.run.together import Together  # here, for it loads much
+
         together = self._together = Together(self._wish.command, self._environment, folder, self._say_between)
         waiting = Waiting(self._pid, attendant, found)
         family = JobProcesses(self._pid, self._began)

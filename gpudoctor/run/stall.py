@@ -13,16 +13,18 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 from msgspec import Struct
 
 from gpudoctor import active
-from gpudoctor.fleet.where import MeetAt
+from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.read import process as processes
 from gpudoctor.run.channels import Outlet
-from gpudoctor.run.together import Together
+
+if TYPE_CHECKING:
+    from gpudoctor.run.together import Together
 
 SILENT_SECONDS = 120.0
 """After which we look, where nothing is said: shorter than the time-outs of NCCL (600 s) and gloo (1800 s)."""
@@ -73,7 +75,7 @@ class StallWatch:
         on_stall: OnStall,
         say: Callable[[Sequence[str]], None],
         collectives: Callable[[], tuple[int, ...]] = lambda: (),
-        together: Together | None = None,
+        together: "Together | None" = None,
     ) -> None:
         """`collectives`: how many each rank has begun; () where none tells. `together`: with other nodes."""
         self._together = together

@@ -19,8 +19,8 @@ from msgspec import Struct, structs
 from gpudoctor import active, programs
 from gpudoctor.fleet.join import NoListener, listener_at
 from gpudoctor.fleet.lines import ArrivingLines, TooLong
+from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.fleet.take_part import TOKEN
-from gpudoctor.fleet.where import MeetAt
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.run.batch import nodes_of
 from gpudoctor.run.end import ENDING_SECONDS, SECONDS
@@ -370,8 +370,3 @@ def _free_port(address: str) -> int:
 
 def _how(status: int) -> str:
     return active.signal_name(-status) if status < 0 else f"exit status {status}"
-
-
-def without(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without the token: ranks have no use for it."""
-    return {name: value for name, value in environment.items() if name != TOKEN}

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor import active
-from gpudoctor.fleet.where import MeetAt
+from gpudoctor.fleet.meet_at import MeetAt
 
 FIRST_SECONDS = 30.0
 LONGER, MOST_SECONDS = 4.0, 900.0
