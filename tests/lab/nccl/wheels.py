@@ -5,7 +5,7 @@
 
 They are proprietary or large, so they are never committed; `python -m tests.lab.nccl fetch` and `python -m
 tests.lab.torch_nccl fetch` put them into the cache, $GPUDOCTOR_LAB_CACHE or ~/.cache/gpudoctor-lab. A test that finds
-none skips and says so; where the lab is required (requirements.py) it downloads them.
+none skips and says so; where the lab is required (requirements.py) it downloads them, and skips if that fails.
 
 Device code and debug sections are most of a library and nothing here reads them: they become holes.
 """
@@ -19,11 +19,12 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.lab.requirements import require
+import pytest
 
 NCCL_RELEASES = {
     "2.21.5": "nvidia-nccl-cu12",
@@ -42,6 +43,9 @@ LARGE = 1 << 20
 """Libraries below are left as they are."""
 KEEP_SIZE, PUNCH_HOLE = 1, 2
 PAGE = 4096
+DOWNLOAD_WITHIN = 240.0
+"""Seconds for one wheel: torch and its NCCL, one after the other, are over before a test's time is."""
+ASKED_AGAIN_AFTER = 3600.0
 
 
 def cache() -> Path:
@@ -72,16 +76,41 @@ def torch(release: str) -> Path:
 
 
 def present(place: Path, fetch: Callable[[], object], what: str, command: str) -> None:
-    """It is there, or can be had where the lab is required; else the test is skipped."""
+    """It is there, or can be had where the lab is required; else the test is skipped.
+
+    Also where the lab is required: an index that does not answer is no fault of what is tested. It is asked once, and
+    not again by each process that tests."""
     if place.is_dir():
         return
     reason = f"no {what} in {cache()}: python -m tests.lab.{command} fetch"
     if os.environ.get("GPUDOCTOR_REQUIRE_LAB") == "1":
+        reason = why_not(place, fetch, what)
+    if not place.is_dir():
+        pytest.skip(reason)
+
+
+def why_not(place: Path, fetch: Callable[[], object], what: str) -> str:
+    """Have it, or tell why it cannot be had; one process at a time."""
+    failed = cache() / f"{place.name}.failed"
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / f"{place.name}.asked").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_fresh(failed):
+            return failed.read_text()
         try:
             fetch()
         except (OSError, subprocess.SubprocessError) as error:
-            reason = f"{what} cannot be downloaded: {error}"
-    require(place.is_dir(), reason)
+            failed.write_text(f"{what} cannot be downloaded: {error}")
+            return failed.read_text()
+    return ""
+
+
+def is_fresh(failed: Path) -> bool:
+    """Whether a download has failed a short while ago."""
+    try:
+        return time.time() - failed.stat().st_mtime < ASKED_AGAIN_AFTER
+    except OSError:
+        return False
 
 
 def fetch_nccl(release: str) -> Path:
@@ -120,8 +149,9 @@ def download(package: str, folder: Path) -> Path:
     kept = sorted((cache() / "wheels").glob(pattern))
     if kept:
         return kept[0]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), package]
-    subprocess.run(command, check=True, timeout=1800)
+    few = ("--quiet", "--no-deps", "--retries", "1", "--timeout", "30")
+    command = [sys.executable, "-m", "pip", "download", *few, "--dest", str(folder), package]
+    subprocess.run(command, check=True, timeout=DOWNLOAD_WITHIN)
     (wheel,) = folder.glob(pattern)
     return wheel
 
