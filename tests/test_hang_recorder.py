@@ -178,6 +178,24 @@ def test_the_parts_of_a_coalesced_operation_end_with_it() -> None:
     assert [each.state for each in of(dump(*parts)).entries] == ["completed", "completed", "completed", "scheduled"]
 
 
+def test_the_end_of_a_batch_of_sends_is_no_collective() -> None:
+    """torch 2.14.1 and NCCL 2.30.7 write it so (batch_isend_irecv): with the number of the last collective, none of its
+    own, and not as point to point; the sends never complete by themselves."""
+
+    def batch(number: int, way: str, state: str) -> list[dict[str, Any]]:
+        same = {"collective_seq_id": 1, "p2p_seq_id": number, "op_id": number}
+        end = entry(2 * number + 1, profiling_name="nccl:coalesced", state=state, **same)
+        return [entry(2 * number, profiling_name=f"nccl:{way}", state="scheduled", is_p2p=True, **same), end]
+
+    found = of(dump(entry(1), *batch(1, "recv 1<-0", "completed"), *batch(2, "send 1->2", "scheduled"))).entries
+
+    assert [(each.operation, each.state) for each in found] == [
+        ("all_reduce", "completed"),
+        ("recv", "completed"),
+        ("send", "scheduled"),
+    ]
+
+
 def test_what_came_before_a_completed_collective_has_completed() -> None:
     found = of(dump(entry(1, state="scheduled"), entry(2), entry(3, state="scheduled")))
 

@@ -93,6 +93,7 @@ ROOMS = {
     "gpudoctor/read/": "read active marked snapshot knowledge launcher",
     "gpudoctor/explain/": "cause causes symptom symptoms remedies sure explain knowledge check launcher.registry",
     "gpudoctor/hang/": "cause causes symptom symptoms hang fleet read active snapshot knowledge check lint launcher",
+    "gpudoctor/left.py": "explain hang read snapshot knowledge",
     "gpudoctor/slow/": "slow cause causes hang fleet read active snapshot knowledge check",
     "gpudoctor/fleet/": "fleet read active marked snapshot knowledge check",
     "gpudoctor/nccl/": "cause causes symptom symptoms nccl launcher.registry hang fleet read snapshot knowledge check",
@@ -118,7 +119,7 @@ ROOMS = {
     "gpudoctor/run/rank_log.py": "",
     "gpudoctor/run/site/": "",
     "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet hang launcher.told snapshot.evidence"
-    " active read causes sure explain knowledge render.words",
+    " active read causes sure explain left knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",
     "gpudoctor/cli/": "*",

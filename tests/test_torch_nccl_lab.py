@@ -14,8 +14,9 @@ pytestmark = pytest.mark.timeout(600)
 LIMIT = 120
 """No time-out of the group comes in between."""
 BOTH: tuple[View, ...] = ("bare", "container")
-BARE = ("uneven_batches", "reads_fifo", "objects_of_one")
-CONTAINER = ("killed_by_hand", "index_by_rank0", "stops", "thread_at_exit", "asks_user")
+BARE = ("uneven_batches", "reads_fifo", "objects_of_one", "order_of_metrics", "evaluate_on_rank0")
+CONTAINER = ("killed_by_hand", "index_by_rank0", "stops", "thread_at_exit", "asks_user", "swallowed_exception",
+             "different_groups", "unused_parameters")  # fmt: skip
 EITHER = ("save_under_rank0", "early_continue", "sleeps", "holds_gil", "breakpoint_left")
 """Started once, and looked at in both ways: the start is most of what such a test costs."""
 LOOKS: list[tuple[str, tuple[View, ...]]] = [

@@ -106,14 +106,15 @@ def is_text(given: str) -> bool:
 
 def _seen(paths: list[str], texts: list[str], follow: bool) -> "Explanation":
     from gpudoctor.explain.explain import explain as explained
+    from gpudoctor.left import program_of
 
     if not follow:
-        return explained(paths, stdin=sys.stdin.buffer, texts=texts)
+        return explained(paths, stdin=sys.stdin.buffer, texts=texts, program=program_of(paths))
     from gpudoctor.explain.follow import followed
 
     if texts or "-" in paths:
         raise BadInput("-f follows files: give their names")
-    return followed(paths, lambda: explained(paths, stdin=sys.stdin.buffer))
+    return followed(paths, lambda: explained(paths, stdin=sys.stdin.buffer, program=program_of(paths)))
 
 
 def _say_policy(seen: "Explanation") -> None:

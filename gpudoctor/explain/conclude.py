@@ -15,6 +15,7 @@ from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
+from gpudoctor.explain.program import Program, by_program
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.explain.sizes import printed_batches, printed_sizes
@@ -54,10 +55,10 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     story: tuple[Line, ...]
 
 
-def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
+def conclude(facts: Facts, *, stands: bool = False, program: Program | None = None) -> Conclusion:
     """The first cause by role, then by what came first, then by confidence; alternatives behind it.
 
-    `stands`: a log ends while something is tried again and again."""
+    `stands`: a log ends while something is tried again and again. `program`: what tells of the user's program."""
     tracebacks = spoken(facts)
     aborted = after_time_out(facts, tracebacks)
     frames = {id(event): frame for each in tracebacks for event in each.events if (frame := each.frame)}
@@ -78,7 +79,9 @@ def conclude(facts: Facts, *, stands: bool = False) -> Conclusion:
     died = {rank for each in candidates if each.standing == "cause" for rank in each.ranks}
     waiting = as_dumped(waits(facts, tracebacks, aborted), facts)
     if not any(each.standing == "cause" and each.confidence >= SURE for each in candidates):
-        candidates += pattern(waiting, facts, died)
+        told = by_program(waiting, facts, program) if not died else []
+        # Which line it was, and below which condition, is more than that operations and sizes differ.
+        candidates += told if told and told[0].confidence >= SURE else pattern(waiting, facts, died)
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
     if failed:

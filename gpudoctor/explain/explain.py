@@ -18,6 +18,7 @@ from gpudoctor.explain.last_words import last_words, of_nothing
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
 from gpudoctor.explain.order import Facts, put_together
+from gpudoctor.explain.program import Program
 from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.explain.said_before import is_doubted, said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
@@ -61,9 +62,11 @@ def explain(
     texts: Sequence[str] = (),
     table: tuple[Symptom, ...] = TABLE,
     typed: bool = True,
+    program: Program | None = None,
 ) -> Explanation:
     """Read logs ("-" is `stdin`; a folder or a tar: the logs in it; `texts`: lines themselves) and say what they show.
-    `typed`: one line in which nothing is found may be a message as people type it.
+    `typed`: one line in which nothing is found may be a message as people type it. `program`: what tells of the user's
+    program, where it is on this machine.
 
     Never raises for what a log holds, nor for one that cannot be read (that is said in `unreadable`). Raises
     `Interrupted` after Ctrl-C.
@@ -84,7 +87,7 @@ def explain(
     ends = {found.file: found.course.end for found in scans}
     _leave_out_survived(facts, {found.file: found.course for found in scans})
     mark(facts, ends)
-    concluded = conclude(facts, stands=any(found.course.retrying for found in scans))
+    concluded = conclude(facts, stands=any(found.course.retrying for found in scans), program=program)
     course, words, trouble = _course(scans)
     if _went_on(scans, facts):
         concluded = Conclusion(causes=(), unknown=None, consequences=(), story=concluded.story)

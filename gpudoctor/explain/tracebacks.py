@@ -52,28 +52,40 @@ STACK_FRAME = re.compile(r"(?:^|\]: ?)#\d{1,4} (?P<function>.{1,300}?) from (?P<
 MOST_FRAMES = 200
 
 
+class StackFrame(NamedTuple):
+    function: str
+    file: str
+    line: int
+
+
 class Stack(Struct, frozen=True):
     """Where the collective that timed out was called, as torch's flight recorder kept it: the watchdog writes it."""
 
     collective: str
-    """The function of torch.distributed: "barrier"."""
+    """The function of torch.distributed: "barrier"; "" of what FSDP and DTensor start in torch."""
     file: str
     """Of the innermost frame in the user's code; "" where there is none."""
     at: int
+    frames: tuple[StackFrame, ...] = ()
+    """Those in the user's code, innermost first."""
 
 
 def read_stack(lines: Sequence[bytes], start: int) -> Stack | None:
-    """The stack behind `lines[start]`, which says that it follows; None where it does not name a collective."""
-    collective, file, at = "", "", 0
+    """The stack behind `lines[start]`, which says that it follows; None where it names neither a collective nor a line
+    of the program."""
+    collective = ""
+    own: list[StackFrame] = []
     for raw in lines[start + 1 : start + 1 + MOST_FRAMES]:
         frame = STACK_FRAME.search(raw[:LONGEST].decode("utf-8", "replace").rstrip("\r"))
         if frame is None:
             break
         if frame["file"].endswith(COLLECTIVES):
             collective = frame["function"]
-        elif not LIBRARY.search(frame["file"]) and not file:
-            file, at = frame["file"], int(frame["line"])
-    return Stack(collective, file, at) if collective else None
+        elif not LIBRARY.search(frame["file"]):
+            own.append(StackFrame(frame["function"], frame["file"], int(frame["line"])))
+    if not collective and not own:
+        return None
+    return Stack(collective, own[0].file if own else "", own[0].line if own else 0, tuple(own))
 
 
 class WrittenFrame(NamedTuple):

@@ -8,13 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ended_well, ranks_text
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
-from gpudoctor.explain.scan import Moment
+from gpudoctor.explain.scan import Moment, ToldStack
+from gpudoctor.explain.tracebacks import StackFrame
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE
@@ -53,6 +54,9 @@ class Wait(Struct, frozen=True, kw_only=True):
     """Its own time was up; else its connection was closed while it waited."""
     is_called: bool = False
     """The operation is what the program called; else what its backend made of it."""
+    function: str = ""
+    frames: tuple[StackFrame, ...] = ()
+    """Of the user's code, innermost first, where the log tells the stack from which it was called."""
 
 
 def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()) -> list[Wait]:
@@ -80,20 +84,7 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
                 group=values.get("group", ""),
             )
         )
-    for told in facts.stacks:
-        if told.rank is not None:
-            where = f"{told.stack.file}:{told.stack.at}" if told.stack.file else ""
-            operation = named(told.stack.collective)
-            found.append(
-                Wait(
-                    rank=told.rank,
-                    moment=told.moment,
-                    line=told.at,
-                    operation=operation,
-                    where=where,
-                    is_called=True,
-                )
-            )
+    found += [_of_stack(told, told.rank) for told in facts.stacks if told.rank is not None]
     for each in tracebacks:
         at = next((raised for raised in each.told.traceback.raised if raised.collective), None)
         if at is None or each.told.rank is None:
@@ -117,6 +108,13 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
     for wait in found:
         by_rank[wait.rank] = _completed(by_rank[wait.rank], wait) if wait.rank in by_rank else wait
     return [by_rank[rank] for rank in sorted(by_rank)]
+
+
+def _of_stack(told: ToldStack, rank: int) -> Wait:
+    stack, wait = told.stack, Wait(rank=rank, moment=told.moment, line=told.at, operation=named(told.stack.collective))
+    where = f"{stack.file}:{stack.at}" if stack.file else ""
+    called = wait.operation != ""
+    return structs.replace(wait, where=where, is_called=called, function=stack.collective, frames=stack.frames)
 
 
 WATCHDOG = {"sequence", "operation"}
@@ -145,6 +143,8 @@ def _completed(first: Wait, later: Wait) -> Wait:
         where=(called.where if called else "") or first.where or later.where,
         timed_out=first.timed_out or later.timed_out,
         is_called=called is not None,
+        function=first.function or later.function,
+        frames=first.frames or later.frames,
     )
 
 

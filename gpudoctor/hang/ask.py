@@ -15,6 +15,7 @@ from gpudoctor.hang.find import masters
 from gpudoctor.hang.job import Members
 from gpudoctor.named import told
 from gpudoctor.read.job import recorder
+from gpudoctor.read.job.sources import Sources
 from gpudoctor.read.job.wanted import Wanted
 from gpudoctor.snapshot.evidence import (
     Evidence,
@@ -23,6 +24,7 @@ from gpudoctor.snapshot.evidence import (
     Process,
     ProcessEvidence,
     Recorder,
+    SourceContext,
     Unread,
 )
 
@@ -35,6 +37,8 @@ MARGIN_SECONDS = 6.0
 """What an agent may need on top of an order's time: a node on which everything waits for a processor."""
 DUMP_SECONDS = 11.0
 """In which a rank may write its flight recorder: what it takes (recorder.PIPE_ANSWERS_IN), from its environment on."""
+PROGRAM_SECONDS = 8.0
+"""In which the program of dumps is read: some lines of a few files, 20 ms each."""
 PATIENCE_SECONDS = 30.0
 """How much longer an agent is waited for that still answers pings."""
 
@@ -126,7 +130,25 @@ def look(
             lost.setdefault(name, words(answer))
     nodes += [_unseen(name, why, index, members) for index, (name, why) in _of_nobody(fleet, lost, nodes, members)]
     loose, unread = _of_folder(fleet, dumps, waiting) if dumps else ((), ())
-    return Evidence(gpudoctor=__version__, time=time.time(), nodes=tuple(nodes), lost=lost, dumps=loose, unread=unread)
+    program = _program_of(loose) if loose else ()
+    return Evidence(
+        gpudoctor=__version__,
+        time=time.time(),
+        nodes=tuple(nodes),
+        lost=lost,
+        dumps=loose,
+        sources=program,
+        unread=unread,
+    )
+
+
+def _program_of(dumps: Sequence[Recorder]) -> tuple[SourceContext, ...]:
+    """What the program says at the lines that dumps name, where its files are on this machine as they were."""
+    sources = Sources()
+    try:
+        return sources.left(dumps, time.monotonic() + PROGRAM_SECONDS)
+    finally:
+        sources.end()
 
 
 def _of_folder(fleet: Fleet, folder: str, waiting: Waiting | None) -> tuple[tuple[Recorder, ...], tuple[Unread, ...]]:

@@ -14,7 +14,7 @@ from gpudoctor.hang.progress import same_place, waits
 from gpudoctor.hang.recorders import Agreement, GroupSplit
 from gpudoctor.hang.relation import source_at
 from gpudoctor.knowledge.places import Kind, Place, is_user
-from gpudoctor.snapshot.evidence import Collective, Frame
+from gpudoctor.snapshot.evidence import Collective, Frame, Recorder
 
 
 def at_its_gpu(rank: Rank, agreement: Agreement) -> Rank:
@@ -24,15 +24,14 @@ def at_its_gpu(rank: Rank, agreement: Agreement) -> Rank:
         return rank
     if not waits(rank) or not same_place(rank.first_place, rank.place):
         return rank
-    entry = _kept_by(rank, agreement.first) or agreement.current.get(rank.rank)
-    place = _place(rank, entry) if entry is not None else None
+    entry = kept_by(recorder, agreement.first) or agreement.current.get(rank.rank)
+    place = placed(rank, entry) if entry is not None else None
     return rank if place is None else replace(rank, place=place, first_place=place)
 
 
-def _kept_by(rank: Rank, split: GroupSplit | None) -> Collective | None:
+def kept_by(recorder: Recorder, split: GroupSplit | None) -> Collective | None:
     """What it came with to the collective on which ranks do not agree: it need not know that it is not over."""
-    recorder = rank.evidence.recorder
-    if split is None or recorder is None:
+    if split is None:
         return None
     own = (
         entry
@@ -44,7 +43,8 @@ def _kept_by(rank: Rank, split: GroupSplit | None) -> Collective | None:
     return next(own, None)
 
 
-def _place(rank: Rank, entry: Collective) -> Place | None:
+def placed(rank: Rank, entry: Collective) -> Place | None:
+    """Where a rank is that waits for what an entry started."""
     frames = tuple(filter(is_user, entry.frames))
     kind: Kind = "point-to-point" if entry.point_to_point else "collective"
     if frames:
@@ -54,7 +54,7 @@ def _place(rank: Rank, entry: Collective) -> Place | None:
     if entry.point_to_point or entry.frames:
         return None
     # Started by a hook of DDP or FSDP in a thread of autograd, which has no stack of the program's.
-    backward = next(_backwards(rank), None)
+    backward = next(backwards(rank), None)
     if backward is None:
         return None
     return rank.place._replace(
@@ -62,7 +62,7 @@ def _place(rank: Rank, entry: Collective) -> Place | None:
     )
 
 
-def _backwards(rank: Rank) -> Iterator[tuple[Frame, ...]]:
+def backwards(rank: Rank) -> Iterator[tuple[Frame, ...]]:
     """The stacks, as frames of the program, in which a rank calls backward in a function that it is in."""
     for number, frame in enumerate(rank.place.user_frames):
         context = source_at(rank, frame)

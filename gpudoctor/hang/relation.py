@@ -56,7 +56,7 @@ def fork_of(one: Rank, other: Rank) -> Fork | None:
     Where the program's own lines do not part, the loop is a framework's (`Trainer.train`), and its frames tell."""
     common: Frame | None = None
     for mine, theirs in zip(reversed(one.place.user_frames), reversed(other.place.user_frames), strict=False):
-        if (mine.file, mine.function) != (theirs.file, theirs.function):
+        if mine.file != theirs.file or not same_function(mine.function, theirs.function):
             break
         if mine.line != theirs.line:
             return Fork(mine, theirs, source_at(one, mine), source_at(other, theirs))
@@ -80,6 +80,11 @@ def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     thread = main_thread(rank.evidence.samples[-1], rank.thread) if rank.evidence.samples else None
     frames = [python for python in thread.frames if not python.native] if thread is not None else []
     return tuple(frames[: frames.index(frame)]) if frame in frames else ()
+
+
+def same_function(one: str, other: str) -> bool:
+    """Whether two names may be of one function: stacks of processes name its class, those of recorders do not."""
+    return one == other or (("." in one) != ("." in other) and one.rpartition(".")[2] == other.rpartition(".")[2])
 
 
 def relation(one: Rank, other: Rank) -> Relation:

@@ -119,12 +119,16 @@ def stacks_of(ranks: Sequence[Rank], note: str = "") -> tuple[Seen, ...]:
 def _several(ranks: Sequence[Rank]) -> str:
     """ "ranks 1-7 on 2 hosts"."""
     hosts = {rank.node.host for rank in ranks}
-    return f"{ranks_of(ranks)} on {next(iter(hosts)) if len(hosts) == 1 else f'{len(hosts)} hosts'}"
+    return (
+        ranks_of(ranks)
+        if not ranks[0].pid
+        else f"{ranks_of(ranks)} on {next(iter(hosts)) if len(hosts) == 1 else f'{len(hosts)} hosts'}"
+    )
 
 
 def process_of(rank: Rank) -> str:
-    """ "rank 3 pid 4711 on node-b"."""
-    return f"rank {rank.rank} pid {rank.pid} on {rank.node.host}"
+    """ "rank 3 pid 4711 on node-b"; of one whose process is gone "rank 3"."""
+    return f"rank {rank.rank}" if not rank.pid else f"rank {rank.rank} pid {rank.pid} on {rank.node.host}"
 
 
 def waiting_words(ranks: Sequence[Rank]) -> str:

@@ -21,6 +21,7 @@ from gpudoctor.explain.explain import explain
 from gpudoctor.explain.report import Explanation, LogCause
 from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.wording import listed
+from gpudoctor.left import program_of
 from gpudoctor.read.job.kernel import events
 from gpudoctor.read.kernel_log import KernelLine, read_lines
 from gpudoctor.read.lifeline import end_with_the_doctor
@@ -110,7 +111,7 @@ def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
     logs = [str(folder / name) for name in names if ended.folder and (folder / name).is_file()]
     if not logs:
         return Explanation()
-    answer = explain(logs, stdin=io.BytesIO(), typed=False)
+    answer = explain(logs, stdin=io.BytesIO(), typed=False, program=program_of(logs))
     place = folder / EXPLANATION
     try:
         place.touch(mode=0o600)

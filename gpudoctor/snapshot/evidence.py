@@ -396,8 +396,7 @@ class NodeEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     unread: tuple[Unread, ...] = ()
 
     @property
-    def host(self) -> str:
-        """What it is called in messages."""
+    def host(self) -> str:  # what it is called in messages
         return self.name or self.hostname or "this node"
 
 
@@ -416,6 +415,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Nodes that could not be asked -> why."""
     dumps: tuple[Recorder, ...] = ()
     """Flight recorders of --dumps, which belong to no process that was seen."""
+    sources: tuple[SourceContext, ...] = ()
     unread: tuple[Unread, ...] = ()
 
 

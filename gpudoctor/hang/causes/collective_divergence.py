@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.courses import words as collective_words
+from gpudoctor.hang.extra_calls import alone_in_the_loop
 from gpudoctor.hang.parted import (
     COLLECTIVE,
     Condition,
@@ -71,13 +72,17 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
         if guard is None:
             continue
         statement, context, sure = guard
+        if not all(any(source_at(rank, frame) == context for frame in rank.place.user_frames) for rank in party):
+            continue  # others have come to the same line by another way
         if any(_in_other_branch(context, other[0]) for other in waiting if other is not party):
             continue  # both branches have their collectives: within_the_loop tells how they differ
         admitted = [(admits(statement, _number_in(statement, rank)), rank) for rank in job.ranks]
         let_in = [rank for lets, rank in admitted if lets is True]
         culprits = party
         if let_in and len(let_in) * 2 > len(job.ranks):
-            culprits = [rank for lets, rank in admitted if lets is False] or party
+            culprits = [rank for lets, rank in admitted if lets is False]
+            if not culprits:
+                continue  # whom it keeps out, something else than the rank decides
         others = [rank for group in (*waiting, *away) if group is not party for rank in group]
         frame = party[0].place.user_frame
         yield blame(
@@ -168,12 +173,13 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         culprits = left if len(left) <= len(stays) or goes_round or leaves else stays
         line = goes_round[0] if goes_round else leaves[0] if leaves else None
         recorded = _recorded(job, left)
+        counted = loop is not None and COUNTED.search(loop.text) is not None
         if line is not None and context is not None:
             # What goes round has made fewer collectives for sure; what leaves may count the same on every rank.
             own = SEEN if goes_round else LIKELY
             yield divergent(left, stays, context, line, surer(own) if recorded else own, recorded)
-            sure = POSSIBLE if goes_round else LIKELY
-        elif loop is not None and COUNTED.search(loop.text):
+            sure = POSSIBLE if goes_round or counted else LIKELY  # a loop that counts is as long on every rank
+        elif counted:
             sure = POSSIBLE  # who has left it did so by an exception, or another way that is not read
             if (condition := condition_below(left, stays)) is not None:
                 yield _under_condition(condition, left, stays, recorded)
@@ -276,6 +282,9 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         if (passed := swallowed(first, other)) is not None and other[0].place.kind in COLLECTIVE:
             gone, stays, source, line = passed
             yield divergent(gone, stays, source, line, SEEN, _recorded(job, gone))
+            continue
+        if (alone := alone_in_the_loop(job, first, other)) is not None:
+            yield alone
             continue
         if (first[0].place.kind == "backward") != (other[0].place.kind == "backward"):
             yield from _past_backward(job, pair)

@@ -115,9 +115,12 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
             continue
         ranks = sorted(each.rank for each in found)
         entry = found[0].entry
+        sure = _how_sure(agreement, found)
+        if why == "stuck" and entry.point_to_point:
+            sure = POSSIBLE  # a send ends once NCCL's buffers hold it, whatever its receiver waits in
         yield blame(
             cause,
-            _how_sure(agreement, found),
+            sure,
             ranks,
             _ending_words(why, ranks, found),
             [Seen(f"flight recorder of rank {each.rank}", _of_suspect(each)) for each in found[:MOST_PARTIES]]

@@ -55,18 +55,20 @@ def through_ranks(job: HangJob) -> Iterator[HangCause]:
     gone = through.ranks
     evidence = (*through.seen, *stacks_of(waiting))
     ended = f"{who(gone, 'has', 'have')} ended {through.why}; {waiting_words(waiting)}"
-    if all(rank.place.kind in STARTING for rank in waiting):
+    starting = [rank for rank in waiting if rank.place.kind in STARTING]
+    # With NCCL others may be further: who has made its group waits in its first collective for those that have not.
+    if len(starting) == len(waiting) or any(rank.place.operation in NEEDS_ALL for rank in starting):
         if min(rank.evidence.process.age_seconds for rank in waiting) < SETTLED:
             return
         # Of a group that some ranks make, or of a key, those that have left may have been no part.
-        sure = SEEN if all(rank.place.operation in NEEDS_ALL for rank in waiting) else LIKELY
+        sure = SEEN if all(rank.place.operation in NEEDS_ALL for rank in starting) else LIKELY
         yield blame(
             "rank-divergent-decision",
             sure if through.shown else less_sure(sure),
             gone,
             ended,
             evidence,
-            at=waiting[0].place.user_frame,
+            at=starting[0].place.user_frame,
             fix=CAUSES["rank-divergent-decision"].remedy("left"),
             confirm="Look again: a launcher that has only not yet seen a failure ends the others within seconds. "
             "Else the last lines that the rank printed tell why it left.",

@@ -3,8 +3,10 @@
 Libraries are looked at through /proc/PID/root, so that those of a container are found; nothing is loaded or run.
 """
 
+import errno
 import os
 import re
+import stat
 from typing import NamedTuple
 
 from gpudoctor.read import mounts
@@ -225,12 +227,25 @@ def oom_kills_in(system: System, path: str) -> int | None:
 
 
 class InsideReader:
-    """Reads files as a process sees them: relative to its working folder, under its root, with its user's rights."""
+    """Reads files as a process sees them: relative to its working folder, under its root, with its user's rights.
 
-    def __init__(self, pid: int) -> None:
+    `until`: of names that no process gave, only files that have not changed after it."""
+
+    def __init__(self, pid: int, until: float = 0.0) -> None:
         self.pid = pid
+        self.until = until
 
     def __call__(self, path: str) -> bytes:
         """At most 2 MiB of a regular file. Raises `OSError`: a FIFO or device is not opened."""
         with inside.regular(self.pid, path) as file:
+            if self.until:
+                self._check(os.fstat(file))
             return inside.contents(file, 2 * 1024 * 1024 + 1)
+
+    def _check(self, file: os.stat_result) -> None:
+        """Of a name that stands in a dump or a log, which anybody may have written: as it was then, and for root no
+        more than what all may read."""
+        if file.st_mtime > self.until:
+            raise OSError(errno.ESTALE, "it has changed since")
+        if os.geteuid() == 0 and not file.st_mode & stat.S_IROTH:
+            raise PermissionError(errno.EACCES, "not all may read it")

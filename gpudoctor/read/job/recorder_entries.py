@@ -67,7 +67,7 @@ TYPES = {
 }
 """c10::toString -> torch's name of the type."""
 _TORCH = re.compile(
-    r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)torch/(?:distributed|nn|autograd|utils|_\w+|_ops\.py|optim)/"
+    r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)torch/(?:distributed|nn|autograd|utils|_\w+|optim)/|(?:^|/)torch/_\w+\.py$"
     r"|/typing_extensions\.py$|/contextlib\.py$"
 )
 _NAME = re.compile(r"(?:(?P<backend>\w+):)?(?P<name>[^\s:]+)(?:\s+(?P<from>\d{1,7})(?P<arrow>->|<-)(?P<to>\d{1,7}))?")
@@ -95,7 +95,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     if entries and not any(isinstance(entry, dict) and "profiling_name" in entry for entry in entries[:16]):
         raise UnreadableDump("it is no flight recorder's: its entries name no operation")
     backend = backend_of(entries)
-    rows = rows_of(entries, backend)
+    rows = _without_ends_of_batches(rows_of(entries, backend), entries)
     _let_coalesced_decide(rows)
     if backend != "gloo":
         _let_later_decide(rows, _enqueued(top, entries, rows))
@@ -206,6 +206,23 @@ def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
         done = entry.get("state") == "completed" or (gloo and entry.get("retired") is True)
         rows.append(EntryRow(index, names.group(entry), point_to_point, sequence, operation, done))
     return rows
+
+
+def _without_ends_of_batches(rows: Sequence[EntryRow], entries: Sequence[Any]) -> list[EntryRow]:
+    """Sends and receives as they stand, without the entry that ends a batch of them (batch_isend_irecv): torch writes
+    it as a collective, though it has their number and none of its own, and completes it alone."""
+    kept: list[EntryRow] = []
+    for row in rows:
+        first = len(kept)
+        if row.operation == "coalesced" and not row.point_to_point:
+            batch = _integer(entries[row.at].get("p2p_seq_id"), -1)
+            while first and kept[first - 1][1:4] == (row.group, True, batch):
+                first -= 1
+        if first == len(kept):
+            kept.append(row)
+        else:
+            kept[first:] = [each._replace(done=row.done) for each in kept[first:]]
+    return kept
 
 
 def _let_coalesced_decide(rows: list[EntryRow]) -> None:

@@ -21,6 +21,8 @@ class SourceRequest(Struct):
     frame: Frame
     main: str = ""
     """The program's own file."""
+    until: float = 0.0
+    """Not of a file that has changed after this (time.time()); 0: of any."""
 
 
 class SourceAnswer(Struct):
@@ -31,7 +33,7 @@ def answer(request: bytes) -> bytes:
     """Raises `ValueError` with the reason where the file is too much for a parser."""
     asked = msgspec.json.decode(request, type=SourceRequest)
     try:
-        found = source.context(asked.frame, InsideReader(asked.pid))
+        found = source.context(asked.frame, InsideReader(asked.pid, asked.until))
         if found is not None and is_installed(asked.pid, asked.frame.file, asked.main):
             found = structs.replace(found, installed=True)
         return msgspec.json.encode(SourceAnswer(found))

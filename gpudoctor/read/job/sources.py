@@ -1,5 +1,6 @@
 """What users' programs say around the lines at which their processes stand, read and parsed in a child process."""
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -56,21 +57,38 @@ class Sources:
             frames = (frame for entry in last_entries(recorder) for frame in entry.frames[:MOST_SOURCES])
             return self._with_backwards(pid, list(dict.fromkeys(filter(is_user, frames))), deadline)
 
+    def left(self, dumps: Sequence[Recorder], deadline: float) -> tuple[SourceContext, ...]:
+        """Of the lines from which ranks that are gone had called their last collectives, of files as they were then."""
+        lines: dict[Frame, float] = {}
+        for dump in dumps:
+            for entry in last_entries(dump):
+                for frame in filter(is_user, entry.frames[:MOST_SOURCES]):
+                    lines[frame] = min(dump.written_at, lines.get(frame, dump.written_at))
+        return self.then(lines, deadline)
+
+    def then(self, lines: Mapping[Frame, float], deadline: float) -> tuple[SourceContext, ...]:
+        """Of lines of the program, of files that have not changed since a time (time.time())."""
+        with self._lock:
+            until = min(lines.values(), default=0.0)
+            every = self._with_backwards(os.getpid(), list(lines), deadline, until=until)
+        return tuple(filter(fits, every))
+
     def _with_backwards(
-        self, pid: int, frames: Sequence[Frame], deadline: float, main: str = ""
+        self, pid: int, frames: Sequence[Frame], deadline: float, main: str = "", until: float = 0.0
     ) -> tuple[SourceContext, ...]:
         """Also of the backward of these functions: what DDP and FSDP start in it names no line."""
-        found = [context for frame in frames if (context := self._context(pid, frame, deadline, main)) is not None]
+        every = (self._context(pid, frame, deadline, main, until) for frame in frames)
+        found = [context for context in every if context is not None]
         for context in tuple(found):
             lines = (call.line for call in context.calls if call.kind == "backward")
             own = [Frame(context.function, context.file, line) for line in lines if line != context.line]
-            found += filter(None, (self._context(pid, frame, deadline, main) for frame in own))
+            found += filter(None, (self._context(pid, frame, deadline, main, until) for frame in own))
         return tuple({(context.file, context.line): context for context in found}.values())
 
     def end(self) -> None:
         self._reader.end()
 
-    def _context(self, pid: int, frame: Frame, deadline: float, main: str) -> SourceContext | None:
+    def _context(self, pid: int, frame: Frame, deadline: float, main: str, until: float = 0.0) -> SourceContext | None:
         if frame.line <= 0 or not frame.file or frame.file.startswith("<"):
             return None
         view = _view(pid)
@@ -81,12 +99,20 @@ class Sources:
         if left <= 0.0:
             return None
         try:
-            answer = self._reader.ask(msgspec.json.encode(SourceRequest(pid, frame, main)), left)
+            answer = self._reader.ask(msgspec.json.encode(SourceRequest(pid, frame, main, until)), left)
             self._known[key] = msgspec.json.decode(answer, type=SourceAnswer).context
         except (NotAnswered, msgspec.DecodeError) as error:
             self._refused.add((view, frame.file))
             self.unread.append(Unread(f"source file {frame.file} of pid {pid}", str(error), pid))
         return self._known.get(key)
+
+
+def fits(context: SourceContext) -> bool:
+    """Whether the line stands in the function that was named: else it is another file, or another state of it."""
+    if context.function.startswith("<") and context.function != "<module>":
+        return True  # a lambda or a comprehension
+    around = next((each.text for each in context.enclosing if each.kind == "function"), "<module>")
+    return around == context.function.rpartition(".")[2]
 
 
 def last_entries(recorder: Recorder) -> Sequence[Collective]:

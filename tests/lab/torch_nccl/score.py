@@ -8,6 +8,8 @@ from tests.lab.torch_nccl.looks import Row
 
 SURE = 0.5
 """From which certainty on a first cause is claimed."""
+NAMES_NO_CAUSE = "rank-away"
+"""What dumps say of a rank that stands in its program, or has ended: which of these, they do not tell."""
 ABOUT_RANKS = ("state", "cause", "ranks")
 
 
@@ -22,9 +24,9 @@ def judged(row: Row) -> dict[str, str]:
     found = {}
     if row.view in ("bare", "container"):
         found["state"] = "right" if row.state in scenario.states else "wrong"
-    sure = row.certainty >= SURE
+    sure = row.certainty >= SURE and row.first != NAMES_NO_CAUSE
     found["cause"] = "undecided" if not sure else "right" if row.first in scenario.causes else "wrong"
-    if sure:
+    if sure or row.first == NAMES_NO_CAUSE:
         found["ranks"] = "right" if row.ranks == scenario.culprits else "wrong"
     return found
 

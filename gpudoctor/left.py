@@ -1,0 +1,80 @@
+"""What the program says of a job of which only a log is left: the lines that it names are read as `hang` reads them.
+
+The log may be of another machine, or the program another one by now. So a line counts where it stands in the function
+that the log names, and in a file that has not changed since the log was written.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gpudoctor.explain.program import OfProgram, Program, Stood
+from gpudoctor.hang.causes.collective_divergence import RULES
+from gpudoctor.hang.conclude import ordered
+from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
+from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.recorded import backwards
+from gpudoctor.knowledge.places import Place
+from gpudoctor.read.job.sources import Sources
+from gpudoctor.snapshot.evidence import Frame, SourceContext
+from gpudoctor.sure import POSSIBLE
+
+SECONDS = 5.0
+GRADIENTS = ("unused-parameters", "rank-dependent-graph")
+"""Of what hooks have started a log names no line; whether the same step is meant, only recorders tell."""
+
+
+def program_of(paths: Sequence[str]) -> Program:
+    """What is asked of the program, as it was when these logs were written."""
+    until = max(filter(None, map(_written_at, paths)), default=time.time())
+
+    def says(stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
+        frames = {number: tuple(Frame(*frame) for frame in each.frames) for number, each in stood.items()}
+        sources = _read({frame: until for stack in frames.values() for frame in stack})
+        if not sources:
+            return []
+        places = {
+            number: Place("collective", each.operation, None, frames[number][0], frames[number])
+            for number, each in stood.items()
+            if each.frames
+        }
+        hooked = _in_backward(list(places.values()), sources)
+        job = of_places({**dict.fromkeys(stood, hooked), **places}, world_size, sources)
+        causes = ordered([cause for rule in RULES for cause in rule(job)], progress_of(job))
+        return [
+            OfProgram(
+                cause.cause,
+                min(cause.confidence, POSSIBLE) if cause.cause in GRADIENTS else cause.confidence,
+                cause.ranks,
+                cause.summary,
+            )
+            for cause in causes
+        ]
+
+    return says
+
+
+def _written_at(path: str) -> float:
+    """0 of what is no file, or gone."""
+    try:
+        return Path(path).stat().st_mtime if Path(path).is_file() else 0.0
+    except (OSError, ValueError):
+        return 0.0
+
+
+def _read(lines: Mapping[Frame, float]) -> tuple[SourceContext, ...]:
+    sources = Sources()
+    try:
+        return sources.then(lines, time.monotonic() + SECONDS)
+    finally:
+        sources.end()
+
+
+def _in_backward(places: Sequence[Place], sources: Sequence[SourceContext]) -> Place:
+    """Where ranks are whose hooks have started what they wait in: the backward beside the lines of others, if one."""
+    found = {stack for place in places for stack in backwards(left_by(0, place, sources, "log"))}
+    hooked = ELSEWHERE._replace(kind="backward", operation="backward")
+    if len({stack[0] for stack in found}) != 1:
+        return hooked
+    stack = next(iter(found))
+    return hooked._replace(user_frame=stack[0], user_frames=stack)

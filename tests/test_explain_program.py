@@ -1,0 +1,105 @@
+"""Logs of a time-out, read beside the program whose lines they name; the form of the lines is torch 2.14.1's."""
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.report import LogCause
+from gpudoctor.left import program_of
+
+pytestmark = pytest.mark.thorough  # files are read in a child
+C10D = "/opt/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
+PROGRAM = """\
+import torch.distributed as dist
+
+
+def mean_of(value, group=None):
+    dist.all_reduce(value, group=group)
+    return value.item()
+
+
+def train(model, loader, rank):
+    for step, batch in enumerate(loader):
+        model(batch).backward()
+        if step % 3 == 2 and rank == 0:
+            dist.barrier()
+        if rank == 0:
+            mean_of(batch)
+        else:
+            mean_of(batch)
+    dist.all_reduce(model.right)
+
+
+train()
+"""
+SUM, GUARDED, ZERO, OTHERS, BEHIND, MAIN = 5, 13, 15, 17, 18, 21
+WRITTEN = 1_760_000_000.0
+
+
+def waited(rank: int, operation: str, numel: int, *frames: str) -> str:
+    head = f"[rank{rank}]:[E1123 21:01:54.6{rank} ProcessGroupNCCL.cpp"
+    stack = "".join(f"#{number} {frame}\n" for number, frame in enumerate(frames))
+    return (
+        f"{head}:741] [PG GUID 0(default_pg) Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL("
+        f"SeqNum=7, OpType={operation}, NumelIn={numel}, NumelOut={numel}, Timeout(ms)=100000) ran for 100008 "
+        "milliseconds before timing out.\n"
+        + (f"{head}:785] Stack trace of the failed collective: \n{stack}\n" if frames else "")
+        + f"{head}:816] [PG GUID 0(default_pg) Rank {rank}] To avoid data inconsistency, we are taking the entire "
+        "process down.\n"
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    os.utime(tmp_path / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    return tmp_path
+
+
+def called(folder: Path, name: str, *lines: int) -> tuple[str, ...]:
+    functions = {SUM: "mean_of"}
+    own = (f"{functions.get(line, 'train')} from {folder}/train.py:{line}" for line in lines)
+    return f"{name} from {C10D}:3906", *own, f"<module> from {folder}/train.py:{MAIN}"
+
+
+def first_cause(folder: Path, *waits: str) -> LogCause:
+    log = folder / "job.log"
+    log.write_text("".join(waits))
+    os.utime(log, (WRITTEN, WRITTEN))
+    return explain([str(log)], stdin=io.BytesIO(), program=program_of([str(log)])).causes[0]
+
+
+def test_a_barrier_below_a_condition_on_the_rank(folder: Path) -> None:
+    own = waited(0, "ALLREDUCE", 1, *called(folder, "barrier", GUARDED))
+    first = first_cause(folder, own, waited(1, "ALLREDUCE", 132), waited(2, "ALLREDUCE", 132))
+    assert (first.cause, first.ranks) == ("rank0-only-collective", (0,)) and "rank == 0, line 12" in first.summary
+
+
+def test_one_that_waits_alone_below_it(folder: Path) -> None:
+    """The others have ended: torchrun's table lists them not, and no watchdog of theirs speaks."""
+    others = "".join(f"[rank{rank}]: step 7 done\n" for rank in (1, 2))
+    first = first_cause(folder, others, waited(0, "ALLREDUCE", 1, *called(folder, "barrier", GUARDED)))
+    assert (first.cause, first.ranks) == ("rank0-only-collective", (0,)) and first.confidence >= 0.5
+
+
+def test_a_rank_that_is_through_with_the_loop(folder: Path) -> None:
+    own = waited(2, "ALLREDUCE", 1, *called(folder, "all_reduce", BEHIND))
+    first = first_cause(folder, own, waited(0, "ALLREDUCE", 132), waited(1, "ALLREDUCE", 132))
+    assert (first.cause, first.ranks) == ("uneven-inputs", (2,))
+
+
+def test_one_line_that_is_come_to_from_both_branches_is_under_neither(folder: Path) -> None:
+    one = waited(0, "ALLREDUCE", 1, *called(folder, "all_reduce", SUM, ZERO))
+    other = waited(1, "ALLREDUCE", 1, *called(folder, "all_reduce", SUM, OTHERS))
+    first = first_cause(folder, one, other, "[rank2]: step 7 begins\n")
+    assert first.cause != "rank0-only-collective" and first.confidence < 0.5
+
+
+def test_a_program_that_was_changed_after_the_log_tells_nothing(folder: Path) -> None:
+    os.utime(folder / "train.py", (WRITTEN + 60, WRITTEN + 60))
+    own = waited(2, "ALLREDUCE", 1, *called(folder, "all_reduce", BEHIND))
+    first = first_cause(folder, own, waited(0, "ALLREDUCE", 132), waited(1, "ALLREDUCE", 132))
+    assert first.confidence < 0.5

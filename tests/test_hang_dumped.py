@@ -1,0 +1,108 @@
+"""Dumps of a job that is gone, read beside its program: what the lines say that its ranks had come to."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.hang.conclude import conclude
+from gpudoctor.hang.report import JobReport
+from gpudoctor.read.job.sources import Sources
+from gpudoctor.snapshot.evidence import Collective, Evidence, Frame, Group, Recorder
+
+pytestmark = pytest.mark.thorough  # files are read in a child
+PROGRAM = """\
+import torch.distributed as dist
+
+
+def train(model, rank, callbacks):
+    for step in range(1000):
+        loss = model(step)
+        loss.backward()
+        if rank == 0 and step % 3 == 2:
+            dist.barrier()
+        for callback in callbacks:
+            callback.on_step_end(loss)
+    dist.all_reduce(loss)
+
+
+class Average:
+    def on_step_end(self, loss):
+        dist.all_reduce(loss)
+
+
+train()
+"""
+STARTS, GUARDED, CALLBACKS, AVERAGE, LEFT, MAIN = 6, 9, 11, 17, 12, 20
+GRADIENTS = {"operation": "all_reduce", "input_sizes": ((132,),), "dtypes": ("float32",)}
+WRITTEN = 1_760_000_000.0
+
+
+def stack(file: Path, *lines: int) -> tuple[Frame, ...]:
+    names = {AVERAGE: "on_step_end", MAIN: "<module>"}
+    return tuple(Frame(names.get(line, "train"), str(file), line) for line in (*lines, MAIN))
+
+
+def dump(rank: int, file: Path, *last: int, operation: str = "all_reduce") -> Recorder:
+    """Of a rank whose gradients were summed twice; `last`: the lines of what it called then, none of a third time."""
+    group = Group(key="0", description="default_pg", ranks=(0, 1, 2))
+    start = Collective(group="0", sequence=1, operation="broadcast", state="completed", frames=stack(file, STARTS))
+    sums = [Collective(group="0", sequence=number, state="completed", **GRADIENTS) for number in (2, 3)]  # type: ignore[arg-type]
+    if last:
+        third = Collective(group="0", sequence=4, operation=operation, input_sizes=((1,),), frames=stack(file, *last))
+    else:
+        third = Collective(group="0", sequence=4, **GRADIENTS)  # type: ignore[arg-type]
+    return Recorder(source=f"r{rank}", rank=rank, written_at=WRITTEN, groups=(group,), entries=(start, *sums, third))
+
+
+def concluded(*dumps: Recorder) -> JobReport:
+    sources = Sources()
+    try:
+        program = sources.left(dumps, time.monotonic() + 60)
+    finally:
+        sources.end()
+    (job,) = conclude(Evidence(dumps=dumps, sources=program)).jobs
+    return job
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM)
+    os.utime(file, (WRITTEN - 60, WRITTEN - 60))
+    return file
+
+
+def test_a_collective_below_a_condition_on_the_rank(program: Path) -> None:
+    first = concluded(dump(0, program, GUARDED, operation="barrier"), dump(1, program), dump(2, program)).causes[0]
+    assert (first.cause, first.ranks, first.where and first.where.line) == ("rank0-only-collective", (0,), GUARDED)
+    assert first.confidence >= 0.85 and "pid" not in "".join(seen.source for seen in first.evidence)
+
+
+def test_a_rank_that_is_through_with_the_loop(program: Path) -> None:
+    program.write_text(PROGRAM.replace("range(1000)", "loader"))
+    os.utime(program, (WRITTEN - 60, WRITTEN - 60))
+    first = concluded(dump(0, program), dump(1, program), dump(2, program, LEFT)).causes[0]
+    assert (first.cause, first.ranks) == ("uneven-inputs", (2,)) and first.confidence >= 0.65
+
+
+def test_a_call_that_one_rank_alone_has_ever_made(program: Path) -> None:
+    """No line asks for the rank: its list of callbacks is another one."""
+    first = concluded(dump(0, program, AVERAGE, CALLBACKS), dump(1, program), dump(2, program)).causes[0]
+    assert (first.cause, first.ranks) == ("rank0-only-collective", (0,)) and first.confidence == 0.65
+    first = concluded(dump(0, program), dump(1, program), dump(2, program, AVERAGE, CALLBACKS)).causes[0]
+    assert (first.cause, first.ranks) == ("rank-divergent-decision", (2,))
+
+
+def test_a_program_that_has_changed_since_tells_nothing(program: Path) -> None:
+    os.utime(program, (WRITTEN + 60, WRITTEN + 60))
+    dumps = (dump(0, program, GUARDED, operation="barrier"), dump(1, program), dump(2, program))
+    assert concluded(*dumps).causes[0].confidence < 0.5
+
+
+def test_a_line_of_another_function_is_of_another_program(program: Path) -> None:
+    program.write_text(PROGRAM.replace("def train", "def fit"))
+    os.utime(program, (WRITTEN - 60, WRITTEN - 60))
+    dumps = (dump(0, program, GUARDED, operation="barrier"), dump(1, program), dump(2, program))
+    assert concluded(*dumps).causes[0].confidence < 0.5
