@@ -270,3 +270,14 @@ def test_a_rank_for_accelerate_is_not_put_where_the_batch_shell_fills_it_in() ->
     text += " --num_machines $SLURM_NNODES --num_processes 8 --main_process_ip n0 train.py\n"
     (problem,) = [each for each in lint(read_job(text, LintFacts()), RULES).problems if each.code == "C02"]
     assert (problem.severity, "$SLURM_NODEID" in problem.fix.corrected) == ("error", False)
+
+
+def test_torchrun_is_not_given_use_env() -> None:
+    """The module's own option goes with the module: torchrun ends with "unrecognized arguments: --use_env"."""
+    text = "python -m torch.distributed.launch --use_env --nproc_per_node=2 train.py\n"
+    (finding,) = BY_CODE["V06"].judge(job("", text))
+    assert [(each.text, text[each.span.start : each.span.end].strip()) for each in finding.edits] == [
+        ("torchrun", "python -m torch.distributed.launch"),
+        ("", "--use_env"),
+    ]
+    assert "hands" not in finding.happens

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.wording import counted
 from gpudoctor.launcher import registry
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import span_of
+from gpudoctor.lint.edits import remove
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -360,7 +360,7 @@ def launch_hands_local_rank(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _as_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
-    """`python -m torch.distributed.launch` -> `torchrun`, where nothing else stands between."""
+    """`python -m torch.distributed.launch` -> `torchrun`, without --use-env, where nothing else stands between."""
     words = launch.invocation.words
     at = next((index for index, word in enumerate(words) if word.shown == launch.entry), None)
     if at is None or at < 2 or words[at - 1].shown != "-m" or launch.python_options:
@@ -372,7 +372,11 @@ def _as_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
         or words[0].text not in ("python", "python3")
     ):
         return ()
-    return (Edit(Span(start.start, end.end, start.line), "torchrun"),)
+    use_env = launch.options.get("use-env")
+    if use_env is not None and not use_env.span.exact:
+        return ()
+    program = Edit(Span(start.start, end.end, start.line), "torchrun")
+    return (program,) if use_env is None else (program, remove(job.text, use_env.span))
 
 
 @rule(
@@ -382,6 +386,7 @@ def _as_torchrun(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
     source="torch.distributed.launch's own deprecation; torch_xla removed XRT and xla_dist in 2023",
     bad=(
         _LAUNCH.format(""),
+        _LAUNCH.format("--use_env "),
         "python -m torch.distributed.elastic_launch --nproc_per_node=4 train.py\n",
         "export XRT_TPU_CONFIG='localservice;0;localhost:51011'\npython train.py\n",
     ),
@@ -393,8 +398,11 @@ def superseded_launcher(job: LintJob) -> Iterator[LintFinding]:
         if launch.entry.endswith("elastic_launch"):
             happens, fix = "The module is gone: No module named torch.distributed.elastic_launch.", "Write torchrun."
         elif launch.launcher == "torch.distributed.launch":
-            happens = f"It works by way of torchrun, with a warning, and hands {counted(1, 'argument')} to the script."
+            happens = "It works by way of torchrun, with a warning, and hands the script --local-rank as an argument."
             fix = "Write torchrun, and read LOCAL_RANK from the environment in the script."
+            if launch.option("use-env") is not None:
+                happens = "It works by way of torchrun, with a warning; the script finds LOCAL_RANK in the environment."
+                fix = "Write torchrun, without --use-env: it does that always, and refuses the option."
         elif launch.entry.endswith("xla_dist"):
             happens = "torch_xla has had no xla_dist since 2023: No module named torch_xla.distributed.xla_dist."
             fix = 'Write gcloud compute tpus tpu-vm ssh NAME --worker=all --command="PJRT_DEVICE=TPU python3 train.py".'
