@@ -99,7 +99,8 @@ PORT_CASES = {
     "rdma-port-without-subnet-manager": [
         warning(WAITING, "mlx5_0 waits in INIT", "sm_lid 0", runs="ibstat mlx5_0"),
         silent(with_rdma(H100, rdma_device(0, roce_port(state="INIT", interface="eth1", address="10.0.0.1")))),
-        skipped(with_ports(1, WAITING, subnet_manager_lid=unread())),
+        warning(with_ports(1, WAITING, subnet_manager_lid=unread()), "mlx5_0 waits in INIT", "sm_lid was not read"),
+        skipped(with_ports(1, WAITING, state=unread())),
     ],
     "rdma-rate-below-siblings": [
         warning(SLOW, "mlx5_3 runs at 200 Gb/s", "400 Gb/s", runs="sudo mlxlink -d 0000:48:00.0 -m -e"),

@@ -17,18 +17,18 @@ def rdma_port_without_subnet_manager(machine: Snapshot) -> Problems:
         port = place.port
         if port.state.value != "INIT" or port.link_layer.value != "InfiniBand":
             continue
-        if port.subnet_manager_lid.value == 0:
+        # Unread, as of a paste that was cut there: INIT alone tells that no subnet manager has taken the port in yet.
+        if port.subnet_manager_lid.value_or(0) == 0:
             lonely.append(place)
     if lonely:
         name = lonely[0].device.name
+        managers = [place.port.subnet_manager_lid for place in lonely[:4] if place.port.subnet_manager_lid.is_read]
         yield Problem(
             severity="warning",
             summary=f"{listed(place.name for place in lonely)} {'waits' if len(lonely) == 1 else 'wait'} in INIT: "
-            "no subnet manager (sm_lid 0)",
+            "no subnet manager " + ("(sm_lid 0)" if managers else "has taken it in (sm_lid was not read)"),
             meaning="NCCL leaves these ports out; without another ACTIVE one it falls back to TCP without a warning.",
-            evidence=tuple(
-                reading for place in lonely[:4] for reading in (place.port.state, place.port.subnet_manager_lid)
-            ),
+            evidence=(*(place.port.state for place in lonely[:4]), *managers),
             fix=Fix.of(
                 "Start the subnet manager of this fabric: on the switch, by UFM, or opensm on one host of it. With "
                 "several fabrics, each needs its own.",
