@@ -33,6 +33,15 @@ CAUSE = Cause(
                 command("gpudoctor check driver pytorch"),
             ),
         ),
+        "ptx": Fix(
+            "The CUDA toolkit that compiled this code is newer than the driver: update the driver, or take a torch (or "
+            "build the extension with a toolkit) of a CUDA that the driver knows.",
+            (
+                command("nvidia-smi --query-gpu=driver_version --format=csv"),
+                command('python -c "import torch; print(torch.version.cuda)"'),
+                command("gpudoctor check driver pytorch"),
+            ),
+        ),
         "combination": Fix(
             "The driver in the kernel and libcuda are of different releases: reboot after an update of the driver, and "
             "keep the image's CUDA compatibility libraries (cuda-compat) out of LD_LIBRARY_PATH.",
@@ -52,5 +61,5 @@ CAUSE = Cause(
         "torch-without-gpu-kernels",
         "torch-rocm-on-nvidia",
     ),
-    source="CUDA's error texts (35, 209, 803); NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+    source="CUDA's error texts (35, 209, 222, 803); NVML_ERROR_LIB_RM_VERSION_MISMATCH",
 )

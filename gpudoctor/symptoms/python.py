@@ -259,19 +259,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "no-kernels-for-this-gpu",
-        needle=(
-            "no kernel image is available for execution on the device",
-            "the provided PTX was compiled with an unsupported toolchain",
-        ),
+        needle="no kernel image is available for execution on the device",
         cause="driver-mismatch",
         variant="kernels",
         seen="a library has no kernels for the GPU of this node",
-        source="CUDA's error texts (209, 222)",
-        sample=(
-            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
-            "RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
-        ),
+        source="CUDA's error texts (209)",
+        sample="RuntimeError: CUDA error: no kernel image is available for execution on the device",
         counter="a kernel image is available",
+    ),
+    Symptom(
+        "ptx-newer-than-driver",
+        needle="the provided PTX was compiled with an unsupported toolchain",
+        cause="driver-mismatch",
+        variant="ptx",
+        seen="code was compiled by a CUDA that the driver of this node does not know",
+        source="CUDA's error texts (222)",
+        sample="RuntimeError: CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+        counter="a supported toolchain",
     ),
     Symptom(
         "module-missing",
