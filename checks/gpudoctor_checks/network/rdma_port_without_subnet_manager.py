@@ -22,13 +22,18 @@ def rdma_port_without_subnet_manager(machine: Snapshot) -> Problems:
             lonely.append(place)
     if lonely:
         name = lonely[0].device.name
-        managers = [place.port.subnet_manager_lid for place in lonely[:4] if place.port.subnet_manager_lid.is_read]
+        read = [place for place in lonely if place.port.subnet_manager_lid.is_read]
         yield Problem(
             severity="warning",
             summary=f"{listed(place.name for place in lonely)} {'waits' if len(lonely) == 1 else 'wait'} in INIT: "
-            "no subnet manager " + ("(sm_lid 0)" if managers else "has taken it in (sm_lid was not read)"),
+            "no subnet manager " + ("(sm_lid 0)" if read else "has taken it in (sm_lid was not read)"),
             meaning="NCCL leaves these ports out; without another ACTIVE one it falls back to TCP without a warning.",
-            evidence=(*(place.port.state for place in lonely[:4]), *managers),
+            evidence=tuple(
+                reading
+                for place in lonely[:4]
+                for reading in (place.port.state, place.port.subnet_manager_lid)
+                if reading.is_read
+            ),
             fix=Fix.of(
                 "Start the subnet manager of this fabric: on the switch, by UFM, or opensm on one host of it. With "
                 "several fabrics, each needs its own.",
