@@ -37,7 +37,7 @@ class LazyCommands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0] if args else ""
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+        if name and not name.startswith("-") and name not in COMMANDS and name not in HIDDEN:
             close = difflib.get_close_matches(name, COMMANDS, 1)
             ctx.fail(f"no command is called {name!r}" + (f"; the nearest is {close[0]!r}" if close else ""))
         return super().resolve_command(ctx, args)
