@@ -1,0 +1,238 @@
+"""Programs that fail on a GPU, each in its own way: `python tests/gpu/programs.py NAME`. They know nothing of us."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+GIB = 1 << 30
+KERNEL = 'extern "C" __global__ void poke(long long place) {{ {body} }}'
+
+
+def kernel(body: str) -> Callable[..., None]:
+    """A CUDA kernel of one parameter, compiled by nvrtc."""
+    made: Callable[..., None] = torch.cuda._compile_kernel(KERNEL.format(body=body), "poke")
+    return made
+
+
+def launched(body: str, place: int = 0, threads: int = 1) -> None:
+    kernel(body)(grid=(1, 1, 1), block=(threads, 1, 1), args=[place])
+    torch.cuda.synchronize()
+
+
+def word_unknown() -> None:
+    words = torch.nn.Embedding(10, 4).cuda()
+    print(words(torch.tensor([3, 50], device="cuda")).sum().item())
+
+
+def label_unknown() -> None:
+    scores = torch.nn.Linear(16, 10).cuda()(torch.randn(8, 16, device="cuda"))
+    torch.autograd.backward(torch.nn.functional.cross_entropy(scores, torch.full((8,), 12, device="cuda")))
+    torch.cuda.synchronize()
+
+
+def memory_asked() -> None:
+    torch.empty(300 * GIB, dtype=torch.uint8, device="cuda")
+
+
+def memory_of_another() -> None:
+    hold = "import sys, torch; left = torch.cuda.mem_get_info()[0]; "
+    hold += "kept = torch.empty(left - (1 << 30), dtype=torch.uint8, device='cuda'); print('held', flush=True); "
+    hold += "sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        try:
+            torch.empty(2 * GIB, dtype=torch.uint8, device="cuda")
+        finally:
+            other.kill()
+
+
+def memory_of_fraction() -> None:
+    torch.cuda.set_per_process_memory_fraction(0.01)
+    torch.empty(4 * GIB, dtype=torch.uint8, device="cuda")
+
+
+def memory_for_cublas() -> None:
+    torch.zeros(1, device="cuda")
+    kept = torch.empty(torch.cuda.mem_get_info()[0] - (40 << 20), dtype=torch.uint8, device="cuda")
+    left = torch.randn(64, 64, device="cuda")
+    print((left @ left).sum().item(), kept.numel())
+
+
+def memory_for_cudnn() -> None:
+    torch.zeros(1, device="cuda")
+    image = torch.randn(1, 3, 64, 64, device="cuda")
+    layer = torch.nn.Conv2d(3, 8, 3).cuda()
+    kept = torch.empty(torch.cuda.mem_get_info()[0] - (30 << 20), dtype=torch.uint8, device="cuda")
+    print(layer(image).sum().item(), kept.numel())
+
+
+def address_illegal() -> None:
+    launched("*(int *)place = 1;", 0x7000_0000_0000)
+
+
+def address_odd() -> None:
+    room = torch.zeros(64, device="cuda")
+    launched("*(int *)place = 1;", room.data_ptr() + 1)
+
+
+def trap() -> None:
+    launched('asm("trap;");')
+
+
+def threads_too_many() -> None:
+    launched("", threads=4096)
+
+
+def image_of_others() -> None:
+    """Machine code for another GPU only."""
+    source = "__global__ void none() {}\n"
+    source += 'extern "C" int launch() { none<<<1, 1>>>(); return (int)cudaGetLastError(); }\n'
+    import ctypes
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "one.cu").write_text(source)
+        options = ["-gencode", "arch=compute_75,code=sm_75", "-Xcompiler", "-fPIC", "-shared", "-cudart", "shared"]
+        nvcc = "/usr/local/cuda/bin/nvcc" if Path("/usr/local/cuda/bin/nvcc").exists() else "nvcc"
+        subprocess.run([nvcc, *options, "-o", f"{folder}/one.so", f"{folder}/one.cu"], check=True)
+        torch.zeros(1, device="cuda")
+        status = ctypes.CDLL(f"{folder}/one.so").launch()
+    torch.cuda.check_error(status)
+
+
+def ordinal() -> None:
+    torch.cuda.set_device(3)
+
+
+def ordinal_of_local_rank() -> None:
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+    dist.barrier()
+
+
+def none_visible() -> None:
+    torch.zeros(1).cuda()
+
+
+def forked() -> None:
+    torch.zeros(1).cuda()
+    data = torch.utils.data.TensorDataset(torch.ones(8, 2))
+    loader = torch.utils.data.DataLoader(data, num_workers=1, collate_fn=to_device)
+    next(iter(loader))
+
+
+def to_device(batch: list[tuple[torch.Tensor, ...]]) -> torch.Tensor:
+    return torch.stack([item[0] for item in batch]).cuda()
+
+
+def devices_mixed() -> None:
+    torch.nn.Linear(4, 4).cuda()(torch.ones(2, 4))
+
+
+def captured_wait() -> None:
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        torch.zeros(1, device="cuda").item()
+
+
+def anomaly() -> None:
+    torch.autograd.set_detect_anomaly(True)
+    value = torch.zeros(4, device="cuda", requires_grad=True)
+    torch.autograd.backward((value.sqrt() * 0).sum())
+
+
+def compiler_missing() -> None:
+    os.environ["CC"] = "/opt/none/bin/gcc"
+    torch.compile(lambda value: torch.relu(value * 2 + 1))(torch.ones(1000, device="cuda"))
+
+
+def cpu_on_nccl() -> None:
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl")
+    dist.all_reduce(torch.ones(1))
+
+
+def on_one_gpu(seconds: float = 600) -> int:
+    """A rank on GPU 0; NCCL takes each for one of a host of its own. Its rank."""
+    os.environ["NCCL_HOSTID"] = os.environ["RANK"]
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl", timeout=timedelta(seconds=seconds))
+    rank: int = dist.get_rank()
+    return rank
+
+
+def gpu_twice() -> None:
+    torch.cuda.set_device(0)
+    dist.init_process_group("nccl")
+    dist.all_reduce(torch.ones(1, device="cuda"))
+    torch.cuda.synchronize()
+
+
+def rank_killed() -> None:
+    rank = on_one_gpu(20)
+    for step in range(1000):
+        if rank == 1 and step == 20:
+            os.kill(os.getpid(), 9)
+        value = torch.ones(1 << 16, device="cuda")
+        dist.all_reduce(value)
+        print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
+
+
+def rank_asleep() -> None:
+    rank = on_one_gpu(10)
+    for step in range(1000):
+        if rank == 1 and step == 20:
+            time.sleep(3600)
+        value = torch.ones(1 << 16, device="cuda")
+        dist.all_reduce(value)
+        print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
+
+
+def shapes_differ() -> None:
+    rank = on_one_gpu(10)
+    value = torch.ones(1 << (16 if rank else 15), device="cuda")
+    for step in range(1000):
+        dist.all_reduce(value if step == 20 else value[:16].contiguous())
+        print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
+
+
+def barrier_against_gradient() -> None:
+    rank = on_one_gpu(10)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(64, 64).cuda())
+    for step in range(1000):
+        if rank == 0 and step == 20:
+            dist.barrier()
+        torch.autograd.backward(model(torch.ones(8, 64, device="cuda")).sum())
+        print(f"rank {rank} step {step}", flush=True)
+
+
+def rank_out_of_memory() -> None:
+    rank = on_one_gpu(15)
+    kept = []
+    for step in range(1000):
+        if rank == 1 and step > 10:
+            kept.append(torch.empty(20 * GIB, dtype=torch.uint8, device="cuda"))
+        value = torch.ones(1 << 16, device="cuda")
+        dist.all_reduce(value)
+        print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
+
+
+def kernel_without_end() -> None:
+    """Is looked at while it stands; a kernel that never ends."""
+    run = kernel("volatile int *p = (int *)place; while (*p == 0) { }")
+    room = torch.zeros(1, dtype=torch.int32, device="cuda")
+    print("step 1", flush=True)
+    run(grid=(1, 1, 1), block=(1, 1, 1), args=[room.data_ptr()])
+    torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
