@@ -166,8 +166,34 @@ def _as_written() -> Iterator[Scenario]:
     )
 
 
+def _twelve() -> Iterator[Scenario]:
+    """Twelve of further kinds, written for CUDA too: parts of a parallel job, roots, groups, objects, a second start.
+    `monitor_never_waited` gets on until its time-out, so that live nothing is to be told of it but that."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    rank0, diverges, order = "rank0-only-collective", "rank-divergent-decision", "collective-order-mismatch"
+    for script, causes, culprits in (
+        ("norm_on_main", (rank0,), (0,)),
+        ("microbatches_of_its_own", ("p2p-order", diverges), (2,)),
+        ("metric_on_main", (rank0,), (0,)),
+        ("branch_without_head", ("unused-parameters", "rank-dependent-graph"), (1,)),
+        ("vocabulary_cached", (diverges,), (1,)),
+        ("shard_unchanged", (diverges,), (2,)),
+        ("last_batch_dropped", ("uneven-inputs",), (2,)),
+        ("collects_elsewhere", (diverges, order), (1,)),
+        ("resumes_elsewhere", (diverges, "uneven-inputs"), (2,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+    parallel = three._replace(name="wrong_parallel_group", script="cuda/wrong_parallel_group.py", ranks=4)
+    yield parallel._replace(causes=(order, diverges), culprits=(3,))
+    pair = three._replace(name="group_of_pair_first", script="cuda/group_of_pair_first.py", polls=6.0)
+    yield pair._replace(causes=(order, diverges), culprits=(2,))
+    monitor = three._replace(name="monitor_never_waited", script="cuda/monitor_never_waited.py", polls=3.0)
+    yield monitor._replace(causes=(diverges,), culprits=(1,), states=("running", "slow"))
+
+
 FIRST_ON_GPUS = {scenario.name: scenario for scenario in _all()}
 LATER_ON_GPUS = {scenario.name: scenario for scenario in _more()}
 AS_WRITTEN_ON_GPUS = {scenario.name: scenario for scenario in _as_written()}
-ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS
+FURTHER_ON_GPUS = {scenario.name: scenario for scenario in _twelve()}
+ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS
 EVERY = SCENARIOS | ON_GPUS

@@ -26,7 +26,8 @@ ON_DEVICE = ("dist.all_reduce(batch", "dist.all_reduce(sample", "dist.all_reduce
 """Calls that want their first argument there."""
 DEVICE = "torch.cuda.set_device({rank}); "
 LOCAL_RANK = 'int(__import__("os").environ.get("LOCAL_RANK") or 0)'
-BACKEND = 'dist.init_process_group("nccl", timeout=__import__("datetime").timedelta(seconds={limit})'
+DELTA = '__import__("datetime").timedelta(seconds={limit})'
+BACKEND = f'dist.init_process_group("nccl", timeout={DELTA}'
 LOSS = '", "loss", torch.zeros(1, device="cuda").item(), flush=True)'
 
 
@@ -57,8 +58,9 @@ def write(folder: Path, limit: int) -> Path:
     """All of them, into a folder; those of cuda/ are for GPUs as they are."""
     (folder / "cuda").mkdir(parents=True, exist_ok=True)
     for script in (HANGS / "cuda").glob("*.py"):
-        text = script.read_text().replace('dist.init_process_group("nccl"', BACKEND.format(limit=limit))
-        (folder / "cuda" / script.name).write_text(text)
+        delta = DELTA.format(limit=limit)
+        timed = re.sub(r'init_process_group\("[a-z:,]+"', rf"\g<0>, timeout={delta}", script.read_text())
+        (folder / "cuda" / script.name).write_text(timed)
     for script in HANGS.glob("*.py"):
         if "init_process_group" in script.read_text():
             (folder / script.name).write_text(on_nccl(script.name, limit))
