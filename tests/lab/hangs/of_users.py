@@ -4,36 +4,12 @@
 for what is seen on *tune*; of *keep* the sums alone are looked at.
 """
 
-import hashlib
 from collections.abc import Iterator
-from typing import Literal
 
+from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
+from tests.lab.hangs.third_lot import get_on as third_gets_on
+from tests.lab.hangs.third_lot import hanging as third_hangs
 from tests.lab.hangs.training import Scenario
-
-Half = Literal["tune", "keep"]
-USERS = "users/"
-HEALTHY = "users/healthy/"
-STRANGERS = "strangers/"
-
-
-def half(name: str) -> Half:
-    """Which half a scenario belongs to."""
-    return "tune" if hashlib.sha256(name.encode()).digest()[0] % 2 else "keep"
-
-
-def hangs(name: str, causes: tuple[str, ...], culprits: tuple[int, ...], *lines: str, ranks: int = 2) -> Scenario:
-    """One that hangs."""
-    return Scenario(name, f"{USERS}{name}.py", causes, culprits, lines, ranks=ranks, healthy=False)
-
-
-def gets_on(name: str, ranks: int = 2, folder: str = HEALTHY) -> Scenario:
-    """One of which no look may say that it hangs."""
-    return Scenario(name, f"{folder}{name}.py", (), (), ranks=ranks, states=("running", "slow"))
-
-
-def stranger(name: str, causes: tuple[str, ...], culprits: tuple[int, ...], *lines: str, ranks: int = 2) -> Scenario:
-    """One that hangs, after a thread of somebody whose job did."""
-    return hangs(name, causes, culprits, *lines, ranks=ranks)._replace(script=f"{STRANGERS}{name}.py")
 
 
 def _hanging() -> Iterator[Scenario]:
@@ -492,9 +468,18 @@ OF_STRANGERS = {scenario.name: scenario for made in (_strangers, _strangers_get_
 LATER_STRANGERS = {
     scenario.name: scenario for made in (_later_strangers, _later_strangers_get_on) for scenario in made()
 }
-HANGING = {scenario.name: scenario for made in (_hanging, _later, _strangers, _later_strangers) for scenario in made()}
+THIRD_STRANGERS = {scenario.name: scenario for made in (third_hangs, third_gets_on) for scenario in made()}
+HANGING = {
+    scenario.name: scenario
+    for made in (_hanging, _later, _strangers, _later_strangers, third_hangs)
+    for scenario in made()
+}
 GETTING_ON = {
-    scenario.name: scenario for made in (_healthy, _strangers_get_on, _later_strangers_get_on) for scenario in made()
+    scenario.name: scenario
+    for made in (_healthy, _strangers_get_on, _later_strangers_get_on, third_gets_on)
+    for scenario in made()
 }
 """None of them may be called hung in any of three looks; an idle server waits for work."""
 OF_USERS = HANGING | GETTING_ON
+
+__all__ = ["GETTING_ON", "HANGING", "LATER", "LATER_STRANGERS", "OF_STRANGERS", "OF_USERS", "THIRD_STRANGERS", "half"]
