@@ -57,8 +57,8 @@ def _said() -> dict[str, Meaning]:
         for kind, each in ADVICE.items()
     }
     trained = {
-        each.id: Meaning("train-test", _sentence(each.seen.format_map(rank)), each.meaning, Fix(each.fix, each.lines))
-        for each in KINDS.values()
+        kind.id: Meaning("train-test", _sentence(kind.seen.format_map(rank)), kind.meaning, Fix(kind.fix, kind.lines))
+        for kind in KINDS.values()
     }
     return SAID | lost | trained
 
@@ -131,7 +131,7 @@ def _each() -> Iterator[tuple[tuple[str, ...], Entry]]:
 
 def advised(entry: Entry) -> tuple[str, ...]:
     """What a check may advise, by what it sees: the texts of its fixes, as its file has them; values are dots."""
-    check = next((each for each in find_checks()[0] if entry.kind.startswith("check") and each.id == entry.id), None)
+    check = next((check for check in find_checks()[0] if entry.kind.startswith("check") and check.id == entry.id), None)
     if check is None or check.module not in sys.modules:
         return ()
     try:
@@ -148,7 +148,7 @@ def _texts(node: ast.expr) -> list[str]:
         case ast.Constant(value=str(text)):
             return [text]
         case ast.JoinedStr(values=parts):
-            return ["".join(str(each.value) if isinstance(each, ast.Constant) else "..." for each in parts)]
+            return ["".join(str(part.value) if isinstance(part, ast.Constant) else "..." for part in parts)]
         case ast.IfExp(body=one, orelse=other):
             return [*_texts(one), *_texts(other)]
         case ast.BinOp(left=left, op=ast.Add(), right=right):

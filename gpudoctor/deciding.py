@@ -85,8 +85,12 @@ def unseen(machine: Snapshot, results: Iterable[Result]) -> tuple[str, ...]:
     asked = {reason for result in blind for reason in result.reasons}
     found = []
     for name, readings in decisive.items():
-        lost = (each for each in readings if not each.is_read and each.missing_kind not in ("absent", "not-asked"))
-        reading = next((each for each in lost if f"{each.source}: {each.reason}" in asked), None)
+        lost = (
+            reading
+            for reading in readings
+            if not reading.is_read and reading.missing_kind not in ("absent", "not-asked")
+        )
+        reading = next((reading for reading in lost if f"{reading.source}: {reading.reason}" in asked), None)
         if reading is not None:
             found.append(f"{name} could not be read ({reading.source}: {reading.reason})")
     if (dead := sorted(reason for reason in asked if reason.startswith("reader of "))) and not found:

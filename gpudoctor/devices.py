@@ -98,15 +98,15 @@ class DevicesAnswer(Answer, frozen=True, kw_only=True):
 
     def stated(self) -> Iterator[Stated]:
         severity: Severity
-        for each in sorted(self.problems, key=_is_fault, reverse=True):
-            severity = "error" if _is_fault(each) else "warning"
+        for problem in sorted(self.problems, key=_is_fault, reverse=True):
+            severity = "error" if _is_fault(problem) else "warning"
             yield Stated(
-                id=CHECK_IDS.get(each.kind, OF_AN_ENTRY),
+                id=CHECK_IDS.get(problem.kind, OF_AN_ENTRY),
                 severity=severity,
-                subject=VARIABLE if each.entry is None else f"{VARIABLE} entry {each.entry!r}",
-                summary=each.problem,
-                meaning=each.meaning or None,
-                fix=Fix(each.fix, () if each.command is None else (each.command,)),
+                subject=VARIABLE if problem.entry is None else f"{VARIABLE} entry {problem.entry!r}",
+                summary=problem.problem,
+                meaning=problem.meaning or None,
+                fix=Fix(problem.fix, () if problem.command is None else (problem.command,)),
             )
         if self.agrees is False:
             yield Stated(
@@ -117,7 +117,7 @@ class DevicesAnswer(Answer, frozen=True, kw_only=True):
             )
 
     def without_lines(self) -> "DevicesAnswer":
-        bare = (structs.replace(each, command=None, suggested_value=None) for each in self.problems)
+        bare = (structs.replace(problem, command=None, suggested_value=None) for problem in self.problems)
         return structs.replace(self, problems=tuple(bare))
 
 

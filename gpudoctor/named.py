@@ -64,7 +64,7 @@ def told(error: DecodeError, content: Any = None) -> str:
     if isinstance(content, bytes):
         content = _decoded(content)
     text, place = str(error), place_of(error)
-    pattern = next((each for each in _LOOKS if f"matching regex {each!r}" in text), None)
+    pattern = next((look for look in _LOOKS if f"matching regex {look!r}" in text), None)
     is_long = "Expected `str` of length " in text
     if not place or (pattern is None and not is_long and "Expected `int` " not in text):
         return _shown(" ".join(text.split()), 300)

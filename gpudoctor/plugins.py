@@ -162,7 +162,7 @@ class ChecksAnswer(Answer, frozen=True):
 
 def listed(checks: Iterable[Check]) -> ChecksAnswer:
     return ChecksAnswer(
-        tuple(ListedCheck(each.id, each.group, each.title, each.aliases, each.documentation) for each in checks)
+        tuple(ListedCheck(check.id, check.group, check.title, check.aliases, check.documentation) for check in checks)
     )
 
 

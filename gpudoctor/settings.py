@@ -34,9 +34,9 @@ class Table(NamedTuple):
 
 def nearest(folder: Path, section: str) -> Table | None:
     """The table that holds for what stands in a folder; None: nobody says anything. Raises `BadConfig`."""
-    for each in _upwards(folder):
+    for path in _upwards(folder):
         for name in (OWN, SHARED):
-            found = _read(each / name, section)
+            found = _read(path / name, section)
             if found is not None:
                 return found
     return None

@@ -172,9 +172,9 @@ def precision(dtype: Dtype, hardware: Hardware, said: Said, probe: Probe) -> Pre
     if (dtype == "fp16" and overflow is False) or (dtype == "bf16" and overflow is True):
         outcome = "wrong-result"
         errors.insert(0, overflowed(dtype))
-    elif any(each.outcome == "wrong-result" for each in compared):
+    elif any(net.outcome == "wrong-result" for net in compared):
         outcome = "wrong-result"
-    elif needed or any(each.outcome == "failed" for each in compared) or (scaler and scaler.outcome == "failed"):
+    elif needed or any(net.outcome == "failed" for net in compared) or (scaler and scaler.outcome == "failed"):
         outcome = "failed"
     elif not any("finished" in message for message in parts):
         outcome, why = unfinished(dtype, support, parts, probe)
@@ -253,10 +253,10 @@ def comparisons(dtype: Dtype, parts: Said) -> tuple[ComparedNet, ...]:
     """Each net's numbers, judged; a net whose step raised is there with the exception."""
     found: dict[str, ComparedNet] = {}
     for message in parts[: 4 * MAXIMUM_PARTS]:
-        told = converted(message.get("compared"), ToldCompared)
+        compared = converted(message.get("compared"), ToldCompared)
         net = str(message.get("net", ""))
-        if told is not None and told.net in ("convolution", "transformer", "matmul"):
-            found[told.net] = compare(dtype, told)
+        if compared is not None and compared.net in ("convolution", "transformer", "matmul"):
+            found[compared.net] = compare(dtype, compared)
         elif "failed" in message and net in ("convolution", "transformer", "matmul"):
             found.setdefault(net, ComparedNet(net=cast(Any, net), outcome="failed", error=str(message["failed"])))
     return tuple(found.values())
@@ -328,18 +328,18 @@ def scaled(dtype: Dtype, parts: Said) -> Scaled | None:
     failed = next(
         (failure(message) for message in parts if "failed" in message and message.get("step") == "GradScaler"), ""
     )
-    told = next((found for found in (converted(m.get("scaler"), ToldScaler) for m in reversed(parts)) if found), None)
-    if told is None:
+    scaler = next((found for found in (converted(m.get("scaler"), ToldScaler) for m in reversed(parts)) if found), None)
+    if scaler is None:
         return Scaled(outcome="failed", error=failed) if failed else None
-    if told.absent:
-        return Scaled(outcome="not needed", error=told.absent)
-    error = failed or wrong_scaler(told)
+    if scaler.absent:
+        return Scaled(outcome="not needed", error=scaler.absent)
+    error = failed or wrong_scaler(scaler)
     return Scaled(
         outcome="failed" if error else "passed",
-        scale_before=told.scale_before,
-        scale_after=told.scale_after,
-        skipped=told.skipped,
-        recovered=told.recovered,
+        scale_before=scaler.scale_before,
+        scale_after=scaler.scale_after,
+        skipped=scaler.skipped,
+        recovered=scaler.recovered,
         error=error,
     )
 
@@ -374,17 +374,17 @@ def speeds(dtype: Dtype, parts: Said, hardware: Hardware) -> tuple[Speed, ...]:
     found: dict[str, Speed] = {}
     expected = expected_factor(dtype, hardware.name, hardware.capability) if hardware.kind == "cuda" else None
     for message in parts:
-        told = converted(message.get("speed"), ToldSpeed)
-        if told is None or told.what not in ("matmul", "convolution", "convolution channels_last"):
+        speed = converted(message.get("speed"), ToldSpeed)
+        if speed is None or speed.what not in ("matmul", "convolution", "convolution channels_last"):
             continue
-        found[told.what] = Speed(
-            what=cast(Any, told.what),
-            size=told.size,
-            seconds=told.seconds,
-            fp32_seconds=told.fp32_seconds,
-            teraflops=told.teraflops,
+        found[speed.what] = Speed(
+            what=cast(Any, speed.what),
+            size=speed.size,
+            seconds=speed.seconds,
+            fp32_seconds=speed.fp32_seconds,
+            teraflops=speed.teraflops,
             # What is published are rates of matrix products.
-            expected_factor=expected if told.what == "matmul" else None,
+            expected_factor=expected if speed.what == "matmul" else None,
         )
     return tuple(found.values())
 
@@ -399,15 +399,15 @@ def with_compiled(precisions: Sequence[Precision], said: Said, probe: Probe) -> 
 
 def compiled_verdict(dtype: object, said: Said, probe: Probe) -> str:
     for message in said:
-        told = converted(message.get("compiled"), ToldCompiled)
-        if told is not None and told.absent:
-            return f"not applicable: {told.absent}"
-        if told is not None:
+        compiled = converted(message.get("compiled"), ToldCompiled)
+        if compiled is not None and compiled.absent:
+            return f"not applicable: {compiled.absent}"
+        if compiled is not None:
             limit = limits.COMPILED.get(str(dtype), 0.0)
-            if told.out_dtype != LOW.get(str(dtype)):
-                return f"failed: the output is {told.out_dtype} and not {LOW.get(str(dtype))}"
-            if told.error is None or told.error > limit:
-                return f"failed: off by {shown(told.error)} from the same net not compiled; the limit is {limit:g}"
+            if compiled.out_dtype != LOW.get(str(dtype)):
+                return f"failed: the output is {compiled.out_dtype} and not {LOW.get(str(dtype))}"
+            if compiled.error is None or compiled.error > limit:
+                return f"failed: off by {shown(compiled.error)} from the same net not compiled; the limit is {limit:g}"
             return "passed"
         if "failed" in message:
             return f"failed: {message['failed']}"

@@ -23,13 +23,13 @@ TORCH_TYPES = {"fp16": "torch.float16", "bf16": "torch.bfloat16"}
 
 def judge(devices: Sequence[AmpDevice], versions: Mapping[str, str]) -> AmpReport:
     """The report. `versions` maps the training interpreter's distributions to their versions."""
-    found = [problem for device in devices for problem in problems(device)]
+    amp_problems = [problem for device in devices for problem in problems(device)]
     order = {"error": 0, "warning": 1, "info": 2}
     return AmpReport(
         gpudoctor=__version__,
         devices=tuple(devices),
         advice=advice(devices, versions),
-        problems=tuple(sorted(found, key=lambda problem: order[problem.severity])),
+        problems=tuple(sorted(amp_problems, key=lambda problem: order[problem.severity])),
         seconds=sum(device.seconds for device in devices),
     )
 
@@ -58,7 +58,9 @@ def problems(device: AmpDevice) -> Iterator[AmpProblem]:
     if device.error:
         yield not_tested(device)
         return
-    builds = [each for each in device.precisions if each.support == "build" and "has code for" in each.why]
+    builds = [
+        precision for precision in device.precisions if precision.support == "build" and "has code for" in precision.why
+    ]
     if builds:
         yield build_lacks(device, builds[0])
         return  # nothing runs, and every dtype would say so again
@@ -303,7 +305,10 @@ def of_tf32(device: AmpDevice) -> Iterator[AmpProblem]:
                 Fix("Use torch.backends.cuda.matmul.fp32_precision alone, from torch 2.9 on."),
                 read(name, value),
             )
-    tf32 = next((each for each in device.precisions if each.dtype == "tf32" and each.outcome == "passed"), None)
+    tf32 = next(
+        (precision for precision in device.precisions if precision.dtype == "tf32" and precision.outcome == "passed"),
+        None,
+    )
     product = next((speed for speed in tf32.speeds if speed.what == "matmul"), None) if tf32 else None
     if has_tf32 and product is not None and product.factor >= 2 and products_are_ieee(device.switches):
         yield problem(
@@ -335,7 +340,7 @@ def advice(devices: Sequence[AmpDevice], versions: Mapping[str, str]) -> AmpAdvi
         return None
     on_cpu = all(device.device == "cpu" for device in tested)
     verdicts: dict[Dtype, list[tuple[AmpDevice, Precision]]] = {
-        dtype: [(device, each) for device in tested for each in device.precisions if each.dtype == dtype]
+        dtype: [(device, precision) for device in tested for precision in device.precisions if precision.dtype == dtype]
         for dtype in ("fp16", "bf16")
     }
     chosen: Chosen = "fp32"

@@ -136,7 +136,7 @@ class AmpReport(Answer, frozen=True, kw_only=True):
         return int(any(problem.severity == "error" for problem in self.problems))
 
     def about(self) -> str:
-        return ", ".join(f"{each.device} {each.name}".strip() for each in self.devices)
+        return ", ".join(f"{device.device} {device.name}".strip() for device in self.devices)
 
     def stated(self) -> Iterator[Stated]:
-        yield from (stated(each.id, each, each.device or None) for each in self.problems)
+        yield from (stated(problem.id, problem, problem.device or None) for problem in self.problems)

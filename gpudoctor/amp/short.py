@@ -25,15 +25,19 @@ def run(wish: ExamineWish, snapshot: Snapshot, waiting: Waiting | None = None) -
     if not smoke.is_read:
         return missing(SOURCE, f"needs the smoke test: {smoke.reason}", smoke.missing_kind or "failed")
     seconds = max(wish.timeout, SECONDS)
-    able = [each.device for each in smoke.value if each.result.is_read and each.result.value.outcome == "passed"]
+    able = [
+        target.device for target in smoke.value if target.result.is_read and target.result.value.outcome == "passed"
+    ]
     found: dict[str, AmpTarget] = {}
     for first in range(0, len(able), AT_ONCE):
         batch = able[first : first + AT_ONCE]
         found |= {target.device: target for target in test(wish.interpreter.path, batch, seconds, waiting)}
-    for each in smoke.value:
-        unable = missing(f"{SOURCE} {each.device}", "not tried: the device did not pass the smoke test", "not-asked")
-        found.setdefault(each.device, AmpTarget(each.device, unable))
-    return read(SOURCE, tuple(found[each.device] for each in smoke.value))
+    for smoke_target in smoke.value:
+        unable = missing(
+            f"{SOURCE} {smoke_target.device}", "not tried: the device did not pass the smoke test", "not-asked"
+        )
+        found.setdefault(smoke_target.device, AmpTarget(smoke_target.device, unable))
+    return read(SOURCE, tuple(found[target.device] for target in smoke.value))
 
 
 def test(python: str, devices: Sequence[str], seconds: float, waiting: Waiting | None) -> list[AmpTarget]:
@@ -69,12 +73,12 @@ def named(device: str) -> str:
 
 def shortened(precision: Precision) -> AmpResult:
     """What the checks need of it."""
-    worst = next((each for each in precision.compared if each.outcome == precision.outcome != "passed"), None)
+    worst = next((net for net in precision.compared if net.outcome == precision.outcome != "passed"), None)
     error = f"{worst.net}: {worst.error}" if worst is not None else precision.error
     if not error and precision.scaler is not None and precision.scaler.outcome == "failed":
         error = f"GradScaler: {precision.scaler.error}"
-    outputs = [each.output_error for each in precision.compared if each.output_error is not None]
-    gradients = [each.gradient_error for each in precision.compared if each.gradient_error is not None]
+    outputs = [net.output_error for net in precision.compared if net.output_error is not None]
+    gradients = [net.gradient_error for net in precision.compared if net.gradient_error is not None]
     return AmpResult(
         dtype=precision.dtype,
         support=precision.support,

@@ -206,10 +206,10 @@ def choose(dicts: list[StateDict], key: str) -> StateDict | None:
     """The state dict of `key`, or the model's. Raises `BadFile` when there is none of that key."""
     if not key:
         return dicts[0] if dicts else None
-    for each in dicts:
-        if key in (each.key, each.last):
-            return each
-    there = ", ".join(printable(each.last or "(the file itself)", 60) for each in dicts[:8]) or "none"
+    for state_dict in dicts:
+        if key in (state_dict.key, state_dict.last):
+            return state_dict
+    there = ", ".join(printable(state_dict.last or "(the file itself)", 60) for state_dict in dicts[:8]) or "none"
     raise BadFile(f"it has no state dict under {printable(key)}; it has: {there}")
 
 
@@ -251,7 +251,7 @@ def report(wish: FileWish, size: int, read: ReadFile, like: loading.Like | None)
         if any(part.storage and part.storage.key in read.damaged for part in (tensor, *tensor.parts))
     ]
     refused = judge.refused_names(loaded.names)
-    told = (
+    loadings = (
         loading.loading(file, loaded, chosen, names, like, as_text(os.path.basename(wish.like)), bool(refused))  # noqa: PTH119
         if chosen and names
         else ()
@@ -286,7 +286,7 @@ def report(wish: FileWish, size: int, read: ReadFile, like: loading.Like | None)
         shared=tuple(tuple(printable(name, LONGEST_NAME) for name in group[:100]) for group in groups[:1000]),
         refused=refused,
         values_read=wish.values and all(count is not None for count in counts.values()),
-        loading=told,
+        loading=loadings,
         problems=judge.findings(
             file,
             loaded.root,
@@ -295,7 +295,7 @@ def report(wish: FileWish, size: int, read: ReadFile, like: loading.Like | None)
             names,
             {name: count for name, count in counts.items() if count is not None},
             damaged,
-            told,
+            loadings,
             like is not None,
         ),
     )

@@ -167,11 +167,14 @@ def parts(root: Any, dicts: list[StateDict]) -> tuple[Part, ...]:
     """What lies in the file: state dicts, optimizers, and the values at its top."""
     found = [
         Part(
-            key=printable(each.key, 200), what=each.what, tensors=len(each.tensors), size_bytes=min(LARGEST, each.size)
+            key=printable(state_dict.key, 200),
+            what=state_dict.what,
+            tensors=len(state_dict.tensors),
+            size_bytes=min(LARGEST, state_dict.size),
         )
-        for each in dicts[:MOST_PARTS]
+        for state_dict in dicts[:MOST_PARTS]
     ]
-    keys = {each.key for each in dicts}
+    keys = {state_dict.key for state_dict in dicts}
     if type(root) is dict and "" not in keys:
         for name, each in list(root.items())[:MOST_PARTS]:
             key = f"[{_code(name)}]"

@@ -23,8 +23,8 @@ class Index(msgspec.Struct):
 def folder(path: str) -> str:
     """What a folder is, with what to do. Raises `BadFile` when it cannot be read."""
     try:
-        with os.scandir(path) as found:
-            names = sorted(entry.name for entry, _ in zip(found, range(MOST_FILES), strict=False))
+        with os.scandir(path) as iterator:
+            names = sorted(entry.name for entry, _ in zip(iterator, range(MOST_FILES), strict=False))
     except OSError as error:
         raise BadFile(f"it cannot be read: {error.strerror or error}") from None
     known = set(names)

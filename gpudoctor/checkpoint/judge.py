@@ -41,21 +41,26 @@ def findings(
     like: bool,
 ) -> tuple[CheckpointFinding, ...]:
     """The worst first."""
-    found: list[CheckpointFinding | None] = [_damaged(damaged), _refused(file, loaded)]
+    checkpoint_findings: list[CheckpointFinding | None] = [_damaged(damaged), _refused(file, loaded)]
     if chosen is None:
-        found.append(_no_state_dict(file, root))
+        checkpoint_findings.append(_no_state_dict(file, root))
     else:
-        found += [
+        checkpoint_findings += [
             _distributed(chosen),
             _shards(chosen),
             _flat(chosen),
             _empty(root, chosen),
             _not_finite(chosen, counts),
         ]
-        found += [_whole_object(file, chosen, loaded), _collision(names), _unused(file, chosen, loaded)]
-        found.append(_differs(told) if like else _wrapped(file, chosen, names, loaded))
+        checkpoint_findings += [_whole_object(file, chosen, loaded), _collision(names), _unused(file, chosen, loaded)]
+        checkpoint_findings.append(_differs(told) if like else _wrapped(file, chosen, names, loaded))
     order = ("error", "warning", "info")
-    return tuple(sorted((each for each in found if each is not None), key=lambda each: order.index(each.severity)))
+    return tuple(
+        sorted(
+            (checkpoint_finding for checkpoint_finding in checkpoint_findings if checkpoint_finding is not None),
+            key=lambda each: order.index(each.severity),
+        )
+    )
 
 
 def _verb(names: Sequence[str], one: str, many: str) -> str:

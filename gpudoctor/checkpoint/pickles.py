@@ -115,7 +115,7 @@ class Machine(PickleMachine):
 
     def copied(self, args: tuple[Any, ...]) -> None:
         """A call may copy what it is given: that counts as if the pickle had said it again."""
-        self._copies -= sum(len(each) for each in args if isinstance(each, (list, tuple, dict)))
+        self._copies -= sum(len(arg) for arg in args if isinstance(arg, (list, tuple, dict)))
         if self._copies < 0:
             raise BadFile(
                 "it makes its values of copies of one another, more than its own size: made to use a reader up"

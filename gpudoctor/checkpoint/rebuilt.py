@@ -97,15 +97,15 @@ def strided(
     """A tensor that looks into a storage; must lie within it."""
     if not isinstance(storage, Storage) or type(offset) is not int or offset < 0:
         raise DamagedFile("its list of tensors is damaged: a tensor has no storage")
-    found = Tensor(dtype or storage.dtype, sizes(shape), _strides(stride), offset, storage)
-    if len(found.shape) != len(found.stride):
+    tensor = Tensor(dtype or storage.dtype, sizes(shape), _strides(stride), offset, storage)
+    if len(tensor.shape) != len(tensor.stride):
         raise DamagedFile("its list of tensors is damaged: a tensor's shape and strides differ in length")
-    found.requires_grad = requires_grad is True
-    if found.elements and (offset + found.span) * found.item_bytes > storage.size:
+    tensor.requires_grad = requires_grad is True
+    if tensor.elements and (offset + tensor.span) * tensor.item_bytes > storage.size:
         raise BadFile(
-            f"a tensor of shape {list(found.shape)} reaches past the end of its storage of {storage.size} bytes"
+            f"a tensor of shape {list(tensor.shape)} reaches past the end of its storage of {storage.size} bytes"
         )
-    return found
+    return tensor
 
 
 def _strides(value: Any) -> tuple[int, ...]:
@@ -143,9 +143,9 @@ def _parameter(args: tuple[Any, ...]) -> Any:
 
 
 def _quantized(args: tuple[Any, ...]) -> Tensor:
-    found = _tensor(_least(args, 5)[:4])
-    found.kind = "quantized"
-    return found
+    tensor = _tensor(_least(args, 5)[:4])
+    tensor.kind = "quantized"
+    return tensor
 
 
 def _sparse(args: tuple[Any, ...]) -> Tensor:

@@ -129,16 +129,16 @@ class CheckpointReport(Answer, frozen=True, kw_only=True):
         return self.file
 
     def stated(self) -> Iterator[Stated]:
-        for each in self.problems:
+        for problem in self.problems:
             yield Stated(
-                id=each.id,
-                severity=each.severity,
-                subject=", ".join(each.tensors) or None,
-                summary=each.summary,
-                meaning=each.meaning or None,
-                fix=each.fix,
+                id=problem.id,
+                severity=problem.severity,
+                subject=", ".join(problem.tensors) or None,
+                summary=problem.summary,
+                meaning=problem.meaning or None,
+                fix=problem.fix,
             )
 
     def without_lines(self) -> "CheckpointReport":
-        loading = (structs.replace(each, lines=()) for each in self.loading)
+        loading = (structs.replace(loading, lines=()) for loading in self.loading)
         return structs.replace(without_lines(self), loading=tuple(loading))

@@ -40,15 +40,15 @@ def env(
     from gpudoctor.emit.comments import CannotExpress
     from gpudoctor.knowledge.suggest.advice import Advice
 
-    found = machine_from(from_file, Advice, python=python, torch=not no_torch, timeout=timeout)
-    if isinstance(found, Advice):
+    machine = machine_from(from_file, Advice, python=python, torch=not no_torch, timeout=timeout)
+    if isinstance(machine, Advice):
         if nodes is not None or debug:
             raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
-        advice = found
+        advice = machine
     else:
         from gpudoctor.knowledge.suggest.suggestions import suggest
 
-        advice = of_machine(suggest(found, nodes, debug), found)
+        advice = of_machine(suggest(machine, nodes, debug), machine)
     try:
         text = EMITTERS[form](advice)
     except CannotExpress as error:

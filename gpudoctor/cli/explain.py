@@ -51,8 +51,8 @@ def explain(
     from gpudoctor.explain.explain import Interrupted
     from gpudoctor.render.words import safe
 
-    texts = [each for each in files if is_text(each)]
-    paths = [each for each in files if not is_text(each)]
+    texts = [file for file in files if is_text(file)]
+    paths = [file for file in files if not is_text(file)]
     cost.spend(bounded.LOG)
     interrupted = False
     try:

@@ -21,9 +21,9 @@ A = TypeVar("A", bound=Answer)
 
 def snapshot_from(path: str, option: str = "--from") -> Snapshot:
     """The snapshot in a file (or standard input for "-"). Raises `BadInput` in one line."""
-    found = snapshot_or(path, option=option)
-    assert isinstance(found, Snapshot)
-    return found
+    snapshot = snapshot_or(path, option=option)
+    assert isinstance(snapshot, Snapshot)
+    return snapshot
 
 
 def snapshot_or(path: str, *forms: type[A], option: str = "--from") -> Snapshot | A:
@@ -36,7 +36,7 @@ def snapshot_or(path: str, *forms: type[A], option: str = "--from") -> Snapshot 
     cost.spend(bounded.SNAPSHOT)
     try:
         raw = json_in(content(path))
-        form = next((each for each in forms if is_answer(raw, each)), None)
+        form = next((form for form in forms if is_answer(raw, form)), None)
         return snapshot_of(raw) if form is None else decode(raw, form)
     except BadInput as error:
         raise type(error)(f"{option} {path}: {error}") from None

@@ -122,8 +122,8 @@ def lint(
             raise BadInput("--fix prints one corrected text; --diff shows those of several, --write changes the files")
         from gpudoctor.lint.given import gathered
 
-        found = every_start(gathered(files or []), judge, pass_over=pass_over)
-        report = found.report
+        judged_files = every_start(gathered(files or []), judge, pass_over=pass_over)
+        report = judged_files.report
     else:
         start, name = _single(files[0] if files else "", command, stdin_filename)
         if not no_follow and stdin_filename is None and kind not in ("hostfile", "python") and start.main.file:
@@ -131,15 +131,15 @@ def lint(
 
             start = with_beside(start.main)
         several = bool(start.beside)
-        found = JudgedFiles((judge(start, name),))
-        report = found.report if found.starts[0].start.main.file else found.starts[0].report
+        judged_files = JudgedFiles((judge(start, name),))
+        report = judged_files.report if judged_files.starts[0].start.main.file else judged_files.starts[0].report
     if fix:
-        _print_corrected(found.starts[0])
+        _print_corrected(judged_files.starts[0])
     elif diff:
-        _print_diff(found)
-    _show(report, found, form, no_color=no_color, several=several, beside=fix or diff)
+        _print_diff(judged_files)
+    _show(report, judged_files, form, no_color=no_color, several=several, beside=fix or diff)
     if write:
-        _write(found, files or [])
+        _write(judged_files, files or [])
     raise typer.Exit(report.exit_status)
 
 
@@ -247,6 +247,6 @@ def _write(found: "JudgedFiles", names: list[str]) -> None:
     for source, text in found.corrected():
         if source.is_followed:
             continue  # nobody named it: what would change is shown, and stays as it is
-        inside = next((each for each in folders if source.file.startswith(os.path.normpath(each) + os.sep)), None)
+        inside = next((folder for folder in folders if source.file.startswith(os.path.normpath(folder) + os.sep)), None)
         rewrite(source, text, None if source.is_named else inside or ".")
         print(f"written: {safe(source.file)}", file=sys.stderr)

@@ -39,18 +39,18 @@ def report(
             raise BadInput("--from shows a saved answer; without it, a folder is read")
         if redact:
             raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
-        found = saved_answer(from_file, FolderAnswer)
+        folder_answer = saved_answer(from_file, FolderAnswer)
     else:
         cost.spend(bounded.EVIDENCE)
-        found, machines = answer_of(folder if folder is not None else newest_run())
+        folder_answer, machines = answer_of(folder if folder is not None else newest_run())
     if html is not None:
         from gpudoctor.redact import Pseudonyms
         from gpudoctor.render.html.folder import folder_page
 
-        shown, captures = found, machines
+        shown, captures = folder_answer, machines
         if redact:
-            names = Pseudonyms(found, *machines.values())
-            shown, captures = names.structure(found), {}
+            names = Pseudonyms(folder_answer, *machines.values())
+            shown, captures = names.structure(folder_answer), {}
         write(html, folder_page(shown, captures, saved=from_file is not None, hidden=redact), "--html")
-    answer(found, show_folder, json=json, no_color=no_color, saved=from_file is not None)
-    raise typer.Exit(found.exit_status)
+    answer(folder_answer, show_folder, json=json, no_color=no_color, saved=from_file is not None)
+    raise typer.Exit(folder_answer.exit_status)

@@ -55,9 +55,9 @@ class AroundAnother(TyperCommand):
 
     def _as_words(self, path: str, name: str, table: Any) -> list[str]:
         options = {
-            word.removeprefix("--"): bool(getattr(each, "is_flag", False))
-            for each in self.params
-            for word in each.opts
+            word.removeprefix("--"): bool(getattr(parameter, "is_flag", False))
+            for parameter in self.params
+            for word in parameter.opts
             if word.startswith("--") and word not in NO_SETTINGS
         }
         words: list[str] = []

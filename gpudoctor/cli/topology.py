@@ -27,8 +27,8 @@ def topology(
     from gpudoctor.topology import TopologyAnswer
     from gpudoctor.topology import topology as seen_in
 
-    found = machine_from(from_file, TopologyAnswer, torch=False, timeout=timeout)
-    seen = found if isinstance(found, TopologyAnswer) else of_machine(seen_in(found), found)
+    machine = machine_from(from_file, TopologyAnswer, torch=False, timeout=timeout)
+    seen = machine if isinstance(machine, TopologyAnswer) else of_machine(seen_in(machine), machine)
     if json or not seen.exit_status:
         answer(seen, show_topology, json=json, no_color=no_color)
     if plot is not None and not seen.exit_status:

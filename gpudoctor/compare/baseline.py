@@ -70,7 +70,9 @@ def _expectation(earlier: Snapshot) -> Expectation | None:
 
 
 def _gone(changes: Sequence[Change]) -> list[Change]:
-    return [each for each in changes if each.severity == "error" and each.kind in ("gone", "unread") and each.gpus]
+    return [
+        change for change in changes if change.severity == "error" and change.kind in ("gone", "unread") and change.gpus
+    ]
 
 
 def _is_part(machine: Snapshot) -> bool:
@@ -115,7 +117,7 @@ def _worse(changes: Sequence[Change], source: str) -> Problems:
 
 
 def _changed(changes: Sequence[Change], source: str) -> Problems:
-    others = [each.summary for each in changes if each.severity == "info"]
+    others = [change.summary for change in changes if change.severity == "info"]
     if others:
         yield Problem(
             severity="info",
@@ -123,7 +125,7 @@ def _changed(changes: Sequence[Change], source: str) -> Problems:
             + listed(others, MOST_LISTED),
             meaning="None of it is a fault by itself; where something broke since then, look here first.",
             fix=Fix.of("`gpudoctor diff` shows all that differs, most telling first."),
-            evidence=tuple(read(source, each) for each in others),
+            evidence=tuple(read(source, other) for other in others),
         )
 
 

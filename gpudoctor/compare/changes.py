@@ -44,7 +44,7 @@ class DiffersIn(NamedTuple):
 
 def compared(before: Snapshot, after: Snapshot, pairing: Pairing) -> DiffersIn:
     private = is_redacted(before) or is_redacted(after)
-    told: list[ToldSpot] = []
+    told_spots: list[ToldSpot] = []
     unread: list[Spot] = []
     for spot in spots(before, after, pairing):
         fact = FACTS.get(spot.place)
@@ -52,8 +52,8 @@ def compared(before: Snapshot, after: Snapshot, pairing: Pairing) -> DiffersIn:
             if fact is not None or any(name.startswith(spot.place) for name in FACTS):
                 unread.append(spot)
         elif fact is not None and not (fact.of_machine and (private or pairing.kinship != "same")):
-            told += _judged(spot, fact)
-    return DiffersIn(tuple(_without_echoes(told, after)), tuple(unread), private)
+            told_spots += _judged(spot, fact)
+    return DiffersIn(tuple(_without_echoes(told_spots, after)), tuple(unread), private)
 
 
 def unread_gpus(unread: Iterable[Spot]) -> Iterator[ToldSpot]:
@@ -202,15 +202,15 @@ def _one(members: Sequence[ToldSpot]) -> Change:
     first = members[0].change
     if len(members) == 1:
         return first
-    subjects = list(dict.fromkeys(each.change.subject for each in members))
-    numbers = tuple(dict.fromkeys(index for each in members for index in each.change.gpus))
-    last = [each.items[-1] for each in members]
-    if numbers and len(numbers) == len(members) and all(len(each.items) == 1 for each in members):
+    subjects = list(dict.fromkeys(member.change.subject for member in members))
+    numbers = tuple(dict.fromkeys(index for member in members for index in member.change.gpus))
+    last = [member.items[-1] for member in members]
+    if numbers and len(numbers) == len(members) and all(len(member.items) == 1 for member in members):
         subject = gpus(sorted(numbers))
     elif all(type(new or old).__name__ == "NvLink" for old, new in last):
         links = ranges((new or old).link for old, new in last)
         subject = f"{gpus(sorted(numbers))} links {links}"
     else:
         subject = listed(subjects)
-    checks = tuple(dict.fromkeys(id for each in members for id in each.change.checks))
+    checks = tuple(dict.fromkeys(id for member in members for id in member.change.checks))
     return replace(first, subject=subject, gpus=numbers, checks=checks)

@@ -65,7 +65,7 @@ class _Differing:
         elif before.is_read or after.is_read:
             value = before.value if before.is_read else after.value
             empty: Any = () if isinstance(value, tuple) else {} if isinstance(value, Mapping) else NONE
-            old, new = (_side(each, empty) for each in (before, after))
+            old, new = (_side(reading, empty) for reading in (before, after))
             if isinstance(old, Missing) or isinstance(new, Missing):
                 yield msgspec.structs.replace(at, before=old, after=new)
             else:

@@ -82,7 +82,7 @@ class Pairing(Struct, frozen=True):
 def paired(before: Snapshot, after: Snapshot) -> Pairing:
     """Which machine and which GPU is which."""
     kinship = _kinship(before, after)
-    old, new = (list(each.nvidia.gpus.value_or(())) for each in (before, after))
+    old, new = (list(snapshot.nvidia.gpus.value_or(())) for snapshot in (before, after))
     share_slots = bool({_slot(gpu) for gpu in old if _slot(gpu)} & {_slot(gpu) for gpu in new})
     matches: dict[int, int] = {}
     """Index in the later capture -> index in the earlier one."""
@@ -123,12 +123,12 @@ def _kinship(before: Snapshot, after: Snapshot) -> Kinship:
     if is_redacted(before) or is_redacted(after):
         return "unknown"
     old, new = (
-        {gpu.uuid.value for gpu in each.nvidia.gpus.value_or(()) if gpu.uuid.is_read and gpu.uuid.value}
-        for each in (before, after)
+        {gpu.uuid.value for gpu in snapshot.nvidia.gpus.value_or(()) if gpu.uuid.is_read and gpu.uuid.value}
+        for snapshot in (before, after)
     )
     if old & new:
         return "same"
-    names = [each.host.hostname.value_or("") for each in (before, after)]
+    names = [snapshot.host.hostname.value_or("") for snapshot in (before, after)]
     if all(names):
         return "same" if names[0] == names[1] else "other"
     return "other" if old and new else "unknown"
@@ -141,11 +141,13 @@ def is_redacted(machine: Snapshot) -> bool:
         if len(digits) == 32 and digits.count("0") >= MOST_ZEROS:
             return True
     interfaces = machine.network.interfaces.value_or(())
-    return any(PSEUDONYM.fullmatch(text) for each in interfaces for text in (each.mac, *_addresses(each)))
+    return any(
+        PSEUDONYM.fullmatch(text) for interface in interfaces for text in (interface.mac, *_addresses(interface))
+    )
 
 
 def _addresses(interface: Interface) -> Iterator[str]:
-    return (each.address for each in interface.addresses)
+    return (address.address for address in interface.addresses)
 
 
 def shown_key(item: Struct) -> str:

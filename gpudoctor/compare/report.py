@@ -72,12 +72,12 @@ class DiffReport(Answer, frozen=True, kw_only=True):
         return f"{self.before.machine}; {self.after.machine}"
 
     def stated(self) -> Iterator[Stated]:
-        for each in self.changes:
+        for change in self.changes:
             yield Stated(
-                id=next(iter(each.checks), f"changed-{each.kind}"),
-                severity=each.severity,
-                subject=each.subject or None,
-                summary=each.summary,
+                id=next(iter(change.checks), f"changed-{change.kind}"),
+                severity=change.severity,
+                subject=change.subject or None,
+                summary=change.summary,
             )
 
 
@@ -95,7 +95,7 @@ def diff(before: Snapshot, after: Snapshot, sides: tuple[DiffSide, DiffSide], ch
     )
     names = sides[0].name, sides[1].name
     lacking = tuple(_lacking(before, after, reports, names))
-    worse = any(each.severity != "info" for each in changes)
+    worse = any(change.severity != "info" for change in changes)
     verdict: DiffVerdict = "worse" if worse else "cannot tell" if lacking else "not worse" if changes else "the same"
     hidden = ("names, UUIDs and addresses: one of the two is redacted",) if found.private else ()
     return DiffReport(
@@ -104,7 +104,7 @@ def diff(before: Snapshot, after: Snapshot, sides: tuple[DiffSide, DiffSide], ch
         kinship=pairing.kinship,
         verdict=verdict,
         changes=changes,
-        unseen=(*hidden, *_unseen((each for each in found.unread if not _is_of(each, silent)), names), *only),
+        unseen=(*hidden, *_unseen((spot for spot in found.unread if not _is_of(spot, silent)), names), *only),
         lacking=lacking,
     )
 
@@ -143,10 +143,12 @@ def _lacking(
             yield from (f"{name}: {each}" for each in report.sight.lacking)
     parts = [report.sight.seen for report in reports]
     if not set(parts[0]) & set(parts[1]):
-        held = [listed(each) or "nothing" for each in parts]
+        held = [listed(part) or "nothing" for part in parts]
         yield f"they have nothing in common: {names[0]} holds {held[0]}, {names[1]} {held[1]}"
         return
-    sights = [each.nvidia.gpus.is_read or each.nvidia.gpus.missing_kind == "absent" for each in (before, after)]
+    sights = [
+        snapshot.nvidia.gpus.is_read or snapshot.nvidia.gpus.missing_kind == "absent" for snapshot in (before, after)
+    ]
     if sights[0] != sights[1]:
         gpus = (before if sights[1] else after).nvidia.gpus
         yield f"the GPUs are not in {names[int(sights[0])]} ({gpus.source}: {gpus.reason})"
@@ -178,7 +180,7 @@ def _with_findings(
             )
     for result, problem in reports[0].problems:
         key = (result.check, _numbers(problem, pairing.before))
-        is_told = any(_rests_on(problem, each, 0) for each in spots)
+        is_told = any(_rests_on(problem, spot, 0) for spot in spots)
         if key not in now and result.check not in unable and problem.severity != "info" and not is_told:
             more.append(Change("info", "mended", "", problem.summary, gpus=problem.gpus, checks=(result.check,)))
     return spots, more, only

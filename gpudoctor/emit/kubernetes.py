@@ -13,7 +13,7 @@ def kubernetes(advice: Advice) -> str:
     """A YAML mapping with the one key `env`."""
     usage = "For a container of a pod; ask inside such a pod, for the host's interfaces have other names."
     head, foot = "\n".join(header(advice, usage)), "\n".join(footer(advice))
-    entries = [variable(each.name, each.value, about(each)) for each in advice.suggestions]
+    entries = [variable(suggestion.name, suggestion.value, about(suggestion)) for suggestion in advice.suggestions]
     body = "\n".join(yaml({"env": entries or "[]"}))
     return "\n".join(part for part in (head, body, foot) if part) + "\n"
 

@@ -93,7 +93,7 @@ def _merged(same: list[Candidate]) -> Candidate:
         doubt *= 0.8
     lines = dict.fromkeys(line for candidate in alike for line in candidate.evidence)
     worded = next((candidate for candidate in alike if UNSAID not in candidate.summary), first)
-    told = next((each for each in alike if each.variant), first)
+    told = next((candidate for candidate in alike if candidate.variant), first)
     if not first.variant and told.variant and told.ranks in ((), first.ranks):
         # one of them tells more of what to do
         first = structs.replace(first, variant=told.variant, values={**told.values, **first.values})

@@ -167,7 +167,7 @@ def _inherited(name: str) -> Judged | None:
     """Of a type of Python's own what its nearest ancestor is: a DeprecationWarning that was raised is a Warning."""
     kind = getattr(builtins, name, None)
     ancestors = kind.__mro__ if isinstance(kind, type) and issubclass(kind, BaseException) else ()
-    return next((OF_TYPE[each.__name__] for each in ancestors if each.__name__ in OF_TYPE), None)
+    return next((OF_TYPE[ancestor.__name__] for ancestor in ancestors if ancestor.__name__ in OF_TYPE), None)
 
 
 OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(

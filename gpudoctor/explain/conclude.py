@@ -61,7 +61,7 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
     `stands`: a log ends while something is tried again and again. `program`: what tells of the user's program."""
     tracebacks = spoken(facts)
     aborted = after_time_out(facts, tracebacks)
-    frames = {id(event): frame for each in tracebacks for event in each.events if (frame := each.frame)}
+    frames = {id(event): frame for traceback in tracebacks for event in traceback.events if (frame := traceback.frame)}
     failed = stands or _something_failed(facts, tracebacks)
     candidates = [
         _placed(of_symptom(event, standing="cause"), frames.get(id(event)))
@@ -73,12 +73,12 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
     ]
     candidates += of_state_dicts(facts.events, frames)
     candidates += of_fingerprints(facts, tracebacks, _alone(facts, frames))
-    candidates += own_errors([each for each in tracebacks if each not in aborted], facts, failed=failed)
+    candidates += own_errors([traceback for traceback in tracebacks if traceback not in aborted], facts, failed=failed)
     candidates += own_addresses(facts)
     candidates += signals(facts, tracebacks)
-    died = {rank for each in candidates if each.standing == "cause" for rank in each.ranks}
+    died = {rank for candidate in candidates if candidate.standing == "cause" for rank in candidate.ranks}
     waiting = as_dumped(waits(facts, tracebacks, aborted), facts)
-    if not any(each.standing == "cause" and each.confidence >= SURE for each in candidates):
+    if not any(candidate.standing == "cause" and candidate.confidence >= SURE for candidate in candidates):
         told = by_program(waiting, facts, program) if not died else []
         # Which line it was, and below which condition, is more than that operations and sizes differ.
         candidates += told if told and told[0].confidence >= SURE else pattern(waiting, facts, died)
@@ -93,10 +93,10 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
     ordered = in_order(merged(_one_story(candidates)))
     if ordered and ordered[0].standing in ("cause", "pattern") and ordered[0].confidence >= SURE:
         # what a connection or a time-out says is explained by a cause that is sure
-        ordered = [each for each in ordered if each.standing in ("cause", "pattern")]
-        ordered = [ordered[0], *(_behind(each, ordered[0]) for each in ordered[1:])]
+        ordered = [candidate for candidate in ordered if candidate.standing in ("cause", "pattern")]
+        ordered = [ordered[0], *(_behind(candidate, ordered[0]) for candidate in ordered[1:])]
     alone = not (facts.ranks or facts.exits or facts.world_size)
-    causes = tuple(_published(each, alone=alone) for each in _descending(ordered[:MOST_CAUSES]))
+    causes = tuple(_published(candidate, alone=alone) for candidate in _descending(ordered[:MOST_CAUSES]))
     unknown = None
     if failed and (not causes or causes[0].confidence < UNDECIDED):
         unknown = _unknown(facts, tracebacks, _waited(causes, waiting))
@@ -132,7 +132,9 @@ def after_time_out(facts: Facts, tracebacks: list[Spoken]) -> list[Spoken]:
         if event.symptom.id == "watchdog-timeout" and event.rank is not None:
             first.setdefault(event.rank, event.moment)
     return [
-        each for each in tracebacks if each.told.rank in first and first[each.told.rank].is_before(each.told.moment)
+        traceback
+        for traceback in tracebacks
+        if traceback.told.rank in first and first[traceback.told.rank].is_before(traceback.told.moment)
     ]
 
 
@@ -146,17 +148,19 @@ def _by_itself(facts: Facts, role: Role, standing: Standing, share: float) -> li
 
 def _one_story(candidates: list[Candidate]) -> list[Candidate]:
     """Where memory ran out, a SIGKILL that nobody explains was the kernel's."""
-    if not any(each.cause == "host-out-of-memory" and each.standing == "cause" for each in candidates):
+    if not any(candidate.cause == "host-out-of-memory" and candidate.standing == "cause" for candidate in candidates):
         return candidates
     return [
-        structs.replace(each, cause="host-out-of-memory", variant="") if each.variant == "sigkill" else each
-        for each in candidates
+        structs.replace(candidate, cause="host-out-of-memory", variant="")
+        if candidate.variant == "sigkill"
+        else candidate
+        for candidate in candidates
     ]
 
 
 def _descending(ordered: list[Candidate]) -> list[Candidate]:
     """No alternative is called surer than what stands before it: the order says more than one line's confidence."""
-    least = accumulate((each.confidence for each in ordered), min)
+    least = accumulate((candidate.confidence for candidate in ordered), min)
     return [
         structs.replace(each, confidence=round(confidence, 2)) for each, confidence in zip(ordered, least, strict=True)
     ]
@@ -178,7 +182,7 @@ def _something_failed(facts: Facts, tracebacks: list[Spoken]) -> bool:
     return (
         any(ended.exit.exitcode not in (None, 0) for ended in facts.exits)
         or any(event.symptom.role in ("connection", "consequence") for event in facts.events)
-        or any(each.kind != "asked" and each.told.lines_after <= AFTERWARDS for each in tracebacks)
+        or any(traceback.kind != "asked" and traceback.told.lines_after <= AFTERWARDS for traceback in tracebacks)
     )
 
 
@@ -208,9 +212,9 @@ def _consequences(later: list[Event], tracebacks: list[Spoken], cited: set[Line]
     lines: dict[str, Line] = {}
     for event in later:
         lines.setdefault(event.symptom.id, event.at)
-    for each in tracebacks:
-        if each.kind in ("consequence", "communication") and not each.events:
-            lines.setdefault(each.last.type, each.told.at)
+    for traceback in tracebacks:
+        if traceback.kind in ("consequence", "communication") and not traceback.events:
+            lines.setdefault(traceback.last.type, traceback.told.at)
     return tuple(line for line in lines.values() if line not in cited)[:MOST_CONSEQUENCES]
 
 
@@ -220,9 +224,9 @@ def _story(facts: Facts, tracebacks: list[Spoken]) -> tuple[Line, ...]:
     for event in facts.events:
         if event.symptom.role != "context" or event.symptom.cause:
             first.setdefault((event.symptom.id, None), (event.moment, event.at))
-    for each in tracebacks:
-        if not each.events:
-            first.setdefault((each.last.type, each.told.rank), (each.told.moment, each.told.at))
+    for traceback in tracebacks:
+        if not traceback.events:
+            first.setdefault((traceback.last.type, traceback.told.rank), (traceback.told.moment, traceback.told.at))
     for ended in facts.exits:
         if ended.exit.exitcode not in (None, 0):
             first.setdefault((f"exit {ended.exit.exitcode}", None), (ended.moment, ended.at))
@@ -258,6 +262,8 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
     later = next((event for event in facts.events if event.symptom.role in ("consequence", "connection")), None)
     if later is None:
         return "something failed, and no line says why"
-    place = next((f" at {each.first.file}:{each.first.at}" for each in tracebacks if each.first.file), "")
+    place = next(
+        (f" at {traceback.first.file}:{traceback.first.at}" for traceback in tracebacks if traceback.first.file), ""
+    )
     said = of_symptom(later, standing="consequence").summary
     return f"{said}{place}; what failed before it, these logs do not say"

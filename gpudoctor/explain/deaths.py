@@ -61,7 +61,9 @@ class Spoken(Struct, frozen=True, kw_only=True):
     @property
     def known(self) -> Raised | None:
         """The first of the chain of which it is known what solves it."""
-        return next((each for each in self.told.traceback.raised if remedy_for(each.type, each.all_words)), None)
+        return next(
+            (raised for raised in self.told.traceback.raised if remedy_for(raised.type, raised.all_words)), None
+        )
 
     @property
     def frame(self) -> Line | None:
@@ -122,10 +124,10 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
     """An error of the program itself that ended a rank."""
     errors = []
     alone = not (facts.ranks or facts.exits or facts.world_size)
-    for each in tracebacks:
-        if each.kind != "own" or not (failed or each.told.lines_after <= AFTERWARDS):
+    for traceback in tracebacks:
+        if traceback.kind != "own" or not (failed or traceback.told.lines_after <= AFTERWARDS):
             continue
-        error, rank = each.known or each.first, each.told.rank
+        error, rank = traceback.known or traceback.first, traceback.told.rank
         who = f"rank {rank}" if rank is not None else "the program" if alone else "a process"
         place = f" at {error.file}:{error.at}" if error.file else ""
         function = f" in {error.function}" if error.function and error.function != "<module>" else ""
@@ -142,20 +144,20 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             code=error.code,
             source=error.source,
         )
-        sure = POSSIBLE if each.told.traceback.follows else SEEN if failed else LIKELY
+        sure = POSSIBLE if traceback.told.traceback.follows else SEEN if failed else LIKELY
         errors.append(
             Candidate(
                 cause=cause,
                 variant=variant,
                 judged=judged,
-                hosts=(each.told.host,) if each.told.host else (),
+                hosts=(traceback.told.host,) if traceback.told.host else (),
                 values={"place": place, "who": who, **more},
-                confidence=sure * (LIVED_ON if each.told.lived_on else 1.0),
+                confidence=sure * (LIVED_ON if traceback.told.lived_on else 1.0),
                 standing="cause",
-                moment=each.told.moment,
+                moment=traceback.told.moment,
                 summary=f"{who} died of {shortened(message)}{place}{function}",
                 ranks=() if rank is None else (rank,),
-                evidence=lines_of(each.told.at.file, error),
+                evidence=lines_of(traceback.told.at.file, error),
             )
         )
     return errors
@@ -177,14 +179,16 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
     """Ranks that a signal ended which no launcher sends first; ranks that ended and do not say why."""
     forced = {ended.pid for ended in facts.exits if ended.exit.forced}
     of_launcher = {(ended.at.file, ended.at.line) for ended in facts.exits}
-    said = {each.told.rank for each in tracebacks} | {
+    said = {traceback.told.rank for traceback in tracebacks} | {
         event.rank
         for event in facts.events
         if event.symptom.role != "context"
         and (event.at.file, event.at.line) not in of_launcher
         and not ROW.match(event.at.text)
     }
-    anonymous = any(each.told.rank is None and each.kind in ("own", "cause", "communication") for each in tracebacks)
+    anonymous = any(
+        traceback.told.rank is None and traceback.kind in ("own", "cause", "communication") for traceback in tracebacks
+    )
     first: dict[tuple[int | None, int | None], ToldExit] = {}
     for ended in facts.exits:
         if ended.exit.exitcode and ended.pid not in forced:

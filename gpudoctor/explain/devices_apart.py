@@ -74,8 +74,8 @@ def devices_apart(message: str, *, alone: bool, source: str = "") -> tuple[str, 
     """The variant of the cause program-error, and values for its text; None where a message says nothing of it.
     `alone`: nothing speaks of several ranks, of which each has a GPU of its own. `source`: the line of the program."""
     message = message[:LONGEST]
-    if found := OF_DATA_PARALLEL.search(message):
-        return "data-parallel", found.groupdict()
+    if match := OF_DATA_PARALLEL.search(message):
+        return "data-parallel", match.groupdict()
     told = _told(message)
     if told is None:
         return None
@@ -97,16 +97,16 @@ def is_of_two_devices(message: str) -> bool:
 
 def _told(message: str) -> dict[str, str] | None:
     """The two devices, and the argument and the operator where they are named."""
-    if found := OF_TYPES.search(message):
-        device, other = (_device(found[name] or found[f"{name}2"]) for name in ("device", "other"))
-        argument = found["argument2"] or ""
-        if found["argument"]:  # the layer's: it is the input that is other
+    if match := OF_TYPES.search(message):
+        device, other = (_device(match[name] or match[f"{name}2"]) for name in ("device", "other"))
+        argument = match["argument2"] or ""
+        if match["argument"]:  # the layer's: it is the input that is other
             argument = "input"
         return {"device": device, "other": other, "argument": argument} if device != other else None
     if not OF_ONE_DEVICE.search(message) or OF_OTHER_THINGS.search(message):
         return None
-    if found := next((found for words in OF_ARGUMENT if (found := words.search(message))), None):
-        values = {name: value for name, value in found.groupdict().items() if value}
+    if match := next((match for words in OF_ARGUMENT if (match := words.search(message))), None):
+        values = {name: value for name, value in match.groupdict().items() if value}
         return values | {name: _device(values[name]) for name in ("device", "other")}
     named = [_device(found) for found in ANY_DEVICE.findall(message.replace(EITHER, ""))]
     every = list(dict.fromkeys(named))

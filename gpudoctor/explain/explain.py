@@ -92,7 +92,7 @@ def explain(
     if _went_on(scans, facts):
         concluded = Conclusion(causes=(), unknown=None, consequences=(), story=concluded.story)
     else:
-        told = frozenset((each.file, each.line) for each in _lines_told(facts))
+        told = frozenset((line.file, line.line) for line in _lines_told(facts))
         untold = tuple(line for line in trouble if (line.file, line.line) not in told)
         if not _decided(concluded) and course != "ended well":
             concluded = last_words(untold, concluded, ends, told)
@@ -155,7 +155,7 @@ def _as_given(answer: Explanation, straight: Mapping[str, Straight]) -> Explanat
         words = NUMBER.sub(lambda found: f"line {only.given(int(found[1]))}", words)
     return structs.replace(
         answer,
-        causes=tuple(structs.replace(each, evidence=given(each.evidence)) for each in answer.causes),
+        causes=tuple(structs.replace(cause, evidence=given(cause.evidence)) for cause in answer.causes),
         consequences=given(answer.consequences),
         trouble=given(answer.trouble),
         story=given(answer.story),
@@ -165,7 +165,7 @@ def _as_given(answer: Explanation, straight: Mapping[str, Straight]) -> Explanat
 
 def _less_sure(concluded: Conclusion) -> Conclusion:
     """What came first is not decided."""
-    causes = tuple(structs.replace(each, confidence=min(each.confidence, POSSIBLE)) for each in concluded.causes)
+    causes = tuple(structs.replace(cause, confidence=min(cause.confidence, POSSIBLE)) for cause in concluded.causes)
     first = causes[0]
     unknown = concluded.unknown or f"{first.summary}; what else failed before it, no table knows"
     return structs.replace(concluded, causes=causes, unknown=unknown)
@@ -179,9 +179,9 @@ def _lines_told(facts: Facts) -> Iterator[Line]:
     """Lines of which something is known."""
     yield from (event.at for event in facts.events)
     yield from (ended.at for ended in facts.exits)
-    for told in facts.tracebacks:
-        for number in range(told.traceback.first_line, told.traceback.last_line + 1):
-            yield Line(told.at.file, number, "")
+    for traceback in facts.tracebacks:
+        for number in range(traceback.traceback.first_line, traceback.traceback.last_line + 1):
+            yield Line(traceback.at.file, number, "")
 
 
 def _went_on(scans: list[Scan], facts: Facts) -> bool:
@@ -203,7 +203,7 @@ def _went_on(scans: list[Scan], facts: Facts) -> bool:
     )
     for each in told:
         last[each.at.file] = max(last.get(each.at.file, 0), each.at.line)
-    if any(_silent_since(each, course[each.at.file]) for each in facts.tracebacks):
+    if any(_silent_since(traceback, course[traceback.at.file]) for traceback in facts.tracebacks):
         return False
     aborted = [event for event in facts.events if event.symptom.id in ABORTED]
     if any(not _moves_behind(event, course, _more_steps(facts)) for event in aborted):
@@ -279,7 +279,7 @@ def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...])
         named = explain((), stdin=io.BytesIO(), texts=(f"{head}{text.strip()}",), table=table, typed=False)
         if named.causes and named.causes[0].kind not in (TELLS_LITTLE if refuses else (*TELLS_LITTLE, *THINGS)):
             line = Line(file, number, clean(text))
-            return structs.replace(concluded, causes=tuple(_unnamed(each, head, line) for each in named.causes))
+            return structs.replace(concluded, causes=tuple(_unnamed(cause, head, line) for cause in named.causes))
     return concluded
 
 

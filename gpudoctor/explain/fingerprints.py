@@ -35,10 +35,10 @@ def of_fingerprints(facts: Facts, tracebacks: Sequence[Spoken], each_alone: list
     if together:
         return together
     return [
-        structs.replace(each, confidence=min(each.confidence, POSSIBLE))
-        if each.cause == "collective-order-mismatch"
-        else each
-        for each in each_alone
+        structs.replace(candidate, confidence=min(candidate.confidence, POSSIBLE))
+        if candidate.cause == "collective-order-mismatch"
+        else candidate
+        for candidate in each_alone
     ]
 
 
@@ -49,8 +49,10 @@ def own_collectives(facts: Facts, tracebacks: Sequence[Spoken]) -> list[Wait]:
     for event in facts.events:
         if event.symptom.id not in FINGERPRINTS:
             continue
-        said = [each.groupdict() for each in SAID.finditer(event.at.text)]
-        raised = next((each.told.traceback.raised[-1] for each in tracebacks if event in each.events), None)
+        said = [match.groupdict() for match in SAID.finditer(event.at.text)]
+        raised = next(
+            (traceback.told.traceback.raised[-1] for traceback in tracebacks if event in traceback.events), None
+        )
         for number, each in enumerate(said[:2]):
             wait = Wait(
                 rank=int(each["rank"]),

@@ -123,11 +123,11 @@ def last_words(
         and (line.file, line.line) not in told
     ]
     for line in said:
-        found = EXCEPTION_LINE.search(line.text)
-        name = found["type"].rpartition(".")[2] if found else ""
-        if found is None or name in ASKED | OF_LAUNCHERS:
+        match = EXCEPTION_LINE.search(line.text)
+        name = match["type"].rpartition(".")[2] if match else ""
+        if match is None or name in ASKED | OF_LAUNCHERS:
             continue
-        if OF_COMMUNICATION.match(name) and not (name == "EOFError" and found["message"]):
+        if OF_COMMUNICATION.match(name) and not (name == "EOFError" and match["message"]):
             continue
         if REFERS.search(line.text) or OF_A_POD.match(line.text):
             continue
@@ -136,18 +136,18 @@ def last_words(
             for number, text in ends.get(line.file, ())
             if line.line < number <= line.line + MOST_MORE and (line.file, number) not in told
         )
-        message = found["message"] or ""
-        judged = judged_exception(found["type"], "\n".join((message, *(each.text for each in more))))
+        message = match["message"] or ""
+        judged = judged_exception(match["type"], "\n".join((message, *(each.text for each in more))))
         if more and (not message or message.endswith(":")):
             message = f"{message} {more[0].text.strip()}".strip()
-        words = f"{found['type']}: {message}" if message else found["type"]
-        if judged == NO_DEVICE and (why := next((each for each in concluded.causes if each.kind == "driver"), None)):
+        words = f"{match['type']}: {message}" if message else match["type"]
+        if judged == NO_DEVICE and (why := next((cause for cause in concluded.causes if cause.kind == "driver"), None)):
             # that there is no GPU follows from what keeps CUDA from starting
-            others = tuple(each for each in concluded.causes if each is not why)
+            others = tuple(cause for cause in concluded.causes if cause is not why)
             sure = structs.replace(why, confidence=max(LIKELY, why.confidence), evidence=(*why.evidence, line))
             return structs.replace(concluded, causes=(sure, *others))
-        shown = (line, *more) if len(found["message"] or "") < 60 or (found["message"] or "").endswith(":") else (line,)
-        return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown, found["type"], message)
+        shown = (line, *more) if len(match["message"] or "") < 60 or (match["message"] or "").endswith(":") else (line,)
+        return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown, match["type"], message)
     for line in said:
         near = last.get(line.file, line.line) - line.line < NEAR and not MAY_FAIL.search(line.text)
         if not FAILED.search(line.text) or OF_A_LIBRARY.search(line.text) or not (concluded.unknown or near):
@@ -229,5 +229,5 @@ def _caused(
         fix=known.remedy(variant, place="", who="that process", **values),
         confirm=known.confirm if known.id != "program-error" else "",
     )
-    behind = tuple(each for each in concluded.causes if each.cause != known.id)
+    behind = tuple(cause for cause in concluded.causes if cause.cause != known.id)
     return structs.replace(concluded, causes=(cause, *behind))

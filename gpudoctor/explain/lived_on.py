@@ -56,7 +56,11 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
             event.lived_on = HANDLED.search(event.at.text) is not None or _is_prose(event)
     tracebacks = spoken(facts)
     alone = not (facts.ranks or facts.exits or facts.world_size)
-    deaths = [each for each in tracebacks if each.kind in ("own", "cause") and _begins(each) in OF_A_MAIN_PROGRAM]
+    deaths = [
+        traceback
+        for traceback in tracebacks
+        if traceback.kind in ("own", "cause") and _begins(traceback) in OF_A_MAIN_PROGRAM
+    ]
     told = frozenset(_told(facts))
     for death in deaths:
         for event in _before(facts.events, death):
@@ -64,21 +68,21 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
                 event.lived_on |= not _may_follow(death)
             elif alone and event.symptom.role == "cause" and _of_the_program(event, tracebacks):
                 event.lived_on |= _went_on(event.at, death, ends, told)
-        for each in tracebacks if alone else ():
-            if _is_logged_before(each, death):
-                last = Line(each.told.at.file, each.told.traceback.last_line, "")
-                each.told.lived_on |= _went_on(last, death, ends, told)
-                for event in each.events:
-                    event.lived_on |= each.told.lived_on
+        for traceback in tracebacks if alone else ():
+            if _is_logged_before(traceback, death):
+                last = Line(traceback.told.at.file, traceback.told.traceback.last_line, "")
+                traceback.told.lived_on |= _went_on(last, death, ends, told)
+                for event in traceback.events:
+                    event.lived_on |= traceback.told.lived_on
 
 
 def _is_prose(event: Event) -> bool:
     """The sentence weighs what might be, and those that the symptom is about do not."""
-    found = event.symptom.pattern.search(event.at.text)
-    if found is None or any(map(PROSE.search, event.symptom.samples)):
+    match = event.symptom.pattern.search(event.at.text)
+    if match is None or any(map(PROSE.search, event.symptom.samples)):
         return False
-    before, after = SENTENCE.split(event.at.text[: found.start()])[-1], SENTENCE.split(event.at.text[found.end() :])[0]
-    return PROSE.search(before + found[0] + after) is not None
+    before, after = SENTENCE.split(event.at.text[: match.start()])[-1], SENTENCE.split(event.at.text[match.end() :])[0]
+    return PROSE.search(before + match[0] + after) is not None
 
 
 def _begins(each: Spoken) -> str:
@@ -109,17 +113,17 @@ def _before(events: Sequence[Event], death: Spoken) -> Iterator[Event]:
 def _of_the_program(event: Event, tracebacks: Sequence[Spoken]) -> bool:
     """A line that the program wrote, and no part of a traceback."""
     return not OTHERS.search(event.at.text) and not any(
-        each.told.at.file == event.at.file
-        and each.told.traceback.first_line <= event.at.line <= each.told.traceback.last_line
-        for each in tracebacks
+        traceback.told.at.file == event.at.file
+        and traceback.told.traceback.first_line <= event.at.line <= traceback.told.traceback.last_line
+        for traceback in tracebacks
     )
 
 
 def _told(facts: Facts) -> Iterator[tuple[str, int]]:
     yield from ((event.at.file, event.at.line) for event in facts.events if event.symptom.role != "context")
-    for each in facts.tracebacks:
-        for number in range(each.traceback.first_line, each.traceback.last_line + 1):
-            yield each.at.file, number
+    for traceback in facts.tracebacks:
+        for number in range(traceback.traceback.first_line, traceback.traceback.last_line + 1):
+            yield traceback.at.file, number
 
 
 def _went_on(

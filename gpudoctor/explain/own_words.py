@@ -105,10 +105,10 @@ def names(text: str) -> list[str]:
 
 
 def _named(text: str) -> Iterator[tuple[int, str]]:
-    for found in NAME.finditer(text):
-        name = next(filter(None, found.groups())).rstrip(".")
+    for match in NAME.finditer(text):
+        name = next(filter(None, match.groups())).rstrip(".")
         if not NO_NAME.fullmatch(name):
-            yield found.start(), name
+            yield match.start(), name
 
 
 def _wanted(clause: str, at: re.Match[str]) -> str:
@@ -126,12 +126,12 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     is known of its class says more."""
     clause, advised = said(message), advice(message)
     values = {"said": clause}
-    if kind == "file-missing" and (found := PATH.search(message[:MOST])):
-        path = found["quoted"] or found["bare"]
+    if kind == "file-missing" and (match := PATH.search(message[:MOST])):
+        path = match["quoted"] or match["bare"]
         where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
         return "path", {"path": path, "where": where, "told": also_told(message)}
-    if kind in (*OF_SETTINGS, "data") and (found := ALLOWED.search(message[:MOST])):
-        return "allowed", {**values, "allowed": found["allowed"].strip()}
+    if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
+        return "allowed", {**values, "allowed": match["allowed"].strip()}
     if advised:
         return "advised", {"advice": advised, "told": also_told(message, advised)}
     if not clause or kind not in OF_SETTINGS:
@@ -147,6 +147,6 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
 def to_install(message: str) -> str:
     """The package that a message asks to be installed, as pip takes it; empty where it names none."""
     for form in INSTALL:
-        if (found := form.search(message[:MOST])) and found["package"].lower() not in NOT_A_PACKAGE:
-            return found["package"].rstrip(".,")
+        if (match := form.search(message[:MOST])) and match["package"].lower() not in NOT_A_PACKAGE:
+            return match["package"].rstrip(".,")
     return ""

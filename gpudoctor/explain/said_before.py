@@ -55,11 +55,11 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
         default=at.line,
     )
     inside = {line.line for line in cause.evidence}
-    found: list[Line] = []
+    lines: list[Line] = []
     for number, text in reversed(ends.get(at.file, ())):
         if start - NEAR <= number < start and number not in inside:
             if PROGRESS.search(text):
                 break
             if TROUBLE.search(text) and not MILD.search(text) and not OVER.search(text):
-                found.insert(0, Line(at.file, number, clean(text)))
-    return structs.replace(cause, evidence=(*cause.evidence, *found[-MOST:]))
+                lines.insert(0, Line(at.file, number, clean(text)))
+    return structs.replace(cause, evidence=(*cause.evidence, *lines[-MOST:]))

@@ -176,8 +176,8 @@ def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None =
         found.interrupted = True
     found.course = state.tail.seen(found.lines)
     state.headless()
-    for told in found.tracebacks:
-        told.lines_after = found.lines - told.traceback.last_line
+    for traceback in found.tracebacks:
+        traceback.lines_after = found.lines - traceback.traceback.last_line
     return found
 
 

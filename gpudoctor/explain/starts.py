@@ -58,9 +58,11 @@ def _of_file(file: str, facts: Facts, tracebacks: Sequence[Spoken], end: Sequenc
 def _reason(file: str, first: int, last: int, facts: Facts, tracebacks: Sequence[Spoken]) -> str:
     """The first that tells why a start ended: an own error, a line that is a cause by itself, or an exit status."""
     found = [
-        (each.told.traceback.first_line, f"{each.first.type} at {each.first.file}:{each.first.at}")
-        for each in tracebacks
-        if each.told.at.file == file and each.kind == "own" and first < each.told.traceback.first_line < last
+        (traceback.told.traceback.first_line, f"{traceback.first.type} at {traceback.first.file}:{traceback.first.at}")
+        for traceback in tracebacks
+        if traceback.told.at.file == file
+        and traceback.kind == "own"
+        and first < traceback.told.traceback.first_line < last
     ]
     found += [
         (event.at.line, event.symptom.cause)

@@ -80,9 +80,9 @@ def _follows(last: Event, event: Event) -> bool:
 def _read(keys: Keys) -> Keys:
     texts = [line.text for event in keys.events for line in (event.at, *event.after)]
     found: dict[str, dict[str, None]] = {"Missing": {}, "Unexpected": {}}
-    for listed in (each for text in texts for each in LISTED.finditer(text)):
+    for listed in (match for text in texts for match in LISTED.finditer(text)):
         found[listed["kind"]].update(dict.fromkeys(NAME.findall(listed["names"])))
-    for listed in (each for text in texts for each in LISTED_ONCE.finditer(text)):
+    for listed in (match for text in texts for match in LISTED_ONCE.finditer(text)):
         kind, names = listed["kind"] or listed["kind2"], listed["names"] or listed["names2"]
         found[kind.capitalize()].update(dict.fromkeys(NAME_OF_SET.findall(names)))
     return Keys(keys.events, missing=tuple(found["Missing"]), unexpected=tuple(found["Unexpected"]))
@@ -91,7 +91,7 @@ def _read(keys: Keys) -> Keys:
 def _candidate(keys: Keys, frames: Mapping[int, Line]) -> Candidate:
     first, *others = keys.events
     alone = of_symptom(first, standing="cause")
-    told = dict.fromkeys((*alone.evidence, *(line for each in others for line in (each.at, *each.after))))
+    told = dict.fromkeys((*alone.evidence, *(line for other in others for line in (other.at, *other.after))))
     frame = next((frames[id(event)] for event in keys.events if id(event) in frames), None)
     evidence = (*told, frame) if frame is not None else tuple(told)
     wrapped = wrapper(keys.missing, keys.unexpected)

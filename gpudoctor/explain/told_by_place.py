@@ -95,58 +95,58 @@ def is_of_settings(raised_in: str, raised_by: str, *, is_named: bool) -> bool:
 def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str, str]] | None:
     """The variant of the cause program-error for what a call was not given, or a mapping has not, and its values."""
     name, first = type_name.rpartition(".")[2], message.partition("\n")[0]
-    if name == "KeyError" and (found := ENTRY.search(first)):
-        return "missing-entry", found.groupdict()
+    if name == "KeyError" and (match := ENTRY.search(first)):
+        return "missing-entry", match.groupdict()
     if name != "TypeError":
         return None
-    if found := REFUSED.search(first):
-        known = superseded("argument", found["name"]) if first.startswith("__init__()") else None
+    if match := REFUSED.search(first):
+        known = superseded("argument", match["name"]) if first.startswith("__init__()") else None
         if known is not None:  # Python before 3.10 does not say whose __init__ it is
             return "trainer-perhaps", {"name": known.name, "since": known.since, "today": known.whole}
-        return "argument-refused", found.groupdict()
-    if (found := MISSING.search(first)) and not IN_PACKAGE.search(raised_in):
-        return "argument-missing", found.groupdict()
+        return "argument-refused", match.groupdict()
+    if (match := MISSING.search(first)) and not IN_PACKAGE.search(raised_in):
+        return "argument-missing", match.groupdict()
     return None
 
 
 def variable_of(type_name: str, message: str, raised_in: str) -> str:
     """The environment variable that is read and not set; empty where a KeyError is of something else."""
-    found = ENTRY.search(message.partition("\n")[0])
-    if type_name != "KeyError" or found is None:
+    match = ENTRY.search(message.partition("\n")[0])
+    if type_name != "KeyError" or match is None:
         return ""
-    of_environment = OF_ENVIRONMENT.search(raised_in) if raised_in else VARIABLE.fullmatch(found["key"])
-    return found["key"] if of_environment else ""
+    of_environment = OF_ENVIRONMENT.search(raised_in) if raised_in else VARIABLE.fullmatch(match["key"])
+    return match["key"] if of_environment else ""
 
 
 def of_torch(type_name: str, message: str, code: str) -> dict[str, str] | None:
     """Values for what one of torch's functions for several GPUs was given and does not take; None where it is another
     function, or nothing is known but that."""
     first = message.partition("\n")[0]
-    found, named = REFUSES.search(first), REFUSED.search(first)
-    if type_name.rpartition(".")[2] != "TypeError" or found is None or named is None:
+    match, named = REFUSES.search(first), REFUSED.search(first)
+    if type_name.rpartition(".")[2] != "TypeError" or match is None or named is None:
         return None
     argument = named["name"]
-    name = (found["owner"] or _called_with(argument, code)) if found["function"] == "__init__" else found["function"]
+    name = (match["owner"] or _called_with(argument, code)) if match["function"] == "__init__" else match["function"]
     every = ((key, refused(key, argument, None) or _later(key, argument)) for key in SIGNATURES)
     known = next(((key, each) for key, each in every if each is not None and key.rpartition(".")[2] == name), None)
     if known is None:
         return None
-    function, told = known[0].rpartition(".")[2], known[1]
-    if told.near:
-        what = f"write {told.near}="
+    function, refused_argument = known[0].rpartition(".")[2], known[1]
+    if refused_argument.near:
+        what = f"write {refused_argument.near}="
     elif function == "DistributedDataParallel" and argument in OF_APEX:
         what = "it is of Apex's DistributedDataParallel, which has the same name: take it out"
-    elif told.when:
+    elif refused_argument.when:
         what = "take it out, or install a release that has it"
     else:
         return None
-    return {"function": function, "name": argument, "when": told.when, "what": what}
+    return {"function": function, "name": argument, "when": refused_argument.when, "what": what}
 
 
 def _later(function: str, argument: str) -> RefusedArgument | None:
     """An argument of today's that releases which people run do not have yet."""
     known = SIGNATURES[function].get(argument)
-    oldest = min(each.first for each in SIGNATURES[function].values())
+    oldest = min(known_argument.first for known_argument in SIGNATURES[function].values())
     return RefusedArgument(known.first, (), "") if known is not None and known.first > oldest else None
 
 
@@ -157,7 +157,7 @@ def _called_with(argument: str, code: str) -> str:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and any(each.arg == argument for each in node.keywords):
+        if isinstance(node, ast.Call) and any(keyword.arg == argument for keyword in node.keywords):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             return SHORT.get(name, name)
     return ""
@@ -173,12 +173,12 @@ def of_hugging_face(type_name: str, message: str, raised_in: str, code: str) -> 
     """Values for what a class of accelerate or transformers took once and takes no more, where the program's own line
     gives it."""
     first = message.partition("\n")[0]
-    found, named = REFUSES.search(first), REFUSED.search(first)
-    if type_name.rpartition(".")[2] != "TypeError" or found is None or named is None or found["function"] != "__init__":
+    match, named = REFUSES.search(first), REFUSED.search(first)
+    if type_name.rpartition(".")[2] != "TypeError" or match is None or named is None or match["function"] != "__init__":
         return None
     if IN_PACKAGE.search(raised_in) and not HANDED_ON.search(code):
         return None
-    lost = lost_argument(found["owner"] or _called_with(named["name"], code), named["name"])
+    lost = lost_argument(match["owner"] or _called_with(named["name"], code), named["name"])
     if lost is None:
         return None
     today = f"{lost.today}..." if lost.today.endswith("=") else lost.today
@@ -193,10 +193,10 @@ def caller(type_name: str, message: str, raised_in: str, code: str = "") -> str:
     if type_name.rpartition(".")[2] not in ("TypeError", "AttributeError"):
         return ""
     first = message.partition("\n")[0]
-    found = IN_PACKAGE.search(raised_in)
-    if found is None or found["package"] in OWN_WORDS or not CALLED.search(first) or OF_DATA.search(first):
+    match = IN_PACKAGE.search(raised_in)
+    if match is None or match["package"] in OWN_WORDS or not CALLED.search(first) or OF_DATA.search(first):
         return ""
-    return found["package"]
+    return match["package"]
 
 
 def by_code(type_name: str, message: str, code: str) -> tuple[str, dict[str, str]] | None:

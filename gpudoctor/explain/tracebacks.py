@@ -192,8 +192,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                     frames[-1] = frames[-1]._replace(code=line.strip()[:LONGEST_CODE])
             elif not bare.strip():
                 continue
-            elif frames and (found := EXCEPTION.match(bare.strip())):
-                raised.append(_raised(found, frames, number + offset))
+            elif frames and (match := EXCEPTION.match(bare.strip())):
+                raised.append(_raised(match, frames, number + offset))
                 state, frames = "after", []
             else:
                 break  # another text, and no traceback any more
@@ -252,12 +252,12 @@ def read_headless(lines: Sequence[bytes], start: int, number: int) -> Traceback 
     """The traceback of which `lines[start]`, line `number` of the log, is the first frame that is left; None where it
     ends in no exception."""
     head = lines[start][:LONGEST].decode("utf-8", "replace")
-    found = FRAME_WRITTEN.search(head)
-    if found is None:
+    match = FRAME_WRITTEN.search(head)
+    if match is None:
         return None
-    header = (head[: found.start("frame")] + HEADER).encode()
-    told = read_traceback([header, *lines[start : start + MOST_LINES]], 0, number - 1)
-    return structs.replace(told, first_line=number) if told.raised else None
+    header = (head[: match.start("frame")] + HEADER).encode()
+    traceback = read_traceback([header, *lines[start : start + MOST_LINES]], 0, number - 1)
+    return structs.replace(traceback, first_line=number) if traceback.raised else None
 
 
 def read_escaped(text: bytes, number: int) -> Traceback | None:
@@ -270,9 +270,9 @@ def read_escaped(text: bytes, number: int) -> Traceback | None:
     if quote in (b'"', b"'"):
         end = re.match(rb"(?:[^\\" + quote + rb"]|\\.)*", body)
         body = end.group() if end else body
-    told = read_traceback(plain(body).split(b"\n"), 0, number)
-    raised = tuple(structs.replace(each, line=number) for each in told.raised)
-    return structs.replace(told, last_line=number, raised=raised)
+    traceback = read_traceback(plain(body).split(b"\n"), 0, number)
+    raised = tuple(structs.replace(raised, line=number) for raised in traceback.raised)
+    return structs.replace(traceback, last_line=number, raised=raised)
 
 
 def _begins_something(line: str, whole: str, prefix: str) -> bool:
@@ -302,7 +302,7 @@ def _raised(found: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
     user = [frame for frame in frames if not LIBRARY.search(frame.file)]
     at = (user or [frame for frame in frames if not STANDARD.search(frame.file)] or frames)[-1]
     called = next(
-        (each.function for each in frames if each.file.endswith(COLLECTIVES) and each.function != "wrapper"), ""
+        (frame.function for frame in frames if frame.file.endswith(COLLECTIVES) and frame.function != "wrapper"), ""
     )
     return Raised(
         type=found["type"],

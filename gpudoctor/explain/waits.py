@@ -85,23 +85,23 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
             )
         )
     found += [_of_stack(told, told.rank) for told in facts.stacks if told.rank is not None]
-    for each in tracebacks:
-        at = next((raised for raised in each.told.traceback.raised if raised.collective), None)
-        if at is None or each.told.rank is None:
+    for traceback in tracebacks:
+        at = next((raised for raised in traceback.told.traceback.raised if raised.collective), None)
+        if at is None or traceback.told.rank is None:
             continue
-        if each in aborted:
+        if traceback in aborted:
             if not named(at.collective).endswith("object"):
                 continue
-        elif each.kind not in ("consequence", "communication"):
+        elif traceback.kind not in ("consequence", "communication"):
             continue
         found.append(
             Wait(
-                rank=each.told.rank,
-                moment=each.told.moment,
-                line=each.told.at,
+                rank=traceback.told.rank,
+                moment=traceback.told.moment,
+                line=traceback.told.at,
                 operation=named(at.collective),
                 where=f"{at.file}:{at.at}",
-                timed_out=each.waited,
+                timed_out=traceback.waited,
             )
         )
     by_rank: dict[int, Wait] = {}

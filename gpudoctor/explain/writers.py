@@ -74,9 +74,9 @@ FILE_RANK = re.compile(r"(?:^|[^a-z])(?:rank|task|worker|log)[._-]?(\d{1,6})(?:[
 @cache
 def forms() -> dict[str, tuple[re.Pattern[str], ...]]:
     """Prefixes by what a line begins with: "[", a digit, a letter, or anything else."""
-    own = [re.compile(each) for launcher in registry.every() for each in launcher.line_prefixes]
-    bracket = tuple(each for each in own if each.pattern.startswith("\\["))
-    plain = tuple(each for each in own if each not in bracket)
+    own = [re.compile(line_prefix) for launcher in registry.every() for line_prefix in launcher.line_prefixes]
+    bracket = tuple(pattern for pattern in own if pattern.pattern.startswith("\\["))
+    plain = tuple(pattern for pattern in own if pattern not in bracket)
     return {
         "[": (ISO, GLOG, CTIME, KERNEL, RANK, *bracket),
         "digit": (ISO, *plain, NCCL),
@@ -93,20 +93,20 @@ def writer(line: str, year: int | None = None) -> Writer:
     at = 0
     if WRAPPED.match(head):  # docker's json-file
         at = len('{"log":"')
-        if found := WRAPPED_TIME.search(line, max(0, len(line) - 200)):
-            time = _seconds(found["date"], found["clock"], None, None)
+        if match := WRAPPED_TIME.search(line, max(0, len(line) - 200)):
+            time = _seconds(match["date"], match["clock"], None, None)
     for _ in range(MOST_PREFIXES):
         first = head[at : at + 1]
-        found = None
+        match = None
         kind = first if first == "[" else "digit" if first.isdigit() else "letter" if first.isalpha() else ""
         for form in forms()[kind]:
-            found = form.match(head, at)
-            if found is not None:
+            match = form.match(head, at)
+            if match is not None:
                 break
-        if found is None or found.end() == at:
+        if match is None or match.end() == at:
             break
-        at = found.end()
-        values = found.groupdict()
+        at = match.end()
+        values = match.groupdict()
         if values.get("rank"):
             rank = int(values["rank"])
         if values.get("local"):
@@ -119,19 +119,19 @@ def writer(line: str, year: int | None = None) -> Writer:
             pid = int(values["pid"])
         if values.get("clock"):
             time = _time(values, year) or time
-    found = HOST.match(head, at)
-    named = found["host"].lower() if found and not host else ""
+    match = HOST.match(head, at)
+    named = match["host"].lower() if match and not host else ""
     if (
-        found
+        match
         and named
         and named not in NO_HOSTS
         and named not in registry.programs()
-        and not ERROR.search(found["host"])
+        and not ERROR.search(match["host"])
     ):
-        rest = writer(head[found.end() :]) if found.end() < len(head) and at < 200 else Writer()
-        if rest.length or any(letter.isdigit() for letter in found["host"]):
-            host = found["host"]
-            at = found.end() + rest.length
+        rest = writer(head[match.end() :]) if match.end() < len(head) and at < 200 else Writer()
+        if rest.length or any(letter.isdigit() for letter in match["host"]):
+            host = match["host"]
+            at = match.end() + rest.length
             rank = rank if rank is not None else rest.rank
             local = local if local is not None else rest.local_rank
             pid, time = pid or rest.pid, time or rest.time
@@ -171,9 +171,9 @@ def rank_in_words(line: str, start: int = 0) -> int | None:
 def file_writer(path: str) -> Writer:
     """What a file's name tells: torchrun's attempt_0/3/stderr.log, rank_3.log, task-3.out."""
     for launcher in registry.every():
-        if launcher.log_file and (found := re.search(launcher.log_file, path)):
-            return Writer(local_rank=int(found["local"]))
+        if launcher.log_file and (match := re.search(launcher.log_file, path)):
+            return Writer(local_rank=int(match["local"]))
     name = path.replace("\\", "/").rpartition("/")[2]
-    if found := FILE_RANK.search(name):
-        return Writer(rank=int(found[1]))
+    if match := FILE_RANK.search(name):
+        return Writer(rank=int(match[1]))
     return Writer()

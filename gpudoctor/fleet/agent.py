@@ -293,8 +293,8 @@ def main(arguments: list[str]) -> NoReturn:
     """Entry point of an agent on standard input and output: `[--node K]`."""
     parser = argparse.ArgumentParser(prog="gpudoctor agent", add_help=False)
     parser.add_argument("--node", type=int)
-    told, _ = parser.parse_known_args(arguments)  # a newer head may tell more
-    run(node_index(told.node, os.environ))
+    namespace, _ = parser.parse_known_args(arguments)  # a newer head may tell more
+    run(node_index(namespace.node, os.environ))
 
 
 def run(node: int) -> NoReturn:

@@ -83,7 +83,7 @@ def differences(snapshots: Mapping[str, Snapshot]) -> tuple[Difference, ...]:
     """What differs, by the names of the nodes. A fact that some nodes have and others do not know differs too."""
     found = [_difference(fact, snapshots, value) for fact, value in FACTS.items()]
     found += _settings(snapshots)
-    return tuple(each for each in found if each is not None)
+    return tuple(difference for difference in found if difference is not None)
 
 
 def _difference(fact: str, snapshots: Mapping[str, Snapshot], value: Callable[[Snapshot], str]) -> Difference | None:
@@ -142,9 +142,9 @@ def _interfaces(machine: Snapshot) -> list[tuple[str, str, int | None, bool]]:
     """(name, kind, MTU, whether it has a link) of those that other nodes may be behind."""
     every = machine.network.interfaces.value
     return [
-        (each.name, each.kind, each.mtu, each.is_running)
-        for each in every
-        if each.is_up and not inside_reason(each, every)
+        (interface.name, interface.kind, interface.mtu, interface.is_running)
+        for interface in every
+        if interface.is_up and not inside_reason(interface, every)
     ]
 
 

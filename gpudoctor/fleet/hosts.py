@@ -35,14 +35,14 @@ def from_hosts(text: str) -> tuple[Node, ...]:
     """The nodes of `--hosts`, in the order in which they are named. Raises `BadHosts`."""
     if not text.strip():
         raise BadHosts("no host is named")
-    found: list[Node] = []
+    nodes: list[Node] = []
     for piece in _pieces(text):
         if not piece:
             raise BadHosts(f"{text[:80]!r}: two commas in a row, or one at an end")
-        found += _nodes(piece)
-        if len(found) > MAXIMUM_HOSTS:
+        nodes += _nodes(piece)
+        if len(nodes) > MAXIMUM_HOSTS:
             _too_many(text)
-    return _each_once(found)
+    return _each_once(nodes)
 
 
 def from_hostfile(path: str) -> tuple[Node, ...]:
@@ -57,16 +57,16 @@ def from_hostfile(path: str) -> tuple[Node, ...]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadHosts(f"hostfile {path}: not a text file") from None
-    found: list[Node] = []
+    nodes: list[Node] = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
-            found += _of_line(line)
+            nodes += _of_line(line)
         except BadHosts as error:
             raise BadHosts(f"hostfile {path}, line {number}: {error}") from None
-        if len(found) > MAXIMUM_HOSTS:
+        if len(nodes) > MAXIMUM_HOSTS:
             _too_many(f"hostfile {path}")
     try:
-        return _each_once(found)
+        return _each_once(nodes)
     except BadHosts as error:
         raise BadHosts(f"hostfile {path}: {error}") from None
 

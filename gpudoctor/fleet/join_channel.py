@@ -98,14 +98,14 @@ class Channel:
                 return None
             self._ready.extend(self._lines.feed(chunk))
         line = self._ready.popleft()
-        found = LINE.fullmatch(line)
+        match = LINE.fullmatch(line)
         wanted = b""
-        if found is not None:
-            wanted = _mac(self._receive_key, self._received.to_bytes(8, "big"), found[2], found[3])
-        if found is None or not hmac.compare_digest(found[1], wanted):
+        if match is not None:
+            wanted = _mac(self._receive_key, self._received.to_bytes(8, "big"), match[2], match[3])
+        if match is None or not hmac.compare_digest(match[1], wanted):
             raise Forged("a line arrived that the other end of this connection did not send")
         self._received += 1
-        return ("O" if found[2] == b"O" else "C"), found[3]
+        return ("O" if match[2] == b"O" else "C"), match[3]
 
     def close(self) -> None:
         """End the connection; a thread that waits in `receive` gets its end."""

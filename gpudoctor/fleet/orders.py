@@ -63,7 +63,7 @@ def _check_launch(launch: Launch) -> None:
     _want(0 <= launch.master_port <= 65535, "master_port")
     _want(0 < launch.timeout <= LONGEST_SECONDS, "timeout")
     _want(len(launch.measurements) <= MOST_PARTS, "measurements")
-    _want(all(0 <= each.size_bytes <= MOST_BYTES for each in launch.measurements), "size_bytes")
+    _want(all(0 <= measurement.size_bytes <= MOST_BYTES for measurement in launch.measurements), "size_bytes")
     for name, value in launch.environment.items():
         _want(may_set(name) and _is_text(value, LONGEST_VALUE), f"environment: {name[:80]!r}")
     if launch.train is not None:

@@ -72,13 +72,13 @@ class Ports:
 def targets_of(order: Reach, node: int) -> tuple[Target, ...]:
     """All that this node is to connect to."""
     mine = str(node)
-    found = list(order.targets.get(mine, ()))
+    targets = list(order.targets.get(mine, ()))
     for peer in order.peers.get(mine, ()):
         if (listener := order.listeners.get(str(peer))) is not None:
-            found.append(Target(peer, *listener))
+            targets.append(Target(peer, *listener))
     if mine in order.peers and order.rendezvous is not None:
-        found.append(order.rendezvous)
-    return tuple(found)
+        targets.append(order.rendezvous)
+    return tuple(targets)
 
 
 def _why(failure: OSError | OverflowError, port: int) -> str:

@@ -106,7 +106,7 @@ def states(
     """How every rank of this node ended, when none is left. `seen`: as they were before we ended any."""
     exits = rank_exits(reply.errors)
     ranks = followed.all()
-    found = [_state(rank, seen.get(rank.rank), exits.get(rank.local_rank), is_head=is_head) for rank in ranks]
+    rank_states = [_state(rank, seen.get(rank.rank), exits.get(rank.local_rank), is_head=is_head) for rank in ranks]
     told = {rank.local_rank for rank in ranks}
     for exit in exits.values():  # of those that ended before their first word
         if exit.local_rank not in told and exit.rank is not None:
@@ -120,8 +120,8 @@ def states(
                 status=status,
                 error=words,
             )
-            found.append(state)
-    return tuple(sorted(found, key=lambda state: state.rank))
+            rank_states.append(state)
+    return tuple(sorted(rank_states, key=lambda state: state.rank))
 
 
 def _state(rank: FollowedRank, seen: LastSight | None, exit: LauncherExit | None, *, is_head: bool) -> RankState:

@@ -93,10 +93,10 @@ class Assembly:
         What is no message (a banner of a login script) is passed over. A message longer than the maximum is given
         as it is, for the reader to refuse.
         """
-        found = LABELLED.fullmatch(line.rstrip(b"\n"))
-        if found is None:
+        match = LABELLED.fullmatch(line.rstrip(b"\n"))
+        if match is None:
             return
-        task, piece = int(found[1]), found[2]
+        task, piece = int(match[1]), match[2]
         pending = self._open.pop(task, None) or _Pending()
         if len(pending.text) < len(MARK) and not _may_begin(pending.text + piece):
             pending = _Pending()  # what looked like a message's first bytes was none
@@ -119,10 +119,10 @@ def _may_begin(text: bytes | bytearray) -> bool:
 
 def task_failure(line: str) -> TaskFailure | None:
     """ "srun: error: n2: task 1: Killed" -> the tasks and the reason; None for any other line."""
-    found = FAILURE.fullmatch(line)
-    if found is None:
+    match = FAILURE.fullmatch(line)
+    if match is None:
         return None
-    return TaskFailure(tasks_of(found[2].strip("[]")), f"{found[1]}: {found[3]}")
+    return TaskFailure(tasks_of(match[2].strip("[]")), f"{match[1]}: {match[3]}")
 
 
 def tasks_of(folded: str) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ class Survey(Answer, frozen=True, kw_only=True):
         return "nothing wrong" if self.selected or self.left_out else "ready"
 
     def count(self, severity: Severity) -> int:
-        return sum(each.problem.severity == severity for each in self.problems)
+        return sum(problem.problem.severity == severity for problem in self.problems)
 
     def status(self, *, strict: bool = False) -> int:
         """0 nothing wrong, and what decides was seen; 1 errors, or a node that was not examined; 3 cannot tell."""
@@ -91,10 +91,12 @@ class Survey(Answer, frozen=True, kw_only=True):
     def stated(self) -> Iterator[Stated]:
         for lost in self.unexamined:
             yield stated(lost.id, lost.problem, subject(nodes=lost.nodes))
-        for found in self.problems:
-            yield stated(found.check, found.problem, subject(nodes=found.nodes, gpus=found.problem.gpus))
-        for each in self.differences:
-            yield Stated(id=each.id, severity="warning", subject=subject(nodes=each.odd), summary=each.words)
+        for problem in self.problems:
+            yield stated(problem.check, problem.problem, subject(nodes=problem.nodes, gpus=problem.problem.gpus))
+        for difference in self.differences:
+            yield Stated(
+                id=difference.id, severity="warning", subject=subject(nodes=difference.odd), summary=difference.words
+            )
 
 
 def folded_problems(found: Iterable[tuple[str, str, Problem]]) -> tuple[NodesProblem, ...]:

@@ -155,7 +155,7 @@ class FolderAnswer(Answer, frozen=True, kw_only=True):
                 id=NOT_SEEN, severity="error", summary=f"the run has failed ({ending(run)}); why was not seen"
             )
         explained = self.explanation.stated() if self.explanation is not None else ()
-        same = next((each for each in explained if each.id == run.cause), None)
+        same = next((stated for stated in explained if stated.id == run.cause), None)
         if same is not None:
             return same
         cause = next((line.removeprefix("cause: ") for line in run.told if line.startswith("cause: ")), run.cause)

@@ -102,11 +102,11 @@ def _line(
     if is_wanted:
         seen.places[number] = LinePlace(offset, who.time)
     rank = who.rank if who.rank is not None else of_file.rank
-    for found in STEP.finditer(text, who.length) if tells else ():
-        word = "bar" if found["bar"] else found["word"].lower()
+    for match in STEP.finditer(text, who.length) if tells else ():
+        word = "bar" if match["bar"] else match["word"].lower()
         ranks = seen.steps.setdefault(word, {})
         if rank in ranks or len(ranks) < MOST_RANKS:
-            ranks.setdefault(rank, []).append((offset, who.time, float(found["bar"] or found["number"])))
+            ranks.setdefault(rank, []).append((offset, who.time, float(match["bar"] or match["number"])))
 
 
 def steps_of(seen: Sequence[LogSeen]) -> dict[int | None, list[tuple[int, int, float | None, float]]]:

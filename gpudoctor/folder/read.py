@@ -48,7 +48,7 @@ def newest_run() -> str:
     """The folder of the last run of this user. Raises `BadInput`."""
     try:
         root = state_folder(os.environ)
-        return str(root / max(each.name for each in root.iterdir() if NAME.fullmatch(each.name)))
+        return str(root / max(path.name for path in root.iterdir() if NAME.fullmatch(path.name)))
     except (NoFolder, OSError, ValueError):
         raise BadInput("which folder: gpudoctor report DIR (no run was kept here)") from None
 
@@ -91,13 +91,13 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
         )
     )
     hosts = dict.fromkeys([*([run.host] if run is not None and run.host else []), *course.hosts, *parts.hosts()])
-    found = FolderAnswer(
+    answer = FolderAnswer(
         folder=str(place),
         run=run,
         moments=moments,
         clock=course.clock,
         use=tuple(
-            replace(each, points=tuple((round(at + shift, 1), value) for at, value in each.points)) for each in use
+            replace(curve, points=tuple((round(at + shift, 1), value) for at, value in curve.points)) for curve in use
         ),
         steps=course.steps,
         explanation=_shortened(explanation, place),
@@ -109,7 +109,7 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
         files=tuple(parts.files),
         hosts=tuple(hosts),
     )
-    return found, parts.captures
+    return answer, parts.captures
 
 
 def _of_run(place: Path) -> Path:
@@ -176,7 +176,7 @@ class _Parts:
         cost.progress()
 
     def _put(self, name: str, raw: bytes) -> str:
-        form = next((each for each in FORMS if is_answer(raw, each)), None)
+        form = next((form for form in FORMS if is_answer(raw, form)), None)
         if form is not None:
             answer = decode(raw, form)
             if isinstance(answer, HangReport):

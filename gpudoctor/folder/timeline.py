@@ -82,7 +82,7 @@ def course_of(
     seen = {path: look(path, lines, year) for path, lines in wanted.items()}
     started = run.started if run is not None and run.started else None
     clocks = {path: RunClock(started, said if _is_main(path, logs) else (), each) for path, each in seen.items()}
-    first = min((each.first_stamp for each in seen.values() if each.first_stamp is not None), default=None)
+    first = min((log_seen.first_stamp for log_seen in seen.values() if log_seen.first_stamp is not None), default=None)
     moments = [*_of_run(run), *_of_hangs(hangs, started), *_silences(said)]
     for line, is_cause in told:
         place = seen[line.file].places.get(line.line)
@@ -94,11 +94,11 @@ def course_of(
             )
         )
     steps = _steps(logs, seen, clocks, started, first)
-    silent = [(each.seconds or 0.0, each.until or 0.0) for each in moments if each.kind == "silence"]
-    moments += [each for each in _slow(steps) if not any(_covers(span, each) for span in silent)]
+    silent = [(moment.seconds or 0.0, moment.until or 0.0) for moment in moments if moment.kind == "silence"]
+    moments += [moment for moment in _slow(steps) if not any(_covers(span, moment) for span in silent)]
     moments.sort(key=lambda each: (each.seconds is None, each.seconds or 0.0, each.kind == "end"))
     clock = "the start" if started is not None else "the first time stamp of the logs" if first is not None else ""
-    hosts = tuple(sorted({host for each in seen.values() for host in each.hosts}))
+    hosts = tuple(sorted({host for log_seen in seen.values() for host in log_seen.hosts}))
     return RunCourse(tuple(moments), steps, clock, hosts)
 
 

@@ -11,13 +11,17 @@ from gpudoctor.launcher.told import number
 
 def minders(job: HangJob) -> list[Launcher]:
     """Launchers that end all ranks of theirs when one fails (torchrun, accelerate, deepspeed), and can: they run."""
-    return [each for each in job.launchers if each.kind in rank_setters() and each.evidence.state not in STOPPED]
+    return [
+        launcher
+        for launcher in job.launchers
+        if launcher.kind in rank_setters() and launcher.evidence.state not in STOPPED
+    ]
 
 
 def minds(job: HangJob, hosts: list[str]) -> Launcher | None:
     """A launcher on one of these hosts that has ranks left there and has not ended them: what it lacks has ended
     well."""
-    return next((each for each in minders(job) if each.ranks and each.node.host in hosts), None)
+    return next((minder for minder in minders(job) if minder.ranks and minder.node.host in hosts), None)
 
 
 def hosts_of_gaps(job: HangJob) -> tuple[list[int], list[str]]:

@@ -80,7 +80,7 @@ def _index(nodes: Sequence[NodeEvidence]) -> dict[str, list[Owner]]:
     made: dict[str, list[Owner]] = {}
     for node in nodes:
         for interface in node.interfaces:
-            for address in dict.fromkeys(plain(each.partition("/")[0]) for each in interface.addresses):
+            for address in dict.fromkeys(plain(address.partition("/")[0]) for address in interface.addresses):
                 made.setdefault(address, []).append(Owner(node, interface.name))
     _LAST[:] = [(nodes, made)]
     return made
@@ -89,7 +89,11 @@ def _index(nodes: Sequence[NodeEvidence]) -> dict[str, list[Owner]]:
 def outcome(node: NodeEvidence, address: str, port: int) -> ConnectionAttempt | None:
     """What became of the doctor's own connection from this node to the master."""
     wanted = {address, plain(address), *numbers(node, address)}
-    tries = [each for each in node.reached if each.port == port and ({each.address, plain(each.address)} & wanted)]
+    tries = [
+        attempt
+        for attempt in node.reached
+        if attempt.port == port and ({attempt.address, plain(attempt.address)} & wanted)
+    ]
     return tries[0] if tries else None
 
 
@@ -107,8 +111,8 @@ def routable(node: NodeEvidence) -> str:
         for interface in node.interfaces:
             if not interface.up or interface.name == "lo" or interface.name.startswith(VIRTUAL):
                 continue
-            for each in interface.addresses:
-                text = plain(each.partition("/")[0])
+            for address in interface.addresses:
+                text = plain(address.partition("/")[0])
                 if is_number(text) and not is_loopback(text):
                     number = ipaddress.ip_address(text)
                     if number.version == kind and not number.is_link_local:

@@ -62,16 +62,16 @@ def processes(fleet: Fleet, *, timeout: float = FIND_SECONDS, waiting: Waiting |
     unread: list[Unread] = []
     for index in range(len(fleet.nodes)):
         answer = answers.get(index)
-        found = NodeProcesses(hostname=fleet.name(index))
+        node_processes = NodeProcesses(hostname=fleet.name(index))
         if isinstance(answer, RanksFound):
             try:
-                found = msgspec.json.decode(answer.found, type=NodeProcesses)
+                node_processes = msgspec.json.decode(answer.found, type=NodeProcesses)
             except msgspec.DecodeError as error:
                 lost.setdefault(fleet.name(index), f"its answer could not be understood: {told(error)}"[:200])
         elif isinstance(answer, Lost):
             lost.setdefault(fleet.name(index), words(answer))
-        unread += found.unread
-        nodes.append(found)
+        unread += node_processes.unread
+        nodes.append(node_processes)
     return Processes(tuple(nodes), lost, tuple(unread))
 
 

@@ -29,7 +29,7 @@ def assemble(evidence: Evidence) -> tuple[HangJob, ...]:
                 boot_id=node.boot_id,
                 network_namespace=node.network_namespace,
                 time=node.time,
-                processes=tuple(each.process for each in node.processes),
+                processes=tuple(process.process for process in node.processes),
             )
             for node in evidence.nodes
         ]
@@ -66,12 +66,12 @@ def _can_be_of(member: JobMember, node: NodeEvidence, dumps: Mapping[int, Record
         return True  # it left none
     started = node.time - member.process.age_seconds
     for dump in [own] if own is not None else dumps.values():
-        if 0 < dump.written_at < started or any(0 < each.created_ns / 1e9 < started - 1.0 for each in dump.entries):
+        if 0 < dump.written_at < started or any(0 < entry.created_ns / 1e9 < started - 1.0 for entry in dump.entries):
             return False
-    live = next((each.recorder for each in node.processes if each.pid == member.process.pid), None)
+    live = next((process.recorder for process in node.processes if process.pid == member.process.pid), None)
     if own is None or live is None:
         return True
-    named = [{group.key: group.ranks for group in each.groups if group.ranks} for each in (own, live)]
+    named = [{group.key: group.ranks for group in recorder.groups if group.ranks} for recorder in (own, live)]
     return all(named[1][key] == ranks for key, ranks in named[0].items() if key in named[1])
 
 
@@ -114,7 +114,7 @@ def job_of(members: Members, evidence: Evidence, dumps: Mapping[int, Recorder] |
         ranks.append(_rank(member, process, evidence.nodes[member.node], loaders[key], helpers[key]))
     ranks.sort(key=lambda rank: (rank.rank, rank.node.name, rank.pid))
     world = _world_size(ranks)
-    recorders = {**(dumps or {}), **{each.rank: each.evidence.recorder for each in ranks if each.evidence.recorder}}
+    recorders = {**(dumps or {}), **{rank.rank: rank.evidence.recorder for rank in ranks if rank.evidence.recorder}}
     agreement = None
     if recorders:
         agreement, recorded = _compared(recorders, world)

@@ -57,7 +57,7 @@ def who_asks(environment: Mapping[str, str]) -> str:
 
 def fits_user(job: Members, wanted: str) -> bool:
     """Whether a job is of one of the users that were named, comma between them."""
-    return any(is_meant(job.user, each) or is_meant(job.user, wanted.replace(",", "+")) for each in wanted.split(","))
+    return any(is_meant(job.user, part) or is_meant(job.user, wanted.replace(",", "+")) for part in wanted.split(","))
 
 
 def others(rest: Sequence[Members], looked: Sequence[Members]) -> tuple[OtherJob, ...]:

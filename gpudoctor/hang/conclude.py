@@ -36,9 +36,11 @@ def conclude(evidence: Evidence, *, seconds: float = 0.0) -> HangReport:
     unread = [
         *evidence.unread,
         *(
-            Unread(f"{each.what} on {node.name}" if node.name and len(evidence.nodes) > 1 else each.what, each.reason)
+            Unread(
+                f"{unread.what} on {node.name}" if node.name and len(evidence.nodes) > 1 else unread.what, unread.reason
+            )
             for node in evidence.nodes
-            for each in node.unread
+            for unread in node.unread
         ),
     ]
     jobs: tuple[HangJob, ...] = ()
@@ -257,7 +259,7 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
 
 
 def _why_dumps_do_not_decide(agreement: Agreement) -> str:
-    if unseen := [each.rank for each in agreement.waits.suspects if each.why == "unseen"]:
+    if unseen := [suspect.rank for suspect in agreement.waits.suspects if suspect.why == "unseen"]:
         return (
             f"What the ranks wait in leads to {ranks_of(unseen)}, of which no flight recorder tells enough: the "
             f"{verb(unseen, 'dump', 'dumps')} of {verb(unseen, 'that rank decides', 'those ranks decide')}."
@@ -287,7 +289,7 @@ def _why_not_seen(job: HangJob) -> str:
             "Its processes do not say which ranks they are, and could not be asked. Run gpudoctor as the job's user or "
             "as root."
         )
-    reasons = [*job.evidence.lost.values(), *(each.reason for node in job.nodes for each in node.unread)]
+    reasons = [*job.evidence.lost.values(), *(unread.reason for node in job.nodes for unread in node.unread)]
     why = f": {reasons[0]}" if reasons else ""
     return f"Could not look at its processes{why}. They were there when the look began; `gpudoctor hang` looks again."
 

@@ -102,13 +102,13 @@ def _columns(
         if not came:
             columns.append(CourseColumn(sequence=number))
             continue
-        told = next((entry for entry in came if entry.frames), came[0])
-        frame = next(filter(is_user, told.frames), None)
+        collective = next((entry for entry in came if entry.frames), came[0])
+        frame = next(filter(is_user, collective.frames), None)
         columns.append(
             CourseColumn(
                 sequence=number,
-                operation=told.operation,
-                words=words(told, group.description),
+                operation=collective.operation,
+                words=words(collective, group.description),
                 seconds=round((times[number] - began) / 1e9, 3) if number in times else None,
                 where=ProgramLine(frame.file, frame.line, frame.function) if frame is not None else None,
             )

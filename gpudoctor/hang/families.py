@@ -282,7 +282,7 @@ class _Tree:
                 ),
                 key=lambda each: _by_start(each.process),
             )
-            if not ranks or all(each.rank is not None for each in ranks):
+            if not ranks or all(rank.rank is not None for rank in ranks):
                 continue
             self._number(claim.process, ranks)
 
@@ -290,17 +290,17 @@ class _Tree:
         kind = commands.launcher(launcher.command)
         if kind in ("srun", "mpirun"):
             return
-        told = [each for each in ranks if each.local_rank is not None]
-        if any(ranks.index(each) != each.local_rank for each in told):
+        claims = [rank for rank in ranks if rank.local_rank is not None]
+        if any(ranks.index(claim) != claim.local_rank for claim in claims):
             # Not one started after the other from 0 on; if but one number is free, it is the one that is left.
             self._number_by_elimination(ranks)
             return
         offsets = {
-            each.rank - each.local_rank for each in told if each.rank is not None and each.local_rank is not None
+            claim.rank - claim.local_rank for claim in claims if claim.rank is not None and claim.local_rank is not None
         }
         if not offsets and not self._several_nodes(launcher):
             offsets = {0}
-        sizes = {each.world_size for each in told if each.world_size is not None}
+        sizes = {claim.world_size for claim in claims if claim.world_size is not None}
         for local_rank, each in enumerate(ranks):
             if each.rank is not None:
                 continue
@@ -312,10 +312,10 @@ class _Tree:
             )
 
     def _number_by_elimination(self, ranks: Sequence[Claim]) -> None:
-        numbered = [each for each in ranks if each.local_rank is not None and each.rank is not None]
-        silent = [each for each in ranks if each.rank is None]
-        here = next((_number(each.process.environment, "LOCAL_WORLD_SIZE") for each in numbered), None)
-        free = sorted(set(range(here or 0)) - {each.local_rank for each in numbered}) if here and here <= 4096 else []
+        numbered = [rank for rank in ranks if rank.local_rank is not None and rank.rank is not None]
+        silent = [rank for rank in ranks if rank.rank is None]
+        here = next((_number(claim.process.environment, "LOCAL_WORLD_SIZE") for claim in numbered), None)
+        free = sorted(set(range(here or 0)) - {claim.local_rank for claim in numbered}) if here and here <= 4096 else []
         if len(silent) == len(free) == 1:
             first = numbered[0]
             assert first.rank is not None and first.local_rank is not None

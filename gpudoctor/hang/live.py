@@ -79,7 +79,7 @@ def recorded(evidence: Evidence, job: str | None = None) -> HangReport:
     report = conclude(evidence)
     if job is None:
         return report
-    return structs.replace(report, jobs=tuple(each for each in report.jobs if matches(each.id, job)))
+    return structs.replace(report, jobs=tuple(job_report for job_report in report.jobs if matches(job_report.id, job)))
 
 
 def hang_fleet(where: Where, job: str | None) -> Fleet:
@@ -122,20 +122,20 @@ class Looks(NamedTuple):
     def evidence(self) -> Evidence:
         """All of it, where what is wanted is what was seen."""
         first, *more = self.found
-        return structs.replace(first, nodes=(*first.nodes, *(node for each in more for node in each.nodes)))
+        return structs.replace(first, nodes=(*first.nodes, *(node for evidence in more for node in evidence.nodes)))
 
     def report(self, seconds: float = 0.0) -> HangReport:
         """What is concluded of each user's jobs, in one report: the faults first."""
-        every = [conclude(each) for each in self.found]
-        jobs = sorted((job for each in every for job in each.jobs), key=lambda job: not is_fault(job))
+        every = [conclude(evidence) for evidence in self.found]
+        jobs = sorted((job for report in every for job in report.jobs), key=lambda job: not is_fault(job))
         looked = [job for jobs in self.chosen.looks for job in jobs]
         return structs.replace(
             every[0],
-            hosts=tuple(dict.fromkeys(host for each in every for host in each.hosts)),
+            hosts=tuple(dict.fromkeys(host for report in every for host in report.hosts)),
             jobs=tuple(jobs),
             others=choose.others(self.chosen.others, looked),
-            lost={name: why for each in every for name, why in each.lost.items()},
-            unread=tuple(dict.fromkeys(unread for each in every for unread in each.unread)),
+            lost={name: why for report in every for name, why in report.lost.items()},
+            unread=tuple(dict.fromkeys(unread for report in every for unread in report.unread)),
             seconds=seconds,
         )
 
@@ -149,7 +149,7 @@ def look(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> Looks:
     dumps = str(Path(asked.dumps).absolute()) if asked.dumps is not None else ""
     looks = look_at(fleet, chosen, asked, waiting, dumps=dumps)
     first, *more = looks.found
-    unread = tuple(each for each in found.unread if each.user in ("", *looks.users))
+    unread = tuple(unread for unread in found.unread if unread.user in ("", *looks.users))
     return looks._replace(found=(structs.replace(first, unread=(*unread, *first.unread)), *more))
 
 
@@ -202,11 +202,13 @@ def wanted(processes: ask.Processes, asked: JobsWanted) -> choose.ChosenJobs:
     found = every
     if asked.user is not None:
         user = asked.user
-        found = tuple(each for each in found if choose.fits_user(each, user))
+        found = tuple(members for members in found if choose.fits_user(members, user))
     if asked.pid is not None:
-        found = tuple(each for each in found if any(member.process.pid == asked.pid for member in each.members))
+        found = tuple(
+            members for members in found if any(member.process.pid == asked.pid for member in members.members)
+        )
     if asked.job is not None:
-        found = tuple(each for each in found if asked.job == each.slurm_job or matches(each.id, asked.job))
+        found = tuple(members for members in found if asked.job == members.slurm_job or matches(members.id, asked.job))
     named = asked.user is not None or asked.pid is not None
     chosen = choose.choose(found, named=named, first=choose.who_asks(os.environ))
     looked = {id(job) for jobs in chosen.looks for job in jobs}

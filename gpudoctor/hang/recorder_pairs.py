@@ -37,8 +37,8 @@ def pairs(entries: Mapping[int, Sequence[Collective]], forgotten: Mapping[int, b
     facing: set[int] = set()
     unfit: list[tuple[Literal["shape", "dtype"], int, Collective, int, Collective]] = []
     unknown: set[int] = set()
-    for rank, found in unfinished.items():
-        for entry in found:
+    for rank, collectives in unfinished.items():
+        for entry in collectives:
             peer = entry.peer
             assert peer is not None
             if peer not in forgotten:
@@ -102,7 +102,15 @@ def _was_answered(
     """Whether the other end has come and gone already, and this one is about to complete."""
     if forgotten.get(rank) or forgotten.get(peer):
         return False
-    own = [each for each in entries[rank] if each.operation == entry.operation and each.peer == peer]
+    own = [
+        collective
+        for collective in entries[rank]
+        if collective.operation == entry.operation and collective.peer == peer
+    ]
     opposite = OTHER_END.get(entry.operation, "")
-    others = [each for each in entries.get(peer, ()) if each.operation == opposite and each.peer == rank]
+    others = [
+        collective
+        for collective in entries.get(peer, ())
+        if collective.operation == opposite and collective.peer == rank
+    ]
     return len(others) > next(at for at, each in enumerate(own) if each is entry)

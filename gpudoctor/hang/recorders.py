@@ -211,7 +211,12 @@ class _View:
         own = [line_of_program(entry) for _, entry in parties]
         following = [
             next(
-                (line_of_program(each) for each in self.entries[ranks[0]] if each.sequence == entry.sequence + 1), None
+                (
+                    line_of_program(collective)
+                    for collective in self.entries[ranks[0]]
+                    if collective.sequence == entry.sequence + 1
+                ),
+                None,
             )
             for ranks, entry in parties
         ]
@@ -391,9 +396,11 @@ def _in_its_place(split: GroupSplit, waits: WaitsFor) -> GroupSplit:
     """Two ranks that wait for each other's sends are no fault where one of them stands in something else before, or
     went on after it asked for that: they are where a chain passes, and its end is the fault."""
     facing = {rank for ranks, _ in split.parties for rank in ranks}
-    if split.kind != "peer" or any(each.why == "ring" and each.rank in facing for each in waits.suspects):
+    if split.kind != "peer" or any(suspect.why == "ring" and suspect.rank in facing for suspect in waits.suspects):
         return split
-    away = tuple(sorted(each.rank for each in waits.suspects if each.why == "away" and each.group == split.group))
+    away = tuple(
+        sorted(suspect.rank for suspect in waits.suspects if suspect.why == "away" and suspect.group == split.group)
+    )
     return replace(split, kind="missing", behind=away)
 
 
@@ -414,7 +421,7 @@ def _first(splits: Sequence[GroupSplit], waits: WaitsFor) -> tuple[GroupSplit | 
     """The split at which the chains of waits end; and the groups of the ring, where they end in one."""
     if not splits:
         return None, ()
-    ends = {each.rank: each for each in waits.suspects if each.why != "stuck"}
+    ends = {suspect.rank: suspect for suspect in waits.suspects if suspect.why != "stuck"}
 
     def order(split: GroupSplit) -> tuple[bool, int, bool, int, int, str]:
         chains = [ends[rank].chains for rank in split.behind if rank in ends]

@@ -44,9 +44,9 @@ def source_at(rank: Rank, frame: Frame | None) -> SourceContext | None:
     if frame is None:
         return None
     name = frame.file.rpartition("/")[2]
-    for each in rank.evidence.sources:
-        if each.line == frame.line and (each.file == frame.file or each.file.rpartition("/")[2] == name):
-            return each
+    for source in rank.evidence.sources:
+        if source.line == frame.line and (source.file == frame.file or source.file.rpartition("/")[2] == name):
+            return source
     return None
 
 
@@ -99,8 +99,10 @@ def relation(one: Rank, other: Rank) -> Relation:
     forward = fork.other.line > fork.one.line
     if here is None:
         return "later" if forward else "earlier"
-    own_loops = {each.line for each in here.enclosing if each.kind in LOOPS}
-    their_loops = {each.line for each in there.enclosing if each.kind in LOOPS} if there is not None else None
+    own_loops = {enclosing.line for enclosing in here.enclosing if enclosing.kind in LOOPS}
+    their_loops = (
+        {enclosing.line for enclosing in there.enclosing if enclosing.kind in LOOPS} if there is not None else None
+    )
     if their_loops is None:
         return "later" if forward else "earlier"
     if there is not None and branches_part(here, there):
@@ -125,8 +127,8 @@ def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     in a call of every step, has come to the end of it."""
     if fork.one_source is None or fork.other_source is None or own_guard(fork.one_source) is not None:
         return None
-    own = {each.line for each in fork.one_source.enclosing if each.kind in LOOPS}
-    if own - {each.line for each in fork.other_source.enclosing if each.kind in LOOPS}:
+    own = {enclosing.line for enclosing in fork.one_source.enclosing if enclosing.kind in LOOPS}
+    if own - {enclosing.line for enclosing in fork.other_source.enclosing if enclosing.kind in LOOPS}:
         return None
     inner = _inside(one, fork.one)
     contexts = (source_at(one, frame) for frame in reversed(inner))
@@ -135,8 +137,8 @@ def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
 
 def branches_part(one: SourceContext, other: SourceContext) -> bool:
     """Whether two lines lie in different branches of one `if`: the condition's line is the same, "else" is not."""
-    mine = {each.line: each for each in one.enclosing if each.kind in ("if", "elif", "else")}
-    theirs = {each.line: each for each in other.enclosing if each.kind in ("if", "elif", "else")}
+    mine = {enclosing.line: enclosing for enclosing in one.enclosing if enclosing.kind in ("if", "elif", "else")}
+    theirs = {enclosing.line: enclosing for enclosing in other.enclosing if enclosing.kind in ("if", "elif", "else")}
     for line, each in mine.items():
         other_branch = theirs.get(line)
         if other_branch is not None and (each.kind == "else") is not (other_branch.kind == "else"):
@@ -271,7 +273,11 @@ def _is_rank(node: ast.expr) -> bool:
 def passes_by(context: SourceContext) -> tuple[Enclosing, ...]:
     """Statements that leave the loop around a line, or go round it, for a reason that may differ from rank to rank:
     not those that count steps, which all ranks count alike."""
-    return tuple(each for each in context.exits if each.kind in ("continue", "pass") or not _counts(each.text))
+    return tuple(
+        enclosing
+        for enclosing in context.exits
+        if enclosing.kind in ("continue", "pass") or not _counts(enclosing.text)
+    )
 
 
 def _counts(condition: str) -> bool:
@@ -318,18 +324,18 @@ def loop_around(context: SourceContext | None) -> Enclosing | None:
     """The innermost loop around a line."""
     if context is None:
         return None
-    return next((each for each in context.enclosing if each.kind in LOOPS), None)
+    return next((enclosing for enclosing in context.enclosing if enclosing.kind in LOOPS), None)
 
 
 def own_guard(context: SourceContext | None) -> Enclosing | None:
     """The innermost condition around a line, inside its loop."""
     if context is None:
         return None
-    for each in context.enclosing:
-        if each.kind in ("for", "while", "function"):
+    for enclosing in context.enclosing:
+        if enclosing.kind in ("for", "while", "function"):
             return None
-        if each.kind in ("if", "elif", "else", "except"):
-            return each
+        if enclosing.kind in ("if", "elif", "else", "except"):
+            return enclosing
     return None
 
 
@@ -363,4 +369,6 @@ KEEPS_GRADIENTS = re.compile(r"no_sync|accumulate|gradient_sync|grad_sync")
 def keeps_gradients(context: SourceContext | None) -> Enclosing | None:
     """The `with` around a backward by which a rank may keep its gradients to itself."""
     around = context.enclosing if context is not None else ()
-    return next((each for each in around if each.kind == "with" and KEEPS_GRADIENTS.search(each.text)), None)
+    return next(
+        (enclosing for enclosing in around if enclosing.kind == "with" and KEEPS_GRADIENTS.search(enclosing.text)), None
+    )

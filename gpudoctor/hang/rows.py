@@ -49,7 +49,7 @@ def _recorded(number: int, agreement: Agreement | None) -> RankRow:
     if agreement is None or number not in agreement.ranks:
         return RankRow(rank=number, state="missing" if agreement is None or not agreement.stale else "no dump")
     entry = agreement.current.get(number)
-    ends = {each.rank: each.why for each in agreement.waits.suspects}
+    ends = {suspect.rank: suspect.why for suspect in agreement.waits.suspects}
     state = _WHERE_CHAINS_END.get(ends.get(number, ""), f"waits in {entry.operation}" if entry else "waits in nothing")
     return RankRow(rank=number, state=state, collective=_entry(entry))
 

@@ -91,7 +91,7 @@ class Start(ToldStart, frozen=True, kw_only=True):
     @property
     def _has_children(self) -> bool:
         """Something runs below it: ranks perhaps, of which nothing more could be read."""
-        return any(each.process.parent == self.process.pid for each in self.node.processes)
+        return any(process.process.parent == self.process.pid for process in self.node.processes)
 
 
 def is_before_training(rank: Rank) -> bool:
@@ -238,7 +238,7 @@ def pids(job: HangJob) -> set[tuple[str, int]]:
     """(node's name, pid) of all that belongs to the job."""
     own = {(node.host, evidence.pid) for node, evidence, _ in processes(job)}
     for rank in job.ranks:
-        own.update((rank.node.host, each.pid) for each in (*rank.data_loaders, *rank.helpers))
+        own.update((rank.node.host, data_loader.pid) for data_loader in (*rank.data_loaders, *rank.helpers))
     return own
 
 

@@ -26,13 +26,13 @@ def lock(rank: Rank, wait: OwnWait) -> Lock:
     words = f"for a lock{at(frame)}"
     if (handler := handler_of(rank)) is not None:
         return Lock(f"{words} in the signal handler {short(handler)}, which has interrupted its holder", "handler", ())
-    if any(short(each) == "__del__" for each in rank.place.user_frames):
+    if any(short(user_frame) == "__del__" for user_frame in rank.place.user_frames):
         return Lock(f"{words} in a finalizer", "finalizer", ())
     own = _name(wait.operation)
     for outer in rank.place.user_frames[1:]:
         context = source_at(rank, outer)
-        held = [each for each in context.enclosing if each.kind == "with"] if context is not None else []
-        if own and any(_name(each.text) == own for each in held):
+        held = [enclosing for enclosing in context.enclosing if enclosing.kind == "with"] if context is not None else []
+        if own and any(_name(enclosing.text) == own for enclosing in held):
             return Lock(f"{words} that the same thread holds{at(outer)}", "twice", ())
     others = [
         (thread, innermost(thread))
@@ -62,7 +62,7 @@ def process_lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> Lock:
         for frame in rank.place.user_frames:
             context = source_at(rank, frame)
             if context is not None and any(
-                each.kind == "with" and "lock" in each.text.lower() for each in context.enclosing
+                enclosing.kind == "with" and "lock" in enclosing.text.lower() for enclosing in context.enclosing
             ):
                 words = f"for a lock between processes{at(ranks[0].place.user_frame)}"
                 return Lock(f"{words}, which rank {rank.rank} holds{at(frame)}", "processes", (stack_of(rank),))

@@ -100,7 +100,7 @@ class _Operation:
 
 def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> WaitsFor:
     """The chains and their ends. Linear in the number of entries and of waits."""
-    first = {rank: found for rank, each in recorders.items() if (found := _first_open(each)) is not None}
+    first = {rank: collective for rank, each in recorders.items() if (collective := _first_open(each)) is not None}
     if not first:
         return WaitsFor()
     waiting = tuple(sorted(first))
@@ -134,9 +134,9 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
     for rank, (operation, entry) in list(stuck.items())[:MOST_ENDS]:
         chains = len(graph.waiters_of([rank]) - {rank})
         suspects.append(_suspect(rank, "stuck", operation, chains, entry=entry))
-    suspects = [replace(each, last=_last(recorders.get(each.rank))) for each in suspects]
+    suspects = [replace(suspect, last=_last(recorders.get(suspect.rank))) for suspect in suspects]
     suspects.sort(key=lambda each: (each.why == "unseen", -each.chains, each.rank))
-    ends = {each.rank for each in suspects}
+    ends = {suspect.rank for suspect in suspects}
     halted = tuple(_halted(operations, recorders, ends)) if suspects else ()
     return WaitsFor(suspects=tuple(suspects), waiting=waiting, halted=halted)
 
@@ -165,10 +165,10 @@ def _halted(
             peers = [each for each in list(operation.waiting)[:MOST_ENDS] if each not in ends]
             for each in (rank, *peers):
                 if each not in opens:
-                    found = [entry for entry in recorders[each].entries if entry.state != "completed"]
+                    collectives = [entry for entry in recorders[each].entries if entry.state != "completed"]
                     names = {group.key: group.description or group.key for group in recorders[each].groups}
                     opens[each] = frozenset(
-                        (names.get(entry.group), entry.point_to_point, entry.sequence) for entry in found
+                        (names.get(entry.group), entry.point_to_point, entry.sequence) for entry in collectives
                     )
             if opens[rank] and any(opens[rank] < opens[peer] for peer in peers):
                 told.add(rank)

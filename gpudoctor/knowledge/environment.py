@@ -71,7 +71,7 @@ _OTHERS: tuple[tuple[re.Pattern[str], Shape], ...] = (
 )
 
 
-_OF_TORCH = frozenset(name for each in VARIABLES for name in (each.name, each.old_name) if name)
+_OF_TORCH = frozenset(name for variable in VARIABLES for name in (variable.name, variable.old_name) if name)
 
 
 def is_recorded(name: str) -> bool:

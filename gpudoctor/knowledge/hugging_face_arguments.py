@@ -70,7 +70,7 @@ LOST: tuple[LostArgument, ...] = (
     LostArgument("Trainer", "tokenizer", (5, 0), "processing_class="),
     LostArgument("Seq2SeqTrainer", "tokenizer", (5, 0), "processing_class="),
 )
-_BY_NAME = {(each.owner, each.name): each for each in LOST}
+_BY_NAME = {(argument.owner, argument.name): argument for argument in LOST}
 
 
 def lost_argument(owner: str, name: str) -> LostArgument | None:

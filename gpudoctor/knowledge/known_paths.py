@@ -84,5 +84,5 @@ def _is_known(parts: Sequence[str], at: int) -> bool:
 
 
 def _ending(part: str) -> str:
-    found = ENDINGS.search(part)
-    return found[0] if found else ""
+    match = ENDINGS.search(part)
+    return match[0] if match else ""

@@ -36,7 +36,7 @@ EARLIER = (
     *("ddp_sharded_spawn_find_unused_parameters_false", "smddp", "xpu", "ddp_xpu", "modelparallel"),
 )
 LIKENESS = 0.6
-_KNOWN = frozenset((*TODAY, *EARLIER, *(each.name for each in EVERY if each.kind == "strategy")))
+_KNOWN = frozenset((*TODAY, *EARLIER, *(superseded.name for superseded in EVERY if superseded.kind == "strategy")))
 
 
 def meant(word: str) -> str:

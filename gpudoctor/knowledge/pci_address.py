@@ -15,11 +15,11 @@ def normalised(address: str) -> str:
 
     Raises `ValueError` for what is no PCI address.
     """
-    found = _ADDRESS.fullmatch(address.strip())
-    if found is None:
+    match = _ADDRESS.fullmatch(address.strip())
+    if match is None:
         raise ValueError(f"not a PCI address: {address[:40]!r}")
     domain, bus, device, function = (
-        int(part or "0", 16) for part in found.group("domain", "bus", "device", "function")
+        int(part or "0", 16) for part in match.group("domain", "bus", "device", "function")
     )
     return f"{domain:08x}:{bus:02x}:{device:02x}.{function}"
 

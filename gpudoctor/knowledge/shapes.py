@@ -105,8 +105,8 @@ def _in_parts(
     split = re.compile(rf"({separators})")
 
     def hidden(part: str) -> str:
-        found = begins.match(part) if begins else None
-        return f"{found[0]}{HIDDEN}" if found else HIDDEN
+        match = begins.match(part) if begins else None
+        return f"{match[0]}{HIDDEN}" if match else HIDDEN
 
     def kept(value: str) -> str:
         parts = split.split(value)

@@ -76,8 +76,8 @@ def dotted(version: Version) -> str:
 
 def parsed(version: str) -> Version | None:
     """(2, 4, 1) of "2.4.1+cu121"; None of what is no version."""
-    found = re.match(r"\d{1,9}(?:\.\d{1,9})*", version, re.ASCII)
-    return tuple(int(number) for number in found[0].split(".")) if found else None
+    match = re.match(r"\d{1,9}(?:\.\d{1,9})*", version, re.ASCII)
+    return tuple(int(number) for number in match[0].split(".")) if match else None
 
 
 VALUES = {
@@ -225,20 +225,20 @@ def refused(message: str, raised_in: str = "", code: str = "") -> Superseded | N
     """What Lightning's own error says that it does not know: an argument of Trainer, or a strategy, in the words of any
     release since 1.5. `raised_in` and `code`: file and source of the innermost frame; Python before 3.10 does not name
     the class."""
-    if found := UNEXPECTED.search(message):
-        ours = found["trainer"] or OF_TRAINER.search(raised_in) or CALLS_TRAINER.search(code)
-        return superseded("argument", found["name"]) if ours else None
-    if found := re.search(r"'(\w{1,60})' (?:is not a valid DistributedType|not found in registry)", message):
-        return superseded("strategy", found[1])
-    if found := re.search(r"invalid (strategy|accelerator) name: `(?:strategy|accelerator)='(\w{1,60})'`", message):
-        return superseded("strategy", found[2]) or superseded("value", f'{found[1]}="{found[2]}"')
+    if match := UNEXPECTED.search(message):
+        ours = match["trainer"] or OF_TRAINER.search(raised_in) or CALLS_TRAINER.search(code)
+        return superseded("argument", match["name"]) if ours else None
+    if match := re.search(r"'(\w{1,60})' (?:is not a valid DistributedType|not found in registry)", message):
+        return superseded("strategy", match[1])
+    if match := re.search(r"invalid (strategy|accelerator) name: `(?:strategy|accelerator)='(\w{1,60})'`", message):
+        return superseded("strategy", match[2]) or superseded("value", f'{match[1]}="{match[2]}"')
     return None
 
 
 def too_new(message: str, raised_in: str) -> str:
     """An argument that Lightning's Trainer has since a later release than the one that raised this; empty for none."""
-    found = UNEXPECTED.search(message)
-    return found["name"] if found and OF_TRAINER.search(raised_in) and arrived(found["name"]) else ""
+    match = UNEXPECTED.search(message)
+    return match["name"] if match and OF_TRAINER.search(raised_in) and arrived(match["name"]) else ""
 
 
 def lightning_version(versions: Mapping[str, str]) -> Version | None:

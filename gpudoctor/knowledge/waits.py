@@ -144,7 +144,7 @@ def _short(function: str) -> str:
 
 def _line(user: Frame, sources: Sequence[SourceContext]) -> str:
     name = user.file.rpartition("/")[2]
-    found = (each.text for each in sources if each.line == user.line and each.file.rpartition("/")[2] == name)
+    found = (source.text for source in sources if source.line == user.line and source.file.rpartition("/")[2] == name)
     return next(found, "")
 
 
@@ -172,5 +172,5 @@ def _by_call(thread: Thread, frame: Frame, text: str) -> OwnWait | None:
 
 
 def _called(text: str, pattern: re.Pattern[str]) -> str:
-    found = pattern.search(text)
-    return f"signal.{found[0].rstrip('(')}" if found is not None else ""
+    match = pattern.search(text)
+    return f"signal.{match[0].rstrip('(')}" if match is not None else ""

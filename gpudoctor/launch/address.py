@@ -81,7 +81,7 @@ def _passed_over(machine: Snapshot) -> list[str]:
     """Interfaces with an address that are taken for the way out by mistake, loopback apart."""
     interfaces = machine.network.interfaces.value
     return [
-        each.name
-        for each in interfaces
-        if each.addresses and each.kind != "loopback" and inside_reason(each, interfaces)
+        interface.name
+        for interface in interfaces
+        if interface.addresses and interface.kind != "loopback" and inside_reason(interface, interfaces)
     ][:3]

@@ -48,23 +48,23 @@ class _Judge(NetworkClaims, SoftwareClaims):
         yield self.script_exists()
 
     def nodes_reached(self) -> Iterator[Verified]:
-        for each in self.seen.lost:
+        for finding in self.seen.lost:
             yield self.false(
                 "nodes reached",
-                f"{folded(each.nodes)} can be reached",
-                each.problem.summary,
-                each.problem.meaning,
-                each.nodes,
-                each.problem.fix.text,
-                *each.problem.fix.commands,
-                id=each.id,
+                f"{folded(finding.nodes)} can be reached",
+                finding.problem.summary,
+                finding.problem.meaning,
+                finding.nodes,
+                finding.problem.fix.text,
+                *finding.problem.fix.commands,
+                id=finding.id,
             )
-        told = {name for each in self.seen.lost for name in each.nodes}
+        told = {name for finding in self.seen.lost for name in finding.nodes}
         by_reason: dict[str, list[str]] = {}
         for name, why in self.seen.unseen.items():
             if name not in told:
                 by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
             claim = f"{folded(names)} {'is' if len(names) == 1 else 'are'} as planned"
-            found = self.unknown("nodes reached", claim, dict.fromkeys(names, why), command("gpudoctor check"))
-            yield msgspec.structs.replace(found, seen=why)
+            verified = self.unknown("nodes reached", claim, dict.fromkeys(names, why), command("gpudoctor check"))
+            yield msgspec.structs.replace(verified, seen=why)

@@ -77,13 +77,17 @@ class Answers:
         self.head = self.names[0]
         self.workers = self.names[1:]
         self.own = {
-            node.name: {each.name: each.value for each in node.environment if each.name in NAMES_INTERFACES}
+            node.name: {
+                variable.name: variable.value for variable in node.environment if variable.name in NAMES_INTERFACES
+            }
             for node in plan.nodes
-            if any(each.name in NAMES_INTERFACES for each in node.environment)
+            if any(variable.name in NAMES_INTERFACES for variable in node.environment)
         }
         """Interfaces that nodes are told by themselves. The preflight tried the ranks' choice without these."""
         self.findings = tuple(
-            each for each in seen.findings if each.id not in OF_INTERFACES or not set(each.nodes) & self.own.keys()
+            finding
+            for finding in seen.findings
+            if finding.id not in OF_INTERFACES or not set(finding.nodes) & self.own.keys()
         )
         self.at = f"[{plan.master_address}]" if ":" in plan.master_address else plan.master_address
 
@@ -93,13 +97,13 @@ class Answers:
 
     def against(self, check: Check, claim: str) -> Verified | None:
         """False where a finding of severity error speaks against the claim."""
-        found = [each for each in self.findings if each.id in FALSE_BY.get(check, ())]
-        bad = [each for each in found if each.problem.severity == "error"]
+        findings = [finding for finding in self.findings if finding.id in FALSE_BY.get(check, ())]
+        bad = [finding for finding in findings if finding.problem.severity == "error"]
         if not bad:
             return None
         first = bad[0]
         commands = tuple(each for each in first.problem.fix.commands if not each.startswith(ANOTHER_COMMAND))
-        more = "".join(f"; {each.problem.summary}" for each in bad[1:3])
+        more = "".join(f"; {finding.problem.summary}" for finding in bad[1:3])
         return Verified(
             check=check,
             claim=claim,
@@ -107,7 +111,7 @@ class Answers:
             id=first.id,
             seen=first.problem.summary + more,
             means=first.problem.meaning,
-            nodes=tuple(dict.fromkeys(node for each in bad for node in each.nodes)),
+            nodes=tuple(dict.fromkeys(node for finding in bad for node in finding.nodes)),
             fix=OWN_FIX.get(first.id, first.problem.fix.text),
             commands=commands,
         )
@@ -115,9 +119,9 @@ class Answers:
     def remarks(self, check: Check) -> str:
         """What findings of a lower severity say."""
         return "; ".join(
-            each.problem.summary
-            for each in self.findings
-            if each.id in FALSE_BY.get(check, ()) and each.problem.severity == "warning"
+            finding.problem.summary
+            for finding in self.findings
+            if finding.id in FALSE_BY.get(check, ()) and finding.problem.severity == "warning"
         )
 
     def decided(

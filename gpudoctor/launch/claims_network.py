@@ -49,7 +49,7 @@ class NetworkClaims(Answers):
         look = command("ip -brief address")
         if (bad := self.against("address owner", claim)) is not None:
             return bad
-        touched = [each for each in self._rendezvous() if each.outcome in ("connected", "truncated")]
+        touched = [touched for touched in self._rendezvous() if touched.outcome in ("connected", "truncated")]
         if self.head not in self.seen.snapshots:
             return self.unknown("address owner", claim, self.without_snapshot((self.head,)), look)
         try:
@@ -57,7 +57,9 @@ class NetworkClaims(Answers):
         except NotRead as reason:
             return self.unknown("address owner", claim, {self.head: str(reason)}, look)
         own = {
-            each.address.partition("%")[0]: interface.name for interface in interfaces for each in interface.addresses
+            address.address.partition("%")[0]: interface.name
+            for interface in interfaces
+            for address in interface.addresses
         }
         if not is_address(address):
             if touched:
@@ -170,8 +172,8 @@ class NetworkClaims(Answers):
         )
 
     def interface_names(self) -> Verified:
-        named = [each for each in self.plan.environment if each.name.endswith("SOCKET_IFNAME")]
-        words = ", ".join(f"{each.name}={each.value}" for each in named)
+        named = [variable for variable in self.plan.environment if variable.name.endswith("SOCKET_IFNAME")]
+        words = ", ".join(f"{variable.name}={variable.value}" for variable in named)
         claim = f"{words} fits every node" if words else "The interfaces that the ranks take share a network"
         lacking: dict[str, str] = {}
         for name, own in self.own.items():
@@ -179,7 +181,7 @@ class NetworkClaims(Answers):
             interfaces = snapshot.network.interfaces.value_or(None) if snapshot is not None else None
             for value in own.values() if interfaces is not None else ():
                 if PLAIN_NAMES.fullmatch(value):
-                    there = {each.name for each in interfaces or () if each.addresses}
+                    there = {interface.name for interface in interfaces or () if interface.addresses}
                     wanted = value.lstrip("=").split(",")
                     if not any(known.startswith(each) for known in there for each in wanted):
                         lacking[name] = listed(wanted)
@@ -229,7 +231,7 @@ class NetworkClaims(Answers):
 
     def _tried(self, name: str) -> bool:
         """Whether the node has tried a way to another."""
-        return any(each.target.purpose == "ephemeral" for each in self.seen.reached.get(name, ()))
+        return any(touched.target.purpose == "ephemeral" for touched in self.seen.reached.get(name, ()))
 
 
 def _plain(address: str) -> str:
@@ -249,7 +251,7 @@ def _inside(snapshot: Snapshot, address: str) -> str:
     if direct:
         taken = max(direct, key=lambda found: found[0])[1]
     else:
-        fits = [each for each in snapshot.network.routes.value if _leads(each, target)]
+        fits = [route for route in snapshot.network.routes.value if _leads(route, target)]
         if not fits:
             return ""  # whether a way is there at all, the trial says
         best = max(fits, key=lambda route: (_length(route), -route.metric))

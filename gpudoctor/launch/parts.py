@@ -49,12 +49,12 @@ def job_name(plan: LaunchPlan) -> str:
 
 def portable(variables: Iterable[EnvVariable]) -> tuple[EnvVariable, ...]:
     """Those that hold on machines other than these."""
-    return tuple(each for each in variables if not OF_THESE_MACHINES.search(each.name))
+    return tuple(variable for variable in variables if not OF_THESE_MACHINES.search(variable.name))
 
 
 def left_out(variables: Iterable[EnvVariable], where: str) -> tuple[str, ...]:
     """A note on those that do not."""
-    names = [each.name for each in variables if OF_THESE_MACHINES.search(each.name)]
+    names = [variable.name for variable in variables if OF_THESE_MACHINES.search(variable.name)]
     return (
         (f"{', '.join(names)} left out: interfaces and adapters have other names {where}; gpudoctor env there tells.",)
         if names

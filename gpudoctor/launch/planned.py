@@ -130,10 +130,10 @@ def elastic_range(text: str | None) -> tuple[int, int] | None:
     """MIN:MAX."""
     if text is None:
         return None
-    found = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,4})", text.strip(), re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"([0-9]{1,4}):([0-9]{1,4})", text.strip(), re.ASCII)
+    if match is None:
         raise BadInput(f"--elastic {text[:40]!r}: MIN:MAX, as in 2:4 (at least 2 nodes, at most 4)")
-    fewest, most = int(found[1]), int(found[2])
+    fewest, most = int(match[1]), int(match[2])
     if not 1 <= fewest <= most:
         raise BadInput(f"--elastic {text}: from 1 on, and MIN not above MAX")
     return fewest, most
@@ -187,7 +187,7 @@ def _here(machine: Snapshot, names: Sequence[str], addresses: Mapping[str, str])
             return name
         if own_name and name.lower().partition(".")[0] == own_name and not name[:1].isdigit():
             return name
-    own = {address.address for each in machine.network.interfaces.value_or(()) for address in each.addresses}
+    own = {address.address for interface in machine.network.interfaces.value_or(()) for address in interface.addresses}
     return next((name for name in names if addresses.get(name, name) in own), "")
 
 

@@ -23,11 +23,11 @@ NODE_RANK = re.compile(r"node rank (\d+)")
 def text(emission: Emission) -> str:
     """What to paste. A lone file comes as it is, so that it can be sent to a file or to the tool that reads it."""
     files = shown_files(emission)
-    if len(files) == 1 and not emission.code and all("sbatch " in each.text for each in emission.blocks):
+    if len(files) == 1 and not emission.code and all("sbatch " in block.text for block in emission.blocks):
         return files[0].text
     if len(files) == 1 and not emission.blocks and not emission.code:
         return files[0].text
-    parts = [f"#@ file {each.name}\n{_ended(each.text)}" for each in files]
+    parts = [f"#@ file {file.name}\n{_ended(file.text)}" for file in files]
     if emission.code:
         parts.append(f"#@ file {code_name()}\n# These lines belong into your script.\n{_ended(emission.code)}")
     alone = len(emission.blocks) == 1 and not parts
@@ -37,7 +37,7 @@ def text(emission: Emission) -> str:
 
 
 def shown_files(emission: Emission) -> tuple[EmittedFile, ...]:
-    return tuple(each for each in emission.files if not each.alternative)
+    return tuple(file for file in emission.files if not file.alternative)
 
 
 def code_name() -> str:
@@ -49,8 +49,8 @@ def place(block: PasteBlock) -> str:
     """Where a block belongs, in the words that divide a text for `gpudoctor lint`."""
     rank = block.node
     if rank is None:
-        found = NODE_RANK.search(block.title)
-        rank = int(found[1]) if found else 0 if "head" in block.title or "login" in block.title else None
+        match = NODE_RANK.search(block.title)
+        rank = int(match[1]) if match else 0 if "head" in block.title or "login" in block.title else None
     return "every node" if rank is None else f"node {rank}"
 
 
@@ -61,7 +61,7 @@ def files(emission: Emission) -> Iterator[EmittedFile]:
         yield EmittedFile(code_name(), _ended(emission.code))
     for number, block in enumerate(emission.blocks):
         where = place(block).replace(" ", "-")
-        same = [each for each in emission.blocks if place(each) == place(block)]
+        same = [paste_block for paste_block in emission.blocks if place(paste_block) == place(block)]
         name = where if len(same) == 1 else f"{where}-{number + 1}"
         yield EmittedFile(f"{name}.sh", f"#!/bin/sh\n# {block.title}\n{_ended(block.text)}", executable=True)
 
@@ -70,7 +70,7 @@ def written(emission: Emission, folder: str) -> tuple[Path, ...]:
     """All files into the folder, or none where one is there already."""
     place = Path(folder)
     every = list(files(emission))
-    there = [each.name for each in every if os.path.lexists(place / each.name)]
+    there = [file.name for file in every if os.path.lexists(place / file.name)]
     if there:
         raise BadInput(
             f"-o {folder}: {', '.join(there[:4])} is there already and is not overwritten; name another folder"
@@ -78,9 +78,9 @@ def written(emission: Emission, folder: str) -> tuple[Path, ...]:
     made: list[Path] = []
     try:
         place.mkdir(parents=True, exist_ok=True)
-        for each in every:
-            made.append(place / each.name)
-            _create(made[-1], each)
+        for file in every:
+            made.append(place / file.name)
+            _create(made[-1], file)
     except OSError as error:
         for path in made:
             if not isinstance(error, FileExistsError) or path is not made[-1]:
@@ -117,15 +117,15 @@ class LaunchAnswer(Answer, frozen=True, kw_only=True):
         return folded(node.name for node in self.plan.nodes)
 
     def stated(self) -> Iterator[Stated]:
-        for each in self.verified or ():
-            if each.outcome != "true":
+        for verified in self.verified or ():
+            if verified.outcome != "true":
                 yield Stated(
-                    id=each.id or NOT_VERIFIED,
-                    severity="error" if each.outcome == "false" else "info",
-                    subject=subject(nodes=each.nodes),
-                    summary=f"{each.claim}: {each.seen}" if each.seen else each.claim,
-                    meaning=each.means or None,
-                    fix=Fix(each.fix, each.commands) if each.fix or each.commands else None,
+                    id=verified.id or NOT_VERIFIED,
+                    severity="error" if verified.outcome == "false" else "info",
+                    subject=subject(nodes=verified.nodes),
+                    summary=f"{verified.claim}: {verified.seen}" if verified.seen else verified.claim,
+                    meaning=verified.means or None,
+                    fix=Fix(verified.fix, verified.commands) if verified.fix or verified.commands else None,
                 )
 
 

@@ -69,7 +69,7 @@ def _wish(plan: LaunchPlan, files: tuple[str, ...]) -> PreflightWish:
         master_address=plan.master_address,
         master_port=plan.master_port,
         python=plan.python,
-        settings={each.name: each.value for each in plan.environment if may_set(each.name)},
+        settings={variable.name: variable.value for variable in plan.environment if may_set(variable.name)},
         timeout=SECONDS,
         files=files,
     )
@@ -103,7 +103,7 @@ def _seen(
         for name in names.values()
         if name not in own
     }
-    busy = any(each.id == "master-port-busy" for each in found.findings)
+    busy = any(finding.id == "master-port-busy" for finding in found.findings)
     opened = any(
         each.target.purpose == "rendezvous" and each.outcome != "failed"
         for touched in found.reached.values()
@@ -126,13 +126,13 @@ def _lost(fleet: Fleet | None, names: Mapping[int, str]) -> tuple[Finding, ...]:
     """Of the plan's nodes those that could not be reached, under the plan's names."""
     if fleet is None:
         return ()
-    found = lost_findings(fleet, meaning="No rank starts there, and the others wait for it until their time-out.")
+    findings = lost_findings(fleet, meaning="No rank starts there, and the others wait for it until their time-out.")
     called = {fleet.nodes[number].name: name for number, name in names.items() if number < len(fleet.nodes)}
     planned = (
-        msgspec.structs.replace(each, nodes=tuple(called[name] for name in each.nodes if name in called))
-        for each in found
+        msgspec.structs.replace(finding, nodes=tuple(called[name] for name in finding.nodes if name in called))
+        for finding in findings
     )
-    return tuple(each for each in planned if each.nodes)
+    return tuple(finding for finding in planned if finding.nodes)
 
 
 def _why(lost: Lost) -> str:
@@ -140,7 +140,7 @@ def _why(lost: Lost) -> str:
 
 
 def _evidence(findings: tuple[Finding, ...], id: str) -> dict[str, str]:
-    return {node: each.problem.summary for each in findings if each.id == id for node in each.nodes}
+    return {node: finding.problem.summary for finding in findings if finding.id == id for node in finding.nodes}
 
 
 def _of_a_scheduler(plan: LaunchPlan) -> Verified:

@@ -57,8 +57,10 @@ def line(words: Iterable[str]) -> Command:
 def prefixed(variables: Iterable[EnvVariable], words: Iterable[str]) -> Command:
     """`A=1 B=2 command ...`: variables for this command only, so that the shell is as before. Raises `Unquotable`."""
     given = tuple(variables)
-    check(each.value for each in given)
-    return joined(*(command("{:variable}={:value}", each.name, each.value) for each in given), line(words), by=" ")
+    check(variable.value for variable in given)
+    return joined(
+        *(command("{:variable}={:value}", variable.name, variable.value) for variable in given), line(words), by=" "
+    )
 
 
 def comment(text: str) -> str:
@@ -68,7 +70,7 @@ def comment(text: str) -> str:
 
 def reasons(variables: Iterable[EnvVariable]) -> list[str]:
     """A comment for each variable that has a reason."""
-    return [comment(f"{each.name}: {each.reason}") for each in variables if each.reason]
+    return [comment(f"{variable.name}: {variable.reason}") for variable in variables if variable.reason]
 
 
 def reasons_for(plan: LaunchPlan, node: NodePlan, *first: EnvVariable) -> list[str]:
@@ -83,15 +85,15 @@ def reasons_for(plan: LaunchPlan, node: NodePlan, *first: EnvVariable) -> list[s
 def without_leftovers(plan: LaunchPlan, words: list[str], given: Iterable[EnvVariable] = ()) -> list[str]:
     """The command, freed of what an earlier job left in this shell; what stands before it (`given`) has another value
     already, which `env -u` would take out again."""
-    replaced = {each.name for each in given}
+    replaced = {variable.name for variable in given}
     taken_out = [part for name in plan.leftovers if name not in replaced for part in ("-u", name)]
     return ["env", *taken_out, *words] if taken_out else words
 
 
 def of_node(plan: LaunchPlan, node: NodePlan) -> tuple[EnvVariable, ...]:
     """The environment of one node: its own values win over those of all."""
-    own = {each.name for each in node.environment}
-    return (*(each for each in plan.environment if each.name not in own), *node.environment)
+    own = {variable.name for variable in node.environment}
+    return (*(variable for variable in plan.environment if variable.name not in own), *node.environment)
 
 
 def title(plan: LaunchPlan, node: NodePlan) -> str:

@@ -69,14 +69,14 @@ def program_of(command: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 @cache
 def _more_modules() -> dict[str, str]:
-    return {name: each.runs_as for each in registry.every() for name in each.more_modules}
+    return {name: traits.runs_as for traits in registry.every() for name in traits.more_modules}
 
 
 @cache
 def process_names() -> frozenset[str]:
     """What launchers that are looked for call themselves."""
-    known = [each for each in registry.every() if each.runs_as]
-    return frozenset(name for each in known for name in (*each.programs, *each.process_names))
+    known = [traits for traits in registry.every() if traits.runs_as]
+    return frozenset(name for traits in known for name in (*traits.programs, *traits.process_names))
 
 
 def runs_as(name: str, *, module: bool = False) -> str:

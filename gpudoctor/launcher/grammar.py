@@ -46,13 +46,13 @@ def table(text: str, *, both_dashes: bool = False, single_dash: bool = False) ->
         spellings = [f"--{first}", *others]
         if both_dashes:
             spellings += [
-                "--" + each[2:].translate(swap)
-                for each in list(spellings)
+                "--" + spelling[2:].translate(swap)
+                for spelling in list(spellings)
                 for swap in (str.maketrans("-", "_"), str.maketrans("_", "-"))
-                if each.startswith("--")
+                if spelling.startswith("--")
             ]
         if single_dash:
-            spellings += [each[1:] for each in list(spellings) if each.startswith("--")]
+            spellings += [spelling[1:] for spelling in list(spellings) if spelling.startswith("--")]
         sign = body[len(names) :]
         specs.append(
             OptionSpec(
@@ -110,12 +110,12 @@ class Grammar:
 
     def find(self, spelling: str) -> OptionSpec | None:
         """The option that this spelling names, also by a unique prefix."""
-        found = self._by_spelling.get(spelling)
-        if found is None and self.prefixes and spelling.startswith("--") and len(spelling) > 2:
+        option_spec = self._by_spelling.get(spelling)
+        if option_spec is None and self.prefixes and spelling.startswith("--") and len(spelling) > 2:
             fitting = {spec.name: spec for known, spec in self._by_spelling.items() if known.startswith(spelling)}
             if len(fitting) == 1:
                 return next(iter(fitting.values()))
-        return found
+        return option_spec
 
     def fitting(self, spelling: str) -> list[str]:
         """All spellings that begin so, where the reader takes beginnings; the spelling alone where it is one itself."""
@@ -193,7 +193,7 @@ class Grammar:
     def _cluster(self, words: Sequence[Word], index: int) -> tuple[list[Option], int] | None:
         """`-N2`, `-n=4` (argparse), `-lN2`; None when the letters are no options."""
         word = words[index]
-        found: list[Option] = []
+        options: list[Option] = []
         at = 1
         while at < len(word.shown):
             letter = f"-{word.shown[at]}"
@@ -203,20 +203,20 @@ class Grammar:
             at += 1
             if spec.values:
                 if at < len(word.shown):
-                    found.append(Option(spec.name, letter, tail(word, at), word.span))
-                    return found, index + 1
+                    options.append(Option(spec.name, letter, tail(word, at), word.span))
+                    return options, index + 1
                 if spec.optional:
-                    found.append(Option(spec.name, letter, None, word.span))
-                    return found, index + 1
+                    options.append(Option(spec.name, letter, None, word.span))
+                    return options, index + 1
                 if index + 1 >= len(words):
-                    found.append(Option(spec.name, letter, None, word.span, fault="needs a value"))
-                    return found, index + 1
+                    options.append(Option(spec.name, letter, None, word.span, fault="needs a value"))
+                    return options, index + 1
                 value = words[index + 1]
                 span = over(word.span, value.span)
-                found.append(Option(spec.name, letter, value, span))
-                return found, index + 2
-            found.append(Option(spec.name, letter, None, word.span))
-        return found, index + 1
+                options.append(Option(spec.name, letter, value, span))
+                return options, index + 2
+            options.append(Option(spec.name, letter, None, word.span))
+        return options, index + 1
 
     def _unknown(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
         """An option that no table has. Whether the next word is its value can only be guessed from its looks."""
@@ -254,7 +254,7 @@ def holds_options(words: Sequence[Word], index: int) -> bool:
         return False
     if not ONE_EXPANSION.fullmatch(word.raw.strip("\"'")):
         return False
-    return bool(HOLDS_OPTIONS.search(word.raw)) or any(each.shown.endswith(".py") for each in words[index + 1 :])
+    return bool(HOLDS_OPTIONS.search(word.raw)) or any(word.shown.endswith(".py") for word in words[index + 1 :])
 
 
 def tail(word: Word, at: int) -> Word:
@@ -269,7 +269,9 @@ def tail(word: Word, at: int) -> Word:
         raw, end = raw[:-1], end - 1  # the quotes are around option and value together
     exact = found >= 0 and len(word.raw) == word.span.end - word.span.start
     span = Span(word.span.start + begin, end, word.span.line, word.span.exact) if exact else inexact(word.span)
-    expansions = tuple(each for each in word.expansions if each.span is None or each.span.start >= span.start)
+    expansions = tuple(
+        expansion for expansion in word.expansions if expansion.span is None or expansion.span.start >= span.start
+    )
     return structs.replace(
         word,
         raw=raw,
@@ -285,15 +287,15 @@ def joined(words: Sequence[Word]) -> Word:
     """Several words as one, with a blank between: the two values of `-mca NAME VALUE`."""
     if len(words) == 1:
         return words[0]
-    texts = [each.text for each in words]
+    texts = [word.text for word in words]
     return Word(
-        raw=" ".join(each.raw for each in words),
+        raw=" ".join(word.raw for word in words),
         text=" ".join(text for text in texts if text is not None) if None not in texts else None,
-        shown=" ".join(each.shown for each in words),
+        shown=" ".join(word.shown for word in words),
         span=Span(words[0].span.start, words[-1].span.end, words[0].span.line, exact=False),
-        expansions=tuple(expansion for each in words for expansion in each.expansions),
-        quoted=any(each.quoted for each in words),
-        literal_dollar=any(each.literal_dollar for each in words),
+        expansions=tuple(expansion for word in words for expansion in word.expansions),
+        quoted=any(word.quoted for word in words),
+        literal_dollar=any(word.literal_dollar for word in words),
     )
 
 

@@ -48,10 +48,10 @@ def options() -> dict[Shape, frozenset[str]]:
     """Options that are kept by name, and what a value of each looks like. `_` and `-` are the same."""
     every = registry.every()
     return {
-        "plain": frozenset(name for each in every for name in each.kept_numbers.split())
+        "plain": frozenset(name for traits in every for name in traits.kept_numbers.split())
         | {"rank", "global-rank", "world-size", "local-rank"},
-        "hosts": frozenset(name for each in every for name in each.kept_hosts.split()),
-        "id": frozenset(name for each in every for name in each.kept_ids.split()),
+        "hosts": frozenset(name for traits in every for name in traits.kept_hosts.split()),
+        "id": frozenset(name for traits in every for name in traits.kept_ids.split()),
     }
 
 
@@ -115,9 +115,9 @@ def _python(words: list[str], value: Value) -> Iterator[str]:
         word = words.pop(0)
         if word == "-c":
             yield word
-            found = CODE.match(words.pop(0)) if words else None
-            yield found[0] if found else HIDDEN
-            yield from (each if each == "--multiprocessing-fork" else HIDDEN for each in words)
+            match = CODE.match(words.pop(0)) if words else None
+            yield match[0] if match else HIDDEN
+            yield from (word if word == "--multiprocessing-fork" else HIDDEN for word in words)
             return
         if word in WITH_VALUE:
             yield word
@@ -176,8 +176,8 @@ def _is_known(name: str) -> bool:
 
 def _value(name: str, given: str, value: Value) -> str:
     if name in URLS:
-        found = URL.fullmatch(given)
-        return f"{found[1]}{value('hosts', found[2])}" if found and found[1] else given if found else HIDDEN
+        match = URL.fullmatch(given)
+        return f"{match[1]}{value('hosts', match[2])}" if match and match[1] else given if match else HIDDEN
     return value(_kinds()[name], given) if name in _kinds() else HIDDEN
 
 

@@ -22,7 +22,7 @@ _WRAPPERS = """
 """
 WRAPPERS = {
     program: tuple(filter(None, words.split(",")))
-    for program, _, words in (each.partition(":") for each in _WRAPPERS.split())
+    for program, _, words in (part.partition(":") for part in _WRAPPERS.split())
 }
 """Program -> the words of which one must follow; () when none must."""
 LIKE_PYTHON = ("uv", "coverage", "memray", "kernprof", "viztracer", "scalene", "ipython")

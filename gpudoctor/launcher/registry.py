@@ -39,7 +39,7 @@ def every() -> tuple[LauncherTraits, ...]:
 @cache
 def frameworks() -> dict[str, LauncherTraits]:
     """Those that `gpudoctor launch` writes, by name."""
-    return {each.name: each for each in every() if each.write is not None}
+    return {launcher_traits.name: launcher_traits for launcher_traits in every() if launcher_traits.write is not None}
 
 
 @cache
@@ -101,21 +101,25 @@ def starts_tasks(program: str) -> Called | None:
 @cache
 def starters() -> frozenset[str]:
     """Programs that start the ranks of a training and are given its script."""
-    return frozenset(program for each in every() if not each.bare for program in each.programs)
+    return frozenset(
+        program for launcher_traits in every() if not launcher_traits.bare for program in launcher_traits.programs
+    )
 
 
 @cache
 def programs() -> frozenset[str]:
     """Of all launchers, whatever must follow."""
-    return frozenset(program for each in every() for program in each.programs)
+    return frozenset(program for launcher_traits in every() for program in launcher_traits.programs)
 
 
 @cache
 def rank_setters() -> frozenset[str]:
     """Kinds of processes that start ranks and wait for them: "torchrun", "accelerate", "deepspeed"."""
-    return frozenset(each.runs_as for each in every() if each.sets_ranks and each.runs_as)
+    return frozenset(
+        launcher_traits.runs_as for launcher_traits in every() if launcher_traits.sets_ranks and launcher_traits.runs_as
+    )
 
 
 @cache
 def manifest_kinds() -> dict[str, ManifestKind]:
-    return {kind.kind: kind for each in every() for kind in each.manifests}
+    return {kind.kind: kind for launcher_traits in every() for kind in launcher_traits.manifests}

@@ -64,21 +64,21 @@ def write(plan: LaunchPlan) -> Emission:
                 node=0,
             )
         )
-        kept = [each for each in plan.environment if SURVIVES_EXPORT.fullmatch(each.value)]
+        kept = [variable for variable in plan.environment if SURVIVES_EXPORT.fullmatch(variable.value)]
         if kept:
             # No comments: every line of this file is split at its first "=".
-            text = "".join(f"{each.name}={each.value}\n" for each in kept)
+            text = "".join(f"{variable.name}={variable.value}\n" for variable in kept)
             files.append(EmittedFile(ENVIRONMENT_FILE, text))
             notes.append(
                 f"{ENVIRONMENT_FILE} belongs into the folder in which deepspeed is started: its lines are set on "
                 f"every node, where otherwise only {'*, '.join(EXPORTED)}* of the head's shell arrive. It takes no "
                 "comments."
             )
-            notes += [f"{each.name}: {each.reason}" for each in kept if each.reason]
+            notes += [f"{variable.name}: {variable.reason}" for variable in kept if variable.reason]
         notes += [
-            f"{each.name} cannot stand in {ENVIRONMENT_FILE}: it holds a quote, $ or backslash."
-            for each in plan.environment
-            if each not in kept
+            f"{variable.name} cannot stand in {ENVIRONMENT_FILE}: it holds a quote, $ or backslash."
+            for variable in plan.environment
+            if variable not in kept
         ]
         notes += _of_single_nodes(plan)
     else:
@@ -138,7 +138,7 @@ def _of_single_nodes(plan: LaunchPlan) -> list[str]:
 def _one_node(plan: LaunchPlan) -> Emission:
     """DeepSpeed takes CUDA_VISIBLE_DEVICES for itself where no filter is given; --num_gpus would override it."""
     (node,) = plan.nodes
-    shown = any(each.name == "CUDA_VISIBLE_DEVICES" for each in of_node(plan, node))
+    shown = any(variable.name == "CUDA_VISIBLE_DEVICES" for variable in of_node(plan, node))
     command = _command(plan, *([] if shown else [f"--num_gpus={node.processes}"]))
     return Emission(blocks=(node_block(plan, node, command),), notes=(LOCAL_RANK,))
 

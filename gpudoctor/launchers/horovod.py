@@ -84,8 +84,8 @@ def _interface(plan: LaunchPlan) -> str:
     """The interfaces that the plan names, where they are names and no pattern."""
     for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
         for variable in plan.environment:
-            if variable.name == name and (found := INTERFACE.fullmatch(variable.value)):
-                return found[1]
+            if variable.name == name and (match := INTERFACE.fullmatch(variable.value)):
+                return match[1]
     return ""
 
 

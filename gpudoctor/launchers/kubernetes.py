@@ -56,7 +56,10 @@ def write(plan: LaunchPlan) -> Emission:
             + "; ".join(f"{needs} ({file.name})" for file, needs in zip(files, OPERATORS.values(), strict=True))
             + ".",
             f"Put the image that has torch and the script in place of {IMAGE}.",
-            *left_out((*plan.environment, *(each for node in plan.nodes for each in node.environment)), "in pods"),
+            *left_out(
+                (*plan.environment, *(env_variable for node in plan.nodes for env_variable in node.environment)),
+                "in pods",
+            ),
         ),
     )
 
@@ -151,8 +154,8 @@ def _jobset(plan: LaunchPlan, name: str) -> list[dict[str, Any]]:
 def _training(plan: LaunchPlan, container: str, options: Iterable[str] = ()) -> dict[str, Any]:
     """What stands under a pod's `spec:`. `options` come after the command's first word, for the kubelet to expand."""
     variables = [
-        variable(each.name, each.value, comment(each.reason) if each.reason else ())
-        for each in portable(plan.environment)
+        variable(env_variable.name, env_variable.value, comment(env_variable.reason) if env_variable.reason else ())
+        for env_variable in portable(plan.environment)
     ]
     return _pod(
         container,

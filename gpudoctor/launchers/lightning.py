@@ -162,7 +162,7 @@ def read_fabric(form: Form, invocation: Invocation, start: int) -> LintLaunch | 
         launcher=form.launcher,
         invocation=invocation,
         entry="fabric run",
-        options={each.name: each for each in options},
+        options={option.name: option for option in options},
         every_option=tuple(options),
         script=words[first.end] if first.end < len(words) else None,
         script_words=tuple(rest),

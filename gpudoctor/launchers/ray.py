@@ -56,7 +56,7 @@ def write(plan: LaunchPlan) -> Emission:
 
 def _start(plan: LaunchPlan, rank: int) -> str:
     node = plan.nodes[rank]
-    shown = tuple(each for each in of_node(plan, node) if each.name == "CUDA_VISIBLE_DEVICES")
+    shown = tuple(variable for variable in of_node(plan, node) if variable.name == "CUDA_VISIBLE_DEVICES")
     ray = beside(plan.python, "ray")
     if rank == 0:
         words = [ray, "start", "--head", f"--node-ip-address={plan.master_address}", f"--port={RAY_PORT}"]

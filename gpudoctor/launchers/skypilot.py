@@ -42,8 +42,8 @@ def _task(plan: LaunchPlan, name: str, processes: int) -> dict[str, Any]:
     gpus = {"#": model, "accelerators": scalar(f"{GPU_NAME}:{processes}")}
     variables = {
         key: value
-        for each in portable(plan.environment)
-        for key, value in ((f"# {each.name}", each.reason), (each.name, scalar(each.value)))
+        for variable in portable(plan.environment)
+        for key, value in ((f"# {variable.name}", variable.reason), (variable.name, scalar(variable.value)))
         if value
     }
     return {

@@ -112,7 +112,7 @@ def _exports(plan: LaunchPlan) -> list[str]:
         ),
         f"export {PORT}",
     ]
-    for variable in (*plan.environment, *(each for node in plan.nodes for each in node.environment)):
+    for variable in (*plan.environment, *(variable for node in plan.nodes for variable in node.environment)):
         if variable.name in BY_SCHEDULER or any(variable.name + "=" in line for line in lines):
             continue
         if variable.reason:

@@ -187,7 +187,7 @@ def told(launch: LintLaunch) -> ToldStart:
         address, port = text("master-addr", "127.0.0.1"), number(text("master-port")) or STATIC_PORT
     else:
         address, port = "localhost", 0 if standalone else C10D_PORT
-    configured = dict(each.partition("=")[::2] for each in text("rdzv-conf").split(",") if "=" in each)
+    configured = dict(part.partition("=")[::2] for part in text("rdzv-conf").split(",") if "=" in part)
     is_host = configured.get("is_host", "").strip().lower()
     return ToldStart(
         fewest_nodes=fewest,

@@ -46,7 +46,7 @@ def write(plan: LaunchPlan) -> Emission:
     ports = ["--rdzv_port", str(plan.master_port)] if len(plan.nodes) > 1 or plan.elastic else []
 
     def words(scheduler: tuple[str, ...], variables: tuple[EnvVariable, ...], *options: str) -> list[str]:
-        kept = ",".join(f"{each.name}={each.value}" for each in variables if fits(each.value))
+        kept = ",".join(f"{variable.name}={variable.value}" for variable in variables if fits(variable.value))
         return [
             beside(plan.python, "torchx"),
             "run",
@@ -65,7 +65,7 @@ def write(plan: LaunchPlan) -> Emission:
             *(["--env", kept] if kept else []),
             *(["-m", target(plan)] if is_module(plan) else ["--script", target(plan)]),
             # torchx reads $$ as one dollar sign.
-            *(["--", *(each.replace("$", "$$") for each in arguments(plan))] if arguments(plan) else []),
+            *(["--", *(argument.replace("$", "$$") for argument in arguments(plan))] if arguments(plan) else []),
         ]
 
     resources = comment(
@@ -77,7 +77,7 @@ def write(plan: LaunchPlan) -> Emission:
     image = comment(f"Put the image that has torch and the script in place of {IMAGE}.")
     queue = comment("queue: one of Volcano's. The image is taken as it is; the script must be in it.")
     kubernetes = [resources, queue, image, *reasons(pod), line(words(KUBERNETES, pod, "--image", IMAGE))]
-    lost = [each.name for each in plan.environment if not fits(each.value)]
+    lost = [variable.name for variable in plan.environment if not fits(variable.value)]
     notes = [
         "torchx starts torchrun with --rdzv_backend c10d: the nodes' host names must resolve between them. Its "
         "endpoint falls back to localhost where the scheduler names no first host, as on neither of these two.",
@@ -122,8 +122,8 @@ def read(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:
 
 def counts(launch: LintLaunch) -> tuple[int | None, int | None]:
     """Nodes and ranks on each, of -j."""
-    found = re.fullmatch(r"(?:(\d{1,6})x)?(\d{1,6})", launch.text("j") or "", re.ASCII)
-    return (int(found[1]) if found[1] else None, int(found[2])) if found else (None, None)
+    match = re.fullmatch(r"(?:(\d{1,6})x)?(\d{1,6})", launch.text("j") or "", re.ASCII)
+    return (int(match[1]) if match[1] else None, int(match[2])) if match else (None, None)
 
 
 LAUNCHER = LauncherTraits(

@@ -43,7 +43,9 @@ if __name__ == "__main__":
 
 def write(plan: LaunchPlan) -> Emission:
     """Lines for the machine that has gcloud, and the start of the script. Raises `CannotEmit`."""
-    kept = tuple(each for each in plan.environment if not each.name.startswith(("NCCL_", "GLOO_", "CUDA_", "OMP_")))
+    kept = tuple(
+        variable for variable in plan.environment if not variable.name.startswith(("NCCL_", "GLOO_", "CUDA_", "OMP_"))
+    )
     remote = prefixed((EnvVariable("PJRT_DEVICE", "TPU"), *kept), [elsewhere(plan.python), *plan.program])
     gcloud = ["gcloud", "compute", "tpus", "tpu-vm"]
     copy = [*gcloud, "scp", "--recurse", ".", f"{NAME}:", f"--zone={ZONE}", "--worker=all"]

@@ -19,7 +19,9 @@ def with_config(launch: LintLaunch, sections: Sequence[TextSection]) -> LintLaun
     """With the file's values as options, where its text is given."""
     told = launch.text("config-file") if launch.launcher == "accelerate" else None
     name = (told or "").rsplit("/", 1)[-1]
-    file = next((each for each in sections if each.kind == "file" and name and each.name.endswith(name)), None)
+    file = next(
+        (section for section in sections if section.kind == "file" and name and section.name.endswith(name)), None
+    )
     if file is None:
         return launch
     known = {spec.name for spec in registry.form("accelerate").grammar.options}

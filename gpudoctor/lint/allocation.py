@@ -26,8 +26,8 @@ CONTAINERS = ("singularity", "apptainer", "docker", "podman", "enroot", "shifter
 
 def srun_of(launch: LintLaunch) -> LintLaunch | None:
     """The innermost srun around a launch, with its options."""
-    found = look.sruns(launch)
-    return found[-1] if found else None
+    launches = look.sruns(launch)
+    return launches[-1] if launches else None
 
 
 def srun_invocation(launch: LintLaunch) -> Invocation | None:
@@ -64,7 +64,9 @@ def asked(job: LintJob, launch: LintLaunch, name: str) -> str | None:
         return resolved(job, own.value)
     header = in_force(job, name)
     if header is None:
-        outer = next((each for each in reversed(launch.invocation.within) if each.program == "salloc"), None)
+        outer = next(
+            (invocation for invocation in reversed(launch.invocation.within) if invocation.program == "salloc"), None
+        )
         return _of_salloc(outer, name) if outer is not None else None
     return header.value
 
@@ -129,10 +131,10 @@ def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:
     srun = srun_of(launch)
     if srun is None:
         return None
-    told = srun.option("ntasks")
+    option = srun.option("ntasks")
     own = srun.option("ntasks-per-node")
-    if told is not None:
-        count = whole(resolved(job, told.value))
+    if option is not None:
+        count = whole(resolved(job, option.value))
         return _spread(count, nodes(job, launch))
     if own is not None:
         return whole(resolved(job, own.value))

@@ -104,8 +104,8 @@ class AskedFacts(Struct, frozen=True):
             known = structs.replace(
                 known, versions={name: self.version, **known.versions}, given=tuple(dict.fromkeys((*known.given, name)))
             )
-        told = structs.replace(merged(known, config), given=tuple(dict.fromkeys((*known.given, *config.given))))
-        return merged(told, self.found)
+        facts = structs.replace(merged(known, config), given=tuple(dict.fromkeys((*known.given, *config.given))))
+        return merged(facts, self.found)
 
 
 def asked_facts(given: str | None, version: str | None, env: str | None, python: str | None) -> AskedFacts:

@@ -44,7 +44,7 @@ def with_beside(main: SourceFile) -> StartFiles:
             if can_name(found[path]):
                 waiting.append(found[path])
     every = starts((main, *found.values()))
-    return next((each for each in every if each.main is main), StartFiles(main))
+    return next((files for files in every if files.main is main), StartFiles(main))
 
 
 def _names(text: str) -> Iterator[str]:

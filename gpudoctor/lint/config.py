@@ -64,7 +64,7 @@ def _config(path: str, table: Any) -> LintConfig:
     unknown = next((each for each in off if each not in known), None)
     if unknown is not None:
         raise FactsProblem(f"off: no rule of lint has the code or id {shown(unknown)}")
-    if not isinstance(facts, dict) or not all(type(each) in (str, int) for each in facts.values()):
+    if not isinstance(facts, dict) or not all(type(fact) in (str, int) for fact in facts.values()):
         raise FactsProblem('facts is a table of numbers and versions: facts = {nodes = 2, torch = "2.4"}')
     pieces = [f"{name}={value}" for name, value in facts.items()]
     if any("," in piece for piece in pieces):

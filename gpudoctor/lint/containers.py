@@ -69,7 +69,7 @@ def invocations_of(
     by_path = {value.path: value for value in manifest.values}
     newlines = [found.end() for found in re.finditer("\n", text)]
     notes: list[str] = [f"a manifest was read in part only: {manifest.fault}"] if manifest.fault else []
-    found: list[Invocation] = []
+    invocations: list[Invocation] = []
     for path in _containers(manifest):
         settings = _environment(by_path, path)
         known = {name: each.word.text for name, each in settings.items() if each.word.text is not None}
@@ -77,14 +77,14 @@ def invocations_of(
         inside = _Inside(text, newlines, path, own, settings, notes, section)
         values = [*_list(by_path, (*path, "command")), *_list(by_path, (*path, "args"))]
         if values:
-            found += _command(tuple(_word(value, settings, inside) for value in values), values, inside, ())
+            invocations += _command(tuple(_word(value, settings, inside) for value in values), values, inside, ())
     for path in _scripts(manifest, by_path):
         inside = _Inside(text, newlines, path[:-1], facts, _task_environment(by_path, manifest), notes, section)
         inside.facts = structs.replace(
             facts, variables={**facts.variables, **{k: s.word.text for k, s in inside.settings.items() if s.word.text}}
         )
-        found += _shell(by_path[path], inside, ())
-    return tuple(found), tuple(notes)
+        invocations += _shell(by_path[path], inside, ())
+    return tuple(invocations), tuple(notes)
 
 
 def _containers(manifest: Manifest) -> list[Path]:
@@ -109,7 +109,7 @@ def _scripts(manifest: Manifest, by_path: dict[Path, ManifestValue]) -> Iterator
     if kind is not None and kind.script == "*":
         for path in by_path:
             shell = by_path.get((*path[:-1], "shell"))  # a step of a workflow may be another program's
-            if any(each in COMMAND_KEYS for each in _keys(path)) and (shell is None or SHELL.match(shell.value)):
+            if any(key in COMMAND_KEYS for key in _keys(path)) and (shell is None or SHELL.match(shell.value)):
                 yield path
     elif kind is not None and kind.script:
         script = tuple(kind.script.split("."))
@@ -125,10 +125,10 @@ def _keys(path: Path) -> Iterator[str]:
 
 
 def _list(by_path: dict[Path, ManifestValue], path: Path) -> list[ManifestValue]:
-    found: list[ManifestValue] = []
-    while (value := by_path.get((*path, str(len(found))))) is not None:
-        found.append(value)
-    return found
+    manifest_values: list[ManifestValue] = []
+    while (value := by_path.get((*path, str(len(manifest_values))))) is not None:
+        manifest_values.append(value)
+    return manifest_values
 
 
 def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, SetVariable]:
@@ -197,16 +197,16 @@ def _expanded(word: Word, settings: dict[str, SetVariable]) -> Word:
     expansions = []
     pieces: list[str | None] = []
     end = 0
-    for found in REFERENCE.finditer(word.shown):
-        pieces.append(word.shown[end : found.start()])
-        end = found.end()
-        if found[1] is None:
+    for match in REFERENCE.finditer(word.shown):
+        pieces.append(word.shown[end : match.start()])
+        end = match.end()
+        if match[1] is None:
             pieces.append("$")
             continue
-        setting = settings.get(found[1])
+        setting = settings.get(match[1])
         value = setting.word.text if setting is not None else None
         pieces.append(value)
-        expansions.append(Expansion(found[1], found[0], value, True if setting is not None else None))
+        expansions.append(Expansion(match[1], match[0], value, True if setting is not None else None))
     pieces.append(word.shown[end:])
     known = [piece for piece in pieces if piece is not None]
     text = "".join(known) if len(known) == len(pieces) and sum(map(len, known)) <= 100_000 else None

@@ -25,14 +25,14 @@ def looks_like_dockerfile(text: str) -> bool:
 def read_dockerfile(text: str, start: int = 0, line: int = 1) -> Manifest:
     """The ENTRYPOINT and CMD of the last stage. Never raises."""
     found: dict[str, re.Match[str]] = {}
-    for each in INSTRUCTION.finditer(text):
-        name = each[1].upper()
+    for match in INSTRUCTION.finditer(text):
+        name = match[1].upper()
         if name == "FROM":
             found = {}  # another stage; what the one before it had is not inherited from here
         else:
             if name == "ENTRYPOINT":
                 found.pop("CMD", None)  # an ENTRYPOINT resets the CMD of the base image
-            found[name] = each
+            found[name] = match
     values: list[ManifestValue] = []
     for name, key in (("ENTRYPOINT", "command"), ("CMD", "args" if "ENTRYPOINT" in found else "command")):
         if name not in found:
@@ -56,9 +56,9 @@ def _json_form(body: str) -> list[tuple[str, int, int]] | None:
     if not (body.lstrip().startswith("[") and body.rstrip().endswith("]")):
         return None
     found = []
-    for each in STRING.finditer(body):
+    for match in STRING.finditer(body):
         try:
-            found.append((str(json.loads(each[0])), each.start(), each.end()))
+            found.append((str(json.loads(match[0])), match.start(), match.end()))
         except ValueError:
             return None
     return found

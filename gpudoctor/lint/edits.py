@@ -12,8 +12,8 @@ def spell(launch: LintLaunch, name: str) -> str:
     """ "--node-rank" in the spelling of the text: with underscores where it uses them (every version takes those)."""
     kind = traits(launch)
     name = kind.own_names.get(name, name)
-    under = kind.underscores or any("_" in each.written for each in launch.every_option)
-    hyphens = any("-" in each.written.lstrip("-") for each in launch.every_option)
+    under = kind.underscores or any("_" in option.written for option in launch.every_option)
+    hyphens = any("-" in option.written.lstrip("-") for option in launch.every_option)
     if under or (launch.launcher == "torch.distributed.launch" and not hyphens):
         name = name.replace("-", "_")
     return f"--{name}"

@@ -27,7 +27,7 @@ BESIDE = ("transformers", "mpi4py", "torchtune", "megatron-core", "nemo-run", "f
 @cache
 def mattering() -> frozenset[str]:
     """Distributions that rules may ask for: the launchers', and some beside them."""
-    named = (name for each in registry.every() for name in (each.package, *each.other_packages) if name)
+    named = (name for traits in registry.every() for name in (traits.package, *traits.other_packages) if name)
     return frozenset((*BESIDE, *(name.replace("_", "-") for name in named)))
 
 
@@ -40,8 +40,8 @@ def parse_facts(text: str) -> LintFacts:
     counts: dict[str, int] = {}
     versions: dict[str, str] = {}
     given: list[str] = []
-    for piece in filter(None, (each.strip() for each in text.split(","))):
-        name, equals, value = (each.strip() for each in piece.partition("="))
+    for piece in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (part.strip() for part in piece.partition("="))
         name = name.replace("-", "_") if name.replace("-", "_") in ("nodes", "gpus_per_node") else name.lower()
         name = ALIASES.get(name, name).replace("_", "-") if name not in ("nodes", "gpus_per_node") else name
         if not equals or not value:
@@ -74,7 +74,7 @@ def installed(python: str | Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for folder in site_packages(Path(python)):
         try:
-            names = sorted(each.name for each in folder.iterdir())
+            names = sorted(path.name for path in folder.iterdir())
         except OSError:
             continue
         for name in names:

@@ -58,7 +58,7 @@ def _of(code: PythonCode) -> str | None:
         ways.append("a model split over GPUs")
     if ways:
         return f"torch ({', '.join(dict.fromkeys(ways))})"
-    if any(_is(each, "init_process_group") or _is(each, "DistributedSampler") for each in names):
+    if any(_is(name, "init_process_group") or _is(name, "DistributedSampler") for name in names):
         return "torch (torch.distributed)"
     attributes = {call.func.attr for call in code.calls if isinstance(call.func, ast.Attribute)}
     return "torch (one process, no wrapper)" if {"backward", "cuda"} & attributes else None

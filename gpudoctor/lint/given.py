@@ -58,7 +58,7 @@ def gathered(names: Sequence[str]) -> GivenFiles:
             files[name] = SourceFile(name, *text_and_codec(name, name))
         except BadInput as error:
             unread[name] = str(error).removeprefix(name).lstrip(": ")
-    real = {os.path.realpath(each) for each in files}
+    real = {os.path.realpath(file) for file in files}
     for folder in folders:
         for path in _candidates(folder):
             if os.path.realpath(path) in real:

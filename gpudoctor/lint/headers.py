@@ -52,10 +52,10 @@ def _of_section(section: TextSection, kind: HeaderKind) -> Iterator[HeaderOption
 
 def _of_line(text: str, kind: HeaderKind, start: int, line: int, late: bool) -> Iterator[HeaderOption]:
     words = []
-    for found in _WORD.finditer(text):
-        if found[0].startswith("#"):
+    for match in _WORD.finditer(text):
+        if match[0].startswith("#"):
             break
-        words.append(found)
+        words.append(match)
     flags, valued = kind.flags.split(), kind.valued.split()
     at = 0
     while at < len(words):

@@ -42,12 +42,12 @@ def _lines(text: str, start: int, line: int) -> Iterator[HostLine]:
         if not content or content.startswith("#"):
             continue
         span = Span(begin, begin + len(content), number)
-        found = LINE.fullmatch(content)
-        if found is None:
+        match = LINE.fullmatch(content)
+        if match is None:
             yield HostLine(content.split()[0], None, span, _fault(content))
             continue
-        host = found["name"]
-        slots = next((int(each) for each in (found["slots"], found["late"], found["colon"]) if each is not None), None)
+        host = match["name"]
+        slots = next((int(each) for each in (match["slots"], match["late"], match["colon"]) if each is not None), None)
         fault = ""
         if slots == 0:
             fault = "it has no slots"

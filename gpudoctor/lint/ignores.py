@@ -52,25 +52,28 @@ class Ignores:
 
     def silences(self, rule: LintRule, line: int) -> bool:
         found = False
-        for each in self.every:
-            if each.first <= line <= each.last:
-                named = {rule.code, rule.id} & {*each.codes}
-                each.used |= named
+        for ignore in self.every:
+            if ignore.first <= line <= ignore.last:
+                named = {rule.code, rule.id} & {*ignore.codes}
+                ignore.used |= named
                 found = found or bool(named)
         return found
 
     def complaints(self, rules: Collection[str], off: Collection[str]) -> Iterator[tuple[LintRule, LintFinding]]:
         """After all was judged. `rules`: codes and ids of those that judged; `off`: of those that may not."""
-        for each in self.every:
-            if not each.codes:
-                yield UNKNOWN, _finding(each, "the comment names no rule to ignore", "Name it: ignore[S04].")
-            for code in each.codes:
+        for ignore in self.every:
+            if not ignore.codes:
+                yield UNKNOWN, _finding(ignore, "the comment names no rule to ignore", "Name it: ignore[S04].")
+            for code in ignore.codes:
                 if code not in rules and code not in off:
                     text = f"no rule of lint has the code or id {code[:40]}"
-                    yield UNKNOWN, _finding(each, text, "Write the code that stands in brackets behind the problem.")
-                elif code not in each.used and code not in off:
+                    yield UNKNOWN, _finding(ignore, text, "Write the code that stands in brackets behind the problem.")
+                elif code not in ignore.used and code not in off:
                     text = f"{code} is ignored here, and does not fire"
-                    yield UNUSED, _finding(each, text, "Take the comment away: it would silence the next such problem.")
+                    yield (
+                        UNUSED,
+                        _finding(ignore, text, "Take the comment away: it would silence the next such problem."),
+                    )
 
 
 def _finding(ignore: Ignore, summary: str, fix: str) -> LintFinding:
@@ -80,12 +83,12 @@ def _finding(ignore: Ignore, summary: str, fix: str) -> LintFinding:
 def _comments(text: str) -> Iterator[Ignore]:
     lines = [found for found in LINE.finditer(text) if found[0]]
     starts = [found.start() for found in lines]
-    for number, found in enumerate(COMMENT.finditer(text)):
+    for number, match in enumerate(COMMENT.finditer(text)):
         if number == MOST_COMMENTS:
             return
-        at = bisect_right(starts, found.start()) - 1
+        at = bisect_right(starts, match.start()) - 1
         first = last = at
-        if not text[starts[at] : found.start()].strip():  # alone on its line: it speaks of what follows
+        if not text[starts[at] : match.start()].strip():  # alone on its line: it speaks of what follows
             while first < len(lines) and lines[first][0].lstrip().startswith("#") and _is_ignore(lines[first][0]):
                 first += 1
             last = first = min(first, len(lines) - 1)
@@ -94,8 +97,8 @@ def _comments(text: str) -> Iterator[Ignore]:
                 first -= 1
         while last + 1 < len(lines) and last - at < LONGEST_COMMAND and GOES_ON.search(lines[last][0]):
             last += 1
-        codes = tuple(filter(None, (code.strip() for code in (found[1] or "").split(","))))
-        yield Ignore(codes, Span(found.start(), found.end(), at + 1), first + 1, last + 1, set())
+        codes = tuple(filter(None, (code.strip() for code in (match[1] or "").split(","))))
+        yield Ignore(codes, Span(match.start(), match.end(), at + 1), first + 1, last + 1, set())
 
 
 def _is_ignore(line: str) -> bool:

@@ -39,7 +39,7 @@ class Value(Struct, frozen=True):
     @property
     def sure(self) -> str | None:
         """`text`, unless it is only the default of `${X:-default}`: then the text is written for other values too."""
-        return None if any(each.default is not None for each in self.word.expansions) else self.text
+        return None if any(expansion.default is not None for expansion in self.word.expansions) else self.text
 
 
 _COUNT = re.compile(r"[0-9]{1,6}", re.ASCII)
@@ -58,10 +58,10 @@ def number(value: Value | None) -> int | None:
 def value(launch: LintLaunch, name: str) -> Value | None:
     """The setting under torchrun's name of it ("master-addr"), as this launcher takes it."""
     kind = traits(launch)
-    found = None if kind.bare else launch.option(kind.own_names.get(name, name))
-    if found is not None and found.value is not None:
-        word = found.value
-        return Value(word.text, word.shown, found.written, word, word.span)
+    option = None if kind.bare else launch.option(kind.own_names.get(name, name))
+    if option is not None and option.value is not None:
+        word = option.value
+        return Value(word.text, word.shown, option.written, word, word.span)
     if kind.reads_master:
         for variable in _VARIABLES.get(name, ()):
             setting = launch.invocation.settings.get(variable)
@@ -75,10 +75,10 @@ def backend(launch: LintLaunch) -> str | None:
     """The rendezvous backend ("static" when none is named); None when it comes from outside the text."""
     if launch.launcher not in (*TORCHRUN, "accelerate"):
         return "static"
-    found = launch.option("rdzv-backend")
-    if found is None:
+    option = launch.option("rdzv-backend")
+    if option is None:
         return None if may_hide_options(launch) else "static"
-    return found.value.text if found.value is not None else None
+    return option.value.text if option.value is not None else None
 
 
 def is_static(launch: LintLaunch) -> bool:

@@ -76,8 +76,8 @@ def is_lightning(job: LintJob, launch: LintLaunch) -> bool:
     """Whether this start is Lightning's, by a call, by the script's arguments or by what the user said."""
     if calls(job) or "lightning" in job.facts.given or launch.launcher == "fabric":
         return True
-    found = of_arguments(launch)
-    return found is not None and ("strategy" in found.arguments or len(OWN & found.arguments.keys()) > 1)
+    call = of_arguments(launch)
+    return call is not None and ("strategy" in call.arguments or len(OWN & call.arguments.keys()) > 1)
 
 
 def version(job: LintJob) -> tuple[int, ...] | None:
@@ -104,12 +104,12 @@ def named(job: LintJob) -> str:
 
 def argument(job: LintJob, launch: LintLaunch, *names: str) -> Argument | None:
     """An argument of the script or of the only Trainer call, under any of these names."""
-    found = of_arguments(launch)
-    if found is not None:
+    call = of_arguments(launch)
+    if call is not None:
         for name in names:
-            if name in found.arguments:
-                span = found.spans[name]
-                return Argument(name, found.arguments[name], span, job.text[span.start : span.end])
+            if name in call.arguments:
+                span = call.spans[name]
+                return Argument(name, call.arguments[name], span, job.text[span.start : span.end])
     known = calls(job)
     if len(known) != 1:
         return None

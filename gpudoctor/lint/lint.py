@@ -51,7 +51,7 @@ class Linted(Struct, frozen=True, kw_only=True):
     def report(self) -> LintReport:
         places = self.places
         return LintReport(
-            problems=tuple(self._problem(each, places) for each in self.found),
+            problems=tuple(self._problem(rule, places) for rule in self.found),
             understood=understood(self.job),
             unknown=tuple(places.told(each) for each in self.unknown),
         )
@@ -82,7 +82,7 @@ def judge(
 ) -> tuple[tuple[FiredRule, ...], tuple[str, ...]]:
     """What fires and no comment silences, the worst first; and which rules crashed. `off`: codes and ids of rules that
     may not judge."""
-    found: list[FiredRule] = []
+    fired_rules: list[FiredRule] = []
     crashed: list[str] = []
     judging = [rule for rule in rules if rule.code not in off and rule.id not in off]
     ignores = Ignores(job.text)
@@ -94,15 +94,17 @@ def judge(
                 if key not in told:
                     told.add(key)
                     if not ignores.silences(rule, finding.span.line):
-                        found.append(FiredRule(rule, finding))
+                        fired_rules.append(FiredRule(rule, finding))
         except Exception as error:  # a rule's bug must not keep the others from being heard
             crashed.append(
                 f"rule {rule.code} {rule.id} could not judge this text: {type(error).__name__}; a bug in gpudoctor"
             )
     known = {name for rule in judging for name in (rule.code, rule.id)}
-    found += [FiredRule(*each) for each in ignores.complaints(known, off)]
-    found.sort(key=lambda each: (ORDER[each.severity], each.finding.span.line, each.finding.span.start, each.rule.code))
-    return tuple(found), tuple(crashed)
+    fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(known, off)]
+    fired_rules.sort(
+        key=lambda each: (ORDER[each.severity], each.finding.span.line, each.finding.span.start, each.rule.code)
+    )
+    return tuple(fired_rules), tuple(crashed)
 
 
 def linted(
@@ -114,8 +116,8 @@ def linted(
     pieces: tuple[Piece, ...] = (),
 ) -> Linted:
     """Judge a job, and correct its text. `seen`: what a look at this machine showed besides, which stands first."""
-    found, crashed = judge(job, rules, off)
-    found = (*seen, *found)
+    fired_rules, crashed = judge(job, rules, off)
+    fired_rules = (*seen, *fired_rules)
 
     def again(text: str) -> tuple[LintJob, Sequence[Judged]]:
         try:
@@ -124,16 +126,16 @@ def linted(
             return job, judged
         return following, _judged(judge(following, rules, off)[0])
 
-    judged = _judged(found)
+    judged = _judged(fired_rules)
     text = job.text
-    if any(each.finding.edits for each in found):
+    if any(fired_rule.finding.edits for fired_rule in fired_rules):
         text = corrected(job, judged, again)
     unknown = (*dict.fromkeys(open_questions(job)), *crashed)
-    return Linted(job=job, found=found, corrected=text, unknown=unknown, pieces=pieces, off=tuple(off))
+    return Linted(job=job, found=fired_rules, corrected=text, unknown=unknown, pieces=pieces, off=tuple(off))
 
 
 def _judged(found: Sequence[FiredRule]) -> list[Judged]:
-    return [(each.severity, each.finding) for each in found]
+    return [(rule.severity, rule.finding) for rule in found]
 
 
 def lint(job: LintJob, rules: Sequence[LintRule]) -> LintReport:

@@ -146,7 +146,7 @@ def says_every_node(job: LintJob, launch: LintLaunch) -> bool:
 def in_a_task_shell(launch: LintLaunch) -> bool:
     """srun starts a shell that starts the launcher: variables in it are each task's own."""
     programs = [outer.program for outer in launch.invocation.within]
-    return "srun" in programs and any(each in SHELLS for each in programs[programs.index("srun") :])
+    return "srun" in programs and any(program in SHELLS for program in programs[programs.index("srun") :])
 
 
 def batch_nodes(job: LintJob) -> int | None:
@@ -158,9 +158,9 @@ def batch_nodes(job: LintJob) -> int | None:
 def srun_nodes(job: LintJob, launch: LintLaunch) -> int | None:
     """Nodes that the srun around the launch starts it on; None without srun, or when nobody knows."""
     for around in sruns(launch):
-        told = around.option("nodes")
-        if told is not None:
-            return whole(told.value.text if told.value else None)
+        option = around.option("nodes")
+        if option is not None:
+            return whole(option.value.text if option.value else None)
         if around.option("nodelist") is not None:
             return None
         tasks = around.option("ntasks")
@@ -222,7 +222,7 @@ _last: list[tuple[LintJob | None, tuple["LintWorld", ...]]] = [(None, ())]
 def _find_worlds(job: LintJob) -> tuple[LintWorld, ...]:
     """The n-th starts of all node sections belong together; so do neighbouring lines of one section with
     node ranks or hosts of their own; every other line is a world by itself, run by whoever runs the text."""
-    found: list[LintWorld] = []
+    lint_worlds: list[LintWorld] = []
     by_turn: dict[tuple[int, bool], list[LintLaunch]] = {}
     turns: dict[tuple[int, bool], int] = {}
     rest: dict[int, list[LintLaunch]] = {}
@@ -239,14 +239,14 @@ def _find_worlds(job: LintJob) -> tuple[LintWorld, ...]:
             by_turn.setdefault((turn, alone), []).append(launch)
     for together in by_turn.values():
         several = len(together) if len(together) > 1 else None
-        found.append(LintWorld(launches=tuple(together), nodes=job.facts.nodes or several))
+        lint_worlds.append(LintWorld(launches=tuple(together), nodes=job.facts.nodes or several))
     for launches in rest.values():
         for lines in _siblings(launches):
             if len(lines) > 1:
-                found.append(LintWorld(launches=lines, nodes=job.facts.nodes or len(lines)))
+                lint_worlds.append(LintWorld(launches=lines, nodes=job.facts.nodes or len(lines)))
             else:
-                found.append(LintWorld(launches=lines, nodes=runs_on(job, lines[0])))
-    return tuple(structs.replace(world, multi=_is_multi(job, world)) for world in found)
+                lint_worlds.append(LintWorld(launches=lines, nodes=runs_on(job, lines[0])))
+    return tuple(structs.replace(world, multi=_is_multi(job, world)) for world in lint_worlds)
 
 
 def _siblings(launches: Sequence[LintLaunch]) -> Iterator[tuple[LintLaunch, ...]]:
@@ -331,7 +331,7 @@ def _is_multi(job: LintJob, world: LintWorld) -> bool | None:
         return True
     if any(each is not None for each in told):
         return False
-    if world.nodes is not None and not any(value(each, "nnodes") for each in world.launches):
+    if world.nodes is not None and not any(value(launch, "nnodes") for launch in world.launches):
         return world.nodes > 1
     if world.nodes is not None and world.nodes > 1:
         return True
@@ -354,7 +354,7 @@ def label(job: LintJob, launch: LintLaunch) -> str:
 
 def labels(job: LintJob, launches: Sequence[LintLaunch]) -> str:
     """ "node 0 and node 1", "node 0, node 1 and 3 more"."""
-    names = list(dict.fromkeys(label(job, each) for each in launches))
+    names = list(dict.fromkeys(label(job, launch) for launch in launches))
     if len(names) > 4:
         return ", ".join(names[:3]) + f" and {len(names) - 3} more"
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
@@ -376,13 +376,13 @@ def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:
     """Tasks that the srun around it starts on each node (1 where nobody asks for more); None when it is not known."""
     for around in sruns(launch):
         for name in ("ntasks-per-node", "ntasks"):
-            told = around.option(name)
+            option = around.option(name)
             batch = job.sbatch.get(name)
-            if told is None and (batch is None or batch.ignored):
+            if option is None and (batch is None or batch.ignored):
                 continue
             text = batch.value if batch is not None else None
-            if told is not None:
-                text = told.value.text if told.value is not None else None
+            if option is not None:
+                text = option.value.text if option.value is not None else None
             tasks, nodes = whole(text), srun_nodes(job, launch)
             if name == "ntasks-per-node" or tasks is None:
                 return tasks
@@ -402,12 +402,12 @@ def neighbours(job: LintJob) -> Iterator[tuple[LintLaunch, LintLaunch]]:
     for launch in job.launches[:SIBLINGS]:
         if previous and previous[-1].invocation.section != launch.invocation.section:
             previous = []
-        still = [each for each in previous[-8:] if not _waits(job, each, launch)]
-        for each in still:
-            if host_of(each) == host_of(launch) and not sruns(each) and not sruns(launch):
-                guards = (each.invocation.node_guard, launch.invocation.node_guard)
+        still = [lint_launch for lint_launch in previous[-8:] if not _waits(job, lint_launch, launch)]
+        for lint_launch in still:
+            if host_of(lint_launch) == host_of(launch) and not sruns(lint_launch) and not sruns(launch):
+                guards = (lint_launch.invocation.node_guard, launch.invocation.node_guard)
                 if guards[0] == guards[1]:
-                    yield each, launch
+                    yield lint_launch, launch
         previous = [*still, launch] if launch.invocation.background else still
 
 

@@ -31,9 +31,9 @@ def _recipe(line: str) -> str:
 
 
 def _assignment(line: str) -> str:
-    found = ASSIGNED.fullmatch(line)
-    if found is None:
+    match = ASSIGNED.fullmatch(line)
+    if match is None:
         return " " * len(line)
-    value = VARIABLE.sub(r"${\1}", found[2])
-    written = f"{found[1]}={value}" if re.fullmatch(r"[\w.,:/${}-]*", value) else f'{found[1]}="{value}"'
+    value = VARIABLE.sub(r"${\1}", match[2])
+    written = f"{match[1]}={value}" if re.fullmatch(r"[\w.,:/${}-]*", value) else f'{match[1]}="{value}"'
     return written.ljust(len(line)) if len(written) <= len(line) else " " * len(line)

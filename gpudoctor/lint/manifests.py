@@ -50,7 +50,7 @@ def looks_like_manifest(text: str) -> bool:
 def _task(text: str) -> str:
     """The kind of a task's file, which says no kind."""
     for kind in registry.manifest_kinds().values():
-        if kind.looks and all(re.search(f"^{each}", text, re.MULTILINE) for each in kind.looks):
+        if kind.looks and all(re.search(f"^{look}", text, re.MULTILINE) for look in kind.looks):
             return kind.kind
     document = DOCUMENT.match(text) and COMMAND.search(text) and STARTS.search(text)
     return "Document" if document else ""
@@ -107,14 +107,14 @@ def read_manifests(text: str, start: int = 0, line: int = 1) -> tuple[Manifest, 
             return (Manifest("", "", (), f"{len(text)} characters are more than PyYAML reads here without libyaml"),)
         loader = yaml.SafeLoader
     places = _Places(text, start, line)
-    found: list[Manifest] = []
+    manifests: list[Manifest] = []
     root: list[_YamlNode] = []
     fault = ""
     try:
         for document in _documents(text, loader, places, root):
             if document is not None:
-                found.append(_manifest(document))
-            if len(found) >= MOST_DOCUMENTS:
+                manifests.append(_manifest(document))
+            if len(manifests) >= MOST_DOCUMENTS:
                 break
         root = []
     except yaml.YAMLError as error:
@@ -125,8 +125,8 @@ def read_manifests(text: str, start: int = 0, line: int = 1) -> tuple[Manifest, 
         fault = str(error) or f"it is not YAML ({type(error).__name__})"
     if fault:
         partial = _manifest(root[0]) if root else Manifest("", "", ())
-        found.append(Manifest(partial.kind, partial.api_version, partial.values, fault))
-    return tuple(found)
+        manifests.append(Manifest(partial.kind, partial.api_version, partial.values, fault))
+    return tuple(manifests)
 
 
 class _Places:

@@ -149,8 +149,8 @@ class LintLaunch(Struct, frozen=True, kw_only=True):
 
     def text(self, *names: str) -> str | None:
         """The option's value where it is known; None when it is absent or unknown (ask `option` which)."""
-        found = self.option(*names)
-        return found.value.text if found is not None and found.value is not None else None
+        option = self.option(*names)
+        return option.value.text if option is not None and option.value is not None else None
 
 
 class TextSection(Struct, frozen=True):
@@ -239,8 +239,8 @@ class LintFacts(Struct, frozen=True):
 
     def version(self, name: str) -> tuple[int, ...] | None:
         """(2, 4, 1) for "2.4.1", (2, 4) for "2.4"; None when it is not known."""
-        found = re.match(r"\d{1,9}(?:\.\d{1,9})*", self.versions.get(name, ""), re.ASCII)
-        return tuple(int(number) for number in found[0].split(".")) if found else None
+        match = re.match(r"\d{1,9}(?:\.\d{1,9})*", self.versions.get(name, ""), re.ASCII)
+        return tuple(int(number) for number in match[0].split(".")) if match else None
 
 
 class LintJob(Struct, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ class Places:
         self._lines = ShellLines(text)
 
     def piece(self, offset: int) -> Piece | None:
-        return next((each for each in reversed(self.pieces) if each.start <= offset), None)
+        return next((piece for piece in reversed(self.pieces) if piece.start <= offset), None)
 
     def of(self, span: Span) -> TextPlace:
         piece = self.piece(span.start)
@@ -59,7 +59,7 @@ class Places:
 
         def own(found: re.Match[str]) -> str:
             line = int(found[1])
-            starts = ((each, self._lines.at(each.start)) for each in reversed(self.pieces))
+            starts = ((piece, self._lines.at(piece.start)) for piece in reversed(self.pieces))
             piece, first = next(((each, first) for each, first in starts if first <= line), (self.pieces[0], 1))
             name = "" if piece.file == file else f"{piece.file} "
             return f"{name}line {line - first + 1}"

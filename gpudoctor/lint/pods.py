@@ -58,14 +58,14 @@ def is_in(launch: LintLaunch, manifest: Manifest) -> bool:
     """Whether the text of the launch is part of the manifest's."""
     spans = [value.span for value in manifest.values]
     start = launch.invocation.span.start
-    return bool(spans) and min(each.start for each in spans) <= start <= max(each.end for each in spans)
+    return bool(spans) and min(span.start for span in spans) <= start <= max(span.end for span in spans)
 
 
 def manifest_of(job: LintJob, launch: LintLaunch) -> Manifest | None:
     """The manifest of Kubernetes whose pods run this command."""
     if not launch.invocation.manifest_path:
         return None
-    return next((each for each in job.manifests if each.api_version and is_in(launch, each)), None)
+    return next((manifest for manifest in job.manifests if manifest.api_version and is_in(launch, manifest)), None)
 
 
 def is_template(job: LintJob, launch: LintLaunch) -> bool:
@@ -82,7 +82,7 @@ def container_of(job: LintJob, launch: LintLaunch) -> Container | None:
     manifest = manifest_of(job, launch)
     path = launch.invocation.manifest_path
     found = containers(manifest) if manifest is not None else []
-    return next((each for each in found if path[: len(each.path)] == each.path), None)
+    return next((container for container in found if path[: len(container.path)] == container.path), None)
 
 
 def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
@@ -101,12 +101,12 @@ def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
             types = path[: path.index(name) + 1]
             if any(value.path[-1:] == ("maxReplicas",) for value in manifest.values):
                 return None  # elastic: they come and go
-            names = {each[len(types)] for each in values if each[: len(types)] == types}
+            names = {value[len(types)] for value in values if value[: len(types)] == types}
             return _of_numbers(sum, [values.get((*types, each, "replicas"), "1") for each in names])
     levels: list[str] = []
     for length in range(1, len(path)):
         above = path[:length]
-        if above[-1] in _LISTS and (*above, "1") in {each[: length + 1] for each in values}:
+        if above[-1] in _LISTS and (*above, "1") in {value[: length + 1] for value in values}:
             return None
         told = [values[(*above, name)] for name in _COUNTS if (*above, name) in values and _counts(manifest, name)]
         levels += [max(told, key=lambda text: (len(text), text))] if told else []

@@ -54,7 +54,7 @@ def _by_operator(job: LintJob, launch: LintLaunch) -> bool:
     """Whether a Kubernetes operator or a service may hand the number to the launcher."""
     kinds = registry.manifest_kinds()
     return look.from_platform(job, launch) and any(
-        each.kind in kinds and kinds[each.kind].ranks for each in job.manifests
+        manifest.kind in kinds and kinds[manifest.kind].ranks for manifest in job.manifests
     )
 
 
@@ -113,11 +113,11 @@ def _of_document(job: LintJob, launch: LintLaunch) -> int | None:
     start = launch.invocation.span.start
     around = next(
         (
-            each
-            for each in job.manifests
-            if not each.api_version
-            and each.values
-            and each.values[0].span.start <= start <= max(value.span.end for value in each.values)
+            manifest
+            for manifest in job.manifests
+            if not manifest.api_version
+            and manifest.values
+            and manifest.values[0].span.start <= start <= max(value.span.end for value in manifest.values)
         ),
         None,
     )
@@ -144,11 +144,11 @@ def _of_docker(launch: LintLaunch) -> int | None:
     for outer in reversed(launch.invocation.within):
         if outer.program in ("docker", "podman", "nerdctl"):
             text = " ".join(word.shown for word in outer.words)
-            found = re.search(
+            match = re.search(
                 r"--gpus[= ]\"?'?\"?(?:(\d{1,2})|device=([\w-]+(?:,[\w-]+)*))\"?'?(?=\s|$)", text, re.ASCII
             )
-            if found is not None:
-                return int(found[1]) if found[1] else len(found[2].split(","))
+            if match is not None:
+                return int(match[1]) if match[1] else len(match[2].split(","))
     return None
 
 

@@ -41,7 +41,7 @@ def decided_number(code: PythonCode, node: ast.expr | None, launch: LintLaunch |
             for each in code.nodes
             if isinstance(each, ast.Assign) and len(each.targets) == 1 and each.targets[0] in stores
         ]
-        once = len(bound) == 1 == sum(isinstance(each.ctx, ast.Store) for each in stores)
+        once = len(bound) == 1 == sum(isinstance(store.ctx, ast.Store) for store in stores)
         if not once or any(isinstance(each, ast.arg) and each.arg == name for each in code.nodes):
             return None
         node = bound[0]
@@ -95,7 +95,7 @@ def _destination(call: ast.Call, spellings: Sequence[str]) -> str:
     told = constant(argument(call, "dest"))
     if isinstance(told, str):
         return told
-    first = next((each for each in spellings if each.startswith("--")), spellings[0])
+    first = next((spelling for spelling in spellings if spelling.startswith("--")), spellings[0])
     return first.lstrip("-").replace("-", "_")
 
 
@@ -138,8 +138,14 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
         parser.parse_args([*added, *given])
     except _Refused as error:
         said = str(error)
-        about = [each for each in launch.script_words if each.text and each.text.partition("=")[0] in said.split()]
-        about = about or [each for each in launch.script_words if each.text and each.text in said.split()]
+        about = [
+            script_word
+            for script_word in launch.script_words
+            if script_word.text and script_word.text.partition("=")[0] in said.split()
+        ]
+        about = about or [
+            script_word for script_word in launch.script_words if script_word.text and script_word.text in said.split()
+        ]
         return (said[:200], about[0] if about else None) if said else None
     except Exception:  # a parser that cannot be rebuilt says nothing
         return None
@@ -160,26 +166,26 @@ def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
     adds = [call for call in code.calls if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"]
     for node in code.nodes:
         if isinstance(node, ast.Call) and any(
-            isinstance(each, ast.Name) and each.id == name for each in (*node.args, *(k.value for k in node.keywords))
+            isinstance(arg, ast.Name) and arg.id == name for arg in (*node.args, *(k.value for k in node.keywords))
         ):
             return None  # others add to it
     for call in adds:
-        names = [constant(each) for each in call.args]
+        names = [constant(arg) for arg in call.args]
         mine = (
             isinstance(call.func, ast.Attribute)
             and isinstance(call.func.value, ast.Name)
             and call.func.value.id == name
         )
-        if not mine or has_stars(call) or not names or not all(isinstance(each, str) for each in names):
+        if not mine or has_stars(call) or not names or not all(isinstance(name, str) for name in names):
             return None
         told = _keywords(call)
         if told is None or code.scope_of(call) is not code.scope_of(made[0]) or code.is_conditional(call):
             return None
         try:
-            parser.add_argument(*[str(each) for each in names], **told)
+            parser.add_argument(*[str(name) for name in names], **told)
         except (ValueError, TypeError, argparse.ArgumentError):
             return None
-    open_ended = sum("nargs" in {each.arg for each in call.keywords} for call in adds if not _spellings(call))
+    open_ended = sum("nargs" in {keyword.arg for keyword in call.keywords} for call in adds if not _spellings(call))
     return parser if 0 < len(adds) < MOST_WORDS and open_ended < 4 else None
 
 
@@ -211,7 +217,7 @@ def _keywords(call: ast.Call) -> dict[str, Any] | None:
             found[name] = None
     if isinstance(found.get("nargs"), int) and found["nargs"] > MOST_WORDS:
         return None
-    if any(each.arg == "type" for each in call.keywords) and "type" not in found:
+    if any(keyword.arg == "type" for keyword in call.keywords) and "type" not in found:
         found.pop("choices", None)  # a type of its own makes something else of the words
     if found.get("action") in ("store_true", "store_false", "count"):
         found.pop("type", None)

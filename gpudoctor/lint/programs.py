@@ -92,9 +92,9 @@ def program_of(job: LintJob, launch: LintLaunch) -> Program | None:
     name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
     return next(
         (
-            read(each.text, each.start, each.line)
-            for each in job.sections
-            if each.kind == "file" and name.endswith(".py") and each.name.rpartition("/")[2] == name
+            read(section.text, section.start, section.line)
+            for section in job.sections
+            if section.kind == "file" and name.endswith(".py") and section.name.rpartition("/")[2] == name
         ),
         None,
     )
@@ -102,12 +102,12 @@ def program_of(job: LintJob, launch: LintLaunch) -> Program | None:
 
 def programs(job: LintJob) -> Iterator[Program]:
     """Every Python text."""
-    for each in job.sections:
-        python = job.kind == "python" and each.kind != "file"
-        if python or (each.kind == "file" and each.name.endswith(".py")):
-            found = read(each.text, each.start, each.line)
-            if found is not None:
-                yield found
+    for section in job.sections:
+        python = job.kind == "python" and section.kind != "file"
+        if python or (section.kind == "file" and section.name.endswith(".py")):
+            program = read(section.text, section.start, section.line)
+            if program is not None:
+                yield program
 
 
 @lru_cache(maxsize=64)
@@ -134,8 +134,8 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
                 called = last_name(node.func)
                 calls.setdefault(called, []).append(place(node))
                 if called in ("add_argument", "option"):
-                    options |= {each.value for each in node.args if isinstance(each, ast.Constant)
-                                and isinstance(each.value, str)}  # fmt: skip
+                    options |= {arg.value for arg in node.args if isinstance(arg, ast.Constant)
+                                and isinstance(arg.value, str)}  # fmt: skip
         lone = {call: place(call, condition) for call, condition in _on_one_rank(tree)}  # of nested conditions once
     except RecursionError:
         return None
@@ -164,7 +164,7 @@ def _collectives(nodes: list[ast.stmt]) -> Iterator[ast.Call]:
             and isinstance(node.func, ast.Attribute)
             and node.func.attr in COLLECTIVES
             and OF_DISTRIBUTED.match(ast.unparse(node.func.value))
-            and not any(each.arg in ("group", None) for each in node.keywords)
+            and not any(keyword.arg in ("group", None) for keyword in node.keywords)
         ):
             yield node
         waiting.extend(ast.iter_child_nodes(node))
@@ -177,15 +177,15 @@ def _on_one_rank(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
         if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
             continue
         conditions = [node for node in _within(scope) if isinstance(node, ast.If)]
-        opposite = [each for each in conditions if OTHERS_ONLY.match(ast.unparse(each.test))]
-        if any(True for each in opposite for _ in _collectives(each.body)):
+        opposite = [condition for condition in conditions if OTHERS_ONLY.match(ast.unparse(condition.test))]
+        if any(True for node in opposite for _ in _collectives(node.body)):
             continue
-        for each in conditions:
-            test = ast.unparse(each.test)
-            if FIRST_ONLY.match(test) and not any(True for _ in _collectives(each.orelse)):
-                if each.orelse and isinstance(each.orelse[-1], ENDS):
+        for condition in conditions:
+            test = ast.unparse(condition.test)
+            if FIRST_ONLY.match(test) and not any(True for _ in _collectives(condition.orelse)):
+                if condition.orelse and isinstance(condition.orelse[-1], ENDS):
                     continue
-                yield from ((call, test) for call in _collectives(each.body))
+                yield from ((call, test) for call in _collectives(condition.body))
         yield from _behind_returns(scope)
 
 

@@ -38,7 +38,7 @@ class PythonCode:
         self.start = start
         self.line = line
         self._rows = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._encoded = [] if text.isascii() else [each.encode("utf-8", "surrogatepass") for each in text.split("\n")]
+        self._encoded = [] if text.isascii() else [part.encode("utf-8", "surrogatepass") for part in text.split("\n")]
         self.nodes = tuple(ast.walk(tree))
         self.calls = tuple(
             sorted(
@@ -131,13 +131,13 @@ def _imports(nodes: tuple[ast.AST, ...]) -> Iterator[tuple[str, str]]:
     """A name, and what it means. "*": something that is not torch's brings names that are not told."""
     for node in nodes:
         if isinstance(node, ast.Import):
-            for each in node.names:
-                yield (each.asname, each.name) if each.asname else ((each.name.partition(".")[0],) * 2)
+            for name in node.names:
+                yield (name.asname, name.name) if name.asname else ((name.name.partition(".")[0],) * 2)
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            for each in node.names:
-                if each.name != "*":
-                    yield each.asname or each.name, f"{module}.{each.name}"
+            for name in node.names:
+                if name.name != "*":
+                    yield name.asname or name.name, f"{module}.{name.name}"
                 elif not module.startswith("torch"):
                     yield "*", module
 
@@ -166,20 +166,20 @@ def codes(job: LintJob) -> Iterator[PythonCode]:
 
 def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunch, ...]]]:
     """Every Python text, and the launches of the text that start it."""
-    for each in job.sections:
-        alone = job.kind == "python" and each.kind != "file"
-        if not alone and not (each.kind == "file" and each.name.endswith(".py")):
+    for section in job.sections:
+        alone = job.kind == "python" and section.kind != "file"
+        if not alone and not (section.kind == "file" and section.name.endswith(".py")):
             continue
-        found = read_code(each.text, each.start, each.line)
-        if found is None:
+        code = read_code(section.text, section.start, section.line)
+        if code is None:
             continue
-        name = each.name.rpartition("/")[2]
+        name = section.name.rpartition("/")[2]
         starts = (
             launch
             for launch in job.launches
             if name and launch.script is not None and launch.script.shown.rpartition("/")[2] == name
         )
-        yield found, tuple(islice(starts, MOST_STARTS))
+        yield code, tuple(islice(starts, MOST_STARTS))
 
 
 def constant(node: ast.expr | None) -> object:
@@ -197,14 +197,16 @@ def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr
     for keyword in call.keywords:
         if keyword.arg == name:
             return keyword.value
-    if position is None or position >= len(call.args) or any(isinstance(each, ast.Starred) for each in call.args):
+    if position is None or position >= len(call.args) or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
     return call.args[position]
 
 
 def has_stars(call: ast.Call) -> bool:
     """Whether `*` or `**` may bring more arguments than are seen."""
-    return any(each.arg is None for each in call.keywords) or any(isinstance(each, ast.Starred) for each in call.args)
+    return any(keyword.arg is None for keyword in call.keywords) or any(
+        isinstance(arg, ast.Starred) for arg in call.args
+    )
 
 
 def numbers(node: ast.expr | None) -> list[int] | None:

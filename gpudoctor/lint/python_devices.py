@@ -64,10 +64,10 @@ class SeenGpus(Struct, frozen=True):
 
 def sets_visible(code: PythonCode) -> Iterator[VisibleSet]:
     """Every statement that sets the variable, in the order of the text."""
-    found = [
+    visible_sets = [
         each for node in code.nodes if isinstance(node, ast.stmt) and (each := visible_set(code, node)) is not None
     ]
-    yield from sorted(found, key=lambda each: each.statement.lineno)
+    yield from sorted(visible_sets, key=lambda each: each.statement.lineno)
 
 
 def visible_set(code: PythonCode, node: ast.AST) -> VisibleSet | None:
@@ -105,8 +105,8 @@ def seen(job: LintJob, code: PythonCode, launches: tuple[LintLaunch, ...]) -> Se
             return None
         return of_value(value)
     settings = [launch.invocation.settings.get(VARIABLE) for launch in launches]
-    if any(each is not None for each in settings):
-        shown = {found.value for launch in launches if (found := processes.shown_gpus(launch)) is not None}
+    if any(setting is not None for setting in settings):
+        shown = {gpus.value for launch in launches if (gpus := processes.shown_gpus(launch)) is not None}
         return of_value(next(iter(shown))) if len(shown) == 1 and None not in settings else None
     if VARIABLE in job.facts.variables:
         return of_value(job.facts.variables[VARIABLE])
@@ -141,10 +141,10 @@ def _of_call(code: PythonCode, call: ast.Call) -> Iterator[NamedDevices]:
     name = code.name(call.func)
     last = name.rpartition(".")[2]
     if name.startswith("torch.nn.") and last in ("DataParallel", "DistributedDataParallel"):
-        told = argument(call, "device_ids", 1)
-        listed = numbers(told)
-        if told is not None and listed is not None:
-            yield NamedDevices(tuple(listed), told, f"device_ids={code.words(told)}", last)
+        node = argument(call, "device_ids", 1)
+        listed = numbers(node)
+        if node is not None and listed is not None:
+            yield NamedDevices(tuple(listed), node, f"device_ids={code.words(node)}", last)
         return
     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     first = argument(call, "device", 0)
@@ -178,11 +178,11 @@ def _of_text(code: PythonCode, node: ast.expr, who: str) -> Iterator[NamedDevice
         yield from (named for each in (node.body, node.orelse) for named in _of_text(code, each, who))
         return
     value = constant(node)
-    found = DEVICE.fullmatch(value) if isinstance(value, str) else None
-    if found is not None:
+    match = DEVICE.fullmatch(value) if isinstance(value, str) else None
+    if match is not None:
         words = code.words(node)
         shown = f"{who}{words}" if who.endswith("=") else f"{who}({words})"
-        yield NamedDevices((int(found[1]),), node, shown, "torch", '"cuda:{}"')
+        yield NamedDevices((int(match[1]),), node, shown, "torch", '"cuda:{}"')
 
 
 def late_sets(code: PythonCode) -> Iterator[tuple[VisibleSet, ast.expr]]:
@@ -225,7 +225,7 @@ def _steps(code: PythonCode, body: list[ast.stmt], done: set[str]) -> Iterator[a
                 yield from _steps(code, statement.body, done)
             continue
         if isinstance(statement, (ast.With, ast.AsyncWith)):
-            yield from (each.context_expr for each in statement.items)
+            yield from (item.context_expr for item in statement.items)
             yield from _steps(code, statement.body, done)
             continue
         if isinstance(statement, (ast.For, ast.While, ast.Try, ast.AsyncFor, ast.Match)):

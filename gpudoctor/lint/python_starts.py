@@ -45,17 +45,17 @@ def commands(code: PythonCode) -> Iterator[PythonCommand]:
         by_shell = called in SYSTEMS
         if not by_shell and not (called.startswith("subprocess.") and called.rpartition(".")[2] in RUNS):
             continue
-        told = names.value(argument(call, "args", 0) or argument(call, "cmd", 0) or argument(call, "command", 0))
-        if told is None or count >= MOST_COMMANDS:
+        node = names.value(argument(call, "args", 0) or argument(call, "cmd", 0) or argument(call, "command", 0))
+        if node is None or count >= MOST_COMMANDS:
             continue
         count += 1
         by_shell = by_shell or constant(argument(call, "shell")) is True
         variables = "".join(f"{name}={value} " for name, value in names.environment(call))
-        items = tuple(told.elts) if isinstance(told, (ast.List, ast.Tuple)) else ()
-        if isinstance(told, (ast.List, ast.Tuple)):
-            line = " ".join(names.word(each) for each in items)
+        items = tuple(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else ()
+        if isinstance(node, (ast.List, ast.Tuple)):
+            line = " ".join(names.word(item) for item in items)
         else:
-            line = " ".join(names.text(told).split("\n")) if "<<" not in names.text(told) else ""
+            line = " ".join(names.text(node).split("\n")) if "<<" not in names.text(node) else ""
         if line.strip():
             waits = called.rpartition(".")[2] != "Popen"
             yield PythonCommand(call, code.span(call), variables + line, items, by_shell, waits)
@@ -115,7 +115,7 @@ class _Bound:
         if isinstance(node, ast.Constant):
             return str(node.value)
         if isinstance(node, ast.JoinedStr):
-            return "".join(self.text(each, depth + 1) for each in node.values)
+            return "".join(self.text(value, depth + 1) for value in node.values)
         if isinstance(node, ast.FormattedValue):
             told = self.value(node.value)
             plain = isinstance(told, ast.Constant) and node.format_spec is None
@@ -127,19 +127,19 @@ class _Bound:
             items = self.value(node.args[0])
             glue = constant(node.func.value)
             if isinstance(items, (ast.List, ast.Tuple)) and isinstance(glue, str):
-                return glue.join(self.text(each, depth + 1) for each in items.elts)
+                return glue.join(self.text(element, depth + 1) for element in items.elts)
         return f"$({_named(node)})"
 
     def environment(self, call: ast.Call) -> Iterator[tuple[str, str]]:
         """What env= adds to the program's own variables, and what it sets of its own before."""
-        told = self.value(argument(call, "env"))
+        node = self.value(argument(call, "env"))
         pairs: list[tuple[object, ast.expr]] = []
-        if isinstance(told, ast.Dict):
+        if isinstance(node, ast.Dict):
             pairs = [
-                (constant(key), value) for key, value in zip(told.keys, told.values, strict=True) if key is not None
+                (constant(key), value) for key, value in zip(node.keys, node.values, strict=True) if key is not None
             ]
-        elif isinstance(told, ast.Call) and isinstance(told.func, ast.Name) and told.func.id == "dict":
-            pairs = [(each.arg, each.value) for each in told.keywords if each.arg is not None]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+            pairs = [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg is not None]
         for name, value in pairs:
             word = self.value(value)
             if isinstance(name, str) and name.isidentifier() and isinstance(word, ast.Constant):

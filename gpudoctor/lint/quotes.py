@@ -64,9 +64,9 @@ def unclosed(text: str) -> int | None:
         elif letter == "#" and (index == 0 or text[index - 1] in " \t\n;&|("):
             end = text.find("\n", index)
             index = size if end < 0 else end
-        elif letter == "<" and (found := _HEREDOC.match(text, index)) and not text.startswith("<<<", index):
-            waiting.append(found[2])
-            index = found.end()
+        elif letter == "<" and (match := _HEREDOC.match(text, index)) and not text.startswith("<<<", index):
+            waiting.append(match[2])
+            index = match.end()
         elif letter == "\n" and waiting:
             index = _behind(text, index + 1, waiting)
             waiting = []
@@ -79,8 +79,8 @@ def unclosed(text: str) -> int | None:
 def _behind(text: str, index: int, ends: list[str]) -> int:
     """Behind the bodies of here-documents that begin at `index`."""
     for end in ends:
-        found = re.compile(rf"^\t*{re.escape(end)}[ \t\r]*$", re.MULTILINE).search(text, index)
-        if found is None:
+        match = re.compile(rf"^\t*{re.escape(end)}[ \t\r]*$", re.MULTILINE).search(text, index)
+        if match is None:
             return len(text)
-        index = found.end()
+        index = match.end()
     return index

@@ -40,9 +40,9 @@ NOTHING = ToldCounts()
 def counts(job: LintJob, launch: LintLaunch) -> ToldCounts:
     """Of one start."""
     for told in (_pods, _flux, _jsrun, _mpirun, _gpus_each, _by_program):
-        found = told(job, launch)
-        if found != NOTHING:
-            return found
+        told_counts = told(job, launch)
+        if told_counts != NOTHING:
+            return told_counts
     return NOTHING
 
 
@@ -56,7 +56,7 @@ def starter(job: LintJob) -> tuple[str, ToldCounts]:
     nproc_per_node=4)`. Empty where there is none."""
     for code in codes(job):
         for call in code.calls:
-            told = next((each.arg for each in call.keywords if each.arg in _RANKS_EACH), None)
+            told = next((keyword.arg for keyword in call.keywords if keyword.arg in _RANKS_EACH), None)
             if told is not None and last_name(call.func) not in ("dict", "add_argument", "ArgumentParser"):
                 each = decided_number(code, argument(call, told), None)
                 return ast.unparse(call.func)[:60], ToldCounts(each=each or None)
@@ -87,7 +87,7 @@ def _pods(job: LintJob, launch: LintLaunch) -> ToldCounts:
 
 def _volcano(manifest: Manifest, values: dict[str, str]) -> ToldCounts:
     """Of a Job of Volcano with the plugin pytorch: the pods of its two tasks."""
-    told = [each.value for each in manifest.values if each.path[:3] == ("spec", "plugins", "pytorch")]
+    told = [value.value for value in manifest.values if value.path[:3] == ("spec", "plugins", "pytorch")]
     if not told or "volcano" not in manifest.api_version:
         return NOTHING
     roles = dict.fromkeys(("master", "worker"), "")
@@ -103,8 +103,8 @@ def _volcano(manifest: Manifest, values: dict[str, str]) -> ToldCounts:
 
 
 def _sum(texts: Iterator[str] | list[str]) -> int | None:
-    numbers = [_number(each) for each in texts]
-    return sum(each or 0 for each in numbers) if None not in numbers else None
+    numbers = [_number(text) for text in texts]
+    return sum(number or 0 for number in numbers) if None not in numbers else None
 
 
 def _flux(job: LintJob, launch: LintLaunch) -> ToldCounts:
@@ -150,8 +150,8 @@ def _mpirun(job: LintJob, launch: LintLaunch) -> ToldCounts:
     each = _of(job, launch, "npernode")
     option = launch.option("map-by")
     if each is None and option is not None and option.value is not None and option.value.text is not None:
-        found = re.match(r"ppr:([0-9]{1,5}):node\b", option.value.text, re.ASCII)
-        each = int(found[1]) if found is not None else None
+        match = re.match(r"ppr:([0-9]{1,5}):node\b", option.value.text, re.ASCII)
+        each = int(match[1]) if match is not None else None
     return ToldCounts(each=each) if each else NOTHING
 
 
@@ -163,8 +163,8 @@ def _gpus_each(job: LintJob, launch: LintLaunch) -> ToldCounts:
         option = launch.option("include")
         if option is None:
             return ToldCounts(each=gpus)
-        found = re.fullmatch(r"[^:@]+:([0-9]+(?:,[0-9]+)*)", option.value.text or "") if option.value else None
-        return ToldCounts(each=len(set(found[1].split(",")))) if found is not None else NOTHING
+        match = re.fullmatch(r"[^:@]+:([0-9]+(?:,[0-9]+)*)", option.value.text or "") if option.value else None
+        return ToldCounts(each=len(set(match[1].split(",")))) if match is not None else NOTHING
     words = launch.invocation.words
     if launch.entry == "composer":
         each, total = _option(words, "-n", "--nproc"), _option(words, "--world_size")
@@ -183,8 +183,8 @@ def _by_program(job: LintJob, launch: LintLaunch) -> ToldCounts:
     if launch.launcher != "python" and launch.entry != "ray job submit":
         return NOTHING
     for code, starts in codes_and_starts(job):
-        if launch in starts and (found := _called(code, launch)) != NOTHING:
-            return found
+        if launch in starts and (told_counts := _called(code, launch)) != NOTHING:
+            return told_counts
     program = program_of(job, launch)
     alone = len(job.launches) == 1 and not launch.around and not look.from_platform(job, launch)
     if program is None or not alone or launch.invocation.in_loop or launch.entry != "python" or job.is_batch:

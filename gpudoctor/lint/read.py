@@ -67,10 +67,10 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
     if kind is not None and kind not in KINDS:
         raise UnreadableText(f"{kind!r} is no kind of text; known: {', '.join(KINDS)}")
     sections = tuple(
-        structs.replace(each, text=makefile.as_shell(each.text))
-        if each.kind != "file" and makefile.looks_like_makefile(each.text)
-        else each
-        for each in split(text)
+        structs.replace(part, text=makefile.as_shell(part.text))
+        if part.kind != "file" and makefile.looks_like_makefile(part.text)
+        else part
+        for part in split(text)
     )
     found = KINDS[kind] if kind is not None else guess(text, sections)
     if found == "manifest":
@@ -172,8 +172,10 @@ def _shell(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind:
         elif "Trainer(" in section.text or "Fabric(" in section.text:
             files.trainers += trainers.calls(section.text, section.start, section.line)
     launches, left_out = _launches(commands)
-    launches = tuple(with_config(each, sections) for each in launches)
-    if any(option.name for option in shell.every_sbatch) and any(each.where == "batch" for each in shell.invocations):
+    launches = tuple(with_config(launch, sections) for launch in launches)
+    if any(option.name for option in shell.every_sbatch) and any(
+        invocation.where == "batch" for invocation in shell.invocations
+    ):
         kind = "sbatch"
     return LintJob(
         text=text, kind=kind, sections=(*sections, *shell.files), facts=facts, invocations=tuple(commands),
@@ -189,22 +191,25 @@ def _started_by_python(text: str, facts: LintFacts) -> tuple[Invocation, ...]:
     from gpudoctor.lint.python_starts import commands
 
     code = read_code(split(text)[0].text) if len(split(text)) == 1 else None
-    found = list(commands(code)) if code is not None else []
-    if not found:
+    python_commands = list(commands(code)) if code is not None else []
+    if not python_commands:
         return ()
-    script = "".join(f"{each.line}{'' if each.waits else ' &'}\n" for each in found) + "wait\n"
+    script = (
+        "".join(f"{python_command.line}{'' if python_command.waits else ' &'}\n" for python_command in python_commands)
+        + "wait\n"
+    )
     shell = invocations(script, (TextSection("every", text=script),), facts, batch=False)
 
     def moved(thing: Any) -> Any:
         if isinstance(thing, Span):
-            return structs.replace(found[min(thing.line, len(found)) - 1].span, exact=False)
+            return structs.replace(python_commands[min(thing.line, len(python_commands)) - 1].span, exact=False)
         if isinstance(thing, Struct):
             return structs.replace(thing, **{name: moved(getattr(thing, name)) for name in thing.__struct_fields__})
         if isinstance(thing, tuple):
             return tuple(moved(each) for each in thing)
         return {key: moved(each) for key, each in thing.items()} if isinstance(thing, dict) else thing
 
-    return tuple(moved(each) for each in shell.invocations if each.program != "wait")
+    return tuple(moved(invocation) for invocation in shell.invocations if invocation.program != "wait")
 
 
 class _Files:
@@ -247,12 +252,12 @@ class _Files:
     @functools.cached_property
     def hosts(self) -> frozenset[str]:
         """Names of the files that a start names as those of its hosts."""
-        return frozenset(each.rsplit("/", 1)[-1] for each in HOSTS.findall(self.text))
+        return frozenset(text.rsplit("/", 1)[-1] for text in HOSTS.findall(self.text))
 
 
 def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[LintLaunch, ...], tuple[str, ...]]:
     """The starts among the commands, and a note where there are more of them than are looked at."""
-    found = (launch for each in commands if (launch := understand(each)) is not None)
+    found = (launch for command in commands if (launch := understand(command)) is not None)
     launches = tuple(islice(found, MOST_LAUNCHES))
     following = next(found, None)
     if following is None:

@@ -90,10 +90,10 @@ class LintReport(Answer, frozen=True, kw_only=True):
     def verdict(self) -> LintVerdict:
         """bad: a problem of severity error was found; not understood: no start of a training was, which is not ok. In
         JSON the verdict has the words of all commands."""
-        if any(each.severity == "error" for each in self.problems):
+        if any(problem.severity == "error" for problem in self.problems):
             return "bad"
         if self.starts or self.passed_over:
-            return max((each.verdict for each in self.starts), key=RANK.__getitem__, default="ok")
+            return max((start.verdict for start in self.starts), key=RANK.__getitem__, default="ok")
         return "not understood" if self.understood == Understood() else "ok"
 
     @property
@@ -102,16 +102,18 @@ class LintReport(Answer, frozen=True, kw_only=True):
         return {"ok": 0, "bad": 1, "not understood": 3}[self.verdict]
 
     def stated(self) -> Iterator[Stated]:
-        for each in self.problems:
+        for problem in self.problems:
             yield Stated(
-                id=each.rule,
-                severity=each.severity,
-                subject=f"{each.file} line {each.line}" if self.starts and each.file else f"line {each.line}",
-                summary=each.summary,
-                meaning=each.happens,
-                fix=Fix(each.fix.text),
+                id=problem.rule,
+                severity=problem.severity,
+                subject=f"{problem.file} line {problem.line}"
+                if self.starts and problem.file
+                else f"line {problem.line}",
+                summary=problem.summary,
+                meaning=problem.happens,
+                fix=Fix(problem.fix.text),
             )
 
     def without_lines(self) -> "LintReport":
-        fixes = (structs.replace(each, fix=LintFix(each.fix.text, "")) for each in self.problems)
+        fixes = (structs.replace(problem, fix=LintFix(problem.fix.text, "")) for problem in self.problems)
         return structs.replace(self, problems=tuple(fixes))

@@ -34,15 +34,15 @@ WORDS = {"first": 0, "master": 0, "head": 0, "second": 1, "worker": 1, "third": 
 
 def split(text: str) -> tuple[TextSection, ...]:
     """The sections in order; a text without such lines is one section for every node. Never raises."""
-    found = [match for match in MARK.finditer(text) if match[1]]
-    if not found:
+    matches = [match for match in MARK.finditer(text) if match[1]]
+    if not matches:
         return _by_comments(text) or (TextSection("every", text=text),)
     sections = []
-    if text[: found[0].start()].strip():
-        sections.append(TextSection("every", text=text[: found[0].start()]))
-    for index, mark in enumerate(found):
+    if text[: matches[0].start()].strip():
+        sections.append(TextSection("every", text=text[: matches[0].start()]))
+    for index, mark in enumerate(matches):
         start = min(mark.end() + 1, len(text))
-        end = found[index + 1].start() if index + 1 < len(found) else len(text)
+        end = matches[index + 1].start() if index + 1 < len(matches) else len(text)
         part, line = text[start:end], text.count("\n", 0, start) + 1
         sections.append(_section(mark[1], part, start, line))
     return tuple(sections)

@@ -38,13 +38,13 @@ def checked(answer: Linted, timeout: float) -> Linted:
     looked = _look(text, number, bool(named), timeout)
     by_code = {rule.code: rule for rule in rules}
     off = answer.off
-    found: list[FiredRule] = []
+    fired_rules: list[FiredRule] = []
     notes: tuple[str, ...] = ()
     if named and "E08" in by_code and "E08" not in off:
-        told = {each.finding.span.start for each in answer.found if each.rule.code == "E08"}
+        told = {rule.finding.span.start for rule in answer.found if rule.rule.code == "E08"}
         absent = absent_interfaces(job, looked.interfaces.value_or(()))
         if looked.interfaces.is_read:
-            found += [FiredRule(by_code["E08"], each) for each in absent if each.span.start not in told]
+            fired_rules += [FiredRule(by_code["E08"], finding) for finding in absent if finding.span.start not in told]
         else:
             notes = (f"--check: the interfaces of this machine were not read: {looked.interfaces.reason}",)
     seen = looked.head
@@ -54,13 +54,15 @@ def checked(answer: Linted, timeout: float) -> Linted:
         notes = (*notes, f"--check: {text} was not looked up: {seen.reason}")
     else:
         of_head, more = _told(job, seen.value, address, port, by_code)
-        found, notes = found + of_head, notes + more
-        asked = any(each.rule.code == "A07" for each in answer.found)
+        fired_rules, notes = fired_rules + of_head, notes + more
+        asked = any(rule.rule.code == "A07" for rule in answer.found)
         if asked and seen.value.is_local.value_or(False) and looked.own_addresses.is_read:
             # Only the head could tell, and this is the head: the rule's doubt gives way to what was seen.
-            found += _recognised(seen.value, looked.own_addresses.value, address, by_code["A07"])
+            fired_rules += _recognised(seen.value, looked.own_addresses.value, address, by_code["A07"])
             off = (*off, "A07")
-    again = linted(job, rules, found, off=off, pieces=answer.pieces) if found or off != answer.off else answer
+    again = (
+        linted(job, rules, fired_rules, off=off, pieces=answer.pieces) if fired_rules or off != answer.off else answer
+    )
     return _with(again, notes)
 
 
@@ -100,22 +102,22 @@ def _look(address: str, port: str, interfaces: bool, timeout: float) -> Looked:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the address
         return nothing(str(error))
     reply = gather([child])["local"]
-    found = nothing(reply.failure or "the reader said nothing")
+    looked = nothing(reply.failure or "the reader said nothing")
     for line in messages(reply.output):
         fields = line.get("fields", {})
         try:
             if "network.rendezvous" in fields:
                 head = msgspec.convert(fields["network.rendezvous"], Reading[Rendezvous])
-                found = structs.replace(found, head=head)
+                looked = structs.replace(looked, head=head)
             if "host.hostname_addresses" in fields:
                 own = msgspec.convert(fields["host.hostname_addresses"], Reading[tuple[str, ...]])
-                found = structs.replace(found, own_addresses=own)
+                looked = structs.replace(looked, own_addresses=own)
             if "network.interfaces" in fields:
                 there = msgspec.convert(fields["network.interfaces"], Reading[tuple[Interface, ...]])
-                found = structs.replace(found, interfaces=there)
+                looked = structs.replace(looked, interfaces=there)
         except msgspec.ValidationError as error:
             return nothing(str(error))
-    return found
+    return looked
 
 
 def _recognised(seen: Rendezvous, own_addresses: Sequence[str], address: Value, rule: LintRule) -> list[FiredRule]:
@@ -139,9 +141,9 @@ def _recognised(seen: Rendezvous, own_addresses: Sequence[str], address: Value, 
 def _told(
     job: LintJob, seen: Rendezvous, address: Value, port: Value | None, rules: dict[str, LintRule]
 ) -> tuple[list[FiredRule], tuple[str, ...]]:
-    found: list[FiredRule] = []
+    fired_rules: list[FiredRule] = []
     if not seen.resolved.is_read:
-        return found, (f"--check: {seen.address} was not looked up: {seen.resolved.reason}",)
+        return fired_rules, (f"--check: {seen.address} was not looked up: {seen.resolved.reason}",)
     if not seen.resolved.value:
         finding = LintFinding(
             span=address.span,
@@ -155,10 +157,10 @@ def _told(
     if not seen.is_local.value_or(False):
         reached = seen.connection.value_or("") if seen.connection.is_read else ""
         note = f"--check: {seen.address} ({where}) is not this machine: run it on the head too, for address and port"
-        return found, (note + (f"; a connection to its port from here: {reached}" if reached else ""),)
+        return fired_rules, (note + (f"; a connection to its port from here: {reached}" if reached else ""),)
     listener = seen.listener.value_or("")
     if not seen.listener.is_read:
-        return found, (f"--check: whether port {seen.port} is free here was not read: {seen.listener.reason}",)
+        return fired_rules, (f"--check: whether port {seen.port} is free here was not read: {seen.listener.reason}",)
     if listener and port is not None and "P04" in rules:
         finding = LintFinding(
             span=port.span,
@@ -168,5 +170,5 @@ def _told(
             fix=f"Take another port on every node, such as {FREE_PORT}, or end that process.",
             edits=(replace_piece(port, port=FREE_PORT),) if port.span.exact else (),
         )
-        found.append(FiredRule(rules["P04"], finding))
-    return found, ()
+        fired_rules.append(FiredRule(rules["P04"], finding))
+    return fired_rules, ()

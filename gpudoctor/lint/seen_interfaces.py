@@ -54,8 +54,10 @@ def named_interfaces(job: LintJob) -> tuple[NamedInterfaces, ...]:
 
 def absent_interfaces(job: LintJob, interfaces: Sequence[Interface]) -> Iterator[LintFinding]:
     """Names that are no interface of this machine."""
-    here = [each.name for each in interfaces]
-    usual = [each.name for each in interfaces if each.kind != "loopback" and each.addresses][:MOST_SHOWN]
+    here = [interface.name for interface in interfaces]
+    usual = [interface.name for interface in interfaces if interface.kind != "loopback" and interface.addresses][
+        :MOST_SHOWN
+    ]
     for named in named_interfaces(job):
         absent = _absent(named, here)
         if not absent:

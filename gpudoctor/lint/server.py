@@ -116,8 +116,8 @@ class LintServer:
     def _show(self, uri: str, diagnostics: list[types.Diagnostic]) -> None:
         if self.shown.get(uri, []) != diagnostics:
             self.shown[uri] = diagnostics
-            told = types.PublishDiagnosticsParams(uri, diagnostics)
-            self.server.text_document_publish_diagnostics(told)
+            params = types.PublishDiagnosticsParams(uri, diagnostics)
+            self.server.text_document_publish_diagnostics(params)
 
     def _diagnostics(self, done: JudgedStart) -> Sequence[tuple[str, types.Diagnostic]]:
         if done.linted is None:
@@ -171,32 +171,32 @@ class LintServer:
         uri, asked = params.text_document.uri, params.range
         made: list[types.CodeAction] = []
         for done in self.judged.values():
-            for found in done.linted.found if done is not None and done.linted is not None else ():
-                if done is None or self._uri(done, found) != uri:
+            for rule in done.linted.found if done is not None and done.linted is not None else ():
+                if done is None or self._uri(done, rule) != uri:
                     continue
                 diagnostic = next(
                     (
-                        each
-                        for each in self.shown.get(uri, [])
-                        if each.code == found.rule.code and each.range == self._range(done, *_ends(found))
+                        diagnostic
+                        for diagnostic in self.shown.get(uri, [])
+                        if diagnostic.code == rule.rule.code and diagnostic.range == self._range(done, *_ends(rule))
                     ),
                     None,
                 )
                 if diagnostic is None or not _meet(diagnostic.range, asked):
                     continue
-                if found.finding.edits and all(each.span.exact for each in found.finding.edits):
-                    made.append(self._action(done, diagnostic, found.finding.fix, found.finding.edits, preferred=True))
-                made.append(self._ignore(uri, diagnostic, found))
+                if rule.finding.edits and all(edit.span.exact for edit in rule.finding.edits):
+                    made.append(self._action(done, diagnostic, rule.finding.fix, rule.finding.edits, preferred=True))
+                made.append(self._ignore(uri, diagnostic, rule))
         return made
 
     def _action(
         self, done: JudgedStart, diagnostic: types.Diagnostic, title: str, edits: Sequence[Edit], *, preferred: bool
     ) -> types.CodeAction:
         changes: dict[str, list[types.TextEdit]] = {}
-        for each in edits:
-            uri = self._uri_of(self._piece(done, each.span.start).file)
-            place = self._range(done, each.span.start, each.span.end)
-            changes.setdefault(uri, []).append(types.TextEdit(place, each.text))
+        for edit in edits:
+            uri = self._uri_of(self._piece(done, edit.span.start).file)
+            place = self._range(done, edit.span.start, edit.span.end)
+            changes.setdefault(uri, []).append(types.TextEdit(place, edit.text))
         short = title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE]}..."
         return types.CodeAction(
             title=f"{diagnostic.code}: {short}",

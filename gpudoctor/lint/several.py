@@ -48,14 +48,14 @@ class JudgedStart(Struct, frozen=True):
         if self.linted is None:
             return LintReport(unknown=(self.reason,))
         made, corrected = self.linted.report, self.corrected
-        return structs.replace(made, problems=tuple(_of_its_file(each, corrected) for each in made.problems))
+        return structs.replace(made, problems=tuple(_of_its_file(problem, corrected) for problem in made.problems))
 
     @property
     def part(self) -> StartReport:
         report = self.report
         return StartReport(
             file=self.start.main.file,
-            beside=tuple(each.file for each in self.start.beside),
+            beside=tuple(file.file for file in self.start.beside),
             verdict=report.verdict,
             understood=report.understood,
             unknown=report.unknown,
@@ -113,9 +113,11 @@ class JudgedFiles(Struct, frozen=True):
 
     @property
     def report(self) -> LintReport:
-        problems = [each for start in self.starts for each in start.report.problems]
-        unique = {(each.file, each.line, each.column, each.code, each.summary): each for each in problems}
-        parts = tuple(each.part for each in self.starts)
+        problems = [problem for start in self.starts for problem in start.report.problems]
+        unique = {
+            (problem.file, problem.line, problem.column, problem.code, problem.summary): problem for problem in problems
+        }
+        parts = tuple(start.part for start in self.starts)
         only = parts[0] if len(parts) == 1 else StartReport(file="", verdict="ok")
         return LintReport(
             problems=tuple(sorted(unique.values(), key=lambda each: ORDER[each.severity])),
@@ -140,7 +142,7 @@ def every_start(
         file, reason = next(iter(given.unread.items()))
         more = f" (and {len(given.unread) - 1} more)" if len(given.unread) > 1 else ""
         raise BadInput(f"{file}: {reason}{more}")
-    found: list[JudgedStart] = [
+    judged_starts: list[JudgedStart] = [
         JudgedStart(StartFiles(SourceFile(file, "")), None, reason) for file, reason in given.unread.items()
     ]
     passed_over = list(given.passed_over)
@@ -150,14 +152,14 @@ def every_start(
         done = _answered(start, judge) if may_start(start.main) else None
         if done is None or (_starts_nothing(done) and (pass_over or not start.main.is_named)):
             passed_over.append(start.main.file)
-            waiting += [StartFiles(each) for each in start.beside]
+            waiting += [StartFiles(file) for file in start.beside]
             continue
-        found.append(done)
-        waiting += [StartFiles(each) for each in start.beside if not _followed(each, done)]
-    if not found and not pass_over:
+        judged_starts.append(done)
+        waiting += [StartFiles(file) for file in start.beside if not _followed(file, done)]
+    if not judged_starts and not pass_over:
         where = ", ".join(given.folders)
         raise CannotTell(f"{where}: no file in it starts a training; {len(passed_over)} were looked at")
-    return JudgedFiles(tuple(found), tuple(dict.fromkeys(passed_over)))
+    return JudgedFiles(tuple(judged_starts), tuple(dict.fromkeys(passed_over)))
 
 
 def _answered(start: StartFiles, judge: Callable[[StartFiles], JudgedStart]) -> JudgedStart:
@@ -181,5 +183,5 @@ def _followed(source: SourceFile, done: JudgedStart) -> bool:
     if done.linted is None:
         return False
     places = done.linted.places
-    read = (places.piece(each.span.start) for each in done.linted.job.invocations)
+    read = (places.piece(invocation.span.start) for invocation in done.linted.job.invocations)
     return any(piece is not None and piece.file == source.file for piece in read)

@@ -56,12 +56,12 @@ def processes(job: LintJob, code: PythonCode, call: SpawnCall, launches: Sequenc
     """How many ranks it starts on a node."""
     if call.nprocs is not None:
         return call.nprocs
-    told = argument(call.call, "nprocs", 2)
-    given = given_number(code, told, launches)
+    node = argument(call.call, "nprocs", 2)
+    given = given_number(code, node, launches)
     if given is not None and given > 0:
         return given
-    told = _followed(code, told, code.scope_of(call.call))
-    by_gpus = told is not None and "device_count" in ast.unparse(told)
+    node = _followed(code, node, code.scope_of(call.call))
+    by_gpus = node is not None and "device_count" in ast.unparse(node)
     return job.facts.gpus_per_node if by_gpus else None
 
 
@@ -76,7 +76,7 @@ def inits(code: PythonCode, call: SpawnCall) -> Iterator[GroupInit]:
         called = code.functions.get(node.func.id)
         if called is None or called is call.function:
             continue
-        names = [each.arg for each in (*called.args.posonlyargs, *called.args.args)]
+        names = [parameter.arg for parameter in (*called.args.posonlyargs, *called.args.args)]
         local = next((name for index, name in enumerate(names) if _is(argument(node, name, index), call.local)), "")
         yield from _inits_in(code, called, local)
 
@@ -92,9 +92,9 @@ def rank_of_node(code: PythonCode, call: SpawnCall) -> ast.expr | None:
     for init in inits(code, call):
         if not init.local or _is_bound(init.function, init.local):
             continue
-        told = argument(init.call, "rank", 4)
-        if told is not None:
-            return told if _is(_followed(code, told, init.function), init.local) else None
+        node = argument(init.call, "rank", 4)
+        if node is not None:
+            return node if _is(_followed(code, node, init.function), init.local) else None
         method = argument(init.call, "init_method", 1)
         if method is None or constant(method) == "env://":
             return _rank_variable(code, init)
@@ -129,11 +129,11 @@ def set_variable(code: PythonCode, node: ast.Assign) -> str:
 def world_size(code: PythonCode, call: SpawnCall) -> int | None:
     """The world that the program itself names, where it is a number."""
     for init in inits(code, call):
-        told = _followed(code, argument(init.call, "world_size", 3), init.function)
-        if isinstance(told, ast.BinOp) and isinstance(told.op, ast.Mult):
-            left, right = constant(told.left), constant(told.right)
+        node = _followed(code, argument(init.call, "world_size", 3), init.function)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            left, right = constant(node.left), constant(node.right)
             return left * right if type(left) is int and type(right) is int else None
-        found = constant(told)
+        found = constant(node)
         return found if type(found) is int else None
     return None
 
@@ -199,7 +199,7 @@ def _followed(code: PythonCode, node: ast.expr | None, scope: ast.AST) -> ast.ex
 
 def _has_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> bool:
     every = function.args
-    return any(each.arg == name for each in (*every.posonlyargs, *every.args, *every.kwonlyargs))
+    return any(parameter.arg == name for parameter in (*every.posonlyargs, *every.args, *every.kwonlyargs))
 
 
 def _only_value(scope: ast.AST, name: str) -> ast.expr | None:

@@ -79,7 +79,7 @@ def _names_of(node: ast.ClassDef, outside: Names) -> dict[str, str]:
     start = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
     if start is None:
         return names
-    given = [each.arg for each in (*start.args.args[1:], *start.args.kwonlyargs)]
+    given = [arg.arg for arg in (*start.args.args[1:], *start.args.kwonlyargs)]
     names.update((name, name if HOLDS_A_DEVICE.search(name) else "") for name in given)
     kept: dict[str, str] = {}
     for each in ast.walk(node):
@@ -137,10 +137,10 @@ def device_of(node: ast.expr, names: Names) -> str:
     value = constant(node)
     if type(value) is int and 0 <= value < 64:
         return f"cuda:{value}"
-    found = GPU.fullmatch(value) if isinstance(value, str) else None
-    if found is None and value == "cuda":
+    match = GPU.fullmatch(value) if isinstance(value, str) else None
+    if match is None and value == "cuda":
         return "cuda:0"
-    return f"cuda:{int(found[1])}" if found is not None else ""
+    return f"cuda:{int(match[1])}" if match is not None else ""
 
 
 def comparable(one: str, other: str) -> bool:
@@ -164,7 +164,7 @@ def _followed(model: SplitModel) -> tuple[list[WrongHalf], list[str]]:
     every: list[WrongHalf] = []
     returned: list[str] = []
     forward = next(
-        (each for each in model.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
+        (node for node in model.node.body if isinstance(node, ast.FunctionDef) and node.name == "forward"), None
     )
     if forward is None:
         return every, returned
@@ -178,9 +178,9 @@ def _followed(model: SplitModel) -> tuple[list[WrongHalf], list[str]]:
             continue
         if statement.value is None:
             continue
-        found: list[WrongHalf] = []
-        place = _place(model, statement.value, places, found, 0)
-        every += found
+        halves: list[WrongHalf] = []
+        place = _place(model, statement.value, places, halves, 0)
+        every += halves
         if isinstance(statement, ast.Return):
             returned.append(place)
         if isinstance(statement, ast.Assign):

@@ -57,12 +57,12 @@ class StartFiles(Struct, frozen=True):
     def apart(self, text: str) -> tuple[str, ...] | None:
         """The text of each file in a corrected one; None where its marks are no more found."""
         found, at = [], 0
-        for each in self.beside:
-            end = text.find("\n" + _mark(each), max(at - 1, 0))
+        for file in self.beside:
+            end = text.find("\n" + _mark(file), max(at - 1, 0))
             if end < 0:
                 return None
             found.append(text[at : end + 1])
-            at = end + 1 + len(_mark(each))
+            at = end + 1 + len(_mark(file))
         found.append(text[at:])
         return tuple(
             new.removesuffix("\n") if len(self.files) > 1 and not old.text.endswith("\n") else new
@@ -77,18 +77,18 @@ def _mark(source: SourceFile) -> str:
 def starts(sources: Sequence[SourceFile]) -> tuple[StartFiles, ...]:
     """In the order in which they were given."""
     by_name: dict[str, list[SourceFile]] = {}
-    for each in sources:
-        if not MARK.search(each.text):  # else it is several texts already
-            by_name.setdefault(PurePath(each.file).name, []).append(each)
-    named = {each.file: tuple(_named_in(each, by_name)) for each in sources}
-    inside = {each.file for beside in named.values() for each in beside}
-    mains = {each.file for each in sources if each.file not in inside}
-    covered = {each.file for main in sources if main.file in mains for each in _all_beside(main, named)}
-    for each in sources:  # files that name each other, or have the base name of another that is named
-        if each.file not in mains and each.file not in covered:
-            mains.add(each.file)
-            covered |= {other.file for other in _all_beside(each, named)}
-    return tuple(StartFiles(each, tuple(_all_beside(each, named))) for each in sources if each.file in mains)
+    for source in sources:
+        if not MARK.search(source.text):  # else it is several texts already
+            by_name.setdefault(PurePath(source.file).name, []).append(source)
+    named = {source.file: tuple(_named_in(source, by_name)) for source in sources}
+    inside = {file.file for beside in named.values() for file in beside}
+    mains = {source.file for source in sources if source.file not in inside}
+    covered = {file.file for main in sources if main.file in mains for file in _all_beside(main, named)}
+    for source in sources:  # files that name each other, or have the base name of another that is named
+        if source.file not in mains and source.file not in covered:
+            mains.add(source.file)
+            covered |= {other.file for other in _all_beside(source, named)}
+    return tuple(StartFiles(source, tuple(_all_beside(source, named))) for source in sources if source.file in mains)
 
 
 def _all_beside(main: SourceFile, named: dict[str, tuple[SourceFile, ...]]) -> list[SourceFile]:
@@ -96,11 +96,11 @@ def _all_beside(main: SourceFile, named: dict[str, tuple[SourceFile, ...]]) -> l
     found: dict[str, SourceFile] = {PurePath(main.file).name: main}
     waiting = [main]
     while waiting:
-        for each in named[waiting.pop(0).file]:
-            name = PurePath(each.file).name
+        for file in named[waiting.pop(0).file]:
+            name = PurePath(file.file).name
             if name not in found and len(found) <= MOST_BESIDE:
-                found[name] = each
-                waiting.append(each)
+                found[name] = file
+                waiting.append(file)
     return list(found.values())[1:]
 
 
@@ -109,9 +109,9 @@ def _named_in(source: SourceFile, by_name: dict[str, list[SourceFile]]) -> Itera
     if not can_name(source):
         return
     words = dict.fromkeys(word for word in WORD.findall(source.text) if word.rpartition("/")[2] in by_name)
-    found = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
-    batches = {each.file for each in found if looks_like_batch(each.text)}
-    yield from (each for each in dict.fromkeys(found) if len(batches) < 2 or each.file not in batches)
+    files = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
+    batches = {file.file for file in files if looks_like_batch(file.text)}
+    yield from (file for file in dict.fromkeys(files) if len(batches) < 2 or file.file not in batches)
 
 
 def can_name(source: SourceFile) -> bool:
@@ -128,5 +128,5 @@ def _meant(word: str, source: SourceFile, by_name: dict[str, list[SourceFile]]) 
         folders = folders[1:]
     here = PurePath(os.path.normpath(source.file)).parent
     meant = [PurePath(os.path.normpath(above.joinpath(*folders, name))) for above in (here, *here.parents)]
-    given = {PurePath(os.path.normpath(each.file)): each for each in by_name[name] if each != source}
-    return next((given[each] for each in meant if each in given), None)
+    given = {PurePath(os.path.normpath(file.file)): file for file in by_name[name] if file != source}
+    return next((given[path] for path in meant if path in given), None)

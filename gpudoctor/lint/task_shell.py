@@ -48,17 +48,17 @@ def expanded_outside(job: LintJob, launch: LintLaunch, words: tuple[Word, ...]) 
     start, end = launch.invocation.words[0].span.start, launch.invocation.words[-1].span.end
     edits = []
     for word in words:
-        for each in word.expansions:
-            if each.span is None or not start <= each.span.start < end:
+        for expansion in word.expansions:
+            if expansion.span is None or not start <= expansion.span.start < end:
                 continue
-            piece = job.text[each.span.start : each.span.end]
+            piece = job.text[expansion.span.start : expansion.span.end]
             source = next((o.name for o in look.origins(word, launch.invocation) if o.name in PER_TASK), "")
-            if each.name in PER_TASK or not piece.startswith("$"):
+            if expansion.name in PER_TASK or not piece.startswith("$"):
                 continue
-            if source and launch.invocation.settings.get(each.name) is not None:
-                edits.append(Edit(each.span, f"${source}"))
-            elif not _reaches_tasks(each.name, launch.invocation):
-                edits.append(Edit(each.span, f"'\"{piece}\"'"))
+            if source and launch.invocation.settings.get(expansion.name) is not None:
+                edits.append(Edit(expansion.span, f"${source}"))
+            elif not _reaches_tasks(expansion.name, launch.invocation):
+                edits.append(Edit(expansion.span, f"'\"{piece}\"'"))
     return tuple(edits)
 
 
@@ -74,9 +74,9 @@ def under_srun(job: LintJob, launch: LintLaunch, *options: str) -> tuple[Edit, .
     """Start the command by srun, its rank variables expanded in the task."""
     line = " ".join(("srun", *options)) + " "
     if any(
-        each.name in PER_TASK and each.where == "batch"
+        origin.name in PER_TASK and origin.where == "batch"
         for word in launch.invocation.words
-        for each in look.origins(word, launch.invocation)
+        for origin in look.origins(word, launch.invocation)
     ):
         return wrapped(job, launch, prefix=line)
     first = first_word(launch)

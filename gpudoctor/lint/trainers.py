@@ -67,7 +67,7 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     tree = parsed(text)
     if tree is not None:
-        lines = [] if text.isascii() else [each.encode("utf-8", "surrogatepass") for each in text.split("\n")]
+        lines = [] if text.isascii() else [part.encode("utf-8", "surrogatepass") for part in text.split("\n")]
 
         def place(row: int, column: int) -> int:
             """ast counts bytes of UTF-8; spans are characters."""
@@ -77,8 +77,8 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
 
         if "\r" not in text and "\f" not in text:  # Python counts other lines then
             bound = _mappings(tree)
-            found = [_call(node, text, place, start, line, bound) for node in _nodes(tree)]
-            return tuple(call for call in found if call is not None)[:MOST_CALLS]
+            trainer_calls = [_call(node, text, place, start, line, bound) for node in _nodes(tree)]
+            return tuple(call for call in trainer_calls if call is not None)[:MOST_CALLS]
     return tuple(_cut_out(text, starts, start, line))
 
 
@@ -134,7 +134,9 @@ def _mappings(tree: ast.AST) -> dict[str, list[tuple[str, ast.expr, ast.expr | a
                     if isinstance(key, ast.Constant) and isinstance(key.value, str)
                 ]
             elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
-                found[name] = [(each.arg, each.value, each) for each in value.keywords if each.arg is not None]
+                found[name] = [
+                    (keyword.arg, keyword.value, keyword) for keyword in value.keywords if keyword.arg is not None
+                ]
     except RecursionError:
         return {}
     return {name: pieces for name, pieces in found.items() if bound.get(name) == 1}
@@ -177,30 +179,30 @@ def _cut_out(text: str, starts: Sequence[int], start: int, line: int) -> Iterato
     """The calls of a text that is no Python as a whole."""
     count = 0
     done = 0
-    for found in CALL.finditer(text):
-        if found.start() < done:
+    for match in CALL.finditer(text):
+        if match.start() < done:
             continue
-        row = bisect_right(starts, found.start()) - 1
-        before = text[starts[row] : found.start()].lstrip()
+        row = bisect_right(starts, match.start()) - 1
+        before = text[starts[row] : match.start()].lstrip()
         if before.startswith("#") or before.endswith(("def ", "class ")):
             continue
         count += 1
         if count > MOST_CALLS:
             return
-        end = _closing(text, found.end() - 1)
+        end = _closing(text, match.end() - 1)
         if end is None:
             continue
-        done = found.end()
-        inner = text[found.start() : end]
+        done = match.end()
+        inner = text[match.start() : end]
         tree = parsed(inner)
         body = getattr(tree, "body", None)
         if not body or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
             continue
         rows = [0, *(each.end() for each in re.finditer("\n", inner))]
-        encoded = [each.encode("utf-8", "surrogatepass") for each in inner.split("\n")]
+        encoded = [part.encode("utf-8", "surrogatepass") for part in inner.split("\n")]
 
         def place(
-            number: int, column: int, rows: list[int] = rows, encoded: list[bytes] = encoded, begin: int = found.start()
+            number: int, column: int, rows: list[int] = rows, encoded: list[bytes] = encoded, begin: int = match.start()
         ) -> int:
             at = min(number, len(rows)) - 1
             return begin + rows[at] + len(encoded[at][:column].decode("utf-8", "replace"))

@@ -31,9 +31,9 @@ def understood(job: LintJob) -> Understood:
         nodes, each = len(shares), shares[0] if len(set(shares)) == 1 else None
         return _understood(job, launch, nodes, each, sum(shares))
     total = look.traits(launch).total_option
-    told = rank_counts.counts(job, launch)
-    nodes, each = nodes or told.nodes, each or told.each
-    world = (whole(launch.option(total)) if total else None) or told.total
+    counts = rank_counts.counts(job, launch)
+    nodes, each = nodes or counts.nodes, each or counts.each
+    world = (whole(launch.option(total)) if total else None) or counts.total
     if world is None and nodes and each:
         world = nodes * each
     if each is None and world and nodes and world % nodes == 0:
@@ -62,10 +62,10 @@ def hosts_of(launch: LintLaunch) -> tuple[int, ...]:
     if text is None or (option is not None and left is None) or launch.option("host-discovery-script") is not None:
         return ()
     for host in text.split(","):
-        found = re.fullmatch(r"\s*[^:\s]+:([0-9]{1,6})\s*", host, re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"\s*[^:\s]+:([0-9]{1,6})\s*", host, re.ASCII)
+        if match is None:
             return ()
-        share = int(found[1]) if left is None else min(int(found[1]), left - sum(shares))
+        share = int(match[1]) if left is None else min(int(match[1]), left - sum(shares))
         if share > 0:
             shares.append(share)
     return tuple(shares) if left is None or sum(shares) == left else ()
@@ -73,7 +73,7 @@ def hosts_of(launch: LintLaunch) -> tuple[int, ...]:
 
 def main_launch(job: LintJob) -> LintLaunch:
     """The start that the others take part in: of node 0 where the text says so, else the first."""
-    return next((each for each in job.launches if look.section_node(job, each) == 0), job.launches[0])
+    return next((launch for launch in job.launches if look.section_node(job, launch) == 0), job.launches[0])
 
 
 def _without_launch(job: LintJob) -> Understood:
@@ -110,9 +110,9 @@ def by_default(option: Option | None) -> int | None:
     if word is None or word.text is not None:
         return whole(option)
     shown = word.shown
-    for each in word.expansions:
-        if each.value is None and each.default is not None:
-            shown = shown.replace(each.raw, each.default)
+    for expansion in word.expansions:
+        if expansion.value is None and expansion.default is not None:
+            shown = shown.replace(expansion.raw, expansion.default)
     shown = shown.replace('"', "").replace("'", "")
     return int(shown) if re.fullmatch(r"[0-9]{1,9}", shown, re.ASCII) else None
 
@@ -148,12 +148,12 @@ def nodes_of(job: LintJob, launch: LintLaunch) -> int | None:
 def processes_of(job: LintJob, launch: LintLaunch) -> int | None:
     """Ranks on each node."""
     kind = look.traits(launch)
-    found = launch.option(kind.ranks_option) if kind.ranks_option else None
-    if found is not None and found.value is not None:
-        if found.value.text in ("gpu", "auto", "-1"):
+    option = launch.option(kind.ranks_option) if kind.ranks_option else None
+    if option is not None and option.value is not None:
+        if option.value.text in ("gpu", "auto", "-1"):
             return job.facts.gpus_per_node
         number = processes.started(job, launch).number
-        return number if isinstance(number, int) else by_default(found)
+        return number if isinstance(number, int) else by_default(option)
     if kind.counts is not None:
         return kind.counts(launch)[1]
     if launch.launcher in look.TORCHRUN and not launch.unread:
@@ -176,7 +176,7 @@ def of_operator(job: LintJob, launch: LintLaunch) -> tuple[int | None, int | Non
     pods = [_number(values[path]) for path in kind.pods if path in values]
     ranks = _number(values.get(kind.ranks, ""))
     silent = launch.launcher in look.TORCHRUN and launch.option("nproc-per-node") is None
-    return sum(each or 0 for each in pods) or None, ranks if silent else None
+    return sum(pod or 0 for pod in pods) or None, ranks if silent else None
 
 
 def _number(text: str) -> int | None:
@@ -220,13 +220,13 @@ def open_questions(job: LintJob) -> Iterator[str]:
             option = launch.option(name)
             if option is None or option.value is None or option.value.text is not None:
                 continue
-            expansions = [each for each in option.value.expansions if each.value is None]
+            expansions = [expansion for expansion in option.value.expansions if expansion.value is None]
             key = f"{option.written} {option.value.shown}"
             if key in told:
                 continue
             told.add(key)
-            unset = [each for each in expansions if each.name and each.is_set is False]
-            names = ", ".join(dict.fromkeys(f"${each.name}" for each in unset))
+            unset = [expansion for expansion in expansions if expansion.name and expansion.is_set is False]
+            names = ", ".join(dict.fromkeys(f"${expansion.name}" for expansion in unset))
             how = f"; --env FILE with {names} tells it" if names else ""
             yield f"line {option.span.line}: the value of {option.written} {option.value.shown} is not in the text{how}"
             if len(told) >= SHOWN_UNKNOWN:

@@ -96,7 +96,7 @@ def backend_before(wish: Wish, snapshots: Sequence[Snapshot]) -> str:
     if wish.backend != "auto":
         return wish.backend
     try:
-        return "gloo" if snapshots and not any(gpus_on_pci(each) for each in snapshots) else ""
+        return "gloo" if snapshots and not any(gpus_on_pci(snapshot) for snapshot in snapshots) else ""
     except NotRead:
         return ""
 

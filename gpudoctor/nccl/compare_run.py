@@ -47,7 +47,7 @@ def compare(
         worlds += [member.world_size for member in run.members[:1]]
         found = why_stopped(run, prepared.by_name) if run.outcome in ("stalled", "died") else ()
         of_this = _under([*found, *flood_finding(run)], settings)
-        findings += [each for each in of_this if each not in findings]
+        findings += [finding for finding in of_this if finding not in findings]
         wrong = _under(wrong_data(run, places(run, prepared.by_name, {})), settings)
         findings += [] if any(number == index and each.outcome == WRONG for number, each in done) else wrong
         done.append((index, Compared(settings, _largest(run), WRONG if wrong else run.outcome)))
@@ -65,8 +65,8 @@ def _under(found: Iterable[Finding], settings: Mapping[str, str]) -> list[Findin
     """What the plain test would find, with the settings in front."""
     replace = msgspec.structs.replace
     return [
-        replace(each, problem=replace(each.problem, summary=f"With {words(settings)}: {each.problem.summary}"))
-        for each in found
+        replace(finding, problem=replace(finding.problem, summary=f"With {words(settings)}: {finding.problem.summary}"))
+        for finding in found
     ]
 
 

@@ -162,8 +162,8 @@ def _split(text: str, separator: str) -> list[str]:
     """Parts between separators that have no backslash before them; backslashes are kept."""
     pattern = re.compile(rf"(?:\\.|[^\\{separator}])*", re.DOTALL)
     parts, position = [], 0
-    while found := pattern.match(text, position):
-        end = found.end()
+    while match := pattern.match(text, position):
+        end = match.end()
         parts.append(text[position:end])
         if end >= len(text):
             break

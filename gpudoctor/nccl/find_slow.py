@@ -62,9 +62,9 @@ class _Rounds:
         Where memory was short a group has the small size only, and that says nothing beside others' large one.
         """
         reached = [[_by_size(run, self.sizes) for run in runs] for runs in rounds]
-        measured = [set(each) for runs in reached for each in runs if each]
+        measured = [set(run) for runs in reached for run in runs if run]
         common = max(set.intersection(*measured), default=0) if measured else 0
-        return [[each.get(common) for each in runs] for runs in reached]
+        return [[run.get(common) for run in runs] for runs in reached]
 
     @property
     def runs(self) -> list[RunResult]:
@@ -130,22 +130,22 @@ def _judged(prepared: Prepared, rounds: _Rounds, planner: Isolating, names: Sequ
         runs = rounds.run(wanted.purpose, wanted.groups)
         planner.feed(rounds.values([runs])[0])
         planner.correct(rounds.values(rounds.by_round))
-    found = planner.conclusion()
+    isolation = planner.conclusion()
     innocent = [names[node] for node in sorted(planner.known_good)]
-    culprits = list(found.culprits)
-    summary = f"{found.summary}{_of_backend(prepared)}"
+    culprits = list(isolation.culprits)
+    summary = f"{isolation.summary}{_of_backend(prepared)}"
     interrupted = False
-    for culprit in found.culprits:
+    for culprit in isolation.culprits:
         if culprit.kind == "node" and not interrupted:
             nics, interrupted = _guilty_nics(prepared, rounds, culprit, innocent)
             culprits += nics
     if interrupted:
         summary += " Interrupted before all NICs of the guilty were tried."
-    of_nics = rounds.done[len(found.rounds) :]
+    of_nics = rounds.done[len(isolation.rounds) :]
     return TestResult(
         outcome="interrupted" if interrupted else "complete",
         isolation=msgspec.structs.replace(
-            found, culprits=tuple(culprits), rounds=(*found.rounds, *of_nics), summary=summary
+            isolation, culprits=tuple(culprits), rounds=(*isolation.rounds, *of_nics), summary=summary
         ),
         world_size=rounds.world_size,
         findings=rounds.findings,

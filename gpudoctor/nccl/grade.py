@@ -38,23 +38,23 @@ def grade(
     `snapshots` by the nodes' names, `logs` NCCL's log by rank. Never raises for what was not read: it is not graded.
     """
     rows = largest(run.rows)
-    found = places(run, snapshots, logs)
-    rates = rates_of(found, backend)
-    findings = [*wrong_data(run, found), *unlike_rates(found, rates)]
-    if refusal := why_not(run, backend, found):
+    graded_places = places(run, snapshots, logs)
+    rates = rates_of(graded_places, backend)
+    findings = [*wrong_data(run, graded_places), *unlike_rates(graded_places, rates)]
+    if refusal := why_not(run, backend, graded_places):
         link, reason = refusal
-        findings += far_below(rows, found, rates)
+        findings += far_below(rows, graded_places, rates)
         return tuple(_ungraded(row, link, reason) for row in rows), tuple(findings)
-    faults = misconfigured(found)
-    links = Links(found)
+    faults = misconfigured(graded_places)
+    links = Links(graded_places)
     grades = tuple(_grade(row, links, faults) for row in rows)
     findings += [fault.finding for fault in faults]
-    findings += nvls_off(found) if any(row.collective == "all_reduce" for row in rows) else []
-    findings += slow(grades, rows, found, bool(faults))
+    findings += nvls_off(graded_places) if any(row.collective == "all_reduce" for row in rows) else []
+    findings += slow(grades, rows, graded_places, bool(faults))
     if not any(each.verdict in ("degraded", "broken", "misconfigured") for each in grades):
-        findings += far_below(rows, found, rates)
-    findings += busy_gpus(found, any(each.verdict in ("degraded", "broken") for each in grades))
-    findings += worth_comparing(found)
+        findings += far_below(rows, graded_places, rates)
+    findings += busy_gpus(graded_places, any(each.verdict in ("degraded", "broken") for each in grades))
+    findings += worth_comparing(graded_places)
     return grades, tuple(findings)
 
 
@@ -95,40 +95,42 @@ class Links:
         """The network of each node; none for a single one."""
         several = len(self.found) > 1
         return [
-            between_nodes(each.machine, each.addresses, each.log) for each in self.found if several and each.machine
+            between_nodes(place.machine, place.addresses, place.log)
+            for place in self.found
+            if several and place.machine
         ]
 
     def inside(self, way: Way) -> list[Link]:
         """The link between the GPUs of each node that has several ranks."""
         if way not in self._inside:
             self._inside[way] = [
-                inside_node(each.machine, each.addresses, way, each.log)
-                for each in self.found
-                if each.machine and len(each.members) > 1
+                inside_node(place.machine, place.addresses, way, place.log)
+                for place in self.found
+                if place.machine and len(place.members) > 1
             ]
         return self._inside[way]
 
     def along(self, way: Way) -> list[Link]:
         """All parts, and an unknown one for each node of which nothing was read."""
-        unread = [each.node for each in self.found if each.machine is None]
+        unread = [place.node for place in self.found if place.machine is None]
         unknown = [Link("an unknown path", reason=f"nothing was read of {node}") for node in unread]
         return [*unknown, *self.inside(way), *self.between]
 
 
 def _grade(row: Row, links: Links, faults: Sequence[PathFault]) -> Grade:
-    found = links.found
+    graded_places = links.found
     way, link = path_of(row, links)
     if faults:
         return _misconfigured(row, link, faults)
     if row.collective not in GRADED:
         return _ungraded(row, link.words, f"nothing is published for {row.collective}")
-    wanted = asked(row.size_bytes, sum(len(place.members) for place in found))
+    wanted = asked(row.size_bytes, sum(len(place.members) for place in graded_places))
     if wanted < LEAST_SIZE:
         return _ungraded(row, link.words, f"{size(wanted)} is too small to say; {size(LEAST_SIZE)} is the least")
     if link.expected is None:
         return _ungraded(row, link.words, link.reason)
     measured, expected = row.bus_bandwidth, at_size(link.expected, wanted)
-    if row.collective == "all_reduce" and len(found) > 1 and measured > link.expected.peak:
+    if row.collective == "all_reduce" and len(graded_places) > 1 and measured > link.expected.peak:
         return _ungraded(
             row,
             link.words,
@@ -149,7 +151,7 @@ def _grade(row: Row, links: Links, faults: Sequence[PathFault]) -> Grade:
         measured=measured,
         expected=round(expected.reached, 1),
         source=expected.source,
-        reason=_remark(row, wanted, way, found, expected),
+        reason=_remark(row, wanted, way, graded_places, expected),
     )
 
 
@@ -166,13 +168,16 @@ def _by(measured: float, healthy: float, degraded: float) -> Verdict:
 
 def path_of(row: Row, links: Links) -> tuple[Way, Link]:
     """How this collective goes, and the part of the path that limits it."""
-    found = links.found
-    world = sum(len(place.members) for place in found)
-    log = merged(found)
-    way = way_of(row, found, log)
+    graded_places = links.found
+    world = sum(len(place.members) for place in graded_places)
+    log = merged(graded_places)
+    way = way_of(row, graded_places, log)
     if any(path.transport == "P2P/MNNVL" for path in log.paths) and "NET" not in log.transports():
-        return way, _nvlink_domain(found, world, way)
-    if all("MI300X" in member.device for place in found for member in place.members) and len(found) == 1:
+        return way, _nvlink_domain(graded_places, world, way)
+    if (
+        all("MI300X" in member.device for place in graded_places for member in place.members)
+        and len(graded_places) == 1
+    ):
         expected = inside("xgmi", "MI300X", world, "ring")
         reason = "" if expected else f"nothing is published for {world} x MI300X"
         return "ring", Link(f"Infinity Fabric, {counted(world, 'GPU')}", expected, reason)

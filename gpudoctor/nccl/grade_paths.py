@@ -123,9 +123,9 @@ def _why_tcp(place: GradedPlace, machine: Snapshot) -> tuple[str, tuple[Command,
 def suggested(machine: Snapshot, *beginnings: str) -> tuple[Command, ...]:
     """What `gpudoctor env` would set, as lines; only names that begin so, where beginnings are given."""
     return tuple(
-        command("export {:variable}={:value}", each.name, each.value)
-        for each in suggest(machine, 2).suggestions
-        if each.kind == "needed" and each.name.startswith(beginnings or "NCCL_")
+        command("export {:variable}={:value}", suggestion.name, suggestion.value)
+        for suggestion in suggest(machine, 2).suggestions
+        if suggestion.kind == "needed" and suggestion.name.startswith(beginnings or "NCCL_")
     )
 
 
@@ -199,7 +199,7 @@ def _failing(machine: Snapshot, place: GradedPlace) -> GdrVerdict | None:
     try:
         gpus = {gpu.index for gpu in gpus_at(machine, place.addresses)}
         devices = {device.name for device, _ in used_ports(machine, place.addresses)}
-        own = [each for each in verdicts(machine) if each.gpu in gpus and each.device in devices]
+        own = [verdict for verdict in verdicts(machine) if verdict.gpu in gpus and verdict.device in devices]
     except NotRead as error:
         return GdrVerdict(0, "", None, f"what it needs was not read: {error}", "", "unknown")
     served = {each.gpu for each in own if each.used}

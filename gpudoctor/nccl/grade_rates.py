@@ -121,8 +121,8 @@ def rate_of(place: GradedPlace, backend: str) -> Rate | None:
 
 
 def _of_interfaces(machine: Snapshot, names: Sequence[str]) -> Rate | None:
-    taken = [each for each in machine.network.interfaces.value if each.name in names]
-    speeds = [each.speed_mbps / 1000 for each in taken if each.kind in HARDWARE and each.speed_mbps]
+    taken = [interface for interface in machine.network.interfaces.value if interface.name in names]
+    speeds = [interface.speed_mbps / 1000 for interface in taken if interface.kind in HARDWARE and interface.speed_mbps]
     if not taken or len(speeds) < len(taken) or min(speeds) <= 0:
         return None
-    return Rate(sum(speeds), f"{listed([each.name for each in taken])}, {rates_words(speeds)}", over_tcp=True)
+    return Rate(sum(speeds), f"{listed([interface.name for interface in taken])}, {rates_words(speeds)}", over_tcp=True)

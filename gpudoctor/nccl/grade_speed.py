@@ -76,7 +76,7 @@ def nvls_off(found: Sequence[GradedPlace]) -> list[Finding]:
 
 def slow(grades: Sequence[Grade], rows: Sequence[Row], found: Sequence[GradedPlace], explained: bool) -> list[Finding]:
     """One finding for the collective that is furthest below what is reached, unless a fault of the path explains it."""
-    bad = [each for each in grades if each.verdict in ("degraded", "broken") and each.expected]
+    bad = [grade for grade in grades if grade.verdict in ("degraded", "broken") and grade.expected]
     if not bad or explained:
         return []
     worst = min(bad, key=lambda each: each.measured / (each.expected or 1.0))
@@ -167,7 +167,7 @@ def _used(place: GradedPlace) -> Iterator[tuple[Gpu, str]]:
     except NotRead:
         return
     for gpu in gpus:
-        others = [each for each in gpu.processes.value_or(()) if each.kind == "compute" and not each.is_own]
+        others = [process for process in gpu.processes.value_or(()) if process.kind == "compute" and not process.is_own]
         percent = gpu.utilization_gpu_percent.value_or(0)
         if others:
             program = others[0].command.value_or("")

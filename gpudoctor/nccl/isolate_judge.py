@@ -76,13 +76,13 @@ def judge(measured: Measured, nodes: int, *, over: bool = False, bad_below: floa
     levels: list[float | None] = list(
         _levels([(value, pair) for pair, value in measured.pairs.items() if value], nodes, bad_below)
     )
-    found = Judgement(bad_below=bad_below)
+    judgement = Judgement(bad_below=bad_below)
     for reference in levels or [None]:
-        found = _by_pairs(measured, reference, alone, bad_alone, faster, bad_below)
-        if not over or _slow_nodes(measured, found) * 2 <= nodes:
+        judgement = _by_pairs(measured, reference, alone, bad_alone, faster, bad_below)
+        if not over or _slow_nodes(measured, judgement) * 2 <= nodes:
             break
         faster = faster or reference
-    return found
+    return judgement
 
 
 def is_bad(value: float | None, reference: float | None, bad_below: float) -> bool:

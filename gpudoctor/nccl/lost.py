@@ -222,5 +222,5 @@ def _commands(how: str, kind: LostKind, advice: LossAdvice, nodes: Sequence[Node
         lines = BY_SRUN.get(kind, advice.commands if kind == "scheduler" else ())
     elif how != "ssh":
         lines = WITHOUT_SSH.get(kind, ())
-    found = [line(node) for node in nodes[:MOST_COMMANDS] for line in lines]
-    return tuple(dict.fromkeys(found))[:MOST_COMMANDS]
+    commands = [line(node) for node in nodes[:MOST_COMMANDS] for line in lines]
+    return tuple(dict.fromkeys(commands))[:MOST_COMMANDS]

@@ -240,7 +240,7 @@ class _Run:
             chosen = choose_backend(list(self.snapshots.values()), "auto", settings=forwarded(self.wish))[0]
             return "nccl" if chosen == "nccl" else "gloo"
         except NotRead:
-            return "nccl" if all(gpus_on_pci(each) for each in self.snapshots.values()) else "gloo"
+            return "nccl" if all(gpus_on_pci(snapshot) for snapshot in self.snapshots.values()) else "gloo"
 
     # --- addresses and ports
 

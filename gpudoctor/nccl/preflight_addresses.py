@@ -89,7 +89,7 @@ def reachable_addresses(nodes: Nodes, choices: Mapping[str, Taken]) -> dict[str,
         own = networks(snapshot)
         # Of equally common networks, the one behind the default route.
         best = recommended(snapshot) if snapshot.network.interfaces.is_read else None
-        preferred = {each.address for each in best.addresses} if best else set()
+        preferred = {address.address for address in best.addresses} if best else set()
         ordered = sorted(own, key=lambda network: (-shares[network], own[network] not in preferred, network.version))
         found[name] = own[ordered[0]] if ordered else ""
     return found
@@ -122,7 +122,9 @@ def _interface_missing(nodes: Nodes) -> Iterator[Finding]:
                 value = set_text(settings, variable)
                 origin = where(settings[variable]) if variable in settings else ""
                 pattern = nccl_interfaces.parse(value)
-                fails = nccl_interfaces.is_set(value) and not any(pattern.takes(each.name) for each in interfaces)
+                fails = nccl_interfaces.is_set(value) and not any(
+                    pattern.takes(interface.name) for interface in interfaces
+                )
         except NotRead:
             continue
         if fails:
@@ -159,8 +161,10 @@ def _interface_missing(nodes: Nodes) -> Iterator[Finding]:
 def _usable(nodes: Nodes, name: str) -> tuple[str, ...]:
     """Names of the interfaces that other nodes may be behind, or all that have an address."""
     every = nodes.snapshots[name].network.interfaces.value_or(()) if name else ()
-    outside = tuple(each.name for each in every if has_address(each) and not inside_reason(each, every))
-    return outside or tuple(each.name for each in every)
+    outside = tuple(
+        interface.name for interface in every if has_address(interface) and not inside_reason(interface, every)
+    )
+    return outside or tuple(interface.name for interface in every)
 
 
 def _loopback(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
@@ -170,7 +174,7 @@ def _loopback(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
         example = found[names[0]]
         commands: list[Command] = []
         best = [recommended(nodes.snapshots[name]) for name in names]
-        common = {each.name for each in best if each}
+        common = {interface.name for interface in best if interface}
         if len(common) == 1 and all(best):
             commands.append(command("gpudoctor nccl-test --interface {:interface}", min(common)))
         commands += [nodes.on(name, command("gpudoctor check hostname-loopback")) for name in names[:3]]
@@ -255,4 +259,4 @@ def _mtu(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
 def interface_of(snapshot: Snapshot, name: str) -> Interface | None:
     """An interface by name; None when it is not there or not read."""
     interfaces: Sequence[Interface] = snapshot.network.interfaces.value_or(())
-    return next((each for each in interfaces if each.name == name), None)
+    return next((interface for interface in interfaces if interface.name == name), None)

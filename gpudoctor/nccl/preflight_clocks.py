@@ -20,9 +20,9 @@ def clock_findings(nodes: Nodes, clocks: Mapping[str, ClockOffset]) -> Iterator[
     """`clocks` by node name. The reference is the clock in the middle, so that one wrong node is the one named."""
     if len(clocks) < 2:
         return
-    middle = statistics.median_low(each.seconds for each in clocks.values())
-    apart = max(each.seconds - each.uncertainty for each in clocks.values()) - min(
-        each.seconds + each.uncertainty for each in clocks.values()
+    middle = statistics.median_low(clock.seconds for clock in clocks.values())
+    apart = max(clock.seconds - clock.uncertainty for clock in clocks.values()) - min(
+        clock.seconds + clock.uncertainty for clock in clocks.values()
     )
     if apart < WARNING_SECONDS:
         return

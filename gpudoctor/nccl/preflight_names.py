@@ -109,7 +109,9 @@ def _own_address(nodes: Nodes) -> str:
     if not nodes.head or not nodes.snapshots[nodes.head].network.interfaces.is_read:
         return ""
     interface = recommended(nodes.snapshots[nodes.head])
-    return next((each.address for each in interface.addresses if each.scope == "global"), "") if interface else ""
+    return (
+        next((address.address for address in interface.addresses if address.scope == "global"), "") if interface else ""
+    )
 
 
 def loopback_hostname_findings(nodes: Nodes) -> Iterator[Finding]:

@@ -23,7 +23,7 @@ def settings_findings(nodes: Nodes) -> Iterator[Finding]:
             ranks.append(RankSettings(pid=0, rank=number, world_size=len(names), settings=settings))
     if len(ranks) < 2:
         return
-    version = next((found for each in nodes.snapshots.values() if (found := version_if_known(each))), None)
+    version = next((found for snapshot in nodes.snapshots.values() if (found := version_if_known(snapshot))), None)
     for difference in differences(tuple(ranks), version):
         yield _finding(nodes, names, difference)
 

@@ -155,7 +155,7 @@ class TestResult(Answer, frozen=True, kw_only=True):
         return folded(self.nodes)
 
     def stated(self) -> Iterator[Stated]:
-        yield from (each.stated() for each in self.findings)
+        yield from (finding.stated() for finding in self.findings)
         for culprit in self.isolation.culprits if self.isolation is not None else ():
             yield Stated(
                 id=f"slow-{culprit.kind}",

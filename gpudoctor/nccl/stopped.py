@@ -40,6 +40,6 @@ def why_stopped(run: RunResult, snapshots: Mapping[str, Snapshot]) -> tuple[Find
     if run.outcome not in ("stalled", "died"):
         return ()
     for explain in IN_ORDER:
-        if found := tuple(explain(run, snapshots)):
-            return found
+        if findings := tuple(explain(run, snapshots)):
+            return findings
     return ()

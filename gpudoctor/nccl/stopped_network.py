@@ -78,10 +78,10 @@ def _attempts(run: RunResult) -> Iterator[Attempt]:
 
 def _in_text(node: str, text: str, source: str, rank: int | None) -> Iterator[Attempt]:
     for line in text.splitlines():
-        failed, found = _FAILED.search(line), _ADDRESS.search(line)
-        if (failed or "connectFullMesh" in line) and found:
-            address = found["a"] or found["b"] or found["c"]
-            port = int(found["ap"] or found["bp"] or found["cp"])
+        failed, match = _FAILED.search(line), _ADDRESS.search(line)
+        if (failed or "connectFullMesh" in line) and match:
+            address = match["a"] or match["b"] or match["c"]
+            port = int(match["ap"] or match["bp"] or match["cp"])
             how = (failed["how"] if failed else "no connection").removeprefix("Connection ")
             yield Attempt(node, address, port, "no answer" if how == "timed out" else how, read(source, line), rank)
 
@@ -173,7 +173,11 @@ def _loopback(attempts: list[Attempt], run: RunResult, snapshots: Mapping[str, S
 
 def _interface(snapshots: Mapping[str, Snapshot], node: str) -> Command:
     interfaces = snapshots[node].network.interfaces.value_or(())
-    usable = [each.name for each in interfaces if each.kind != "loopback" and each.is_up and each.addresses]
+    usable = [
+        interface.name
+        for interface in interfaces
+        if interface.kind != "loopback" and interface.is_up and interface.addresses
+    ]
     if not usable:
         return command("ip -brief address")
     return command("gpudoctor nccl-test --interface {:interface}", usable[0])
@@ -203,8 +207,8 @@ def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
 
 def _reach(told: list[NodeRanks], run: RunResult) -> tuple[Command, ...]:
     for end in told:
-        if found := _ADDRESS.search(end.error):
-            address = found["a"] or found["b"] or found["c"]
+        if match := _ADDRESS.search(end.error):
+            address = match["a"] or match["b"] or match["c"]
             return (story.on(end.node, command("ip route get {:host}", address), run),)
     return ()
 

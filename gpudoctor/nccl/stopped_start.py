@@ -94,8 +94,12 @@ def _no_interface(name: str, node: str, machine: Snapshot | None) -> _Start:
     there: list[str] = []
     if machine is not None:
         known = machine.network.interfaces.value_or(())
-        there = [each.name for each in known if each.kind != "loopback" and each.is_up and each.addresses]
-        names = ", ".join(each.name for each in known)
+        there = [
+            interface.name
+            for interface in known
+            if interface.kind != "loopback" and interface.is_up and interface.addresses
+        ]
+        names = ", ".join(interface.name for interface in known)
         interfaces = read(machine.network.interfaces.source, names) if known else machine.network.interfaces
     has = f"; it has {listed(there)}" if there else ""
     line = command("export GLOO_SOCKET_IFNAME={:interface}", there[0]) if there else command("unset GLOO_SOCKET_IFNAME")

@@ -72,28 +72,28 @@ def progress(phase: str, run: RunResult) -> tuple[int, int, int]:
     """How far a rank in this phase had come; to be compared within one launch."""
     if phase in _EARLY:
         return (_EARLY.index(phase), 0, 0)
-    if found := _COLLECTIVE.match(phase):
-        size = int(found["size"])
+    if match := _COLLECTIVE.match(phase):
+        size = int(match["size"])
         # A row's size is what was moved: the size asked for, rounded down to whole elements and ranks.
         done = [
             (size - row.size_bytes, number)
             for number, row in enumerate(run.rows)
-            if row.collective == found["collective"] and 0 <= size - row.size_bytes < max(64, size // 2)
+            if row.collective == match["collective"] and 0 <= size - row.size_bytes < max(64, size // 2)
         ]
         return (len(_EARLY), min(done)[1] if done else len(run.rows), 0 if done else size)
-    if found := _TRAINING.match(phase):
-        return (len(_EARLY), *_in_training(found, run))
+    if match := _TRAINING.match(phase):
+        return (len(_EARLY), *_in_training(match, run))
     return (len(_EARLY) + (1 if phase == LEAVING else 0), 0, 0)
 
 
 def _in_training(phase: re.Match[str], run: RunResult) -> tuple[int, int]:
     """The cell, and how far in it. All that is before the steps counts alike: each framework has its own order."""
-    told = [(each.way, each.precision) for each in run.trained]
+    told = [(trained.way, trained.precision) for trained in run.trained]
     cell = phase["way"], phase["precision"]
     if cell in told:
         return told.index(cell), 0
     seen = [_TRAINING.match(rank.state.phase) for rank in ranks(run)]
-    untold = {(each["way"], each["precision"]) for each in seen if each is not None} - set(told)
+    untold = {(match["way"], match["precision"]) for match in seen if match is not None} - set(told)
     if len(untold) > 1:
         return len(told), 0  # which of them comes first is not known here
     what = phase["what"]

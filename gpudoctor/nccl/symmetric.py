@@ -126,10 +126,10 @@ def _take_part(fleet: LocalFleet, place: SymmetricWorld, wish: Wish, show: Show)
         result = _of_world(result, rows.members if rows is not None else ())
         return msgspec.structs.replace(result, outcome="interrupted", run=rows)
     result = judge(result, run, prepared)
-    found: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
     if place.is_first and run.members:
-        found = member_findings(run.members, expected_size=place.size, expected_nodes=place.nodes)
-    result = msgspec.structs.replace(result, findings=(*result.findings, *found))
+        findings = member_findings(run.members, expected_size=place.size, expected_nodes=place.nodes)
+    result = msgspec.structs.replace(result, findings=(*result.findings, *findings))
     return msgspec.structs.replace(
         _of_world(result, run.members), seconds={**result.seconds, "run": round(run.seconds, 3)}
     )

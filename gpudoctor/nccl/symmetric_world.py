@@ -128,10 +128,10 @@ def tasks_per_node(text: str) -> tuple[int, ...]:
     """ "4(x2),3" -> (4, 4, 3); () when it is no such list."""
     counts: list[int] = []
     for part in text.split(","):
-        found = re.fullmatch(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?", part)
-        if found is None:
+        match = re.fullmatch(r"([0-9]{1,6})(?:\(x([0-9]{1,6})\))?", part)
+        if match is None:
             return ()
-        counts += [int(found[1])] * int(found[2] or 1)
+        counts += [int(match[1])] * int(match[2] or 1)
     return tuple(counts)
 
 

@@ -183,7 +183,7 @@ def _pids(system: System, found: CgroupFolders | None) -> tuple[int | None, int 
 @reader("cgroup", "host.cgroup")
 def read_cgroup(system: System) -> Reading[Cgroup]:
     source = "/proc/self/cgroup, /sys/fs/cgroup"
-    found = attempt(source, lambda: limits(system))
-    if not found.is_read and not system.exists("/proc/self/mountinfo"):
-        found = missing(source, "/proc is not mounted here")
-    return found
+    reading = attempt(source, lambda: limits(system))
+    if not reading.is_read and not system.exists("/proc/self/mountinfo"):
+        reading = missing(source, "/proc is not mounted here")
+    return reading

@@ -68,10 +68,10 @@ def is_held(clock: ClockState) -> bool:
 @reader("clock", "host.clock_synchronised", "host.clock_error_seconds")
 def read_clock(system: System, ask: Callable[[], ClockState] = adjtimex) -> Facts:
     source = "adjtimex"
-    found = attempt(source, ask)
-    if not found.is_read:
-        return {"host.clock_synchronised": found, "host.clock_error_seconds": found}
-    clock = found.value
+    reading = attempt(source, ask)
+    if not reading.is_read:
+        return {"host.clock_synchronised": reading, "host.clock_error_seconds": reading}
+    clock = reading.value
     return {
         "host.clock_synchronised": read(source, is_held(clock)),
         "host.clock_error_seconds": read(source, clock.maximum_error / 1e6),

@@ -41,10 +41,10 @@ def read_clock_offset(system: System, ask: Callable[[], ClockState] = adjtimex) 
     if "ntpd" in running:
         return attempt(NTP, lambda: from_ntp(_answer(system, "ntpq", "-n", "-c", "rv 0 leap,offset")))
     source = "adjtimex"
-    found = attempt(source, ask)
-    if not found.is_read:
-        return missing(source, found.reason, found.missing_kind or "failed")
-    clock = found.value
+    reading = attempt(source, ask)
+    if not reading.is_read:
+        return missing(source, reading.reason, reading.missing_kind or "failed")
+    clock = reading.value
     if not is_held(clock) or not clock.status & STA_PLL:
         return absent(source, "no time daemon here tells the offset of the clock")
     return read(source, from_kernel(clock))
@@ -66,19 +66,19 @@ def from_kernel(clock: ClockState) -> float:
 def from_chrony(text: str) -> float:
     """ "System time : 0.000005 seconds slow of NTP time" is -5e-6. Raises `OSError` with chrony's reason for none."""
     leap = CHRONY_LEAP.search(text)
-    found = CHRONY_TIME.search(text)
+    match = CHRONY_TIME.search(text)
     if leap and leap[1].lower().startswith("not synchroni"):
         raise OSError("chrony is not synchronised to any source")
-    if found is None:
+    if match is None:
         raise OSError(f"chrony did not say: {' '.join(text.split())[:80] or 'no answer'}")
-    return -float(found[1]) + 0.0 if found[2] == "slow" else float(found[1])
+    return -float(match[1]) + 0.0 if match[2] == "slow" else float(match[1])
 
 
 def from_ntp(text: str) -> float:
     """ "leap=00, offset=-0.352": milliseconds of the servers relative to this clock. Raises `OSError`."""
     if NTP_ALARM.search(text):
         raise OSError("ntpd is not synchronised to any source")
-    found = NTP_OFFSET.search(text)
-    if found is None:
+    match = NTP_OFFSET.search(text)
+    if match is None:
         raise OSError(f"ntpd did not say: {' '.join(text.split())[:80] or 'no answer'}")
-    return -float(found[1]) / 1000 + 0.0
+    return -float(match[1]) / 1000 + 0.0

@@ -28,15 +28,15 @@ def read_firewalls(system: System) -> Reading[tuple[Firewall, ...]]:
     """One entry for each tool that shows rules which drop; () where no filter does."""
     if not may_ask(system):
         return missing(SOURCE, "packet filters are listed for root only (CAP_NET_ADMIN)", "denied")
-    found: list[Firewall] = []
+    firewalls: list[Firewall] = []
     reasons: list[Reading[Any]] = []
     for reading in (_nftables(system), _iptables(system)):
         if reading.is_read:
-            found += [firewall for firewall in (reading.value,) if firewall.rules]
+            firewalls += [firewall for firewall in (reading.value,) if firewall.rules]
         elif reading.missing_kind != "absent":
             reasons.append(reading)
     # What one tool shows is worth saying; that nothing drops is known when both could look.
-    return read(SOURCE, tuple(found)) if found or not reasons else reasons[0]
+    return read(SOURCE, tuple(firewalls)) if firewalls or not reasons else reasons[0]
 
 
 def may_ask(system: System) -> bool:
@@ -123,8 +123,8 @@ def from_nft(ruleset: str) -> Firewall:
             continue
         if not chain:
             continue
-        if found := HOOK.search(line):
-            hook = hooked[chain] = found[1]
+        if match := HOOK.search(line):
+            hook = hooked[chain] = match[1]
         jumps.setdefault(chain, set()).update(re.findall(r"\b(?:jump|goto) (\S+)", line))
         if DROPS.search(_without_quoted(line)):
             dropping.add(chain)

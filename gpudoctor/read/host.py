@@ -24,10 +24,10 @@ def cpu_list(text: str) -> tuple[int, ...]:
     """The kernel's list format: "0-3,8" -> (0, 1, 2, 3, 8). Raises `ValueError`."""
     cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
-        found = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part.strip())
-        if found is None:
+        match = re.fullmatch(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", part.strip())
+        if match is None:
             raise ValueError(f"not a CPU list: {text[:60]!r}")
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < MAXIMUM_CPUS:
             raise ValueError(f"not a CPU list: {text[:60]!r}")
         cpus.update(range(first, last + 1))
@@ -165,10 +165,10 @@ def read_memory(system: System) -> Facts:
     if not system.is_linux:
         return _memory_by_psutil()
     source = "/proc/meminfo"
-    found = of_proc(system, source, memory_info)
-    if not found.is_read:
-        return dict.fromkeys(MEMORY_FIELDS, found)
-    sizes = found.value
+    reading = of_proc(system, source, memory_info)
+    if not reading.is_read:
+        return dict.fromkeys(MEMORY_FIELDS, reading)
+    sizes = reading.value
 
     def size(name: str) -> Reading[int]:
         return read(source, sizes[name]) if name in sizes else missing(source, f"it has no line {name}")
@@ -237,12 +237,12 @@ def read_governors(system: System) -> Reading[dict[str, int]]:
             counts[governor] = counts.get(governor, 0) + cpus
         return counts
 
-    found = attempt(folder, governors)
+    reading = attempt(folder, governors)
     if not system.exists("/sys/devices/system/cpu"):
-        found = missing(folder, "/sys is not mounted here")
-    elif found.is_read and not found.value:
-        found = absent(folder, "the kernel scales no CPU frequency")
-    return found
+        reading = missing(folder, "/sys is not mounted here")
+    elif reading.is_read and not reading.value:
+        reading = absent(folder, "the kernel scales no CPU frequency")
+    return reading
 
 
 @reader("numa", "host.numa_nodes")
@@ -257,10 +257,10 @@ def read_numa(system: System) -> Reading[dict[int, tuple[int, ...]]]:
             if re.fullmatch("node[0-9]{1,6}", name)
         }
 
-    found = attempt(folder, nodes)
+    reading = attempt(folder, nodes)
     if not system.exists("/sys/devices/system"):
-        found = missing(folder, "/sys is not mounted here")
-    return found
+        reading = missing(folder, "/sys is not mounted here")
+    return reading
 
 
 GetLimit = Callable[[int], tuple[int, int]]

@@ -71,8 +71,8 @@ def virtualization(system: System) -> str:
 
 def _hypervisor_flag(cpuinfo: str) -> tuple[bool, bool]:
     """Whether this is an x86 CPU with flags, and whether it has the hypervisor's (CPUID 1 ECX bit 31)."""
-    found = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
-    return found is not None, found is not None and "hypervisor" in found[1].split()
+    match = re.search(r"^flags\s*:(.*)$", cpuinfo, re.MULTILINE)
+    return match is not None, match is not None and "hypervisor" in match[1].split()
 
 
 def _device_tree(system: System) -> str:
@@ -222,7 +222,7 @@ def container_of(system: System, pid: int, environment: Mapping[str, str]) -> st
     """ "docker 3f2a91c0d7e4", "apptainer train.sif", "enroot pyxis_4711": which container a process is in. Empty for
     one that is in none, or in ours (a container has no names from inside)."""
     path = system.text_or_empty(f"/proc/{pid}/cgroup")
-    numbered = next((found for part in re.split(r"[/\n]", path) if (found := NUMBER.search(part))), None)
+    numbered = next((match for part in re.split(r"[/\n]", path) if (match := NUMBER.search(part))), None)
     if numbered is not None:
         engine = next((name for pattern, name in ENGINES if pattern.search(path)), "container")
         return f"{engine} {numbered[1]}"

@@ -62,9 +62,9 @@ def parse_kmsg(raw: bytes) -> Iterator[KernelLine]:
 def parse_printed(raw: bytes) -> Iterator[KernelLine]:
     """What dmesg and `journalctl -o short-monotonic` print: "[ 5.140900] NVRM: ..." (the journal: "host kernel: ")."""
     for printed in raw.decode("utf-8", "replace").splitlines():
-        found = re.match(r"\[\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\]\s?(?:\S+ kernel: )?(.*)", printed)
-        if found:
-            yield KernelLine(float(found[1]), found[2])
+        match = re.match(r"\[\s*([0-9]{1,12}(?:\.[0-9]{1,9})?)\]\s?(?:\S+ kernel: )?(.*)", printed)
+        if match:
+            yield KernelLine(float(match[1]), match[2])
         elif printed and not printed.startswith("--"):  # the journal's own remarks
             yield KernelLine(None, printed)
 
@@ -81,23 +81,23 @@ def examine(lines: Iterable[KernelLine], now: float) -> KernelLog:
             counts[key] = counts.get(key, 0) + 1
             if counts[key] <= KEPT_PER_ERROR:
                 events.appendleft(event)
-        elif found := LINK_LIMIT.search(line.text):
+        elif match := LINK_LIMIT.search(line.text):
             # The newest line of a device is the one that holds: a link can be retrained.
             if len(limits) < KEPT_OTHERS:
-                limits.setdefault(_bus_id(found[1]), LinkLimit(_bus_id(found[1]), found[2][:MAXIMUM_MESSAGE]))
-        elif found := OOM_KILL.search(line.text):
-            kills.append(found[1])
+                limits.setdefault(_bus_id(match[1]), LinkLimit(_bus_id(match[1]), match[2][:MAXIMUM_MESSAGE]))
+        elif match := OOM_KILL.search(line.text):
+            kills.append(match[1])
     return KernelLog(tuple(events), tuple(reversed(limits.values())), tuple(reversed(kills)))
 
 
 def _event(line: KernelLine, now: float) -> XidEvent | None:
     ago = None if line.seconds is None else max(0.0, now - line.seconds)
-    if found := SXID.search(line.text):
-        severity = found[3].lower()
+    if match := SXID.search(line.text):
+        severity = match[3].lower()
         fatal = False if severity.startswith("non-fatal") else True if severity.startswith("fatal") else None
-        return XidEvent(int(found[2]), _bus_id(found[1]), found[3][:MAXIMUM_MESSAGE], True, ago, fatal)
-    if found := XID.search(line.text):
-        return XidEvent(int(found[2]), _bus_id(found[1]), found[3][:MAXIMUM_MESSAGE], False, ago)
+        return XidEvent(int(match[2]), _bus_id(match[1]), match[3][:MAXIMUM_MESSAGE], True, ago, fatal)
+    if match := XID.search(line.text):
+        return XidEvent(int(match[2]), _bus_id(match[1]), match[3][:MAXIMUM_MESSAGE], False, ago)
     return None
 
 

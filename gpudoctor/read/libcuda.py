@@ -153,9 +153,9 @@ class CudaDriver:
         return ("GPU-" if own == whole else "MIG-") + spelled(own)
 
     def _uuid_bytes(self, name: str, device: ctypes.c_int) -> bytes:
-        found = (ctypes.c_ubyte * UUID_BYTES)()
-        self.demand(name, ctypes.byref(found), device)
-        return bytes(found)  # all 16, whatever they are: a zero byte ends nothing
+        array = (ctypes.c_ubyte * UUID_BYTES)()
+        self.demand(name, ctypes.byref(array), device)
+        return bytes(array)  # all 16, whatever they are: a zero byte ends nothing
 
 
 def is_about_absence(error: str, library: str) -> bool:

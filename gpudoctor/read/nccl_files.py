@@ -102,8 +102,8 @@ def paths_of_files(system: System, folder: str | None) -> dict[str, str]:
 @reader("nccl files", "network.nccl_files")
 def read_files(system: System, folder: str | None = None) -> Reading[tuple[ConfigFile, ...]]:
     paths = paths_of_files(system, folder or programs.folder())
-    found = tuple(config_file(system, path, home_of) for path, home_of in paths.items())
-    return read(", ".join(paths), found)
+    files = tuple(config_file(system, path, home_of) for path, home_of in paths.items())
+    return read(", ".join(paths), files)
 
 
 # ---------------------------------------------------------------- files that settings name

@@ -71,10 +71,10 @@ def kernel_module_version(system: System) -> Reading[str]:
     """Version of the loaded kernel module, as its proprietary and its open variant write it; absent when none is."""
 
     def version() -> str:
-        found = _MODULE_VERSION.search(system.text(KERNEL_MODULE))
-        if found is None:
+        match = _MODULE_VERSION.search(system.text(KERNEL_MODULE))
+        if match is None:
             raise ValueError("no version in it")
-        return found.group(1)
+        return match.group(1)
 
     return attempt(KERNEL_MODULE, version)
 

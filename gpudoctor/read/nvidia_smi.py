@@ -336,18 +336,18 @@ def _reading(entry: LogEntry, paths: tuple[str, ...], convert: Callable[[str], A
     """The first path that has a value; else why the first that is there has none."""
     unreadable: list[Reading[Any]] = []
     for path in paths:
-        found = entry.at(path)
-        if found is None:
+        log_entry = entry.at(path)
+        if log_entry is None:
             continue
         where = f"{source}: {path}"
-        why = why_missing(found.value)
+        why = why_missing(log_entry.value)
         if why is not None:
             unreadable.append(Reading(where, missing=why))
             continue
         try:
-            return read(where, convert(found.value))
+            return read(where, convert(log_entry.value))
         except ValueError:
-            unreadable.append(missing(where, f"unexpected value {found.value[:40]!r}"))
+            unreadable.append(missing(where, f"unexpected value {log_entry.value[:40]!r}"))
     return unreadable[0] if unreadable else missing(source, NOT_THERE)
 
 

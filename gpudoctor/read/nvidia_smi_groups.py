@@ -42,10 +42,10 @@ NOT_THERE = NOT_IN_OUTPUT
 
 def first(entry: LogEntry, *paths: str) -> LogEntry | None:
     """The entry at the first of the paths that exists. Raises `ValueError` for one that the file ends in."""
-    found = next((found for path in paths if (found := entry.at(path)) is not None), None)
-    if found is not None and found.is_cut:
+    log_entry = next((log_entry for path in paths if (log_entry := entry.at(path)) is not None), None)
+    if log_entry is not None and log_entry.is_cut:
         raise ValueError
-    return found
+    return log_entry
 
 
 LONGEST_COMMAND = 200
@@ -86,10 +86,10 @@ def _all_missing(entries: list[LogEntry]) -> Missing | None:
 
 
 def _needed(section: LogEntry, *paths: str) -> LogEntry:
-    found = first(section, *paths)
-    if found is None:
+    entry = first(section, *paths)
+    if entry is None:
         raise ValueError
-    return found
+    return entry
 
 
 def ecc(counter: str) -> Group:

@@ -27,10 +27,10 @@ class LogEntry:
 
     def at(self, path: str) -> "LogEntry | None":
         """The first entry at a path of names separated by "/"; None when there is none."""
-        found: LogEntry | None = self
+        entry: LogEntry | None = self
         for name in path.split("/"):
-            found = next(found.named(name), None) if found is not None else None
-        return found
+            entry = next(entry.named(name), None) if entry is not None else None
+        return entry
 
 
 class FailedGpu(NamedTuple):

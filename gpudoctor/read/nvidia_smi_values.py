@@ -119,10 +119,10 @@ def label(value: str) -> str:
 def number(value: str, unit: str) -> float:
     """A number with its unit, a pattern."""
     # Twelve digits: more than any counter here reaches, and in MiB still below 2**63 bytes.
-    found = re.fullmatch(rf"(-?\d{{1,12}}(?:\.\d{{1,6}})?){unit}", value, re.ASCII)
-    if found is None:
+    match = re.fullmatch(rf"(-?\d{{1,12}}(?:\.\d{{1,6}})?){unit}", value, re.ASCII)
+    if match is None:
         raise ValueError
-    return float(found[1])
+    return float(match[1])
 
 
 def count(value: str) -> int:

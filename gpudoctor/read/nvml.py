@@ -43,8 +43,8 @@ def examine(api: Any, system: System, say: Say, *, doctor_pid: int, maximum_gpus
         say_gpu(calls(f"GPU {index}", f"GPU {index}"), index, system, say, doctor_pid)
 
     def peers() -> None:
-        found = guarded("nvmlDeviceGetP2PStatus", lambda: nvml_links.peers(calls(PEERS), count.value))
-        say(PEERS, fields={"peers": found}, over=True)
+        reading = guarded("nvmlDeviceGetP2PStatus", lambda: nvml_links.peers(calls(PEERS), count.value))
+        say(PEERS, fields={"peers": reading}, over=True)
 
     def topology() -> None:
         source = "nvmlDeviceGetTopologyCommonAncestor"

@@ -108,16 +108,16 @@ def topology(calls: Calls, count: int) -> tuple[TopologyLevel, ...]:
     failures: list[CallFailed] = []
     attempted = _forgiving(calls, failures)
     handles = [attempted("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
-    found: list[TopologyLevel] = []
+    topology_levels: list[TopologyLevel] = []
     for one, other in itertools.combinations(range(count), 2):
         if handles[one] is None or handles[other] is None:
             continue
         level = attempted("nvmlDeviceGetTopologyCommonAncestor", handles[one], handles[other])
         if level in LEVELS:
-            found.append(TopologyLevel(one, other, LEVELS[level]))
-    if failures and not found:
+            topology_levels.append(TopologyLevel(one, other, LEVELS[level]))
+    if failures and not topology_levels:
         raise failures[-1]
-    return tuple(found)
+    return tuple(topology_levels)
 
 
 def _forgiving(calls: Calls, failures: list[CallFailed]) -> Ask:

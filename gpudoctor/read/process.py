@@ -215,8 +215,8 @@ def oom_kills() -> int | None:
 
     The counter `oom_kill` of /proc/vmstat (Linux 4.13 on); every user may read it.
     """
-    found = re.search(r"^oom_kill ([0-9]{1,18})$", THIS.text_or_empty("/proc/vmstat"), re.MULTILINE)
-    return int(found[1]) if found else None
+    match = re.search(r"^oom_kill ([0-9]{1,18})$", THIS.text_or_empty("/proc/vmstat"), re.MULTILINE)
+    return int(match[1]) if match else None
 
 
 def uptime(system: System) -> float | None:

@@ -42,10 +42,10 @@ def read_stuck(system: System, pause: Callable[[float], None] = time.sleep) -> R
         second = _suspects(system)
         return tuple(_described(system, suspect.process) for suspect in first if suspect in second)
 
-    found = attempt(source, look, must_exist=True)
-    if found.is_read and not found.value and (reason := _hidepid(system)):
+    reading = attempt(source, look, must_exist=True)
+    if reading.is_read and not reading.value and (reason := _hidepid(system)):
         return missing(source, reason, "denied")
-    return found
+    return reading
 
 
 class _Suspect(NamedTuple):

@@ -175,16 +175,16 @@ def libraries(
     """The libraries, each with the version that could be told: from its name, from itself, or from its package."""
     if "no_libraries" in facts:
         return absent(FILES, str(facts["no_libraries"] or "no reason was given"))
-    found: Reading[tuple[Library, ...]] = converted(FILES, facts, "libraries", tuple[Library, ...], unread)
-    if not found.is_read:
-        return found
+    reading: Reading[tuple[Library, ...]] = converted(FILES, facts, "libraries", tuple[Library, ...], unread)
+    if not reading.is_read:
+        return reading
     return read(
-        found.source,
+        reading.source,
         tuple(
             msgspec.structs.replace(
                 library, version=library.version or asked.get(library.path, "") or packaged(library, packages)
             )
-            for library in found.value
+            for library in reading.value
         ),
     )
 

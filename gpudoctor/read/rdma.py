@@ -65,14 +65,14 @@ def devices(system: System, pause: Pause) -> tuple[RdmaDevice, ...]:
     """Raises `OSError` when the devices cannot be listed."""
     started = time.monotonic()
     verbs = verbs_files(system)
-    found = [_device(system, name, verbs.get(name, "")) for name in system.names(DEVICES)[:MAXIMUM_DEVICES]]
-    if any(port.counters.value_or({}) for device in found for port in device.ports):
+    rdma_devices = [_device(system, name, verbs.get(name, "")) for name in system.names(DEVICES)[:MAXIMUM_DEVICES]]
+    if any(port.counters.value_or({}) for device in rdma_devices for port in device.ports):
         left = LOOKS_APART_SECONDS - (time.monotonic() - started)
         if left > 0:
             pause(left)
     return tuple(
         msgspec.structs.replace(device, ports=tuple(_second_look(system, device.name, port) for port in device.ports))
-        for device in found
+        for device in rdma_devices
     )
 
 
@@ -159,18 +159,18 @@ def _port(system: System, folder: str, number: int) -> RdmaPort:
 
 def after_number(text: str) -> str:
     """ "ACTIVE" of "4: ACTIVE". Raises `ValueError`."""
-    found = re.fullmatch(r"[0-9]{1,3}: *(\S[^:]*)", text)
-    if found is None:
+    match = re.fullmatch(r"[0-9]{1,3}: *(\S[^:]*)", text)
+    if match is None:
         raise ValueError(f"no state: {text[:40]!r}")
-    return found[1]
+    return match[1]
 
 
 def rate_gbps(text: str) -> float:
     """ "400 Gb/sec (4X NDR)" in Gb/s. Raises `ValueError`."""
-    found = re.match(r"([0-9]{1,7}(?:\.[0-9]{1,3})?) *Gb/sec", text)
-    if found is None:
+    match = re.match(r"([0-9]{1,7}(?:\.[0-9]{1,3})?) *Gb/sec", text)
+    if match is None:
         raise ValueError(f"no rate: {text[:40]!r}")
-    return float(found[1])
+    return float(match[1])
 
 
 def gids(system: System, folder: str) -> tuple[Gid, ...]:
@@ -281,8 +281,8 @@ def library(system: System) -> str:
     except OSError:
         cache = b""
     pattern = rb"(?<=\0)(/[\x21-\x7e]{1,300}/" + re.escape(LIBRARY.encode()) + rb")(?=\0)"
-    for found in re.finditer(pattern, cache):
-        path = found[1].decode("ascii")
+    for match in re.finditer(pattern, cache):
+        path = match[1].decode("ascii")
         if system.exists(path):
             return path
     machine = os.uname().machine if hasattr(os, "uname") else ""

@@ -79,14 +79,14 @@ def in_use(system: System) -> InUse:
 def read_segments(system: System) -> Reading[Any]:
     """Segments that no living process maps or holds open."""
     source = "/dev/shm/nccl-*, /proc/*/maps"
-    found = attempt(source, lambda: segments(system), must_exist=True)
-    if not found.is_read or not found.value:
-        return read(source, ()) if found.is_read else found
+    reading = attempt(source, lambda: segments(system), must_exist=True)
+    if not reading.is_read or not reading.value:
+        return read(source, ()) if reading.is_read else reading
     used = attempt(source, lambda: in_use(system), must_exist=True)
     hidden = attempt(source, lambda: hidden_processes(system), must_exist=True)
     if not used.is_read:
         return used
-    free = [item for item in found.value if item.key not in used.value.keys and item.name not in used.value.names]
+    free = [item for item in reading.value if item.key not in used.value.keys and item.name not in used.value.names]
     if free and (hidden.reason or hidden.value):
         return missing(source, hidden.reason or hidden.value, "denied")
     # NCCL makes its segments with mode 0600, so it takes a process of the same user to hold one.

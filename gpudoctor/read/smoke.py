@@ -77,10 +77,10 @@ def result(device: str, reply: ChildReply, seconds: float) -> Reading[SmokeResul
     elif probe.outcome != "answered":
         return missing(f"{SOURCE} {device}", describe(probe), "timeout" if probe.outcome == "hung" else "failed")
     try:
-        found = msgspec.convert(measured | {"device": device}, SmokeResult)
+        smoke_result = msgspec.convert(measured | {"device": device}, SmokeResult)
     except msgspec.ValidationError as error:
         return missing(f"{SOURCE} {device}", f"the worker answered in an unexpected form: {told(error, measured)}")
-    return read(f"{SOURCE} {device}", found)
+    return read(f"{SOURCE} {device}", smoke_result)
 
 
 def parts(said: Sequence[dict[str, object]]) -> Iterator[dict[str, object]]:

@@ -52,7 +52,7 @@ class SocketRow(NamedTuple):
 
 def rows(text: str) -> list[SocketRow]:
     """/proc/net/tcp or tcp6 (proc(5)); lines that are none are passed over."""
-    found: list[SocketRow] = []
+    socket_rows: list[SocketRow] = []
     for line in text.splitlines()[1:]:
         words = line.split()
         if len(words) < 10:
@@ -68,8 +68,8 @@ def rows(text: str) -> list[SocketRow]:
             continue
         if local is None or remote is None or not state:
             continue
-        found.append(SocketRow(words[9], state, *local, *remote, *queues, retransmits, user))
-    return found
+        socket_rows.append(SocketRow(words[9], state, *local, *remote, *queues, retransmits, user))
+    return socket_rows
 
 
 def end(words: str) -> tuple[str, int] | None:

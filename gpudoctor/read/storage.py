@@ -41,7 +41,7 @@ def home_of_passwd(system: System) -> str | None:
 def candidates(system: System, working_folder: str | None) -> list[UsableFolder]:
     """The folders by the rules of their users, in the order of the report."""
     variables = system.environment
-    found: list[UsableFolder] = []
+    usable_folders: list[UsableFolder] = []
 
     def add(role: str, default: str | None, *, always: bool = False) -> None:
         path = variables.get(role) or default
@@ -51,7 +51,7 @@ def candidates(system: System, working_folder: str | None) -> list[UsableFolder]
             path = own + path[1:]
         # Text and not Path: a name may lie on a dead mount, and is not looked at here.
         whole = os.path.join(working_folder or "/", path)  # noqa: PTH118
-        found.append(UsableFolder(role, whole, bool(variables.get(role)) or always))
+        usable_folders.append(UsableFolder(role, whole, bool(variables.get(role)) or always))
 
     own = home(system)
     cache = variables.get("XDG_CACHE_HOME") or (os.path.join(own, ".cache") if own else None)  # noqa: PTH118
@@ -59,7 +59,7 @@ def candidates(system: System, working_folder: str | None) -> list[UsableFolder]
     # Python's tempfile, and so torch, its compile workers and its data loaders' sockets.
     add("TMPDIR", temporary, always=True)
     if working_folder:
-        found.append(UsableFolder("working folder", working_folder, True))
+        usable_folders.append(UsableFolder("working folder", working_folder, True))
     add("XDG_CACHE_HOME", cache, always=True)
     # huggingface_hub/constants.py
     add("HF_HOME", cache and os.path.join(cache, "huggingface"))  # noqa: PTH118
@@ -71,7 +71,7 @@ def candidates(system: System, working_folder: str | None) -> list[UsableFolder]
     add("TORCHINDUCTOR_CACHE_DIR", None)
     # CUDA's cache of compiled kernels
     add("CUDA_CACHE_PATH", None)
-    return found
+    return usable_folders
 
 
 def space(system: System, path: str) -> Space:
@@ -115,11 +115,11 @@ def used_path(system: System, candidate: UsableFolder, measure: Measure) -> Used
             raise OSError("no such folder")
         return measure(system, candidate.path) if there or candidate.chosen else None
 
-    found = attempt(source, lambda: within(system.patience, f"the file system of {candidate.path}", look))
-    if not found.is_read:
-        kind = found.missing_kind or "failed"
-        return UsedPath(candidate.role, candidate.path, missing(source, found.reason, kind))
-    room = found.value
+    reading = attempt(source, lambda: within(system.patience, f"the file system of {candidate.path}", look))
+    if not reading.is_read:
+        kind = reading.missing_kind or "failed"
+        return UsedPath(candidate.role, candidate.path, missing(source, reading.reason, kind))
+    room = reading.value
     return None if room is None else UsedPath(candidate.role, candidate.path, read(source, room))
 
 

@@ -78,8 +78,8 @@ def _table(precisions: Sequence[Precision]) -> Table:
             precision.dtype,
             SUPPORTS.get(precision.support, precision.support),
             Text(OUTCOMES.get(precision.outcome, precision.outcome), style=COLORS.get(precision.outcome, "")),
-            _worst([(each.output_error, each.limit_output) for each in precision.compared]),
-            _worst([(each.gradient_error, each.limit_gradient) for each in precision.compared]),
+            _worst([(net.output_error, net.limit_output) for net in precision.compared]),
+            _worst([(net.gradient_error, net.limit_gradient) for net in precision.compared]),
             precision.scaler.outcome if precision.scaler and precision.scaler.outcome != "not needed" else NOTHING,
             _factor(_product(precision)),
             _memory(precision),
@@ -159,7 +159,9 @@ def _speed_words(speed: Speed) -> str:
 
 def _switches(device: AmpDevice) -> Iterator[str]:
     """How TF32 is set, where there is TF32."""
-    if device.switches and any(each.dtype == "tf32" and each.support == "hardware" for each in device.precisions):
+    if device.switches and any(
+        precision.dtype == "tf32" and precision.support == "hardware" for precision in device.precisions
+    ):
         told = (f"{name.removeprefix('torch.').removeprefix('backends.')} {value}"
                 for name, value in device.switches.items())  # fmt: skip
         yield f"TF32 as it is set, under torch.backends: {', '.join(told)}"

@@ -20,7 +20,7 @@ WAYS = {"ssh": " through ssh", "srun": " through srun", "join": "", "local": ""}
 
 def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None:
     """Nodes that nothing is known of, what differs, a line a culprit with the nodes that have it, the verdict last."""
-    gathered = culprits([(each.check, each) for each in survey.problems], lambda each: each.problem, places_of)
+    gathered = culprits([(problem.check, problem) for problem in survey.problems], lambda each: each.problem, places_of)
 
     def draw() -> None:
         way = WAYS.get(survey.reached_by, "")
@@ -33,13 +33,13 @@ def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None
             else:
                 screen.print()
                 show_problem(lost.problem, lost.id, screen)
-        for each in gathered:
+        for trouble in gathered:
             if verbosity == BRIEF:
-                _show_briefly(each, len(survey.examined), screen)
+                _show_briefly(trouble, len(survey.examined), screen)
             else:
                 screen.print()
-                _show_problem(each.leads, len(survey.examined), screen)
-                for id, other in each.others:
+                _show_problem(trouble.leads, len(survey.examined), screen)
+                for id, other in trouble.others:
                     show(
                         f"From the same: {who_of(other, len(survey.examined))}: {what_of(other)}  [{id}]",
                         screen,
@@ -72,13 +72,13 @@ def what_of(found: NodesProblem) -> str:
 
 
 def _show_briefly(gathered: OneTrouble[NodesProblem], nodes: int, screen: Console) -> None:
-    found = gathered.leads
-    of_one = f"on {found.nodes[0]}, " if found.problem.fix.commands else ""
+    problem = gathered.leads
+    of_one = f"on {problem.nodes[0]}, " if problem.problem.fix.commands else ""
     show_briefly(
         gathered,
-        replace(found.problem, summary=what_of(found)),
+        replace(problem.problem, summary=what_of(problem)),
         screen,
-        who=f"{who_of(found, nodes)}: ",
+        who=f"{who_of(problem, nodes)}: ",
         where=of_one,
     )
 
@@ -124,12 +124,14 @@ def _show_blind(survey: Survey, screen: Console, verbosity: int) -> None:
 def verdict(survey: Survey) -> str:
     """The verdict in words, with its numbers."""
     every = len(survey.nodes)
-    lost = [node for each in survey.unexamined for node in each.nodes]
+    lost = [node for unexamined in survey.unexamined for node in unexamined.nodes]
     if not survey.examined:
         who = f"none of {every} nodes could" if every > 1 else f"{folded(lost)} could not"
         return f"Not ready to train: {who} be examined"
-    faulty = {node for each in survey.problems if each.problem.severity == "error" for node in each.nodes}
-    warned = {node for each in survey.problems if each.problem.severity == "warning" for node in each.nodes} - faulty
+    faulty = {node for problem in survey.problems if problem.problem.severity == "error" for node in problem.nodes}
+    warned = {
+        node for problem in survey.problems if problem.problem.severity == "warning" for node in problem.nodes
+    } - faulty
     parts = [
         f"errors on {folded(_ordered(survey, faulty))}" if faulty else "",
         f"{folded(_ordered(survey, set(lost)))} not examined" if lost else "",

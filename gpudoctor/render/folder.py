@@ -33,7 +33,7 @@ def show_folder(answer: FolderAnswer, screen: Console) -> None:
 def _draw(answer: FolderAnswer, screen: Console) -> None:
     if answer.run is not None:
         show(run_words(answer.run), screen)
-    found = [each for each in answer.stated() if each.severity != "info"]
+    found = [stated for stated in answer.stated() if stated.severity != "info"]
     for number, each in enumerate(found[:MOST_FOUND]):
         _show_found(each, screen, whole=not number)
     if len(found) > MOST_FOUND:
@@ -66,9 +66,9 @@ def _draw(answer: FolderAnswer, screen: Console) -> None:
         screen.print()
         for name, part in parts[:MOST_PARTS]:
             show(f"{name}: {part_verdict(part)}", screen)
-    unread = [each for each in answer.files if each.kind == "not read"]
+    unread = [file for file in answer.files if file.kind == "not read"]
     if unread:
-        show(f"Not read: {listed([f'{each.name} ({each.words})' for each in unread])}", screen, style="dim")
+        show(f"Not read: {listed([f'{file.name} ({file.words})' for file in unread])}", screen, style="dim")
 
 
 def _show_found(each: Stated, screen: Console, *, whole: bool) -> None:
@@ -90,7 +90,7 @@ def verdict(answer: FolderAnswer) -> str:
     """ "The run ended with exit status 1 after 41 min 12 s: a rank ran out of GPU memory"."""
     run = answer.run
     if run is None:
-        worst = next((each for each in answer.stated() if each.severity == "error"), None)
+        worst = next((stated for stated in answer.stated() if stated.severity == "error"), None)
         if worst is not None:
             return f"{f'{worst.subject}: ' if worst.subject else ''}{worst.summary}"
         return (
@@ -130,21 +130,23 @@ def part_verdict(part: Answer) -> str:
 
 def use_words(use: Sequence[UseOverTime]) -> Iterator[str]:
     """ "GPUs: 87% busy on average (GPU 3: 41%), 71.2 GB at most on one"."""
-    busy = {each.name: fmean(value for _, value in each.points) for each in use if each.unit == "%" and each.points}
+    busy = {
+        curve.name: fmean(value for _, value in curve.points) for curve in use if curve.unit == "%" and curve.points
+    }
     if busy:
         mean, least = fmean(busy.values()), min(busy, key=lambda name: busy[name])
         odd = f" ({least}: {busy[least]:.0f}%)" if busy[least] < mean - 10 else ""
         held = max(
-            (value for each in use if each.name in busy and each.unit == "bytes" for _, value in each.points),
+            (value for curve in use if curve.name in busy and curve.unit == "bytes" for _, value in curve.points),
             default=0.0,
         )
         more = f", {size(int(held))} of memory at most on one" if held else ""
         yield f"{counted(len(busy), 'GPU')}: {mean:.0f}% busy on average{odd}{more}"
-    for each in use:
-        if each.points and each.name == "memory":
-            yield f"Memory of its processes: {size(int(max(value for _, value in each.points)))} at most"
-        elif each.points and each.name == "processors":
-            values = [value for _, value in each.points]
+    for curve in use:
+        if curve.points and curve.name == "memory":
+            yield f"Memory of its processes: {size(int(max(value for _, value in curve.points)))} at most"
+        elif curve.points and curve.name == "processors":
+            values = [value for _, value in curve.points]
             yield f"Processors: {fmean(values):.1f} cores on average, {max(values):.1f} at most"
 
 

@@ -29,33 +29,33 @@ def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True)
 
 
 def _show_found(answer: Linted, screen: Console, with_corrections: bool) -> None:
-    told = answer.report.problems
-    for number, (found, problem) in enumerate(zip(answer.found, told, strict=True)):
+    problems = answer.report.problems
+    for number, (rule, problem) in enumerate(zip(answer.found, problems, strict=True)):
         if number:
             screen.print()
-        before = told[number - 1] if number else None
+        before = problems[number - 1] if number else None
         same = before is not None and (before.happens, before.fix.text) == (problem.happens, problem.fix.text)
-        _show_problem(answer, found, problem, screen, with_corrections, same)
+        _show_problem(answer, rule, problem, screen, with_corrections, same)
 
 
 def show_files(answer: JudgedFiles, screen: Console, *, with_corrections: bool = True) -> None:
     """Each start with what is found of it; those without a problem in a line."""
-    for each in answer.starts:
-        report = each.report
+    for start in answer.starts:
+        report = start.report
         if report.verdict == "ok" and not report.problems and not report.unknown:
-            show(f"{each.start.main.file}: no error found; {understood_line(report.understood)}", screen)
+            show(f"{start.start.main.file}: no error found; {understood_line(report.understood)}", screen)
             continue
-        beside = f", with {', '.join(file.file for file in each.start.beside)}" if each.start.beside else ""
-        show(f"{each.start.main.file}{beside}", screen, style="bold underline")
-        if each.linted is not None:
-            _show_found(each.linted, screen, with_corrections)
+        beside = f", with {', '.join(file.file for file in start.start.beside)}" if start.start.beside else ""
+        show(f"{start.start.main.file}{beside}", screen, style="bold underline")
+        if start.linted is not None:
+            _show_found(start.linted, screen, with_corrections)
         _close(report, screen)
         screen.print()
     _sum_up(answer.report, screen)
 
 
 def _sum_up(report: LintReport, screen: Console) -> None:
-    count = Counter(each.verdict for each in report.starts)
+    count = Counter(start.verdict for start in report.starts)
     parts = [
         f"{counted(count['bad'], 'start')} with an error: fails, hangs or trains wrongly" if count["bad"] else "",
         f"{count['not understood']} not understood" if count["not understood"] else "",

@@ -21,9 +21,9 @@ SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schem
 
 def short_lines(report: LintReport) -> Iterator[str]:
     """`file:line:column: severity: message [code]`, as compilers write it and editors read it."""
-    for each in report.problems:
-        file = safe(each.file or STANDARD_INPUT)
-        yield f"{file}:{each.line}:{each.column}: {each.severity}: {safe(each.summary)} [{each.code}]"
+    for problem in report.problems:
+        file = safe(problem.file or STANDARD_INPUT)
+        yield f"{file}:{problem.line}:{problem.column}: {problem.severity}: {safe(problem.summary)} [{problem.code}]"
     for name, reason in not_understood(report):
         yield f"{safe(name)}:1:1: warning: {safe(reason)} [{NOT_UNDERSTOOD}]"
 
@@ -31,7 +31,7 @@ def short_lines(report: LintReport) -> Iterator[str]:
 def not_understood(report: LintReport) -> Iterator[tuple[str, str]]:
     """Files of which nothing can be told, and why: a text that is passed over in silence would look well."""
     if report.starts:
-        found = [(each.file, each.unknown) for each in report.starts if each.verdict == "not understood"]
+        found = [(start.file, start.unknown) for start in report.starts if start.verdict == "not understood"]
     else:
         found = [(STANDARD_INPUT, report.unknown)] if report.verdict == "not understood" else []
     for name, unknown in found:
@@ -41,14 +41,16 @@ def not_understood(report: LintReport) -> Iterator[tuple[str, str]]:
 
 def github_lines(report: LintReport) -> Iterator[str]:
     """Workflow commands of GitHub Actions, which show each problem at its line of a pull request."""
-    for each in report.problems:
-        where = {"file": each.file or STANDARD_INPUT, "line": each.line, "col": each.column}
-        if each.end_line == each.line and each.end_column and each.end_column > each.column:
-            where["endColumn"] = each.end_column
-        elif each.end_line and each.end_line > each.line:
-            where["endLine"] = each.end_line
-        where["title"] = f"{each.rule} {each.code}"
-        yield _command(GITHUB[each.severity], where, f"{each.summary}\n{each.happens}\nFix: {each.fix.text}")
+    for problem in report.problems:
+        where = {"file": problem.file or STANDARD_INPUT, "line": problem.line, "col": problem.column}
+        if problem.end_line == problem.line and problem.end_column and problem.end_column > problem.column:
+            where["endColumn"] = problem.end_column
+        elif problem.end_line and problem.end_line > problem.line:
+            where["endLine"] = problem.end_line
+        where["title"] = f"{problem.rule} {problem.code}"
+        yield _command(
+            GITHUB[problem.severity], where, f"{problem.summary}\n{problem.happens}\nFix: {problem.fix.text}"
+        )
     for name, reason in not_understood(report):
         yield _command("warning", {"file": name, "title": NOT_UNDERSTOOD}, reason)
 
@@ -68,7 +70,7 @@ def _data(text: str) -> str:
 
 def sarif(report: LintReport) -> str:
     """One run of a SARIF log."""
-    codes = list(dict.fromkeys(each.code for each in report.problems))
+    codes = list(dict.fromkeys(problem.code for problem in report.problems))
     log = {
         "$schema": SARIF_SCHEMA,
         "version": "2.1.0",
@@ -97,7 +99,7 @@ def sarif(report: LintReport) -> str:
                         ],
                     }
                 ],
-                "results": [_result(each, codes.index(each.code)) for each in report.problems],
+                "results": [_result(problem, codes.index(problem.code)) for problem in report.problems],
             }
         ],
     }
@@ -106,8 +108,8 @@ def sarif(report: LintReport) -> str:
 
 def _rule(code: str, report: LintReport) -> dict[str, Any]:
     """As it is known here; of a saved answer it may be a rule of another version."""
-    known = next((each for each in every_rule() if each.code == code), None)
-    fired = next(each for each in report.problems if each.code == code)
+    known = next((rule for rule in every_rule() if rule.code == code), None)
+    fired = next(problem for problem in report.problems if problem.code == code)
     severity = known.severity if known is not None else fired.severity
     rule: dict[str, Any] = {
         "id": code,

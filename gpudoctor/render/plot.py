@@ -84,9 +84,11 @@ def _bars(result: TestResult) -> list[Bar]:
         return bars
     culprits = result.isolation.culprits if result.isolation else ()
     return [
-        Bar(" - ".join(group), each.purpose, speed, any({*culprit.nodes} <= {*group} for culprit in culprits))
-        for each in (result.isolation.rounds if result.isolation else ())
-        for group, speed in zip(each.groups, each.bus_bandwidth, strict=True)
+        Bar(
+            " - ".join(group), isolation_round.purpose, speed, any({*culprit.nodes} <= {*group} for culprit in culprits)
+        )
+        for isolation_round in (result.isolation.rounds if result.isolation else ())
+        for group, speed in zip(isolation_round.groups, isolation_round.bus_bandwidth, strict=True)
     ]
 
 

@@ -13,11 +13,11 @@ MOST_PROBLEMS = 3
 
 def show_submission(done: JudgedStart, screen: Console) -> None:
     report = done.report
-    told = [each for each in report.problems if each.severity != "info"]
-    for each in told[:MOST_PROBLEMS]:
-        show_problem_lines(each, screen)
-    if len(told) > MOST_PROBLEMS:
-        show(f"and {len(told) - MOST_PROBLEMS} more; gpudoctor lint shows all", screen)
+    problems = [problem for problem in report.problems if problem.severity != "info"]
+    for problem in problems[:MOST_PROBLEMS]:
+        show_problem_lines(problem, screen)
+    if len(problems) > MOST_PROBLEMS:
+        show(f"and {len(problems) - MOST_PROBLEMS} more; gpudoctor lint shows all", screen)
     asked = asks_for(done)
     show(f"Asks for: {asked}" if asked else "Asks for nothing: one task on one node, as the partition has it", screen)
     line = understood_line(report.understood)

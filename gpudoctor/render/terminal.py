@@ -60,7 +60,7 @@ def show_report(report: Report, snapshot: Snapshot | None, screen: Console, verb
             _show_machine(snapshot, screen, verbosity)
         if gpus := snapshot.nvidia.gpus.value_or(()) if snapshot is not None else ():
             screen.print()
-            troubles = [(each.severity, each.leads.short, gpu) for each in found for gpu in each.leads.gpus]
+            troubles = [(trouble.severity, trouble.leads.short, gpu) for trouble in found for gpu in trouble.leads.gpus]
             asked = not report.sight.selected or OF_GPUS in report.sight.selected
             seen = not any(result.group == OF_GPUS for result in report.could_not_look)
             show_gpus(gpus, troubles, screen, well=(OK if seen else UNSEEN) if asked else NOT_ASKED)

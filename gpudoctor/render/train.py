@@ -62,8 +62,8 @@ def show_training(report: TrainReport, screen: Console) -> None:
     _show_folded("Not applicable:", report.cells, "not applicable", screen)
     _show_folded("Not reached:", report.cells, "not reached", screen)
     _show_notes(report.cells, screen)
-    found = [cell.finding for cell in report.cells if cell.finding is not None]
-    for finding in (*found, *sorted(report.findings, key=lambda f: f.problem.severity != "error")):
+    findings = [cell.finding for cell in report.cells if cell.finding is not None]
+    for finding in (*findings, *sorted(report.findings, key=lambda f: f.problem.severity != "error")):
         screen.print()
         show_problem(finding.problem, finding.id, screen)
     screen.print()

@@ -52,7 +52,7 @@ def main(arguments: list[str]) -> None:
 
 def told(ended: RunEnded) -> EndTold:
     """What is said at the end of a run that has not ended well."""
-    interrupted = next((each for each in ended.signals if each.by_terminal and each.number == signal.SIGINT), None)
+    interrupted = next((seen for seen in ended.signals if seen.by_terminal and seen.number == signal.SIGINT), None)
     if interrupted is not None and ended.seconds - interrupted.seconds < ENDING_SECONDS:
         return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
     if ended.status == -signal.SIGPIPE:
@@ -60,8 +60,8 @@ def told(ended: RunEnded) -> EndTold:
     kernel, unread = _kernel(ended)
     answer = _explained(ended, kernel)
     first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
-    signals = [each for each in ended.signals if each.number in verdict.TOLD]
-    lines = [f"it got {by_whom(each)} after {each.seconds:.0f} s" for each in signals][:3]
+    signals = [seen for seen in ended.signals if seen.number in verdict.TOLD]
+    lines = [f"it got {by_whom(seen)} after {seen.seconds:.0f} s" for seen in signals][:3]
     if ended.stood:
         lines = [*lines, "it stood still shortly before its end", *ended.stood[:STOOD_LINES]]
     ended = structs.replace(ended, scheduler=_slurms_word(ended.slurm_job))
@@ -123,10 +123,10 @@ def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
 
 def _kernel(ended: RunEnded) -> tuple[tuple[KernelLine, ...], str]:
     """What the kernel said, since the start, of processes of this job and of GPUs; or why it could not be asked."""
-    found = read_lines(THIS)
-    if not found.is_read:
+    reading = read_lines(THIS)
+    if not reading.is_read:
         return (), "the kernel's log may not be read"
-    since = [line for line in found.value if line.seconds is not None and line.seconds >= ended.began - 1.0]
+    since = [line for line in reading.value if line.seconds is not None and line.seconds >= ended.began - 1.0]
     ours = {ended.pid, *ended.pids}
     kept = []
     for line in since:
@@ -181,7 +181,7 @@ def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:
 
 def _undecided(ended: RunEnded, answer: Explanation, unread: str) -> Iterator[str]:
     ending = ending_of({"exitcode": str(ended.status)})
-    if ended.status < 0 and not any(each.number == -ended.status for each in ended.signals):
+    if ended.status < 0 and not any(seen.number == -ended.status for seen in ended.signals):
         name = (
             signal.Signals(-ended.status).name if -ended.status in list(signal.Signals) else f"signal {-ended.status}"
         )

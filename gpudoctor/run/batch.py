@@ -29,8 +29,8 @@ def nodes_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
 def word_of(words: Sequence[str], form: re.Pattern[str]) -> str:
     """The value of an option of a launcher; empty: it is not given."""
     for index, word in enumerate(words):
-        if found := form.fullmatch(word):
-            return found["value"] or ("" if "=" in word or index + 1 >= len(words) else words[index + 1])
+        if match := form.fullmatch(word):
+            return match["value"] or ("" if "=" in word or index + 1 >= len(words) else words[index + 1])
     return ""
 
 

@@ -39,7 +39,7 @@ class Outlet(Struct, frozen=True, kw_only=True):
 
 def channels(*, captured: bool) -> tuple[Outlet, ...]:
     """What becomes of standard output and error. Without `captured` the command has all of it as it is."""
-    found: list[Outlet] = []
+    outlets: list[Outlet] = []
     seen: dict[tuple[int, ...], list[int]] = {}
     for number in OUTPUTS:
         with contextlib.suppress(OSError):  # started with it closed
@@ -48,8 +48,8 @@ def channels(*, captured: bool) -> tuple[Outlet, ...]:
     for numbers in seen.values():
         with contextlib.suppress(OSError):  # too few descriptors, no /dev/pts: it writes where it would have written
             if channel := _of(tuple(numbers), captured=captured):
-                found.append(channel)
-    return tuple(found)
+                outlets.append(channel)
+    return tuple(outlets)
 
 
 def _of(numbers: tuple[int, ...], *, captured: bool) -> Outlet | None:

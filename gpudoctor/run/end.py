@@ -114,10 +114,10 @@ def look_into(ended: RunEnded, until: Callable[[float], bool]) -> EndTold:
 
 def asked_to_end(ended: RunEnded) -> SignalSeen | None:
     """The signal by which somebody asked it to end, and it ended."""
-    first = min((each.seconds for each in ended.ended), default=ended.seconds)
-    for each in ended.signals:
-        if each.number in ASKED and ended.seconds - each.seconds < ENDING_SECONDS and each.seconds <= first + 0.5:
-            return each
+    first = min((process_ended.seconds for process_ended in ended.ended), default=ended.seconds)
+    for seen in ended.signals:
+        if seen.number in ASKED and ended.seconds - seen.seconds < ENDING_SECONDS and seen.seconds <= first + 0.5:
+            return seen
     return None
 
 

@@ -229,7 +229,7 @@ class HeadHub:
         name = present.name if is_host(present.name) and ":" not in present.name else host.replace(":", "-")
         with self._lock:
             if name in self._members or name == self._task.name:
-                name = f"{name}-{sum(each.startswith(name) for each in self._members) + 2}"
+                name = f"{name}-{sum(member.startswith(name) for member in self._members) + 2}"
             self._members[name] = channel
         channel.send("C", line_of(HeadMet(address=self._address)))
         if self._wants is not None:

@@ -51,7 +51,7 @@ class Kept:
 
 def logs(folder: Path) -> tuple[str, ...]:
     """Names of what was kept of the command's output, the whole of it first, then by rank."""
-    found = [(int(each["number"]), each.string) for each in _of_ranks(folder) if each["part"] == "log"]
+    found = [(int(rank["number"]), rank.string) for rank in _of_ranks(folder) if rank["part"] == "log"]
     return (
         *(name for name in (OUTPUT, SECOND) if (folder / name).exists()),
         *(name for _, name in sorted(found)[:MOST_LOGS]),
@@ -60,7 +60,7 @@ def logs(folder: Path) -> tuple[str, ...]:
 
 def join_parts(folder: Path) -> None:
     """Of each rank one file: the first of what it said, then the last."""
-    tails = {each.string for each in _of_ranks(folder) if each["part"] != "log"}
+    tails = {rank.string for rank in _of_ranks(folder) if rank["part"] != "log"}
     for stem in {name.rpartition(".")[0] for name in tails}:
         with contextlib.suppress(OSError):
             parts = [folder / name for name in tails if name.startswith(f"{stem}.")]
@@ -74,8 +74,8 @@ def join_parts(folder: Path) -> None:
 def _of_ranks(folder: Path) -> Iterator[re.Match[str]]:
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
-            if (found := OF_RANKS.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
-                yield found
+            if (match := OF_RANKS.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False):
+                yield match
 
 
 def state_folder(environment: Mapping[str, str]) -> Path:

@@ -234,7 +234,7 @@ def main(arguments: "list[str]") -> None:
         log.end()
         with contextlib.suppress(OSError):
             os.write(control, bytes([LOG_ENDED]) if log.failed else b"")
-            os.write(control, bytes([MIDDLE_OF_LINE if any(each.in_line for each in channels) else DRAINED]))
+            os.write(control, bytes([MIDDLE_OF_LINE if any(channel.in_line for channel in channels) else DRAINED]))
     for channel in channels:  # somebody may still have it open
         channel.join()
     log.end()

@@ -120,30 +120,30 @@ class AttendedRun:
             self._say("not started: it has an error (--stop-on-error)")
             end_as(OWN_FAILURE)
         self._began = time.monotonic()
-        found = channels(captured=self._wish.log)
+        outlets = channels(captured=self._wish.log)
         self._write()
-        attendant = Attendant(found, self._kept.folder if self._kept else None, self._kept.lock if self._kept else -1)
+        attendant = Attendant(outlets, self._kept.folder if self._kept else None, self._kept.lock if self._kept else -1)
         if not attendant.lives:
             self._lost.append("no process could be started that keeps its output")
-            found = tuple(channel for channel in found if channel.kind == "file")
+            outlets = tuple(channel for channel in outlets if channel.kind == "file")
         try:
             folder = self._kept.folder if self._kept is not None else None
             environment = without_token(armed(self._environment, folder) if self._wish.arm else self._environment)
-            self._pid = start(self._wish.command, found, environment, before)
+            self._pid = start(self._wish.command, outlets, environment, before)
         except CannotStart as error:
             self._say(str(error))
-            self._leave(attendant, found, error.status)
-        for channel in found:
+            self._leave(attendant, outlets, error.status)
+        for channel in outlets:
             if channel.writing >= 0:
                 os.close(channel.writing)
         from gpudoctor.run.together import Together  # here, for it loads much
 
         together = self._together = Together(self._wish.command, self._environment, folder, self._say_between)
-        waiting = Waiting(self._pid, attendant, found)
+        waiting = Waiting(self._pid, attendant, outlets)
         family = JobProcesses(self._pid, self._began)
         steps = Steps(family)
-        stalls = self._stalls(found, steps)
-        use = UseWritten(self._pid, self._kept.folder if self._kept else None, found)
+        stalls = self._stalls(outlets, steps)
+        use = UseWritten(self._pid, self._kept.folder if self._kept else None, outlets)
         paces = None
         if self._wish.arm:
             paces = PaceWatch(self._pid, folder, self._say_between, together.invited, lambda: together.has_head)
@@ -179,7 +179,7 @@ class AttendedRun:
             attendant.revive()
         if attendant.log_ended and self._kept is not None:
             self._lost.append(f"{self._kept.folder}: a part of the output is not kept: the disk may be full")
-        self._keep_files(found)
+        self._keep_files(outlets)
         together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
         if self._kept is not None:
             kept.join_parts(self._kept.folder)
@@ -239,7 +239,7 @@ class AttendedRun:
             return
         for channel in found:
             if channel.kind == "file" and (said := part_of(channel)):
-                name = OUTPUT if all(each.kind == "file" for each in found) and channel is found[0] else SECOND
+                name = OUTPUT if all(outlet.kind == "file" for outlet in found) and channel is found[0] else SECOND
                 self._kept.write(name, OWN_LINES.sub(b"", said))
 
     def _tell(self, in_line: bool) -> None:
@@ -280,7 +280,7 @@ class AttendedRun:
             return
         folder = self._kept.folder if self._kept is not None else None
         gone = together.gone
-        told = look_into(
+        end_told = look_into(
             RunEnded(
                 status=self._record.status or 0,
                 seconds=self._record.seconds or 0.0,
@@ -303,12 +303,12 @@ class AttendedRun:
             ),
             _asked_to_end,
         )
-        for line in (*told.lines, *(together.others_found() if told.cause is None else ())):
+        for line in (*end_told.lines, *(together.others_found() if end_told.cause is None else ())):
             self._say(line)
-        together.told(told.lines)
+        together.told(end_told.lines)
         for line in together.summary():
             self._say(line)
-        if folder is not None and told.cause is not None:
+        if folder is not None and end_told.cause is not None:
             more = (
                 f"report {shlex.quote(str(folder))}"
                 if together.others
@@ -316,7 +316,7 @@ class AttendedRun:
             )
             self._say(f"more: gpudoctor {more}")
         if self._kept is not None:
-            self._kept.write(FOUND, msgspec.json.format(msgspec.json.encode(told)))
+            self._kept.write(FOUND, msgspec.json.format(msgspec.json.encode(end_told)))
         together.wait_for_head(_asked_to_end)
 
     def _say(self, text: str) -> None:

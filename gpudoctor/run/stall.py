@@ -186,19 +186,19 @@ class StallWatch:
         if self._amount() != self._asked_at:
             return  # it has spoken meanwhile
         try:
-            told = msgspec.json.decode(reply.output, type=StallTold)
+            stall_told = msgspec.json.decode(reply.output, type=StallTold)
         except msgspec.DecodeError:
             return
-        self._hung = self._hung + 1 if told.hung else 0
+        self._hung = self._hung + 1 if stall_told.hung else 0
         if self._kills and self._hung:
             self._look_at = now + min(self._patience, CONFIRM_SECONDS)
         if self._kills and self._hung >= LOOKS_TO_KILL and not self._kill_at:
             self._say(("it still stands still: it is asked to end by SIGTERM (--on-stall kill)",))
             self._kill_at = now + GRACE_SECONDS
             self._tell(signal.SIGTERM)
-        if told.hung and told.cause != self._told:
-            self._told = told.cause
-            self._last = told
+        if stall_told.hung and stall_told.cause != self._told:
+            self._told = stall_told.cause
+            self._last = stall_told
             what = "begun no collective" if self._said == self._counts else "said nothing"
-            self._say((f"it has {what} for {now - self._since:.0f} s, and stands still", *told.lines))
+            self._say((f"it has {what} for {now - self._since:.0f} s, and stands still", *stall_told.lines))
             self._said = self._amount()  # our own words may stand in its file now

@@ -48,10 +48,10 @@ def looked(task: StallTask) -> StallTold:
             place = Path(task.folder, name)
             place.touch(mode=0o600)
             place.write_bytes(content)
-    found = told(report, task)
-    if found.hung and task.on_stall == "dump":
-        return structs.replace(found, lines=(*found.lines, *dumped(task)))
-    return found
+    stall_told = told(report, task)
+    if stall_told.hung and task.on_stall == "dump":
+        return structs.replace(stall_told, lines=(*stall_told.lines, *dumped(task)))
+    return stall_told
 
 
 def dumped(task: StallTask) -> Iterator[str]:

@@ -37,7 +37,7 @@ def lines(steps: StepsSeen, use: bytes) -> Iterator[str]:
     gpus = _by_gpu(read)
     told = [f"its processes held {max(line.get('memory', 0) for line in read) / GIB:.3g} GiB at most"] if read else []
     if gpus:
-        busy = {index: statistics.mean(each[0] for each in samples) for index, samples in gpus.items()}
+        busy = {index: statistics.mean(sample[0] for sample in samples) for index, samples in gpus.items()}
         least = min(busy, key=lambda index: busy[index])
         most = max(gpus, key=lambda index: max(each[1] for each in gpus[index]))
         mean = statistics.mean(busy.values())

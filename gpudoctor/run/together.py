@@ -302,8 +302,8 @@ class Together:
     def others_found(self) -> tuple[str, ...]:
         """What looks of other nodes have found, where this one's did not come to its end."""
         self._hear()
-        found = next((node for node in self.others.values() if node.told), None)
-        return tuple(f"{found.name}: {line}" for line in found.told) if found is not None else ()
+        other_node = next((node for node in self.others.values() if node.told), None)
+        return tuple(f"{other_node.name}: {line}" for line in other_node.told) if other_node is not None else ()
 
     def told(self, lines: Sequence[str]) -> None:
         """What this node's own look has found, for a head that goes on; or what the head's has, for who ends later."""
@@ -313,9 +313,9 @@ class Together:
     def seen(self) -> tuple[ProcessEnded, ...]:
         """What has ended on the other nodes, by this node's clock."""
         return tuple(
-            structs.replace(each, host=node.name, seconds=each.seconds + node.began - self._began)
+            structs.replace(ended, host=node.name, seconds=ended.seconds + node.began - self._began)
             for node in self.others.values()
-            for each in node.ended
+            for ended in node.ended
         )
 
     def logs(self) -> tuple[str, ...]:

@@ -38,7 +38,9 @@ class UseWritten:
         self._child: active.Child | None = None
         if folder is None:
             return
-        files = [(f"/proc/{os.getpid()}/fd/{each.outputs[0]}", each.start) for each in outlets if each.kind == "file"]
+        files = [
+            (f"/proc/{os.getpid()}/fd/{outlet.outputs[0]}", outlet.start) for outlet in outlets if outlet.kind == "file"
+        ]
         task = json.dumps([pid, str(folder), files])
         with contextlib.suppress(OSError):
             self._child = active.start("use", active.own_module(__name__, task), timeout=float("inf"))
@@ -132,7 +134,7 @@ class UsedByJob:
 
     def now(self) -> dict[str, Any]:
         if self._count % FAMILY_EVERY == 0:
-            family = (each.pid for each in processes.descendants(self._pid))
+            family = (descendant.pid for descendant in processes.descendants(self._pid))
             self._pids = (self._pid, *family)[:MOST_PROCESSES]
         self._count += 1
         ticks, pages, at = {}, 0, time.monotonic()

@@ -60,15 +60,15 @@ class Found(Struct, frozen=True, kw_only=True):
 def first_death(ended: RunEnded) -> ProcessEnded | None:
     """The process whose end ended the job: the first that died by a signal, or as a rank. Programs that a job starts
     beside and that fail are no ranks, and so are those that died long before it ended."""
-    for each in ended.ended:
-        if ended.seconds - each.seconds > ENDING_SECONDS or each.status is None:
+    for process_ended in ended.ended:
+        if ended.seconds - process_ended.seconds > ENDING_SECONDS or process_ended.status is None:
             continue
-        if each.status < 0 or each.rank is not None or each.spawned:
-            return each
+        if process_ended.status < 0 or process_ended.rank is not None or process_ended.spawned:
+            return process_ended
     own = ProcessEnded(pid=ended.pid, name=ended.name, seconds=ended.seconds, status=ended.status)
     if ended.status < 0:
         return own
-    child = next((each for each in ended.ended if each.status == ended.status), None)
+    child = next((process_ended for process_ended in ended.ended if process_ended.status == ended.status), None)
     found = child or own
     return found if found.name.startswith(PYTHONS) else None
 
@@ -177,10 +177,14 @@ def _memory(ended: RunEnded) -> str:
 
 def others(ended: RunEnded, shown: int = 4) -> Sequence[str]:
     """The ranks' ends in their order, where there are several: one line."""
-    ranks = [each for each in ended.ended if each.rank is not None and each.status is not None]
+    ranks = [
+        process_ended
+        for process_ended in ended.ended
+        if process_ended.rank is not None and process_ended.status is not None
+    ]
     if len(ranks) < 2:
         return ()
-    words = [f"rank {each.rank} {ended_how(each.status or 0)} at {each.seconds:.1f} s" for each in ranks[:shown]]
+    words = [f"rank {rank.rank} {ended_how(rank.status or 0)} at {rank.seconds:.1f} s" for rank in ranks[:shown]]
     more = f", and {len(ranks) - shown} more" if len(ranks) > shown else ""
     return (f"in this order: {', '.join(words)}{more}",)
 

@@ -93,15 +93,15 @@ class PaceWatch:
     def hear(self, answer: bytes) -> None:
         """What the child has found."""
         try:
-            told = msgspec.json.decode(answer, type=PaceTold)
+            pace_told = msgspec.json.decode(answer, type=PaceTold)
         except msgspec.DecodeError:
             return
-        self._without = 0 if told.is_job else self._without + 1
-        if told.is_job:
-            self._last = told
-        if told.slow and told.ranks not in self._said:
-            self._said.add(told.ranks)
-            self._say(told.slow)
+        self._without = 0 if pace_told.is_job else self._without + 1
+        if pace_told.is_job:
+            self._last = pace_told
+        if pace_told.slow and pace_told.ranks not in self._said:
+            self._said.add(pace_told.ranks)
+            self._say(pace_told.slow)
 
     def end(self) -> tuple[str, ...]:
         """The command has ended: what is to be said of how it went."""

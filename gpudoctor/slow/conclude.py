@@ -45,7 +45,7 @@ def paces_of(nodes: Sequence[NodePace], since_ns: int = 0) -> Paces:
     """`since_ns`: only what was issued after this moment of the head's clock."""
     ranks = clocks(nodes)
     notes: list[str] = []
-    found: list[GroupPace] = []
+    group_paces: list[GroupPace] = []
     for group in groups(ranks, since_ns):
         uncertainty = max((ranks[rank].uncertainty for rank in group.ranks), default=0.0)
         pace = pace_of(group, 2 * uncertainty if len({*group.nodes}) > 1 else 0.0)
@@ -60,14 +60,14 @@ def paces_of(nodes: Sequence[NodePace], since_ns: int = 0) -> Paces:
                 )
             )
             pace = structs.replace(pace, late=(), lost_seconds=0.0, grows=())
-        found.append(pace)
+        group_paces.append(pace)
     silent = [
         clock.times.asked_at - max(group.created_ns[-1] for group in clock.times.groups) / 1e9
         for clock in ranks.values()
         if clock.times.groups
     ]
     return Paces(
-        ranks=ranks, groups=tuple(found), notes=tuple(notes), silent_seconds=max(0.0, min(silent, default=0.0))
+        ranks=ranks, groups=tuple(group_paces), notes=tuple(notes), silent_seconds=max(0.0, min(silent, default=0.0))
     )
 
 
@@ -114,7 +114,7 @@ def concluded(
 
 def _unknown(job: Members, nodes: Sequence[NodePace], paces: Paces, world: int) -> str:
     """What stands against "no rank is late"."""
-    reasons = [each.reason for node in nodes for each in node.unread if each.what.startswith("flight recorder")]
+    reasons = [unread.reason for node in nodes for unread in node.unread if unread.what.startswith("flight recorder")]
     seen = len(paces.ranks)
     if not seen:
         return reasons[0] if reasons else "no rank was seen"
@@ -144,11 +144,11 @@ def _unknown(job: Members, nodes: Sequence[NodePace], paces: Paces, world: int) 
 
 
 def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Paces, first: Paces) -> SlowRanks:
-    own = next((each for each in window.groups if each.key == pace.key and set(each.late) & set(pace.late)), pace)
+    own = next((group for group in window.groups if group.key == pace.key and set(group.late) & set(pace.late)), pace)
     looked = [_of_rank(job, sampled, rank, pace) for rank in pace.late]
-    there = [each for each in looked if each is not None]
-    spent = time_spent([each.process for each in there], there[0].others if there else (), own.share)
-    why = next((found for each in there if (found := reason(each, spent)) is not None), None)
+    there = [rank for rank in looked if rank is not None]
+    spent = time_spent([rank.process for rank in there], there[0].others if there else (), own.share)
+    why = next((found for rank in there if (found := reason(rank, spent)) is not None), None)
     hosts = tuple(dict.fromkeys(first.ranks[rank].host for rank in pace.late))
     variant = why.variant if why is not None else ""
     return SlowRanks(
@@ -230,13 +230,13 @@ def _evidence(pace: GroupPace, own: GroupPace, spent: TimeSpent | None, why: Rea
 def _of_rank(job: Members, sampled: Sequence[NodePace], rank: int, pace: GroupPace) -> LateRank | None:
     """What was looked at of a late rank, and of those that are not."""
     by_pid = {(number, process.pid): process for number, node in enumerate(sampled) for process in node.processes}
-    member = next((each for each in job.members if each.role == "rank" and each.rank == rank), None)
+    member = next((member for member in job.members if member.role == "rank" and member.rank == rank), None)
     if member is None or (member.node, member.process.pid) not in by_pid:
         return None
     others = [
-        by_pid[each.node, each.process.pid]
-        for each in job.members
-        if each.role == "rank" and each.rank not in pace.late and (each.node, each.process.pid) in by_pid
+        by_pid[member.node, member.process.pid]
+        for member in job.members
+        if member.role == "rank" and member.rank not in pace.late and (member.node, member.process.pid) in by_pid
     ]
     own, rest = _gpus(job, sampled, member)
     return LateRank(
@@ -244,12 +244,12 @@ def _of_rank(job: Members, sampled: Sequence[NodePace], rank: int, pace: GroupPa
         share=pace.share,
         process=by_pid[member.node, member.process.pid],
         workers=tuple(
-            by_pid[each.node, each.process.pid]
-            for each in job.members
-            if each.role == "data loader"
-            and each.node == member.node
-            and each.of == member.process.pid
-            and (each.node, each.process.pid) in by_pid
+            by_pid[job_member.node, job_member.process.pid]
+            for job_member in job.members
+            if job_member.role == "data loader"
+            and job_member.node == member.node
+            and job_member.of == member.process.pid
+            and (job_member.node, job_member.process.pid) in by_pid
         ),
         gpus=own,
         other_gpus=rest,
@@ -261,7 +261,7 @@ def _gpus(
     job: Members, sampled: Sequence[NodePace], member: JobMember
 ) -> tuple[tuple[GpuUse, ...], tuple[GpuUse, ...]]:
     """The GPUs on which a rank runs, and those of the job's other ranks."""
-    pids = {(each.node, each.process.pid) for each in job.members if each.role == "rank"} - {
+    pids = {(job_member.node, job_member.process.pid) for job_member in job.members if job_member.role == "rank"} - {
         (member.node, member.process.pid)
     }
     every = [(number, gpu) for number, node in enumerate(sampled) for gpu in node.gpus]
@@ -276,14 +276,14 @@ def _memory(job: Members, nodes: Sequence[NodePace]) -> Iterator[RankMemory]:
         if member.role == "rank" and member.rank is not None
     }
     for number, node in enumerate(nodes):
-        for each in node.memory:
-            if (number, each.pid) not in rank_of:
+        for peak in node.memory:
+            if (number, peak.pid) not in rank_of:
                 continue
-            gpu = next((gpu for gpu in node.gpus if each.pid in gpu.pids), None)
+            gpu = next((gpu for gpu in node.gpus if peak.pid in gpu.pids), None)
             yield RankMemory(
-                rank=rank_of[number, each.pid],
-                peak_bytes=each.peak_bytes,
-                limit_bytes=each.limit_bytes,
+                rank=rank_of[number, peak.pid],
+                peak_bytes=peak.peak_bytes,
+                limit_bytes=peak.limit_bytes,
                 gpu_bytes=gpu.memory_bytes if gpu is not None else None,
                 gpu_total_bytes=gpu.memory_total_bytes if gpu is not None else None,
             )

@@ -196,15 +196,15 @@ def _by_place(group: GroupTimes, late: Collection[int], step: int) -> tuple[floa
 def roots(paces: Sequence[GroupPace]) -> list[GroupPace]:
     """Of the groups in which somebody is late, those whose late ranks wait for nobody elsewhere: who waits for its
     partner in one group comes late to every other with it."""
-    found = [pace for pace in paces if pace.late]
+    group_paces = [pace for pace in paces if pace.late]
     kept = []
-    for pace in found:
+    for pace in group_paces:
         own = set(pace.late)
         waits = any(
             own & {*other.ranks} and not own & {*other.late} and other.lost_seconds >= pace.lost_seconds / 2
-            for other in found
+            for other in group_paces
             if other is not pace
         )
         if not waits:
             kept.append(pace)
-    return sorted(kept or found[:1], key=lambda pace: -pace.share)
+    return sorted(kept or group_paces[:1], key=lambda pace: -pace.share)

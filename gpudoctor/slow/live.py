@@ -106,10 +106,10 @@ class _Looks:
         self, ranks: Sequence[JobMember], sampled: Sequence[JobMember] = (), seconds: float = 0.0
     ) -> list[NodePace]:
         order = Wanted(
-            pids=_by_node([(each.node, (each.process.pid, each.process.started)) for each in sampled]),
+            pids=_by_node([(member.node, (member.process.pid, member.process.started)) for member in sampled]),
             ranks={
-                str(node): {str(each.process.pid): each.rank or 0 for each in ranks if each.node == node}
-                for node in {each.node for each in ranks}
+                str(node): {str(rank.process.pid): rank.rank or 0 for rank in ranks if rank.node == node}
+                for node in {rank.node for rank in ranks}
             },
             seconds=seconds,
             timeout=ASK_SECONDS,
@@ -171,9 +171,9 @@ def _chosen(job: Members, paces: Paces) -> list[JobMember]:
         member
         for rank in own
         for member in [
-            each
-            for each in job.members
-            if each.role == "data loader" and each.node == rank.node and each.of == rank.process.pid
+            member
+            for member in job.members
+            if member.role == "data loader" and member.node == rank.node and member.of == rank.process.pid
         ][:MOST_WORKERS]
     ]
     return [*own, *workers, *others[:MOST_OTHERS]]

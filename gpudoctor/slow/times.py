@@ -85,7 +85,7 @@ def _of_stages(own: Sequence[RankTimes]) -> bool:
 def _side_by_side(
     key: str, own: Mapping[int, CollectiveTimes], ranks: Mapping[int, RankClock], since_ns: int
 ) -> GroupTimes:
-    by_sequence = [dict(zip(each.sequences, range(len(each.sequences)), strict=True)) for each in own.values()]
+    by_sequence = [dict(zip(times.sequences, range(len(times.sequences)), strict=True)) for times in own.values()]
     common = sorted(set(by_sequence[0]).intersection(*by_sequence[1:]))
     offsets = [ranks[rank].offset_ns for rank in own]
     issued = [

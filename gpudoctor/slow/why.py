@@ -60,10 +60,12 @@ def _quota(rank: LateRank) -> Reason | None:
         return None
     held = quota.throttled_periods / quota.periods
     others = [
-        each.quota.throttled_periods / each.quota.periods for each in rank.others if each.quota and each.quota.periods
+        other.quota.throttled_periods / other.quota.periods
+        for other in rank.others
+        if other.quota and other.quota.periods
     ]
     # A cgroup that they share holds back all of them: then it is not why this one is late.
-    if held < HELD_BACK * rank.share or any(each >= held / 2 for each in others):
+    if held < HELD_BACK * rank.share or any(other >= held / 2 for other in others):
         return None
     text = (
         f"{quota.throttled_periods} of {quota.periods} periods held back, {quota.throttled_seconds:.1f} s of its "
@@ -83,9 +85,9 @@ def _without_processor(rank: LateRank) -> Reason | None:
         return None
     delayed = process.main_delayed_seconds / process.seconds
     others = [
-        each.main_delayed_seconds / each.seconds
-        for each in rank.others
-        if each.main_delayed_seconds is not None and each.seconds > 0
+        other.main_delayed_seconds / other.seconds
+        for other in rank.others
+        if other.main_delayed_seconds is not None and other.seconds > 0
     ]
     if delayed < max(HELD_BACK * rank.share, 0.03) or (others and delayed < 3 * max(others)):
         return None
@@ -101,7 +103,7 @@ def _without_processor(rank: LateRank) -> Reason | None:
 def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
     for gpu in rank.gpus:
         events = clock_events.harmful(gpu.clock_events or 0)
-        most = max((each.clock_mhz or 0 for each in rank.other_gpus), default=0)
+        most = max((use.clock_mhz or 0 for use in rank.other_gpus), default=0)
         slower = bool(gpu.clock_mhz and most and gpu.clock_mhz < SLOWER_CLOCK * most)
         if events and (slower or not rank.other_gpus):
             clock = f" at {gpu.clock_mhz} MHz, others at {most} MHz" if slower else ""
@@ -110,8 +112,8 @@ def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
                 words=f"GPU {gpu.index} is held down by {listed(event.name for event in events)}{clock}",
                 evidence=(Seen("NVML", "; ".join(f"{event.name}: {event.meaning}" for event in events)),),
             )
-        strangers = [pid for pid in gpu.pids if pid not in (rank.process.pid, *(each.pid for each in rank.workers))]
-        shared = strangers and not any(len(each.pids) > 1 for each in rank.other_gpus)
+        strangers = [pid for pid in gpu.pids if pid not in (rank.process.pid, *(worker.pid for worker in rank.workers))]
+        shared = strangers and not any(len(use.pids) > 1 for use in rank.other_gpus)
         if shared and spent is not None and spent.phase == "GPU":
             words = f"GPU {gpu.index} is shared with pid {ranges(strangers[:4])}"
             return Reason(variant="gpu", words=words, evidence=(Seen("NVML", f"processes on it: {sorted(gpu.pids)}"),))
@@ -158,8 +160,8 @@ def _input(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
 
 
 def _busy(workers: Sequence[ProcessPace]) -> float:
-    seconds = sum(each.seconds for each in workers)
-    return sum(each.cpu_seconds or 0.0 for each in workers) / seconds if seconds > 0 else 0.0
+    seconds = sum(worker.seconds for worker in workers)
+    return sum(worker.cpu_seconds or 0.0 for worker in workers) / seconds if seconds > 0 else 0.0
 
 
 def _host_code(spent: TimeSpent) -> Reason | None:

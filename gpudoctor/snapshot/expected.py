@@ -22,11 +22,11 @@ class Expectation(Section, frozen=True):
         """What `--expect` was given. Raises `ValueError` for anything else."""
         if text == "cpu":
             return cls("cpu")
-        found = re.fullmatch(r"(?:gpus=)?([1-9][0-9]{0,3})|([1-9][0-9]{0,3})x([A-Za-z][A-Za-z0-9 ._-]{0,60})", text)
-        count = int(found[1] or found[2]) if found is not None else 0
-        if found is None or count > MOST:
+        match = re.fullmatch(r"(?:gpus=)?([1-9][0-9]{0,3})|([1-9][0-9]{0,3})x([A-Za-z][A-Za-z0-9 ._-]{0,60})", text)
+        count = int(match[1] or match[2]) if match is not None else 0
+        if match is None or count > MOST:
             raise ValueError(f"{text!r} is none of {FORMS}")
-        return cls("gpus", count, found[3] or "")
+        return cls("gpus", count, match[3] or "")
 
     def said(self) -> str:
         """As in a sentence: "8 H100", "8 GPUs"."""

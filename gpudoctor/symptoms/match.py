@@ -89,7 +89,7 @@ class Matcher:
     def _by_head(self) -> dict[bytes, list[bytes]]:
         """Anchors by the shortest one that they begin with."""
         heads: dict[bytes, list[bytes]] = {}
-        for anchor in sorted((each for each in self._anchors if b" " not in each), key=len):
+        for anchor in sorted((anchor for anchor in self._anchors if b" " not in anchor), key=len):
             head = next((anchor[:length] for length in range(1, len(anchor)) if anchor[:length] in heads), anchor)
             heads.setdefault(head, []).append(anchor)
         return heads
@@ -202,9 +202,9 @@ class Matcher:
         unknown = words - self._words
         text = b"\n".join((*unknown, b""))
         end = 0
-        for found in self._search.finditer(text):
-            if found.start() >= end:
-                word = text[text.rfind(b"\n", 0, found.start()) + 1 : (end := text.find(b"\n", found.end()))]
+        for match in self._search.finditer(text):
+            if match.start() >= end:
+                word = text[text.rfind(b"\n", 0, match.start()) + 1 : (end := text.find(b"\n", match.end()))]
                 if parts := tuple(self._parts_in(word)):
                     self._of_word[word] = parts
         self._words |= unknown

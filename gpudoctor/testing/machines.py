@@ -200,10 +200,10 @@ def gpu(index: int, **fields: Any) -> Gpu:
 
 def _from_call(index: int, name: str, fact: Any) -> Reading[Any]:
     """The fact with the source that the reader gives it."""
-    told: Reading[Any] = fact if isinstance(fact, Reading) else nvml(fact)
-    if told.source != "nvml" or name not in CALLS:
-        return told
-    return msgspec.structs.replace(told, source=f"nvmlDeviceGet{CALLS[name]} GPU {index}")
+    reading: Reading[Any] = fact if isinstance(fact, Reading) else nvml(fact)
+    if reading.source != "nvml" or name not in CALLS:
+        return reading
+    return msgspec.structs.replace(reading, source=f"nvmlDeviceGet{CALLS[name]} GPU {index}")
 
 
 def t4(index: int, **fields: Any) -> Gpu:

@@ -67,7 +67,7 @@ def changed_port(machine: Snapshot, name: str, **fields: Any) -> Snapshot:
     """The machine with facts of an RDMA device's ports replaced; values are read from sysfs."""
     device = next(device for device in machine.network.rdma_devices.value if device.name == name)
     facts = {field: _sysfs(name, value) for field, value in fields.items()}
-    ports = tuple(msgspec.structs.replace(each, **facts) for each in device.ports)
+    ports = tuple(msgspec.structs.replace(rdma_port, **facts) for rdma_port in device.ports)
     return changed_device(machine, name, ports=ports)
 
 

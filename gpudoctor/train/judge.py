@@ -280,14 +280,16 @@ def _other_paths(trained: Trained, backend: str) -> tuple[str, tuple[Command, ..
 
 def _evidence(trained: Trained, fault: Fault | None) -> tuple[Reading[object], ...]:
     cell = f"{trained.way} {trained.precision}"
-    found: list[Reading[object]] = []
+    readings: list[Reading[object]] = []
     if fault is not None:
-        found.append(read(f"verification of {cell}", fault.seen or fault.kind))
+        readings.append(read(f"verification of {cell}", fault.seen or fault.kind))
         if fault.rank is not None and 0 <= fault.rank < len(trained.devices):
-            found.append(read(f"device of rank {fault.rank}", trained.devices[fault.rank]))
+            readings.append(read(f"device of rank {fault.rank}", trained.devices[fault.rank]))
     if trained.loss is not None and trained.reference_loss is not None:
-        found.append(read(f"loss of {cell} and of one process", f"{trained.loss:.6g} and {trained.reference_loss:.6g}"))
-    return tuple(found)
+        readings.append(
+            read(f"loss of {cell} and of one process", f"{trained.loss:.6g} and {trained.reference_loss:.6g}")
+        )
+    return tuple(readings)
 
 
 def _failed(trained: Trained) -> Finding:

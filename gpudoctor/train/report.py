@@ -62,7 +62,7 @@ class TrainReport(Answer, frozen=True, kw_only=True):
 
     def stated(self) -> Iterator[Stated]:
         of_cells = (cell.finding for cell in self.cells if cell.finding is not None)
-        yield from (each.stated() for each in (*self.findings, *of_cells))
+        yield from (finding.stated() for finding in (*self.findings, *of_cells))
 
     @classmethod
     def of_earlier(cls, tree: dict[str, Any]) -> dict[str, Any]:

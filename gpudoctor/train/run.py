@@ -164,16 +164,16 @@ class _Training:
     def _explain(self, run: RunResult, cells: Sequence[TrainCell]) -> tuple[tuple[TrainCell, ...], Cell | None]:
         """Name the cell in which a launch ended, if it is one's; what is left without it."""
         left = self._left(cells)
-        found = why_stopped(run, self._prepared.by_name)
+        findings = why_stopped(run, self._prepared.by_name)
         guilty = cell_of(run, left)
         if guilty is None:
-            self._findings += found
+            self._findings += findings
             return left, None
         how: Literal["hung", "crashed"] = "hung" if run.outcome == "stalled" else "crashed"
-        cell = ended(Cell(way=guilty.way, precision=guilty.precision, outcome=how), found)
+        cell = ended(Cell(way=guilty.way, precision=guilty.precision, outcome=how), findings)
         self._note(cell)
-        self._findings += found[1:]
-        return tuple(each for each in left if each != guilty), cell
+        self._findings += findings[1:]
+        return tuple(cell for cell in left if cell != guilty), cell
 
     def _left(self, cells: Sequence[TrainCell]) -> tuple[TrainCell, ...]:
         return tuple(cell for cell in cells if (cell.way, cell.precision) not in self._done)

@@ -105,12 +105,14 @@ def told(ran: RunResult, backend: str, snapshot: Snapshot, seconds: float) -> Re
             return absent(SOURCE, said.reason)
         finding = judge(said, backend=backend).finding
         return result(backend, "passed" if said.outcome == "passed" else "failed", finding, seconds)
-    found = why_stopped(ran, dict.fromkeys(ran.nodes, snapshot))
+    findings = why_stopped(ran, dict.fromkeys(ran.nodes, snapshot))
     if ran.outcome == "complete":
         return missing(SOURCE, "the ranks ended without a word about it")
     if ran.outcome == "interrupted":
         return missing(SOURCE, "interrupted")
-    return result(backend, "hung" if ran.outcome == "stalled" else "crashed", found[0] if found else None, seconds)
+    return result(
+        backend, "hung" if ran.outcome == "stalled" else "crashed", findings[0] if findings else None, seconds
+    )
 
 
 def result(

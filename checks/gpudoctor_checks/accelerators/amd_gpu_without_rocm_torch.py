@@ -25,12 +25,12 @@ def amd_gpu_without_rocm_torch(machine: Snapshot) -> Problems:
     torch = if_present(files)
     if torch is not None and torch.hip:
         return
-    found = instinct or graphics
+    devices = instinct or graphics
     build = f"torch {torch.version} is" if torch else "no torch is installed, let alone one"
     yield Problem(
         # A Radeon may be the graphics of a laptop's CPU, which ROCm need not support.
         severity="error" if instinct else "info",
-        summary=f"AMD {'Instinct' if instinct else 'GPU'} at {listed((device.bus_id for device in found), 3)}, and "
+        summary=f"AMD {'Instinct' if instinct else 'GPU'} at {listed((device.bus_id for device in devices), 3)}, and "
         f"{build} {'not ' if torch else ''}built for ROCm",
         meaning="torch.cuda.is_available() is False, and training runs on the CPU."
         + ("" if instinct else " Graphics that are part of the CPU may not be supported by ROCm."),

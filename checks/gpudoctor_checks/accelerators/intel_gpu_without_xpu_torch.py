@@ -23,12 +23,12 @@ def intel_gpu_without_xpu_torch(machine: Snapshot) -> Problems:
     torch = if_present(files)
     if torch is not None and torch.xpu:
         return
-    found = data_center or arc
+    devices = data_center or arc
     state = f"torch {torch.version} is not" if torch else "no torch is installed that is"
     yield Problem(
         severity="error" if data_center else "info",
         summary=f"Intel {'Data Center GPU' if data_center else 'Arc'} at "
-        f"{listed((device.bus_id for device in found), 3)}, and {state} built for XPU",
+        f"{listed((device.bus_id for device in devices), 3)}, and {state} built for XPU",
         meaning="torch.xpu.is_available() is False, and training runs on the CPU.",
         evidence=(pci, *((files,) if torch else ())),
         fix=Fix.of(

@@ -13,7 +13,9 @@ def amp_timeout(machine: Snapshot) -> Problems:
     amp = machine.active.amp
     for target in amp.value:
         late = [] if target.results.missing_kind != "timeout" else [target.results.reason]
-        late += [f"{each.dtype}: {each.error}" for each in target.results.value_or(()) if each.outcome == "timeout"]
+        late += [
+            f"{result.dtype}: {result.error}" for result in target.results.value_or(()) if result.outcome == "timeout"
+        ]
         if not late:
             continue
         gpu = gpu_tested(machine, target)

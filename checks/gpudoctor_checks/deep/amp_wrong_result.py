@@ -13,21 +13,23 @@ from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 def amp_wrong_result(machine: Snapshot) -> Problems:
     amp = machine.active.amp
     for target in read_first(amp.value, lambda target: target.results):
-        for found in target.results.value:
-            if found.outcome != "wrong-result":
+        for result in target.results.value:
+            if result.outcome != "wrong-result":
                 continue
             gpu = gpu_tested(machine, target)
-            others = [each.dtype for each in target.results.value if each.outcome == "passed"]
+            others = [amp_result.dtype for amp_result in target.results.value if amp_result.outcome == "passed"]
             yield Problem(
                 severity="error",
-                summary=f"{named(target, gpu)}: {found.dtype} gives wrong results: "
-                f"{found.error.rstrip('.') or 'its numbers are not those of fp32'}",
-                meaning=f"Training in {found.dtype} on this device computes wrong numbers.",
+                summary=f"{named(target, gpu)}: {result.dtype} gives wrong results: "
+                f"{result.error.rstrip('.') or 'its numbers are not those of fp32'}",
+                meaning=f"Training in {result.dtype} on this device computes wrong numbers.",
                 evidence=(target.results, amp),
                 fix=Fix(
                     f"Train in {others[0] if others else 'fp32'} meanwhile. When fp32 is right there, the fault is in "
                     "this precision's kernels: try another torch build, and the test on another GPU of this kind.",
-                    commands=(command("gpudoctor amp --device {:device} --dtype {:name}", target.device, found.dtype),),
+                    commands=(
+                        command("gpudoctor amp --device {:device} --dtype {:name}", target.device, result.dtype),
+                    ),
                 ),
                 gpus=(gpu.index,) if gpu else (),
             )

@@ -27,15 +27,15 @@ def host_copy_slow(machine: Snapshot) -> Problems:
         _ = absent("CUDA smoke test", "it ran on the CPU").value
     unmeasured = None
     for target in smoke.value:
-        found = target.result.value_or(None)
-        if found is None or found.outcome == "failed":
+        result = target.result.value_or(None)
+        if result is None or result.outcome == "failed":
             unmeasured = target.device
             continue
         gpu = gpu_tested(machine, target)
-        link = link_of(found, gpu)
+        link = link_of(result, gpu)
         speeds = {
-            "host to device": found.host_to_device_bytes_per_second,
-            "device to host": found.device_to_host_bytes_per_second,
+            "host to device": result.host_to_device_bytes_per_second,
+            "device to host": result.device_to_host_bytes_per_second,
         }
         measured = {way: speed for way, speed in speeds.items() if speed is not None}
         if link is None or not measured:

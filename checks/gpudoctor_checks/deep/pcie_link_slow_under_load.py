@@ -24,8 +24,8 @@ def pcie_link_slow_under_load(machine: Snapshot) -> Problems:
         _ = absent("CUDA smoke test", "it ran on the CPU").value
     unread = None
     for target in smoke.value:
-        found = target.result.value_or(None)
-        loaded = found.pcie_generation_loaded if found else None
+        result = target.result.value_or(None)
+        loaded = result.pcie_generation_loaded if result else None
         gpu = gpu_tested(machine, target)
         if gpu is None or loaded is None or not gpu.pcie_generation_max.is_read:
             unread = target.device

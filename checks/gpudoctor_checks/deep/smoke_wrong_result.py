@@ -19,11 +19,11 @@ def smoke_wrong_result(machine: Snapshot) -> Problems:
             continue
         if target.result.value.outcome != "wrong-result":
             continue
-        found = target.result.value
+        result = target.result.value
         gpu = gpu_tested(machine, target)
         yield Problem(
             severity="error",
-            summary=f"{named(target, gpu)}: {found.error or 'a wrong result'}; the CPU's result was wanted",
+            summary=f"{named(target, gpu)}: {result.error or 'a wrong result'}; the CPU's result was wanted",
             meaning="This device corrupts the training without an error message.",
             evidence=(target.result, smoke),
             fix=Fix.of(

@@ -10,12 +10,13 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 @check("train-ddp-differs", title="Two processes train the same model under DDP")
 def train_ddp_differs(machine: Snapshot) -> Problems:
     train = machine.active.train
-    for found in train.value:
-        if found.outcome != "failed" or found.finding == "train-failed":
+    for result in train.value:
+        if result.outcome != "failed" or result.finding == "train-failed":
             continue
         yield Problem(
             severity="error",
-            summary=f"{found.error.rstrip('.') or 'the ranks do not agree'} ({found.ranks} ranks over {found.backend})",
+            summary=f"{result.error.rstrip('.') or 'the ranks do not agree'}"
+            f" ({result.ranks} ranks over {result.backend})",
             meaning="The ranks of a training on this machine drift apart, and no error says so.",
             evidence=(train,),
             fix=Fix(

@@ -14,17 +14,17 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 )
 def train_ddp_failed(machine: Snapshot) -> Problems:
     train = machine.active.train
-    for found in train.value:
-        if found.outcome == "crashed" or (found.outcome == "failed" and found.finding == "train-failed"):
+    for result in train.value:
+        if result.outcome == "crashed" or (result.outcome == "failed" and result.finding == "train-failed"):
             yield Problem(
                 severity="error",
-                summary=f"two processes under DDP over {found.backend} ended early: "
-                f"{found.error.rstrip('.') or 'no message'}",
+                summary=f"two processes under DDP over {result.backend} ended early: "
+                f"{result.error.rstrip('.') or 'no message'}",
                 meaning="A training with torchrun fails on this machine too.",
                 evidence=(train,),
                 fix=Fix.of(
                     "Run it at length, with what each rank said before it ended; then the collectives alone.",
-                    command("gpudoctor train-test --strategy {:name}", found.way),
+                    command("gpudoctor train-test --strategy {:name}", result.way),
                     command("gpudoctor nccl-test"),
                 ),
             )

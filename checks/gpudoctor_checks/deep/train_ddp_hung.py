@@ -10,19 +10,19 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 @check("train-ddp-hung", title="Two processes under DDP get on", follows=("smoke-timeout",))
 def train_ddp_hung(machine: Snapshot) -> Problems:
     train = machine.active.train
-    for found in train.value:
-        if found.outcome != "hung":
+    for result in train.value:
+        if result.outcome != "hung":
             continue
         yield Problem(
             severity="error",
-            summary=f"two processes under DDP over {found.backend} stood still: "
-            f"{found.error.rstrip('.') or 'no rank got on'}",
+            summary=f"two processes under DDP over {result.backend} stood still: "
+            f"{result.error.rstrip('.') or 'no rank got on'}",
             meaning="A training with torchrun hangs on this machine too.",
             evidence=(train,),
             fix=Fix.of(
                 "Run it at length: each rank's phase and stack say where. The collectives alone tell whether the way "
                 "between the processes is at fault.",
-                command("gpudoctor train-test --strategy {:name}", found.way),
+                command("gpudoctor train-test --strategy {:name}", result.way),
                 command("gpudoctor nccl-test"),
             ),
         )

@@ -21,8 +21,8 @@ MPS_ADVICE = (
 @check("cuda-visible-devices-disagrees", title="The CUDA driver enumerates what CUDA_VISIBLE_DEVICES names")
 def cuda_visible_devices_disagrees(machine: Snapshot) -> Problems:
     now, answer = selection(machine), machine.cuda.visible
-    found = enumerated(answer.value)
-    if found is None:
+    devices = enumerated(answer.value)
+    if devices is None:
         raise NotRead(missing(answer.source, error_of(answer.value)))
     everything = machine.cuda.all.value_or(None)
     if everything is not None and not enumerated(everything):
@@ -30,8 +30,8 @@ def cuda_visible_devices_disagrees(machine: Snapshot) -> Problems:
     if agrees(now, answer.value):
         return
     expected = _named([device.identity or device.pci for device in now.devices])
-    gets = _named([device.uuid or device.pci_bus_id for device in found])
-    severity: Severity = "error" if len(found) < len(now.devices) else "warning"
+    gets = _named([device.uuid or device.pci_bus_id for device in devices])
+    severity: Severity = "error" if len(devices) < len(now.devices) else "warning"
     mps = [name for name in MPS if name in machine.environment.value]
     yield Problem(
         # A value that NVIDIA does not document is settled by the driver's answer, and nothing is broken.

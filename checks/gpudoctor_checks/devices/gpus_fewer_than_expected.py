@@ -77,7 +77,7 @@ def _names(machine: Snapshot) -> list[str]:
         return [device.name for device in devices]  # AMD's GPUs are called cuda too
     others = [device.name for device in devices if device.kind != "cuda"]
     pci = machine.accelerators.pci
-    if not gpus.is_read and pci.is_read and (amd := [each.model for each in pci.value if each.vendor == AMD]):
+    if not gpus.is_read and pci.is_read and (amd := [device.model for device in pci.value if device.vendor == AMD]):
         return amd  # of a file that shows these
     return [gpu.name.value_or("") for gpu in gpus.value if gpu.name.is_read or gpu.uuid.is_read] + others
 

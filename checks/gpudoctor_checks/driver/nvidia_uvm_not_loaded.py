@@ -20,8 +20,8 @@ def nvidia_uvm_not_loaded(machine: Snapshot) -> Problems:
     if not machine.nvidia.gpus.value or in_wsl(machine):  # WSL2 has /dev/dxg in its place
         return
     nodes = machine.accelerators.device_nodes
-    found = [node for node in nodes.value if node.path == UVM]
-    if found and found[0].readable and found[0].writable:
+    device_nodes = [node for node in nodes.value if node.path == UVM]
+    if device_nodes and device_nodes[0].readable and device_nodes[0].writable:
         return
     # The first CUDA program after boot loads the module and makes the file, with the setuid helper nvidia-modprobe. So
     # a
@@ -30,7 +30,11 @@ def nvidia_uvm_not_loaded(machine: Snapshot) -> Problems:
     if answer.value.error == 0:
         return
     inside = perhaps_in_container(machine)
-    state = f"cannot be opened for reading and writing (mode {found[0].mode:04o})" if found else "does not exist"
+    state = (
+        f"cannot be opened for reading and writing (mode {device_nodes[0].mode:04o})"
+        if device_nodes
+        else "does not exist"
+    )
     yield Problem(
         severity="error",
         summary=f"{UVM} {state}, and cuInit fails with error {answer.value.error}",

@@ -34,7 +34,7 @@ def gpu_recovery_action_needed(gpu: Gpu, machine: Snapshot) -> Problems:
     reading = gpu.recovery_action
     action = reading.value_or(0)
     if action == 0:
-        told = next((each for each in readings(gpu) if NEEDS_RESET in each.reason.casefold()), None)
+        told = next((reading for reading in readings(gpu) if NEEDS_RESET in reading.reason.casefold()), None)
         if told is None:
             require(reading)
             return

@@ -80,7 +80,7 @@ def _in_part(gpu: Gpu, machine: Snapshot) -> Problems:
         return
     # One sensor that no GPU of its kind has is a matter of the driver; of one GPU among others it is this GPU's.
     others = [each for each in machine.nvidia.gpus.value if each.index != gpu.index]
-    is_alone = any(getattr(each, name).is_read for each in others for name in found)
+    is_alone = any(getattr(other, name).is_read for other in others for name in found)
     what = list(dict.fromkeys(VITAL[name] for name in found))
     first = next(iter(found.values()))
     yield Problem(

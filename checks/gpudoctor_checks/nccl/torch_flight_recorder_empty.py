@@ -16,7 +16,7 @@ ENTRIES = 2000  # torch's own default of TORCH_FR_BUFFER_SIZE (FlightRecorder.hp
 def torch_flight_recorder_empty(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     # The first name wins where both are set.
-    name = next((each for each in BUFFER_SIZES if each in environment), None)
+    name = next((buffer_size for buffer_size in BUFFER_SIZES if buffer_size in environment), None)
     if switch(environment.get(DUMP, "")) is not True or name is None or number(environment[name]) != 0:
         return
     yield Problem(

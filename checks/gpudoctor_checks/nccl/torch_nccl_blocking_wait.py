@@ -15,7 +15,7 @@ NAMES = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
 def torch_nccl_blocking_wait(machine: Snapshot) -> Problems:
     environment = machine.environment.value
     if switched(environment, NAMES[0], False):
-        name = next(each for each in NAMES if environment.get(each))
+        name = next(name for name in NAMES if environment.get(name))
         yield Problem(
             severity="warning",
             summary=f"{name}={environment[name]}: every wait for a collective blocks the Python thread",

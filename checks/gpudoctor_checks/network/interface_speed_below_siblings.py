@@ -30,10 +30,10 @@ def interface_speed_below_siblings(machine: Snapshot) -> Problems:
             yield Problem(
                 severity="warning",
                 summary=f"{port.name} runs at {_gigabits(port.speed_mbps)}; "
-                f"{counted(sum(1 for each in speeds if each == fastest), 'port')} of its kind ({port.driver}) "
+                f"{counted(sum(1 for speed in speeds if speed == fastest), 'port')} of its kind ({port.driver}) "
                 f"at {_gigabits(fastest)}",
                 meaning="Traffic that is spread over the ports moves at the pace of the slowest.",
-                evidence=(seen(machine, *(each.name for each in group)),),
+                evidence=(seen(machine, *(interface.name for interface in group)),),
                 fix=Fix.of(
                     "Look at cable, transceiver and switch port, and at the speeds that both ends offer.",
                     command("sudo ethtool {:interface}", port.name),

@@ -15,7 +15,11 @@ def master_addr_elsewhere(machine: Snapshot) -> Problems:
     if not is_head(machine.environment.value) or not meeting.resolved.value or meeting.is_local.value:
         return
     best = recommended(machine)
-    own = next((each.address for each in best.addresses if each.scope == "global"), "") if best is not None else ""
+    own = (
+        next((address.address for address in best.addresses if address.scope == "global"), "")
+        if best is not None
+        else ""
+    )
     yield Problem(
         # A service address of Kubernetes leads back here without being an address of this machine.
         severity="warning",

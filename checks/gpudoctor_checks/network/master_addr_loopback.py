@@ -19,7 +19,11 @@ def master_addr_loopback(machine: Snapshot) -> Problems:
     if not all(map(is_loopback, meeting.resolved.value)):
         return
     best = recommended(machine)
-    own = next((each.address for each in best.addresses if each.scope == "global"), "") if best is not None else ""
+    own = (
+        next((address.address for address in best.addresses if address.scope == "global"), "")
+        if best is not None
+        else ""
+    )
     at = "" if meeting.address in meeting.resolved.value else f", which resolves to {meeting.resolved.value[0]} here"
     yield Problem(
         # MASTER_ADDR alone may also be set for one node.

@@ -19,10 +19,10 @@ def master_port_busy(machine: Snapshot) -> Problems:
     if not meeting.is_local.value or not meeting.listener.value:
         return
     holder = meeting.listener.value
-    found = re.match(r"pid ([0-9]+) ", holder)
+    match = re.match(r"pid ([0-9]+) ", holder)
     look = (
-        command("ps -o pid,user,lstart,args -p {:pid}", found[1])
-        if found
+        command("ps -o pid,user,lstart,args -p {:pid}", match[1])
+        if match
         else command("sudo ss -ltnp {}", f"sport = :{meeting.port}")
     )
     yield Problem(

@@ -69,12 +69,12 @@ def rdma_devices_unusable(machine: Snapshot) -> Problems:
 def _some(machine: Snapshot, usable: set[str]) -> Problems:
     """Devices whose own file is missing or closed, while others can be opened."""
     devices = {device.name: device for device, _ in usable_ports(machine)}
-    closed = [each for each in devices.values() if each.uverbs and f"{NODES}/{each.uverbs}" not in usable]
+    closed = [device for device in devices.values() if device.uverbs and f"{NODES}/{device.uverbs}" not in usable]
     if not closed:
         return
     there = {node.path for node in verbs_nodes(machine)}
-    files = [f"{NODES}/{each.uverbs}" for each in closed]
-    names = listed([each.name for each in closed], 4)
+    files = [f"{NODES}/{device.uverbs}" for device in closed]
+    names = listed([device.name for device in closed], 4)
     if set(files) & there:
         fault = "may not be opened by this user" if set(files) <= there else "are missing or may not be opened"
         fix = OPEN_THEM

@@ -31,7 +31,9 @@ def socket_interface_down(machine: Snapshot) -> Problems:
         yield _problem(machine, first, f"NCCL takes {first.name} first ({choice.first_rule})", severity)
     elif not choice.names and is_set(value):
         pattern = parse(value)
-        for interface in [each for each in interfaces if pattern.takes(each.name) and not pattern.excludes][:1]:
+        for interface in [
+            interface for interface in interfaces if pattern.takes(interface.name) and not pattern.excludes
+        ][:1]:
             yield _problem(machine, interface, f"NCCL can use only {interface.name} ({choice.rule})", "error")
 
 

@@ -44,7 +44,9 @@ def _severity(word: str) -> Severity:
 
 def _problem(machine: Snapshot, setting: Setting, wanted: tuple[str, ...], meaning: str, severity: Severity) -> Problem:
     interfaces = machine.network.interfaces.value
-    here = [each.name for each in interfaces if has_address(each)] or [each.name for each in interfaces]
+    here = [interface.name for interface in interfaces if has_address(interface)] or [
+        interface.name for interface in interfaces
+    ]
     where = "" if setting.origin == ENVIRONMENT else f" in {setting.origin}"
     what = listed([repr(name) if name != name.strip() else name for name in wanted]) or "none"
     fault = f"{what} of it is not here" if len(wanted) == 1 else f"{what} of it are not here"

@@ -122,9 +122,9 @@ def _rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, flo
 def _in_other_branch(context: SourceContext, other: Rank) -> bool:
     """Whether another rank waits below the other branch of a condition around a line."""
     return any(
-        branches_part(context, each)
-        for each in other.evidence.sources
-        if (each.file, each.function) == (context.file, context.function)
+        branches_part(context, source)
+        for source in other.evidence.sources
+        if (source.file, source.function) == (context.file, context.function)
     )
 
 
@@ -168,8 +168,8 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         context = _loop_source(stays[0], left[0])
         loop = loop_around(context)
         exits = passes_by(context) if context is not None else ()
-        goes_round = [each for each in exits if each.kind in ("continue", "pass")]
-        leaves = [each for each in exits if each.kind in ("break", "return")]
+        goes_round = [enclosing for enclosing in exits if enclosing.kind in ("continue", "pass")]
+        leaves = [enclosing for enclosing in exits if enclosing.kind in ("break", "return")]
         culprits = left if len(left) <= len(stays) or goes_round or leaves else stays
         line = goes_round[0] if goes_round else leaves[0] if leaves else None
         recorded = _recorded(job, left)
@@ -321,7 +321,9 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     first, other = pair.waiting, pair.other
     waits_in, left = (first, other) if first[0].place.kind == "backward" else (other, first)
     context = source_at(waits_in[0], waits_in[0].place.user_frame)
-    exits = [each for each in (passes_by(context) if context else ()) if each.kind in ("continue", "pass")]
+    exits = [
+        enclosing for enclosing in (passes_by(context) if context else ()) if enclosing.kind in ("continue", "pass")
+    ]
     recorded = _recorded(job, left)
     if context is not None and exits:
         yield divergent(left, waits_in, context, exits[0], SEEN, recorded)

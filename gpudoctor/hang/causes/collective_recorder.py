@@ -108,28 +108,33 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
     if agreement.first.kind in ("operation", "shape", "dtype", "peer"):
         return  # what ranks disagree on is the end
     seen = {rank.rank for rank in job.ranks}
-    suspects = [each for each in agreement.waits.suspects if each.why == "stuck" or each.rank not in seen]
+    suspects = [suspect for suspect in agreement.waits.suspects if suspect.why == "stuck" or suspect.rank not in seen]
     for why, cause in (("stuck", "gpu-stuck"), ("away", "rank-away"), ("unseen", "rank-died")):
-        found = [each for each in suspects if each.why == why]
-        if not found or (why == "unseen" and (len(agreement.unread) > MOST_SILENT or len(found) < len(suspects))):
+        chain_ends = [suspect for suspect in suspects if suspect.why == why]
+        if not chain_ends or (
+            why == "unseen" and (len(agreement.unread) > MOST_SILENT or len(chain_ends) < len(suspects))
+        ):
             continue
-        ranks = sorted(each.rank for each in found)
-        entry = found[0].entry
-        sure = _how_sure(agreement, found)
+        ranks = sorted(chain_end.rank for chain_end in chain_ends)
+        entry = chain_ends[0].entry
+        sure = _how_sure(agreement, chain_ends)
         if why == "stuck" and entry.point_to_point:
             sure = POSSIBLE  # a send ends once NCCL's buffers hold it, whatever its receiver waits in
         yield blame(
             cause,
             sure,
             ranks,
-            _ending_words(why, ranks, found),
-            [Seen(f"flight recorder of rank {each.rank}", _of_suspect(each)) for each in found[:MOST_PARTIES]]
+            _ending_words(why, ranks, chain_ends),
+            [
+                Seen(f"flight recorder of rank {chain_end.rank}", _of_suspect(chain_end))
+                for chain_end in chain_ends[:MOST_PARTIES]
+            ]
             + [line for line in _seen(agreement.first) if why != "stuck"],
             at=_frame(job, (), entry),
         )
-    halted = [each for each in agreement.waits.halted if each.rank not in seen]
+    halted = [chain_end for chain_end in agreement.waits.halted if chain_end.rank not in seen]
     if halted:
-        ranks = sorted(each.rank for each in halted)
+        ranks = sorted(chain_end.rank for chain_end in halted)
         entry = halted[0].entry
         yield blame(
             "rank-away",
@@ -137,7 +142,10 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
             ranks,
             f"{who(ranks, 'has', 'have')} not come to {collective_words(entry, halted[0].description)}, though "
             "peers that wait in the same went on",
-            [Seen(f"flight recorder of rank {each.rank}", _of_suspect(each)) for each in halted[:MOST_PARTIES]],
+            [
+                Seen(f"flight recorder of rank {chain_end.rank}", _of_suspect(chain_end))
+                for chain_end in halted[:MOST_PARTIES]
+            ],
             at=_frame(job, (), entry),
         )
 
@@ -150,11 +158,11 @@ SEVERAL = 3
 
 def _how_sure(agreement: Agreement, found: Sequence[ChainEnd]) -> float:
     """By how many chains end there, and by what was not read."""
-    sure = SEEN if all(each.chains >= SEVERAL for each in found) else LIKELY
+    sure = SEEN if all(chain_end.chains >= SEVERAL for chain_end in found) else LIKELY
     if found[0].why == "unseen":
         return LIKELY if sure == SEEN else POSSIBLE  # who lives leaves a dump, as a rule
-    lost = any(each.why == "unseen" for each in agreement.waits.suspects)
-    return less_sure(sure) if lost or any(each.went_on for each in found) else sure
+    lost = any(suspect.why == "unseen" for suspect in agreement.waits.suspects)
+    return less_sure(sure) if lost or any(chain_end.went_on for chain_end in found) else sure
 
 
 def _ending_words(why: str, ranks: Sequence[int], found: Sequence[ChainEnd]) -> str:
@@ -165,7 +173,7 @@ def _ending_words(why: str, ranks: Sequence[int], found: Sequence[ChainEnd]) -> 
     else:
         silent = ", and left no dump" if why == "unseen" else " and waits in nothing" if len(ranks) == 1 else ""
         text = f"{who(ranks, 'has', 'have')} not come to {entry}{silent}"
-    chains = max(each.chains for each in found)
+    chains = max(chain_end.chains for chain_end in found)
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return text.replace(entry, entry + more) + (f"; the waits of {chains} ranks end there" if chains > 1 else "")
 

@@ -53,7 +53,7 @@ def counts_by_group(job: HangJob) -> list[dict[int, Counts]]:
     """Of each group of all ranks, by rank: how many collectives of each kind it has launched, as RAS said last."""
     for node in job.nodes:
         whole = [
-            {each.rank: tuple(sorted((k, n) for k, n in each.counts.items() if n)) for each in group.ranks}
+            {rank.rank: tuple(sorted((k, n) for k, n in rank.counts.items() if n)) for rank in group.ranks}
             for group in (node.ras[-1].communicators if node.ras else ())
             if group.size == job.world_size == len(group.ranks)
         ]
@@ -162,7 +162,7 @@ def left_out(job: HangJob) -> Iterator[HangCause]:
     if context is None or not odd:
         return
     others = [rank for rank in progress.waiting if rank not in odd]
-    exits = [each for each in passes_by(context) if each.kind in ("continue", "pass")]
+    exits = [enclosing for enclosing in passes_by(context) if enclosing.kind in ("continue", "pass")]
     recorded = tuple(_counted(counts))
     calls = _in_the_loop(context)
     if exits:

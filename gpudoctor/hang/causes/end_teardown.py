@@ -96,8 +96,8 @@ def _left(rank: Rank, fork: Fork) -> tuple[str, str, str] | None:
     here, there = fork.one_source, fork.other_source
     if here is None or there is None:
         return None
-    around = {(each.kind, each.line) for each in there.enclosing}
-    if any(each.kind == "finally" and ("try", each.line) in around for each in here.enclosing):
+    around = {(enclosing.kind, enclosing.line) for enclosing in there.enclosing}
+    if any(enclosing.kind == "finally" and ("try", enclosing.line) in around for enclosing in here.enclosing):
         return "try", "finally", f"finally: {here.text}"
     if ("with", fork.one.line) not in around:
         return None

@@ -55,7 +55,11 @@ def stopped_ranks(job: HangJob) -> Iterator[HangCause]:
     if progress_of(job).verdict == "moves":
         return  # nobody waits for what is asked or stopped there
     for rank in job.ranks:
-        for loader in (each for each in rank.data_loaders if rank.place.kind == "data" and each.state in STOPPED):
+        for loader in (
+            data_loader
+            for data_loader in rank.data_loaders
+            if rank.place.kind == "data" and data_loader.state in STOPPED
+        ):
             pid = loader.process.pid
             yield blame(
                 "stopped-rank",

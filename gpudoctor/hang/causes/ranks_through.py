@@ -75,7 +75,9 @@ def through_ranks(job: HangJob) -> Iterator[HangCause]:
             meaning="A rank that leaves with status 0 before it has met the others is no failure to its launcher.",
         )
         return
-    context = next(filter(loop_around, (source_at(waiting[0], each) for each in waiting[0].place.user_frames)), None)
+    context = next(
+        filter(loop_around, (source_at(waiting[0], user_frame) for user_frame in waiting[0].place.user_frames)), None
+    )
     loop = loop_around(context)
     counted = loop is not None and (loop.kind == "while" or COUNTED.search(loop.text) is not None)
     for cause in ("rank-divergent-decision", "uneven-inputs"):
@@ -136,16 +138,19 @@ def _interval(launcher: Launcher) -> float:
 
 def _at_exit_barrier(job: HangJob) -> Through | None:
     """Launchers whose ranks have all ended well, and that wait for those of other nodes."""
-    barred = [each for each in minders(job) if not each.ranks and each.place.operation == "_exit_barrier"]
+    barred = [minder for minder in minders(job) if not minder.ranks and minder.place.operation == "_exit_barrier"]
     if not barred or not job.missing:
         return None
-    own = {id(each) for each in barred}
+    own = {id(launcher) for launcher in barred}
     here = [start.ranks_here for start in starts_of(job) if start.launcher is not None and id(start.launcher) in own]
     counted = sum(number or 0 for number in here) == len(job.missing) and None not in here
-    names = ", ".join(dict.fromkeys(each.node.host for each in barred))
+    names = ", ".join(dict.fromkeys(launcher.node.host for launcher in barred))
     seen = tuple(
-        Seen(f"{each.kind} pid {each.evidence.process.pid} on {each.node.host}", "waits for other nodes to end")
-        for each in barred[:8]
+        Seen(
+            f"{launcher.kind} pid {launcher.evidence.process.pid} on {launcher.node.host}",
+            "waits for other nodes to end",
+        )
+        for launcher in barred[:8]
     )
     return Through(job.missing, f"with status 0, on {names}", seen, counted) if counted else None
 

@@ -77,7 +77,7 @@ def hosts_are_taken_for_one(job: HangJob) -> Iterator[HangCause]:
 
     Source: getHostHash in src/misc/utils.cc of NCCL 2.18 to 2.30.
     """
-    ranks = [rank for rank in job.ranks if any("libnccl" in each for each in rank.evidence.libraries)]
+    ranks = [rank for rank in job.ranks if any("libnccl" in library for library in rank.evidence.libraries)]
     if not any(_may_wait(rank) for rank in ranks):
         return
     by_identity: dict[tuple[str, ...], dict[str, list[Rank]]] = {}

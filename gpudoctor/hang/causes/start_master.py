@@ -244,7 +244,7 @@ def _taken(
     job: HangJob, starts: Sequence[Start], waiting: Sequence[Start], node: NodeEvidence, socket: Socket
 ) -> Iterator[HangCause]:
     port, host, pid = socket.local_port, node.host, socket.pid
-    other = next((each for each in node.processes if each.pid == pid), None) if pid else None
+    other = next((process for process in node.processes if process.pid == pid), None) if pid else None
     who = f"pid {pid} {socket.process}".strip() if pid else "a process whose owner could not be read"
     older = ""
     if other is not None and other.process.age_seconds > max(start.age for start in starts) + STALE:

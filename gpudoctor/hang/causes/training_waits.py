@@ -273,15 +273,15 @@ def _service(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | N
     """Its connections that are no rank's are the evidence."""
     rank = ranks[0]
     peers = [
-        each
-        for each in rank.evidence.sockets
-        if each.state in ("ESTABLISHED", "SYN_SENT", "CLOSE_WAIT") and each.remote_port != job.master_port
+        socket
+        for socket in rank.evidence.sockets
+        if socket.state in ("ESTABLISHED", "SYN_SENT", "CLOSE_WAIT") and socket.remote_port != job.master_port
     ]
-    full = [each for each in peers if each.unsent_bytes]
+    full = [peer for peer in peers if peer.unsent_bytes]
     named = (full or peers)[-1:]
     seen = tuple(
-        Seen("connection", f"{each.remote}:{each.remote_port} {each.state}, {each.unsent_bytes} bytes unsent")
-        for each in (full or peers)[:4]
+        Seen("connection", f"{socket.remote}:{socket.remote_port} {socket.state}, {socket.unsent_bytes} bytes unsent")
+        for socket in (full or peers)[:4]
     )
     sending = bool(full) or kernel_name(_waits_in(rank)) == "sk_stream_wait_memory"
     words = f"for an answer in {_where(rank, wait)}" if not sending else f"to send in {_where(rank, wait)}"

@@ -177,7 +177,7 @@ def network_used(machine: Snapshot, log: LogFacts) -> str:
 
 def socket_names(machine: Snapshot, log: LogFacts) -> tuple[str, ...]:
     """The interfaces that NCCL's sockets use: as it has logged, else as it chooses. Raises `NotRead`."""
-    return tuple(each.name for each in log.socket_interfaces) or nccl_choice(machine).names
+    return tuple(socket_interface.name for socket_interface in log.socket_interfaces) or nccl_choice(machine).names
 
 
 def over_verbs(path: PeerPath) -> bool:
@@ -258,7 +258,9 @@ def rates_words(rates: Sequence[float]) -> str:
 
 def _tcp(machine: Snapshot, log: LogFacts) -> Link:
     names = socket_names(machine, log)
-    speeds: Mapping[str, int | None] = {each.name: each.speed_mbps for each in machine.network.interfaces.value}
+    speeds: Mapping[str, int | None] = {
+        interface.name: interface.speed_mbps for interface in machine.network.interfaces.value
+    }
     if len(names) != 1:
         found = f"TCP over {', '.join(names)}" if names else "TCP"
         return Link(found, reason="nothing is published for TCP over several interfaces", is_network=True)

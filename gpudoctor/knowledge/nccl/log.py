@@ -102,7 +102,9 @@ class LogFacts(Struct, frozen=True, kw_only=True):
     def algorithm(self, collective: str, size_bytes: int) -> str:
         """The algorithm of NCCL's `collective` ("AllReduce") at the largest size up to `size_bytes`; "" if unknown."""
         fitting = [
-            each for each in self.choices if each.collective in ("", collective) and each.size_bytes <= size_bytes
+            choice
+            for choice in self.choices
+            if choice.collective in ("", collective) and choice.size_bytes <= size_bytes
         ]
         return max(fitting, key=lambda choice: choice.size_bytes).algorithm if fitting else ""
 
@@ -182,51 +184,51 @@ class _LogReader:
             self._start(message)
 
     def _channel(self, message: str) -> None:
-        found = _CHANNEL.match(message)
-        if found is None or len(self.paths) >= MOST_ENTRIES:
+        match = _CHANNEL.match(message)
+        if match is None or len(self.paths) >= MOST_ENTRIES:
             return
-        transport, device, gdr = _transport(found[3])
-        key = int(found[1]), int(found[2]), transport
+        transport, device, gdr = _transport(match[3])
+        key = int(match[1]), int(match[2]), transport
         devices, before, channels = self.paths.get(key, (set(), gdr, 0))
         if device is not None:
             devices.add(device)
         self.paths[key] = devices, gdr if before is None else before and bool(gdr), channels + 1
 
     def _choice(self, message: str) -> None:
-        found = _CHOICE.search(message)
-        if found and len(self.choices) < MOST_ENTRIES:
+        match = _CHOICE.search(message)
+        if match and len(self.choices) < MOST_ENTRIES:
             self.choices.setdefault(
-                Choice(found[1] or "", int(found[2]), algorithm_name(found[3]), protocol_name(found[4]))
+                Choice(match[1] or "", int(match[2]), algorithm_name(match[3]), protocol_name(match[4]))
             )
 
     def _setting(self, message: str) -> None:
-        found = _SETTING.search(message)
-        if found and len(self.settings) < MOST_ENTRIES:
-            value = found[2]
+        match = _SETTING.search(message)
+        if match and len(self.settings) < MOST_ENTRIES:
+            value = match[2]
             # The line of a number ends with a period (param.cc), that of a text does not.
-            self.settings[found[1]] = value[:-1] if re.fullmatch(r"-?[0-9]+\.", value) else value
+            self.settings[match[1]] = value[:-1] if re.fullmatch(r"-?[0-9]+\.", value) else value
 
     def _start(self, message: str) -> None:
         """The lines that a rank writes once, when it starts."""
-        if not self.version and (found := _VERSION.search(message)):
-            self.version, self.cuda = found[1], (found[2] or "").rstrip(".")
-        elif found := _COMM.search(message):
-            self.world = max(self.world, (int(found[1]), int(found[2] or 0), int(found[3] or 0)))
-        elif found := _NAMED_NETWORK.match(message):
-            self.network = found[1]
-        elif found := _BOOTSTRAP.match(message):
-            self.bootstrap = SocketInterface(found[1], found[2])
+        if not self.version and (match := _VERSION.search(message)):
+            self.version, self.cuda = match[1], (match[2] or "").rstrip(".")
+        elif match := _COMM.search(message):
+            self.world = max(self.world, (int(match[1]), int(match[2] or 0), int(match[3] or 0)))
+        elif match := _NAMED_NETWORK.match(message):
+            self.network = match[1]
+        elif match := _BOOTSTRAP.match(message):
+            self.bootstrap = SocketInterface(match[1], match[2])
         elif message.startswith("NET/IB : Using"):
             self._infiniband(message)
         elif message.startswith("NET/Socket : Using"):
             for name, address in _SOCKET.findall(message):
                 self.sockets.setdefault(SocketInterface(name, address))
-        elif found := _NVLS.match(message):
-            self.nvls = not found[1]
-        elif found := _NVLS_CHANNELS.search(message):
-            self.nvls_channels = max(self.nvls_channels or 0, int(found[1]))
-        elif found := _GDR.match(message):
-            self.gdr[found[2]] = found[1] == "Enabled"
+        elif match := _NVLS.match(message):
+            self.nvls = not match[1]
+        elif match := _NVLS_CHANNELS.search(message):
+            self.nvls_channels = max(self.nvls_channels or 0, int(match[1]))
+        elif match := _GDR.match(message):
+            self.gdr[match[2]] = match[1] == "Enabled"
 
     def _infiniband(self, message: str) -> None:
         for device, inside in _MERGED.findall(message):
@@ -234,8 +236,8 @@ class _LogReader:
                 self.adapters.setdefault(Adapter(int(device), name, int(port), link))
         for device, name, port, link in _ADAPTER.findall(_MERGED.sub("", message)):
             self.adapters.setdefault(Adapter(int(device), name, int(port), link))
-        if found := _OUT_OF_BAND.search(message):
-            self.out_of_band = SocketInterface(found[1], found[2])
+        if match := _OUT_OF_BAND.search(message):
+            self.out_of_band = SocketInterface(match[1], match[2])
 
     def facts(self) -> LogFacts:
         return LogFacts(
@@ -264,9 +266,9 @@ class _LogReader:
 
 def _transport(via: str) -> tuple[str, int | None, bool | None]:
     """What follows "via": the transport, the network device's number and whether it uses GPUDirect RDMA."""
-    found = _NETWORK_PATH.match(via)
-    if found:
-        return f"NET/{found[1]}", int(found[2]), "/GDRDMA" in found[3]
+    match = _NETWORK_PATH.match(via)
+    if match:
+        return f"NET/{match[1]}", int(match[2]), "/GDRDMA" in match[3]
     kind, _, rest = via.partition("/")
     name = rest.partition("/")[0]
     # "direct pointer" is two words; what two records in one line leave behind a name is cut off.

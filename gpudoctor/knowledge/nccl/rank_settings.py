@@ -69,12 +69,12 @@ def jobs(ranks: Iterable[RankSettings]) -> list[tuple[RankSettings, ...]]:
     A master at a loopback address is another one in each network namespace.
     """
     found: dict[tuple[str, ...], dict[int, RankSettings]] = {}
-    for each in sorted(ranks, key=lambda each: (each.rank, each.pid)):
-        local = not each.master_address or is_loopback(each.master_address)
-        where = each.network_namespace if local else ""
-        owner = str(each.user_id)
-        job = (each.run_id, each.master_address, each.master_port, str(each.world_size), where, owner)
-        found.setdefault(job, {}).setdefault(each.rank, each)
+    for rank in sorted(ranks, key=lambda each: (each.rank, each.pid)):
+        local = not rank.master_address or is_loopback(rank.master_address)
+        where = rank.network_namespace if local else ""
+        owner = str(rank.user_id)
+        job = (rank.run_id, rank.master_address, rank.master_port, str(rank.world_size), where, owner)
+        found.setdefault(job, {}).setdefault(rank.rank, rank)
     return [tuple(job.values()) for _, job in sorted(found.items())]
 
 

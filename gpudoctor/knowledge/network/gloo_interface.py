@@ -48,7 +48,7 @@ def gloo_choice(machine: Snapshot) -> GlooChoice:
 def first_address(interfaces: tuple[Interface, ...], name: str) -> str:
     """An interface's first address, IPv4 before IPv6 as getifaddrs gives them; "" without one."""
     addresses = [address for interface in interfaces if interface.name == name for address in interface.addresses]
-    return next((each.address for kind in ("inet", "inet6") for each in addresses if each.family == kind), "")
+    return next((address.address for kind in ("inet", "inet6") for address in addresses if address.family == kind), "")
 
 
 def owner_of(interfaces: tuple[Interface, ...], address: str) -> str:

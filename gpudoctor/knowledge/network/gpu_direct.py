@@ -82,8 +82,8 @@ def parsed_level(text: str) -> str:
     """The level that NCCL takes from a text: a name in capitals, or an old number; empty for what it ignores."""
     if text in LEVEL_NAMES:
         return text
-    found = re.match("[0-9]{1,9}", text)
-    return OLD_LEVELS[min(int(found[0]), len(OLD_LEVELS) - 1)] if found else ""
+    match = re.match("[0-9]{1,9}", text)
+    return OLD_LEVELS[min(int(match[0]), len(OLD_LEVELS) - 1)] if match else ""
 
 
 def peer_memory(machine: Snapshot) -> str:
@@ -133,8 +133,8 @@ def _not_offered(machine: Snapshot) -> str:
 
 def kernel_version(release: str) -> tuple[int, int] | None:
     """(6, 8) of "6.8.0-60-generic"."""
-    found = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.match(r"([0-9]{1,4})\.([0-9]{1,4})", release)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def cuda_device(machine: Snapshot, gpu: Gpu) -> CudaDevice | None:

@@ -63,11 +63,15 @@ def recommended(machine: Snapshot) -> Interface | None:
     Raises `NotRead` when the interfaces were not read.
     """
     interfaces = machine.network.interfaces.value
-    fit = [each for each in interfaces if each.is_running and has_address(each) and not inside_reason(each, interfaces)]
+    fit = [
+        interface
+        for interface in interfaces
+        if interface.is_running and has_address(interface) and not inside_reason(interface, interfaces)
+    ]
     routes = [route for route in machine.network.routes.value_or(()) if route.destination in ("0.0.0.0/0", "::/0")]
     for route in sorted(routes, key=lambda route: (route.destination != "0.0.0.0/0", route.metric)):
-        if found := find(fit, route.interface):
-            return found
+        if interface := find(fit, route.interface):
+            return interface
     return fit[0] if fit else None
 
 
@@ -93,7 +97,7 @@ def siblings(machine: Snapshot) -> list[list[Interface]]:
 def seen(machine: Snapshot, *names: str) -> Reading[tuple[str, ...]]:
     """What was read of these interfaces, as evidence: of hundreds, those that it is about. Raises `NotRead`."""
     every = machine.network.interfaces
-    return read(every.source, tuple(described(each) for each in every.value if each.name in names))
+    return read(every.source, tuple(described(interface) for interface in every.value if interface.name in names))
 
 
 def described(interface: Interface) -> str:
@@ -101,5 +105,5 @@ def described(interface: Interface) -> str:
     state = "up" if interface.is_running else "no link" if interface.is_up else "down"
     speed = f"{interface.speed_mbps / 1000:g} Gb/s" if interface.speed_mbps else ""
     mtu = f"MTU {interface.mtu}" if interface.mtu else ""
-    addresses = (f"{each.address}/{each.prefix_length}" for each in interface.addresses[:4])
+    addresses = (f"{address.address}/{address.prefix_length}" for address in interface.addresses[:4])
     return f"{interface.name} ({', '.join(filter(None, (interface.kind, state, speed, mtu, *addresses)))})"

@@ -71,8 +71,8 @@ def parse_filter(text: str, version: tuple[int, ...] | None = None) -> HcaFilter
 
 def _atoi(text: str) -> int:
     """C's atoi: the number a text begins with, else 0."""
-    found = re.match(r"\s*([+-]?[0-9]{1,9})", text)
-    return int(found[1]) if found else 0
+    match = re.match(r"\s*([+-]?[0-9]{1,9})", text)
+    return int(match[1]) if match else 0
 
 
 def usable(port: RdmaPort) -> bool:

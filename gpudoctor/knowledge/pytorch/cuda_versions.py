@@ -53,8 +53,8 @@ BRANCH_SERVES: dict[int, tuple[int, int]] = {
 
 def parsed(version: str) -> Version:
     """ "580.95.05" -> (580, 95, 5). What follows the numbers is passed over; () when there are none."""
-    found = re.match(r"\d{1,9}(\.\d{1,9})*", version.strip())
-    return tuple(int(part) for part in found.group().split(".")) if found else ()
+    match = re.match(r"\d{1,9}(\.\d{1,9})*", version.strip())
+    return tuple(int(part) for part in match.group().split(".")) if match else ()
 
 
 def minor(version: str) -> tuple[int, int] | None:

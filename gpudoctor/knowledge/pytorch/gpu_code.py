@@ -31,13 +31,13 @@ def runs_on(architecture: str, device: Capability, cuda: tuple[int, int] | None 
     A name of another form counts as not running. Suffix "a" binds code to one capability, "f" to one family.
     `cuda`: the CUDA that the code was built with, where it is known.
     """
-    found = ARCHITECTURE.fullmatch(architecture)
-    if found is None:
+    match = ARCHITECTURE.fullmatch(architecture)
+    if match is None:
         return False
-    code, suffix = (int(found[2]), int(found[3])), found[4]
+    code, suffix = (int(match[2]), int(match[3])), match[4]
     if suffix == "a":
         return code == device
-    if found[1] == "compute" and not suffix:
+    if match[1] == "compute" and not suffix:
         return code <= device
     unified = cuda is not None and cuda >= UNIFIED_SINCE and device in UNIFIED
     if device in APART and not (unified and code not in INTEGRATED):

@@ -166,7 +166,7 @@ def _table() -> dict[str, dict[str, KnownArgument]]:
 
 
 SIGNATURES = _table()
-OLDEST = {function: min(each.first for each in known.values()) for function, known in SIGNATURES.items()}
+OLDEST = {function: min(argument.first for argument in known.values()) for function, known in SIGNATURES.items()}
 """The first release that says anything of it."""
 
 

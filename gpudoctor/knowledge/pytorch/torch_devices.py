@@ -14,8 +14,8 @@ def gpu_with_uuid(machine: Snapshot, uuid: str) -> Gpu | None:
 
 def indices(machine: Snapshot, uuids: Iterable[str]) -> tuple[int, ...]:
     """NVML indices of the GPUs of these UUIDs, those that are known."""
-    found = [gpu_with_uuid(machine, uuid) for uuid in uuids]
-    return tuple(gpu.index for gpu in found if gpu is not None)
+    gpus = [gpu_with_uuid(machine, uuid) for uuid in uuids]
+    return tuple(gpu.index for gpu in gpus if gpu is not None)
 
 
 def gpu_tested(machine: Snapshot, target: SmokeTarget | AmpTarget) -> Gpu | None:

@@ -114,11 +114,11 @@ def install(machine: Snapshot, wheels: Wheels) -> Command:
 
 def pip(machine: Snapshot, *arguments: str) -> Command:
     """A pip command ("uninstall", "-y", "pynvml") for the training interpreter, with uv where that has no pip."""
-    if not all(each in OPTIONS or is_a("name", each) for each in arguments):
+    if not all(argument in OPTIONS or is_a("name", argument) for argument in arguments):
         return NONE
     if "pip" in machine.training.packages.value_or({"pip": ""}):
         return command("{:python} -m pip {:arguments}", interpreter(machine), arguments)
-    understood = [each for each in arguments if each != "-y"]
+    understood = [argument for argument in arguments if argument != "-y"]
     return command("uv pip {:arguments} --python {:path}", understood, interpreter(machine))
 
 

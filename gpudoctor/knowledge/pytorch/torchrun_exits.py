@@ -41,20 +41,20 @@ class LauncherExit(Struct, frozen=True, kw_only=True):
 def read_exit(lines: Sequence[bytes], index: int, number: int) -> LauncherExit | None:
     """The exit that `lines[index]` tells of. Never raises."""
     text = lines[index][:2000].decode("utf-8", "replace").rstrip()
-    if found := FAILED.search(text):
+    if match := FAILED.search(text):
         return LauncherExit(
             line=number,
             text=text,
-            exitcode=int(found["exitcode"]),
-            local_rank=int(found["local"]),
-            pid=int(found["pid"]),
+            exitcode=int(match["exitcode"]),
+            local_rank=int(match["local"]),
+            pid=int(match["pid"]),
         )
-    if found := ENDED.search(text):
-        return LauncherExit(line=number, text=text, pid=int(found["pid"]))
-    if found := FORCED.search(text):
-        return LauncherExit(line=number, text=text, pid=int(found["pid"]), forced=True)
-    found = ROW.search(text)
-    if found is None:
+    if match := ENDED.search(text):
+        return LauncherExit(line=number, text=text, pid=int(match["pid"]))
+    if match := FORCED.search(text):
+        return LauncherExit(line=number, text=text, pid=int(match["pid"]), forced=True)
+    match = ROW.search(text)
+    if match is None:
         return None
     rank = local = None
     host = date = ""
@@ -72,10 +72,10 @@ def read_exit(lines: Sequence[bytes], index: int, number: int) -> LauncherExit |
     return LauncherExit(
         line=number,
         text=text,
-        exitcode=int(found["exitcode"]),
+        exitcode=int(match["exitcode"]),
         rank=rank,
         local_rank=local,
-        pid=int(found["pid"]),
+        pid=int(match["pid"]),
         host=host,
         date=date,
     )
@@ -86,22 +86,22 @@ def rank_exits(text: str) -> dict[int, LauncherExit]:
     torchrun ended itself, because another had failed: it is the last word only where it is the only one."""
     lines = text.encode("utf-8", "replace").splitlines()
     exits = [
-        found
+        launcher_exit
         for index, line in enumerate(lines)
-        if (b"exitcode" in line or b"closing signal" in line) and (found := read_exit(lines, index, index))
+        if (b"exitcode" in line or b"closing signal" in line) and (launcher_exit := read_exit(lines, index, index))
     ]
     closed = {found.pid for found in exits if found.exitcode is None}
     ends: dict[int, LauncherExit] = {}
     # The line names the failure that it saw first, which it cannot have caused itself: it counts before the table.
-    for found in sorted(exits, key=lambda one: one.rank is None):
-        if found.exitcode is None or found.local_rank is None:
+    for launcher_exit in sorted(exits, key=lambda one: one.rank is None):
+        if launcher_exit.exitcode is None or launcher_exit.local_rank is None:
             continue
-        local = found.local_rank
-        if found.rank is None:
-            found = structs.replace(found, rank=ends[local].rank if local in ends else None)
-        elif found.pid in closed:
+        local = launcher_exit.local_rank
+        if launcher_exit.rank is None:
+            launcher_exit = structs.replace(launcher_exit, rank=ends[local].rank if local in ends else None)
+        elif launcher_exit.pid in closed:
             continue
-        ends[local] = found
+        ends[local] = launcher_exit
     return ends
 
 

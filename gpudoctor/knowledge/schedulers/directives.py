@@ -145,7 +145,7 @@ def excluded(kind: HeaderKind, given: list[tuple[str, str]]) -> tuple[str, str]:
     lists = [value for option, value in given if option == "-l"]
     if any(re.search(r"(?:^|,)select=", each) for each in lists):
         old = next(
-            (found for each in lists if (found := re.search(r"(?:^|,)(nodes|ncpus|ngpus|mpiprocs)=", each))), None
+            (match for each in lists if (match := re.search(r"(?:^|,)(nodes|ncpus|ngpus|mpiprocs)=", each))), None
         )
         if old is not None:
             return f"-l select= and -l {old[1]}=", "old-style resources with select or place are refused"

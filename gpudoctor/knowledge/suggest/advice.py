@@ -97,11 +97,15 @@ class Advice(Answer, frozen=True):
 
     def without_lines(self) -> "Advice":
         """Each suggestion is a line to paste: of a file, those stay that choose a device, a number or a word."""
-        kept = tuple(each for each in self.suggestions if each.name in HARMLESS and PLAIN.fullmatch(each.value))
+        kept = tuple(
+            suggestion
+            for suggestion in self.suggestions
+            if suggestion.name in HARMLESS and PLAIN.fullmatch(suggestion.value)
+        )
         left_out = tuple(
-            Unjudged(each.name[:60], "it comes from a file, and is none that gpudoctor would suggest")
-            for each in self.suggestions
-            if each not in kept
+            Unjudged(suggestion.name[:60], "it comes from a file, and is none that gpudoctor would suggest")
+            for suggestion in self.suggestions
+            if suggestion not in kept
         )
         return replace(self, suggestions=kept, unjudged=(*self.unjudged, *left_out))
 

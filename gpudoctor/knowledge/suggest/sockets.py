@@ -78,7 +78,7 @@ def _what_is_right(wanted: tuple[Interface, ...], machine: Snapshot) -> str:
 
 
 def _described(interface: Interface) -> str:
-    address = next((each.address for each in interface.addresses if each.scope == "global"), "")
+    address = next((address.address for address in interface.addresses if address.scope == "global"), "")
     speed = f", {_speed(interface) / 1000:g} Gb/s" if _speed(interface) else ""
     return f"{interface.name} ({address}{speed})"
 
@@ -140,7 +140,11 @@ def socket_threads(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     if not several or not data_over_sockets(machine):
         return
     used = nccl_choice(machine).names
-    real = [each for each in real_interfaces(machine) if each.name in used and each.driver not in TUNED_DRIVERS]
+    real = [
+        real_interface
+        for real_interface in real_interfaces(machine)
+        if real_interface.name in used and real_interface.driver not in TUNED_DRIVERS
+    ]
     fast = [interface for interface in real if _speed(interface) >= FAST_MBPS]
     if not fast or any(set_text(effective(machine), name) for name in SOCKET_NUMBERS):
         return

@@ -58,12 +58,19 @@ def suggest(machine: Snapshot, nodes: int | None = None, debug: bool = False) ->
     settings, unread = _settings(machine)
     if unread:
         unjudged.append(Unjudged("what is set already", unread))
-    present = _present(rules, machine, wanted.several, {each.name for each in found}, settings)
+    present = _present(rules, machine, wanted.several, {suggestion.name for suggestion in found}, settings)
     if debug:
         found += debugging(machine)
-    repeated = [each for each in found if each.name in settings and settings[each.name].value == each.value]
-    present += [Present(each.name, each.value, settings[each.name].origin, each.value) for each in repeated]
-    suggestions = tuple(_replacing(each, settings) for each in found if each not in repeated)
+    repeated = [
+        suggestion
+        for suggestion in found
+        if suggestion.name in settings and settings[suggestion.name].value == suggestion.value
+    ]
+    present += [
+        Present(suggestion.name, suggestion.value, settings[suggestion.name].origin, suggestion.value)
+        for suggestion in repeated
+    ]
+    suggestions = tuple(_replacing(suggestion, settings) for suggestion in found if suggestion not in repeated)
     version = version_if_known(machine)
     return Advice(
         suggestions=suggestions,
@@ -101,7 +108,7 @@ def _ask(rules: tuple[Advised, ...], machine: Snapshot, several: bool) -> tuple[
         try:
             suggestions = list(entry.rule(machine, several))
             found += suggestions
-            machine = having(machine, {each.name: each.value for each in suggestions})
+            machine = having(machine, {suggestion.name: suggestion.value for suggestion in suggestions})
         except NotApplicable:
             continue
         except NotRead as error:
@@ -133,9 +140,9 @@ def _present(
     except NotRead:
         return []
     return [
-        Present(each.name, settings[each.name].value, settings[each.name].origin, each.value)
-        for each in _ask(rules, bare, several)[0]
-        if each.name in settings and each.name not in asked
+        Present(suggestion.name, settings[suggestion.name].value, settings[suggestion.name].origin, suggestion.value)
+        for suggestion in _ask(rules, bare, several)[0]
+        if suggestion.name in settings and suggestion.name not in asked
     ]
 
 

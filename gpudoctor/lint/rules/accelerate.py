@@ -49,7 +49,7 @@ def _by_variable(job: LintJob) -> Iterator[tuple[LintLaunch, int | None]]:
         option = launch.option("num-machines") if launch.launcher == "accelerate" else None
         if option is None or option.value is None or look.nnodes(launch) is not None:
             continue
-        if not any(each.name and each.default is None for each in option.value.expansions):
+        if not any(expansion.name and expansion.default is None for expansion in option.value.expansions):
             continue
         machines = allocation.whole(allocation.resolved(job, option.value))
         if machines is None or machines > 1:

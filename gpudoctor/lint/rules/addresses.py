@@ -198,16 +198,16 @@ def master_empty(job: LintJob) -> Iterator[LintFinding]:
                     happens="A usage error, or the node looks for the head on itself (127.0.0.1).",
                     fix="Write the head's address there.",
                 )
-            for each in found.word.expansions:
-                if each.name and (fault := _not_set(job, launch, each)):
+            for expansion in found.word.expansions:
+                if expansion.name and (fault := _not_set(job, launch, expansion)):
                     summary, severe = fault
                     yield LintFinding(
-                        span=each.span or found.span,
+                        span=expansion.span or found.span,
                         severity=None if severe else "warning",
-                        summary=f"{found.written} is {each.raw}, {summary}",
+                        summary=f"{found.written} is {expansion.raw}, {summary}",
                         happens="Empty, it gives a usage error, or the node looks for the head on itself (127.0.0.1).",
-                        fix=f"Set {each.name} before this line (export {each.name}=...), and write"
-                        f" ${{{each.name}:?}} so"
+                        fix=f"Set {expansion.name} before this line (export {expansion.name}=...), and write"
+                        f" ${{{expansion.name}:?}} so"
                         " that an empty one ends the script.",
                     )
 

@@ -287,12 +287,12 @@ def first_of_many_addresses(job: LintJob) -> Iterator[LintFinding]:
     for world, launch, found in _once(job):
         if not world.multi:
             continue
-        for each in look.origins(found.word, launch.invocation):
-            asked = re.search(r"\bhostname\s+(-I|-i|--ip-address|--all-ip-addresses)\b", each.raw)
+        for origin in look.origins(found.word, launch.invocation):
+            asked = re.search(r"\bhostname\s+(-I|-i|--ip-address|--all-ip-addresses)\b", origin.raw)
             if asked is None:
                 continue
             yield LintFinding(
-                span=each.span or found.span,
+                span=origin.span or found.span,
                 # The resolver's answer is right on most clusters; the first of a list is whatever came first.
                 severity=None if asked[1] in ("-I", "--all-ip-addresses") else "info",
                 summary=f"{found.written} comes from `hostname {asked[1]}`, which may give any of the head's addresses",
@@ -324,7 +324,7 @@ def doubtful_name(job: LintJob) -> Iterator[LintFinding]:
     domain here and without one there may resolve to different addresses in each node's /etc/hosts."""
     for world, given in addressed(job):
         names = [(launch, found) for launch, found in given if found.sure and _address(found.sure) is None]
-        names = [each for each in names if not is_loopback(each[1].shown) and not _PLACEHOLDER.search(each[1].shown)]
+        names = [name for name in names if not is_loopback(name[1].shown) and not _PLACEHOLDER.search(name[1].shown)]
         if not names or not look.is_multi(job, world):
             continue
         for launch, found in names[1:]:

@@ -54,21 +54,21 @@ def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
             told = value(launch, "nnodes")
             if told is None or told.sure is None:
                 continue
-            for each in look.origins(found.word, launch.invocation):
-                fallback = each.default or next(iter(_LOCAL_DEFAULT.findall(each.raw)), "")
-                if (each.name and each.is_set is True) or not is_loopback(fallback.strip("\"'")):
+            for origin in look.origins(found.word, launch.invocation):
+                fallback = origin.default or next(iter(_LOCAL_DEFAULT.findall(origin.raw)), "")
+                if (origin.name and origin.is_set is True) or not is_loopback(fallback.strip("\"'")):
                     continue
-                if each.name and (set_by := launch.invocation.settings.get(each.name)) and set_by.word.text:
+                if origin.name and (set_by := launch.invocation.settings.get(origin.name)) and set_by.word.text:
                     continue
-                strict = f"${{{each.name}:?}}" if each.name else ""
+                strict = f"${{{origin.name}:?}}" if origin.name else ""
                 yield LintFinding(
-                    span=each.span or found.span,
+                    span=origin.span or found.span,
                     summary=f"{found.written} falls back to {fallback} in a start of {look.count_text(launch)} nodes",
                     happens="Where the address is missing, every node waits for itself until a time-out, without a word"
                     " on the reason.",
                     fix=f"Write {strict}: the script then ends with a message." if strict
                     else "Let the script end when the address is missing (|| exit 1).",
-                    edits=(Edit(each.span, strict),) if strict and each.span is not None else (),
+                    edits=(Edit(origin.span, strict),) if strict and origin.span is not None else (),
                 )  # fmt: skip
 
 
@@ -100,17 +100,17 @@ def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
             node = look.node_of(job, launch)
             if node == 0 or number(value(launch, "node-rank")) == 0 or launch.invocation.in_loop:
                 continue
-            for each in look.origins(found.word, launch.invocation):
+            for origin in look.origins(found.word, launch.invocation):
                 # the shell that calls srun or mpirun runs once
-                once = each.where != "task" and _by_tasks(launch)
-                if once or each.where == "batch" or not _OWN_NAME.search(each.raw) or _ELSEWHERE.search(each.raw):
+                once = origin.where != "task" and _by_tasks(launch)
+                if once or origin.where == "batch" or not _OWN_NAME.search(origin.raw) or _ELSEWHERE.search(origin.raw):
                     continue
-                if _guarded(job, each):
+                if _guarded(job, origin):
                     continue
                 in_srun = bool(look.sruns(launch))
                 yield LintFinding(
-                    span=each.span or found.span,
-                    summary=f"{found.written} is {each.raw}: on every node another one",
+                    span=origin.span or found.span,
+                    summary=f"{found.written} is {origin.raw}: on every node another one",
                     happens="Every node takes its own address for the head's: nobody meets anybody; after 60 s (c10d)"
                     " or 600 s there is a time-out.",
                     fix=f"Before srun, in the batch script: export MASTER_ADDR={_HEAD}; in the task: $MASTER_ADDR."
@@ -150,16 +150,16 @@ def slurm_launch_node_address(job: LintJob) -> Iterator[LintFinding]:
     and it is empty in the batch script."""
     for _world, given in addressed(job):
         for launch, found in given:
-            for each in look.origins(found.word, launch.invocation):
-                if each.name != "SLURM_LAUNCH_NODE_IPADDR":
+            for origin in look.origins(found.word, launch.invocation):
+                if origin.name != "SLURM_LAUNCH_NODE_IPADDR":
                     continue
-                batch = each.where == "batch"
+                batch = origin.where == "batch"
                 yield LintFinding(
-                    span=each.span or found.span,
-                    summary=f"{found.written} is {each.raw}: the address of the node that called srun",
+                    span=origin.span or found.span,
+                    summary=f"{found.written} is {origin.raw}: the address of the node that called srun",
                     happens="It is empty in the batch script." if batch
                     else "From a login node srun hands over the login node's address: nobody listens there.",
                     fix=f"Use the first node of the job, before srun: MASTER_ADDR={_HEAD}.",
-                    edits=(Edit(each.span, _HEAD),) if batch and each.span is not None else (),
+                    edits=(Edit(origin.span, _HEAD),) if batch and origin.span is not None else (),
                 )  # fmt: skip
                 break

@@ -56,7 +56,7 @@ def program_told_localhost(job: LintJob) -> Iterator[LintFinding]:
                     fix="Tell it the first node's name: $(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1).",
                 )
     for code, starts in codes_and_starts(job):
-        spread = next((each for each in starts if _spread(job, each)), None)
+        spread = next((start for start in starts if _spread(job, start)), None)
         if spread is not None and not is_lightning(job, spread):
             yield from _in_program(job, code, spread)
 

@@ -127,22 +127,22 @@ def read_in_a_pipe(job: LintJob) -> Iterator[LintFinding]:
             continue
         if job.kind not in ("shell", "sbatch") or "lastpipe" in text or re.match(r"#!.*\b(?:zsh|ksh)\b", text):
             continue
-        for found in _PIPED.finditer(text):
-            name, rest = found["name"], text[found.end() :]
+        for match in _PIPED.finditer(text):
+            name, rest = match["name"], text[match.end() :]
             used = re.search(rf"\$\{{?{name}\b", rest)
             if used is None or re.search(rf"^[ \t]*(?:export[ \t]+)?{name}=", rest[: used.start()], re.MULTILINE):
                 continue
-            before = re.search(rf"^[ \t]*(?:export[ \t]+)?{name}=", text[: found.start()], re.MULTILINE)
-            start = section.start + found.start("read")
-            inner = found["before"].strip()
+            before = re.search(rf"^[ \t]*(?:export[ \t]+)?{name}=", text[: match.start()], re.MULTILINE)
+            start = section.start + match.start("read")
+            inner = match["before"].strip()
             edits: tuple[Edit, ...] = ()
-            if before is None and not found["options"] and not found["more"] and "|" not in inner[-1:]:
-                begin = section.start + found.start() + len(found["before"]) - len(found["before"].lstrip())
-                end = section.start + found.end("more")
-                line = section.line + text.count("\n", 0, found.start())
+            if before is None and not match["options"] and not match["more"] and "|" not in inner[-1:]:
+                begin = section.start + match.start() + len(match["before"]) - len(match["before"].lstrip())
+                end = section.start + match.end("more")
+                line = section.line + text.count("\n", 0, match.start())
                 edits = (Edit(Span(begin, end, line), f"{name}=$({inner})"),)
             yield LintFinding(
-                span=Span(start, section.start + found.end("more"), section.line + text.count("\n", 0, found.start())),
+                span=Span(start, section.start + match.end("more"), section.line + text.count("\n", 0, match.start())),
                 severity="warning" if before is not None else None,
                 summary=f"read {name} stands at the end of a pipe, and {name} is used in lines below",
                 happens=f"{name} is {'what it was before' if before is not None else 'empty'} there: the last command"

@@ -34,7 +34,7 @@ _IMAGE = "--ipc=host registry/train:1 "
 def world_larger_than_what_starts(job: LintJob) -> Iterator[LintFinding]:
     """A rank that reads its world from variables or options waits for the others. Where the head is this machine, they
     have to be started here too."""
-    by_hand = [each for each in job.launches if each.launcher == "python" and not each.invocation.within]
+    by_hand = [launch for launch in job.launches if launch.launcher == "python" and not launch.invocation.within]
     if job.kind not in ("shell", "sbatch") or len(job.node_sections) > 1 or job.hostfiles:
         return
     for launch in by_hand:
@@ -115,8 +115,8 @@ def fewer_cpus_than_ranks(job: LintJob) -> Iterator[LintFinding]:
 
 def _container(launch: LintLaunch) -> Invocation | None:
     """The `docker run` around a launch."""
-    found = next((each for each in launch.invocation.within if each.program in _DOCKERS), None)
-    return found if found is not None and "run" in [word.shown for word in found.words[1:3]] else None
+    invocation = next((invocation for invocation in launch.invocation.within if invocation.program in _DOCKERS), None)
+    return invocation if invocation is not None and "run" in [word.shown for word in invocation.words[1:3]] else None
 
 
 def _shown(outer: Invocation) -> str:
@@ -178,7 +178,7 @@ def terminal_in_a_batch_job(job: LintJob) -> Iterator[LintFinding]:
         if outer is None or not job.is_batch or outer.program == "podman":
             continue
         flags = [word.shown for word in outer.words[1:12]]
-        together = any(re.fullmatch(r"-[a-z]*(?:it|ti)[a-z]*", each) for each in flags)
+        together = any(re.fullmatch(r"-[a-z]*(?:it|ti)[a-z]*", flag) for flag in flags)
         if together or (set(flags) & {"-t", "--tty"} and set(flags) & {"-i", "--interactive"}):
             yield LintFinding(
                 span=outer.words[0].span,

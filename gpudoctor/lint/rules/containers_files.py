@@ -32,11 +32,11 @@ _POD = (
 def gpus_in_requests_alone(job: LintJob) -> Iterator[LintFinding]:
     """An extended resource cannot be overcommitted: a request without a limit of the same number is refused."""
     for manifest in of_kubernetes(job):
-        for each in containers(manifest):
-            for path, value in each.values.items():
+        for container in containers(manifest):
+            for path, value in container.values.items():
                 if path[:2] != ("resources", "requests") or "gpu" not in path[-1] or "/" not in path[-1]:
                     continue
-                if ("resources", "limits", *path[2:]) not in each.values:
+                if ("resources", "limits", *path[2:]) not in container.values:
                     yield LintFinding(
                         span=value.span,
                         summary=f"{path[-1]} stands in requests, and not in limits",
@@ -68,13 +68,13 @@ def variable_filled_in_by_compose(job: LintJob) -> Iterator[LintFinding]:
             if len(value.path) < 3 or value.path[0] != "services" or value.path[2] not in ("command", "entrypoint"):
                 continue
             own = _environment(manifest, value.path[1])
-            found = next((each for each in _PLAIN.finditer(value.value) if (each[1] or each[2]) in own), None)
-            if found is not None:
-                name = found[1] or found[2]
+            match = next((match for match in _PLAIN.finditer(value.value) if (match[1] or match[2]) in own), None)
+            if match is not None:
+                name = match[1] or match[2]
                 yield LintFinding(
                     span=value.span,
-                    summary=f"compose fills {found[0]} in itself; {name} of environment: is the container's, and later",
-                    happens=f"{found[0]} is empty, or what the shell has in which compose runs.",
+                    summary=f"compose fills {match[0]} in itself; {name} of environment: is the container's, and later",
+                    happens=f"{match[0]} is empty, or what the shell has in which compose runs.",
                     fix=f"Write $${name}, and a shell: bash -c '... $${name} ...'.",
                 )
 
@@ -110,14 +110,14 @@ def command_behind_entrypoint(job: LintJob) -> Iterator[LintFinding]:
         if not dockerfile.looks_like_dockerfile(section.text):
             continue
         last: dict[str, re.Match[str]] = {}
-        for found in _INSTRUCTION.finditer(section.text):
-            if found[1].upper() == "FROM":
+        for match in _INSTRUCTION.finditer(section.text):
+            if match[1].upper() == "FROM":
                 last = {}
-            last[found[1].upper()] = found
+            last[match[1].upper()] = match
         entry, command = last.get("ENTRYPOINT"), last.get("CMD")
         if entry is None or command is None or not command[2].strip():
             continue
-        lists = [each[2].lstrip().startswith("[") for each in (entry, command)]
+        lists = [match[2].lstrip().startswith("[") for match in (entry, command)]
         if lists == [True, True]:
             continue
         at = command.start(1)
@@ -163,8 +163,8 @@ def variables_left_outside(job: LintJob) -> Iterator[LintFinding]:
         ):
             continue
         words = [word.shown for word in outer.words]
-        clean = next((each for each in words if each in ("--cleanenv", "-e", "--containall", "-C")), None)
-        handed = any(re.match(r"--env(?:-file)?\b", each) for each in words)
+        clean = next((word for word in words if word in ("--cleanenv", "-e", "--containall", "-C")), None)
+        handed = any(re.match(r"--env(?:-file)?\b", word) for word in words)
         handed = handed or any(re.match(r"(?:APPTAINER|SINGULARITY)ENV_MASTER_ADDR", name) for name in outer.settings)
         if clean is not None and not handed:
             yield LintFinding(
@@ -216,4 +216,4 @@ def task_without_nnodes(job: LintJob) -> Iterator[LintFinding]:
 
 def _is_in(manifest: Manifest, at: int) -> bool:
     spans = [value.span for value in manifest.values]
-    return bool(spans) and min(each.start for each in spans) <= at <= max(each.end for each in spans)
+    return bool(spans) and min(span.start for span in spans) <= at <= max(span.end for span in spans)

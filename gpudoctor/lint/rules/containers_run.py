@@ -28,7 +28,7 @@ def container_without_shm(job: LintJob) -> Iterator[LintFinding]:
     between GPUs without a direct link."""
     told: set[int] = set()
     for launch in job.launches:
-        outer = next((each for each in launch.invocation.within if each.program in _DOCKERS), None)
+        outer = next((invocation for invocation in launch.invocation.within if invocation.program in _DOCKERS), None)
         if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in told:
             continue
         if _SHM.search(_options(outer)) or processes.on_cpu(launch) or (processes.per_node(job, launch) or 2) < 2:
@@ -54,7 +54,14 @@ def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
     """The driver's libraries are those of the host: the container gets them by --nv (--rocm for AMD)."""
     told: set[int] = set()
     for launch in job.launches:
-        outer = next((each for each in launch.invocation.within if each.program in ("singularity", "apptainer")), None)
+        outer = next(
+            (
+                invocation
+                for invocation in launch.invocation.within
+                if invocation.program in ("singularity", "apptainer")
+            ),
+            None,
+        )
         if outer is None or outer.span.start in told or processes.on_cpu(launch):
             continue
         settings = outer.settings.keys()

@@ -81,8 +81,8 @@ def hostfile_bad_line(job: LintJob) -> Iterator[LintFinding]:
 
 def _wanted(line: HostLine, raw: str) -> str:
     """The line as it was meant, when it has a host and one number."""
-    found = re.fullmatch(r"(\S+?)(?:\s+[A-Za-z_-]+\s*[=:]?\s*|\s+|:)(\d{1,4})\s*", raw, re.ASCII)
-    return f"{found[1]} slots={found[2]}" if found and int(found[2]) > 0 else ""
+    match = re.fullmatch(r"(\S+?)(?:\s+[A-Za-z_-]+\s*[=:]?\s*|\s+|:)(\d{1,4})\s*", raw, re.ASCII)
+    return f"{match[1]} slots={match[2]}" if match and int(match[2]) > 0 else ""
 
 
 def _filters(launch: LintLaunch) -> Iterator[Option]:
@@ -318,10 +318,10 @@ def deepspeed_two_filters(job: LintJob) -> Iterator[LintFinding]:
         others = counts or filters[1:]
         yield LintFinding(
             span=others[0].span,
-            summary=f"{filters[0].written} and {listed(each.written for each in others)} together",
+            summary=f"{filters[0].written} and {listed(other.written for other in others)} together",
             happens="DeepSpeed ends at once with a ValueError: the two ways exclude each other.",
-            fix=f"Keep {filters[0].written} and drop {listed(each.written for each in others)}.",
-            edits=tuple(remove(job.text, each.span) for each in counts),
+            fix=f"Keep {filters[0].written} and drop {listed(other.written for other in others)}.",
+            edits=tuple(remove(job.text, count.span) for count in counts),
         )
 
 
@@ -339,15 +339,15 @@ def deepspeed_two_filters(job: LintJob) -> Iterator[LintFinding]:
 def deepspeed_on_every_node(job: LintJob) -> Iterator[LintFinding]:
     """With a hostfile of several hosts the launcher starts the ranks of all of them. Run on each node, it starts
     as many jobs, which fight for the same GPUs and the same port."""
-    found = [
+    launches = [
         launch
         for launch in _launches(job)
         if (file := hosts_of(job, launch)) is not None
         and len(set(_remote(file.lines))) > 1
         and not _starts_by_hand(launch)
     ]
-    nodes = {node for launch in found if (node := look.section_node(job, launch)) is not None}
-    for launch in found:
+    nodes = {node for launch in launches if (node := look.section_node(job, launch)) is not None}
+    for launch in launches:
         tasks = bool(look.sruns(launch)) and look.runs_on(job, launch) != 1
         if len(nodes) < 2 and not look.says_every_node(job, launch) and not tasks:
             continue

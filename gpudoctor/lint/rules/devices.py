@@ -153,18 +153,18 @@ def idle_gpus(job: LintJob) -> Iterator[LintFinding]:
         if (allocation.tasks_per_node(job, launch) or 1) > 1 or _device_list(launch) is not None:
             continue
         count = processes.started(job, launch).number
-        told = launch.option("nproc-per-node")
+        option = launch.option("nproc-per-node")
         shown = processes.shown_gpus(launch)
         asked = allocation.gpus_per_node(job, launch) if look.sruns(launch) or job.is_batch else None
         gpus = shown.count if shown is not None else asked
-        if gpus is None and told is None:
+        if gpus is None and option is None:
             gpus = job.facts.gpus_per_node
         if not isinstance(count, int) or gpus is None or gpus <= count or in_section[launch.invocation.section] > 1:
             continue
         yield LintFinding(
-            span=told.span if told is not None else launch.invocation.span,
+            span=option.span if option is not None else launch.invocation.span,
             summary=f"{counted(count, 'process', 'processes')} on a node with {counted(gpus, 'GPU')}"
-            + (" (--nproc-per-node is not given, and is 1)" if told is None else ""),
+            + (" (--nproc-per-node is not given, and is 1)" if option is None else ""),
             happens=f"{counted(gpus - count, 'GPU')} of each node stay idle, unless a process uses several.",
             fix=f"Write {spell(launch, 'nproc-per-node')}={gpus}.",
             edits=_with_count(launch, gpus),
@@ -172,12 +172,12 @@ def idle_gpus(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _with_count(launch: LintLaunch, gpus: int) -> tuple[Edit, ...]:
-    told = launch.option("nproc-per-node")
-    if told is None:
+    option = launch.option("nproc-per-node")
+    if option is None:
         return insert_options(launch, f"{spell(launch, 'nproc-per-node')}={gpus}")
-    if told.value is None or not told.value.span.exact or told.value.expansions:
+    if option.value is None or not option.value.span.exact or option.value.expansions:
         return ()
-    return (Edit(told.value.span, str(gpus)),)
+    return (Edit(option.value.span, str(gpus)),)
 
 
 @rule(
@@ -285,7 +285,7 @@ def gpu_ids_not_visible(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches:
         for name, host, ids, span in _named_gpus(launch):
             limit = job.facts.gpus_per_node
-            beyond = [each for each in ids if limit is not None and each >= limit]
+            beyond = [id_ for id_ in ids if limit is not None and id_ >= limit]
             if beyond and limit:
                 yield LintFinding(
                     span=span,
@@ -310,7 +310,7 @@ def _named_gpus(launch: LintLaunch) -> Iterator[tuple[str, str, list[int], Span]
     if launch.launcher == "accelerate":
         option = launch.option("gpu-ids")
         if option is not None and option.value is not None and _LIST.fullmatch(option.value.text or ""):
-            yield option.written, "", [int(each) for each in re.findall(r"\d+", option.value.shown)], option.value.span
+            yield option.written, "", [int(text) for text in re.findall(r"\d+", option.value.shown)], option.value.span
     elif launch.launcher == "deepspeed" and launch.option("hostfile") is None:
         option = launch.option("include")
         if option is None or option.value is None or option.value.text is None:
@@ -318,4 +318,4 @@ def _named_gpus(launch: LintLaunch) -> Iterator[tuple[str, str, list[int], Span]
         for part in option.value.text.split("@"):
             host, colon, ids = part.partition(":")
             if colon and _LIST.fullmatch(ids):
-                yield option.written, host, [int(each) for each in re.findall(r"\d+", ids)], option.value.span
+                yield option.written, host, [int(text) for text in re.findall(r"\d+", ids)], option.value.span

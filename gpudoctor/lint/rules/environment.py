@@ -176,8 +176,8 @@ def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
         missing: dict[str, SetVariable] = {}
         how = ""
         if launch.launcher == "mpirun" and _open_mpi(launch) and not job.is_batch:
-            given = {each.value.shown.split("=")[0] for each in launch.every_option
-                     if each.name == "x" and each.value is not None}  # fmt: skip
+            given = {option.value.shown.split("=")[0] for option in launch.every_option
+                     if option.name == "x" and option.value is not None}  # fmt: skip
             outer = _invocation_of(launch, "mpirun")
             missing = {name: each for name, each in _exported(outer).items()
                        if not any(name == x or x == name[: len(x) - 1] + "*" for x in given)}  # fmt: skip
@@ -219,7 +219,7 @@ def _open_mpi(launch: LintLaunch) -> bool:
     hydra = {"genv", "genvall", "env", "envall", "bootstrap", "iface"} & launch.options.keys()
     remote = {"host", "hostfile"} & launch.options.keys()
     own = {"x", "mca", "bind-to", "map-by", "allow-run-as-root", "oversubscribe"} & launch.options.keys()
-    ppn = any(each.written.strip("-") in ("ppn", "perhost", "hosts", "f") for each in launch.every_option)
+    ppn = any(option.written.strip("-") in ("ppn", "perhost", "hosts", "f") for option in launch.every_option)
     return bool(remote and (own or not ppn)) and not hydra
 
 
@@ -269,11 +269,11 @@ def settings_differ_between_nodes(job: LintJob) -> Iterator[LintFinding]:
         if not world.line_per_node:
             continue
         names = dict.fromkeys(
-            name for each in world.launches for name, setting in each.invocation.settings.items()
+            name for launch in world.launches for name, setting in launch.invocation.settings.items()
             if setting.exported and _COMPARED.fullmatch(name) and not _MAY_DIFFER.fullmatch(name)
         )  # fmt: skip
         for name in names:
-            values = [_value(each, name) for each in world.launches]
+            values = [_value(launch, name) for launch in world.launches]
             if None in values or len(set(values)) < 2:
                 continue
             index = next(i for i, value in enumerate(values) if value != values[0])

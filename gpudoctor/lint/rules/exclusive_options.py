@@ -94,7 +94,7 @@ def _files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
         if launch.launcher == "deepspeed" or any("deepspeed" in word for word in words):
             for word in words:
                 named.setdefault(word.rpartition("=")[2].rpartition("/")[2], launch)
-    files = (each for each in job.sections if each.kind == "file" and each.name.endswith(".json"))
+    files = (section for section in job.sections if section.kind == "file" and section.name.endswith(".json"))
     for section in islice(files, MOST_STARTS):
         by = named.get(section.name.rpartition("/")[2])
         if by is not None:
@@ -119,8 +119,8 @@ def _at(section: TextSection, offset: int, length: int = 1) -> Span:
 
 
 def _key(section: TextSection, name: str) -> Span:
-    found = re.search(rf'"{re.escape(name)}"\s*:\s*[^,\n}}]*', section.text)
-    return _at(section, found.start(), len(found[0])) if found is not None else _at(section, 0)
+    match = re.search(rf'"{re.escape(name)}"\s*:\s*[^,\n}}]*', section.text)
+    return _at(section, match.start(), len(match[0])) if match is not None else _at(section, 0)
 
 
 def _loaded(section: TextSection) -> tuple[dict[str, Any], list[str]]:
@@ -248,7 +248,7 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
         world = world_of(job, launch)
         if world is None or not is_whole(launch) or any("parallel" in name for name in options):
             continue
-        numbers = [each for each in sizes if type(each) is int]
+        numbers = [size for size in sizes if type(size) is int]
         whole, micro, steps = sizes
         if len(numbers) == 3 and type(micro) is int and type(steps) is int and whole != micro * steps * world:
             yield LintFinding(

@@ -145,7 +145,7 @@ def header_asks_for_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
 def only_the_first_node_starts(job: LintJob) -> Iterator[LintFinding]:
     """The batch shell of PBS and PJM is on the first node, as SLURM's is."""
     asked = headers.allocation(job)
-    if asked is None or (asked.nodes or 1) < 2 or any(each.program in _REACHES for each in job.invocations):
+    if asked is None or (asked.nodes or 1) < 2 or any(invocation.program in _REACHES for invocation in job.invocations):
         return
     for launch in job.launches:
         if look.traits(launch).a_node and _several(launch):

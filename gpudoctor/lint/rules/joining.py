@@ -163,12 +163,12 @@ def spawn_when_imported(job: LintJob) -> Iterator[LintFinding]:
             continue
         functions = code.functions
         for call in _spawns(code):
-            function = next((each for each in code.around(call) if isinstance(each, FUNCTIONS)), None)
+            function = next((node for node in code.around(call) if isinstance(node, FUNCTIONS)), None)
             at_top: ast.AST | None = call
             if function is not None:
                 if functions.get(function.name) is not function:
                     continue
-                at_top = next((each for each in code.calls if _is_top_call(code, each, function.name)), None)
+                at_top = next((node for node in code.calls if _is_top_call(code, node, function.name)), None)
             if at_top is None or _is_guarded(code, at_top) or not _is_whole(code, call, at_top):
                 continue
             yield LintFinding(
@@ -184,7 +184,7 @@ def _is_whole(code: PythonCode, *calls: ast.AST) -> bool:
     """Whether the names in calls are there: those of a piece that was pasted stand elsewhere, in a function perhaps."""
     names = {node.id for call in calls for node in ast.walk(call) if isinstance(node, ast.Name)}
     bound = {node.id for node in code.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    functions = (each for call in calls for each in code.around(call) if isinstance(each, FUNCTIONS))
+    functions = (node for call in calls for node in code.around(call) if isinstance(node, FUNCTIONS))
     bound |= {node.arg for function in functions for node in ast.walk(function.args) if isinstance(node, ast.arg)}
     return names <= bound | code.own | code.imports.keys() | set(dir(builtins))
 
@@ -193,7 +193,7 @@ def _is_top_call(code: PythonCode, call: ast.Call, name: str) -> bool:
     return (
         isinstance(call.func, ast.Name)
         and call.func.id == name
-        and not any(isinstance(each, (*FUNCTIONS, ast.ClassDef, ast.Lambda)) for each in code.around(call))
+        and not any(isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)) for node in code.around(call))
     )
 
 
@@ -318,7 +318,7 @@ def _is_local(node: ast.expr) -> bool:
 def world_of_one_python(job: LintJob) -> Iterator[LintFinding]:
     """A program that is told --world-size 2 and starts nothing itself waits for the second process. Said where the head
     is this very machine, so that no other one can bring it."""
-    plain = [each for each in job.launches if each.launcher == "python" and not each.around]
+    plain = [launch for launch in job.launches if launch.launcher == "python" and not launch.around]
     if len(plain) != 1 or len(job.launches) != 1 or plain[0].invocation.in_loop or job.node_sections:
         return
     launch = plain[0]
@@ -328,12 +328,12 @@ def world_of_one_python(job: LintJob) -> Iterator[LintFinding]:
         return
     if program.names("spawn", "Process", "subprocess", "start_processes", "ProcessPoolExecutor", "fork"):
         return
-    told = re.search(r"world_size\s*=\s*\w+\.(world_size|num_procs)\b", init.words)
+    match = re.search(r"world_size\s*=\s*\w+\.(world_size|num_procs)\b", init.words)
     ranks = re.search(r"\brank\s*=\s*\w+\.rank\b", init.words)
     count = _option(launch, "--world-size", "--world_size")
     url = _option(launch, "--dist-url", "--dist_url", "--init-method", "--init_method") or init.words + program.text
     here = re.search(r"tcp://(?:127\.0\.0\.1|localhost)\b", url)
-    if told and ranks and here and count and re.fullmatch(r"[0-9]{1,5}", count, re.ASCII) and int(count) > 1:
+    if match and ranks and here and count and re.fullmatch(r"[0-9]{1,5}", count, re.ASCII) and int(count) > 1:
         yield LintFinding(
             span=launch.invocation.span,
             summary=f"one python is started with --world-size {count}, and nothing starts the others",

@@ -54,11 +54,11 @@ def _pod_yaml(mount: str) -> str:
 
 
 def _value(manifest: Manifest, *path: str) -> str | None:
-    return next((each.value for each in manifest.values if each.path == path), None)
+    return next((value.value for value in manifest.values if value.path == path), None)
 
 
 def _launch_in(job: LintJob, path: tuple[str, ...]) -> LintLaunch | None:
-    return next((each for each in job.launches if each.invocation.manifest_path[: len(path)] == path), None)
+    return next((launch for launch in job.launches if launch.invocation.manifest_path[: len(path)] == path), None)
 
 
 def _plain_python(job: LintJob, manifest: Manifest, path: tuple[str, ...]) -> LintLaunch | None:
@@ -95,22 +95,26 @@ def pytorchjob_python_with_gpus(job: LintJob) -> Iterator[LintFinding]:
         if manifest.kind != "PyTorchJob":
             continue
         found = containers(manifest)
-        counts = {each.path[2] if len(each.path) > 2 else "": each.gpus for each in found if each.gpus is not None}
-        for each in found:
-            launch = _plain_python(job, manifest, each.path)
-            if launch is None or (each.gpus or 0) < 2 or {"WORLD_SIZE", "RANK"} & set(launch.invocation.settings):
+        counts = {
+            container.path[2] if len(container.path) > 2 else "": container.gpus
+            for container in found
+            if container.gpus is not None
+        }
+        for container in found:
+            launch = _plain_python(job, manifest, container.path)
+            if launch is None or (container.gpus or 0) < 2 or {"WORLD_SIZE", "RANK"} & set(launch.invocation.settings):
                 continue
-            idle = counted((each.gpus or 1) - 1, "GPU")
+            idle = counted((container.gpus or 1) - 1, "GPU")
             yield LintFinding(
                 span=launch.invocation.words[0].span,
-                summary=f"a pod with {counted(each.gpus or 0, 'GPU')} starts plain {launch.invocation.program}",
+                summary=f"a pod with {counted(container.gpus or 0, 'GPU')} starts plain {launch.invocation.program}",
                 happens=f"One process a pod trains on one GPU; {idle} of each idle.",
-                fix=f'Start torchrun, and set spec.nprocPerNode: "{each.gpus}".',
+                fix=f'Start torchrun, and set spec.nprocPerNode: "{container.gpus}".',
                 edits=_to_torchrun(job, launch),
             )
         if len(set(counts.values())) > 1 and _value(manifest, "spec", "nprocPerNode") not in (None, "gpu", "auto"):
             names = ", ".join(f"{count} in {name}" for name, count in counts.items())
-            first = next(each for each in found if each.gpus is not None)
+            first = next(container for container in found if container.gpus is not None)
             yield LintFinding(
                 span=next(iter(first.values.values())).span,
                 summary=f"pods with different numbers of GPUs ({names}) and one nprocPerNode",
@@ -162,10 +166,10 @@ def pytorchjob_container_name(job: LintJob) -> Iterator[LintFinding]:
         if manifest.kind != "PyTorchJob":
             continue
         pods: dict[tuple[str, ...], list[Container]] = {}
-        for each in containers(manifest):
-            pods.setdefault(each.path[:-1], []).append(each)
+        for container in containers(manifest):
+            pods.setdefault(container.path[:-1], []).append(container)
         for inside in pods.values():
-            names = [each.name for each in inside]
+            names = [container.name for container in inside]
             if any(name is None or name.value == "pytorch" for name in names):
                 continue
             first = names[0]
@@ -194,18 +198,18 @@ def pod_without_shm(job: LintJob) -> Iterator[LintFinding]:
     """A container has 64 MiB of shared memory unless a volume is mounted there. Loader workers hand batches over
     through it, and NCCL the data between GPUs without a direct link."""
     for manifest in job.manifests:
-        shared = any(each.path[-1:] == ("hostIPC",) and each.value == "true" for each in manifest.values)
-        for each in containers(manifest):
-            if shared or not each.gpus or _launch_in(job, each.path) is None:
+        shared = any(value.path[-1:] == ("hostIPC",) and value.value == "true" for value in manifest.values)
+        for container in containers(manifest):
+            if shared or not container.gpus or _launch_in(job, container.path) is None:
                 continue
-            if any(mount.rstrip("/") in ("/dev/shm", "/dev") for mount in each.mounts):
+            if any(mount.rstrip("/") in ("/dev/shm", "/dev") for mount in container.mounts):
                 continue
-            first = each.name or next(iter(each.values.values()))
+            first = container.name or next(iter(container.values.values()))
             yield LintFinding(
                 span=first.span,
                 # One rank a pod hands nothing to another through it; whether it has loader workers is not in the text.
-                severity=None if each.gpus > 1 else "info",
-                summary=f"container {first.value} has {counted(each.gpus, 'GPU')} and no volume at /dev/shm",
+                severity=None if container.gpus > 1 else "info",
+                summary=f"container {first.value} has {counted(container.gpus, 'GPU')} and no volume at /dev/shm",
                 happens="With loader workers: 'Bus error', or a worker is killed; NCCL: no space left on device.",
                 fix="Add a volume {name: shm, emptyDir: {medium: Memory}} and mount it at /dev/shm.",
             )

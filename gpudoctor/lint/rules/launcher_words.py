@@ -226,7 +226,7 @@ def deepspeed_file_and_fields(job: LintJob) -> Iterator[LintFinding]:
         precision = by_path.get(("mixed_precision",))
         twice += [precision] if precision is not None and precision.value not in ("", "null", "~") else []
         if twice:
-            names = ", ".join(each.path[-1] for each in twice)
+            names = ", ".join(value.path[-1] for value in twice)
             yield LintFinding(
                 span=twice[0].span,
                 summary=f"{names} beside deepspeed_config_file ({named.value})",

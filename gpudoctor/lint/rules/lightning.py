@@ -33,11 +33,11 @@ def _asked(job: LintJob) -> Iterator[tuple[TrainerCall, bool]]:
     for call in lightning.calls(job):
         yield call, True
     for launch in job.launches:
-        found = of_arguments(launch)
-        if found is not None and lightning.is_lightning(job, launch):
+        trainer_call = of_arguments(launch)
+        if trainer_call is not None and lightning.is_lightning(job, launch):
             sure = any(".devices" in word.shown or "trainer." in word.shown for word in launch.script_words)
             if sure or not lightning.calls(job):  # where the call is seen, a script's --gpus is the script's own
-                yield found, sure
+                yield trainer_call, sure
 
 
 def _constant(source: str) -> object:
@@ -253,7 +253,9 @@ def trainer_without_num_nodes(job: LintJob) -> Iterator[LintFinding]:
             continue
         if _constant(call.arguments.get("num_nodes", "None")) is not None or call.name == "arguments":
             continue
-        if any((found := of_arguments(each)) and "num_nodes" in found.arguments for each in job.launches):
+        if any(
+            (trainer_call := of_arguments(launch)) and "num_nodes" in trainer_call.arguments for launch in job.launches
+        ):
             continue
         end = call.span.end - 1
         inside = call.span.exact and job.text[end : end + 1] == ")" and bool(call.arguments)
@@ -331,7 +333,7 @@ def dp_with_half_precision(job: LintJob) -> Iterator[LintFinding]:
             if _name(call, argument) == "dp" and precision.startswith(("16", "bf16")):
                 yield _half(call.spans[argument], f'{argument}="dp" with precision={precision}', job, call, argument)
     flag = next(
-        (word for each in job.launches for word in each.script_words if word.shown in ("--fp16", "--half")), None
+        (word for launch in job.launches for word in launch.script_words if word.shown in ("--fp16", "--half")), None
     )
     for call in job.trainers:
         if call.name != "DataParallel":

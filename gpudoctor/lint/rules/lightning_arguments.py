@@ -62,7 +62,7 @@ def no_such_trainer_argument(job: LintJob) -> Iterator[LintFinding]:
                 continue
             like = difflib.get_close_matches(word, today, 1, _LIKENESS)
             meant = _MEANT.get(word, f"{like[0]}=" if like else "")
-            if any(meant.rstrip("=").endswith(each.arg) for each in call.keywords if each.arg):
+            if any(meant.rstrip("=").endswith(node.arg) for node in call.keywords if node.arg):
                 meant = ""
             span, value = code.span(keyword), code.words(keyword.value)
             whole = meant.endswith("=")
@@ -98,14 +98,14 @@ def strategy_in_plugins(job: LintJob) -> Iterator[LintFinding]:
     for code, call in _trainers(job):
         told = argument(call, "plugins")
         listed = told.elts if isinstance(told, (ast.List, ast.Tuple)) else [told] if told is not None else []
-        for each in listed:
-            name = constant(each)
+        for node in listed:
+            name = constant(node)
             if not isinstance(name, str) or not name:
                 continue
             entry = superseded("strategy", name)
             today = entry.today if entry is not None and entry.is_gone(version) else f'strategy="{name}"'
             yield LintFinding(
-                span=code.span(each),
+                span=code.span(node),
                 severity=None if version is not None else "warning",
                 summary=f'plugins="{name}" names a strategy, which plugins= takes no more since lightning'
                 f" {dotted(_PLUGINS_END)}",

@@ -41,14 +41,14 @@ def shell_variable_in_make(job: LintJob) -> Iterator[LintFinding]:
     for section, text in _makefiles(job):
         at = 0
         for line in text.split("\n"):
-            found = _WORD.search(line) if line.startswith("\t") and _STARTS.search(line) else None
-            if found is not None:
+            match = _WORD.search(line) if line.startswith("\t") and _STARTS.search(line) else None
+            if match is not None:
                 number = section.line + text.count("\n", 0, at)
                 yield LintFinding(
-                    span=Span(section.start + at + found.start(), section.start + at + found.end(), number),
-                    summary=f"make takes {found[0]} for the variable {found[1][0]} and the letters {found[1][1:]}",
-                    happens=f"The command gets {found[1][1:]!r}, not the value.",
-                    fix=f"Write $({found[1]}) for a variable of the Makefile, $${found[1]} for one of the shell.",
+                    span=Span(section.start + at + match.start(), section.start + at + match.end(), number),
+                    summary=f"make takes {match[0]} for the variable {match[1][0]} and the letters {match[1][1:]}",
+                    happens=f"The command gets {match[1][1:]!r}, not the value.",
+                    fix=f"Write $({match[1]}) for a variable of the Makefile, $${match[1]} for one of the shell.",
                 )
             at += len(line) + 1
 
@@ -73,14 +73,14 @@ def recipe_lines_apart(job: LintJob) -> Iterator[LintFinding]:
             continue
         lines, at = text.split("\n"), 0
         for index, line in enumerate(lines):
-            found = _ALONE.match(line)
+            match = _ALONE.match(line)
             following = lines[index + 1] if index + 1 < len(lines) else ""
-            if found is not None and following.startswith("\t") and _STARTS.search(following):
+            if match is not None and following.startswith("\t") and _STARTS.search(following):
                 number = section.line + text.count("\n", 0, at)
                 yield LintFinding(
                     span=Span(section.start + at, section.start + at + len(line), number),
-                    summary=f"`{found[1].strip()[:40]}` holds in its own line of the recipe only",
+                    summary=f"`{match[1].strip()[:40]}` holds in its own line of the recipe only",
                     happens="The next line is another shell: another folder, and variables that are not set.",
-                    fix=f"Write {found[1].strip()[:40]} && {following.strip()[:40]} ...",
+                    fix=f"Write {match[1].strip()[:40]} && {following.strip()[:40]} ...",
                 )
             at += len(line) + 1

@@ -108,7 +108,7 @@ def index_of_another_count(job: LintJob) -> Iterator[LintFinding]:
             at = ".".join(path[:3])
             replicas = number(values.get(f"{at}.replicas")) or 1
             pods = [number(values.get(f"{at}.template.spec.{name}")) for name in ("parallelism", "completions")]
-            if replicas > 1 and all(each in (None, 1) for each in pods):
+            if replicas > 1 and all(pod in (None, 1) for pod in pods):
                 yield LintFinding(
                     span=rank.span,
                     summary=f"{rank.written} is {_INDEX}, which is 0 in each of the {replicas} jobs of one pod",
@@ -128,7 +128,7 @@ def index_of_another_count(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_index(manifest: Manifest, launch: LintLaunch, expansions: tuple[object, ...]) -> bool:
-    names = [getattr(each, "name", "") for each in expansions]
+    names = [getattr(expansion, "name", "") for expansion in expansions]
     if len(names) != 1:
         return False
     own = launch.invocation.settings.get(names[0])
@@ -137,8 +137,8 @@ def _is_index(manifest: Manifest, launch: LintLaunch, expansions: tuple[object, 
     # `valueFrom: fieldRef: fieldPath: metadata.annotations[...]`, under whatever name
     for value in manifest.values:
         if value.path[-1:] == ("name",) and value.value == names[0] and value.path[-3:-2] == ("env",):
-            told = by_path(manifest).get(".".join((*value.path[:-1], "valueFrom", "fieldRef", "fieldPath")))
-            return told is not None and "job-completion-index" in told.value
+            manifest_value = by_path(manifest).get(".".join((*value.path[:-1], "valueFrom", "fieldRef", "fieldPath")))
+            return manifest_value is not None and "job-completion-index" in manifest_value.value
     return False
 
 
@@ -172,11 +172,11 @@ def name_of_no_pod(job: LintJob) -> Iterator[LintFinding]:
         values = by_path(manifest)
         name = values.get("metadata.name")
         host, _, domain = address.text.partition(".")
-        told = re.fullmatch(rf"{re.escape(name.value)}-(?P<rest>.+)", host) if name is not None else None
+        match = re.fullmatch(rf"{re.escape(name.value)}-(?P<rest>.+)", host) if name is not None else None
         first = domain.split(".")[0]
         bare = re.fullmatch(r"(?P<job>.+)-\d+-\d+", host, re.ASCII)
-        if name is not None and told is None and bare is not None and manifest.kind == "JobSet":
-            names = {each.value for each in manifest.values if each.path[1:2] == ("replicatedJobs",)}
+        if name is not None and match is None and bare is not None and manifest.kind == "JobSet":
+            names = {value.value for value in manifest.values if value.path[1:2] == ("replicatedJobs",)}
             network = values.get("spec.network.subdomain")
             if bare["job"] in names:
                 yield LintFinding(
@@ -185,9 +185,9 @@ def name_of_no_pod(job: LintJob) -> Iterator[LintFinding]:
                     happens="The name does not resolve: the other pods wait for the head until the time-out.",
                     fix=f"Write {name.value}-{host}.{network.value if network is not None else name.value}.",
                 )
-        if name is None or told is None:
+        if name is None or match is None:
             continue
-        if manifest.kind == "Job" and manifest.api_version.startswith("batch/") and told["rest"].isdecimal():
+        if manifest.kind == "Job" and manifest.api_version.startswith("batch/") and match["rest"].isdecimal():
             own = values.get("spec.template.spec.subdomain")
             if own is None or (first and own.value != first):
                 have = "no subdomain" if own is None else f"the subdomain {own.value}"
@@ -200,11 +200,11 @@ def name_of_no_pod(job: LintJob) -> Iterator[LintFinding]:
                 )
         elif manifest.kind == "JobSet":
             jobs = [
-                each.value
-                for each in manifest.values
-                if len(each.path) == 4 and each.path[1] == "replicatedJobs" and each.path[3] == "name"
+                value.value
+                for value in manifest.values
+                if len(value.path) == 4 and value.path[1] == "replicatedJobs" and value.path[3] == "name"
             ]
-            parts = re.fullmatch(r"(?P<job>.+)-(?P<index>\d+)-(?P<pod>\d+)", told["rest"])
+            parts = re.fullmatch(r"(?P<job>.+)-(?P<index>\d+)-(?P<pod>\d+)", match["rest"])
             if parts is None or not jobs:
                 continue
             network = values.get("spec.network.subdomain")

@@ -65,13 +65,13 @@ def of_kubernetes(job: LintJob) -> Iterator[Manifest]:
     for manifest in job.manifests:
         if manifest.api_version and not manifest.fault and "{{" not in _text(job, manifest):
             found = containers(manifest)
-            if any(("image",) in each.values for each in found) or manifest.kind == "TrainJob":
+            if any(("image",) in container.values for container in found) or manifest.kind == "TrainJob":
                 yield manifest
 
 
 def _text(job: LintJob, manifest: Manifest) -> str:
     spans = [value.span for value in manifest.values]
-    return job.text[min(each.start for each in spans) : max(each.end for each in spans)] if spans else ""
+    return job.text[min(span.start for span in spans) : max(span.end for span in spans)] if spans else ""
 
 
 def by_path(manifest: Manifest) -> dict[str, ManifestValue]:
@@ -88,9 +88,9 @@ def children(manifest: Manifest, *path: str) -> list[str]:
     """The keys of a mapping, or the indexes of a list, in order."""
     return list(
         dict.fromkeys(
-            each.path[len(path)]
-            for each in manifest.values
-            if len(each.path) > len(path) and each.path[: len(path)] == path
+            value.path[len(path)]
+            for value in manifest.values
+            if len(value.path) > len(path) and value.path[: len(path)] == path
         )
     )
 
@@ -175,7 +175,7 @@ def job_that_is_refused(job: LintJob) -> Iterator[LintFinding]:
                 happens="The Job is refused: spec.completions: Required value: when completion mode is Indexed.",
                 fix=f"Add completions: {pods or 'N'} beside it, as many as parallelism.",
             )
-        first = next((each for each in manifest.values if each.path[:3] == ("spec", "template", "spec")), None)
+        first = next((value for value in manifest.values if value.path[:3] == ("spec", "template", "spec")), None)
         if first is not None and (policy is None or policy.value == "Always"):
             yield LintFinding(
                 span=policy.span if policy is not None else first.span,
@@ -224,8 +224,8 @@ def operator_refuses(job: LintJob) -> Iterator[LintFinding]:
 
 def _roles(manifest: Manifest, key: str, known: tuple[str, ...], single: str) -> Iterator[LintFinding]:
     for name in children(manifest, "spec", key):
-        first = next(each for each in manifest.values if each.path[:3] == ("spec", key, name))
-        replicas = next((each for each in manifest.values if each.path == ("spec", key, name, "replicas")), None)
+        first = next(value for value in manifest.values if value.path[:3] == ("spec", key, name))
+        replicas = next((value for value in manifest.values if value.path == ("spec", key, name, "replicas")), None)
         if name not in known:
             yield LintFinding(
                 span=first.span,
@@ -268,7 +268,7 @@ def volcano_job(job: LintJob) -> Iterator[LintFinding]:
         names = [values.get(f"spec.tasks.{index}.name") for index in tasks]
         replicas = [number(values.get(f"spec.tasks.{index}.replicas")) for index in tasks]
         least = values.get("spec.minAvailable")
-        total = sum(each or 0 for each in replicas)
+        total = sum(replica or 0 for replica in replicas)
         if least is not None and None not in replicas and total and (number(least) or 0) > total:
             yield LintFinding(
                 span=least.span,
@@ -278,7 +278,7 @@ def volcano_job(job: LintJob) -> Iterator[LintFinding]:
                 edits=(Edit(least.span, str(total)),) if least.span.exact else (),
             )
         for plugin in children(manifest, "spec", "plugins"):
-            first = next(each for each in manifest.values if each.path[:3] == ("spec", "plugins", plugin))
+            first = next(value for value in manifest.values if value.path[:3] == ("spec", "plugins", plugin))
             if plugin not in _PLUGINS:
                 yield LintFinding(
                     span=first.span,
@@ -287,11 +287,11 @@ def volcano_job(job: LintJob) -> Iterator[LintFinding]:
                     happens=f"The job is refused: unable to find job plugin: {plugin}.",
                     fix="Name the plugin as Volcano does.",
                 )
-            elif plugin == "pytorch" and all(each is not None for each in names) and names:
-                told = [each.value for each in manifest.values if each.path[:3] == ("spec", "plugins", plugin)]
+            elif plugin == "pytorch" and all(name is not None for name in names) and names:
+                told = [value.value for value in manifest.values if value.path[:3] == ("spec", "plugins", plugin)]
                 master = next((word.partition("=")[2] for word in told if word.startswith("--master=")), "master")
-                if master not in {each.value for each in names if each is not None}:
-                    shown = ", ".join(each.value for each in names if each is not None)
+                if master not in {name.value for name in names if name is not None}:
+                    shown = ", ".join(name.value for name in names if name is not None)
                     yield LintFinding(
                         span=first.span,
                         summary=f"the plugin pytorch looks for a task named {master}; the tasks are {shown}",
@@ -314,19 +314,23 @@ def mpijob_slots(job: LintJob) -> Iterator[LintFinding]:
     for manifest in of_kubernetes(job):
         values = by_path(manifest)
         workers = number(values.get("spec.mpiReplicaSpecs.Worker.replicas"))
-        told = values.get("spec.slotsPerWorker")
-        slots = number(told) if told is not None else 1
+        value = values.get("spec.slotsPerWorker")
+        slots = number(value) if value is not None else 1
         as_worker = values.get("spec.runLauncherAsWorker")
         if manifest.kind != "MPIJob" or not workers or not slots or (as_worker and as_worker.value == "true"):
             continue
         gpus = _gpus_of_workers(containers(manifest))
         for launch in job.launches:
-            starters = [each for each in (*launch.around, launch) if each.launcher in ("mpirun", "horovodrun")]
+            starters = [
+                lint_launch
+                for lint_launch in (*launch.around, launch)
+                if lint_launch.launcher in ("mpirun", "horovodrun")
+            ]
             if "Launcher" not in launch.invocation.manifest_path or not starters:
                 continue
             option = starters[0].option("np", "n")
             ranks = whole(option) or 0
-            written = {each.written.lstrip("-") for each in starters[0].every_option}
+            written = {option.written.lstrip("-") for option in starters[0].every_option}
             if option is None or written & {"oversubscribe", "hostfile", "machinefile", "H", "host", "map-by"}:
                 continue
             if ranks > workers * slots:
@@ -339,7 +343,7 @@ def mpijob_slots(job: LintJob) -> Iterator[LintFinding]:
                 )
             elif gpus and slots > gpus and ranks > workers * gpus:
                 yield LintFinding(
-                    span=told.span if told is not None else option.span,
+                    span=value.span if value is not None else option.span,
                     summary=f"a worker has {counted(slots, 'slot')} and {counted(gpus, 'GPU')}: {ranks} ranks",
                     happens="Ranks share a GPU or get none: Duplicate GPU, or invalid device ordinal.",
                     fix=f"Write slotsPerWorker: {gpus} and {option.written} {workers * gpus}.",
@@ -347,4 +351,4 @@ def mpijob_slots(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _gpus_of_workers(found: list[Container]) -> int | None:
-    return next((each.gpus for each in found if "Worker" in each.path), None)
+    return next((container.gpus for container in found if "Worker" in container.path), None)

@@ -31,18 +31,22 @@ def _of(options: Told, name: str, *groups: str) -> ToldOption | None:
 def _world(job: LintJob, launch: LintLaunch, options: Told) -> int | None:
     """Ranks, as NeMo's and verl's own options count them, else as the launcher starts them."""
     for group, each, nodes in (("trainer", "n_gpus_per_node", "nnodes"), ("trainer", "devices", "num_nodes")):
-        told = options.get(f"{group}.{each}")
-        if told is not None:
+        option = options.get(f"{group}.{each}")
+        if option is not None:
             of_nodes = options.get(f"{group}.{nodes}")
             count = of_nodes.number if of_nodes is not None else 1
-            return told.number * count if told.number and count else None
+            return option.number * count if option.number and count else None
     return world_of(job, launch)
 
 
 def _model(options: Told) -> tuple[int, list[ToldOption]]:
     """Ranks that hold one copy of Megatron's model, and the options that say so; 0 where one of them is not known."""
-    told = [found for name in _MEGATRON if (found := _of(options, name, "model", "policy.megatron_cfg")) is not None]
-    return (math.prod(each.number or 0 for each in told), told) if told else (0, [])
+    told_options = [
+        option for name in _MEGATRON if (option := _of(options, name, "model", "policy.megatron_cfg")) is not None
+    ]
+    return (
+        (math.prod(told_option.number or 0 for told_option in told_options), told_options) if told_options else (0, [])
+    )
 
 
 @rule(
@@ -70,18 +74,20 @@ def model_larger_than_world(job: LintJob) -> Iterator[LintFinding]:
         world = _world(job, launch, options)
         if not world:
             continue
-        needs, told = _model(options)
+        needs, told_options = _model(options)
         if not needs:
-            told = [each for name in _TITAN if (each := options.get(f"parallelism.{name}")) is not None and each.number]
-            needs = math.prod(each.number or 1 for each in told)
+            told_options = [
+                each for name in _TITAN if (each := options.get(f"parallelism.{name}")) is not None and each.number
+            ]
+            needs = math.prod(told_option.number or 1 for told_option in told_options)
         rollout = options.get("actor_rollout_ref.rollout.tensor_model_parallel_size")
-        if not told and rollout is not None and rollout.number:
-            needs, told = rollout.number, [rollout]
+        if not told_options and rollout is not None and rollout.number:
+            needs, told_options = rollout.number, [rollout]
         if not needs or world % needs == 0:
             continue
-        product = " x ".join(f"{each.written} {each.number}" for each in told)
+        product = " x ".join(f"{told_option.written} {told_option.number}" for told_option in told_options)
         yield LintFinding(
-            span=told[0].word.span,
+            span=told_options[0].word.span,
             summary=f"{product} takes {needs} ranks for one copy of the model, and {world} are started",
             happens=f"It ends at once: {world} ranks are no multiple of {needs}.",
             fix=f"Start a multiple of {needs} ranks, or make the degrees smaller: their product must divide {world}.",
@@ -103,9 +109,9 @@ def global_batch_not_divisible(job: LintJob) -> Iterator[LintFinding]:
         micro, whole = (_of(options, name, "model", "train") for name in ("micro_batch_size", "global_batch_size"))
         if micro is None or whole is None or not micro.number or not whole.number or "rampup_batch_size" in options:
             continue
-        needs, told = _model(options)
+        needs, told_options = _model(options)
         world = _world(job, launch, options)
-        if told and not needs:
+        if told_options and not needs:
             continue
         copies = 1 if world is None else world // (needs or 1) if world % (needs or 1) == 0 else 0
         if not copies or whole.number % (micro.number * copies) == 0:

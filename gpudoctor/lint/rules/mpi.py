@@ -32,7 +32,7 @@ _HYDRA_OPTIONS = ("genv", "genvlist", "ppn", "hosts", "bootstrap", "rr", "grr")
 
 def _is_open_mpi(launch: LintLaunch) -> bool:
     """Open MPI and not Hydra (Intel MPI, MPICH), as far as the options tell: -genv, -ppn and -hosts are Hydra's."""
-    written = {each.written.lstrip("-") for each in launch.every_option}
+    written = {option.written.lstrip("-") for option in launch.every_option}
     if launch.entry in ("mpiexec.hydra", "mpiexec.mpich") or written & set(_HYDRA_OPTIONS):
         return False
     return launch.entry in ("mpirun", "orterun", "mpirun.openmpi", "mpiexec.openmpi", "prterun") or bool(
@@ -247,7 +247,9 @@ def horovod_under_another_launcher(job: LintJob) -> Iterator[LintFinding]:
     Lightning the horovod strategy takes one GPU a process and refuses num_nodes."""
     for launch in job.launches:
         name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
-        text = next((each.text for each in job.sections if each.kind == "file" and each.name.endswith(name)), "")
+        text = next(
+            (section.text for section in job.sections if section.kind == "file" and section.name.endswith(name)), ""
+        )
         if (
             launch.launcher in look.TORCHRUN
             and name

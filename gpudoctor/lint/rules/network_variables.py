@@ -119,7 +119,7 @@ def _loops(job: LintJob) -> Iterator[LintFinding]:
         if at is None or len(launches) < 2 or not first.invocation.background:
             continue
         word = words[at] if "=" in words[at].shown else words[at + 1] if at + 1 < len(words) else None
-        if word is None or word.expansions or not re.search(r"--world[-_]size", " ".join(each.shown for each in words)):
+        if word is None or word.expansions or not re.search(r"--world[-_]size", " ".join(word.shown for word in words)):
             continue
         yield LintFinding(
             span=word.span,
@@ -145,7 +145,7 @@ def _several_nodes(job: LintJob, launch: LintLaunch) -> bool | None:
         return True
     if look.standalone(launch):
         return False
-    world = next((each for each in look.worlds(job) if launch in each.launches), None)
+    world = next((world for world in look.worlds(job) if launch in world.launches), None)
     told = look.is_multi(job, world) if world is not None else None
     return told if told is not None else (job.facts.nodes > 1 if job.facts.nodes is not None else None)
 
@@ -228,7 +228,7 @@ def _interface(job: LintJob, launch: LintLaunch, name: str, text: str) -> tuple[
         )
     if text.startswith("^"):
         return None
-    names = [each.strip() for each in text.removeprefix("=").split(",") if each.strip()]
+    names = [part.strip() for part in text.removeprefix("=").split(",") if part.strip()]
     if names and all(_ADDRESS.fullmatch(each) for each in names):
         return "an address is no name of an interface", "No interface is found: the start fails.", "eth0", "error"
     if not names or not all(_NO_WAY_OUT.fullmatch(each) for each in names):

@@ -108,23 +108,23 @@ def privileged_port(job: LintJob) -> Iterator[LintFinding]:
 
 def _formula(found: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, int, int]]:
     """Arithmetic that a port comes from, with the smallest and the largest value, where that is plain: B + X % K."""
-    for each in look.origins(found.word, launch.invocation):
-        if each.value is not None:
+    for origin in look.origins(found.word, launch.invocation):
+        if origin.value is not None:
             continue
-        shuffled = re.search(r"shuf\s+(?:-n\s*1\s+)?-i\s*(\d{1,5})-(\d{1,5})", each.raw)
+        shuffled = re.search(r"shuf\s+(?:-n\s*1\s+)?-i\s*(\d{1,5})-(\d{1,5})", origin.raw)
         if shuffled:
-            yield each, int(shuffled[1]), int(shuffled[2])
+            yield origin, int(shuffled[1]), int(shuffled[2])
             continue
-        text = each.raw.strip()
+        text = origin.raw.strip()
         if not text.startswith(("$((", "$(expr", "$[", "`expr")) or re.search(r"[*/<>&|^]", text[3:]):
             continue
         modulus = re.search(r"%\s*\(?\s*(\d{1,6})\b", text)
         base = re.search(r"(?:^|[\s(\[])(\d{1,6})\s*\+|\+\s*(\d{1,6})\b(?!\s*%)", text)
         low = int(base[1] or base[2]) if base else 0
         if modulus and int(modulus[1]):
-            yield each, low, low + int(modulus[1]) - 1
+            yield origin, low, low + int(modulus[1]) - 1
         elif re.search(r"\bRANDOM\b", text) and "%" not in text:
-            yield each, low, low + 32767
+            yield origin, low, low + 32767
 
 
 @rule(
@@ -194,24 +194,24 @@ def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
 def random_port_too_low(job: LintJob) -> Iterator[LintFinding]:
     """$RANDOM is a number from 0 to 32767: one in 32 is a port that only root may take."""
     for _world, launch, found in each_port(job):
-        for each in look.origins(found.word, launch.invocation):
-            if not re.search(r"\bRANDOM\b", each.raw) or each.value is not None:
+        for origin in look.origins(found.word, launch.invocation):
+            if not re.search(r"\bRANDOM\b", origin.raw) or origin.value is not None:
                 continue
-            plain = re.fullmatch(r"\$\{?RANDOM\}?", each.raw) is not None
-            low = 0 if plain else next((low for one, low, _ in _formula(found, launch) if one == each), None)
+            plain = re.fullmatch(r"\$\{?RANDOM\}?", origin.raw) is not None
+            low = 0 if plain else next((low for one, low, _ in _formula(found, launch) if one == origin), None)
             if (
                 low is None
                 or low >= 1024
-                or (plain and found.shown not in (each.raw, "$" + each.name) and _adds(found))
+                or (plain and found.shown not in (origin.raw, "$" + origin.name) and _adds(found))
             ):
                 continue
             right = "$((20000 + RANDOM % 10000))"
             yield LintFinding(
-                span=each.span or found.span,
-                summary=f"The port comes from {each.raw}, which can be below 1024",
+                span=origin.span or found.span,
+                summary=f"The port comes from {origin.raw}, which can be below 1024",
                 happens="Now and then the head ends with 'Permission denied' (EACCES).",
                 fix=f"Write {right}.",
-                edits=_drawn_higher(launch, found, each, right),
+                edits=_drawn_higher(launch, found, origin, right),
             )
             break
 
@@ -220,8 +220,8 @@ def _drawn_higher(launch: LintLaunch, found: Value, drawn: Expansion, right: str
     """`right` in place of the expansion; where that stands in an assignment (`PORT=$RANDOM`), there."""
     if drawn.span is not None:
         return (Edit(drawn.span, right),)
-    for each in look.origins(found.word, launch.invocation):
-        setting = launch.invocation.settings.get(each.name)
+    for origin in look.origins(found.word, launch.invocation):
+        setting = launch.invocation.settings.get(origin.name)
         if setting is not None and setting.word.raw.strip('"') == drawn.raw:
             return with_value(setting, right)
     return ()

@@ -173,13 +173,13 @@ def port_differs(job: LintJob) -> Iterator[LintFinding]:
         for launch, found in given:
             if look.host_of(launch) is not None or found.text is not None:
                 continue
-            for each in look.origins(found.word, launch.invocation):
-                random = PER_NODE.search(each.raw) or _FREE_PORT.search(each.raw)
-                if each.where == "batch" or each.value is not None or not random:
+            for origin in look.origins(found.word, launch.invocation):
+                random = PER_NODE.search(origin.raw) or _FREE_PORT.search(origin.raw)
+                if origin.where == "batch" or origin.value is not None or not random:
                     continue
                 yield LintFinding(
-                    span=each.span or found.span,
-                    summary=f"The port comes from {each.raw}, which each node evaluates for itself",
+                    span=origin.span or found.span,
+                    summary=f"The port comes from {origin.raw}, which each node evaluates for itself",
                     happens="Every node has another port: nobody meets the head, and there is a time-out after 60 s or"
                     " 600 s.",
                     fix=f"Write {_OF_THE_JOB}, which is the same in every task; or draw it once, in the batch script."

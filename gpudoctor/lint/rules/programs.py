@@ -144,7 +144,7 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
             continue
         if program.names(*_BY_FRAMEWORK):
             continue  # they read the environment themselves
-        place = next((each for each in program.calls["add_argument"] if option in each.words), None)
+        place = next((place for place in program.calls["add_argument"] if option in place.words), None)
         if place is None:
             continue
         yield LintFinding(
@@ -202,7 +202,7 @@ def _is_handled(program: Program | None, name: str) -> bool:
 
 def _shell(job: LintJob) -> str:
     """The text without its Python files."""
-    return "\n".join(each.text for each in job.sections if not each.name.endswith(".py"))
+    return "\n".join(section.text for section in job.sections if not section.name.endswith(".py"))
 
 
 def _instead(launcher: str, name: str) -> str:
@@ -237,8 +237,8 @@ def spawn_below_a_launcher(job: LintJob) -> Iterator[LintFinding]:
         for launch in launches:
             word, each = _processes(job, launch)
             for call in spawning.spawn_calls(code) if each > 1 else ():
-                told = argument(call.call, "nprocs", 2)
-                if told is None or call.nprocs == 1 or spawning.is_for_launchers(code, call.call):
+                node = argument(call.call, "nprocs", 2)
+                if node is None or call.nprocs == 1 or spawning.is_for_launchers(code, call.call):
                     continue
                 own = spawning.processes(job, code, call, (launch,))
                 many = f"{each} x {own} = {each * own}" if own else f"{each} times the ranks"
@@ -282,7 +282,7 @@ def spawn_without_nprocs(job: LintJob) -> Iterator[LintFinding]:
     """mp.spawn starts one process where it is not told more; the group waits for the rest of its world."""
     for program in programs(job):
         several = any(
-            re.search(r"world_size\s*=(?!\s*1\b)", each.words) for each in program.calls.get("init_process_group", ())
+            re.search(r"world_size\s*=(?!\s*1\b)", place.words) for place in program.calls.get("init_process_group", ())
         )
         if not several or not program.names("mp", "multiprocessing"):
             continue

@@ -181,8 +181,8 @@ def _reads_itself(
         name for node in own_nodes(function) if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
     }
     every = function.args
-    declared |= {each.arg for each in (*every.posonlyargs, *every.args, *every.kwonlyargs)}
-    declared |= {each.arg for each in (every.vararg, every.kwarg) if each is not None}
+    declared |= {parameter.arg for parameter in (*every.posonlyargs, *every.args, *every.kwonlyargs)}
+    declared |= {node.arg for node in (every.vararg, every.kwarg) if node is not None}
     bound: set[str] = set(declared)
     deferred = {name for node in own_nodes(function) for name in _binds(node) if not isinstance(node, ast.Name)}
     assigned: set[str] = set()
@@ -212,7 +212,7 @@ def _is_move(code: PythonCode, value: ast.expr, name: str) -> bool:
 def _binds(node: ast.AST) -> Iterator[str]:
     """Names that a statement binds otherwise than by an assignment."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        yield from (each.asname or each.name.partition(".")[0] for each in node.names)
+        yield from (name.asname or name.name.partition(".")[0] for name in node.names)
     elif isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
         yield node.name
 

@@ -46,9 +46,9 @@ def number_among_words(job: LintJob) -> Iterator[LintFinding]:
 
 def _number_of(tree: ast.Module, name: str) -> object:
     """What the module alone binds the name to."""
-    stores = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and each.id == name]
-    bound = [each.value for each in tree.body if isinstance(each, ast.Assign) and each.targets[0] in stores]
-    once = sum(isinstance(each.ctx, ast.Store) for each in stores) == 1 == len(bound)
+    stores = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+    bound = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0] in stores]
+    once = sum(isinstance(store.ctx, ast.Store) for store in stores) == 1 == len(bound)
     return (
         constant(bound[0])
         if once and not any(isinstance(e, ast.arg) and e.arg == name for e in ast.walk(tree))
@@ -73,19 +73,19 @@ def command_in_one_string(job: LintJob) -> Iterator[LintFinding]:
     """Without a shell the whole string is taken for the name of one program."""
     for code in codes(job):
         for command in commands(code):
-            told = command.call.args[0] if command.call.args else None
-            is_text = isinstance(told, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Name)) and not command.words
+            node = command.call.args[0] if command.call.args else None
+            is_text = isinstance(node, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Name)) and not command.words
             first = command.line.split()
             if (
                 command.is_shell
                 or not is_text
                 or len(first) < 2
-                or any(each.arg is None for each in command.call.keywords)
+                or any(keyword.arg is None for keyword in command.call.keywords)
             ):
                 continue
-            if isinstance(told, ast.Name) and (command.line.startswith("$(") or _is_split(code.text, told.id)):
+            if isinstance(node, ast.Name) and (command.line.startswith("$(") or _is_split(code.text, node.id)):
                 continue
-            if any(each.arg == "shell" for each in command.call.keywords):
+            if any(keyword.arg == "shell" for keyword in command.call.keywords):
                 continue
             yield LintFinding(
                 span=command.span,

@@ -52,8 +52,10 @@ def device_number_not_visible(job: LintJob) -> Iterator[LintFinding]:
         there = seen(job, code, launches)
         if there is None:
             continue
-        for each in (*named_devices(code), *_of_trainers(job, code)):
-            yield from _beyond(job, code.span(each.node), each, there, code.is_conditional(each.node))
+        for named_device in (*named_devices(code), *_of_trainers(job, code)):
+            yield from _beyond(
+                job, code.span(named_device.node), named_device, there, code.is_conditional(named_device.node)
+            )
     for launch in job.launches:
         yield from _of_script(job, launch)
 
@@ -95,7 +97,7 @@ def _of_trainers(job: LintJob, code: PythonCode) -> Iterator[NamedDevices]:
     for call in code.calls:
         if code.span(call).start not in starts:
             continue
-        arguments = {each.arg: each.value for each in call.keywords if each.arg is not None}
+        arguments = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
         if constant(arguments.get("accelerator")) not in (None, "gpu", "cuda", "auto", "ddp", "dp", "ddp_spawn"):
             continue
         for name in ("devices", "gpus"):
@@ -122,12 +124,13 @@ def _of_trainers(job: LintJob, code: PythonCode) -> Iterator[NamedDevices]:
 def gpu_named_twice(job: LintJob) -> Iterator[LintFinding]:
     """Two ranks on one GPU are what NCCL refuses, and Lightning before it."""
     for code in codes(job):
-        for each in (*named_devices(code), *_of_trainers(job, code)):
-            twice = next((number for number in each.numbers if each.numbers.count(number) > 1), None)
+        for named_device in (*named_devices(code), *_of_trainers(job, code)):
+            twice = next((number for number in named_device.numbers if named_device.numbers.count(number) > 1), None)
             if twice is not None:
                 yield LintFinding(
-                    span=code.span(each.node),
-                    summary=f"{each.shown} names GPU {twice} twice; a GPU takes one rank, or one part of the batch",
+                    span=code.span(named_device.node),
+                    summary=f"{named_device.shown} names GPU {twice} twice;"
+                    " a GPU takes one rank, or one part of the batch",
                     happens="It ends: device ids must be unique, or NCCL's Duplicate GPU detected.",
                     fix="Name each GPU once.",
                 )
@@ -147,14 +150,14 @@ def _listed(value: object) -> tuple[int, ...]:
 
 def _of_script(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     """`--devices 0,3` of a script that hands it to Lightning's Trainer."""
-    found = of_arguments(launch)
-    if found is None or not lightning.is_lightning(job, launch):
+    call = of_arguments(launch)
+    if call is None or not lightning.is_lightning(job, launch):
         return
     shown_to_it = processes.shown_gpus(launch)
     there = of_value(shown_to_it.value) if shown_to_it is not None else None
     for name in ("devices", "gpus"):
         argument = lightning.argument(job, launch, name)
-        if there is None or argument is None or name not in found.arguments:
+        if there is None or argument is None or name not in call.arguments:
             continue
         listed = _listed(argument.value)
         if any(number >= there.count for number in listed):
@@ -190,15 +193,15 @@ def visible_devices_set_too_late(job: LintJob) -> Iterator[LintFinding]:
     """CUDA reads CUDA_VISIBLE_DEVICES once, at the first call into it. `import torch` alone makes none, and neither
     does torch.cuda.device_count() of today; torch.cuda.is_available(), .cuda() and .to("cuda") do."""
     for code in codes(job):
-        for found, first in late_sets(code):
+        for visible_set, first in late_sets(code):
             line = code.line + first.lineno - 1
             yield LintFinding(
-                span=code.span(found.statement),
+                span=code.span(visible_set.statement),
                 summary=f"{VARIABLE} is set after {_short(code, first)} in line {line}, and no longer counts",
                 happens="CUDA has read the variable by then, once for the whole process: the program goes on with the"
                 " GPUs that it saw before, and no message tells of it.",
                 fix=f"Set it above line {line}, before the first call into CUDA (import torch alone is none), or in the"
-                " shell: " + _in_shell(constant(found.value)),
+                " shell: " + _in_shell(constant(visible_set.value)),
             )
 
 
@@ -233,8 +236,8 @@ def visible_devices_malformed_in_python(job: LintJob) -> Iterator[LintFinding]:
     """The value is read as in a shell: numbers or UUIDs between commas, up to the first that names no GPU. What is no
     text is refused by Python itself."""
     for code in codes(job):
-        for each in sets_visible(code):
-            value, span = constant(each.value), code.span(each.value)
+        for visible_set in sets_visible(code):
+            value, span = constant(visible_set.value), code.span(visible_set.value)
             if isinstance(value, (int, list, tuple)) and not isinstance(value, bool):
                 listed = value if isinstance(value, (list, tuple)) else [value]
                 better = (
@@ -242,7 +245,7 @@ def visible_devices_malformed_in_python(job: LintJob) -> Iterator[LintFinding]:
                 )
                 yield LintFinding(
                     span=span,
-                    summary=f"{VARIABLE} is set to {code.words(each.value)[:60]}, which is no text",
+                    summary=f"{VARIABLE} is set to {code.words(visible_set.value)[:60]}, which is no text",
                     happens=f"TypeError: str expected, not {type(value).__name__}.",
                     fix=f'Write "{better}".' if better else "Write the numbers as one text, with commas.",
                     edits=(Edit(span, f'"{better}"'),) if better else (),

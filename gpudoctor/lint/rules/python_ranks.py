@@ -78,8 +78,8 @@ def no_gpu_chosen(job: LintJob) -> Iterator[LintFinding]:
 
 def _nested(code: PythonCode, call: ast.Call) -> bool:
     """Another call within it says the same, so that the smallest one is named."""
-    inner = (each for each in ast.walk(call) if isinstance(each, ast.Call) and each is not call)
-    return any(_PLAIN.search(code.words(each)) for each in inner)
+    inner = (node for node in ast.walk(call) if isinstance(node, ast.Call) and node is not call)
+    return any(_PLAIN.search(code.words(node)) for node in inner)
 
 
 def _rank_names(code: PythonCode, scope: ast.AST) -> frozenset[str]:
@@ -87,7 +87,7 @@ def _rank_names(code: PythonCode, scope: ast.AST) -> frozenset[str]:
     found = set()
     for node in (*own_nodes(scope), *own_nodes(code.tree)):
         if isinstance(node, ast.Assign) and _is_rank(node.value):
-            found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     stores: dict[str, int] = {}
     for node in code.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -120,7 +120,7 @@ def _is_rank(node: ast.expr) -> bool:
 def rank_of_all_as_device(job: LintJob) -> Iterator[LintFinding]:
     """On the second node ranks go on counting while its GPUs begin at 0 again."""
     for code, starts in codes_and_starts(job):
-        launch = next((each for each in starts if (nodes_of(job, each) or 1) > 1), None)
+        launch = next((start for start in starts if (nodes_of(job, start) or 1) > 1), None)
         if launch is None or "CUDA_VISIBLE_DEVICES" in code.text:
             continue
         each, nodes = processes.per_node(job, launch) or 1, nodes_of(job, launch) or 2
@@ -130,19 +130,19 @@ def rank_of_all_as_device(job: LintJob) -> Iterator[LintFinding]:
             called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             if called not in ("set_device", "cuda", "to") or not call.args:
                 continue
-            told = call.args[0]
+            node = call.args[0]
             names = _rank_names(code, code.scope_of(call))
-            if not ((isinstance(told, ast.Name) and told.id in names) or _is_rank(told)):
+            if not ((isinstance(node, ast.Name) and node.id in names) or _is_rank(node)):
                 continue
             gpus = processes.gpus(job, launch)
             if gpus is not None and gpus >= each * nodes:
                 continue
             yield LintFinding(
                 span=code.span(call),
-                summary=f"the GPU is the rank among all, {code.words(told)}, and ranks run on {nodes} nodes",
+                summary=f"the GPU is the rank among all, {code.words(node)}, and ranks run on {nodes} nodes",
                 happens=f"Ranks from {each} on name GPUs that their node does not have: invalid device ordinal.",
                 fix="Take the local rank: hvd.local_rank()."
-                if "hvd.rank" in code.words(told)
+                if "hvd.rank" in code.words(node)
                 else 'Take the local rank: int(os.environ["LOCAL_RANK"]).',
             )
             break
@@ -169,11 +169,11 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
     """Whoever shows a process its own GPU alone has numbered it anew: it is cuda:0 there."""
     for code in codes(job):
         shown = {}
-        for each in sets_visible(code):
-            inside = [node for node in ast.walk(each.value) if isinstance(node, ast.Name) and node.id != "str"]
-            plain = isinstance(each.value, (ast.Call, ast.JoinedStr)) and len(inside) == 1
-            if plain and re.fullmatch(r"str\(\w+\)|f['\"]\{\w+\}['\"]", ast.unparse(each.value)):
-                shown[inside[0].id] = each.statement
+        for visible_set in sets_visible(code):
+            inside = [node for node in ast.walk(visible_set.value) if isinstance(node, ast.Name) and node.id != "str"]
+            plain = isinstance(visible_set.value, (ast.Call, ast.JoinedStr)) and len(inside) == 1
+            if plain and re.fullmatch(r"str\(\w+\)|f['\"]\{\w+\}['\"]", ast.unparse(visible_set.value)):
+                shown[inside[0].id] = visible_set.statement
         for call in code.calls if shown else ():
             called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
             told = call.args[0] if call.args else None
@@ -219,7 +219,7 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
         if re.search(r"set_default_device|set_default_tensor_type|with torch\.device|import_module", code.text):
             continue
         own = {node.name: node for node in code.nodes if isinstance(node, ast.ClassDef)}
-        wraps = (each for each in code.calls if code.torch_name(each.func) == "DistributedDataParallel")
+        wraps = (call for call in code.calls if code.torch_name(call.func) == "DistributedDataParallel")
         for call in islice(wraps, MOST_WRAPS):
             ids = argument(call, "device_ids", 1)
             told = argument(call, "module", 0)
@@ -234,7 +234,7 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
             if len(before) != 1 or len(made) != 1 or not isinstance(made[0], ast.Assign):
                 continue
             value = made[0].value
-            if not isinstance(value, ast.Call) or any("device" in (each.arg or "") for each in value.keywords):
+            if not isinstance(value, ast.Call) or any("device" in (keyword.arg or "") for keyword in value.keywords):
                 continue
             cls = own.get(value.func.id) if isinstance(value.func, ast.Name) else None
             by_torch = code.name(value.func).startswith("torch.nn.") and "cuda" not in code.words(value)
@@ -331,7 +331,7 @@ def loader_told_twice(job: LintJob) -> Iterator[LintFinding]:
     """A sampler decides the order, a batch sampler the batches too; DataLoader refuses what would say it again."""
     for code in codes(job):
         for call in code.calls:
-            if code.torch_name(call.func) != "DataLoader" or any(each.arg is None for each in call.keywords):
+            if code.torch_name(call.func) != "DataLoader" or any(keyword.arg is None for keyword in call.keywords):
                 continue
             sampler, batches = argument(call, "sampler", 3), argument(call, "batch_sampler", 4)
             shuffle = argument(call, "shuffle", 2)
@@ -339,7 +339,7 @@ def loader_told_twice(job: LintJob) -> Iterator[LintFinding]:
             again = [
                 name
                 for name, place in (("batch_size", 1), ("shuffle", 2), ("sampler", 3), ("drop_last", 8))
-                if (told := argument(call, name, place)) is not None and constant(told) not in (None, False, 1)
+                if (node := argument(call, name, place)) is not None and constant(node) not in (None, False, 1)
             ]
             if both or (_is_there(code, batches) and again):
                 what = "sampler and shuffle=True" if both else f"batch_sampler and {again[0]}"
@@ -361,7 +361,7 @@ def _is_there(code: PythonCode, node: ast.expr | None) -> bool:
     if isinstance(node, ast.Name):
         scope = code.scope_of(node)
         if isinstance(scope, FUNCTIONS) and any(
-            each.arg == node.id for each in (*scope.args.args, *scope.args.kwonlyargs, *scope.args.posonlyargs)
+            arg.arg == node.id for arg in (*scope.args.args, *scope.args.kwonlyargs, *scope.args.posonlyargs)
         ):
             return False
         values = [
@@ -370,7 +370,8 @@ def _is_there(code: PythonCode, node: ast.expr | None) -> bool:
             if isinstance(each, ast.Assign) and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
         ]
         return not any(
-            isinstance(each, ast.IfExp) or (isinstance(each, ast.Constant) and each.value is None) for each in values
+            isinstance(value, ast.IfExp) or (isinstance(value, ast.Constant) and value.value is None)
+            for value in values
         )
     return isinstance(node, ast.Call)
 

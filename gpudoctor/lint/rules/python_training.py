@@ -65,7 +65,7 @@ def sampler_without_set_epoch(job: LintJob) -> Iterator[LintFinding]:
             continue
         made = (call for call in code.calls if code.torch_name(call.func) == "DistributedSampler")
         for call in islice(made, MOST_SAMPLERS):
-            if any(each.arg is None for each in call.keywords):
+            if any(keyword.arg is None for keyword in call.keywords):
                 continue
             told = argument(call, "shuffle", 3)
             if told is not None and constant(told) is not True:

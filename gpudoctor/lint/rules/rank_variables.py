@@ -27,7 +27,7 @@ def variable(launch: LintLaunch, name: str) -> SetVariable | None:
 
 def number(launch: LintLaunch, name: str) -> int | None:
     setting = variable(launch, name)
-    if setting is None or any(each.default is not None for each in setting.word.expansions):
+    if setting is None or any(expansion.default is not None for expansion in setting.word.expansions):
         return None
     return allocation.whole(setting.word.text)
 
@@ -118,7 +118,7 @@ def _what_happens(job: LintJob, launch: LintLaunch, here: int | None, strategy: 
         return f"{strategy} starts its processes by multiprocessing all the same; LOCAL_RANK has no effect here."
     count = _nodes(job, launch)
     if count and here and count * here > 1:
-        shown = [str(each * here) for each in range(min(count, _SHOWN_RANKS))]
+        shown = [str(index * here) for index in range(min(count, _SHOWN_RANKS))]
         ranks = ", ".join(shown) + (", ..." if count > _SHOWN_RANKS else "")
         who = f"{counted(count, 'process', 'processes')} of {count * here}, rank{'s' if count > 1 else ''} {ranks}"
         end = f"'{count}/{count * here} clients joined'"
@@ -184,7 +184,7 @@ def _under_srun(job: LintJob, launch: LintLaunch, setting: SetVariable) -> Itera
     tasks = allocation.tasks(job, launch)
     rank = variable(launch, "RANK")
     by_task = rank is not None and any(
-        each.name == "SLURM_PROCID" for each in look.origins(rank.word, launch.invocation)
+        origin.name == "SLURM_PROCID" for origin in look.origins(rank.word, launch.invocation)
     )
     told = allocation.whole(allocation.resolved(job, setting.word))
     if tasks is None or told is None or told == tasks or (rank is not None and not by_task):
@@ -294,17 +294,17 @@ def _mpi_ranks(launch: LintLaunch) -> int | None:
 def _constants(job: LintJob, launch: LintLaunch) -> Iterator[tuple[str, Word, str, tuple[Edit, ...]]]:
     words = launch.script_words
     for index, word in enumerate(words):
-        found = _CONSTANT_RANK.fullmatch(word.shown)
-        if found is None:
+        match = _CONSTANT_RANK.fullmatch(word.shown)
+        if match is None:
             continue
-        value = found[2]
+        value = match[2]
         if value is None and index + 1 < len(words):
             text = words[index + 1].text
             value = (
                 text if text is not None and re.fullmatch(r"\d+", text) and not words[index + 1].expansions else None
             )
         if value is not None and not word.expansions:
-            yield f"--{found[1]}", word, value, ()
+            yield f"--{match[1]}", word, value, ()
     if launch.launcher in ("srun", "mpirun"):
         for name in ("RANK", "LOCAL_RANK"):
             setting = variable(launch, name)

@@ -206,7 +206,7 @@ def node_rank_missing(job: LintJob) -> Iterator[LintFinding]:
         if (
             world.line_per_node
             and look.node_of(job, launch) == 0
-            and any(value(each, "node-rank") is not None for each in world.launches)
+            and any(value(lint_launch, "node-rank") is not None for lint_launch in world.launches)
         ):
             continue  # the head may rely on the default of 0
         fix, edits = _add_rank(job, launch)
@@ -312,9 +312,9 @@ def wrong_number_of_nodes(job: LintJob) -> Iterator[LintFinding]:
 def _running(job: LintJob, world: LintWorld) -> int | None:
     """How many nodes run the lines, where that is certain enough to contradict --nnodes."""
     launch = world.first
-    if any(each.invocation.conditional and each.invocation.node_guard is None for each in world.launches):
+    if any(launch.invocation.conditional and launch.invocation.node_guard is None for launch in world.launches):
         return None
-    if any(each.invocation.in_loop for each in world.launches):
+    if any(launch.invocation.in_loop for launch in world.launches):
         return None
     given = job.facts.nodes if "nodes" in job.facts.given and job.facts.nodes else None
     if world.line_per_node:

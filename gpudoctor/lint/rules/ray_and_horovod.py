@@ -24,9 +24,9 @@ _HOROVOD = "horovodrun -np {} -H {} python train.py\n"
 
 def _ray(job: LintJob, *words: str) -> Iterator[Invocation]:
     """Every `ray WORDS`."""
-    for each in job.invocations:
-        if each.program == "ray" and tuple(word.shown for word in each.words[1 : len(words) + 1]) == words:
-            yield each
+    for invocation in job.invocations:
+        if invocation.program == "ray" and tuple(word.shown for word in invocation.words[1 : len(words) + 1]) == words:
+            yield invocation
 
 
 def _value(words: tuple[Word, ...], name: str) -> Word | None:
@@ -49,24 +49,24 @@ def _value(words: tuple[Word, ...], name: str) -> Word | None:
 def job_to_another_port(job: LintJob) -> Iterator[LintFinding]:
     """ray job submit speaks HTTP with the dashboard, on 8265 unless ray start --dashboard-port says another one. 6379
     is the cluster's own store, and 10001 Ray Client's."""
-    for each in _ray(job, "job", "submit"):
-        word = _value(each.words, "--address")
-        setting = each.settings.get("RAY_ADDRESS")
+    for invocation in _ray(job, "job", "submit"):
+        word = _value(invocation.words, "--address")
+        setting = invocation.settings.get("RAY_ADDRESS")
         if word is None and setting is not None:
             word = setting.word
-        found = re.search(r"https?://[^:/\s]+:(6379|10001)\b", word.text or "") if word is not None else None
-        dashboard = any(f"--dashboard-port{sign}{found[1]}" in job.text for sign in ("=", " ")) if found else False
-        if word is None or found is None or dashboard:
+        match = re.search(r"https?://[^:/\s]+:(6379|10001)\b", word.text or "") if word is not None else None
+        dashboard = any(f"--dashboard-port{sign}{match[1]}" in job.text for sign in ("=", " ")) if match else False
+        if word is None or match is None or dashboard:
             continue
-        what = "the cluster's own store (GCS)" if found[1] == "6379" else "Ray Client"
+        what = "the cluster's own store (GCS)" if match[1] == "6379" else "Ray Client"
         written = job.text[word.span.start : word.span.end]
         yield LintFinding(
             span=word.span,
-            summary=f"the job is handed to port {found[1]}, which is that of {what}; the dashboard has 8265",
+            summary=f"the job is handed to port {match[1]}, which is that of {what}; the dashboard has 8265",
             happens="The job is not taken: the port does not speak HTTP (BadStatusLine, connection aborted).",
             fix="Write the dashboard's port, 8265 unless ray start --dashboard-port says another one.",
-            edits=(Edit(word.span, written.replace(f":{found[1]}", ":8265")),)
-            if word.span.exact and written.count(f":{found[1]}") == 1
+            edits=(Edit(word.span, written.replace(f":{match[1]}", ":8265")),)
+            if word.span.exact and written.count(f":{match[1]}") == 1
             else (),
         )
 
@@ -87,13 +87,13 @@ def job_to_another_port(job: LintJob) -> Iterator[LintFinding]:
 )
 def option_of_submit_behind(job: LintJob) -> Iterator[LintFinding]:
     """What stands behind -- is the command that Ray runs, and its words are the program's."""
-    for each in _ray(job, "job", "submit"):
-        shown = [word.shown for word in each.words]
+    for invocation in _ray(job, "job", "submit"):
+        shown = [word.shown for word in invocation.words]
         if "--" not in shown:
             continue
         at = shown.index("--")
         mine = {word.partition("=")[0] for word in shown[:at]}
-        for word in each.words[at + 1 :]:
+        for word in invocation.words[at + 1 :]:
             name = word.shown.partition("=")[0]
             if name in _OF_SUBMIT and name not in mine:
                 yield LintFinding(
@@ -120,15 +120,15 @@ def option_of_submit_behind(job: LintJob) -> Iterator[LintFinding]:
 def ray_start_without_block(job: LintJob) -> Iterator[LintFinding]:
     """ray start leaves its processes in the background and ends. With that the step ends, and SLURM kills what the
     step has left behind, where it tracks processes by cgroup."""
-    for each in _ray(job, "start"):
-        around = {outer.program for outer in each.within}
-        shown = [word.shown for word in each.words]
+    for invocation in _ray(job, "start"):
+        around = {outer.program for outer in invocation.within}
+        shown = [word.shown for word in invocation.words]
         if "srun" not in around or around & set(look.SHELLS) or "--block" in shown or "--help" in shown:
             continue
-        if any(word.text is None and not word.quoted and word.raw.startswith("$") for word in each.words):
+        if any(word.text is None and not word.quoted and word.raw.startswith("$") for word in invocation.words):
             continue  # it may stand in there
         yield LintFinding(
-            span=each.span,
+            span=invocation.span,
             summary="srun starts ray start without --block: it returns at once, and the step ends",
             happens="SLURM kills the processes that it leaves behind: the cluster loses this node.",
             fix="Add --block, and keep the & behind the line.",
@@ -149,13 +149,13 @@ def ray_start_without_block(job: LintJob) -> Iterator[LintFinding]:
 )
 def horovod_hosts(job: LintJob) -> Iterator[LintFinding]:
     """-H takes HOST:SLOTS, separated by commas and without blanks. Their sum is at least -np."""
-    for launch in (each for start in job.launches for each in (*start.around, start)):
+    for launch in (launch for start in job.launches for launch in (*start.around, start)):
         option = launch.option("hosts") if launch.launcher == "horovodrun" else None
         text = option.value.text if option is not None and option.value is not None else None
         if option is None or option.value is None or text is None:
             continue
         hosts = text.split(",")
-        bare = [each for each in hosts if not re.fullmatch(r"\s*[^:\s]+:[0-9]{1,5}\s*", each, re.ASCII)]
+        bare = [host for host in hosts if not re.fullmatch(r"\s*[^:\s]+:[0-9]{1,5}\s*", host, re.ASCII)]
         behind = job.text[option.value.span.end :].split(maxsplit=1)
         ranks = whole(launch.option("np"))
         if bare:
@@ -173,7 +173,7 @@ def horovod_hosts(job: LintJob) -> Iterator[LintFinding]:
                 happens="Process number should not be larger than total available slots; or no such file or directory.",
                 fix="Separate the hosts by commas, without blanks.",
             )
-        elif ranks is not None and ranks > (slots := sum(int(each.rpartition(":")[2]) for each in hosts)):
+        elif ranks is not None and ranks > (slots := sum(int(host.rpartition(":")[2]) for host in hosts)):
             yield LintFinding(
                 span=option.value.span,
                 summary=f"-np {ranks}, and the hosts of -H have {counted(slots, 'slot')}",

@@ -195,7 +195,7 @@ def master_address_missing(job: LintJob) -> Iterator[LintFinding]:
             continue
         if look.master(launch) is not None:
             continue
-        others = [look.master(each) for each in world.launches if each is not launch]
+        others = [look.master(lint_launch) for lint_launch in world.launches if lint_launch is not launch]
         if look.node_of(job, launch) == 0 and any(others):
             continue  # the head may be its own localhost; the others name it
         option = spell(launch, "master-addr")
@@ -286,8 +286,8 @@ def rendezvous_id_differs(job: LintJob) -> Iterator[LintFinding]:
             if look.is_dynamic(launch) and (found := value(launch, "rdzv-id"))
         ]
         for launch, found in given:
-            parts = [each for each in look.origins(found.word, launch.invocation) if each.where != "batch"]
-            random = next((each for each in parts if each.value is None and PER_NODE.search(each.raw)), None)
+            parts = [origin for origin in look.origins(found.word, launch.invocation) if origin.where != "batch"]
+            random = next((part for part in parts if part.value is None and PER_NODE.search(part.raw)), None)
             if random is None or (look.host_of(launch) is not None and random.where == "node"):
                 continue
             fixed = "$SLURM_JOB_ID" if look.sruns(launch) else "train1"

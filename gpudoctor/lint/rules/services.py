@@ -51,7 +51,7 @@ def estimator_without_distribution(job: LintJob) -> Iterator[LintFinding]:
             gpus = _GPUS.get(kind.removeprefix("ml.")) if isinstance(kind, str) else None
             count = decided_number(code, argument(call, "instance_count"), None)
             given = argument(call, "distribution")
-            if any(each.arg is None for each in call.keywords):
+            if any(keyword.arg is None for keyword in call.keywords):
                 continue
             if given is None and ((count or 1) > 1 or (gpus or 1) > 1):
                 where = f"{counted(count or 1, 'instance')}" + (f" of {counted(gpus, 'GPU')}" if gpus else "")
@@ -153,11 +153,13 @@ def mpirun_as_root(job: LintJob) -> Iterator[LintFinding]:
         mpi = (
             launch if launch.launcher == "mpirun" else next((e for e in launch.around if e.launcher == "mpirun"), None)
         )
-        outer = next((each for each in launch.invocation.within if each.program in ("docker", "podman")), None)
+        outer = next(
+            (invocation for invocation in launch.invocation.within if invocation.program in ("docker", "podman")), None
+        )
         if mpi is None or mpi.option("allow-run-as-root") is not None:
             continue
         path = launch.invocation.manifest_path
-        around = next((each for each in job.manifests if each.kind == "MPIJob"), None) if path else None
+        around = next((manifest for manifest in job.manifests if manifest.kind == "MPIJob"), None) if path else None
         if outer is None and around is None:
             continue
         words = " ".join(word.shown for word in outer.words) if outer is not None else ""
@@ -198,7 +200,7 @@ def ranks_one_after_another(job: LintJob) -> Iterator[LintFinding]:
         inside = launch.invocation
         if launch.launcher != "python" or not inside.in_loop or inside.background or launch.around:
             continue
-        if any(each.background for each in inside.within):
+        if any(invocation.background for invocation in inside.within):
             continue
         options = told(launch)
         rank = options.get("rank") or options.get("node_rank") or options.get("local_rank")

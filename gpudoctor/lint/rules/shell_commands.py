@@ -47,7 +47,7 @@ def launcher_option_after_script(job: LintJob) -> Iterator[LintFinding]:
             sure = name in kind.unmistakable
             if not sure and name not in kind.ambiguous:
                 continue
-            if launch.option(name) is not None or any(each.name.startswith(name) for each in launch.every_option):
+            if launch.option(name) is not None or any(option.name.startswith(name) for option in launch.every_option):
                 continue
             complete = launch.launcher in look.TORCHRUN and _complete_without(launch, name)
             script = launch.script
@@ -88,12 +88,12 @@ def _misplaced(launch: LintLaunch) -> Iterator[tuple[str, Span, str]]:
     """Words behind the script that look like options: their canonical name, where they stand, and their text."""
     words = launch.script_words
     for index, word in enumerate(words):
-        found = re.fullmatch(r"--([A-Za-z][\w-]*)(=.*)?", word.shown, re.DOTALL)
-        if found is None:
+        match = re.fullmatch(r"--([A-Za-z][\w-]*)(=.*)?", word.shown, re.DOTALL)
+        if match is None:
             continue
-        name = found[1].replace("_", "-")
+        name = match[1].replace("_", "-")
         end: Word = word
-        if found[2] is None and name not in _FLAGS and index + 1 < len(words):
+        if match[2] is None and name not in _FLAGS and index + 1 < len(words):
             following = words[index + 1]
             end = word if following.shown.startswith("--") else following
         exact = word.span.exact and end.span.exact
@@ -286,11 +286,13 @@ def _lasts(job: LintJob, started: Invocation) -> bool:
     """Whether the script goes on with something that lasts: another start, a loop that looks again and again."""
     starts = {launch.invocation.span.start for launch in job.launches}
     return any(
-        each.span.start > started.span.start
-        and each.section == started.section
-        and not each.background
-        and (each.span.start in starts or each.in_loop == "while" or each.program in ("sleep", "tail"))
-        for each in job.invocations
+        invocation.span.start > started.span.start
+        and invocation.section == started.section
+        and not invocation.background
+        and (
+            invocation.span.start in starts or invocation.in_loop == "while" or invocation.program in ("sleep", "tail")
+        )
+        for invocation in job.invocations
     )
 
 
@@ -298,7 +300,7 @@ def _blocking(job: LintJob) -> Iterator[LintFinding]:
     """A line in a loop that is meant to start one rank a turn, and waits for it."""
     turns: dict[int, list[LintLaunch]] = {}
     for launch in job.launches:
-        outer = {each.program for each in launch.invocation.within}
+        outer = {invocation.program for invocation in launch.invocation.within}
         if launch.invocation.in_loop and not launch.invocation.background and not outer & set(_MULTIPLEXERS):
             turns.setdefault(launch.invocation.span.start, []).append(launch)
     for launches in turns.values():
@@ -327,9 +329,9 @@ def _one_host_after_the_other(job: LintJob) -> Iterator[LintFinding]:
         script = launch.script.shown if launch.script is not None else ""
         groups.setdefault((inside.section, script), []).append(launch)
     for launches in groups.values():
-        places = {(look.host_of(each), look.number(look.value(each, "node-rank"))) for each in launches}
-        ids = {found.shown for each in launches if (found := look.value(each, "rdzv-id")) is not None}
-        blocking = [each for each in launches[:-1] if not _returns_at_once(each)]
+        places = {(look.host_of(launch), look.number(look.value(launch, "node-rank"))) for launch in launches}
+        ids = {value.shown for launch in launches if (value := look.value(launch, "rdzv-id")) is not None}
+        blocking = [launch for launch in launches[:-1] if not _returns_at_once(launch)]
         if len({host for host, _ in places}) < len(launches) or len(ids) > 1 or not blocking:
             continue
         ranks = [rank for _, rank in places if rank is not None]
@@ -350,9 +352,11 @@ def _one_host_after_the_other(job: LintJob) -> Iterator[LintFinding]:
 def _ssh(launch: LintLaunch) -> Invocation | None:
     """The ssh around a start; None where something lets go of it (tmux, nohup with &)."""
     within = launch.invocation.within
-    if any(each.program in _MULTIPLEXERS and each.program != "nohup" for each in within) or look.sruns(launch):
+    if any(
+        invocation.program in _MULTIPLEXERS and invocation.program != "nohup" for invocation in within
+    ) or look.sruns(launch):
         return None
-    return next((each for each in within if each.program == "ssh"), None)
+    return next((invocation for invocation in within if invocation.program == "ssh"), None)
 
 
 def _returns_at_once(launch: LintLaunch) -> bool:
@@ -364,15 +368,15 @@ def _returns_at_once(launch: LintLaunch) -> bool:
 
 def _to_background(job: LintJob, launches: list[LintLaunch]) -> tuple[Edit, ...]:
     edits = []
-    for each in launches:
-        outer = _ssh(each)
+    for launch in launches:
+        outer = _ssh(launch)
         if outer is None or not outer.span.exact:
             return ()
         end = job.text.find("\n", outer.span.end)
         end = len(job.text) if end < 0 else end
         if job.text[outer.span.end : end].strip():
             return ()  # a comment, a pipe or a list: where & belongs there is for the user to say
-        last = "\nwait" if each is launches[-1] else ""
+        last = "\nwait" if launch is launches[-1] else ""
         if not outer.background:
             edits.append(Edit(Span(outer.span.end, outer.span.end, outer.span.line), " &" + last))
     return tuple(edits)

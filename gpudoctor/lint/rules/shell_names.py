@@ -37,14 +37,15 @@ def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
         file = next((word for word in invocation.words[1:] if not word.shown.startswith("-")), None)
         name = file.shown.rsplit("/", 1)[-1] if file is not None else ""
         section = next(
-            (each for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), None
+            (section for section in job.sections if section.kind == "file" and name and section.name.endswith(name)),
+            None,
         )
-        found = _BASHISMS.search(section.text) if section is not None else None
-        if found is None or section is None:
+        match = _BASHISMS.search(section.text) if section is not None else None
+        if match is None or section is None:
             continue
         what = {
             "test": "[[ ]]", "slice": "${@:N}", "function": "function NAME", "array": "an array", "process": "<( )",
-        }[found.lastgroup or "test"]  # fmt: skip
+        }[match.lastgroup or "test"]  # fmt: skip
         yield LintFinding(
             span=invocation.span,
             summary=f"{invocation.program} reads {name}, which has {what}: a word of bash",

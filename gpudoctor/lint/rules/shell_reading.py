@@ -72,8 +72,8 @@ def words_run_together(job: LintJob) -> Iterator[LintFinding]:
 
 def _elements(job: LintJob, name: str) -> int:
     """Words of the array of this name; 0 where it is none."""
-    found = re.search(rf"^[ \t]*(?:declare -a |local (?:-a )?|readonly )?{name}=\(([^()$`]*)\)", job.text, re.MULTILINE)
-    return len(found[1].split()) if found is not None else 0
+    match = re.search(rf"^[ \t]*(?:declare -a |local (?:-a )?|readonly )?{name}=\(([^()$`]*)\)", job.text, re.MULTILINE)
+    return len(match[1].split()) if match is not None else 0
 
 
 def _is_script(launch: LintLaunch, word: Word) -> bool:
@@ -121,12 +121,12 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
     for section in job.sections if job.kind in ("shell", "sbatch") else ():
         if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
             continue
-        for found in islice(_SET.finditer(section.text), 20):
-            span = _span(section.start, section.line, section.text, found.start(1), found.end(1))
-            name = found[2] or found[3]
+        for match in islice(_SET.finditer(section.text), 20):
+            span = _span(section.start, section.line, section.text, match.start(1), match.end(1))
+            name = match[2] or match[3]
             what = (
-                f"`{found[1][:40]}` sets $1 of the shell"
-                if found[2]
+                f"`{match[1][:40]}` sets $1 of the shell"
+                if match[2]
                 else f"${name} is filled in before export reads it"
             )
             yield _no_assignment(span, f"{what}, and not the variable {name}", f"Write export {name}=...")
@@ -172,21 +172,21 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
         for option in launch.every_option:
             if option.span.start < outer.words[0].span.start:
                 continue  # of what starts the shell
-            for each in option.value.expansions if option.value is not None else ():
-                if not each.name.isidentifier() or each.is_set is not False or each.default is not None:
+            for expansion in option.value.expansions if option.value is not None else ():
+                if not expansion.name.isidentifier() or expansion.is_set is not False or expansion.default is not None:
                     continue
-                inside, before = invocation.settings.get(each.name), outer.settings.get(each.name)
+                inside, before = invocation.settings.get(expansion.name), outer.settings.get(expansion.name)
                 if inside is not None and before is None:
                     why = f"is filled in by the outer shell, before the text for {outer.program} sets it"
-                    fix = f"Put the text in single quotes (<<'EOF'), or write \\${each.name}."
+                    fix = f"Put the text in single quotes (<<'EOF'), or write \\${expansion.name}."
                 elif inside is None and before is not None and not before.exported and outer.program != "eval":
                     why = "is read by an inner shell, and it is not exported"
-                    fix = f"Write export {each.name}=..., or put the text in double quotes."
+                    fix = f"Write export {expansion.name}=..., or put the text in double quotes."
                 else:
                     continue
                 yield LintFinding(
                     span=option.span,
-                    summary=f"${each.name} of {option.written} {why}",
+                    summary=f"${expansion.name} of {option.written} {why}",
                     happens=f"It is empty there: {option.written} gets no value.",
                     fix=fix,
                 )
@@ -253,7 +253,7 @@ def ssh_reads_the_list(job: LintJob) -> Iterator[LintFinding]:
         options = [word.shown for word in invocation.words[1:6]]
         end = job.text.find("\n", invocation.span.end)
         line = job.text[invocation.span.start : end if end > 0 else len(job.text)]
-        if any(re.fullmatch(r"-\w*[nf]\w*", each) for each in options) or "<" in line.split('"')[-1]:
+        if any(re.fullmatch(r"-\w*[nf]\w*", option) for option in options) or "<" in line.split('"')[-1]:
             continue
         yield LintFinding(
             span=invocation.words[0].span,
@@ -283,7 +283,9 @@ def argument_not_given(job: LintJob) -> Iterator[LintFinding]:
         for option in launch.every_option:
             value = option.value
             inner = (
-                [each for each in value.expansions if re.fullmatch(r"[1-9]", each.name)] if value is not None else []
+                [expansion for expansion in value.expansions if re.fullmatch(r"[1-9]", expansion.name)]
+                if value is not None
+                else []
             )
             each = inner[0] if len(inner) == 1 else None
             if value is None or each is None or not re.fullmatch(r"[1-9]", each.name) or each.is_set is not False:
@@ -343,35 +345,35 @@ def _in_text(job: LintJob) -> Iterator[LintFinding]:
         if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
             continue
         text = section.text
-        for found in _NO_BLANK.finditer(text):
+        for match in _NO_BLANK.finditer(text):
             yield LintFinding(
-                span=_span(section.start, section.line, text, found.start(1), found.end(1)),
-                summary=f"{found[1][:40]}: behind [ a blank is missing",
+                span=_span(section.start, section.line, text, match.start(1), match.end(1)),
+                summary=f"{match[1][:40]}: behind [ a blank is missing",
                 happens="bash: command not found, and the condition is false.",
                 fix="Write [ and ] with blanks on both sides.",
             )
-        for found in islice(_LOST.finditer(text), 20):
+        for match in islice(_LOST.finditer(text), 20):
             yield LintFinding(
-                span=_span(section.start, section.line, text, found.start(1), found.end(1)),
-                summary=f"`{found[1][:40]} &` runs in a shell of its own, in the background",
+                span=_span(section.start, section.line, text, match.start(1), match.end(1)),
+                summary=f"`{match[1][:40]} &` runs in a shell of its own, in the background",
                 happens="What it sets or where it goes is not so in the commands behind it.",
                 fix="Write && in the place of &.",
             )
-        for found in islice(_EXPR.finditer(text), 20):
+        for match in islice(_EXPR.finditer(text), 20):
             yield LintFinding(
-                span=_span(section.start, section.line, text, found.start(0), found.end(0)),
-                summary=f"{found[0][:40]}: expr wants blanks around its operators, and gives the text back as it is",
+                span=_span(section.start, section.line, text, match.start(0), match.end(0)),
+                summary=f"{match[0][:40]}: expr wants blanks around its operators, and gives the text back as it is",
                 happens="The value is no number.",
                 fix="Write $((...)).",
             )
         stops = re.search(r"^[ \t]*set[ \t]+-\w*e", text, re.MULTILINE)
-        for found in islice(_STEP.finditer(text, stops.start()) if stops is not None else (), 20):
-            name = found[2] or found[3]
-            zero = re.findall(rf"^[ \t]*{name}=(\S+)", text[: found.start()], re.MULTILINE)
+        for match in islice(_STEP.finditer(text, stops.start()) if stops is not None else (), 20):
+            name = match[2] or match[3]
+            zero = re.findall(rf"^[ \t]*{name}=(\S+)", text[: match.start()], re.MULTILINE)
             if zero[-1:] == ["0"]:
                 yield LintFinding(
-                    span=_span(section.start, section.line, text, found.start(1), found.end(1)),
-                    summary=f"{found[1]} with {name}=0 is false, and set -e ends the script there",
+                    span=_span(section.start, section.line, text, match.start(1), match.end(1)),
+                    summary=f"{match[1]} with {name}=0 is false, and set -e ends the script there",
                     happens="The script ends without a message.",
                     fix=f"Write {name}=$(({name} + 1)).",
                 )

@@ -169,7 +169,7 @@ def _ends(job: LintJob, at: int, why: str, edits: tuple[Edit, ...]) -> LintFindi
         happens="What follows is a command of its own (`--option: command not found`): the launcher starts without"
         " those options, or without a script.",
         fix="Let every line but the last end with a backslash and nothing behind it.",
-        edits=tuple(Edit(Span(each.span.start, each.span.end, line), each.text) for each in edits),
+        edits=tuple(Edit(Span(edit.span.start, edit.span.end, line), edit.text) for edit in edits),
     )
 
 
@@ -416,14 +416,14 @@ def _left(word: Word, option: Option | None, text: str) -> LintFinding:
 def _angles(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     start = launch.invocation.span.start
     end = _line_end(job.text, launch.invocation.span.end)
-    for found in _ANGLE.finditer(job.text, start, end):
-        quoted = job.text[max(found.start() - 1, 0)] in "\"'" and job.text[found.end() : found.end() + 1] in ("'", '"')
-        if quoted and re.fullmatch(r"[a-z]+", found[1]):
+    for match in _ANGLE.finditer(job.text, start, end):
+        quoted = job.text[max(match.start() - 1, 0)] in "\"'" and job.text[match.end() : match.end() + 1] in ("'", '"')
+        if quoted and re.fullmatch(r"[a-z]+", match[1]):
             continue  # a token of a model: '<image>'
         yield LintFinding(
-            span=Span(found.start(), found.end(), _line_of(job.text, found.start())),
-            summary=f"{found[0]} is a placeholder of the instructions that nobody filled in",
-            happens=f"The shell reads <{found[1]} as the name of a file to read from, and ends with: No such file or"
+            span=Span(match.start(), match.end(), _line_of(job.text, match.start())),
+            summary=f"{match[0]} is a placeholder of the instructions that nobody filled in",
+            happens=f"The shell reads <{match[1]} as the name of a file to read from, and ends with: No such file or"
             " directory.",
             fix="Write the real value in its place, without the signs < and >.",
         )

@@ -59,7 +59,7 @@ def one_gpu_per_task_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
 def _uses_local_rank(job: LintJob, launch: LintLaunch) -> bool:
     setting = launch.invocation.settings.get("LOCAL_RANK")
     given = setting is not None and any(
-        each.name == "SLURM_LOCALID" for each in look.origins(setting.word, launch.invocation)
+        origin.name == "SLURM_LOCALID" for origin in look.origins(setting.word, launch.invocation)
     )
     own_choice = launch.invocation.settings.get("CUDA_VISIBLE_DEVICES") is not None
     return (given and not own_choice) or any(

@@ -73,7 +73,7 @@ def sbatch_line_ignored(job: LintJob) -> Iterator[LintFinding]:
 def _end_of_header(job: LintJob) -> int:
     """Behind the last line that SLURM reads."""
     end = job.text.find("\n") + 1 if job.text.startswith("#!") else 0
-    last = max((each.span.end for each in job.every_sbatch if not each.ignored and each.span.exact), default=0)
+    last = max((option.span.end for option in job.every_sbatch if not option.ignored and option.span.exact), default=0)
     return max(end, job.text.find("\n", last) + 1) if last else end
 
 
@@ -84,12 +84,12 @@ def _heeded(job: LintJob, option: SbatchOption, late: bool, after: int) -> tuple
     end = job.text.find("\n", option.span.end)
     end = len(job.text) if end < 0 else end + 1
     line = job.text[start:end]
-    found = re.match(r"[ \t]*#SBATCH\b", line, re.IGNORECASE)
-    if found is None:
+    match = re.match(r"[ \t]*#SBATCH\b", line, re.IGNORECASE)
+    if match is None:
         return ()
     if not late:
-        return (Edit(Span(start, start + found.end(), option.span.line), "#SBATCH"),)
-    moved = "#SBATCH" + line[found.end() :].rstrip("\n") + "\n"
+        return (Edit(Span(start, start + match.end(), option.span.line), "#SBATCH"),)
+    moved = "#SBATCH" + line[match.end() :].rstrip("\n") + "\n"
     if after > start:
         return ()
     return (Edit(Span(after, after, 1), moved), Edit(Span(start, end, option.span.line), ""))
@@ -222,7 +222,11 @@ def slurm_tools_inside_a_container(job: LintJob) -> Iterator[LintFinding]:
         if not contained:
             continue
         texts = [word.raw for word in invocation.words]
-        texts += [each.word.raw for each in invocation.settings.values() if each.word.span.start > outer[0].span.start]
+        texts += [
+            setting.word.raw
+            for setting in invocation.settings.values()
+            if setting.word.span.start > outer[0].span.start
+        ]
         used = re.search(r"(?:^|\$\(|`)\s*(scontrol|sinfo|squeue|srun)\b", "\n".join(texts), re.MULTILINE)
         if used is None:
             continue

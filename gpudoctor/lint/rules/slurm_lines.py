@@ -152,11 +152,11 @@ def batch_script_without_first_line(job: LintJob) -> Iterator[LintFinding]:
     """sbatch looks at the first two characters of the file, and refuses it where they are not #!."""
     if not job.is_batch or not job.sections or job.sections[0].start:
         return
-    found = _SHEBANG.match(job.text.removeprefix("\ufeff"))
-    if found is not None:
-        line = job.text.count("\n", 0, found.start(1)) + 1
+    match = _SHEBANG.match(job.text.removeprefix("\ufeff"))
+    if match is not None:
+        line = job.text.count("\n", 0, match.start(1)) + 1
         yield LintFinding(
-            span=Span(found.start(1), found.end(1), line),
+            span=Span(match.start(1), match.end(1), line),
             summary=f"#! stands in line {line}, and must be the first line",
             happens="sbatch: error: This does not look like a batch script. The job is not submitted.",
             fix="Move the line up, to the very begin of the file.",

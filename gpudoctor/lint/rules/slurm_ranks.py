@@ -22,10 +22,10 @@ def rank_words(launch: LintLaunch) -> Iterator[tuple[str, Word]]:
             yield option.written, option.value
     words = launch.script_words
     for index, word in enumerate(words):
-        found = _SCRIPT_RANK.fullmatch(word.shown)
-        if found is None:
+        match = _SCRIPT_RANK.fullmatch(word.shown)
+        if match is None:
             continue
-        if found[1] is not None:
+        if match[1] is not None:
             yield word.shown.split("=")[0], word
         elif index + 1 < len(words):
             yield word.shown, words[index + 1]
@@ -38,7 +38,7 @@ def rank_words(launch: LintLaunch) -> Iterator[tuple[str, Word]]:
 
 def _per_task(launch: LintLaunch, word: Word) -> Expansion | None:
     """The SLURM rank variable that a word comes from."""
-    return next((each for each in look.origins(word, launch.invocation) if each.name in PER_TASK), None)
+    return next((origin for origin in look.origins(word, launch.invocation) if origin.name in PER_TASK), None)
 
 
 @rule(
@@ -108,8 +108,8 @@ def _late(job: LintJob, launch: LintLaunch, written: str, word: Word, early: Exp
     if written.startswith("-"):
         return wrapped(job, launch)
     settings = launch.invocation.settings
-    pairs = [f"{name}=${found.name}" for name in _READ_BY_PROGRAMS if name in settings
-             and (found := _per_task(launch, settings[name].word)) is not None]  # fmt: skip
+    pairs = [f"{name}=${expansion.name}" for name in _READ_BY_PROGRAMS if name in settings
+             and (expansion := _per_task(launch, settings[name].word)) is not None]  # fmt: skip
     return wrapped(job, launch, before=" ".join(pairs) + " ")
 
 
@@ -131,13 +131,13 @@ def literal_dollar(job: LintJob) -> Iterator[LintFinding]:
     without one), nobody expands it any more, and the program gets the letters `$SLURM_NODEID`."""
     for launch in job.launches:
         under = allocation.srun_of(launch) is not None or allocation.under_mpi(launch)
-        words = [each.value for each in launch.every_option if each.value is not None]
+        words = [option.value for option in launch.every_option if option.value is not None]
         if launch.launcher in ("srun", "mpirun"):
             words = []
         script = list(launch.script_words) if under else []
         for word in (*words, *script):
-            found = _LITERAL.search(word.shown) if word.literal_dollar else None
-            if found is None:
+            match = _LITERAL.search(word.shown) if word.literal_dollar else None
+            if match is None:
                 continue
             yield LintFinding(
                 span=word.span,
@@ -146,9 +146,9 @@ def literal_dollar(job: LintJob) -> Iterator[LintFinding]:
                 happens="The launcher ends with an error (invalid int value), or looks for a host of that name."
                 if word in words
                 else "The script gets the name of the variable in place of its value.",
-                fix=f"Start it by a shell in each task: srun ... bash -c '... ${found[1]} ...'."
+                fix=f"Start it by a shell in each task: srun ... bash -c '... ${match[1]} ...'."
                 if under
-                else f"Take the quotes or the backslash away from ${found[1]}.",
+                else f"Take the quotes or the backslash away from ${match[1]}.",
                 edits=_unquoted(job, launch, word),
             )
             break
@@ -247,10 +247,10 @@ def task_rank_as_node_rank(job: LintJob) -> Iterator[LintFinding]:
         if here is None or here < 2 or look.traits(launch).bare:
             continue
         option = launch.option("node-rank", "machine-rank")
-        found = _per_task(launch, option.value) if option is not None and option.value is not None else None
-        if option is None or found is None or found.name != "SLURM_PROCID":
+        expansion = _per_task(launch, option.value) if option is not None and option.value is not None else None
+        if option is None or expansion is None or expansion.name != "SLURM_PROCID":
             continue
-        span = found.span
+        span = expansion.span
         exact = span is not None and "SLURM_PROCID" in job.text[span.start : span.end] and span.exact
         yield LintFinding(
             span=span or option.span,

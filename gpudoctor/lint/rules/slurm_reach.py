@@ -41,7 +41,7 @@ def environment_kept_from_tasks(job: LintJob) -> Iterator[LintFinding]:
         value = allocation.value_text(option)
         if option is None or not value or option.span.start in told or "$" in value.split("=")[0]:
             continue
-        names = [each.partition("=")[0] for each in value.split(",")]
+        names = [part.partition("=")[0] for part in value.split(",")]
         if "ALL" in names or "PATH" in names or (isinstance(option, SbatchOption) and names != ["NONE"]):
             continue
         told.add(option.span.start)
@@ -77,7 +77,7 @@ def array_element_as_node(job: LintJob) -> Iterator[LintFinding]:
         for option in launch.every_option:
             if option.name not in ("node-rank", "machine-rank") or option.value is None:
                 continue
-            if any(each.name == "SLURM_ARRAY_TASK_ID" for each in look.origins(option.value, launch.invocation)):
+            if any(origin.name == "SLURM_ARRAY_TASK_ID" for origin in look.origins(option.value, launch.invocation)):
                 yield LintFinding(
                     span=option.span,
                     severity="warning",

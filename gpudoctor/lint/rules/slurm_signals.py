@@ -43,14 +43,14 @@ def signal_reaches_nobody(job: LintJob) -> Iterator[LintFinding]:
     in the foreground has ended. Without B: it goes to the steps; torchrun dies of a signal that it does not handle, and
     its workers stay."""
     option = allocation.in_force(job, "signal")
-    found = (
+    match = (
         re.fullmatch(r"([RB]*):?(?:SIG)?([A-Z0-9]+)(?:@\d+)?", option.value or "", re.IGNORECASE) if option else None
     )
-    if option is None or found is None or not job.launches:
+    if option is None or match is None or not job.launches:
         return
-    name = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(found[2], found[2].upper())
+    name = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(match[2], match[2].upper())
     launch = job.launches[0]
-    told = _to_the_shell(job, launch, name) if "B" in found[1].upper() else _to_the_steps(job, launch, name)
+    told = _to_the_shell(job, launch, name) if "B" in match[1].upper() else _to_the_steps(job, launch, name)
     if told is not None:
         yield LintFinding(span=told[0].span, summary=told[1], happens=told[2], fix=told[3])
 
@@ -61,7 +61,7 @@ _Told = tuple[SbatchOption | Invocation, str, str, str]
 def _to_the_shell(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
     option = job.sbatch["signal"]
     traps = re.findall(r"^[^#\n]*\btrap\s+(?:--\s+)?(?:\"[^\"]*\"|'[^']*'|\S+)\s+([A-Z0-9 ]+)", job.text, re.MULTILINE)
-    trapped = {each.removeprefix("SIG") for line in traps for each in line.split()}
+    trapped = {part.removeprefix("SIG") for line in traps for part in line.split()}
     if not traps:
         return (
             option,
@@ -76,9 +76,9 @@ def _to_the_shell(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
             "The shell dies of the signal, and the trap is never run.",
             f"Trap {name}.",
         )
-    outer = [each for each in launch.invocation.within if each.program in ("srun", "exec", "mpirun")]
+    outer = [invocation for invocation in launch.invocation.within if invocation.program in ("srun", "exec", "mpirun")]
     first = outer[0] if outer else launch.invocation
-    if any(each.program == "exec" for each in (first, *outer)):
+    if any(invocation.program == "exec" for invocation in (first, *outer)):
         return (
             first,
             "exec replaces the shell, and its trap with it",
@@ -122,7 +122,7 @@ def _to_programs(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
     option = job.sbatch["signal"]
     if program is None or name in ("TERM", "KILL") or program.names(*_LOOKS_AFTER):
         return None
-    handled = {each.removeprefix("SIG") for each in _OF_PYTHON.findall(program.text)}
+    handled = {text.removeprefix("SIG") for text in _OF_PYTHON.findall(program.text)}
     if is_lightning(job, launch):
         wanted = "USR1" if "requeue_signal" not in program.text else name
         if name != wanted and name not in handled:

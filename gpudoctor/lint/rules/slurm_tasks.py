@@ -201,7 +201,7 @@ def one_srun_after_the_other(job: LintJob) -> Iterator[LintFinding]:
         if len(ranks) < 2 or len(ranks) != len(launches):
             continue
         first = launches[0]
-        blocking = [each for each in launches[:-1] if not _in_background(each)]
+        blocking = [launch for launch in launches[:-1] if not _in_background(launch)]
         if blocking:
             yield _blocking(job, blocking[0], launches)
         elif (allocation.nodes(job, first) or 1) > 1 and allocation.gives(job, first, "nodelist") is None:
@@ -226,13 +226,13 @@ def _in_background(launch: LintLaunch) -> bool:
 
 def _blocking(job: LintJob, launch: LintLaunch, launches: Sequence[LintLaunch]) -> LintFinding:
     edits = []
-    for each in launches if not launch.invocation.in_loop else ():
-        outer = allocation.srun_invocation(each)
-        span = outer.span if outer is not None else each.invocation.span
-        end = job.text.find("\n", max(span.end, each.invocation.span.end))
+    for lint_launch in launches if not launch.invocation.in_loop else ():
+        outer = allocation.srun_invocation(lint_launch)
+        span = outer.span if outer is not None else lint_launch.invocation.span
+        end = job.text.find("\n", max(span.end, lint_launch.invocation.span.end))
         end = len(job.text) if end < 0 else end
-        if span.exact and not _in_background(each):
-            edits.append(Edit(Span(end, end, span.line), " &" + ("\nwait" if each is launches[-1] else "")))
+        if span.exact and not _in_background(lint_launch):
+            edits.append(Edit(Span(end, end, span.line), " &" + ("\nwait" if lint_launch is launches[-1] else "")))
     return LintFinding(
         span=launch.invocation.span,
         summary=f"The srun of node rank {_rank(launch)} is not in the background, and that of the next rank follows",

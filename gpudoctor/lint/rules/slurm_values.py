@@ -64,7 +64,14 @@ def _better(option: SbatchOption) -> str:
     candidates = [value.lstrip("=:"), re.sub(r"^gpus\b", "gpu", value)]
     if unit := re.fullmatch(r"(\d{1,6}) ?([A-Za-z]{1,5})", value, re.ASCII):
         candidates.append(_UNITS.get(unit[2].lower(), "").format(unit[1]))
-    return next((each for each in candidates if each != value and each and not wanted_instead(option.name, each)), "")
+    return next(
+        (
+            candidate
+            for candidate in candidates
+            if candidate != value and candidate and not wanted_instead(option.name, candidate)
+        ),
+        "",
+    )
 
 
 @rule(
@@ -161,10 +168,10 @@ def _names(text: str) -> int | None:
     """Hosts in "a,b" or "n[01-03,7]"; None for what is neither."""
     count = 0
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
-        found = re.fullmatch(r"[\w.-]+(?:\[([\d,-]+)\])?", part, re.ASCII)
-        if found is None:
+        match = re.fullmatch(r"[\w.-]+(?:\[([\d,-]+)\])?", part, re.ASCII)
+        if match is None:
             return None
-        for piece in (found[1] or "0").split(","):
+        for piece in (match[1] or "0").split(","):
             limits = re.fullmatch(r"(\d{1,5})(?:-(\d{1,5}))?", piece, re.ASCII)
             if limits is None:
                 return None

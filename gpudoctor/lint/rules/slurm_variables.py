@@ -42,33 +42,33 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
     if not job.is_batch:
         return
     seen = set()
-    for launch in (each for found in job.launches for each in (found, *found.around)):
+    for launch in (launch for found in job.launches for launch in (found, *found.around)):
         for option in launch.every_option:
-            for each in _origins(launch, option.value.expansions if option.value is not None else ()):
-                told = _left_empty(job, launch, each)
-                if told is None or each.span is None or (each.span.start, each.name) in seen:
+            for origin in _origins(launch, option.value.expansions if option.value is not None else ()):
+                told = _left_empty(job, launch, origin)
+                if told is None or origin.span is None or (origin.span.start, origin.name) in seen:
                     continue
-                seen.add((each.span.start, each.name))
+                seen.add((origin.span.start, origin.name))
                 wanted, other, instead = told
                 yield LintFinding(
-                    span=each.span,
-                    summary=f"{option.written} is {each.raw}, which SLURM sets with --{wanted} only; the header has"
+                    span=origin.span,
+                    summary=f"{option.written} is {origin.raw}, which SLURM sets with --{wanted} only; the header has"
                     f" --{other}",
                     happens=f"It is empty: {launch.entry or launch.launcher} ends at {option.written}, or takes the"
                     " next word for its value.",
                     fix=f"Write ${instead}, which is set by each of them." if instead
                     else f"Add #SBATCH --{wanted}=... to the header.",
-                    edits=(Edit(each.span, f"${instead}"),) if instead and each.span.exact else (),
+                    edits=(Edit(origin.span, f"${instead}"),) if instead and origin.span.exact else (),
                 )  # fmt: skip
 
 
 def _origins(launch: LintLaunch, expansions: Iterable[Expansion]) -> Iterator[Expansion]:
     """They, and what a variable of the script's own was set from: GPUS=$SLURM_GPUS_PER_NODE."""
-    for each in expansions:
-        setting = launch.invocation.settings.get(each.name)
-        if setting is not None and each.default is None:
+    for expansion in expansions:
+        setting = launch.invocation.settings.get(expansion.name)
+        if setting is not None and expansion.default is None:
             yield from setting.word.expansions
-        yield each
+        yield expansion
 
 
 def _left_empty(job: LintJob, launch: LintLaunch, each: Expansion) -> tuple[str, str, str] | None:

@@ -151,7 +151,7 @@ def spawn_without_master_address(job: LintJob) -> Iterator[LintFinding]:
 
 def _by_environment(call: ast.Call) -> bool:
     """Whether it is certain that env:// is what is asked."""
-    if any(each.arg is None for each in call.keywords) or argument(call, "store") is not None:
+    if any(keyword.arg is None for keyword in call.keywords) or argument(call, "store") is not None:
         return False
     method = argument(call, "init_method", 1)
     return method is None or constant(method) == "env://"

@@ -61,16 +61,16 @@ def input_on_the_other_half(job: LintJob) -> Iterator[LintFinding]:
     the first forward pass."""
     for code in codes(job):
         for model in split_models(code):
-            for each in wrong_halves(model):
-                words = code.words(each.value)
-                better = f"{words}.to({model.spelled(each.on)})"
+            for wrong in wrong_halves(model):
+                words = code.words(wrong.value)
+                better = f"{words}.to({model.spelled(wrong.on)})"
                 yield LintFinding(
-                    span=code.span(each.value),
-                    summary=f"self.{each.part} is on {each.on}, and what it is given comes from {each.comes_from}",
-                    severity=None if each.on.startswith("cuda:") else "warning",
-                    happens=_ERROR.format(each.on, each.comes_from),
-                    fix=f"Write self.{each.part}({better}).",
-                    edits=(Edit(code.span(each.value), better),) if not isinstance(each.value, ast.Starred) else (),
+                    span=code.span(wrong.value),
+                    summary=f"self.{wrong.part} is on {wrong.on}, and what it is given comes from {wrong.comes_from}",
+                    severity=None if wrong.on.startswith("cuda:") else "warning",
+                    happens=_ERROR.format(wrong.on, wrong.comes_from),
+                    fix=f"Write self.{wrong.part}({better}).",
+                    edits=(Edit(code.span(wrong.value), better),) if not isinstance(wrong.value, ast.Starred) else (),
                 )
             yield from _wrong_inputs(code, model)
             yield from _wrong_labels(code, model)
@@ -157,9 +157,9 @@ def _is_call_of(node: ast.expr | None, names: set[str]) -> bool:
 def _wants(model: SplitModel) -> str:
     """The GPU of the part that takes forward's only argument as it comes; empty where that is not certain."""
     forward = next(
-        (each for each in model.node.body if isinstance(each, ast.FunctionDef) and each.name == "forward"), None
+        (node for node in model.node.body if isinstance(node, ast.FunctionDef) and node.name == "forward"), None
     )
-    names = [each.arg for each in forward.args.args] if forward is not None else []
+    names = [arg.arg for arg in forward.args.args] if forward is not None else []
     if forward is None or len(names) != 2:
         return ""
     reads = [node for node in ast.walk(forward) if isinstance(node, ast.Name) and node.id == names[1]]
@@ -196,7 +196,7 @@ def split_model_under_many_ranks(job: LintJob) -> Iterator[LintFinding]:
     if lightning.before(job, 2, 0) or job.facts.gpus_per_node == 1:  # then the placing itself is wrong, G08's
         return
     for code in codes(job):
-        model = next((each for each in split_models(code) if _is_lightnings(each.node)), None)
+        model = next((split_model for split_model in split_models(code) if _is_lightnings(split_model.node)), None)
         if model is None or not code.brings("lightning", "pytorch_lightning", "lightning_fabric"):
             continue
         for call in code.calls:
@@ -221,7 +221,7 @@ def split_model_under_many_ranks(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_lightnings(node: ast.ClassDef) -> bool:
-    return any(re.search(r"LightningModule", ast.unparse(each)) for each in node.bases)
+    return any(re.search(r"LightningModule", ast.unparse(base)) for base in node.bases)
 
 
 def _listed(model: SplitModel) -> str:

@@ -51,11 +51,11 @@ def told_more_gpus(job: LintJob) -> Iterator[LintFinding]:
         if not seen or processes.on_cpu(launch):
             continue
         for name, option in told(launch).items():
-            found = _LIST.fullmatch(option.value or "")
-            if found is None or name not in (*_COUNTS, *_NUMBERS):
+            match = _LIST.fullmatch(option.value or "")
+            if match is None or name not in (*_COUNTS, *_NUMBERS):
                 continue
-            numbers = [int(each) for each in re.findall(r"\d+", found[1])]
-            is_list = len(numbers) > 1 or "cuda:" in found[1] or "[" in (option.value or "")
+            numbers = [int(text) for text in re.findall(r"\d+", match[1])]
+            is_list = len(numbers) > 1 or "cuda:" in match[1] or "[" in (option.value or "")
             if (is_list and name in _NUMBERS) or name not in _COUNTS:
                 beyond = max(numbers) >= seen
                 said = f"names GPU {max(numbers)}"

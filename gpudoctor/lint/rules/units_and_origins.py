@@ -44,13 +44,13 @@ def number_in_another_unit(job: LintJob) -> Iterator[LintFinding]:
                 fix=f"Write --{name}={value}G.",
             )
     option = allocation.in_force(job, "time")
-    found = re.fullmatch(r"(\d{1,3}):00", allocation.value_text(option), re.ASCII)
-    if option is not None and found is not None and found[1] in _HOURS:
+    match = re.fullmatch(r"(\d{1,3}):00", allocation.value_text(option), re.ASCII)
+    if option is not None and match is not None and match[1] in _HOURS:
         yield LintFinding(
             span=option.span,
-            summary=f"--time={found[0]} is {found[1]} minutes, and not hours",
+            summary=f"--time={match[0]} is {match[1]} minutes, and not hours",
             happens="SLURM ends the job at that time: CANCELLED ... DUE TO TIME LIMIT.",
-            fix=f"Write --time={found[1]}:00:00 for hours.",
+            fix=f"Write --time={match[1]}:00:00 for hours.",
         )
 
 
@@ -122,7 +122,7 @@ def rank_from_the_wrong_variable(job: LintJob) -> Iterator[LintFinding]:
             setting = launch.invocation.settings.get(name)
             if setting is None or not several[needed]:
                 continue
-            names = [each.name for each in look.origins(setting.word, launch.invocation)]
+            names = [origin.name for origin in look.origins(setting.word, launch.invocation)]
             if names == [source]:
                 right = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "WORLD_SIZE": "SLURM_NTASKS"}[name]
                 yield LintFinding(
@@ -153,7 +153,8 @@ def local_rank_before_it_is_set(job: LintJob) -> Iterator[LintFinding]:
         words = [*launch.script_words, *([setting.word] if setting is not None else [])]
         for word in words:
             if any(
-                each.name == "LOCAL_RANK" and each.is_set is False and each.default is None for each in word.expansions
+                expansion.name == "LOCAL_RANK" and expansion.is_set is False and expansion.default is None
+                for expansion in word.expansions
             ):
                 yield LintFinding(
                     span=word.span,
@@ -178,16 +179,18 @@ def local_rank_before_it_is_set(job: LintJob) -> Iterator[LintFinding]:
 )
 def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
     """A worker that is told localhost, or a port on which no head listens, ends, and the cluster stays small."""
-    started = [each for each in job.invocations if each.program == "ray" and len(each.words) > 1]
-    starts = [each for each in started if each.words[1].shown == "start"]
-    heads = [each for each in starts if any(word.shown == "--head" for word in each.words)]
-    ports = {_option(each.words, "--port") or "6379" for each in heads}
-    for each in starts:
-        address = _option(each.words, "--address")
-        if each in heads or address is None:
+    started = [
+        invocation for invocation in job.invocations if invocation.program == "ray" and len(invocation.words) > 1
+    ]
+    starts = [invocation for invocation in started if invocation.words[1].shown == "start"]
+    heads = [start for start in starts if any(word.shown == "--head" for word in start.words)]
+    ports = {_option(head.words, "--port") or "6379" for head in heads}
+    for start in starts:
+        address = _option(start.words, "--address")
+        if start in heads or address is None:
             continue
         host, _, port = address.rpartition(":")
-        away = any(outer.program in ("ssh", "srun", "pdsh", "mpirun", "clush") for outer in each.within)
+        away = any(outer.program in ("ssh", "srun", "pdsh", "mpirun", "clush") for outer in start.within)
         if away and host in ("localhost", "127.0.0.1"):
             what, fix = f"--address={address} is the worker's own machine", "Write the head's name or address."
         elif len(ports) == 1 and port.isdigit() and port not in ports and next(iter(ports)).isdigit():
@@ -195,7 +198,7 @@ def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
         else:
             continue
         yield LintFinding(
-            span=each.span,
+            span=start.span,
             summary=what,
             happens="ray start ends: Unable to connect to GCS; the training waits for GPUs that never come.",
             fix=fix,

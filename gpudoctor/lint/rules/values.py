@@ -85,20 +85,21 @@ def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches:
         known = [*launch.invocation.settings, *_PLATFORM]
         for option in launch.every_option:
-            for each in option.value.expansions if option.value is not None else ():
-                unset = each.is_set is False or each.name.startswith("SLURM_")
-                if not each.name or not unset or each.default is not None or each.name in known:
+            for expansion in option.value.expansions if option.value is not None else ():
+                unset = expansion.is_set is False or expansion.name.startswith("SLURM_")
+                if not expansion.name or not unset or expansion.default is not None or expansion.name in known:
                     continue
-                meant = nearest(each.name, known)
+                meant = nearest(expansion.name, known)
                 if not meant:
                     continue
                 yield LintFinding(
                     span=option.span,
-                    summary=f"{option.written} uses ${each.name}, which nothing sets; {meant} is nearly the same name",
-                    happens=f"${each.name} is empty: {option.written} gets no value, which is an error, or it takes the"
-                    " next word for its value.",
+                    summary=f"{option.written} uses ${expansion.name}, which nothing sets;"
+                    f" {meant} is nearly the same name",
+                    happens=f"${expansion.name} is empty: {option.written} gets no value, which is an error,"
+                    " or it takes the next word for its value.",
                     fix=f"Write ${meant}, if that is meant; `set -u` in front of the script shows such names.",
-                    edits=_renamed(job, each, meant),
+                    edits=_renamed(job, expansion, meant),
                 )
 
 
@@ -169,7 +170,7 @@ def not_a_number(job: LintJob) -> Iterator[LintFinding]:
 
 def _of_slurm(job: LintJob, value: Word) -> str | None:
     """What a SLURM variable certainly holds here, when that is no number."""
-    name = next((each.name for each in value.expansions if each.raw == value.shown.strip()), None)
+    name = next((expansion.name for expansion in value.expansions if expansion.raw == value.shown.strip()), None)
     if name == "SLURM_GPUS_PER_NODE":
         option = job.sbatch.get("gpus-per-node")
         return option.value if option is not None and not option.ignored and ":" in (option.value or "") else None
@@ -341,7 +342,12 @@ def launch_hands_local_rank(job: LintJob) -> Iterator[LintFinding]:
             continue
         name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
         script = next(
-            (each.text for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), None
+            (
+                section.text
+                for section in job.sections
+                if section.kind == "file" and name and section.name.endswith(name)
+            ),
+            None,
         )
         if script is not None and (handed in script or "parse_known_args" in script or "argv" in script):
             continue

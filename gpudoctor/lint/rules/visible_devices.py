@@ -46,7 +46,7 @@ def one_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
             continue
         rank = _local_rank(launch)
         one = processes.shown_gpus(launch)
-        by_task = [each.name for each in look.origins(setting.word, launch.invocation)]
+        by_task = [origin.name for origin in look.origins(setting.word, launch.invocation)]
         if launch.launcher == "srun":
             if by_task != ["SLURM_LOCALID"] or rank != "SLURM_LOCALID":
                 continue
@@ -70,12 +70,12 @@ def _local_rank(launch: LintLaunch) -> int | str | None:
     """A number, "SLURM_LOCALID", or None."""
     setting = variable(launch, "LOCAL_RANK")
     if setting is not None:
-        if any(each.name == "SLURM_LOCALID" for each in look.origins(setting.word, launch.invocation)):
+        if any(origin.name == "SLURM_LOCALID" for origin in look.origins(setting.word, launch.invocation)):
             return "SLURM_LOCALID"
         return allocation.whole(setting.word.text)
     words = [word.shown for word in launch.script_words]
-    found = re.search(r"--local[-_]rank[= ](\d{1,4})(?: |$)", " ".join(words))
-    return int(found[1]) if found else None
+    match = re.search(r"--local[-_]rank[= ](\d{1,4})(?: |$)", " ".join(words))
+    return int(match[1]) if match else None
 
 
 @rule(
@@ -127,11 +127,11 @@ def fault_of(limit: int | None, found: list[DeviceEntry]) -> tuple[str, str, str
     """What is wrong, what it does, and the list that was meant. `limit`: the GPUs of a node, where they are known."""
     numbers = [each.number for each in found if each.form == "ordinal"]
     if len(set(numbers)) < len(numbers):
-        twice = next(each for each in numbers if numbers.count(each) > 1)
+        twice = next(number for number in numbers if numbers.count(number) > 1)
         return (
             f"GPU {twice} comes twice",
             "CUDA takes such a list for empty: no CUDA-capable device is detected.",
-            ",".join(str(each) for each in dict.fromkeys(numbers)),
+            ",".join(str(number) for number in dict.fromkeys(numbers)),
         )
     for index, entry in enumerate(found):
         end = "no GPU" if index == 0 else counted(index, "GPU")
@@ -210,8 +210,8 @@ def _beyond_allocation(job: LintJob, launch: LintLaunch, setting: SetVariable) -
     given = allocation.gpus_per_node(job, launch) if job.is_batch or look.sruns(launch) else None
     if given is None or setting.word.text is None or setting.how == "sbatch":
         return None
-    numbers = [each.number for each in entries(setting.word.text.strip()) if each.form == "ordinal"]
-    beyond = [each for each in numbers if given <= each <= LARGEST_INT]
+    numbers = [entry.number for entry in entries(setting.word.text.strip()) if entry.form == "ordinal"]
+    beyond = [number for number in numbers if given <= number <= LARGEST_INT]
     if not beyond or given == 0:
         return None
     there = job.facts.gpus_per_node
@@ -230,5 +230,5 @@ def _beyond_allocation(job: LintJob, launch: LintLaunch, setting: SetVariable) -
 
 
 def _source(setting: SetVariable, launch: LintLaunch) -> str | None:
-    names = [each.name for each in look.origins(setting.word, launch.invocation)]
+    names = [origin.name for origin in look.origins(setting.word, launch.invocation)]
     return next((name for name in names if name in _PHYSICAL), None)

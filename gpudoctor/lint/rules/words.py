@@ -54,8 +54,8 @@ def _programs() -> frozenset[str]:
 def words_in_one_word(job: LintJob) -> Iterator[LintFinding]:
     """Quotes, and an element of a list, keep blanks: what stands in them is one word. As a program's name it is looked
     for as a whole; as an option it is none."""
-    for each in job.invocations:
-        first = each.words[0] if each.words else None
+    for invocation in job.invocations:
+        first = invocation.words[0] if invocation.words else None
         parts = (first.text or "").split() if first is not None else []
         if first is not None and len(parts) > 1 and parts[0].rpartition("/")[2] in _programs():
             yield LintFinding(
@@ -63,7 +63,7 @@ def words_in_one_word(job: LintJob) -> Iterator[LintFinding]:
                 summary=f'"{(first.text or "")[:60]}" is one word, and stands where a program\'s name is wanted',
                 happens=f"No such file or directory: no program is called {parts[0]!r} and its options together.",
                 fix="Make each word an element of its own."
-                if each.manifest_path or job.kind == "python"
+                if invocation.manifest_path or job.kind == "python"
                 else "Leave the quotes out, or make it an array: L=(torchrun ...) and " + '"${L[@]}".',
             )
     for launch in job.launches:
@@ -103,7 +103,9 @@ def escaped_blank(job: LintJob) -> Iterator[LintFinding]:
     for value in (value for manifest in job.manifests for value in manifest.values):
         lines = job.text[value.span.start : value.span.end]
         if lines.startswith(">") and "\\ " in value.value and "\\\n" in lines:
-            inside = (each for each in job.launches if value.span.start <= each.invocation.span.start < value.span.end)
+            inside = (
+                launch for launch in job.launches if value.span.start <= launch.invocation.span.start < value.span.end
+            )
             launch_in = next(inside, None)
             if launch_in is not None:
                 yield _escaped(
@@ -132,9 +134,9 @@ def _escaped(word: Word, fix: str) -> LintFinding:
 )
 def bash_c_takes_one_word(job: LintJob) -> Iterator[LintFinding]:
     """Only the word behind -c is the command. What follows becomes its positional parameters, which nothing reads."""
-    for each in job.invocations:
-        words = each.words
-        if each.program not in _SHELLS or len(words) < 4 or re.fullmatch(r"-[a-z]*c", words[1].shown) is None:
+    for invocation in job.invocations:
+        words = invocation.words
+        if invocation.program not in _SHELLS or len(words) < 4 or re.fullmatch(r"-[a-z]*c", words[1].shown) is None:
             continue
         command, rest = words[2], words[3:]
         text = command.text
@@ -143,9 +145,11 @@ def bash_c_takes_one_word(job: LintJob) -> Iterator[LintFinding]:
         if text.rpartition("/")[2] in _programs():
             yield LintFinding(
                 span=command.span,
-                summary=f"{each.program} -c runs {text} alone; {rest[0].shown[:40]} and what follows is not its own",
+                summary=f"{invocation.program} -c runs {text} alone;"
+                f" {rest[0].shown[:40]} and what follows is not its own",
                 happens=f"{text} starts without arguments: it ends with its usage, or does something else.",
-                fix=f"Quote the whole command: {each.program} -c '{text} ...', or leave {each.program} -c out.",
+                fix=f"Quote the whole command: {invocation.program} -c '{text} ...',"
+                f" or leave {invocation.program} -c out.",
             )
 
 
@@ -166,8 +170,8 @@ def command_without_program(job: LintJob) -> Iterator[LintFinding]:
     """A number or an option where a program's name is wanted was meant to be a part of the command before it."""
     if job.kind not in ("shell", "sbatch"):
         return
-    for each in job.invocations:
-        first = each.words[0] if each.words and not each.within else None
+    for invocation in job.invocations:
+        first = invocation.words[0] if invocation.words and not invocation.within else None
         before = job.text[max(0, first.span.start - 40) : first.span.start] if first is not None else ""
         if (
             first is None
@@ -212,21 +216,21 @@ def substring_for_default(job: LintJob) -> Iterator[LintFinding]:
             value = option.value
             if value is None or option.name not in _COUNTS:
                 continue
-            found = next((cut for each in value.expansions if (cut := _CUT.fullmatch(each.raw))), None)
-            if found is not None:
+            match = next((cut for expansion in value.expansions if (cut := _CUT.fullmatch(expansion.raw))), None)
+            if match is not None:
                 yield LintFinding(
                     span=option.span,
-                    summary=f"{found[0]} is what is left of ${found[1]} behind its first {found[2]} characters, and no"
+                    summary=f"{match[0]} is what is left of ${match[1]} behind its first {match[2]} characters, and no"
                     " default",
                     happens=f"{option.written} is empty, and the launcher ends.",
-                    fix=f"Write ${{{found[1]}:-{found[2]}}}.",
+                    fix=f"Write ${{{match[1]}:-{match[2]}}}.",
                 )
 
 
 def _containers(job: LintJob) -> Iterator[Invocation]:
     seen: set[int] = set()
-    for each in job.invocations:
-        for one in (each, *each.within):
+    for invocation in job.invocations:
+        for one in (invocation, *invocation.within):
             if (
                 one.program in _DOCKERS
                 and "run" in [word.shown for word in one.words[1:3]]
@@ -248,13 +252,13 @@ def _containers(job: LintJob) -> Iterator[Invocation]:
 )
 def docker_option_behind_image(job: LintJob) -> Iterator[LintFinding]:
     """What stands behind the image's name is the container's command: docker reads no option there."""
-    for each in job.invocations:
-        if not each.within or each.within[-1].program not in _DOCKERS or not each.words:
+    for invocation in job.invocations:
+        if not invocation.within or invocation.within[-1].program not in _DOCKERS or not invocation.words:
             continue
-        option = each.words[0].shown.partition("=")[0]
+        option = invocation.words[0].shown.partition("=")[0]
         if option in _OF_RUN:
             yield LintFinding(
-                span=each.words[0].span,
+                span=invocation.words[0].span,
                 summary=f"{option} stands behind the image's name, so it is the first word of the container's command",
                 happens="The container does not start: exec of that word: executable file not found; or its ENTRYPOINT"
                 " refuses the option.",
@@ -285,11 +289,11 @@ _OF_RUN = frozenset(
 def gpu_list_without_quotes(job: LintJob) -> Iterator[LintFinding]:
     """docker splits the value at its commas: device=0 and a count of 1. The list must keep a pair of quotes."""
     for outer in _containers(job):
-        told = gpus_option(outer)
-        text = told.text if told is not None else None
-        if told is not None and text is not None and re.fullmatch(r"device=[^\",]+,[^\"]+", text):
+        word = gpus_option(outer)
+        text = word.text if word is not None else None
+        if word is not None and text is not None and re.fullmatch(r"device=[^\",]+,[^\"]+", text):
             yield LintFinding(
-                span=told.span,
+                span=word.span,
                 summary=f"--gpus {text} is split at its commas; the list wants quotes that reach docker",
                 happens="docker: Error response from daemon: cannot set both Count and DeviceIDs on device request.",
                 fix=f"Write --gpus '\"{text}\"'.",

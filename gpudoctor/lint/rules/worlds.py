@@ -58,15 +58,20 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
             continue
         name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
         text = next(
-            (each.text for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), ""
+            (
+                section.text
+                for section in job.sections
+                if section.kind == "file" and name and section.name.endswith(name)
+            ),
+            "",
         )
-        found = _READS.search(text)
-        if found is None or _ALSO.search(text) or found["name"] in launch.invocation.settings:
+        match = _READS.search(text)
+        if match is None or _ALSO.search(text) or match["name"] in launch.invocation.settings:
             continue
         yield LintFinding(
             span=launch.invocation.span,
-            summary=f"{name} reads {found['name']} from the environment, and plain python starts it: it is not set",
-            happens=f"It ends with KeyError: '{found['name']}'.",
+            summary=f"{name} reads {match['name']} from the environment, and plain python starts it: it is not set",
+            happens=f"It ends with KeyError: '{match['name']}'.",
             fix=f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
         )
 
@@ -86,7 +91,7 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
 def launcher_in_every_mpi_task(job: LintJob) -> Iterator[LintFinding]:
     """Each task of MPI starts a torchrun, and each of these starts the ranks of a whole node."""
     for launch in job.launches:
-        around = next((each for each in launch.around if each.launcher == "mpirun"), None)
+        around = next((lint_launch for lint_launch in launch.around if lint_launch.launcher == "mpirun"), None)
         if around is None or launch.launcher not in look.TORCHRUN or around.option("npernode", "pernode") is not None:
             continue
         tasks, each = whole(around.option("np")), whole(launch.option("nproc-per-node"))
@@ -153,8 +158,8 @@ def fewer_pods_at_a_time(job: LintJob) -> Iterator[LintFinding]:
                 or not (value.value.isdecimal() and wanted.value.isdecimal())
             ):
                 continue
-            inner = [each for each in job.launches if each.invocation.manifest_path[: len(path) - 1] == path[:-1]]
-            together = any((look.nnodes(each) or (1, 1))[0] > int(value.value) for each in inner)
+            inner = [launch for launch in job.launches if launch.invocation.manifest_path[: len(path) - 1] == path[:-1]]
+            together = any((look.nnodes(launch) or (1, 1))[0] > int(value.value) for launch in inner)
             if int(value.value) < int(wanted.value) and together:
                 yield LintFinding(
                     span=value.span,

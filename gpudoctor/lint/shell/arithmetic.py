@@ -33,10 +33,10 @@ def evaluate(text: str, value: Callable[[str], str | None]) -> int:
     if len(text) > 500:
         raise Unknown
     while at < len(text):
-        found = TOKEN.match(text, at)
-        if found is None or found.end() == at:
+        match = TOKEN.match(text, at)
+        if match is None or match.end() == at:
             raise Unknown
-        number, name, sign = found.groups()
+        number, name, sign = match.groups()
         if number is not None:
             octal = len(number) > 1 and number[0] == "0" and number[1] not in "xX"
             tokens.append(str(_number(number, 8 if octal else 0)))
@@ -47,7 +47,7 @@ def evaluate(text: str, value: Callable[[str], str | None]) -> int:
             tokens.append(str(int(known)))
         else:
             tokens.append(sign)
-        at = found.end()
+        at = match.end()
     reader = _Arithmetic(tokens)
     result = reader.choice(0)
     if reader.at != len(tokens):

@@ -22,12 +22,12 @@ How = Literal["prefix", "export", "assignment"]
 def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: Variables | None = None) -> None:
     """A `variable_assignment`."""
     text = expander.source.text
-    found = ASSIGNED.match(text, node.start_byte, node.end_byte)
-    if found is None:
+    match = ASSIGNED.match(text, node.start_byte, node.end_byte)
+    if match is None:
         return
-    name, index, sign = found.groups()
+    name, index, sign = match.groups()
     target = expander.variables if into is None else into
-    start, end = found.end(), node.end_byte
+    start, end = match.end(), node.end_byte
     array = next((child for child in node.children if child.type == "array"), None)
     items: tuple[tuple[CommandRun, ...], ...] | None = None
     several = False
@@ -36,7 +36,7 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
         listed: list[tuple[CommandRun, ...]] = []
         for child in array.children:
             if child.is_named and child.type != "comment":
-                listed += [tuple(each) for each in fields(expander.runs(child.start_byte, child.end_byte))]
+                listed += [tuple(field) for field in fields(expander.runs(child.start_byte, child.end_byte))]
         if sign == "+=" and before is not None and before.items is not None:
             listed = [*before.items, *listed]
         unsure = [at for at in range(len(listed)) if _any_number(listed, at)]
@@ -101,22 +101,22 @@ def declare(node: "Node", expander: Expander) -> None:
 
 def _integer(node: "Node", expander: Expander) -> None:
     """`declare -i N=2*2`: the value is counted."""
-    found = ASSIGNED.match(expander.source.text, node.start_byte, node.end_byte)
-    variable = expander.variables.get(found[1]) if found is not None else None
-    if found is None or variable is None or variable.text is None or variable.items is not None:
+    match = ASSIGNED.match(expander.source.text, node.start_byte, node.end_byte)
+    variable = expander.variables.get(match[1]) if match is not None else None
+    if match is None or variable is None or variable.text is None or variable.items is not None:
         return
     span = expander.source.span(node.start_byte, node.end_byte)
-    set_number(expander.variables, found[1], count(variable.text, expander.variables, span), span)
+    set_number(expander.variables, match[1], count(variable.text, expander.variables, span), span)
 
 
 def _from_word(node: "Node", expander: Expander, how: How, exported: bool) -> None:
     """`export "A=$B"`: the shell takes any word with an equals sign."""
     for runs in fields(expander.runs(node.start_byte, node.end_byte)):
         made = word(expander.source, node.start_byte, node.end_byte, runs)
-        found = ASSIGNED.match(made.shown)
-        if found is None or found[2]:
+        match = ASSIGNED.match(made.shown)
+        if match is None or match[2]:
             continue
-        left = found.end()
+        left = match.end()
         rest: list[CommandRun] = []
         for run in runs:
             cut = min(left, len(run.text))
@@ -126,14 +126,14 @@ def _from_word(node: "Node", expander: Expander, how: How, exported: bool) -> No
             elif cut < len(run.text):
                 rest.append(run._replace(text=run.text[cut:], start=run.start + cut if run.exact else run.start))
         value = Word(
-            raw=made.shown[found.end() :],
-            text=made.text[found.end() :] if made.text is not None else None,
-            shown=made.shown[found.end() :],
+            raw=made.shown[match.end() :],
+            text=made.text[match.end() :] if made.text is not None else None,
+            shown=made.shown[match.end() :],
             span=expander.source.lines.span(made.span.start, made.span.end, exact=False),
             expansions=made.expansions,
             quoted=made.quoted,
         )
-        expander.variables.set(found[1], ShellVariable(SetVariable(found[1], value, exported, how), tuple(rest)))
+        expander.variables.set(match[1], ShellVariable(SetVariable(match[1], value, exported, how), tuple(rest)))
 
 
 def read_into(words: list[Word], variables: Variables) -> bool:
@@ -161,7 +161,7 @@ def read_into(words: list[Word], variables: Variables) -> bool:
     ):
         names = [words[2].shown]
     elif program == "let":
-        names = [found[0] for each in words[1:] if (found := NAME.match(each.shown))]
+        names = [match[0] for each in words[1:] if (match := NAME.match(each.shown))]
     else:
         return False
     for name in names:

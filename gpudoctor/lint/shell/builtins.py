@@ -26,7 +26,7 @@ def run_builtin(
             for number in (*range(1, MOST_POSITIONAL + 1), "@"):
                 bind(variables, str(number), words[0], None)
         else:
-            positional([tuple(each) for each in pieces[first:]], words[0], variables)
+            positional([tuple(piece) for piece in pieces[first:]], words[0], variables)
         return True
     if program == "shift":
         _shift(words, variables)
@@ -41,7 +41,7 @@ def run_builtin(
         texts = [word.text for word in words[3:]]
         try:
             text = (
-                printed(["printf", *(each for each in texts if each is not None)], None) if None not in texts else None
+                printed(["printf", *(text for text in texts if text is not None)], None) if None not in texts else None
             )
         except NotPure:
             text = None
@@ -71,7 +71,9 @@ def _read(words: list[Word], variables: Variables, given: ShellSource, separator
     shown, lines = [word.shown for word in words[1:]], given.text.splitlines()
     options = [each for each in shown if each.startswith("-")]
     names = [each for each in shown if not each.startswith("-")]
-    if any(not NAME.fullmatch(each) for each in names) or any(not re.fullmatch(r"-[rat]+", each) for each in options):
+    if any(not NAME.fullmatch(name) for name in names) or any(
+        not re.fullmatch(r"-[rat]+", option) for option in options
+    ):
         return False
     if words[0].shown != "read":
         items = tuple((CommandRun(line),) for line in lines[:MOST_ITEMS])
@@ -79,8 +81,8 @@ def _read(words: list[Word], variables: Variables, given: ShellSource, separator
         return True
     line = lines[0] if lines else ""
     parts = line.split() if not separators.strip() else re.split(f"[{re.escape(separators)}]", line)
-    if any("a" in each for each in options):
-        bind_items(variables, names[0], words[0], tuple((CommandRun(each),) for each in parts[:MOST_ITEMS]))
+    if any("a" in option for option in options):
+        bind_items(variables, names[0], words[0], tuple((CommandRun(part),) for part in parts[:MOST_ITEMS]))
         return True
     for number, name in enumerate(names or ["REPLY"]):
         last = number == len(names) - 1

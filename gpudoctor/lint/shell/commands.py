@@ -40,8 +40,8 @@ class Commands(Gathered):
             if child.type == "variable_assignment" and not places:
                 if prefixes and _line_ends(source.text, prefixes[-1].end_byte, child.start_byte):
                     # The grammar reads assignments on lines of their own as if they stood before the command.
-                    for each in prefixes:
-                        assign(each, expander, "assignment", exported=False)
+                    for prefix in prefixes:
+                        assign(prefix, expander, "assignment", exported=False)
                     prefixes = []
                 prefixes.append(child)
             elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
@@ -49,8 +49,8 @@ class Commands(Gathered):
                 found = structs.replace(found, extra=found.extra + more.extra, stdin=found.stdin or more.stdin)
             elif child.end_byte > child.start_byte:
                 if prefixes and not places and _line_ends(source.text, prefixes[-1].end_byte, child.start_byte):
-                    for each in prefixes:
-                        assign(each, expander, "assignment", exported=False)
+                    for prefix in prefixes:
+                        assign(prefix, expander, "assignment", exported=False)
                     prefixes = []
                 places.append((child.start_byte, child.end_byte))
         places += found.extra
@@ -74,14 +74,14 @@ class Commands(Gathered):
                 words.append(word(source, start, end, field, whole=len(made) == 1))
                 pieces.append(field)
         if not words:
-            for each in prefixes:
-                assign(each, expander, "assignment", exported=False)
+            for prefix in prefixes:
+                assign(prefix, expander, "assignment", exported=False)
             return
         own = variables
         if prefixes:
             own = variables.copy()
-            for each in prefixes:
-                assign(each, Expander(source, variables, context.where), "prefix", exported=True, into=own)
+            for prefix in prefixes:
+                assign(prefix, Expander(source, variables, context.where), "prefix", exported=True, into=own)
         self.run(words, pieces, script, variables, own, context, found)
 
     def run(
@@ -214,7 +214,7 @@ class Commands(Gathered):
 
     def positional(self, arguments: list[list[CommandRun]], place: Word, shell: Variables) -> None:
         """`$1`, `$2`, `$@` of a script, in a shell of its own."""
-        positional([tuple(each) for each in arguments], place, shell)
+        positional([tuple(argument) for argument in arguments], place, shell)
 
     def _setting(
         self, word_: Word, runs: list[CommandRun], into: Variables, how: How, into_container: bool = False
@@ -223,8 +223,8 @@ class Commands(Gathered):
         if match is None:
             return
         if into_container and word_.text is not None and "," in word_.text:
-            for each in word_.text.split(","):  # apptainer --env A=1,B=2
-                name_, equals, text = each.partition("=")
+            for part in word_.text.split(","):  # apptainer --env A=1,B=2
+                name_, equals, text = part.partition("=")
                 if equals and name_.isidentifier():
                     one = structs.replace(word_, raw=text, text=text, shown=text)
                     bind(into, name_, one, (CommandRun(text),), setting=SetVariable(name_, one, True, how))
@@ -293,7 +293,7 @@ def _any_piece(piece: list[CommandRun], sign: str) -> list[CommandRun]:
 def _without_prefix(runs: list[CommandRun], prefix: str) -> list[CommandRun]:
     """The pieces behind `NAME=`."""
     left = len(prefix)
-    found: list[CommandRun] = []
+    command_runs: list[CommandRun] = []
     for run in runs:
         if left >= len(run.text) and left:
             left -= len(run.text)
@@ -302,5 +302,5 @@ def _without_prefix(runs: list[CommandRun], prefix: str) -> list[CommandRun]:
             exact = run.exact
             run = run._replace(text=run.text[left:], start=run.start + left if exact else run.start)
             left = 0
-        found.append(run)
-    return found
+        command_runs.append(run)
+    return command_runs

@@ -67,7 +67,7 @@ class Control(Gathered):
         inner = node.named_children[0] if negated else node
         text = written(inner, script)
         if inner.type == "list":
-            parts = [self.question(each, script, variables, context) for each in inner.named_children[:2]]
+            parts = [self.question(named_child, script, variables, context) for named_child in inner.named_children[:2]]
             guards = [part.node for part in parts if part is not None and part.node is not None]
             if all(part is None for part in parts):
                 return None
@@ -86,8 +86,8 @@ class Control(Gathered):
 
     def pipeline(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         parts = [child for child in node.children if child.is_named]
-        for each in parts:
-            self.statement(each, script, variables.copy(), context)
+        for part in parts:
+            self.statement(part, script, variables.copy(), context)
 
     def branches(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         """`if`, `elif`, `else`."""
@@ -143,7 +143,7 @@ class Control(Gathered):
                 self.block(statements_of(body), script, variables, context)
                 return
             branch = variables.copy()
-            guard = loops.case_guard(runs, [written(each, script) for each in patterns])
+            guard = loops.case_guard(runs, [written(pattern, script) for pattern in patterns])
             inside = structs.replace(
                 context, conditional=True, node_guard=guard if guard is not None else context.node_guard
             )

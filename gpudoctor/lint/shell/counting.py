@@ -30,8 +30,8 @@ def set_number(variables: Variables, name: str, value: int | None, span: Span) -
 def count(text: str, variables: Variables, span: Span) -> int | None:
     """The value of an expression whose parts, between commas, may set variables; they are set."""
     last: int | None = None
-    for each in text.split(",")[:20]:
-        last = _one(each[:LONGEST], variables, span)
+    for part in text.split(",")[:20]:
+        last = _one(part[:LONGEST], variables, span)
     return last
 
 
@@ -45,8 +45,8 @@ def _one(text: str, variables: Variables, span: Span) -> int | None:
         after = None if before is None else before + (1 if sign == "++" else -1)
         set_number(variables, name, after, span)
         return after if step[1] else before
-    if (found := ASSIGNMENT.fullmatch(text)) is not None:
-        name, sign, rest = found.groups()
+    if (match := ASSIGNMENT.fullmatch(text)) is not None:
+        name, sign, rest = match.groups()
         result = None
         if not sets_something(rest):
             result = _number(f"{name}{sign}({rest})" if sign else rest, value)

@@ -39,14 +39,14 @@ class Expander:
 
     def runs(self, start: int, end: int, mode: Mode = "word", depth: int = 0) -> list[CommandRun]:
         """The pieces of `source.text[start:end]`, in order."""
-        found: list[CommandRun] = []
+        command_runs: list[CommandRun] = []
         size = 0
         for run in self._runs(start, end, mode, depth):
-            found.append(run)
+            command_runs.append(run)
             size += len(run.text)
-            if len(found) > MOST_PIECES or size > LONGEST_TEXT:
+            if len(command_runs) > MOST_PIECES or size > LONGEST_TEXT:
                 return [self._unknown("", start, end, mode != "word")]  # no word of a launch command
-        return found
+        return command_runs
 
     def inner(self, source: ShellSource, variables: Variables) -> "Expander":
         """The same for what stands in a `$(...)` of it."""
@@ -66,10 +66,10 @@ class Expander:
         quoted = mode != "word"
         plain = {"word": PLAIN, "quotes": PLAIN_IN_QUOTES, "here": PLAIN_IN_HERE}[mode]
         while at < end:
-            found = plain.match(text, at, end)
-            if found is not None:
-                yield self._literal(at, found.end(), quoted=quoted)
-                at = found.end()
+            match = plain.match(text, at, end)
+            if match is not None:
+                yield self._literal(at, match.end(), quoted=quoted)
+                at = match.end()
                 continue
             sign = text[at]
             if sign in self.source.placeholders:
@@ -256,8 +256,16 @@ class Expander:
         for run in runs:
             # What stands inside the value was expanded elsewhere: told, but not a place to edit here.
             nested = tuple(
-                Expansion(each.name, each.raw, each.value, each.is_set, each.default, each.where, None)
-                for each in run.expansions[:8]
+                Expansion(
+                    expansion.name,
+                    expansion.raw,
+                    expansion.value,
+                    expansion.is_set,
+                    expansion.default,
+                    expansion.where,
+                    None,
+                )
+                for expansion in run.expansions[:8]
             )
             found.append(run._replace(quoted=quoted, splits=not quoted, expansions=nested))
         return found
@@ -265,12 +273,12 @@ class Expander:
     def _items(
         self, items: tuple[tuple[CommandRun, ...], ...], name: str, start: int, end: int, quoted: bool
     ) -> list[CommandRun]:
-        found: list[CommandRun] = []
+        command_runs: list[CommandRun] = []
         for index, item in enumerate(items):
             if index:
-                found.append(CommandRun("", breaks=True))
-            found += self._of_runs(name, item, start, end, quoted)
-        return found or [CommandRun("", breaks=True)]
+                command_runs.append(CommandRun("", breaks=True))
+            command_runs += self._of_runs(name, item, start, end, quoted)
+        return command_runs or [CommandRun("", breaks=True)]
 
     def _joined(self, items: tuple[tuple[CommandRun, ...], ...], name: str, start: int, end: int) -> list[CommandRun]:
         """`"${X[*]}"`: one word."""
@@ -311,7 +319,7 @@ class Expander:
             return [
                 self._unknown(
                     name, at, close, quoted, is_set=self.variables.is_set(name), default=operand_text,
-                    nested=tuple(each for run in operand for each in run.expansions),
+                    nested=tuple(expansion for run in operand for expansion in run.expansions),
                 )
             ]  # fmt: skip
         if operator in (":?", "?"):
@@ -334,7 +342,7 @@ class Expander:
         default = "".join(run.text for run in operand) if all(run.known for run in operand) else None
         runs = operand
         if text != "" and name not in self.variables.removed:
-            nested = tuple(each for run in operand for each in run.expansions)
+            nested = tuple(expansion for run in operand for expansion in run.expansions)
             is_set = self.variables.is_set(name)
             runs = [self._unknown(name, at, close, quoted, is_set=is_set, default=default, nested=nested)]
         first, last, exact = self.source.place(at, close)

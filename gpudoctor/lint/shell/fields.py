@@ -53,7 +53,7 @@ def word(source: ShellSource, start: int, end: int, runs: list[CommandRun], *, w
     """The word of `source.text[start:end]`. `whole`: it is the only one that stands there."""
     known = all(run.known for run in runs)
     shown = "".join(run.text for run in runs)
-    expansions: list[Expansion] = [each for run in runs for each in run.expansions]
+    expansions: list[Expansion] = [expansion for run in runs for expansion in run.expansions]
     first, last, exact = source.place(start, end)
     raw = source.text[start:end]
     if not whole:

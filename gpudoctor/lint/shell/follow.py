@@ -76,13 +76,13 @@ class Follower(Control, Commands):
         elif kind == "redirected_statement":
             self.redirected(node, script, variables, context)
         elif kind in ("variable_assignment", "variable_assignments"):
-            for each in [node] if kind == "variable_assignment" else node.named_children:
-                assign(each, Expander(script.source, variables, context.where), "assignment", exported=False)
+            for named_child in [node] if kind == "variable_assignment" else node.named_children:
+                assign(named_child, Expander(script.source, variables, context.where), "assignment", exported=False)
         elif kind == "declaration_command":
             declare(node, Expander(script.source, variables, context.where))
         elif kind == "unset_command":
-            for each in node.named_children:
-                variables.unset(written(each, script))
+            for named_child in node.named_children:
+                variables.unset(written(named_child, script))
         elif kind == "if_statement":
             self.branches(node, script, variables, context)
         elif kind == "case_statement":
@@ -122,14 +122,14 @@ class Follower(Control, Commands):
             self.command(body, script, variables, context, found)
         elif body is not None and body.type not in ("heredoc_redirect", "file_redirect", "herestring_redirect"):
             self.statement(body, script, variables, context)
-        for each in found.commands:
-            self.statement(each, script, variables, context)
+        for command in found.commands:
+            self.statement(command, script, variables, context)
 
 
 def _last_wait(root: "Node", text: str) -> int:
     """Where the last `wait` stands that is a command."""
-    for found in list(WAIT.finditer(text))[-50:][::-1]:
-        node = root.descendant_for_byte_range(found.start(), found.end())
+    for match in list(WAIT.finditer(text))[-50:][::-1]:
+        node = root.descendant_for_byte_range(match.start(), match.end())
         if node is not None and node.parent is not None and node.parent.type == "command_name":
-            return found.start()
+            return match.start()
     return -1

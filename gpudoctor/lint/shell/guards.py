@@ -50,12 +50,12 @@ def decide(node: "Node", expander: Expander) -> Decision:
 
 
 def _arithmetic(written: str, expander: Expander) -> Decision:
-    found = COMPARED.fullmatch(written)
+    match = COMPARED.fullmatch(written)
     try:
         outcome = bool(evaluate(written[2:-2], expander.number_of))
     except Unknown:
         outcome = None
-    node = int(found[2]) if found is not None and is_node_rank(found[1]) else None
+    node = int(match[2]) if match is not None and is_node_rank(match[1]) else None
     return Decision(outcome, node)
 
 
@@ -102,7 +102,7 @@ def _node(left: list[CommandRun], sign: str, right: list[CommandRun]) -> int | N
     if sign not in ("=", "==", "-eq"):
         return None
     for one, other in ((left, right), (right, left)):
-        names = [each.name for run in one for each in run.expansions]
+        names = [expansion.name for run in one for expansion in run.expansions]
         number = _text(other)
         if names and is_node_rank(names[0]) and number is not None and re.fullmatch(r"\d{1,6}", number, re.ASCII):
             return int(number)

@@ -116,5 +116,5 @@ def _tee(node: "Node", source: ShellSource) -> str:
     words = source.text[node.start_byte : node.end_byte].split("<<", 1)[0].split()
     while words and words[0] in ("sudo", "-a", "-E"):
         words = words[1:]
-    files = [each for each in words[1:] if not each.startswith("-")]
+    files = [word for word in words[1:] if not word.startswith("-")]
     return files[0] if words and words[0] == "tee" and files else ""

@@ -48,29 +48,29 @@ def values_of(node: "Node", expander: Expander) -> list[list[CommandRun]] | None
         arguments = expander.variables.get("@")
         if arguments is None or arguments.items is None:
             return None
-        values = [list(each) for each in arguments.items]
+        values = [list(item) for item in arguments.items]
     return values if len(values) <= MOST else None
 
 
 def _static(written: str, expander: Expander, at: int) -> list[list[CommandRun]] | None:
     """`{0..3}`, `n{1,2}`, `$(seq 0 $((N-1)))`."""
-    found = RANGE.fullmatch(written)
-    if found is not None:
-        first, last = int(found[2]), int(found[3])
+    match = RANGE.fullmatch(written)
+    if match is not None:
+        first, last = int(match[2]), int(match[3])
         if abs(last - first) >= MOST:
             return [[CommandRun("?", known=False, splits=True)]] * (MOST + 1)
         step = 1 if last >= first else -1
-        return [[CommandRun(f"{found[1]}{number}{found[4]}")] for number in range(first, last + step, step)]
-    found = CHOICE.fullmatch(written)
-    if found is not None:
-        return [[CommandRun(f"{found[1]}{each}{found[3]}")] for each in found[2].split(",")]
-    found = SEQ.fullmatch(written)
-    if found is None:
+        return [[CommandRun(f"{match[1]}{number}{match[4]}")] for number in range(first, last + step, step)]
+    match = CHOICE.fullmatch(written)
+    if match is not None:
+        return [[CommandRun(f"{match[1]}{part}{match[3]}")] for part in match[2].split(",")]
+    match = SEQ.fullmatch(written)
+    if match is None:
         return None
-    start = at + found.start(1)
+    start = at + match.start(1)
     numbers: list[int] = []
-    for each in fields(expander.runs(start, start + len(found[1]))):
-        for part in "".join(run.text if run.known else "?" for run in each).split():
+    for field in fields(expander.runs(start, start + len(match[1]))):
+        for part in "".join(run.text if run.known else "?" for run in field).split():
             if re.fullmatch(r"-?\d{1,6}", part, re.ASCII) is None:
                 return None
             numbers.append(int(part))
@@ -86,11 +86,11 @@ def _static(written: str, expander: Expander, at: int) -> list[list[CommandRun]]
 
 def counted(head: str, expander: Expander) -> tuple[str, list[list[CommandRun]] | None]:
     """`for ((i = 0; i < N; i++))` -> the variable and its values."""
-    found = COUNTED.match(head)
-    if found is None or found[1] != found[3]:
+    match = COUNTED.match(head)
+    if match is None or match[1] != match[3]:
         begin_of_it = re.match(r"for\s*\(\(\s*(\w+)", head)
         return (begin_of_it[1] if begin_of_it else ""), None
-    groups: tuple[str, ...] = found.groups()
+    groups: tuple[str, ...] = match.groups()
     counter, first, _, sign, last, step = groups
     steps = {f"{counter}++": 1, f"++{counter}": 1, f"{counter}--": -1, f"--{counter}": -1, f"{counter}+=1": 1}
     by = steps.get(re.sub(r"\s", "", step))
@@ -140,7 +140,7 @@ def case_fits(value: str | None, patterns: "list[Node]", expander: Expander) -> 
 
 def case_guard(value: list[CommandRun], patterns: list[str]) -> int | None:
     """The node rank that alone gets here."""
-    names = [each.name for run in value for each in run.expansions]
+    names = [expansion.name for run in value for expansion in run.expansions]
     if not names or not is_node_rank(names[0]) or len(patterns) != 1:
         return None
     plain = patterns[0].strip("\"'")

@@ -11,13 +11,13 @@ PARAMETER = re.compile(
 
 def split_parameter(inside: str) -> tuple[str, str, str, int] | None:
     """(name, index of an array or "", operator or "", where its operand begins); None for what is none."""
-    found = PARAMETER.match(inside)
-    if found is None:
+    match = PARAMETER.match(inside)
+    if match is None:
         return None
-    before, operator = found["before"], found["operator"] or ""
-    if not operator and found.end() != len(inside):
+    before, operator = match["before"], match["operator"] or ""
+    if not operator and match.end() != len(inside):
         return None
-    return found["name"], found["index"] or "", before or operator, found.end()
+    return match["name"], match["index"] or "", before or operator, match.end()
 
 
 def operated(operator: str, text: str | None, operand: str | None) -> str | None:
@@ -40,13 +40,13 @@ def operated(operator: str, text: str | None, operand: str | None) -> str | None
     if operator in ("^^", ",,"):
         return text.upper() if operator == "^^" else text.lower()
     if operator == ":":
-        found = re.fullmatch(r"\s*\(?(-?\d{1,6})\)?\s*(?::\s*(\d{1,6})\s*)?", operand, re.ASCII)
-        if found is None or operand.startswith("-"):
+        match = re.fullmatch(r"\s*\(?(-?\d{1,6})\)?\s*(?::\s*(\d{1,6})\s*)?", operand, re.ASCII)
+        if match is None or operand.startswith("-"):
             return None
-        start = int(found[1]) if found[1][0] != "-" else len(text) + int(found[1])
+        start = int(match[1]) if match[1][0] != "-" else len(text) + int(match[1])
         if start < 0:
             return ""
-        return text[start : start + int(found[2])] if found[2] else text[start:]
+        return text[start : start + int(match[2])] if match[2] else text[start:]
     return None
 
 

@@ -36,7 +36,7 @@ def is_platform(name: str) -> bool:
 
 def told_by_header(options: Sequence[SbatchOption], facts: LintFacts) -> dict[str, str]:
     """What SLURM and others will set, as far as header and facts tell it: sbatch(1), OUTPUT ENVIRONMENT VARIABLES."""
-    header = {each.name: each.value or "" for each in options if not each.ignored and each.known}
+    header = {option.name: option.value or "" for option in options if not option.ignored and option.known}
     nodes, each, total = (_whole(header.get(name)) for name in ("nodes", "ntasks-per-node", "ntasks"))
     if nodes is None and header.get("nodes") is None:
         nodes = -(-total // each) if total and each else facts.nodes

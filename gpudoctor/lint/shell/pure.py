@@ -30,7 +30,7 @@ def _echo(words: list[str], _given: str | None) -> str:
     while words and words[0] in ("-n", "-e", "-E", "-ne", "-en"):
         end = "" if "n" in words[0] else end
         escapes, words = "e" in words[0], words[1:]
-        if escapes and any("\\" in each for each in words):
+        if escapes and any("\\" in word for word in words):
             raise NotPure
     return " ".join(words) + end
 
@@ -42,22 +42,22 @@ def _printf(words: list[str], _given: str | None) -> str:
     if "\\" in form:
         raise NotPure
     parts = re.split(r"(%%|%0?\d*[sd])", form)
-    wants = sum(1 for each in parts if each[:1] == "%" and each != "%%")
+    wants = sum(1 for part in parts if part[:1] == "%" and part != "%%")
     text = ""
     while True:
-        for each in parts:
-            if each == "%%":
+        for part in parts:
+            if part == "%%":
                 text += "%"
-            elif each[:1] == "%":
-                value = values.pop(0) if values else ("0" if each[-1] == "d" else "")
-                if each[-1] == "d" and not re.fullmatch(r"-?\d{1,15}", value, re.ASCII):
+            elif part[:1] == "%":
+                value = values.pop(0) if values else ("0" if part[-1] == "d" else "")
+                if part[-1] == "d" and not re.fullmatch(r"-?\d{1,15}", value, re.ASCII):
                     raise NotPure
-                width = each[1:-1]
+                width = part[1:-1]
                 text += value.rjust(int(width or 0), "0" if width[:1] == "0" else " ") if width else value
-            elif "%" in each:
+            elif "%" in part:
                 raise NotPure
             else:
-                text += each
+                text += part
         if not values or not wants or len(text) > LONGEST:
             return text
 
@@ -80,25 +80,25 @@ def _seq(words: list[str], _given: str | None) -> str:
         between, words = (
             (words[0][2:], words[1:]) if len(words[0]) > 2 else (words[1] if len(words) > 1 else " ", words[2:])
         )
-    if not 1 <= len(words) <= 3 or not all(re.fullmatch(r"-?\d{1,6}", each, re.ASCII) for each in words):
+    if not 1 <= len(words) <= 3 or not all(re.fullmatch(r"-?\d{1,6}", word, re.ASCII) for word in words):
         raise NotPure
-    numbers = [int(each) for each in words]
+    numbers = [int(word) for word in words]
     first, step, last = (1, 1, numbers[0]) if len(numbers) == 1 else (numbers[0], 1, numbers[1])
     if len(numbers) == 3:
         first, step, last = numbers
     if not step or abs(last - first) > 2000:
         raise NotPure
-    return between.join(str(each) for each in range(first, last + (1 if step > 0 else -1), step)) + "\n"
+    return between.join(str(index) for index in range(first, last + (1 if step > 0 else -1), step)) + "\n"
 
 
 def _input(given: str | None, files: Sequence[str] = ()) -> str:
-    if given is None or any(each != "-" for each in files):
+    if given is None or any(file != "-" for file in files):
         raise NotPure
     return given
 
 
 def _wc(words: list[str], given: str | None) -> str:
-    text = _input(given, [each for each in words if not each.startswith("-")])
+    text = _input(given, [word for word in words if not word.startswith("-")])
     counted = {"-l": text.count("\n"), "-w": len(text.split()), "-c": len(text.encode()), "-m": len(text)}
     if len(words) != 1 or words[0] not in counted:
         raise NotPure
@@ -118,8 +118,8 @@ def _signs(text: str) -> str:
 
 def _tr(words: list[str], given: str | None) -> str:
     text = _input(given)
-    flags = "".join(each[1:] for each in words if each.startswith("-") and len(each) > 1)
-    sets = [_signs(each) for each in words if not (each.startswith("-") and len(each) > 1)]
+    flags = "".join(word[1:] for word in words if word.startswith("-") and len(word) > 1)
+    sets = [_signs(word) for word in words if not (word.startswith("-") and len(word) > 1)]
     if set(flags) - set("dcCs") or not sets:
         raise NotPure
     first = sets[0]
@@ -156,10 +156,10 @@ def _chosen(text: str) -> Callable[[int], bool]:
     """Of cut's lists: 1, 2-, -3, 1,3."""
     limits = []
     for part in text.split(","):
-        found = re.fullmatch(r"(\d{0,4})(-?)(\d{0,4})", part, re.ASCII)
-        if found is None or not part.strip("-"):
+        match = re.fullmatch(r"(\d{0,4})(-?)(\d{0,4})", part, re.ASCII)
+        if match is None or not part.strip("-"):
             raise NotPure
-        first, last = int(found[1] or 1), int(found[3] or 9999) if found[2] else int(found[1] or 1)
+        first, last = int(match[1] or 1), int(match[3] or 9999) if match[2] else int(match[1] or 1)
         limits.append((first, last))
     return lambda number: any(first <= number <= last for first, last in limits)
 
@@ -227,11 +227,11 @@ def _sed(words: list[str], given: str | None) -> str:
         return lines[int(line[1]) - 1] if 0 < int(line[1]) <= len(lines) else ""
     if len(words) != 1:
         raise NotPure
-    found = re.fullmatch(r"s(.)(.+?)\1(.*?)\1(g?)", words[0])
-    if found is None or re.search(r"[][\\.*^$&]", found[2] + found[3]):
+    match = re.fullmatch(r"s(.)(.+?)\1(.*?)\1(g?)", words[0])
+    if match is None or re.search(r"[][\\.*^$&]", match[2] + match[3]):
         raise NotPure
-    count = -1 if found[4] else 1
-    return "".join(line.replace(found[2], found[3], count) for line in _input(given).splitlines(keepends=True))
+    count = -1 if match[4] else 1
+    return "".join(line.replace(match[2], match[3], count) for line in _input(given).splitlines(keepends=True))
 
 
 def _grep(words: list[str], given: str | None) -> str:

@@ -27,11 +27,11 @@ def looks_like_batch(text: str) -> bool:
 
 def lines_of(source: ShellSource) -> list[SbatchOption]:
     """All `#SBATCH` lines, those too that SLURM does not read."""
-    found: list[SbatchOption] = []
+    sbatch_options: list[SbatchOption] = []
     text = source.text
     scripts = [0, *(found.end() for found in SCRIPT.finditer(text))]
     commands = [first.start() if (first := COMMAND.search(text, begin)) else len(text) for begin in scripts]
-    parts: list[list[SbatchOption]] = [found]
+    parts: list[list[SbatchOption]] = [sbatch_options]
     for line in LINE.finditer(text):
         ignored = _ignored(line, line.start() > commands[bisect_right(scripts, line.start()) - 1])
         if not ignored and line[5].split("#")[0].strip() in ("hetjob", "packjob"):
@@ -44,7 +44,7 @@ def lines_of(source: ShellSource) -> list[SbatchOption]:
             continue  # else a comment that speaks of it
         parts[-1] += _options(source, line, ignored)
     if len(parts) == 1:
-        return found
+        return sbatch_options
     return _of_all(parts)
 
 
@@ -92,11 +92,11 @@ def _options(source: ShellSource, line: re.Match[str], ignored: str) -> list[Sba
     # GitHub fills ${{ ... }} in before SLURM gets it.
     words = [structs.replace(word, text=None) if "${{" in word.shown else word for word in words]
     read = SBATCH.read(words)
-    found = [_of_option(option, ignored) for option in read.options]
-    if read.end < len(words) and not ignored and all(option.known for option in found):
+    options = [_of_option(option, ignored) for option in read.options]
+    if read.end < len(words) and not ignored and all(option.known for option in options):
         extra = words[read.end]
-        found.append(SbatchOption("", extra.shown, extra.span, known=False, fault=NO_OPTION))
-    return found
+        options.append(SbatchOption("", extra.shown, extra.span, known=False, fault=NO_OPTION))
+    return options
 
 
 def options_of(words: Sequence[Word], grammar: Grammar = SBATCH) -> list[SbatchOption]:

@@ -65,15 +65,21 @@ def runs_of(source: ShellSource) -> list[CommandRun]:
     """A source as the pieces of a word."""
     if source.places is None:
         return [CommandRun(source.text, source.base, source.base + len(source.text), quoted=True)]
-    found: list[CommandRun] = []
+    command_runs: list[CommandRun] = []
     for sign, (first, last) in zip(source.text, source.places, strict=False):
         if sign in source.placeholders:
-            found.append(source.placeholders[sign])
-        elif found and found[-1].exact and found[-1].known and found[-1].end == first and last == first + 1:
-            found[-1] = found[-1]._replace(text=found[-1].text + sign, end=last)
+            command_runs.append(source.placeholders[sign])
+        elif (
+            command_runs
+            and command_runs[-1].exact
+            and command_runs[-1].known
+            and command_runs[-1].end == first
+            and last == first + 1
+        ):
+            command_runs[-1] = command_runs[-1]._replace(text=command_runs[-1].text + sign, end=last)
         else:
-            found.append(CommandRun(sign, first, last, quoted=True))
-    return found
+            command_runs.append(CommandRun(sign, first, last, quoted=True))
+    return command_runs
 
 
 def _document(node: "Node", expander: Expands) -> list[CommandRun] | None:
@@ -93,22 +99,22 @@ def _document(node: "Node", expander: Expands) -> list[CommandRun] | None:
 def _all(nodes: "list[Node]", expander: Expands, given: str | None) -> str:
     if len(nodes) > MOST_STATEMENTS:
         raise NotPure
-    return "".join(_one(each, expander, given) for each in nodes)
+    return "".join(_one(node, expander, given) for node in nodes)
 
 
 def _one(node: "Node", expander: Expands, given: str | None) -> str:
     if node.type == "command":
         return _command(node, expander, given)
     if node.type == "pipeline":
-        for each in node.named_children:
-            given = _one(each, expander, given)
+        for named_child in node.named_children:
+            given = _one(named_child, expander, given)
         return given or ""
     if node.type == "redirected_statement" and node.named_children:
         body, *others = node.named_children
         text = expander.source.text
         if any(
-            each.type == "file_redirect" and not NO_OUTPUT.fullmatch(text[each.start_byte : each.end_byte])
-            for each in others
+            other.type == "file_redirect" and not NO_OUTPUT.fullmatch(text[other.start_byte : other.end_byte])
+            for other in others
         ):
             raise NotPure
         found = redirects(node, expander)
@@ -135,7 +141,7 @@ def _command(node: "Node", expander: Expands, given: str | None) -> str:
             raise NotPure
         elif child.end_byte > child.start_byte:
             words += fields(expander.runs(child.start_byte, child.end_byte))
-    texts = [_known(each) for each in words]
+    texts = [_known(word) for word in words]
     if not texts:
         raise NotPure
     function = expander.variables.functions.get(texts[0])
@@ -156,7 +162,7 @@ def _function(function: object, arguments: list[list[CommandRun]], expander: Exp
     if not isinstance(function, Function) or expander.nested >= DEEPEST:
         raise NotPure
     own = expander.variables.copy()
-    positional([tuple(each) for each in arguments], NOWHERE, own)
+    positional([tuple(argument) for argument in arguments], NOWHERE, own)
     inner = expander.inner(function.script.source, own)
     made = _all([child for child in function.body.named_children if child.type != "comment"], inner, None)
     function.called = True

@@ -143,7 +143,7 @@ class _Reader(ShellWords):
                 self.compound(word, start)
                 self.redirections()
                 return
-        wrong = next((each for each in CLOSERS if self.here(each)), "")
+        wrong = next((closer for closer in CLOSERS if self.here(closer)), "")
         if wrong or text[start] in ");&|":
             raise self.stop("unexpected", start, wrong or text[start])
         self.simple()

@@ -96,9 +96,9 @@ class Variables:
 
     def is_set(self, name: str) -> bool | None:
         """None: cannot be told."""
-        found = self._all.get(name)
-        if found is not None:
-            return found.is_set
+        variable = self._all.get(name)
+        if variable is not None:
+            return variable.is_set
         if name in self.removed and name.isdigit():
             return False
         if SPECIAL.fullmatch(name):
@@ -126,18 +126,20 @@ class Variables:
         first, *others = branches
         merged: dict[str, ShellVariable] = {}
         everything: Mapping[str, None] = dict.fromkeys(
-            name for each in (first, *others) for name in each._all
+            name for variables in (first, *others) for name in variables._all
         )  # in a stable order
         for name in everything:
-            found = [each._all.get(name) for each in (first, *others)]
-            present = [each for each in found if each is not None]
-            if len(present) == len(found) and all(each is present[0] or each == present[0] for each in present[1:]):
+            shell_variables = [variables._all.get(name) for variables in (first, *others)]
+            present = [shell_variable for shell_variable in shell_variables if shell_variable is not None]
+            if len(present) == len(shell_variables) and all(
+                variable is present[0] or variable == present[0] for variable in present[1:]
+            ):
                 merged[name] = present[0]
                 continue
-            if len(present) == len(found) and _same(present):
+            if len(present) == len(shell_variables) and _same(present):
                 merged[name] = present[0]
                 continue
-            certain = len(present) == len(found) and all(each.is_set for each in present)
+            certain = len(present) == len(shell_variables) and all(variable.is_set for variable in present)
             other_way = certain or is_platform(name)
             setting = present[-1].setting
             # One of several values, or none: whoever looks at the setting is not to take the last one for it.
@@ -145,17 +147,19 @@ class Variables:
             setting = structs.replace(setting, word=word)
             merged[name] = ShellVariable(setting, None, None, True if other_way else None)
         self._all = merged
-        self.removed = frozenset.intersection(*(each.removed for each in (first, *others))).difference(merged)
+        self.removed = frozenset.intersection(*(variables.removed for variables in (first, *others))).difference(merged)
         self._settings = None
-        for each in (first, *others):
-            self.functions.update(each.functions)
-            self.unread_source = self.unread_source or each.unread_source
+        for variables in (first, *others):
+            self.functions.update(variables.functions)
+            self.unread_source = self.unread_source or variables.unread_source
 
 
 def _same(several: list[ShellVariable]) -> bool:
     """Set to one text on every way."""
     first = several[0]
     return first.text is not None and all(
-        each.text == first.text and each.items == first.items and each.setting.exported == first.setting.exported
-        for each in several
+        variable.text == first.text
+        and variable.items == first.items
+        and variable.setting.exported == first.setting.exported
+        for variable in several
     )

@@ -73,14 +73,14 @@ def find(pid: int) -> ArmedProcess | None:
         return None
     try:
         raw = _read(pid, descriptor, 4096, 0)
-        told = msgspec.json.decode(raw.strip(b"\0 "), type=_Announced)
+        announced = msgspec.json.decode(raw.strip(b"\0 "), type=_Announced)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if told.pid not in _own_numbers(pid):  # inherited through a fork: its parent's
+    if announced.pid not in _own_numbers(pid):  # inherited through a fork: its parent's
         return None
-    number = told.signal if told.signal in _allowed() and catches(pid, told.signal) else 0
-    stacks_file = told.stacks if _is_ours(pid, told.stacks, STACKS_FILE) else -1
-    return ArmedProcess(pid, number if stacks_file >= 0 else 0, stacks_file, told.socket, told.pipe)
+    number = announced.signal if announced.signal in _allowed() and catches(pid, announced.signal) else 0
+    stacks_file = announced.stacks if _is_ours(pid, announced.stacks, STACKS_FILE) else -1
+    return ArmedProcess(pid, number if stacks_file >= 0 else 0, stacks_file, announced.socket, announced.pipe)
 
 
 def announcement(pid: int) -> int | None:

@@ -86,7 +86,7 @@ class ByRank:
         its attributes are."""
         name = call.func.id if isinstance(call.func, ast.Name) else ""
         called = functions.get(name)
-        parameters = [each.arg for each in called.args.args] if called is not None else []
+        parameters = [arg.arg for arg in called.args.args] if called is not None else []
         for parameter, value in zip(parameters, call.args, strict=False):
             if not (isinstance(value, ast.Name) and value.id == parameter):
                 self.values[parameter].append(value)
@@ -102,8 +102,8 @@ class ByRank:
         """The condition with the rank in it by its name; empty where it does not ask for the rank."""
         self._left = MOST_STEPS
         try:
-            found = self._told(condition, 0)
-            return " ".join(ast.unparse(found).split())[:160] if found is not None else ""
+            node = self._told(condition, 0)
+            return " ".join(ast.unparse(node).split())[:160] if node is not None else ""
         except (RecursionError, ValueError, AttributeError):
             return ""
 
@@ -138,10 +138,10 @@ class ByRank:
             inner = self._told(node.operand, depth + 1)
             return ast.UnaryOp(node.op, inner) if inner is not None else None
         if isinstance(node, ast.BoolOp):
-            told = [self._told(value, depth + 1) for value in node.values]
-            if not any(part is not None for part in told):
+            nodes = [self._told(value, depth + 1) for value in node.values]
+            if not any(part is not None for part in nodes):
                 return None
-            parts = [part or _blank(value) for part, value in zip(told, node.values, strict=True)]
+            parts = [part or _blank(value) for part, value in zip(nodes, node.values, strict=True)]
             return ast.BoolOp(node.op, parts)
         if isinstance(node, ast.BinOp):
             left = self._told(node.left, depth + 1)
@@ -163,8 +163,8 @@ class ByRank:
         if isinstance(node.func, ast.Name) and name in CONVERTS and len(node.args) == 1:
             return self._told(node.args[0], depth + 1)
         if name in self.results:
-            told = [self._told(each, depth + 1) for each in self.results[name]]
-            return told[0] if len(told) == 1 else None
+            nodes = [self._told(each, depth + 1) for each in self.results[name]]
+            return nodes[0] if len(nodes) == 1 else None
         return ast.Name(name) if KNOWN.fullmatch(name) else None
 
     def _named(self, node: ast.Name | ast.Attribute, depth: int) -> ast.expr | None:
@@ -174,13 +174,13 @@ class ByRank:
             first = self._told(given[0], depth + 1)
             same = ast.dump(first) if first is not None else ""
             others = (self._told(value, depth + 1) for value in given[1:])
-            if first is not None and all(each is not None and ast.dump(each) == same for each in others):
+            if first is not None and all(other is not None and ast.dump(other) == same for other in others):
                 return first
         name = key.lstrip(".")
         if name in self.results and not given and isinstance(node, ast.Attribute):  # a property
-            told = [self._told(each, depth + 1) for each in self.results[name]]
-            if len(told) == 1:
-                return told[0]
+            nodes = [self._told(each, depth + 1) for each in self.results[name]]
+            if len(nodes) == 1:
+                return nodes[0]
         return ast.Name(name) if KNOWN.fullmatch(name) else None
 
 
@@ -214,8 +214,10 @@ def _blank(node: ast.expr) -> ast.expr:
     """What else a condition asks, without texts: numbers and names stay."""
     if isinstance(node, ast.Constant):
         return ast.Constant("...") if isinstance(node.value, str | bytes) else node
-    if isinstance(node, ast.List | ast.Tuple | ast.Set) and all(isinstance(each, ast.Constant) for each in node.elts):
-        return type(node)([_blank(each) for each in node.elts])
+    if isinstance(node, ast.List | ast.Tuple | ast.Set) and all(
+        isinstance(element, ast.Constant) for element in node.elts
+    ):
+        return type(node)([_blank(element) for element in node.elts])
     return ast.Name("something")
 
 

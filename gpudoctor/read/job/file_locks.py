@@ -27,23 +27,23 @@ def awaited(system: System, pid: int, descriptors: Mapping[str, str]) -> Awaited
     """The lock that a process waits for in the kernel. `descriptors`: names of its open files, by descriptor."""
     holder = 0
     for line in system.text_or_empty("/proc/locks").splitlines()[:MOST_LINES]:
-        found = LINE.match(line)
-        if found is None:
+        match = LINE.match(line)
+        if match is None:
             continue
-        number = int(found[3])
-        if not found[2]:
+        number = int(match[3])
+        if not match[2]:
             holder = number
         elif number == pid:
             owner = look(holder, system) if holder > 0 else None
             name = owner.printable if owner is not None else ""
-            return AwaitedLock(file=_named(system, pid, found[4], descriptors), holder=max(0, holder), process=name)
+            return AwaitedLock(file=_named(system, pid, match[4], descriptors), holder=max(0, holder), process=name)
     return None
 
 
 def _named(system: System, pid: int, inode: str, descriptors: Mapping[str, str]) -> str:
     """The name of the open file of that number; empty where the kernel does not tell numbers (before 5.14)."""
     for descriptor, name in descriptors.items():
-        found = INODE.search(system.text_or_empty(f"/proc/{pid}/fdinfo/{descriptor}"))
-        if found is not None and found[1] == inode:
+        match = INODE.search(system.text_or_empty(f"/proc/{pid}/fdinfo/{descriptor}"))
+        if match is not None and match[1] == inode:
             return name
     return ""

@@ -77,10 +77,10 @@ class Versions:
     def _torch(self, pid: int, path: str) -> str:
         try:
             with inside.regular(pid, path, proc=self.proc) as file:
-                found = VERSION.search(inside.contents(file, 65536).decode("utf-8", "replace"))
+                match = VERSION.search(inside.contents(file, 65536).decode("utf-8", "replace"))
         except OSError:
             return ""
-        return found[1] if found else ""
+        return match[1] if match else ""
 
     def _nccl_version(self, pid: int, path: str) -> str:
         # .../site-packages/nvidia/nccl/lib/libnccl.so.2 beside .../site-packages/nvidia_nccl_cu12-2.27.3.dist-info
@@ -89,8 +89,8 @@ class Versions:
                 with inside.found(pid, _above(path, 4), proc=self.proc) as folder:
                     names = os.listdir(f"/proc/self/fd/{folder}")  # noqa: PTH208 - of a descriptor, not a path
                     for name in sorted(names):
-                        if found := NCCL_PACKAGE.fullmatch(name):
-                            return found[1]
+                        if match := NCCL_PACKAGE.fullmatch(name):
+                            return match[1]
             except OSError:
                 pass
         if version := _named(path):
@@ -117,8 +117,8 @@ def _named(path: str) -> str:
 def _from_bytes(file: int) -> str:
     before, left = b"", MAXIMUM_LIBRARY
     while left > 0 and (chunk := os.read(file, CHUNK)):
-        if found := NCCL_WORDS.search(before + chunk):
-            return found[1].decode()
+        if match := NCCL_WORDS.search(before + chunk):
+            return match[1].decode()
         before = chunk[-32:]
         left -= len(chunk)
     return ""
@@ -176,14 +176,14 @@ def limits(system: System, pid: int) -> dict[str, str]:
 
 
 def resident_bytes(system: System, pid: int) -> int | None:
-    found = re.search(r"^VmRSS:\s*([0-9]{1,15}) kB$", system.text_or_empty(f"/proc/{pid}/status"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^VmRSS:\s*([0-9]{1,15}) kB$", system.text_or_empty(f"/proc/{pid}/status"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def peak_bytes(system: System, pid: int) -> int | None:
     """Most that was resident of it so far."""
-    found = re.search(r"^VmHWM:\s*([0-9]{1,15}) kB$", system.text_or_empty(f"/proc/{pid}/status"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^VmHWM:\s*([0-9]{1,15}) kB$", system.text_or_empty(f"/proc/{pid}/status"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def cgroup(system: System, pid: int) -> str:

@@ -16,15 +16,17 @@ XID_PID = re.compile(r"\bpid='?([0-9]{1,10})")
 
 def events(lines: Iterable[KernelLine], now: float) -> tuple[KernelEvent, ...]:
     """The newest events, the oldest of them first; `now` is the kernel's clock in seconds."""
-    found: list[KernelEvent] = []
+    kernel_events: list[KernelEvent] = []
     for line in lines:
         ago = None if line.seconds is None else max(0.0, round(now - line.seconds, 1))
         text = line.text[:LONGEST_TEXT]
         if killed := OOM.search(line.text):
-            found.append(KernelEvent(kind="oom", text=text, pid=int(killed[1]), seconds_ago=ago))
+            kernel_events.append(KernelEvent(kind="oom", text=text, pid=int(killed[1]), seconds_ago=ago))
         elif XID.search(line.text):
-            told = XID_PID.search(line.text)
-            found.append(KernelEvent(kind="xid", text=text, pid=int(told[1]) if told else 0, seconds_ago=ago))
+            match = XID_PID.search(line.text)
+            kernel_events.append(KernelEvent(kind="xid", text=text, pid=int(match[1]) if match else 0, seconds_ago=ago))
         elif fault := SEGFAULT.search(line.text):
-            found.append(KernelEvent(kind="segfault", text=text, pid=int(fault[1] or fault[2]), seconds_ago=ago))
-    return tuple(found[-MOST_EVENTS:])
+            kernel_events.append(
+                KernelEvent(kind="segfault", text=text, pid=int(fault[1] or fault[2]), seconds_ago=ago)
+            )
+    return tuple(kernel_events[-MOST_EVENTS:])

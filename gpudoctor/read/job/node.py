@@ -222,7 +222,7 @@ class _SecondLook:
                 )
                 for pid in self.wanted
             ),
-            own=own_pids(dict.fromkeys((*self.wanted, *(each.pid for each in listeners if each.pid)))),
+            own=own_pids(dict.fromkeys((*self.wanted, *(listener.pid for listener in listeners if listener.pid)))),
             listeners=listeners,
             reached=reached,
             interfaces=addresses,
@@ -337,8 +337,10 @@ class _SecondLook:
         ranks = [pid for pid in self.ranks if self._is_there(details, pid)]
 
         def one(pid: int) -> tuple[Recorder | None, tuple[Unread, ...], bool]:
-            found, unread = self.layers.recorder(pid, self.ranks[pid], details[pid].environment, self.dumps_until - 0.2)
-            return found, unread, self.layers.armed(pid) is not None
+            recorder, unread = self.layers.recorder(
+                pid, self.ranks[pid], details[pid].environment, self.dumps_until - 0.2
+            )
+            return recorder, unread, self.layers.armed(pid) is not None
 
         answers, late = each(ranks, one, self.dumps_until - 0.1)
         refusals = [Unread(f"flight recorder of rank {self.ranks[pid]}", why, pid) for pid, why in late.items()]
@@ -356,9 +358,9 @@ class _SecondLook:
     def _gpus(self) -> tuple[GpuUse, ...]:
         if self.gpu_child is None:
             return ()
-        found, unread = gpus.assemble(active.gather([self.gpu_child])[gpus.NAME])
+        uses, unread = gpus.assemble(active.gather([self.gpu_child])[gpus.NAME])
         self.unread += unread
-        return found
+        return uses
 
     # --- together
 

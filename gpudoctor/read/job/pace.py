@@ -88,17 +88,17 @@ class _Look:
         if raw is None:
             raise OSError(NO_SERVER if not how.socket else f"no answer within {ANSWER_SECONDS:.0f} s")
         try:
-            told = msgspec.json.decode(self.times.ask(raw, ANSWER_SECONDS), type=TimesAnswer)
+            answer = msgspec.json.decode(self.times.ask(raw, ANSWER_SECONDS), type=TimesAnswer)
         except (NotAnswered, msgspec.DecodeError) as error:
             raise OSError(str(error)) from None
-        if not told.groups:
+        if not answer.groups:
             raise OSError(EMPTY)
         return RankTimes(
             rank=self.ranks[pid],
             pid=pid,
-            backend=told.backend,
-            groups=tuple(told.groups),
-            pipelines=tuple(told.pipelines),
+            backend=answer.backend,
+            groups=tuple(answer.groups),
+            pipelines=tuple(answer.pipelines),
             asked_at=asked_at,
         )
 
@@ -111,9 +111,9 @@ class _Look:
     def _gpus(self) -> tuple[GpuUse, ...]:
         if self.gpu_child is None:
             return ()
-        found, unread = gpus.assemble(active.gather([self.gpu_child])[gpus.NAME])
+        uses, unread = gpus.assemble(active.gather([self.gpu_child])[gpus.NAME])
         self.unread += unread
-        return found
+        return uses
 
     # --- once a second
 
@@ -138,7 +138,7 @@ class _Look:
         for pid, one in kept.items():
             if not one.count and one.reason:
                 what = Unread(f"stack of pid {pid}", one.reason, pid)
-                self.unread += [] if any(each.what == what.what for each in self.unread) else [what]
+                self.unread += [] if any(unread.what == what.what for unread in self.unread) else [what]
 
     def _seen(self, pid: int) -> Sample | None:
         try:
@@ -231,5 +231,5 @@ def _main(sample: Sample | None, pid: int) -> Thread | None:
 
 def _less(ends: Sequence[object], name: str) -> float | None:
     """The last value less the first."""
-    first, last = (getattr(each, name, None) for each in ends)
+    first, last = (getattr(end, name, None) for end in ends)
     return round(last - first, 4) if first is not None and last is not None else None

@@ -86,45 +86,45 @@ class _RasText:
         self.status = ""
 
     def line(self, line: str) -> None:
-        if found := _COMMUNICATOR.fullmatch(line):
+        if match := _COMMUNICATOR.fullmatch(line):
             if len(self.found) < MOST_COMMUNICATORS:
-                name = found[3]
-                new = _Communicator(name, self.sizes.get(found[1], 0))
+                name = match[3]
+                new = _Communicator(name, self.sizes.get(match[1], 0))
                 self.now = self.found.setdefault(name, new)
-                if found[4] not in self.now.errors:
-                    self.now.errors.append(found[4])
+                if match[4] not in self.now.errors:
+                    self.now.errors.append(match[4])
             self.counting, self.count, self.status = None, None, ""
             return
         if not line.strip():
             self.now = None
             return
-        if found := _GROUP.fullmatch(line):
+        if match := _GROUP.fullmatch(line):
             if len(self.sizes) < MOST_COMMUNICATORS:
-                self.sizes[found["group"]] = _number(found["size"])
-                status, errors = found["status"], found["errors"]
-                many = f"group {found['group']}, {found['count']} communicators, {status}"
-                self.groups.append(RasCommunicator(id=many, size=_number(found["size"]), errors=errors))
+                self.sizes[match["group"]] = _number(match["size"])
+                status, errors = match["status"], match["errors"]
+                many = f"group {match['group']}, {match['count']} communicators, {status}"
+                self.groups.append(RasCommunicator(id=many, size=_number(match["size"]), errors=errors))
             return
         now = self.now
         if now is None:
             return
-        if found := _COUNTS.fullmatch(line):
+        if match := _COUNTS.fullmatch(line):
             # 2.24 and 2.25 count all collectives together
-            self.counting, self.count, self.status = found[1] if found[1] != "collective" else "", None, ""
+            self.counting, self.count, self.status = match[1] if match[1] != "collective" else "", None, ""
         elif _STATUSES.fullmatch(line):
             self.counting, self.count, self.status = None, None, ""
-        elif self.counting is not None and (found := _LAUNCHED.fullmatch(line)):
-            self.count = _number(found[2])
-            self.party(now, _number(found[1]), self.count)
-        elif self.counting is not None and (found := _NOT_LAUNCHED.fullmatch(line)):
+        elif self.counting is not None and (match := _LAUNCHED.fullmatch(line)):
+            self.count = _number(match[2])
+            self.party(now, _number(match[1]), self.count)
+        elif self.counting is not None and (match := _NOT_LAUNCHED.fullmatch(line)):
             self.count = 0
-            self.party(now, _number(found[1]), 0)
-        elif found := _HAVE_STATUS.fullmatch(line):
-            self.status = found[2]
-        elif found := _RANK.fullmatch(line):
-            self.rank(now, found)
-        elif found := _MISSING.fullmatch(line):
-            for digits in found[1].split(",")[:MOST_RANKS]:
+            self.party(now, _number(match[1]), 0)
+        elif match := _HAVE_STATUS.fullmatch(line):
+            self.status = match[2]
+        elif match := _RANK.fullmatch(line):
+            self.rank(now, match)
+        elif match := _MISSING.fullmatch(line):
+            for digits in match[1].split(",")[:MOST_RANKS]:
                 if digits:
                     now.missing[_number(digits)] = None
 
@@ -165,7 +165,7 @@ def _of_text(text: str, at: float, source: str) -> Ras:
         at=at,
         source=source,
         nccl=version[1],
-        communicators=(*(each.made() for each in reader.found.values()), *reader.groups),
+        communicators=(*(communicator.made() for communicator in reader.found.values()), *reader.groups),
     )
 
 
@@ -190,7 +190,9 @@ def _of_json(raw: bytes, at: float, source: str) -> Ras:
         source=source,
         nccl=version[:32] if isinstance(version, str) else "",
         communicators=tuple(
-            _communicator(each) for each in communicators[:MOST_COMMUNICATORS] if isinstance(each, dict)
+            _communicator(communicator)
+            for communicator in communicators[:MOST_COMMUNICATORS]
+            if isinstance(communicator, dict)
         ),
     )
 

@@ -168,13 +168,13 @@ class Attempts:
             thread.join(max(0.0, self._deadline - time.monotonic()))
         for thread in list(self._threads):  # those that were begun while we waited
             thread.join(max(0.0, self._deadline - time.monotonic()))
-        found = tuple(sorted(self._found, key=lambda each: (each.address, each.port)))
+        attempts = tuple(sorted(self._found, key=lambda each: (each.address, each.port)))
         unread = [
             Unread(f"addresses of {name}", "no name server answered in time; check DNS, or write the address")
             for name in self._wanted
             if name not in self.resolved
         ]
-        done = {(each.address, each.port) for each in found}
+        done = {(attempt.address, attempt.port) for attempt in attempts}
         unread += [
             Unread(
                 f"connection to {name} port {port}",
@@ -185,7 +185,7 @@ class Attempts:
             for port in self._ports
             if (name, port) not in done
         ]
-        return found, unread
+        return attempts, unread
 
 
 def interfaces(system: System) -> tuple[NodeInterface, ...]:
@@ -211,11 +211,11 @@ def listeners(
     for place in everywhere:
         open_rows.update((row.inode, row) for row in tables.listeners(place, ports))
     wanted = dict(list(open_rows.items())[:MOST_LISTENERS])
-    found: list[Socket] = []
+    sockets: list[Socket] = []
 
     def look(pid: int, name: str) -> None:
         for inode in tables.inodes(pid) & wanted.keys():
-            found.append(socket_of(wanted.pop(inode), pid, name))
+            sockets.append(socket_of(wanted.pop(inode), pid, name))
 
     for pid in pids:
         look(pid, names.get(pid, ""))
@@ -225,5 +225,5 @@ def listeners(
                 look(process.pid, process.printable)
             if not wanted:
                 break
-    found += [socket_of(row) for row in wanted.values()]
-    return tuple(sorted(found, key=lambda socket: (socket.local_port, socket.local, socket.pid)))
+    sockets += [socket_of(row) for row in wanted.values()]
+    return tuple(sorted(sockets, key=lambda socket: (socket.local_port, socket.local, socket.pid)))

@@ -39,8 +39,8 @@ class Readers:
     def __init__(self, count: int) -> None:
         self._every = [Apart("gpudoctor.read.job.recorder_child", "flight recorders") for _ in range(count)]
         self._free: queue.SimpleQueue[Apart] = queue.SimpleQueue()
-        for each in self._every:
-            self._free.put(each)
+        for apart in self._every:
+            self._free.put(apart)
 
     def of_bytes(self, raw: bytes, source: str, written_at: float, seconds: float) -> Recorder:
         """The recorder that a dump holds. Raises `UnreadableDump`."""
@@ -70,8 +70,8 @@ class Readers:
         return msgspec.json.decode(found, type=Listed)
 
     def end(self) -> None:
-        for each in self._every:
-            each.end()
+        for apart in self._every:
+            apart.end()
 
     def _asked(self, request: DumpRequest, seconds: float, raw: bytes = b"") -> bytes:
         reader = self._free.get()
@@ -95,8 +95,8 @@ def of_folder(folder: str | Path, waiting: Waiting | None = None) -> tuple[tuple
     finally:
         first.end()
     dumps = [(recorder_files.path_of(name), rank) for name, rank in listed.dumps]
-    found, unread = _Every(dumps).read(waiting)
-    return found, (*listed.unread, *unread)
+    recorders, unread = _Every(dumps).read(waiting)
+    return recorders, (*listed.unread, *unread)
 
 
 class _Every:

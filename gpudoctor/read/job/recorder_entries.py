@@ -105,7 +105,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     made = _Made()
     first = entries[0] if entries and isinstance(entries[0], dict) else {}
     # Without an entry, of ranks that have issued many: TORCH_INCLUDE_ONLY_ACTIVE leaves out what has ended.
-    forgotten = _integer(first.get("record_id"), 0) if entries else max([0, *(each.last_enqueued for each in groups)])
+    forgotten = _integer(first.get("record_id"), 0) if entries else max([0, *(group.last_enqueued for group in groups)])
     last = _integer(entries[-1].get("record_id"), 0) if entries and isinstance(entries[-1], dict) else 0
     return Recorder(
         source=source,
@@ -175,8 +175,8 @@ class _Names:
 
     def operation(self, told: str) -> str:
         if told not in self.operations:
-            found = _NAME.match(told[:LONGEST_TEXT])
-            name = found["name"].lower() if found else ""
+            match = _NAME.match(told[:LONGEST_TEXT])
+            name = match["name"].lower() if match else ""
             self.operations[told] = _text(OPERATIONS.get(name, name), 64)
         return self.operations[told]
 
@@ -288,11 +288,11 @@ def _kept(rows: Sequence[EntryRow]) -> tuple[list[EntryRow], set[int]]:
 
 def _before_the_first(groups: Sequence[Sequence[EntryRow]]) -> list[EntryRow]:
     """Of each group the last ones that were over before the first that is not: ranks may have parted there already."""
-    found: list[EntryRow] = []
+    entry_rows: list[EntryRow] = []
     for own in groups[:MOST_GROUPS]:
         first = next((at for at, row in enumerate(own) if not row.done), 0)
-        found += own[max(0, first - WHOLE) : first]
-    return found[: MOST_ENTRIES // 2]
+        entry_rows += own[max(0, first - WHOLE) : first]
+    return entry_rows[: MOST_ENTRIES // 2]
 
 
 # ---------------------------------------------------------------- groups
@@ -441,10 +441,10 @@ def _is_users(told: object) -> bool:
 
 def _peer(name: str, ranks: Sequence[int], group: str) -> int | None:
     """The other end of "send 1->2" or "recv 1<-2", as a global rank. The name counts within the group."""
-    found = _NAME.match(name[:LONGEST_TEXT])
-    if found is None or found["to"] is None:
+    match = _NAME.match(name[:LONGEST_TEXT])
+    if match is None or match["to"] is None:
         return None
-    number = int(found["to"])
+    number = int(match["to"])
     if ranks:
         return ranks[number] if number < len(ranks) else None
     return number if group == DEFAULT_GROUP else None

@@ -94,9 +94,9 @@ def listed(folder: Path) -> tuple[list[tuple[Path, int]], list[Unread]]:
         return [], [Unread(where, str(error.strerror or error))]
     sets: dict[str, dict[int, Path]] = defaultdict(dict)
     for path in names:
-        found = _NAME.fullmatch(path.name)
-        if found is not None and int(found["rank"]) < MOST_RANKS and _begins_like_a_dump(path, unread):
-            sets[found["prefix"]][int(found["rank"])] = path
+        match = _NAME.fullmatch(path.name)
+        if match is not None and int(match["rank"]) < MOST_RANKS and _begins_like_a_dump(path, unread):
+            sets[match["prefix"]][int(match["rank"])] = path
     if not sets:
         if not unread:
             unread.append(Unread(where, "no dump is there; the name of a dump ends in its rank (nccl_trace_rank_0)"))

@@ -105,9 +105,9 @@ def _as_torch_writes(raw: bytes) -> bool:
         return False
     at, end, pairs = 2, len(raw), 0
     while True:
-        if found := _RUN.match(raw, at):
-            moved = found.end() > at
-            at = found.end()
+        if match := _RUN.match(raw, at):
+            moved = match.end() > at
+            at = match.end()
         if at >= end:
             return False
         code = raw[at]

@@ -188,13 +188,13 @@ def _enclosing(path: Sequence[_Step], names: by_rank.ByRank) -> Iterator[Enclosi
     skip = False
     for number in range(len(path) - 2, -1, -1):
         step = path[number]
-        found = _as_enclosing(step, names)
+        enclosing = _as_enclosing(step, names)
         if skip:  # the `if` of the `elif` before says nothing more
-            found, skip = None, False
-        if found is not None and number and found.kind == "if" and _is_elif(step.node, path[number - 1].node):
-            found, skip = Enclosing("elif", found.line, found.text, found.asks), True
-        if found is not None:
-            yield found
+            enclosing, skip = None, False
+        if enclosing is not None and number and enclosing.kind == "if" and _is_elif(step.node, path[number - 1].node):
+            enclosing, skip = Enclosing("elif", enclosing.line, enclosing.text, enclosing.asks), True
+        if enclosing is not None:
+            yield enclosing
         if isinstance(step.node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from by_rank.decorated(step.node)
             return
@@ -432,8 +432,8 @@ def _line_text(statement: ast.AST, line: int) -> str:
         held = getattr(statement, field, None)
         if held is not None and (hasattr(statement, "body") or hasattr(statement, "cases")):
             word = {"If": "if", "While": "while", "Match": "match"}.get(type(statement).__name__)
-            found = _as_enclosing(_Step(statement, "body"))
-            return cut(f"{word or (found.kind if found else '')} {found.text if found else ''}".strip())
+            enclosing = _as_enclosing(_Step(statement, "body"))
+            return cut(f"{word or (enclosing.kind if enclosing else '')} {enclosing.text if enclosing else ''}".strip())
     if hasattr(statement, "body"):
         return ""
     return text_of(statement)

@@ -33,10 +33,10 @@ def answer(request: bytes) -> bytes:
     """Raises `ValueError` with the reason where the file is too much for a parser."""
     asked = msgspec.json.decode(request, type=SourceRequest)
     try:
-        found = source.context(asked.frame, InsideReader(asked.pid, asked.until))
-        if found is not None and is_installed(asked.pid, asked.frame.file, asked.main):
-            found = structs.replace(found, installed=True)
-        return msgspec.json.encode(SourceAnswer(found))
+        context = source.context(asked.frame, InsideReader(asked.pid, asked.until))
+        if context is not None and is_installed(asked.pid, asked.frame.file, asked.main):
+            context = structs.replace(context, installed=True)
+        return msgspec.json.encode(SourceAnswer(context))
     except (MemoryError, RecursionError):  # Python's parser says the one for the other
         raise ValueError("it is nested too deeply, or parsing it takes more than 512 MiB of memory") from None
 

@@ -78,12 +78,12 @@ class Sources:
     ) -> tuple[SourceContext, ...]:
         """Also of the backward of these functions: what DDP and FSDP start in it names no line."""
         every = (self._context(pid, frame, deadline, main, until) for frame in frames)
-        found = [context for context in every if context is not None]
-        for context in tuple(found):
+        contexts = [context for context in every if context is not None]
+        for context in tuple(contexts):
             lines = (call.line for call in context.calls if call.kind == "backward")
             own = [Frame(context.function, context.file, line) for line in lines if line != context.line]
-            found += filter(None, (self._context(pid, frame, deadline, main, until) for frame in own))
-        return tuple({(context.file, context.line): context for context in found}.values())
+            contexts += filter(None, (self._context(pid, frame, deadline, main, until) for frame in own))
+        return tuple({(context.file, context.line): context for context in contexts}.values())
 
     def end(self) -> None:
         self._reader.end()
@@ -111,7 +111,7 @@ def fits(context: SourceContext) -> bool:
     """Whether the line stands in the function that was named: else it is another file, or another state of it."""
     if context.function.startswith("<") and context.function != "<module>":
         return True  # a lambda or a comprehension
-    around = next((each.text for each in context.enclosing if each.kind == "function"), "<module>")
+    around = next((enclosing.text for enclosing in context.enclosing if enclosing.kind == "function"), "<module>")
     return around == context.function.rpartition(".")[2]
 
 

@@ -181,7 +181,7 @@ def _numbers_outside(pid: int) -> dict[int, int]:
     if len(numbers_of(pid, "NSpid")) < 2:
         return {}
     try:
-        tasks = [each.name for each in Path(f"/proc/{pid}/task").iterdir() if each.name.isdecimal()][:MOST_TASKS]
+        tasks = [path.name for path in Path(f"/proc/{pid}/task").iterdir() if path.name.isdecimal()][:MOST_TASKS]
     except OSError:
         return {}
     told = (numbers_of(f"{pid}/task/{name}", "NSpid") for name in tasks)
@@ -191,13 +191,13 @@ def _numbers_outside(pid: int) -> dict[int, int]:
 def read(output: bytes, pid: int, outside: Mapping[int, int] = MappingProxyType({})) -> tuple[Thread, ...]:
     """The threads of `py-spy dump --json`; () when it is no such text. Any bytes. `outside`: `_numbers_outside`."""
     try:
-        found = msgspec.json.decode(output, type=list[_Thread])
+        threads = msgspec.json.decode(output, type=list[_Thread])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()
-    found = found[-MOST_THREADS:]  # py-spy begins with the youngest; the main thread is the last
-    if outside and not any(thread.os_thread_id in outside.values() for thread in found):
-        found = [structs.replace(one, os_thread_id=outside.get(one.os_thread_id or 0)) for one in found]
-    main = _main_of(found, pid)
+    threads = threads[-MOST_THREADS:]  # py-spy begins with the youngest; the main thread is the last
+    if outside and not any(thread.os_thread_id in outside.values() for thread in threads):
+        threads = [structs.replace(one, os_thread_id=outside.get(one.os_thread_id or 0)) for one in threads]
+    main = _main_of(threads, pid)
     return tuple(
         Thread(
             id=pid if thread is main else _kernel_id(thread),
@@ -205,7 +205,7 @@ def read(output: bytes, pid: int, outside: Mapping[int, int] = MappingProxyType(
             owns_gil=thread.owns_gil,
             frames=tuple(_frames(thread)),
         )
-        for thread in found
+        for thread in threads
     )
 
 

@@ -30,18 +30,18 @@ def parse(block: Pasted) -> ToolOutput:
     current: _Listed | None = None
     is_of_another = has_links = False
     for line in block.lines:
-        if (found := HEADING.match(line)) is not None:
-            current = listed.setdefault(int(found["index"]), _Listed(found))
-            is_of_another = is_of_another or current.uuid != found["uuid"]
+        if (match := HEADING.match(line)) is not None:
+            current = listed.setdefault(int(match["index"]), _Listed(match))
+            is_of_another = is_of_another or current.uuid != match["uuid"]
         elif current is None:
             continue
-        elif (found := MIG.match(line)) is not None:
+        elif (match := MIG.match(line)) is not None:
             where = f"{LIST}, GPU {current.index}"
             never: Reading[Any] = missing(where, NEVER_IN_OUTPUT)
-            names = (read(where, found["uuid"]), read(where, label(found["name"])))
-            current.mig.append(MigDevice(int(found["index"]), *names, never, never, never, never))
-        elif (found := LINK.match(line)) is not None:
-            current.links[int(found["link"])] = found["speed"] is not None and float_of(found["speed"]) > 0
+            names = (read(where, match["uuid"]), read(where, label(match["name"])))
+            current.mig.append(MigDevice(int(match["index"]), *names, never, never, never, never))
+        elif (match := LINK.match(line)) is not None:
+            current.links[int(match["link"])] = match["speed"] is not None and float_of(match["speed"]) > 0
             has_links = True
         elif ALL_INACTIVE in line or NOT_OFFERED.search(line):
             current.said, has_links = line, True

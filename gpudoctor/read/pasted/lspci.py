@@ -76,7 +76,7 @@ def _device(heading: re.Match[str], driver: str) -> PciDevice | None:
     device = f"0x{ids['device']}" if ids else "0x0000"
     if not device_class or not vendor or not is_of_interest(vendor, device, device_class):
         return None
-    models = [each for each in MODEL.findall(rest) if not IDS.fullmatch(f"[{each}]") and each != "AMD/ATI"]
+    models = [text for text in MODEL.findall(rest) if not IDS.fullmatch(f"[{text}]") and text != "AMD/ATI"]
     return PciDevice(
         bus_id=pci_address.in_sysfs(heading["bus"]),
         vendor=vendor,

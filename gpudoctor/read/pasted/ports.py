@@ -49,12 +49,12 @@ def parse(tool: KeyedTool, block: Pasted) -> ToolOutput:
     name, number = "", 0
     wholes: set[tuple[str, int]] = set()
     for line in block.lines:
-        if (found := tool.device.match(line)) is not None:
-            name, number = found["name"], int(found["port"]) if "port" in tool.device.groupindex else 0
+        if (match := tool.device.match(line)) is not None:
+            name, number = match["name"], int(match["port"]) if "port" in tool.device.groupindex else 0
             devices.setdefault(name, {})
             ports.setdefault(name, {})
-        elif tool.port is not None and (found := tool.port.match(line)) is not None:
-            number = int(found["port"])
+        elif tool.port is not None and (match := tool.port.match(line)) is not None:
+            number = int(match["port"])
         elif name:
             key, _, text = line.partition(":")
             _keep(
@@ -145,10 +145,10 @@ def lid(text: str) -> int:
 
 def rate(text: str) -> float:
     """ "400", "200 Gb/sec (4X HDR)". Raises `ValueError`."""
-    found = re.match(r"\d{1,5}(?:\.\d{1,3})?(?= |$)", text, re.ASCII)
-    if found is None:
+    match = re.match(r"\d{1,5}(?:\.\d{1,3})?(?= |$)", text, re.ASCII)
+    if match is None:
         raise ValueError
-    return float(found[0])
+    return float(match[0])
 
 
 def layer(text: str) -> str:

@@ -79,8 +79,8 @@ class GpuRow(NamedTuple):
 def parse(block: Pasted) -> ToolOutput:
     """The table in the lines; of several, the first in which a GPU does not answer, else the first."""
     tables = [_table(lines) for lines in _split(block.lines)]
-    chosen = next((each for each in tables if has_silent(each.gpus or ())), tables[0])
-    if any(_machine(each) != _machine(chosen) for each in tables):
+    chosen = next((table for table in tables if has_silent(table.gpus or ())), tables[0])
+    if any(_machine(table) != _machine(chosen) for table in tables):
         more = f"there are tables of several machines, of which {len(chosen.gpus or ())} GPUs of one are judged"
         return chosen._replace(lacks=(*chosen.lacks, more))
     return chosen
@@ -88,7 +88,7 @@ def parse(block: Pasted) -> ToolOutput:
 
 def _table(lines: tuple[str, ...]) -> ToolOutput:
     rows, is_closed = _rows(lines)
-    title = next((found for line in lines if (found := TITLE.match(line))), None)
+    title = next((match for line in lines if (match := TITLE.match(line))), None)
     has_third = any("MIG M." in line for line in lines) or any(len(row.lines) > 2 for row in rows)
     processes, devices = _processes(lines), _mig_devices(lines)
     gpus = tuple(
@@ -132,8 +132,8 @@ def _rows(lines: tuple[str, ...]) -> tuple[list[GpuRow], bool]:
         elif is_open and line.startswith("|") and line.count("|") >= 3:
             if len(rows[-1].lines) < 3:
                 rows[-1] = rows[-1]._replace(lines=(*rows[-1].lines, _cells(line)))
-        elif (found := GPU_ROW.match(line)) and line.count("|") >= 3:
-            rows.append(GpuRow(int(found["index"]), (_cells(line),)))
+        elif (match := GPU_ROW.match(line)) and line.count("|") >= 3:
+            rows.append(GpuRow(int(match["index"]), (_cells(line),)))
             is_open = True
     return _each_once(rows), bool(rows) and not is_open
 
@@ -277,10 +277,10 @@ def _matched(
     fields: Mapping[str, tuple[str, str, Callable[[str], Any]]],
 ) -> dict[str, Reading[Any]]:
     """The values of a cell; where one word stands for them all, each is missing for that reason."""
-    found = pattern.fullmatch(cell)
-    if found is not None:
+    match = pattern.fullmatch(cell)
+    if match is not None:
         return {
-            field: _value(f"{source}: {column}", found[group], convert)
+            field: _value(f"{source}: {column}", match[group], convert)
             for field, (group, column, convert) in fields.items()
         }
     silent = SILENT.search(cell)

@@ -77,8 +77,8 @@ def _matrix(lines: tuple[str, ...]) -> _Matrix:
 
 
 def _bonded(word: str) -> int:
-    found = BONDED.fullmatch(word)
-    return int(found[1]) if found else 0
+    match = BONDED.fullmatch(word)
+    return int(match[1]) if match else 0
 
 
 def _any(bonds: dict[int, dict[int, int]]) -> bool:

@@ -47,7 +47,7 @@ def _rows(segment: str) -> Iterator[str]:
         return
     cells = inside.split("|")
     behind = cells.pop()
-    width = 1 if ONE_CELL.search(inside) else next((each for each in WIDTHS if _fits(cells, each)), WIDTHS[0])
+    width = 1 if ONE_CELL.search(inside) else next((width for width in WIDTHS if _fits(cells, width)), WIDTHS[0])
     for start in range(0, len(cells), width + 1):
         row = cells[start : start + width]
         yield f"|{'|'.join(row)}|"

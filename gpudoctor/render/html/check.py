@@ -25,8 +25,8 @@ def check_page(report: Report, snapshot: Snapshot | None, *, status: int, hidden
 
 def check_sheet(report: Report, snapshot: Snapshot | None, *, status: int) -> Sheet:
     """Of a saved report there is no snapshot: it has no table of GPUs and no picture."""
-    found = culprits([(result.check, problem) for result, problem in report.problems], lambda each: each, _gpus_of)
-    every = [_card(each) for each in found]
+    troubles = culprits([(result.check, problem) for result, problem in report.problems], lambda each: each, _gpus_of)
+    every = [_card(trouble) for trouble in troubles]
     mood: Mood = MOODS[report.verdict]
     if mood == "good" and report.counts.warning:
         mood = "warn"
@@ -34,7 +34,7 @@ def check_sheet(report: Report, snapshot: Snapshot | None, *, status: int) -> Sh
     data = {ANSWER: encode(report, status)}
     if snapshot is not None:
         data[CAPTURE] = to_json(snapshot)
-        body += _machine(report, snapshot, found)
+        body += _machine(report, snapshot, troubles)
     body.append(section("Findings", cards(every) or tag("p", "None.")))
     body += [_blind(report), _all(report)]
     return Sheet(
@@ -75,9 +75,9 @@ def _machine(report: Report, snapshot: Snapshot, found: Sequence[OneTrouble[Prob
     facts += filter(None, (network_line(snapshot), f"Examined at {taken}" if taken else ""))
     parts: list[Part] = [section("Machine", [tag("p", fact) for fact in facts])]
     sick: dict[int, list[tuple[Severity, str]]] = {}
-    for each in found:
-        for index in each.leads.gpus if each.severity in MARKS else ():
-            sick.setdefault(index, []).append((each.severity, each.leads.short))
+    for trouble in found:
+        for index in trouble.leads.gpus if trouble.severity in MARKS else ():
+            sick.setdefault(index, []).append((trouble.severity, trouble.leads.short))
     gpus = snapshot.nvidia.gpus.value_or(())
     if gpus:
         parts.append(section("GPUs", _gpus(gpus, sick, well=_well(report))))
@@ -86,7 +86,7 @@ def _machine(report: Report, snapshot: Snapshot, found: Sequence[OneTrouble[Prob
         f"GPU{index}": (troubles[0][0], ", ".join(dict.fromkeys(short for _, short in troubles)))
         for index, troubles in sick.items()
     }
-    named = [(each.severity, each.leads.summary, each.leads.short or each.id) for each in found]
+    named = [(trouble.severity, trouble.leads.summary, trouble.leads.short or trouble.id) for trouble in found]
     ill |= ill_nics(places, named)
     drawn = picture(places, ill)
     if drawn is not None:

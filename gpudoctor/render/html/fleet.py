@@ -30,19 +30,22 @@ def survey_page(survey: Survey, *, status: int, saved: bool = False, hidden: boo
 
 def survey_sheet(survey: Survey, *, status: int, saved: bool = False) -> Sheet:
     nodes = len(survey.examined)
-    gathered = culprits([(each.check, each) for each in survey.problems], lambda each: each.problem, places_of)
-    lost = [Card(each.id, each.problem.severity, each.problem.summary, each.problem.meaning, each.problem.fix,
-                 tuple(words.evidence(reading) for reading in each.problem.evidence))
-            for each in survey.unexamined]  # fmt: skip
-    every = [*lost, *(_card(each, nodes) for each in gathered)]
+    gathered = culprits([(problem.check, problem) for problem in survey.problems], lambda each: each.problem, places_of)
+    lost = [Card(gone.id, gone.problem.severity, gone.problem.summary, gone.problem.meaning, gone.problem.fix,
+                 tuple(words.evidence(reading) for reading in gone.problem.evidence))
+            for gone in survey.unexamined]  # fmt: skip
+    every = [*lost, *(_card(trouble, nodes) for trouble in gathered)]
     mood = MOODS[survey.verdict]
     if mood == "good" and (survey.count("warning") or survey.differences):
         mood = "warn"
     body: list[Part] = [
         section("Nodes", _map(survey)),
         section("Findings", cards(every) or tag("p", "None.")),
-        _list("What differs from most nodes", [each.words for each in survey.differences]),
-        _list("What could not be seen", [f"{folded(each.nodes)}: {each.value}" for each in survey.blind]),
+        _list("What differs from most nodes", [difference.words for difference in survey.differences]),
+        _list(
+            "What could not be seen",
+            [f"{folded(alike_nodes.nodes)}: {alike_nodes.value}" for alike_nodes in survey.blind],
+        ),
     ]
     return Sheet(
         command="check",
@@ -57,17 +60,21 @@ def survey_sheet(survey: Survey, *, status: int, saved: bool = False) -> Sheet:
 
 
 def _card(gathered: OneTrouble[NodesProblem], nodes: int) -> Card:
-    found, problem = gathered.leads, gathered.leads.problem
-    own = tuple(f"{node}: {summary}" for node, summary in found.summaries.items())
-    on = f"The lines hold the values of {found.nodes[0]}." if len(found.nodes) > 1 and problem.fix.commands else ""
+    nodes_problem, problem = gathered.leads, gathered.leads.problem
+    own = tuple(f"{node}: {summary}" for node, summary in nodes_problem.summaries.items())
+    on = (
+        f"The lines hold the values of {nodes_problem.nodes[0]}."
+        if len(nodes_problem.nodes) > 1 and problem.fix.commands
+        else ""
+    )
     return Card(
         id=gathered.id,
         severity=gathered.severity,
-        summary=what_of(found),
+        summary=what_of(nodes_problem),
         meaning=problem.meaning,
         fix=problem.fix,
         evidence=(*own, *(words.evidence(reading) for reading in problem.evidence)),
-        who=who_of(found, nodes),
+        who=who_of(nodes_problem, nodes),
         notes=(on,) if on else (),
         others=tuple((id, f"{who_of(other, nodes)}: {what_of(other)}") for id, other in gathered.others),
     )
@@ -136,8 +143,8 @@ def _cells(survey: Survey) -> tuple[list[str], dict[tuple[str, str], str]]:
 
     for lost in survey.unexamined:
         put(lost.nodes, NOT_EXAMINED, "lost")
-    for each in survey.problems:
-        put(each.nodes, each.check, each.problem.severity)
+    for problem in survey.problems:
+        put(problem.nodes, problem.check, problem.problem.severity)
     for difference in survey.differences:
         put(difference.odd, difference.id, "differs")
     for blind in survey.blind:

@@ -36,7 +36,7 @@ def folder_page(
 
 
 def folder_sheet(answer: FolderAnswer, machines: Mapping[str, Snapshot], *, saved: bool) -> Sheet:
-    found = [_card(each) for each in answer.stated()]
+    found = [_card(stated) for stated in answer.stated()]
     own = [each for each in found if each.severity != "info"]
     body: list[Part] = [_run(answer)]
     if happened := timeline(answer):
@@ -91,8 +91,8 @@ def _run(answer: FolderAnswer) -> Markup | None:
     if answer.run is None:
         return None
     lines = [run_words(answer.run), *use_words(answer.use), *answer.run.lost]
-    told = folded("What was said at its end", tag("ul", [tag("li", line) for line in answer.run.told]))
-    return section("The run", [tag("p", line) for line in lines], told if answer.run.told else None)
+    markup = folded("What was said at its end", tag("ul", [tag("li", line) for line in answer.run.told]))
+    return section("The run", [tag("p", line) for line in lines], markup if answer.run.told else None)
 
 
 def _logs(explanation: Explanation) -> Markup:
@@ -165,8 +165,8 @@ def _sheet(part: Answer, machine: Snapshot | None) -> Sheet:
 
 def _files(answer: FolderAnswer) -> Markup | None:
     rows = [
-        tag("tr", tag("td", each.name, class_="id"), tag("td", each.kind), tag("td", each.words))
-        for each in answer.files[: 20 * MOST_PARTS]
+        tag("tr", tag("td", file.name, class_="id"), tag("td", file.kind), tag("td", file.words))
+        for file in answer.files[: 20 * MOST_PARTS]
     ]
     if not rows:
         return None

@@ -153,7 +153,7 @@ def _others(report: HangReport) -> Markup | None:
 
 def _blind(report: HangReport) -> Markup | None:
     lines = [f"node {name}: {why}" for name, why in report.lost.items()]
-    lines += [f"{each.what}: {each.reason}" for each in report.unread]
+    lines += [f"{unread.what}: {unread.reason}" for unread in report.unread]
     return section("What could not be seen", _folded_list(lines)) if lines else None
 
 

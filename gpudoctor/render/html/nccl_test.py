@@ -29,8 +29,8 @@ def nccl_test_page(result: TestResult, *, status: int, saved: bool = False, hidd
 
 
 def nccl_test_sheet(result: TestResult, *, status: int, saved: bool = False) -> Sheet:
-    found = sorted(result.findings, key=lambda each: ORDER.index(each.problem.severity))
-    every = [finding_card(each) for each in found]
+    findings = sorted(result.findings, key=lambda each: ORDER.index(each.problem.severity))
+    every = [finding_card(finding) for finding in findings]
     body: list[Part] = [_run(result)]
     body += _bandwidth(result)
     if result.compared:
@@ -59,7 +59,9 @@ def finding_card(found: Finding) -> Card:
 
 def _mood(result: TestResult, status: int) -> Mood:
     mood = MOODS[result.verdict_for(status)]
-    return "warn" if mood == "good" and any(each.problem.severity == "warning" for each in result.findings) else mood
+    return (
+        "warn" if mood == "good" and any(finding.problem.severity == "warning" for finding in result.findings) else mood
+    )
 
 
 def _first(result: TestResult, every: Sequence[Card]) -> Markup | None:
@@ -84,8 +86,8 @@ def _bandwidth(result: TestResult) -> list[Part]:
     for row in rows:
         by_collective.setdefault(row.collective, []).append((row.size_bytes, row.bus_bandwidth))
     drawn = curves([Curve(name, tuple(points), expected.get(name)) for name, points in by_collective.items()])
-    skipped = [tag("p", skipped_line(each).removeprefix("# "), class_="soft")
-               for each in (result.run.skipped if result.run else ())]  # fmt: skip
+    skipped = [tag("p", skipped_line(skipped).removeprefix("# "), class_="soft")
+               for skipped in (result.run.skipped if result.run else ())]  # fmt: skip
     parts: list[Part] = [tag("div", map(_grade, result.grades)), drawn, skipped]
     if rows:
         titles = ("Collective", "Bytes", "Slowest rank, us", "Mean, us", "algbw GB/s", "busbw GB/s", "Wrong")
@@ -120,17 +122,17 @@ def _grade(grade: Grade) -> Markup:
 
 
 def _compared(result: TestResult) -> Markup:
-    names = list(dict.fromkeys(name for each in result.compared for name in each.bus_bandwidth))
-    best = {name: max(each.bus_bandwidth.get(name, 0.0) for each in result.compared) for name in names}
+    names = list(dict.fromkeys(name for compared in result.compared for name in compared.bus_bandwidth))
+    best = {name: max(compared.bus_bandwidth.get(name, 0.0) for compared in result.compared) for name in names}
     rows = []
-    for each in result.compared:
+    for compared in result.compared:
         cells = []
         for name in names or [""]:
-            value = each.bus_bandwidth.get(name)
+            value = compared.bus_bandwidth.get(name)
             part = value / best[name] if value and best.get(name) else 0.0
-            text = each.outcome if value is None else f"{value:.3g} GB/s ({part:.0%})"
+            text = compared.outcome if value is None else f"{value:.3g} GB/s ({part:.0%})"
             cells.append(tag("td", text, class_=_shade(part if value is not None else None)))
-        rows.append(tag("tr", tag("th", settings_words(each.settings) or "as it is", scope="row"), cells))
+        rows.append(tag("tr", tag("th", settings_words(compared.settings) or "as it is", scope="row"), cells))
     return table(["Settings", *names], rows, label="Settings compared")
 
 
@@ -140,17 +142,25 @@ def _shade(part: float | None) -> str:
 
 
 def _isolation(isolation: Isolation) -> list[Part]:
-    guilty = [tag("li", culprit_words(each)) for each in isolation.culprits]
+    guilty = [tag("li", culprit_words(culprit)) for culprit in isolation.culprits]
     parts: list[Part] = [tag("p", tag("strong", isolation.summary)), tag("ul", guilty) if guilty else None]
-    pairs = [each for each in isolation.rounds if all(len(group) == 2 for group in each.groups)]
-    nodes = list(dict.fromkeys(node for each in isolation.rounds for group in each.groups for node in group))
+    pairs = [
+        isolation_round
+        for isolation_round in isolation.rounds
+        if all(len(group) == 2 for group in isolation_round.groups)
+    ]
+    nodes = list(
+        dict.fromkeys(
+            node for isolation_round in isolation.rounds for group in isolation_round.groups for node in group
+        )
+    )
     if pairs:
-        bad = {node for each in isolation.culprits for node in each.nodes}
+        bad = {node for culprit in isolation.culprits for node in culprit.nodes}
         parts.append(_matrix(_worst(nodes, pairs, bad), pairs, bad))
         if len(nodes) > MOST_IN_MATRIX:
             rest = f"The {MOST_IN_MATRIX} nodes of {len(nodes)} that are named, or whose pairs were the slowest."
             parts.append(tag("p", rest, class_="soft"))
-    return [*parts, folded("All rounds", [_round(each) for each in isolation.rounds])]
+    return [*parts, folded("All rounds", [_round(isolation_round) for isolation_round in isolation.rounds])]
 
 
 def _worst(nodes: Sequence[str], pairs: Iterable[IsolationRound], bad: set[str]) -> list[str]:
@@ -158,8 +168,8 @@ def _worst(nodes: Sequence[str], pairs: Iterable[IsolationRound], bad: set[str])
     if len(nodes) <= MOST_IN_MATRIX:
         return sorted(nodes)
     slowest: dict[str, float] = {}
-    for each in pairs:
-        for group, value in zip(each.groups, each.bus_bandwidth, strict=True):
+    for pair in pairs:
+        for group, value in zip(pair.groups, pair.bus_bandwidth, strict=True):
             for node in group:
                 slowest[node] = min(slowest.get(node, math.inf), value or 0.0)
     return sorted(sorted(nodes, key=lambda node: (node not in bad, slowest.get(node, math.inf)))[:MOST_IN_MATRIX])
@@ -168,8 +178,11 @@ def _worst(nodes: Sequence[str], pairs: Iterable[IsolationRound], bad: set[str])
 def _matrix(nodes: Sequence[str], pairs: Iterable[IsolationRound], bad: set[str]) -> Markup:
     """Pairs of nodes: what each reached, against the best of all pairs; what was not tried is empty."""
     reached: dict[frozenset[str], float | None] = {}
-    for each in pairs:
-        reached |= {frozenset(group): value for group, value in zip(each.groups, each.bus_bandwidth, strict=True)}
+    for isolation_round in pairs:
+        reached |= {
+            frozenset(group): value
+            for group, value in zip(isolation_round.groups, isolation_round.bus_bandwidth, strict=True)
+        }
     best = max((value for value in reached.values() if value), default=0.0)
     rows = []
     for row in nodes:

@@ -53,16 +53,16 @@ def ill_nics(answer: TopologyAnswer, found: Iterable[tuple[Severity, str, str]])
 def _by_socket(devices: Iterable[TreeDevice]) -> list[Branch]:
     """Where the PCI tree was not read: by what NVML and the kernel say of the NUMA node."""
     sockets: dict[str, list[Branch]] = {}
-    for each in devices:
-        known = each.numa_node is not None and each.numa_node >= 0
-        name = f"NUMA node {each.numa_node}" if known else "NUMA node unknown"
-        sockets.setdefault(name, []).append(Branch(each.label))
+    for device in devices:
+        known = device.numa_node is not None and device.numa_node >= 0
+        name = f"NUMA node {device.numa_node}" if known else "NUMA node unknown"
+        sockets.setdefault(name, []).append(Branch(device.label))
     return [Branch(name, tuple(inside)) for name, inside in sorted(sockets.items())]
 
 
 def _socket(branch: Branch, devices: Mapping[str, TreeDevice], ill: Ill) -> Markup:
     drawn = _box(branch, devices, ill)
-    inside = [each for each in devices if each in _labels(branch)]
+    inside = [device for device in devices if device in _labels(branch)]
     sick = [f"{label}: {ill[label][1]}" for label in inside if label in ill]
     title = f"{branch.name}: {', '.join(inside)}" + (f"; {'; '.join(sick)}" if sick else "")
     shown = tag(

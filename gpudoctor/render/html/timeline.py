@@ -26,9 +26,9 @@ def timeline(answer: FolderAnswer) -> list[Part]:
     shown = answer.moments[:MOST_MOMENTS]
     last = max(
         (
-            *(each.until or each.seconds or 0.0 for each in answer.moments),
-            *(each.points[-1][0] for each in answer.use if each.points),
-            *(each.points[-1][0] for each in answer.steps if each.points),
+            *(moment.until or moment.seconds or 0.0 for moment in answer.moments),
+            *(curve.points[-1][0] for curve in answer.use if curve.points),
+            *(step.points[-1][0] for step in answer.steps if step.points),
         ),
         default=0.0,
     )
@@ -91,16 +91,16 @@ def _picture(answer: FolderAnswer, last: float) -> Markup:
     drawing = _Drawing(last)
     _course(answer, drawing, last)
     _steps(answer.steps, drawing)
-    busy = [each for each in answer.use if each.unit == "%" and each.points]
-    for each in busy[:MOST_STRIPS]:
-        _strip(each, drawing, last)
+    busy = [curve for curve in answer.use if curve.unit == "%" and curve.points]
+    for curve in busy[:MOST_STRIPS]:
+        _strip(curve, drawing, last)
     if busy:
         drawing.end(0)
-    for each in answer.use:
-        if each.name in ("processors", "memory") and len(each.points) > 1:
-            most = max(value for _, value in each.points)
-            words = size(int(most)) if each.unit == "bytes" else f"{most:.3g} cores"
-            _curve([(each.name, each.points)], drawing, each.name, words, CURVE // 2)
+    for curve in answer.use:
+        if curve.name in ("processors", "memory") and len(curve.points) > 1:
+            most = max(value for _, value in curve.points)
+            words = size(int(most)) if curve.unit == "bytes" else f"{most:.3g} cores"
+            _curve([(curve.name, curve.points)], drawing, curve.name, words, CURVE // 2)
     for number in range(TICKS + 1):
         at = last * number / TICKS
         anchor = "start" if number == 0 else "end" if number == TICKS else "middle"
@@ -126,7 +126,7 @@ def _picture(answer: FolderAnswer, last: float) -> Markup:
 
 def _legend(answer: FolderAnswer) -> str:
     words = ["green: it ran; grey: it said nothing; yellow: fewer steps than usual; red: it stood still or failed"]
-    if any(each.unit == "%" for each in answer.use):
+    if any(curve.unit == "%" for curve in answer.use):
         words.append("the stronger the colour of a GPU's strip, the busier it was")
     return f"{'; '.join(words)}. Numbers are those of the table."
 
@@ -165,15 +165,15 @@ def _course(answer: FolderAnswer, drawing: _Drawing, last: float) -> None:
 
 def _steps(steps: Sequence[StepsOverTime], drawing: _Drawing) -> None:
     """Of few ranks a line each; of many those who have come least far, farthest, and the one in the middle."""
-    told = [each for each in steps if each.points]
-    if not told:
+    times = [step for step in steps if step.points]
+    if not times:
         return
-    by_last = sorted(told, key=lambda each: (each.points[-1][1], each.points[-1][0]))
-    if len(told) > MOST_CURVES:
+    by_last = sorted(times, key=lambda each: (each.points[-1][1], each.points[-1][0]))
+    if len(times) > MOST_CURVES:
         by_last = [*by_last[: MOST_CURVES - 2], by_last[len(by_last) // 2], by_last[-1]]
-    lines = [(f"rank {each.rank}" if each.rank is not None else "all", each.points) for each in by_last]
-    most = max(step for each in told for _, step in each.points)
-    of = f", of {counted(len(told), 'rank')}" if len(told) > len(lines) else ""
+    lines = [(f"rank {time.rank}" if time.rank is not None else "all", time.points) for time in by_last]
+    most = max(step for time in times for _, step in time.points)
+    of = f", of {counted(len(times), 'rank')}" if len(times) > len(lines) else ""
     _curve(lines, drawing, "step", f"{most:.0f}", CURVE)
     for number, (name, points) in enumerate(lines):
         drawing.parts.append(

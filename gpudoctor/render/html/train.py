@@ -25,8 +25,8 @@ def train_page(report: TrainReport, *, saved: bool = False, hidden: bool = False
 
 
 def train_sheet(report: TrainReport, *, saved: bool = False) -> Sheet:
-    found = [*report.findings, *(cell.finding for cell in report.cells if cell.finding is not None)]
-    every = [finding_card(each) for each in sorted(found, key=lambda each: ORDER.index(each.problem.severity))]
+    findings = [*report.findings, *(cell.finding for cell in report.cells if cell.finding is not None)]
+    every = [finding_card(finding) for finding in sorted(findings, key=lambda each: ORDER.index(each.problem.severity))]
     body: list[Part] = []
     if said := started_lines(report):
         body.append(section("What was run", [tag("p", line) for line in said]))

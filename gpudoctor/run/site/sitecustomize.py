@@ -90,8 +90,10 @@ class Waiter:
         if name != WAITED_FOR:
             return None
         sys.meta_path.remove(self)
-        found = next((spec for spec in (each.find_spec(name, path, target) for each in sys.meta_path) if spec), None)
-        loader = getattr(found, "loader", None)
+        module_spec = next(
+            (spec for spec in (protocol.find_spec(name, path, target) for protocol in sys.meta_path) if spec), None
+        )
+        loader = getattr(module_spec, "loader", None)
         if loader is not None and not is_launcher():
             load = loader.exec_module
 
@@ -100,7 +102,7 @@ class Waiter:
                 arm()
 
             loader.exec_module = load_and_arm
-        return found
+        return module_spec
 
 
 def keep_collectives() -> None:
@@ -139,7 +141,7 @@ def leave() -> None:
 
 def chain() -> None:
     """Run the sitecustomize that would have been found without us; what it raises is Python's to tell, as always."""
-    spec = next((spec for spec in (each.find_spec(__name__, None) for each in sys.meta_path) if spec), None)
+    spec = next((spec for spec in (protocol.find_spec(__name__, None) for protocol in sys.meta_path) if spec), None)
     if spec is None or spec.loader is None:
         return
     import importlib.util
