@@ -37,6 +37,8 @@ from tests.lab.sshd import user_environment
 
 PATIENCE = 150.0
 OURS = re.compile(rb"(?m)^gpudoctor: .*\r?\n")
+WHEN = re.compile(rb"(?m)^\[\d{4}-\d\d-\d\d [\d:,]+\]")
+"""Before each line of DeepSpeed's."""
 LEFT_SECONDS = 8.0
 """For what ends by itself to be gone."""
 SIGNALS = {
@@ -44,6 +46,7 @@ SIGNALS = {
     "term rank": signal.SIGTERM,
     "usr1 rank": signal.SIGUSR1,
     "kill command": signal.SIGKILL,
+    "kill launcher": signal.SIGKILL,
     "term given": signal.SIGTERM,
     "term group": signal.SIGTERM,
     "int group": signal.SIGINT,
@@ -165,6 +168,8 @@ def _act(planted: Planted, at: Stage, process: "subprocess.Popen[bytes]", ready:
     number = SIGNALS[planted.act]
     if planted.act.endswith("rank"):
         os.kill(last, number)
+    elif planted.act == "kill launcher":
+        os.kill(next(iter(processes.ancestors(last))), number)
     elif planted.act == "kill command":
         os.kill(_command(process.pid) if ours else process.pid, number)
     elif planted.act == "term given":
@@ -199,7 +204,8 @@ def _left(mark: str) -> int:
 def scored(planted: Planted, plain: Seen, seen: Seen) -> Score:
     """One run beside the other."""
     several = planted.ranks > 1
-    outs = [sorted(each.out.splitlines()) if several else each.out for each in (plain, seen)]
+    written = [WHEN.sub(b"", each.out) for each in (plain, seen)]
+    outs = [sorted(out.splitlines()) if several else out for out in written]
     right = seen.cause in planted.causes if planted.causes else not seen.cause
     told = right and bool(re.search(planted.says, seen.said))
     detail = f"status {plain.status} and {seen.status}, left {plain.left} and {seen.left}+{seen.doctors}; "

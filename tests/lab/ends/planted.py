@@ -37,7 +37,7 @@ class Planted(NamedTuple):
         return "tune" if hashlib.sha256(self.name.encode()).digest()[0] % 2 else "keep"
 
 
-OF_SEVERAL = ("loop", "torchrun", "redirected", "spawn", "mpirun", "srun", "sbatch")
+OF_SEVERAL = ("loop", "torchrun", "redirected", "spawn", "mpirun", "srun", "sbatch", "deepspeed")
 DIED, CRASHED, MEMORY, FULL = ("rank-died",), ("native-crash",), ("host-out-of-memory",), ("disk-full",)
 PROGRAM = ("program-error",)
 ENDED = ("cancelled",)
@@ -96,6 +96,26 @@ def _planted() -> Iterator[Planted]:
     yield from _of("waits", ("time-limit", *ENDED), "timeout", says="timeout")
     yield from _of("waits", ENDED, "srun", "sbatch", act="scancel")
     yield from _of("waits", ("time-limit",), "sbatch", act="nothing")
+    # under DeepSpeed's launcher: its runner waits for launch.py, which waits for the ranks; it ends with 0 where
+    # a signal has ended launch.py, and passes no signal on
+    deepspeed = "deepspeed"
+    yield from _of("raises", PROGRAM, deepspeed, says="batch is empty")
+    yield from _of("lacks_gpu_memory", ("gpu-out-of-memory",), deepspeed)
+    yield from _of("lacks_a_module", ("library-missing",), deepspeed)
+    yield from _of("fills_the_disk", FULL, deepspeed)
+    yield from _of("exits_with_usage", PROGRAM, deepspeed)
+    yield from _of("exits_at_once", DIED, deepspeed, says="rank 1")
+    yield from _of("exits_without_a_word", DIED, deepspeed, says="rank 1")
+    yield from _of("reads_nothing", CRASHED, deepspeed, says="rank 1")
+    yield from _of("maps_a_cut_file", (*CRASHED, "shm-too-small"), deepspeed)
+    yield from _of("waits", DIED, deepspeed, act="kill rank", says="rank 1")
+    yield from _of("waits", DIED, deepspeed, act="term rank", says="rank 1")
+    yield from _of("waits", ENDED, deepspeed, act="term given", says="SIGTERM, sent by")
+    yield from _of("waits", ENDED, deepspeed, act="term group", says="SIGTERM, sent by")
+    yield from _of("waits", ("session-closed",), deepspeed, act="hup group", says="SIGHUP")
+    yield from _of("waits", DIED + ENDED, deepspeed, act="kill command", says="SIGKILL")
+    yield from _of("waits", DIED + ENDED, deepspeed, act="kill launcher", says="SIGKILL")
+    yield from _of("ends_well", (), deepspeed)
     # nothing to say
     yield from _of("ends_well", (), "python", "torchrun", "redirected", "spawn", "mpirun", "pipe")
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import uuid
@@ -37,8 +38,12 @@ class Stage:
             return "no SLURM"
         if planted.launcher == "mpirun" and not shutil.which("mpirun"):
             return "no mpirun"
-        if planted.launcher == "accelerate" and not (Path(sys.prefix, "bin", "accelerate").exists() or _importable()):
+        if planted.launcher == "accelerate" and not (
+            Path(sys.prefix, "bin", "accelerate").exists() or _importable("accelerate")
+        ):
             return "no accelerate"
+        if planted.launcher == "deepspeed" and not _importable("deepspeed"):
+            return "no deepspeed"
         if planted.launcher in ("cgroup", "own cgroup") and not (MEMORY / "memory.limit_in_bytes").exists():
             return "no memory cgroup (v1)"
         return ""
@@ -113,6 +118,10 @@ class Stage:
         if launcher == "accelerate":
             common = [python, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1"]
             return [*common, "--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", *rank[1:]]
+        if launcher == "deepspeed":
+            options = ["--num_gpus", "2", "--no_local_rank", "--master_port", str(_free_port()), "--log_level", "error"]
+            common = ["env", "LOCAL_SIZE=2", python, "-m", "deepspeed.launcher.runner", *options]  # of a CPU's ranks
+            return [*common, RANK, planted.end, "--torch"]
         if launcher == "mpirun":
             return ["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", *rank]
         if launcher == "timeout":
@@ -144,10 +153,16 @@ def truly(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if forked.get(name) != value}
 
 
-def _importable() -> bool:
+def _importable(name: str) -> bool:
     import importlib.util
 
-    return importlib.util.find_spec("accelerate") is not None
+    return importlib.util.find_spec(name) is not None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 @contextlib.contextmanager
