@@ -13,6 +13,7 @@ import pytest
 
 from gpudoctor.fleet import orders
 from gpudoctor.fleet.messages import Examine, FindRanks, Launch, Run
+from gpudoctor.read.process import descendants
 from gpudoctor.run.meeting import Meeting, found_token, leave_token, meeting, ports
 from tests.lab.ends.started import truly
 from tests.lab.hosts import Host, hosts
@@ -32,6 +33,8 @@ RANK = textwrap.dedent(
         if step == 20 and dist.get_rank() == 1 and {how!r} == "sleeps":
             time.sleep(10000)
         dist.all_reduce(torch.ones(4))
+        if step % 20 == 0:
+            print(f"rank {{dist.get_rank()}} step {{step}}", flush=True)
         time.sleep(0.05)
     """
 )
@@ -83,7 +86,12 @@ def two() -> Iterator[tuple[Host, ...]]:
 
 
 def started(
-    machines: tuple[Host, ...], folder: Path, how: str, *options: str, variables: Mapping[str, str]
+    machines: tuple[Host, ...],
+    folder: Path,
+    how: str,
+    *options: str,
+    variables: Mapping[str, str],
+    around: tuple[str, ...] = (),
 ) -> list["subprocess.Popen[bytes]"]:
     """The same line on every node, but for its number; what each says is in a file of its name."""
     script = folder / "train.py"
@@ -104,7 +112,7 @@ def started(
         with (folder / f"said-{machine.name}").open("wb") as said:
             processes.append(
                 subprocess.Popen(
-                    machine.command(*alone, *ours, *torchrun, *where),
+                    machine.command(*alone, *around, *ours, *torchrun, *where),
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=said,
@@ -195,3 +203,51 @@ def test_a_node_that_is_lost_is_told(two: tuple[Host, ...], tmp_path: Path) -> N
     finally:
         ended(processes)
     assert "n2: nothing is heard of this node any more after" in ours(tmp_path, "n1"), ours(tmp_path, "n1")
+
+
+OUTLIVED = ("sh", "-c", '"$@"; while pgrep -f "^/.*train.py"; do sleep 0.2; done > /dev/null', "sh")
+"""Around a doctor that is to be killed: as process 1 of its host it would take all others along."""
+
+
+def doctor_of(process: "subprocess.Popen[bytes]") -> int:
+    """The pid of a part's doctor."""
+    for child in descendants(process.pid):
+        words = Path(f"/proc/{child.pid}/cmdline").read_bytes().split(b"\0")
+        if words[1:4] == [b"-m", b"gpudoctor", b"run"]:
+            return child.pid
+    raise AssertionError("no doctor")
+
+
+def steps_said(folder: Path, name: str) -> int:
+    return (folder / f"said-{name}").read_text(errors="replace").count(" step ")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_doctor_that_is_killed_hurts_no_job_and_the_other_says_so(
+    two: tuple[Host, ...], tmp_path: Path, which: int
+) -> None:
+    token = {"GPUDOCTOR_TOKEN": "of this test"}
+    processes = started(two, tmp_path, "goes on", variables=token, around=OUTLIVED)
+    killed, other = two[which].name, two[1 - which].name
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while min(steps_said(tmp_path, name) for name in (killed, other)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(5)  # the doctors have met
+        os.kill(doctor_of(processes[which]), signal.SIGKILL)
+        time.sleep(3)
+        before = {name: steps_said(tmp_path, name) for name in (killed, other)}
+        while any(steps_said(tmp_path, name) < before[name] + 3 for name in before) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert all(steps_said(tmp_path, name) >= before[name] + 3 for name in before), "the job has stopped"
+        os.kill(doctor_of(processes[1 - which]), signal.SIGTERM)
+        processes[1 - which].wait(PATIENCE)
+    finally:
+        ended(processes)
+    said = ours(tmp_path, other)
+    if which == 1:  # the node that keeps the report goes on
+        assert "n2: its gpudoctor has gone without a word after" in said, said
+        assert "its part of the job may go on" in said
+    else:
+        assert "n2 has seen; each of the 2 nodes keeps a report of its own: " in said, said
+        assert "the head, after" in said

@@ -1,11 +1,13 @@
 """A training on gloo as users write it, with a delay at a place of its step on one rank: `--at PLACE --rank R --ms MS`.
 
 It knows nothing of gpudoctor. Places: input (in the data set, num_workers=0), worker (in a data loader's worker),
-forward, backward, collective (before an all_reduce of the program's own), log (rank 0 writes a log), none. With
-`--noise MS` every rank sleeps for that long in the mean, at random, evenly.
+forward, backward, collective (before an all_reduce of the program's own), log (rank 0 writes a log), storage (in the
+data set, which reads --file), none. With `--noise MS` every rank sleeps for that long in the mean, at random, evenly.
 """
 
 import argparse
+import mmap
+import os
 import random
 import time
 
@@ -27,6 +29,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--burn", action="store_true", help="compute in the delay, not sleep")
+    parser.add_argument("--file", default="", help="what is read for each sample, past the page cache (--at storage)")
     parser.add_argument("--steps", type=int, default=1_000_000)
     return parser.parse_args()
 
@@ -43,6 +46,13 @@ def delay(place: str) -> None:
                 pass
         else:
             time.sleep(given.ms / 1000)
+
+
+def read(index: int) -> None:
+    """64 KiB of the file."""
+    file = os.open(given.file, os.O_RDONLY | os.O_DIRECT)
+    os.preadv(file, [mmap.mmap(-1, 65536)], index % (os.fstat(file).st_size // 65536) * 65536)
+    os.close(file)
 
 
 def noise() -> float:
@@ -66,6 +76,8 @@ class Samples(Dataset[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         if torch.utils.data.get_worker_info() is None:
             delay("input")
+            if given.at == "storage" and rank == given.rank:
+                read(index)
         elif given.at == "worker" and rank == given.rank:
             time.sleep(given.ms / 1000)
         return torch.full((64,), float(index % 7))

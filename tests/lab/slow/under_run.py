@@ -1,0 +1,218 @@
+"""`python -m tests.lab.slow.under_run [NAME...]`: what makes a job slow from outside, under `gpudoctor run`.
+
+Each of three hosts of the lab has one rank of `job.py` under its own torchrun and its own doctor; the doctors know each
+other. What must be said was written before any was run: `names` and `host` for who is slow and why, nobody for healthy
+jobs and for clocks that are merely wrong. One line each, and the sums.
+"""
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.lab.ends.started import truly
+from tests.lab.hangs.training import MARK, end
+from tests.lab.hosts import Host, hosts, in_namespace
+from tests.lab.slow.jobs import SCRIPT
+from tests.lab.sshd import user_environment
+
+NAMES = ("n1", "n2", "n3")
+WATCHED = 110.0
+"""Seconds from the first step on: the first look comes after 30 s, its samples take at most a minute."""
+PATIENCE = 180.0
+BLKIO = Path("/sys/fs/cgroup/blkio")
+READ = 64 << 10
+CLOCK = {"DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_NO_CACHE": "1"}
+NAMED = re.compile(r"gpudoctor: (?P<summary>.*)  \[straggler\]")
+LATER = 45.0
+"""Seconds after the first step at which a clock jumps: between the first look and the second."""
+
+
+class Outside(NamedTuple):
+    """One job, what is done around it, and what must be said."""
+
+    name: str
+    options: tuple[str, ...] = ("--step-ms", "13")
+    shape: tuple[str, ...] = ()
+    """Words of tc for the interface of the host `on`."""
+    on: str = ""
+    clock: str = ""
+    """Of faketime, for all that runs on the host `on`."""
+    jumps: str = ""
+    storage: int = 0
+    """Bytes a second that the host `on` may read."""
+    host: str = ""
+    """That must be named; empty: nobody may be."""
+    names: str = ""
+    """What must stand in the same sentence (a regular expression)."""
+
+
+LINK = r"network|link|connection"
+OUTSIDE = {
+    each.name: each
+    for each in (
+        Outside("delay-of-20-ms", shape=("netem", "delay", "20ms"), on="n2", host="n2", names=LINK),
+        Outside("loss-of-5-percent", shape=("netem", "loss", "5%"), on="n3", host="n3", names=LINK),
+        Outside(
+            "two-megabits",
+            shape=("tbf", "rate", "2mbit", "burst", "16kb", "latency", "400ms"),
+            on="n2", host="n2", names=LINK,
+        ),
+        Outside("healthy"),
+        Outside("healthy-noise", ("--step-ms", "13", "--noise", "5", "--kind", "exponential")),
+        Outside("clock-2-s-ahead", clock="+2s", on="n2"),
+        Outside(
+            "clock-2-s-ahead-and-a-late-rank",
+            ("--at", "forward", "--rank", "2", "--ms", "20", "--step-ms", "13"),
+            clock="+2s", on="n2", host="n3", names="rank 2",
+        ),
+        Outside("clock-jumps-an-hour", clock="+0s", jumps="+3600s", on="n2"),
+        Outside("clock-jumps-back", clock="+0s", jumps="-600s", on="n3"),
+        Outside(
+            "storage-of-3-megabytes", ("--at", "storage", "--rank", "1", "--step-ms", "13"), storage=3 << 20, on="n2",
+            host="n2", names="storage",
+        ),
+    )
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def throttled(outside: Outside, folder: Path) -> Iterator[tuple[str, ...]]:
+    """Words around what may read so little, and what the job is told of its file."""
+    if not outside.storage:
+        yield ()
+        return
+    group = BLKIO / f"gpudoctor-lab-{os.getpid()}-{uuid.uuid4().hex[:6]}"
+    group.mkdir()
+    device = folder.stat().st_dev
+    (group / "blkio.throttle.read_bps_device").write_text(f"{os.major(device)}:{os.minor(device)} {outside.storage}")
+    try:
+        yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")
+    finally:
+        for _ in range(100):
+            with contextlib.suppress(OSError):
+                group.rmdir()
+                break
+            time.sleep(0.1)
+
+
+def looked(outside: Outside, machines: tuple[Host, ...], folder: Path) -> str:
+    """All that our doctors have said, each line with its host."""
+    mark = uuid.uuid4().hex
+    data, clock = folder / "data", folder / "clock"
+    options = list(outside.options)
+    if outside.storage:
+        data.write_bytes(os.urandom(256 * READ))
+        options += ["--file", str(data)]
+    if outside.clock:
+        clock.write_text(f"{outside.clock}\n")
+    processes: list[subprocess.Popen[bytes]] = []
+    with contextlib.ExitStack() as stack:
+        slower = stack.enter_context(throttled(outside, folder))
+        stack.callback(end, mark, processes)
+        for number, machine in enumerate(machines):
+            is_it = machine.name == outside.on
+            if is_it and outside.shape:
+                in_namespace(machine.namespace, "tc", "qdisc", "add", "dev", "eth0", "root", *outside.shape)
+            ours = (sys.executable, "-m", "gpudoctor", "run", "--preflight", "none", "--stall", "20", "--")
+            torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes=3", "--nproc-per-node=1")
+            where = (f"--node-rank={number}", "--master-addr=10.0.0.1", "--master-port=29511", str(SCRIPT), *options)
+            alone = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+            faked = {"LD_PRELOAD": _library(), "FAKETIME_TIMESTAMP_FILE": str(clock), **CLOCK}
+            variables = {
+                **truly(user_environment()),
+                **(faked if is_it and outside.clock else {}),
+                "XDG_STATE_HOME": str(folder / machine.name),
+                "GLOO_SOCKET_IFNAME": "eth0",
+                "OMP_NUM_THREADS": "1",
+                "PYTHONUNBUFFERED": "1",
+                "GPUDOCTOR_TOKEN": "of this lab",
+                MARK: mark,
+            }
+            with (folder / f"said-{machine.name}").open("wb") as said:
+                processes.append(
+                    subprocess.Popen(
+                        [*(slower if is_it else ()), *machine.command(*alone, *ours, *torchrun, *where)],
+                        env=variables, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+                    )
+                )  # fmt: skip
+        deadline = time.monotonic() + PATIENCE
+        while not all(" step 1" in (folder / f"said-{name}").read_text(errors="replace") for name in NAMES):
+            if time.monotonic() > deadline or any(process.poll() is not None for process in processes):
+                return "the job does not start: " + "".join(
+                    (folder / f"said-{name}").read_text(errors="replace")[-1500:] for name in NAMES
+                )
+            time.sleep(0.2)
+        until, jump_at = time.monotonic() + WATCHED, time.monotonic() + LATER
+        while time.monotonic() < until and not NAMED.search(_ours(folder)):
+            time.sleep(0.2)
+            if outside.jumps and time.monotonic() > jump_at:
+                clock.write_text(f"{outside.jumps}\n")
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+    return _ours(folder)
+
+
+def _ours(folder: Path) -> str:
+    return "".join(
+        f"{name}: {line}"
+        for name in NAMES
+        for line in (folder / f"said-{name}").open(errors="replace")
+        if line.startswith("gpudoctor:")
+    )
+
+
+def _library() -> str:
+    return next(map(str, sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))), "")
+
+
+def judged(outside: Outside, said: str) -> tuple[bool, bool]:
+    """Whether what was to be said was said; whether somebody was named who is not slow, or a job called a stall."""
+    sentences = [match["summary"] for match in NAMED.finditer(said)]
+    right = [each for each in sentences if outside.host and re.search(rf"\b{outside.host}\b", each)]
+    right = [each for each in right if re.search(outside.names, each)]
+    wrong = len(right) < len(sentences) or "stands still" in said
+    return (bool(right) if outside.host else not wrong), wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--all-said", action="store_true")
+    given = parser.parse_args()
+    rows = []
+    for outside in [OUTSIDE[name] for name in given.names] or OUTSIDE.values():
+        if outside.clock and not _library():
+            print(f"not run: {outside.name}: no faketime")
+            continue
+        folder = Path(tempfile.mkdtemp(prefix="slow-under-run-"))
+        try:
+            with hosts(*NAMES) as machines:
+                said = looked(outside, machines, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        right, wrong = judged(outside, said)
+        rows.append((right, wrong))
+        print(f"{'ok ' if right else 'BAD'} {'WRONG ' if wrong else ''}{outside.name}", flush=True)
+        if given.all_said or not right or outside.host:
+            print(said, flush=True)
+    print(f"{len(rows)} jobs: right {sum(right for right, _ in rows)}, wrong {sum(wrong for _, wrong in rows)}")
+    return int(not all(right for right, _ in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
