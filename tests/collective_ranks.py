@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from gpudoctor.nccl.rank_messages import (
     decoder,
 )
 from tests.lab import warm
+from tests.lab.folders import passing_folder
 
 WORKERS = Path(__file__).parent.parent / "gpudoctor" / "workers"
 SECONDS = 150
@@ -67,8 +67,8 @@ def decoded(output: bytes) -> list[AnyRankMessage]:
 @contextmanager
 def torchruns_folder() -> Iterator[dict[str, str]]:
     """TMPDIR for a torchrun: it leaves a folder of logs there, torchelastic_*."""
-    with tempfile.TemporaryDirectory(prefix="gpudoctor-torchrun-", ignore_cleanup_errors=True) as folder:
-        yield {"TMPDIR": folder}
+    with passing_folder("gpudoctor-torchrun-") as folder:
+        yield {"TMPDIR": str(folder)}
 
 
 def run(

@@ -21,7 +21,6 @@ Functions go by their name in the library (nvmlDeviceGetMemoryInfo_v2, nvmlDevic
 there are. Without gcc the test is skipped ("no C compiler"), see requirements.py.
 """
 
-import atexit
 import contextlib
 import functools
 import importlib.util
@@ -29,11 +28,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.lab.folders import own_folder, passing_folder
 from tests.lab.requirements import require
 
 SOURCES = Path(__file__).parent / "fake_nvidia"
@@ -84,8 +83,7 @@ def libraries() -> Path:
     """The folder with the two fake libraries, built on first use and removed when this process ends."""
     compiler = shutil.which("gcc") or shutil.which("cc")
     require(compiler, "no C compiler: apt-get install gcc libc6-dev")
-    folder = Path(tempfile.mkdtemp(prefix="gpudoctor-fake-nvidia-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = own_folder("gpudoctor-fake-nvidia-")
     stubs = folder / "stubs.c"
     stubs.write_text("".join(f"__attribute__((weak)) int {name}(void) {{ return 3; }}\n" for name in nvml_symbols()))
     for name, sources in (("libnvidia-ml", [SOURCES / "nvml.c", stubs]), ("libcuda", [SOURCES / "cuda.c"])):
@@ -112,7 +110,7 @@ def fake_nvidia(machine: Machine, **variables: str) -> Iterator[dict[str, str]]:
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     search = environment.get("LD_LIBRARY_PATH")
     environment["LD_LIBRARY_PATH"] = f"{folder}:{search}" if search else str(folder)
-    with tempfile.TemporaryDirectory(prefix="gpudoctor-fake-machine-") as place:
-        description = Path(place) / "machine.txt"
+    with passing_folder("gpudoctor-fake-machine-") as place:
+        description = place / "machine.txt"
         description.write_text(machine.text(), encoding="utf-8")
         yield {**environment, "FAKE_NVIDIA_MACHINE": str(description), **variables}

@@ -35,13 +35,11 @@ import pkgutil
 import re
 import runpy
 import select
-import shutil
 import signal
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import traceback
 import types
@@ -286,8 +284,9 @@ def available() -> bool:
 def the_server(site: str = "", libraries: str = "", modules: tuple[str, ...] = ()) -> Server:
     """One for this process, which ends with it. `site`: where another torch lies, with what it is linked to; `modules`:
     what is imported besides."""
-    folder = tempfile.mkdtemp(prefix="gpudoctor-warm-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    from tests.lab.folders import own_folder  # here: a fork has no tests
+
+    folder = own_folder("gpudoctor-warm-")
     ours, its = socket.socketpair()
     with socket.socket(socket.AF_UNIX) as door, its:
         door.bind(f"{folder}/door")

@@ -43,8 +43,10 @@ class Outside(NamedTuple):
 
     name: str
     options: tuple[str, ...] = ("--step-ms", "13")
-    shape: tuple[str, ...] = ()
-    """Words of tc for the interface of the host `on`."""
+    rate: str = ""
+    """At which the host `on` may send, in tc's words (a token bucket: what there is without netem)."""
+    loses: bool = False
+    """Of what comes to the host `on`, each twentieth packet."""
     on: str = ""
     clock: str = ""
     """Of faketime, for all that runs on the host `on`."""
@@ -61,13 +63,9 @@ LINK = r"network|link|connection"
 OUTSIDE = {
     each.name: each
     for each in (
-        Outside("delay-of-20-ms", shape=("netem", "delay", "20ms"), on="n2", host="n2", names=LINK),
-        Outside("loss-of-5-percent", shape=("netem", "loss", "5%"), on="n3", host="n3", names=LINK),
-        Outside(
-            "two-megabits",
-            shape=("tbf", "rate", "2mbit", "burst", "16kb", "latency", "400ms"),
-            on="n2", host="n2", names=LINK,
-        ),
+        Outside("two-megabits", rate="2mbit", on="n2", host="n2", names=LINK),
+        Outside("six-megabits", rate="6mbit", on="n3", host="n3", names=LINK),
+        Outside("loses-5-percent", loses=True, on="n2", host="n2", names=LINK),
         Outside("healthy"),
         Outside("healthy-noise", ("--step-ms", "13", "--noise", "5", "--kind", "exponential")),
         Outside("clock-2-s-ahead", clock="+2s", on="n2"),
@@ -122,8 +120,11 @@ def looked(outside: Outside, machines: tuple[Host, ...], folder: Path) -> str:
         stack.callback(end, mark, processes)
         for number, machine in enumerate(machines):
             is_it = machine.name == outside.on
-            if is_it and outside.shape:
-                in_namespace(machine.namespace, "tc", "qdisc", "add", "dev", "eth0", "root", *outside.shape)
+            if is_it and outside.rate:
+                bucket = ("tbf", "rate", outside.rate, "burst", "16kb", "latency", "400ms")
+                in_namespace(machine.namespace, "tc", "qdisc", "add", "dev", "eth0", "root", *bucket)
+            if is_it and outside.loses:
+                machine.filter("numgen random mod 20 == 0 drop")
             ours = (sys.executable, "-m", "gpudoctor", "run", "--preflight", "none", "--stall", "20", "--")
             torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes=3", "--nproc-per-node=1")
             where = (f"--node-rank={number}", "--master-addr=10.0.0.1", "--master-port=29511", str(SCRIPT), *options)
