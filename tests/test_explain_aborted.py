@@ -125,3 +125,31 @@ def test_a_rank_that_torchrun_does_not_list_had_ended_well(tmp_path: Path) -> No
     assert "not rank 1: ended well" in first.summary and first.confidence < 0.5
     lives = explained(before + waited + end(0) + closing(30353) + closing(30350) + told, tmp_path)
     assert "ended well" not in lives.causes[0].summary
+
+
+def alone(rank: int) -> str:
+    return watchdog(rank, "ALLREDUCE", "all_reduce", 11)
+
+
+def test_who_says_nothing_while_all_that_live_are_asked_is_gone_or_stopped(tmp_path: Path) -> None:
+    waits = BEFORE + alone(0) + alone(1) + asked(0, 7, 6) + asked(1, 7, 6) + end(0)
+    first = explained(waits, tmp_path).causes[0]
+    assert (first.cause, first.ranks, first.confidence) == ("rank-died", (2,), 0.65)
+    lives = explained(waits + asked(2, 6, 6), tmp_path).causes[0]
+    assert lives.confidence < 0.5 and lives.ranks == (2,)
+
+
+def test_of_ranks_that_the_program_does_not_count_from_zero_nothing_is_concluded(tmp_path: Path) -> None:
+    waits = "rank 4 adapters\nrank 16 adapters\n" + alone(0) + alone(1) + asked(0, 7, 6) + asked(1, 7, 6) + end(0)
+    assert all(cause.confidence < 0.5 for cause in explained(waits, tmp_path).causes)
+
+
+def test_who_did_not_end_when_asked_and_was_silent_is_stopped(tmp_path: Path) -> None:
+    launcher = LAUNCHER + (
+        "W1126 00:10:02.1 13701 torch/distributed/elastic/multiprocessing/api.py:1028] Sending process 14069 closing "
+        "signal SIGTERM\nW1126 00:10:32.2 13701 torch/distributed/elastic/multiprocessing/api.py:1047] Unable to "
+        "shutdown process 14069 via 15, forcefully exiting via 9\n"
+    )
+    waits = BEFORE + alone(0) + alone(1) + asked(0, 7, 6) + asked(1, 7, 6) + end(0) + end(1)
+    first = explained(waits + launcher, tmp_path).causes[0]
+    assert (first.cause, first.ranks) == ("stopped-rank", (2,))

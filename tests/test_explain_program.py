@@ -103,3 +103,32 @@ def test_a_program_that_was_changed_after_the_log_tells_nothing(folder: Path) ->
     own = waited(2, "ALLREDUCE", 1, *called(folder, "all_reduce", BEHIND))
     first = first_cause(folder, own, waited(0, "ALLREDUCE", 132), waited(1, "ALLREDUCE", 132))
     assert first.confidence < 0.5
+
+
+CALLBACKS = """\
+class Mean:
+    def end(self, value):
+        dist.all_reduce(value)
+
+
+def train(model, loader, rank):
+    callbacks = [Mean()] if rank == 0 else []
+    for batch in loader:
+        model(batch).backward()
+        for callback in callbacks:
+            callback.end(batch)
+
+
+train()
+"""
+
+
+def test_a_method_of_what_only_the_first_rank_has_made(folder: Path) -> None:
+    (folder / "train.py").write_text(CALLBACKS)
+    os.utime(folder / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    stack = (f"all_reduce from {C10D}:3906", *(f"{name} from {folder}/train.py:{line}" for name, line in (
+        ("end", 3), ("train", 11), ("<module>", 14))))  # fmt: skip
+    first = first_cause(
+        folder, waited(0, "ALLREDUCE", 1, *stack), waited(1, "ALLREDUCE", 132), waited(2, "ALLREDUCE", 132)
+    )
+    assert (first.cause, first.ranks) == ("rank0-only-collective", (0,)) and "line 7" in first.summary

@@ -258,3 +258,37 @@ def test_packages_outside_of_site_packages_are_not_the_program(tmp_path: Path) -
     assert not is_installed(pid, f"{tmp_path}/clone/src/engine/core/loop.py", f"{tmp_path}/clone/tools/run.py")
     assert not is_installed(pid, f"{tmp_path}/work/model/net.py", train)
     assert not is_installed(pid, train, train)
+
+
+MADE = """\
+class Mean(Callback):
+    def end(self, loss):
+        dist.all_reduce(loss)
+
+class Lines(Callback):
+    def end(self, loss):
+        dist.broadcast(loss, 0)
+
+def build(trainer, rank):
+    mean: Mean | None = None
+    if rank == 0:
+        trainer.add(Mean())
+    trainer.add(Lines() if rank == 0 else None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "asks"),
+    [
+        ("", "dist.all_reduce", "rank == 0"),
+        ("", "dist.broadcast", "rank == 0"),
+        ("    trainer.add(Mean())\n", "dist.all_reduce", ""),
+        ("    trainer.kinds = [Mean]\n", "dist.all_reduce", ""),
+        ("    if rank == 1:\n        trainer.add(Mean())\n", "dist.all_reduce", ""),
+        ("    if rank == 0:\n        trainer.add(Mean())\n", "dist.all_reduce", "rank == 0"),
+        ("class Own(Mean):\n    pass\n", "dist.all_reduce", ""),
+    ],
+)
+def test_what_only_one_rank_makes_only_it_calls(more: str, line: str, asks: str) -> None:
+    asked = [each.asks for each in at(line, MADE + more).enclosing if each.asks]
+    assert asked == ([asks] if asks else [])

@@ -14,6 +14,8 @@ class Facts(Struct, kw_only=True):
     exits: list[ToldExit] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)
     """Ranks that wrote something."""
+    own_ranks: set[int] = field(default_factory=set)
+    """Those with whose numbers lines of the program begin."""
     world_size: int | None = None
     lines: dict[str, int] = field(default_factory=dict)
     """File -> its lines."""
@@ -24,6 +26,7 @@ def put_together(scans: list[Scan]) -> Facts:
     facts = Facts(lines={scan.file: scan.lines for scan in scans})
     for scan in scans:
         facts.ranks |= scan.ranks
+        facts.own_ranks |= scan.own_ranks
         facts.events += scan.events
         facts.exits += scan.exits
         facts.stacks += scan.stacks

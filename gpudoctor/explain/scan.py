@@ -55,6 +55,7 @@ LOOK_BACK = 40
 SAMPLE = 32 * 1024
 """Bytes of each block in which ranks are looked for that show nothing else."""
 RANKS = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| rank (\d{1,6}) nranks ")
+OWN_RANKS = re.compile(rb"(?:^|\n)\[?[Rr]ank[ :=]{0,2}(\d{1,6})\b")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
 CRASH = re.compile(rb"Fatal Python error: |Caught signal \d|\*\*\* Process received signal \*\*\*")
 CRASH_FRAME = re.compile(
@@ -148,6 +149,8 @@ class Scan(Struct, kw_only=True):
     """Symptom -> how many lines show it, those included that are no event."""
     ranks: set[int] = field(default_factory=set)
     """Ranks that wrote something."""
+    own_ranks: set[int] = field(default_factory=set)
+    """Ranks with whose number lines of the program begin: "rank 2 step 4"."""
     reason: str = ""
     """Why it could not be read to its end."""
     interrupted: bool = False
@@ -197,6 +200,7 @@ class _Scanning:
         sample = block.text[:SAMPLE]
         for groups in set(RANKS.findall(sample)):
             found.ranks.add(int(next(filter(None, groups))))
+        found.own_ranks.update(map(int, set(OWN_RANKS.findall(sample))))
         extended: list[bytes] | None = None
         for line, needles, lines in self.matcher.candidates(block.text, block.first_line):
             if extended is None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from gpudoctor.explain.absent import absent_by_name, counted_by_program, silent, skipped
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ended_well, ranks_text
 from gpudoctor.explain.order import Facts
@@ -32,7 +33,6 @@ ONE_SIDED = (
 )
 """What code of one rank calls by mistake when it saves, evaluates or logs."""
 MOST_LINES = 6
-LONGEST_LIST = 500
 
 
 class Wait(Struct, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
         return []
     waiting = {wait.rank for wait in found}
     known = set(facts.ranks) | waiting | alive_at_the_end(facts)
-    known |= {ended.rank for ended in facts.exits if ended.rank is not None}
+    known |= {ended.rank for ended in facts.exits if ended.rank is not None} | counted_by_program(facts)
     if facts.world_size and facts.world_size <= 65_536:
         known |= set(range(facts.world_size))
     known |= skipped(known, of_whole_job=all(wait.group == DEFAULT_GROUP for wait in found))
@@ -197,28 +197,6 @@ def _crossed(found: list[Wait]) -> list[Candidate]:
     half = "send" if first.operation == "recv" else "receive"
     summary = f"{ranks_text([wait.rank for wait in found])} all waited in {_said(first)}, and none was there to {half}"
     return [_candidate("p2p-order", LIKELY, first, summary, found, found)]
-
-
-def skipped(known: set[int], *, of_whole_job: bool) -> set[int]:
-    """Ranks between others of which nothing is heard: they are there, for numbers have no gaps.
-
-    Where a third of them or more would be missing, the logs are rather those of a part of the world: of some nodes, or
-    of one process group with every second rank. In a group of all ranks it may be half.
-    """
-    if not known or max(known) - min(known) > 65_536:
-        return set()
-    between = set(range(min(known), max(known))) - known
-    return between if len(between) * (2 if of_whole_job else 3) <= len(known) else set()
-
-
-def absent_by_name(facts: Facts) -> set[int]:
-    """Ranks of which another one says that they did not come (a monitored barrier's message)."""
-    return {
-        int(number)
-        for event in facts.events
-        if event.symptom.role == "consequence"
-        for number in re.findall(r"\d{1,7}", event.values.get("ranks", "")[:LONGEST_LIST])
-    }
 
 
 def _evidence(found: list[Wait]) -> tuple[Line, ...]:
@@ -359,12 +337,27 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
     heard = absent & (facts.ranks | alive_at_the_end(facts))
     missing = sorted(heard or absent)
     waiting = [wait.rank for wait in found]
-    place = _said(first)
-    summary = f"{ranks_text(waiting)} waited in {place}, and {ranks_text(missing)} did not come"
-    if not heard:
-        summary += "; there is no output of it here" if len(missing) == 1 else "; there is no output of them here"
+    summary = f"{ranks_text(waiting)} waited in {_said(first)}, and {ranks_text(missing)} did not come"
+    gone = silent(facts, set(missing)) == set(missing) and set(missing) <= facts.ranks | counted_by_program(facts)
+    if gone:
+        summary += f". Who lives says that it was asked for its recorder, and {ranks_text(missing)} did not"
+    elif not heard:
+        summary += f"; there is no output of {'it' if len(missing) == 1 else 'them'} here"
     scalar = first.operation == "barrier" or (first.operation == "allreduce" and first.elements == 1)
+    confirm = (
+        f"Start it again and ask while it stands: gpudoctor hang shows where {ranks_text(missing)} "
+        f"{'is' if len(missing) == 1 else 'are'} instead."
+    )
+    stubborn = [ended for ended in facts.exits if ended.exit.forced and ended.rank in (None, *missing)]
     causes: tuple[str, ...]
+    if (gone or not heard) and len(stubborn) == len(missing):
+        # Nothing in Python catches SIGTERM by itself, and a rank that lives answers when another one asks for dumps.
+        summary += f". {counted(len(missing), 'process')} did not end when torchrun asked for it"
+        causes = ("stopped-rank", "kernel-wait")
+        return _undecided(causes, LIKELY, first, summary, found, [missing, missing], stubborn[0].at)
+    if gone and not facts.exits:  # no launcher that would have told of its end
+        causes = ("rank-died", "stopped-rank", "uneven-inputs")
+        return _undecided(causes, LIKELY, first, summary, found, [missing] * 3, confirm=confirm)
     if ended_well(facts, set(missing)) == set(missing):
         summary += f". torchrun lists all that failed or that it had to end, and not {ranks_text(missing)}: ended well"
         causes = ("rank-divergent-decision", "uneven-inputs")
@@ -376,18 +369,7 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
         causes = ("slow-rank-timeout", "rank-divergent-decision", "rank-died")
     else:
         causes = ("slow-rank-timeout", "uneven-inputs", "rank-divergent-decision")
-    confirm = (
-        f"Start it again and ask while it stands: gpudoctor hang shows where {ranks_text(missing)} "
-        f"{'is' if len(missing) == 1 else 'are'} instead."
-    )
     ranks = [waiting if cause == "rank0-only-collective" else missing for cause in causes]
-    stubborn = [ended for ended in facts.exits if ended.exit.forced and ended.rank in (None, *missing)]
-    if not heard and len(stubborn) == len(missing):
-        # Nothing in Python catches SIGTERM by itself, and a rank that lives answers when another one asks for dumps.
-        summary += f". {counted(len(missing), 'process')} did not end when torchrun asked for it"
-        return _undecided(
-            ("stopped-rank", "kernel-wait"), LIKELY, first, summary, found, [missing, missing], stubborn[0].at
-        )
     return _undecided(causes, POSSIBLE, first, summary, found, ranks, confirm=confirm)
 
 

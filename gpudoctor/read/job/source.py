@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
+from gpudoctor.read.job.source_made import made_under
 from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, handlers, stores, text_of
+from gpudoctor.read.job.source_walk import called, children, functions_of, guarded, own_name, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 MAXIMUM_BYTES = 2 * 1024 * 1024
@@ -19,8 +21,6 @@ takes a thousand times the memory of its text [measured: 1.9 GiB for 2 MiB of li
 MOST_ENCLOSING = 32
 MOST_EXITS = 32
 MOST_CALLS = 64
-MOST_FUNCTIONS = 512
-"""Functions of a file that are looked into for collectives."""
 DEEPEST = 3
 """Calls from function to function on the way to a collective."""
 
@@ -129,7 +129,10 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
     own = path[path.index(function) :] if function is not None else path
     scope: ast.AST = function.node if function is not None else tree
     names = by_rank.of(tree)
+    owner = next((step.node for step in path if isinstance(step.node, ast.ClassDef)), None)
     inside = [*_within(statement, frame.line, names), *_enclosing(own, names)]
+    if owner is not None and function is not None:
+        inside += made_under(tree, owner.name, names)
     return SourceContext(
         file=frame.file,
         line=frame.line,
@@ -138,7 +141,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         enclosing=tuple(inside)[:MOST_ENCLOSING],
         exits=tuple(_exits(own, scope, names))[:MOST_EXITS],
         calls=tuple(_calls(scope, names))[:MOST_CALLS],
-        leads_to=tuple(_calls_of_own(scope, _functions(tree), names))[:MOST_CALLS],
+        leads_to=tuple(_calls_of_own(scope, functions_of(tree), names))[:MOST_CALLS],
         handlers=_of_file(tree, handlers),
         stores=_of_file(tree, stores),
     )
@@ -154,7 +157,7 @@ def _path(tree: ast.Module, line: int) -> list[_Step]:
     node: ast.AST = tree
     while True:
         step = None
-        for part, child in _children(node):
+        for part, child in children(node):
             if _first_line(child) <= line <= (getattr(child, "end_lineno", None) or 0):
                 step = (part, child)
         if step is None:
@@ -168,19 +171,6 @@ def _path(tree: ast.Module, line: int) -> list[_Step]:
 def _first_line(node: ast.AST) -> int:
     """A decorated function begins with its decorators, which belong to what is around it."""
     return int(getattr(node, "lineno", 1 << 30))
-
-
-def _children(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """The statements, handlers and cases directly below a statement, each with the field that holds it."""
-    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
-        held = getattr(node, part, None)
-        if isinstance(held, list):
-            for child in held:
-                if isinstance(child, ast.match_case):  # it has no line of its own
-                    for inner in child.body:
-                        yield (part, inner)
-                elif isinstance(child, ast.stmt | ast.ExceptHandler):
-                    yield (part, child)
 
 
 def _enclosing(path: Sequence[_Step], names: by_rank.ByRank) -> Iterator[Enclosing]:
@@ -254,16 +244,6 @@ def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[E
 # ---------------------------------------------------------------- ways past the line
 
 
-class _Guard(NamedTuple):
-    """A statement with the conditions around it, the innermost last."""
-
-    node: ast.AST
-    guards: tuple[tuple[str, str], ...]
-    """Each as text, and what it asks of the rank."""
-    in_loop: bool
-    """In a loop inside the region: its `break` and `continue` do not leave the region."""
-
-
 def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
     """What passes the line by: in the innermost loop around it, else in the function."""
     loop = next(
@@ -276,7 +256,7 @@ def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iter
     )
     region = loop if loop is not None else scope
     around = {id(step.node) for step in path}
-    for found in _walk(region, names):
+    for found in walk(region, names):
         node = found.node
         at = int(getattr(node, "lineno", 0))
         guard, asks = (cut(found.guards[-1][0]), found.guards[-1][1]) if found.guards else ("", "")
@@ -307,54 +287,13 @@ def _suppressed(node: ast.With) -> str:
     return ""
 
 
-def _walk(region: ast.AST, names: by_rank.ByRank | None = None) -> Iterator[_Guard]:
-    """The statements of a region in the order of its text, without those of functions and classes inside it."""
-    stack = [_Guard(child, (), False) for _, child in reversed(list(_children(region)))]
-    while stack:
-        found = stack.pop()
-        yield found
-        node = found.node
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        loops = isinstance(node, ast.For | ast.AsyncFor | ast.While)
-        for part, child in reversed(list(_children(node))):
-            guards = found.guards
-            if isinstance(node, ast.If):
-                test, asks = text_of(node.test), names.asks(node.test) if names is not None else ""
-                other = f"not ({asks})" if asks else ""
-                guards = (*guards, (test, asks) if part == "body" else (f"not ({test})", other))
-            elif isinstance(node, ast.While) and part == "body":
-                guards = (*guards, (text_of(node.test), ""))
-            elif isinstance(node, ast.ExceptHandler):
-                guards = (*guards, (f"except {text_of(node.type)}" if node.type is not None else "except", ""))
-            stack.append(_Guard(child, guards[-4:], found.in_loop or (loops and part == "body")))
-
-
 def _calls(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The calls of collectives in a function, in the order of its text."""
-    for found in _walk(scope, names):
-        for call in _called(found.node):
+    for found in walk(scope, names):
+        for call in called(found.node):
             name = _collective(call)
             if name:
-                yield _guarded(name, call, found)
-
-
-def _guarded(name: str, call: ast.AST, found: _Guard) -> Enclosing:
-    """A call, with the innermost condition around it."""
-    guard, asks = found.guards[-1] if found.guards else ("", "")
-    return Enclosing(name, int(getattr(call, "lineno", 0)), cut(guard), asks)
-
-
-def _functions(tree: ast.Module) -> dict[str, ast.AST]:
-    """The functions and methods of a file, by name; of two with one name none, for which is called is not known."""
-    found: dict[str, ast.AST] = {}
-    twice: set[str] = set()
-    for node in tree.body:
-        for own in node.body if isinstance(node, ast.ClassDef) else [node]:
-            if isinstance(own, ast.FunctionDef | ast.AsyncFunctionDef) and len(found) < MOST_FUNCTIONS:
-                twice |= {own.name} & set(found)
-                found[own.name] = own
-    return {name: node for name, node in found.items() if name not in twice}
+                yield guarded(name, call, found)
 
 
 def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
@@ -365,46 +304,19 @@ def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_ra
         """The first collective on the way through a function; empty where there is none."""
         if name not in known and depth <= DEEPEST:
             known[name] = ""  # it may call itself
-            for found in _walk(functions[name]):
-                for call in _called(found.node):
-                    own = _collective(call) or (first_of(own, depth + 1) if (own := _own_name(call, functions)) else "")
+            for found in walk(functions[name]):
+                for call in called(found.node):
+                    own = _collective(call) or (first_of(own, depth + 1) if (own := own_name(call, functions)) else "")
                     if own and own != "backward":
                         known[name] = own
                         return own
         return known.get(name, "")
 
-    for found in _walk(scope, names):
-        for call in _called(found.node):
-            name = _own_name(call, functions)
+    for found in walk(scope, names):
+        for call in called(found.node):
+            name = own_name(call, functions)
             if name and functions[name] is not scope and (collective := first_of(name, 1)):
-                yield _guarded(collective, call, found)
-
-
-def _own_name(node: ast.AST, functions: Mapping[str, ast.AST]) -> str:
-    """The function of this file that a call calls: `evaluate(...)`, `self.evaluate(...)`."""
-    function = node.func if isinstance(node, ast.Call) else None
-    name = ""
-    if isinstance(function, ast.Name):
-        name = function.id
-    elif isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self":
-        name = function.attr
-    return name if name in functions else ""
-
-
-def _called(statement: ast.AST) -> Iterator[ast.AST]:
-    """The expressions of a statement itself, without those of statements below it."""
-    for part, child in ast.iter_fields(statement):
-        if part not in _BLOCKS:
-            yield from _expressions(child)
-
-
-_BLOCKS = frozenset(("body", "orelse", "finalbody", "handlers", "cases", "decorator_list"))
-
-
-def _expressions(field: object) -> Iterator[ast.AST]:
-    for value in field if isinstance(field, list) else [field]:
-        if isinstance(value, ast.AST):
-            yield from ast.walk(value)
+                yield guarded(collective, call, found)
 
 
 def _collective(node: ast.AST) -> str:

@@ -1,0 +1,57 @@
+"""Under which condition on the rank a program makes the objects of a class: what only one rank has, only it calls.
+
+if rank == 0:
+    trainer.callbacks.append(AverageLoss())       # every method of AverageLoss runs on rank 0 alone
+"""
+
+import ast
+from collections.abc import Iterator
+
+from gpudoctor.read.job import by_rank
+from gpudoctor.read.job.source_text import cut, text_of
+from gpudoctor.read.job.source_walk import called, walk
+from gpudoctor.snapshot.evidence import Enclosing
+
+
+def made_under(tree: ast.Module, name: str, names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """The condition on the rank below which the file makes this class's objects; nothing where it makes one without
+    such a condition, makes none, or hands the class on."""
+    uses = _named(tree, name) - sum(_named(each, name) for each in _annotations(tree))
+    conditions: list[Enclosing] = []
+    scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    for scope in (tree, *scopes):
+        for statement in walk(scope, names):
+            for made, condition in _made(statement.node, name, names):
+                around = next((guard for guard in reversed(statement.guards) if guard[1]), None)
+                if condition is None and around is not None:
+                    condition = Enclosing("if", made.lineno, cut(around[0]), around[1])
+                if condition is None:
+                    return
+                conditions.append(condition)
+    if conditions and len(conditions) == uses and len({condition.asks for condition in conditions}) == 1:
+        yield conditions[0]
+
+
+def _made(statement: ast.AST, name: str, names: by_rank.ByRank) -> Iterator[tuple[ast.Call, Enclosing | None]]:
+    """Where a statement makes an object of the class, with the condition inside of it: `Log() if main else None`."""
+    expressions = list(called(statement))
+    chosen = {
+        id(inner): Enclosing("if" if branch is each.body else "else", each.lineno, text_of(each.test), asks)
+        for each in expressions
+        if isinstance(each, ast.IfExp) and (asks := names.asks(each.test))
+        for branch in (each.body, each.orelse)
+        for inner in ast.walk(branch)
+    }
+    for each in expressions:
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name) and each.func.id == name:
+            yield each, chosen.get(id(each))
+
+
+def _named(tree: ast.AST, name: str) -> int:
+    return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree))
+
+
+def _annotations(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        parts = (getattr(node, "annotation", None), getattr(node, "returns", None))
+        yield from (part for part in parts if isinstance(part, ast.AST))
