@@ -37,9 +37,10 @@ IDLE = GpuUse(index=0, utilization_percent=0, memory_utilization_percent=0)
 
 
 def a_process(
-    *, ran: float = 0.2, delayed: float | None = 2.3, gil: bool = False, others: float = 0.0, **more: Any
+    *, ran: float = 0.2, delayed: float | None = 2.3, gil: bool = False, others: tuple[float, ...] = (), **more: Any
 ) -> ProcessEvidence:
-    """One that stood at a line in two looks; `ran` and `delayed`: seconds of its main thread in between."""
+    """One that stood at a line in two looks; `ran` and `delayed`: seconds of its main thread in between, `others` those
+    of threads that have the program's name."""
 
     def look(at: float, part: int) -> Sample:
         late = None if delayed is None else 9.0 + delayed * part
@@ -52,8 +53,8 @@ def a_process(
             owns_gil=gil,
             frames=(Frame("main", PROGRAM, 30), Frame("<module>", PROGRAM, 60)),
         )
-        other = Thread(id=8, name="python", cpu_seconds=1.0 + others * part)
-        return Sample(at=at, state="R", threads=(main, other), stacks_by="py-spy")
+        beside = (Thread(id=8 + n, name="python", cpu_seconds=1.0 + seconds * part) for n, seconds in enumerate(others))
+        return Sample(at=at, state="R", threads=(main, *beside), stacks_by="py-spy")
 
     return ProcessEvidence(process=Process(pid=7, parent=1, started=1), samples=(look(0.0, 0), look(2.5, 1)), **more)
 
@@ -66,7 +67,8 @@ def a_process(
         (a_process(ran=2.4, delayed=None), (), True),
         (a_process(gil=True), (), False),  # a loop of the program
         (a_process(ran=0.1, delayed=0.0), (), False),  # it sleeps
-        (a_process(others=2.5), (), False),  # an operator on several processors
+        (a_process(others=(2.5, 0.0)), (WAITING,), True),  # NCCL's thread that polls the network has no name of its own
+        (a_process(others=(2.5, 2.5)), (), False),  # an operator on several processors
         (a_process(), (IDLE,), False),
         (
             a_process(recorder=Recorder(source="x", entries=(DONE,))),

@@ -76,9 +76,9 @@ TROUBLE = re.compile(
 """Words, a loss that is no number, and glog's mark of a fatal line."""
 MILD = re.compile(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
-    r"^\[W [\w.]{1,40}:\d+\]|processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",
+    r"^\[W [\w.]{1,40}:\d+\]|\b(?:kernel )?command line: [A-Za-z_]|processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",
 )
-"""A line that calls itself no error."""
+"""A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`)."""
 OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
 LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
 """The last of all of them is done."""

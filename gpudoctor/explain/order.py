@@ -38,6 +38,8 @@ def put_together(scans: list[Scan]) -> Facts:
             told.rank = by_pid.get(told.pid)
         if told.rank is None and local_is_rank:
             told.rank = told.local_rank
+    for file in {ended.at.file for ended in facts.exits}:
+        _belongs_to_the_one_that_failed(facts, file)
     sizes = [size for event in facts.events if (size := number_in(event.values.get("world_size")))]
     facts.world_size = max(sizes, default=None)
     facts.ranks |= {told.rank for told in facts.tracebacks if told.rank is not None}
@@ -57,3 +59,26 @@ def _processes(facts: Facts) -> tuple[dict[int, int], bool]:
     hosts = {ended.host for ended in rows}
     several = len(hosts) > 1 or any(ended.rank != ended.local_rank for ended in rows)
     return {pid: next(iter(ranks)) for pid, ranks in by_pid.items() if len(ranks) == 1}, not several
+
+
+def _belongs_to_the_one_that_failed(facts: Facts, file: str) -> None:
+    """Give an exception that nobody signed to the only rank that ended with one, by its launcher's table.
+
+    Without a prefix (torch before 2.2, and any rank before init_process_group) a traceback does not tell whose it is.
+    Ranks that the launcher ended, by a signal, wrote none.
+    """
+    exits = [ended for ended in facts.exits if ended.at.file == file and ended.exit.exitcode is not None]
+    failed = {ended.rank for ended in exits if ended.exit.exitcode is not None and ended.exit.exitcode > 0}
+    tracebacks = [told for told in facts.tracebacks if told.at.file == file]
+    (rank,) = failed if len(failed) == 1 else (None,)
+    if rank is None or any(told.rank is not None or told.pid is not None for told in tracebacks):
+        return
+    tabled = min(ended.at.line for ended in exits)
+    for told in tracebacks:
+        if told.traceback.last_line >= tabled or not told.traceback.raised:
+            continue
+        told.rank = rank
+        for event in facts.events:
+            inside = told.traceback.first_line <= event.at.line <= told.traceback.last_line
+            if event.at.file == file and event.rank is None and inside:
+                event.rank = rank

@@ -3,7 +3,9 @@
 Nothing in Python says that `if loss > best:` waits for a GPU: the call is written in C, and the line may have any form.
 The thread tells. It stands at one line in two looks, does not hold the interpreter's lock (torch gives it back before
 it asks the driver), and yet is never asleep: the driver's wait takes all of a processor. A loop in Python holds the
-lock; what computes on processors without it leaves the GPU idle, or has many threads do so.
+lock; what computes on processors without it leaves the GPU idle, or has many threads do so. One more is NCCL's own: the
+thread that moves a communicator's data over the network polls without rest as long as an operation is not over, and has
+the name of the program (NCCL proxy.cc, ncclProxyProgress; NCCL_SET_THREAD_NAME=1 would name it). Seen so on an H200.
 """
 
 import re
@@ -86,18 +88,26 @@ def waits_in_driver(process: ProcessEvidence, first: Place, last: Place, gpus: S
     if process.recorder is not None and process.recorder.entries and not is_open(process.recorder):
         return False  # whatever it waits for is no other rank
     share = share_of_time(before, after, other.at - one.at)
-    return share is not None and share >= RUNNABLE_FROM and not _computes_in_threads(one, other, process.pid)
+    if share is None or share < RUNNABLE_FROM:
+        return False
+    return _threads_that_run(one, other, process.pid) <= _proxies(process.recorder)
 
 
-def _computes_in_threads(first: Sample, last: Sample, pid: int) -> bool:
-    """Whether other threads of a process have run all the time: those of an operator on processors."""
+def _proxies(recorder: Recorder | None) -> int:
+    """How many communicators may have a thread of NCCL that polls: those with an operation that is not over."""
+    open_groups = {entry.group for entry in recorder.entries if entry.state != "completed"} if recorder else set()
+    return max(1, len(open_groups))
+
+
+def _threads_that_run(first: Sample, last: Sample, pid: int) -> int:
+    """How many other threads of a process have run all the time: of an operator on processors, or NCCL's."""
     before = {thread.id: thread for thread in first.threads}
     shares = (
         share_of_time(before.get(thread.id), thread, last.at - first.at)
         for thread in last.threads
         if thread.id != pid and not OF_THE_LIBRARIES.match(thread.name)
     )
-    return any(share is not None and share >= RUNNABLE_FROM for share in shares)
+    return sum(share is not None and share >= RUNNABLE_FROM for share in shares)
 
 
 def is_open(recorder: Recorder) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, HangRule, Rank, Seen, blame, command
+from gpudoctor.hang.causes import CAUSES, POSSIBLE, SEEN, HangCause, HangJob, HangRule, Rank, Seen, blame, command
 from gpudoctor.hang.starts import is_before_training
 from gpudoctor.hang.words import numbers_of, ranks_of
 from gpudoctor.knowledge.wording import counted, listed
@@ -14,13 +14,13 @@ BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 def gpus_are_shared(job: HangJob) -> Iterator[HangCause]:
     """Several ranks of a node on one GPU, and on no other."""
     for node in job.nodes:
-        ranks = {rank.pid: rank for rank in job.ranks if rank.node.host == node.host}
+        ranks = {rank.pid: rank for rank in job.ranks if rank.node.host == node.host and not _has_communicated(rank)}
         if len(ranks) < 2 or not node.gpus or not any(_may_wait(rank) for rank in ranks.values()):
             continue
         on = {pid: [gpu for gpu in node.gpus if pid in gpu.pids] for pid in ranks}
         for gpu in node.gpus:
             sharing = [ranks[pid] for pid in gpu.pids if pid in ranks and len(on[pid]) == 1]
-            if len(sharing) < 2:
+            if len(sharing) < 2 or _is_wanted(sharing):
                 continue
             yield _shared(node, gpu.index, sharing, len(ranks), len(node.gpus))
             break
@@ -28,6 +28,17 @@ def gpus_are_shared(job: HangJob) -> Iterator[HangCause]:
 
 def _may_wait(rank: Rank) -> bool:
     return rank.place.kind in BEGIN and rank.first_place.kind == rank.place.kind
+
+
+def _has_communicated(rank: Rank) -> bool:
+    """NCCL refuses two ranks on one GPU where it sets up a communicator: one that works is not what they wait for."""
+    recorder = rank.evidence.recorder
+    return recorder is not None and any(entry.state == "completed" for entry in recorder.entries)
+
+
+def _is_wanted(sharing: list[Rank]) -> bool:
+    """Each is a host of its own for NCCL, which then lets them share."""
+    return len({rank.environment.get("NCCL_HOSTID", "") for rank in sharing}) == len(sharing)
 
 
 def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus: int) -> HangCause:
@@ -42,8 +53,8 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
         evidence.append(
             Seen(f"rank {rank.rank} environment", f"LOCAL_RANK={rank.local_rank} CUDA_VISIBLE_DEVICES={value}")
         )
-    # Ranks that train share a GPU as well where somebody wants it so.
-    sure = SEEN if any(is_before_training(rank) for rank in sharing) else LIKELY
+    # Ranks that train share a GPU as well where somebody wants it so (gloo, MPS).
+    sure = SEEN if any(is_before_training(rank) for rank in sharing) else POSSIBLE
     if one_each or too_many:
         known = CAUSES["duplicate-gpu"]
         why = (
