@@ -24,7 +24,8 @@ def examined(environment: Mapping[str, str]) -> Snapshot:
     """What NVML and libcuda say of the machine: all GPUs, without CUDA_VISIBLE_DEVICES."""
     unset = {name: value for name, value in environment.items() if name != "CUDA_VISIBLE_DEVICES"}
     children = [
-        start(name, own_module(f"gpudoctor.read.{name}"), timeout=60, environment=unset) for name in ("nvidia", "cuda")
+        start(name, own_module(module), timeout=60, environment=unset)
+        for name, module in (("nvidia", "gpudoctor.read.nvidia"), ("cuda", "gpudoctor.read.libcuda"))
     ]
     replies = gather(children)
     said = cuda.assemble(replies["cuda"])

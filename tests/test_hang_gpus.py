@@ -165,7 +165,7 @@ def on_gpus(*entries: tuple[int, str, int], here: int = 50) -> Evidence:
                 sample,
                 threads=(
                     replace(sample.threads[0], id=70 + rank, frames=(Frame("main", PROGRAM, here),)),
-                    sample.threads[1],
+                    *sample.threads[1:],
                 ),
             )
             for sample in process.samples

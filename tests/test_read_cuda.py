@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from gpudoctor import active
 from gpudoctor.read import cuda, libcuda
 from gpudoctor.snapshot import CudaAnswer, Reading
+from tests.driver_answers import examined
 from tests.lab import machines
-from tests.lab.nvidia import Machine, libraries
+from tests.lab.nvidia import Machine, fake_nvidia, libraries
 from tests.lab.reading import blocked_reply, cuda_of, cuda_reply, nvml_of
 
 H100 = machines.hgx_h100()
@@ -221,3 +222,11 @@ def test_no_reply_makes_assemble_raise(said: Sequence[dict[str, object]], noise:
     output = b"".join(active.MARK + json.dumps(message).encode() + b"\n" for message in said) + noise
     answer = cuda.assemble(active.ChildReply("cuda", output, "", 0, False, False, 1.0, 1))
     assert answer.is_read or answer.reason
+
+
+def test_the_suite_for_gpus_reads_a_machine_as_gpudoctor_does() -> None:
+    """It runs only where there is a GPU; that it can look at all is tried here."""
+    with fake_nvidia(H100) as environment:
+        machine = examined(environment)
+    assert machine.cuda.all.is_read, machine.cuda.all.reason
+    assert len(machine.nvidia.gpus.value) == 8

@@ -22,8 +22,8 @@ CAUSE = Cause(
         "too many": "Start one rank a GPU: at most {gpus} on {host}, each with a GPU of its own.",
         "beyond": Fix(
             "A process counts the GPUs that it sees from 0: with CUDA_VISIBLE_DEVICES=2,5 they are cuda:0 and cuda:1, "
-            "and cuda:5 is none. Start no more ranks on a node than GPUs are visible (torchrun --nproc-per-node=gpu starts "
-            "one for each), and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
+            "and cuda:5 is none. Start no more ranks on a node than GPUs are visible (torchrun --nproc-per-node=gpu "
+            "starts one for each), and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
             (command("gpudoctor devices"),),
         ),
         "busy": Fix(

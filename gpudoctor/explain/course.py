@@ -76,7 +76,8 @@ TROUBLE = re.compile(
 """Words, a loss that is no number, and glog's mark of a fatal line."""
 MILD = re.compile(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
-    r"^\[W [\w.]{1,40}:\d+\]|\b(?:kernel )?command line: [A-Za-z_]|processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",
+    r"^\[W [\w.]{1,40}:\d+\]|\b(?:kernel )?command line: [A-Za-z_]|"
+    r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`)."""
 OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")

@@ -51,7 +51,7 @@ FAILURES = (
     Failure("ordinal_of_local_rank", ("device-ordinal",), "nproc", ranks=2, culprit=1),
     Failure("none_visible", ("no-device",), "CUDA_VISIBLE_DEVICES", environment=(("CUDA_VISIBLE_DEVICES", ""),)),
     Failure("forked", ("config", "argument", "exception", "other"), "spawn"),
-    Failure("devices_mixed", ("shape",), "\\.to\\(|\\.cuda\\(|device"),
+    Failure("devices_mixed", ("argument",), "\\.to\\(|\\.cuda\\(|device"),
     Failure("captured_wait", ("argument", "exception", "other", "assertion"), "captur"),
     Failure("anomaly", ("nan",), "sqrt|nan"),
     Failure("compiler_missing", ("file-missing", "dependency-mismatch", "import", "config"), "compiler|gcc|CC"),
@@ -59,7 +59,7 @@ FAILURES = (
     Failure("gpu_twice", ("device-ordinal", "config", "launcher"), "same GPU|twice|LOCAL_RANK|duplicate", ranks=2),
     Failure("rank_killed", ("dead-rank", "host-memory", "signal"), "SIGKILL|signal 9|-9", ranks=2, culprit=1),
     Failure("rank_asleep", ("slow-rank", "nccl-timeout"), "", ranks=2, culprit=1),
-    Failure("shapes_differ", ("divergence",), "32768|65536", ranks=2),
+    Failure("shapes_differ", ("divergence",), "4096|268435456", ranks=2),
     Failure("barrier_against_gradient", ("divergence",), "barrier", ranks=2),
     Failure("rank_out_of_memory", ("gpu-memory",), "", ranks=2, culprit=1, alone=True),
 )

@@ -22,8 +22,10 @@ def kernel(body: str) -> Callable[..., None]:
     return made
 
 
-def launched(body: str, place: int = 0, threads: int = 1) -> None:
-    kernel(body)(grid=(1, 1, 1), block=(threads, 1, 1), args=[place])
+def launched(body: str, place: torch.Tensor | None = None, threads: int = 1) -> None:
+    """`place`: whose address the kernel is given; a number as an argument would be cut to 32 bits."""
+    room = torch.zeros(64, dtype=torch.uint8, device="cuda") if place is None else place
+    kernel(body)(grid=(1, 1, 1), block=(threads, 1, 1), args=[room])
     torch.cuda.synchronize()
 
 
@@ -76,12 +78,11 @@ def memory_for_cudnn() -> None:
 
 
 def address_illegal() -> None:
-    launched("*(int *)place = 1;", 0x7000_0000_0000)
+    launched("*(int *)(place + (1LL << 45)) = 1;")
 
 
 def address_odd() -> None:
-    room = torch.zeros(64, device="cuda")
-    launched("*(int *)place = 1;", room.data_ptr() + 1)
+    launched("*(int *)(place + 1) = 1;")
 
 
 def trap() -> None:
@@ -197,10 +198,11 @@ def rank_asleep() -> None:
 
 
 def shapes_differ() -> None:
+    """So unlike that NCCL cuts them into other numbers of pieces; of 32768 and 65536 floats it says nothing (H200)."""
     rank = on_one_gpu(10)
-    value = torch.ones(1 << (16 if rank else 15), device="cuda")
     for step in range(1000):
-        dist.all_reduce(value if step == 20 else value[:16].contiguous())
+        value = torch.ones((1 << (28 if rank else 12)) if step == 20 else 16, device="cuda")
+        dist.all_reduce(value)
         print(f"rank {rank} step {step} loss {value[0].item()}", flush=True)
 
 
@@ -227,11 +229,8 @@ def rank_out_of_memory() -> None:
 
 def kernel_without_end() -> None:
     """Is looked at while it stands; a kernel that never ends."""
-    run = kernel("volatile int *p = (int *)place; while (*p == 0) { }")
-    room = torch.zeros(1, dtype=torch.int32, device="cuda")
     print("step 1", flush=True)
-    run(grid=(1, 1, 1), block=(1, 1, 1), args=[room.data_ptr()])
-    torch.cuda.synchronize()
+    launched("volatile int *p = (int *)place; while (*p == 0) { }")
 
 
 if __name__ == "__main__":
