@@ -77,7 +77,7 @@ def _of_rule(rule: LintRule) -> str:
     """Its documentation, and a start that it finds wrong beside one that it finds right."""
     shown = (("Wrong", rule.bad[0]), ("Right", rule.good[0]))
     return "\n\n".join(
-        (cleandoc(rule.documentation), *(f"{word}:\n{indent(each.text.strip(), '  ')}" for word, each in shown))
+        (cleandoc(rule.documentation), *(f"{word}:\n{indent(example.text.strip(), '  ')}" for word, example in shown))
     )
 
 
@@ -159,8 +159,8 @@ def _texts(node: ast.expr) -> list[str]:
 @cache
 def entries() -> dict[str, list[Entry]]:
     """By every id, codes of rules and former ids of checks too; a check and a cause may share one."""
-    found: dict[str, list[Entry]] = {}
+    by_id: dict[str, list[Entry]] = {}
     for ids, entry in _each():
         for id in ids:
-            found.setdefault(id, []).append(entry)
-    return found | {former: found[today] for former, today in FORMER.items()}
+            by_id.setdefault(id, []).append(entry)
+    return by_id | {former: by_id[today] for former, today in FORMER.items()}

@@ -120,7 +120,7 @@ def _shown(value: object, kind: str, *, begins: bool) -> str | None:
     if kind in SEVERAL:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise ValueError(f"{kind} wants several words, not {value!r}")
-        words = [_shown(each, SEVERAL[kind], begins=True) for each in value]
+        words = [_shown(item, SEVERAL[kind], begins=True) for item in value]
         known = [each for each in words if each is not None]
         is_whole = len(known) == len(words) <= MOST_WORDS and (known or kind == "arguments")
         return " ".join(known) if is_whole else None

@@ -50,7 +50,7 @@ def culprits(
         id, finding = found[head]
         worst = min((problem_of(found[member][1]).severity for member in members), key=ORDER.__getitem__)
         made.append(OneTrouble(id, finding, worst, tuple(found[member] for member in members if member != head)))
-    return sorted(made, key=lambda each: ORDER[each.severity])
+    return sorted(made, key=lambda trouble: ORDER[trouble.severity])
 
 
 def _meet(follower: frozenset[object], leader: frozenset[object]) -> bool:

@@ -31,8 +31,8 @@ def json_in(raw: bytes) -> bytes:
     if not _PAGE.match(raw):
         return raw
     for name in (CAPTURE, ANSWER):
-        _, found, rest = raw.partition(_start(name).encode())
-        if found:
+        _, marker, rest = raw.partition(_start(name).encode())
+        if marker:
             return rest.partition(b"</script>")[0]
     return raw
 

@@ -261,7 +261,9 @@ def schema(form: type[Answer]) -> dict[str, Any]:
         "properties": {**own["properties"], **derived, **head["properties"]},
         "required": [*head["required"], *(name for name in own["required"] if name not in head["properties"])],
         "$defs": {
-            name: each for name, each in definitions.items() if name != form.__name__ or _refers(definitions, name)
+            name: definition
+            for name, definition in definitions.items()
+            if name != form.__name__ or _refers(definitions, name)
         },
     }
 

@@ -18,9 +18,9 @@ FOLDER = "GPUDOCTOR_FOLDER"
 
 def folder() -> str | None:
     """The folder that the user stands in, also in a child; None when it was deleted under us."""
-    told = os.environ.get(FOLDER)
-    if told is not None:
-        return told or None
+    wished = os.environ.get(FOLDER)
+    if wished is not None:
+        return wished or None
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:

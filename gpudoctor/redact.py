@@ -334,9 +334,9 @@ class Pseudonyms:
             first = groups["fqdn"].partition(".")[0]
             return self._host(first) if groups["fqdn"].casefold() != groups["domain"].casefold() else domain
         if groups.get("name"):
-            found = groups["name"]
-            new = self._in_text.get(found) or next(
-                new for name, new in self._in_text.items() if name.casefold() == found.casefold()
+            match_name = groups["name"]
+            new = self._in_text.get(match_name) or next(
+                new for name, new in self._in_text.items() if name.casefold() == match_name.casefold()
             )
             return new if new.startswith("node-") else new + (groups["behind"] or "")
         return (groups["posix"] or groups["windows"] or "") + self._user(_owner(groups))

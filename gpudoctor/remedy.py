@@ -53,8 +53,8 @@ class Remedy:
         """The values that the message tells; None where it is another one."""
         if self.types and type_name.rpartition(".")[2] not in self.types:
             return None
-        found = next((found for words in self.words if (found := words.search(message))), None)
-        return None if found is None else {name: value for name, value in found.groupdict().items() if value}
+        matched = next((matched for words in self.words if (matched := words.search(message))), None)
+        return None if matched is None else {name: value for name, value in matched.groupdict().items() if value}
 
 
 __all__ = ["Remedy"]

@@ -80,8 +80,8 @@ class Report(Answer, frozen=True):
     def problems(self) -> list[tuple[Result, Problem]]:
         """Every problem with the result it stands in, errors first, otherwise in the order of the checks."""
         order: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
-        found = [(result, problem) for result in self.results for problem in result.problems]
-        return sorted(found, key=lambda pair: order[pair[1].severity])
+        problems_found = [(result, problem) for result in self.results for problem in result.problems]
+        return sorted(problems_found, key=lambda pair: order[pair[1].severity])
 
     @property
     def counts(self) -> Counts:

@@ -36,15 +36,15 @@ def nearest(folder: Path, section: str) -> Table | None:
     """The table that holds for what stands in a folder; None: nobody says anything. Raises `BadConfig`."""
     for path in _upwards(folder):
         for name in (OWN, SHARED):
-            found = _read(path / name, section)
-            if found is not None:
-                return found
+            table = _read(path / name, section)
+            if table is not None:
+                return table
     return None
 
 
 def _upwards(folder: Path) -> Iterator[Path]:
     every = (folder, *folder.parents)[:HIGHEST]
-    root = next((index for index, each in enumerate(every) if _is_there(each / ".git")), 0)
+    root = next((index for index, path in enumerate(every) if _is_there(path / ".git")), 0)
     yield from every[: root + 1]
 
 

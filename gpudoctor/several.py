@@ -54,7 +54,7 @@ def surveyed(
         )
         fleet.dismiss()
     if expect is not None:
-        snapshots = {name: replace(each, expected=read("--expect", expect)) for name, each in snapshots.items()}
+        snapshots = {name: replace(snapshot, expected=read("--expect", expect)) for name, snapshot in snapshots.items()}
     reports = {name: diagnose(snapshot, checks, broken, names=names) for name, snapshot in snapshots.items()}
     found = Survey(
         gpudoctor=__version__,

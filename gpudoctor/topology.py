@@ -157,12 +157,12 @@ def _pair(machine: Snapshot, one: tuple[str, str], other: tuple[str, str]) -> Pa
 
 def _disagreements(machine: Snapshot) -> list[str]:
     try:
-        found = disagreements(machine)
+        pairs = disagreements(machine)
     except NotRead:
         return []
     return [
         f"NVML sees GPU{pair.gpu} and GPU{pair.other} {pair.by_nvml} apart, the PCI tree {pair.by_tree}"
-        for pair in found
+        for pair in pairs
     ]
 
 

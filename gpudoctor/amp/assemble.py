@@ -251,66 +251,66 @@ def unfinished(dtype: Dtype, support: Supported, parts: Said, probe: Probe) -> t
 
 def comparisons(dtype: Dtype, parts: Said) -> tuple[ComparedNet, ...]:
     """Each net's numbers, judged; a net whose step raised is there with the exception."""
-    found: dict[str, ComparedNet] = {}
+    by_net: dict[str, ComparedNet] = {}
     for message in parts[: 4 * MAXIMUM_PARTS]:
         compared = converted(message.get("compared"), ToldCompared)
         net = str(message.get("net", ""))
         if compared is not None and compared.net in ("convolution", "transformer", "matmul"):
-            found[compared.net] = compare(dtype, compared)
+            by_net[compared.net] = compare(dtype, compared)
         elif "failed" in message and net in ("convolution", "transformer", "matmul"):
-            found.setdefault(net, ComparedNet(net=cast(Any, net), outcome="failed", error=str(message["failed"])))
-    return tuple(found.values())
+            by_net.setdefault(net, ComparedNet(net=cast(Any, net), outcome="failed", error=str(message["failed"])))
+    return tuple(by_net.values())
 
 
-def compare(dtype: Dtype, told: ToldCompared) -> ComparedNet:
+def compare(dtype: Dtype, compared: ToldCompared) -> ComparedNet:
     limit = limits.LIMITS[dtype]
-    outcome, error = judged(dtype, told, limit)
-    is_product = told.net == "matmul"
+    outcome, error = judged(dtype, compared, limit)
+    is_product = compared.net == "matmul"
     return ComparedNet(
-        net=cast(Any, told.net),
+        net=cast(Any, compared.net),
         outcome=cast(Any, outcome),
-        output_error=told.output_error,
-        gradient_error=told.gradient_error,
-        gradient_cosine=told.gradient_cosine,
+        output_error=compared.output_error,
+        gradient_error=compared.gradient_error,
+        gradient_cosine=compared.gradient_cosine,
         limit_output=limit.output,
         limit_gradient=0.0 if is_product else limit.gradient,
         limit_cosine=0.0 if is_product else limit.cosine,
-        worst_parameter=told.worst_parameter,
+        worst_parameter=compared.worst_parameter,
         error=error,
     )
 
 
-def judged(dtype: Dtype, told: ToldCompared, limit: limits.Limit) -> tuple[str, str]:
+def judged(dtype: Dtype, compared: ToldCompared, limit: limits.Limit) -> tuple[str, str]:
     """The outcome and what was wrong, the most telling first."""
-    if told.out_dtype != LOW[dtype]:
-        did = ": autocast did nothing" if told.out_dtype == "float32" and dtype in ("fp16", "bf16") else ""
-        return "failed", f"the output is {told.out_dtype or 'of unknown type'} and not {LOW[dtype]}{did}"
-    if told.layers_elsewhere:
-        return "failed", f"layers that were not computed in {LOW[dtype]}: {', '.join(told.layers_elsewhere)}"
-    if not told.finite:
+    if compared.out_dtype != LOW[dtype]:
+        did = ": autocast did nothing" if compared.out_dtype == "float32" and dtype in ("fp16", "bf16") else ""
+        return "failed", f"the output is {compared.out_dtype or 'of unknown type'} and not {LOW[dtype]}{did}"
+    if compared.layers_elsewhere:
+        return "failed", f"layers that were not computed in {LOW[dtype]}: {', '.join(compared.layers_elsewhere)}"
+    if not compared.finite:
         return "wrong-result", "the output or a gradient is not finite"
-    if told.output_error is None or told.output_error > limit.output:
-        return "wrong-result", f"the output is off by {shown(told.output_error)}; the limit is {limit.output:g}"
-    if told.net == "matmul":
-        if dtype == "tf32" and told.output_error < limits.TF32_VISIBLE:
+    if compared.output_error is None or compared.output_error > limit.output:
+        return "wrong-result", f"the output is off by {shown(compared.output_error)}; the limit is {limit.output:g}"
+    if compared.net == "matmul":
+        if dtype == "tf32" and compared.output_error < limits.TF32_VISIBLE:
             return "failed", (
-                f"switching TF32 on changed nothing: the product is off by {shown(told.output_error)}, "
+                f"switching TF32 on changed nothing: the product is off by {shown(compared.output_error)}, "
                 "and TF32 rounds by about 3e-04"
             )
         return "passed", ""
-    if told.gradient_error is None or told.gradient_error > limit.gradient:
+    if compared.gradient_error is None or compared.gradient_error > limit.gradient:
         return "wrong-result", (
-            f"the gradients are off by {shown(told.gradient_error)}, most of all that of {told.worst_parameter}; "
-            f"the limit is {limit.gradient:g}"
+            f"the gradients are off by {shown(compared.gradient_error)}, most of all that of"
+            f" {compared.worst_parameter}; the limit is {limit.gradient:g}"
         )
-    if told.worst_error is None or told.worst_error > limit.parameter:
+    if compared.worst_error is None or compared.worst_error > limit.parameter:
         return "wrong-result", (
-            f"the gradient of {told.worst_parameter} is off by {shown(told.worst_error)}; "
+            f"the gradient of {compared.worst_parameter} is off by {shown(compared.worst_error)}; "
             f"the limit is {limit.parameter:g}"
         )
-    if told.gradient_cosine is None or told.gradient_cosine < limit.cosine:
+    if compared.gradient_cosine is None or compared.gradient_cosine < limit.cosine:
         return "wrong-result", (
-            f"the gradients point elsewhere: cosine {told.gradient_cosine or 0:.4f}, least {limit.cosine}"
+            f"the gradients point elsewhere: cosine {compared.gradient_cosine or 0:.4f}, least {limit.cosine}"
         )
     return "passed", ""
 
@@ -328,7 +328,9 @@ def scaled(dtype: Dtype, parts: Said) -> Scaled | None:
     failed = next(
         (failure(message) for message in parts if "failed" in message and message.get("step") == "GradScaler"), ""
     )
-    scaler = next((found for found in (converted(m.get("scaler"), ToldScaler) for m in reversed(parts)) if found), None)
+    scaler = next(
+        (scaler for scaler in (converted(m.get("scaler"), ToldScaler) for m in reversed(parts)) if scaler), None
+    )
     if scaler is None:
         return Scaled(outcome="failed", error=failed) if failed else None
     if scaler.absent:
@@ -344,40 +346,39 @@ def scaled(dtype: Dtype, parts: Said) -> Scaled | None:
     )
 
 
-def wrong_scaler(told: ToldScaler) -> str:
+def wrong_scaler(scaler: ToldScaler) -> str:
     """What a GradScaler did that it must not; empty when all is as it should be."""
     limit = limits.LIMITS["fp16"].gradient
-    if not told.enabled:
+    if not scaler.enabled:
         return "GradScaler disabled itself: scale, step and update do nothing"
-    if told.gradient_error is None or told.gradient_error > limit:
-        return (
-            f"after unscale_ the gradients are off from fp32's by {shown(told.gradient_error)}; the limit is {limit:g}"
-        )
-    if not told.moved:
+    if scaler.gradient_error is None or scaler.gradient_error > limit:
+        off = shown(scaler.gradient_error)
+        return f"after unscale_ the gradients are off from fp32's by {off}; the limit is {limit:g}"
+    if not scaler.moved:
         return "a step without an overflow left the parameters as they were"
-    if told.scale_after_normal != told.scale_before:
-        return f"a step without an overflow changed the scale from {told.scale_before} to {told.scale_after_normal}"
-    if told.skipped is None:
+    if scaler.scale_after_normal != scaler.scale_before:
+        return f"a step without an overflow changed the scale from {scaler.scale_before} to {scaler.scale_after_normal}"
+    if scaler.skipped is None:
         return "the step with an overflow did not end"
-    if not told.skipped:
+    if not scaler.skipped:
         return "a gradient was inf, and the step was not skipped: the parameters are damaged"
-    if told.scale_after is None or told.scale_before is None or told.scale_after != told.scale_before / 2:
-        return f"after an overflow the scale is {told.scale_after} and not half of {told.scale_before}"
-    if not told.recovered:
+    if scaler.scale_after is None or scaler.scale_before is None or scaler.scale_after != scaler.scale_before / 2:
+        return f"after an overflow the scale is {scaler.scale_after} and not half of {scaler.scale_before}"
+    if not scaler.recovered:
         return "the step after the skipped one did not change the parameters"
-    if told.scale_reloaded != told.scale_after:
-        return f"state_dict and load_state_dict made {told.scale_reloaded} of a scale of {told.scale_after}"
+    if scaler.scale_reloaded != scaler.scale_after:
+        return f"state_dict and load_state_dict made {scaler.scale_reloaded} of a scale of {scaler.scale_after}"
     return ""
 
 
 def speeds(dtype: Dtype, parts: Said, hardware: Hardware) -> tuple[Speed, ...]:
-    found: dict[str, Speed] = {}
+    by_what: dict[str, Speed] = {}
     expected = expected_factor(dtype, hardware.name, hardware.capability) if hardware.kind == "cuda" else None
     for message in parts:
         speed = converted(message.get("speed"), ToldSpeed)
         if speed is None or speed.what not in ("matmul", "convolution", "convolution channels_last"):
             continue
-        found[speed.what] = Speed(
+        by_what[speed.what] = Speed(
             what=cast(Any, speed.what),
             size=speed.size,
             seconds=speed.seconds,
@@ -386,7 +387,7 @@ def speeds(dtype: Dtype, parts: Said, hardware: Hardware) -> tuple[Speed, ...]:
             # What is published are rates of matrix products.
             expected_factor=expected if speed.what == "matmul" else None,
         )
-    return tuple(found.values())
+    return tuple(by_what.values())
 
 
 def with_compiled(precisions: Sequence[Precision], said: Said, probe: Probe) -> list[Precision]:

@@ -364,14 +364,14 @@ def with_torch(devices: Sequence[AmpDevice]) -> dict[str, str]:
 def good(tried: Sequence[tuple[AmpDevice, Precision]], wanted: int) -> bool:
     """Every device has it in hardware, and it passed there."""
     return len(tried) == wanted and all(
-        each.outcome == "passed"
-        and (each.support == "hardware" or (each.support == "unknown" and device.device != "cpu"))
-        for device, each in tried
+        precision.outcome == "passed"
+        and (precision.support == "hardware" or (precision.support == "unknown" and device.device != "cpu"))
+        for device, precision in tried
     )
 
 
 def scaler_works(tried: Sequence[tuple[AmpDevice, Precision]]) -> bool:
-    return all(each.scaler is not None and each.scaler.outcome == "passed" for _, each in tried)
+    return all(precision.scaler is not None and precision.scaler.outcome == "passed" for _, precision in tried)
 
 
 def why(
@@ -385,7 +385,7 @@ def why(
     if chosen == "bf16":
         parts.append("bf16 passed here, and has fp32's range, so that no GradScaler is needed")
         if verdicts["fp16"]:
-            slow = on_cpu and any(each.support != "hardware" for _, each in verdicts["fp16"])
+            slow = on_cpu and any(precision.support != "hardware" for _, precision in verdicts["fp16"])
             parts.append("fp16 gains nothing on this CPU" if slow else "fp16 would need GradScaler")
     elif chosen == "fp16":
         parts.append("fp16 with GradScaler, which skipped a forced overflow as it must")
@@ -401,11 +401,12 @@ def against(dtype: Dtype, tried: Sequence[tuple[AmpDevice, Precision]]) -> str:
     """Why not this one."""
     if not tried:
         return f"{dtype} was not tested"
-    for device, each in tried:
-        if each.outcome != "passed":
-            return f"{dtype}: {verb(each) if each.outcome != 'not applicable' else each.why} on {device.device}"
-        if each.support != "hardware":
-            return f"{dtype} is {each.support} on {device.device} ({each.why})"
-        if each.scaler is not None and each.scaler.outcome == "failed":
+    for device, precision in tried:
+        if precision.outcome != "passed":
+            why = verb(precision) if precision.outcome != "not applicable" else precision.why
+            return f"{dtype}: {why} on {device.device}"
+        if precision.support != "hardware":
+            return f"{dtype} is {precision.support} on {device.device} ({precision.why})"
+        if precision.scaler is not None and precision.scaler.outcome == "failed":
             return f"{dtype}'s GradScaler does not work on {device.device}"
     return ""

@@ -28,16 +28,16 @@ def run(wish: ExamineWish, snapshot: Snapshot, waiting: Waiting | None = None) -
     able = [
         target.device for target in smoke.value if target.result.is_read and target.result.value.outcome == "passed"
     ]
-    found: dict[str, AmpTarget] = {}
+    targets: dict[str, AmpTarget] = {}
     for first in range(0, len(able), AT_ONCE):
         batch = able[first : first + AT_ONCE]
-        found |= {target.device: target for target in test(wish.interpreter.path, batch, seconds, waiting)}
+        targets |= {target.device: target for target in test(wish.interpreter.path, batch, seconds, waiting)}
     for smoke_target in smoke.value:
         unable = missing(
             f"{SOURCE} {smoke_target.device}", "not tried: the device did not pass the smoke test", "not-asked"
         )
-        found.setdefault(smoke_target.device, AmpTarget(smoke_target.device, unable))
-    return read(SOURCE, tuple(found[target.device] for target in smoke.value))
+        targets.setdefault(smoke_target.device, AmpTarget(smoke_target.device, unable))
+    return read(SOURCE, tuple(targets[target.device] for target in smoke.value))
 
 
 def test(python: str, devices: Sequence[str], seconds: float, waiting: Waiting | None) -> list[AmpTarget]:

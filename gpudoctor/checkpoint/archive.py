@@ -52,26 +52,26 @@ def _entries(source: OpenFile) -> dict[str, ArchiveEntry]:
         raise DamagedFile("it is cut off, or damaged: its directory of contents lies past its end")
     for_listing(size)
     raw = source.read(offset, size)
-    found: dict[str, ArchiveEntry] = {}
+    by_name: dict[str, ArchiveEntry] = {}
     at = 0
     for _ in range(count):
         if raw[at : at + 4] != ENTRY:
             raise DamagedFile("its directory of contents, at its end, is damaged")
         entry, at = _entry(raw, at)
-        if entry.name in found:
+        if entry.name in by_name:
             raise BadFile(f"it has two entries named {printable(entry.name)}, which torch never writes: do not load it")
         if ".." in entry.name.split("/") or entry.name.startswith(("/", "\\")) or "\\" in entry.name:
             raise BadFile(f"it has an entry named {printable(entry.name)}, which leads out of it: do not unpack it")
-        found[entry.name] = entry
-    places = {entry.header for entry in found.values()}
-    if len(places) < len(found) or sum(entry.packed for entry in found.values()) > source.size:
+        by_name[entry.name] = entry
+    places = {entry.header for entry in by_name.values()}
+    if len(places) < len(by_name) or sum(entry.packed for entry in by_name.values()) > source.size:
         raise BadFile("its entries overlap or lie past its end: it is cut off, or made to expand without end")
-    for entry in found.values():
+    for entry in by_name.values():
         if entry.size > EXPANSION_MATTERS_BYTES and entry.size > MOST_EXPANSION * max(entry.packed, 1):
             raise BadFile(
                 f"its entry {printable(entry.name)} of {entry.packed} bytes expands to {entry.size}: a zip bomb"
             )
-    return found
+    return by_name
 
 
 def _directory(source: OpenFile) -> tuple[int, int, int]:

@@ -50,23 +50,23 @@ def _may_load(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
     return shape == wanted or (wanted == () and shape == (1,))
 
 
-def in_torch_words(found: KeyDifference, model: str = "Model") -> str:
+def in_torch_words(key_difference: KeyDifference, model: str = "Model") -> str:
     """The text of torch's RuntimeError; empty when all fits."""
-    if found.fits:
+    if key_difference.fits:
         return ""
     said = [f"Error(s) in loading state_dict for {model}:"]
-    for title, names in (("Missing", found.missing), ("Unexpected", found.unexpected)):
+    for title, names in (("Missing", key_difference.missing), ("Unexpected", key_difference.unexpected)):
         if names:
             shown = ", ".join(f'"{printable(name, LONGEST_NAME)}"' for name in names[:MOST_NAMES])
             more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
             said.append(f"\t{title} key(s) in state_dict: {shown}{more}. ")
-    for name, shape, wanted in found.mismatched[:MOST_NAMES]:
+    for name, shape, wanted in key_difference.mismatched[:MOST_NAMES]:
         said.append(
             f"\tsize mismatch for {printable(name, LONGEST_NAME)}: copying a param with shape "
             f"torch.Size({list(shape)}) from checkpoint, the shape in current model is torch.Size({list(wanted)})."
         )
-    if len(found.mismatched) > MOST_NAMES:
-        said.append(f"\tand {len(found.mismatched) - MOST_NAMES} more of other shapes.")
+    if len(key_difference.mismatched) > MOST_NAMES:
+        said.append(f"\tand {len(key_difference.mismatched) - MOST_NAMES} more of other shapes.")
     return "\n".join(said)
 
 

@@ -132,13 +132,13 @@ def read_file(source: OpenFile, key: str, values: bool, beats: Beats) -> ReadFil
     loaded = opened(source, beats)
     dicts = state_dicts(loaded.root)
     chosen = choose(dicts, key)
-    found = Scanned({}, frozenset())
+    scanned = Scanned({}, frozenset())
     if values:
-        found = scan(source, loaded, list(chosen.tensors.values()) if chosen else _loose(loaded), beats)
+        scanned = scan(source, loaded, list(chosen.tensors.values()) if chosen else _loose(loaded), beats)
     else:
         _all_there(loaded, chosen)
     source.check_unchanged()
-    return ReadFile(loaded, dicts, chosen, cleaned_names(loaded, chosen), found.counts, found.damaged)
+    return ReadFile(loaded, dicts, chosen, cleaned_names(loaded, chosen), scanned.counts, scanned.damaged)
 
 
 def examined_index(wish: FileWish, source: OpenFile, like: loading.Like | None, beats: Beats) -> CheckpointReport:
@@ -172,8 +172,10 @@ def examined_index(wish: FileWish, source: OpenFile, like: loading.Like | None, 
         damaged |= {f"{number}/{key}" for key in read.damaged}
     absent = [name for name in where if name not in tensors]
     if absent or first is None:
-        told = printable(absent[0]) if absent else "nothing"
-        raise BadFile(f"it names {told}, which is not in its file; {len(absent)} of {len(where)} tensors are missing")
+        first_absent = printable(absent[0]) if absent else "nothing"
+        raise BadFile(
+            f"it names {first_absent}, which is not in its file; {len(absent)} of {len(where)} tensors are missing"
+        )
     chosen = StateDict("", "", {name: tensors[name] for name in where})
     first.is_index = True
     read = ReadFile(first, [chosen], chosen, cleaned_names(first, chosen), counts, frozenset(damaged))
@@ -183,8 +185,10 @@ def examined_index(wish: FileWish, source: OpenFile, like: loading.Like | None, 
     return replace_format(report(wish, total_size, read, like), kind)
 
 
-def replace_format(told: CheckpointReport, kind: Literal["safetensors index", "torch index"]) -> CheckpointReport:
-    return msgspec.structs.replace(told, format=kind)
+def replace_format(
+    checkpoint_report: CheckpointReport, kind: Literal["safetensors index", "torch index"]
+) -> CheckpointReport:
+    return msgspec.structs.replace(checkpoint_report, format=kind)
 
 
 def _loose(loaded: Loaded) -> list[Tensor]:
@@ -303,15 +307,15 @@ def report(wish: FileWish, size: int, read: ReadFile, like: loading.Like | None)
 
 def total(tensor: Tensor, counts: dict[int, NotFinite]) -> NotFinite | None:
     """Of a tensor and its parts; None when something of it was not counted."""
-    found = NotFinite()
+    not_finite = NotFinite()
     for part in (tensor, *tensor.parts):
         if part.storage is None or not part.elements or not can_be_nan(part.dtype):
             continue
         own = counts.get(id(part))
         if own is None:
             return None
-        found += own
-    return found
+        not_finite += own
+    return not_finite
 
 
 def shared(tensors: dict[str, Tensor]) -> list[tuple[str, ...]]:

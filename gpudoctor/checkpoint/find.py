@@ -45,13 +45,13 @@ class StateDict:
 
 def state_dicts(root: Any) -> list[StateDict]:
     """All of them, the model's first."""
-    found = list(_candidates(root, "", "", 0, set()))
-    found.sort(key=lambda each: (each.is_average, _rank(each), -each.size))
-    return found
+    dicts = list(_candidates(root, "", "", 0, set()))
+    dicts.sort(key=lambda state_dict: (state_dict.is_average, _rank(state_dict), -state_dict.size))
+    return dicts
 
 
-def _rank(each: StateDict) -> int:
-    return KNOWN.index(each.last) if each.last in KNOWN else len(KNOWN)
+def _rank(state_dict: StateDict) -> int:
+    return KNOWN.index(state_dict.last) if state_dict.last in KNOWN else len(KNOWN)
 
 
 def _candidates(value: Any, key: str, last: str, depth: int, seen: set[int]) -> Iterator[StateDict]:
@@ -69,7 +69,7 @@ def _candidates(value: Any, key: str, last: str, depth: int, seen: set[int]) -> 
         if is_optimizer(value):
             return
         if is_state_dict(value):
-            mine = {str(name): each for name, each in value.items() if type(each) is Tensor}
+            mine = {str(name): tensor for name, tensor in value.items() if type(tensor) is Tensor}
             others = {str(name): each for name, each in value.items() if type(each) is not Tensor}
             yield StateDict(key, last, mine, others)
             return
@@ -112,7 +112,7 @@ def is_optimizer(value: Any) -> bool:
 def nested_tensors(value: dict[Any, Any]) -> dict[str, Tensor]:
     """Tensors of dictionaries in dictionaries, as Megatron saves them, by names joined with dots; empty when it has
     other things with tensors in them."""
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     waiting: list[tuple[str, Any, int]] = [("", value, 0)]
     seen: set[int] = set()
     while waiting:
@@ -123,12 +123,12 @@ def nested_tensors(value: dict[Any, Any]) -> dict[str, Tensor]:
         _check_length(prefix)
         for name, item in each.items():
             if type(item) is Tensor:
-                found[f"{prefix}{name}"] = item
+                by_name[f"{prefix}{name}"] = item
             elif type(item) is dict:
                 if is_optimizer(item):
                     return {}
                 waiting.append((f"{prefix}{name}.", item, depth + 1))
-    return found
+    return by_name
 
 
 def _check_length(prefix: str) -> None:
@@ -139,7 +139,7 @@ def _check_length(prefix: str) -> None:
 
 def module_tensors(root: Object) -> dict[str, Tensor]:
     """The state dict of a whole nn.Module that was pickled: what `state_dict` would give, without making it."""
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     waiting: list[tuple[str, Any]] = [("", root)]
     seen: set[int] = set()
     while waiting and len(seen) < MOST_MODULES:
@@ -155,12 +155,12 @@ def module_tensors(root: Object) -> dict[str, Tensor]:
         )
         for kind in ("_parameters", "_buffers"):
             own = state.get(kind)
-            for name, each in own.items() if isinstance(own, dict) else ():
-                if type(each) is Tensor and not (kind == "_buffers" and name in skipped):
-                    found[f"{prefix}{name}"] = each
+            for name, tensor in own.items() if isinstance(own, dict) else ():
+                if type(tensor) is Tensor and not (kind == "_buffers" and name in skipped):
+                    by_name[f"{prefix}{name}"] = tensor
         inner = [(f"{prefix}{name}.", each) for name, each in state["_modules"].items()]
         waiting.extend(reversed(inner))
-    return found
+    return by_name
 
 
 def parts(root: Any, dicts: list[StateDict]) -> tuple[Part, ...]:

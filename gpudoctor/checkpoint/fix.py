@@ -173,14 +173,14 @@ def compare(
 ) -> None:
     """Read the copy as any checkpoint is read, and compare it with the original. Raises `BadFile`."""
     read = opened(copy, beats)
-    found = read.root
-    if type(found) is not dict or list(found) != _names(plan, as_safetensors):
+    root = read.root
+    if type(root) is not dict or list(root) != _names(plan, as_safetensors):
         raise BadFile("--fix: the copy does not have the names that were written; it was thrown away")
     if read.big_endian != loaded.big_endian:
         raise BadFile("--fix: the copy has another byte order; it was thrown away")
     compared: set[str] = set()
     for tensor in plan.tensors:
-        own = found[tensor.name]
+        own = root[tensor.name]
         if type(own) is not Tensor or (own.dtype, own.shape) != (tensor.dtype, tensor.shape) or own.storage is None:
             raise BadFile(f"--fix: {printable(tensor.name)} is another tensor in the copy; it was thrown away")
         if not as_safetensors and (own.stride, own.offset) != (tensor.stride, tensor.offset):
@@ -217,7 +217,7 @@ def _same(one: Iterator[bytes], other: Iterator[bytes]) -> bool:
 def listing(plan: CopyPlan, as_safetensors: bool) -> str:
     """A fingerprint of names, types, shapes and strides, which torch's own reading of the copy must give too."""
     digest = hashlib.sha256()
-    for tensor in sorted(plan.tensors, key=lambda each: each.name):
+    for tensor in sorted(plan.tensors, key=lambda tensor: tensor.name):
         stride = "" if as_safetensors else ",".join(map(str, tensor.stride))
         shape = ",".join(map(str, tensor.shape))
         line = f"{tensor.name}\t{tensor.dtype}\t{shape}\t{stride}\n"

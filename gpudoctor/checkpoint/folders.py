@@ -74,11 +74,11 @@ def shards(path: str, raw: bytes) -> dict[str, str]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise BadFile("it is a JSON text, and no index of a checkpoint: it has no weight_map") from None
     here = Path(path).parent
-    found: dict[str, str] = {}
+    files_by_name: dict[str, str] = {}
     for name, file in index.weight_map.items():
         if not file or file in (".", "..") or "/" in file or "\\" in file or "\0" in file:
             raise BadFile(f"it names the file {printable(file)}, which is not beside it: do not load it")
-        found[name] = str(here / file)
-    if len(set(found.values())) > MOST_FILES:
+        files_by_name[name] = str(here / file)
+    if len(set(files_by_name.values())) > MOST_FILES:
         raise BadFile(f"it names more than {MOST_FILES} files")
-    return found
+    return files_by_name

@@ -72,14 +72,16 @@ def _text(head: bytes, size: int, name: str) -> str:
     low = text.lstrip("\ufeff \t\r\n").lower()
     if low.startswith(("<!doctype html", "<html", "<head")):
         title = re.search(r"<title[^>]*>([^<]{1,80})", text, re.IGNORECASE)
-        told = f' ("{printable(" ".join(title[1].split()))}")' if title else ""
+        remark = f' ("{printable(" ".join(title[1].split()))}")' if title else ""
         return (
-            f"it is a web page{told} that was saved in the place of the file: a login, an error, or the wrong address"
+            f"it is a web page{remark} that was saved in the place of the file: a login, an error, or the wrong address"
         )
     if low.startswith(("<?xml", "<error")):
         code = re.search(r"<Code>([A-Za-z]{1,60})", text)
-        told = f" ({printable(code[1])})" if code else ""
-        return f"it is an XML answer of a storage server{told} that was saved in the place of the file: fetch it again"
+        remark = f" ({printable(code[1])})" if code else ""
+        return (
+            f"it is an XML answer of a storage server{remark} that was saved in the place of the file: fetch it again"
+        )
     first = printable(text.strip().splitlines()[0] if text.strip() else "", 60)
     if low.startswith(("{", "[")):
         return f'it is a JSON text of {size} bytes, and no checkpoint ("{first}")'

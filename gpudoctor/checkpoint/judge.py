@@ -37,7 +37,7 @@ def findings(
     names: Cleaned | None,
     counts: Mapping[str, NotFinite],
     damaged: Sequence[str],
-    told: Sequence[Loading],
+    loadings: Sequence[Loading],
     like: bool,
 ) -> tuple[CheckpointFinding, ...]:
     """The worst first."""
@@ -53,12 +53,12 @@ def findings(
             _not_finite(chosen, counts),
         ]
         checkpoint_findings += [_whole_object(file, chosen, loaded), _collision(names), _unused(file, chosen, loaded)]
-        checkpoint_findings.append(_differs(told) if like else _wrapped(file, chosen, names, loaded))
+        checkpoint_findings.append(_differs(loadings) if like else _wrapped(file, chosen, names, loaded))
     order = ("error", "warning", "info")
     return tuple(
         sorted(
             (checkpoint_finding for checkpoint_finding in checkpoint_findings if checkpoint_finding is not None),
-            key=lambda each: order.index(each.severity),
+            key=lambda finding: order.index(finding.severity),
         )
     )
 
@@ -325,25 +325,29 @@ def _wrapped(file: str, chosen: StateDict, names: Cleaned | None, loaded: Loaded
     )
 
 
-def _differs(told: Sequence[Loading]) -> CheckpointFinding | None:
-    each = next(iter(told), None)
-    if each is None or not each.error:
+def _differs(loadings: Sequence[Loading]) -> CheckpointFinding | None:
+    loading = next(iter(loadings), None)
+    if loading is None or not loading.error:
         return None
     numbers = [
         f"{len(names)} {word}"
         for names, word in (
-            (each.missing, "missing"),
-            (each.unexpected, "unexpected"),
-            (each.mismatched, "of other shape"),
+            (loading.missing, "missing"),
+            (loading.unexpected, "unexpected"),
+            (loading.mismatched, "of other shape"),
         )
         if names
     ]
-    repaired = not each.error_after
+    repaired = not loading.error_after
     return CheckpointFinding(
         id="keys-differ",
         severity="warning" if repaired else "error",
-        summary=f"The keys of {printable(each.model)} differ: {', '.join(numbers)}"
-        + (f"; the names differ only by a prefix{f': {each.wrapper}' if each.wrapper else ''}" if repaired else ""),
+        summary=f"The keys of {printable(loading.model)} differ: {', '.join(numbers)}"
+        + (
+            f"; the names differ only by a prefix{f': {loading.wrapper}' if loading.wrapper else ''}"
+            if repaired
+            else ""
+        ),
         meaning="load_state_dict raises; with strict=False the missing ones keep their random weights.",
         fix=Fix(
             "The lines below load it."

@@ -33,20 +33,20 @@ def lightning(root: Any) -> str:
 
 def writers(root: Any, chosen: StateDict | None, names: Cleaned | None) -> tuple[str, ...]:
     """Which programs and wrappers left their marks."""
-    found = [lightning(root)]
+    wrote = [lightning(root)]
     top = root if type(root) is dict else {}
     if "ds_version" in top or "ds_config" in top:
         version = top.get("ds_version")
-        found.append(f"DeepSpeed {printable(version, 20)}" if isinstance(version, str) else "DeepSpeed")
+        wrote.append(f"DeepSpeed {printable(version, 20)}" if isinstance(version, str) else "DeepSpeed")
     if "checkpoint_version" in top and ("args" in top or "iteration" in top):
-        found.append("Megatron-LM")
-    found += names.written_by if names else ()
+        wrote.append("Megatron-LM")
+    wrote += names.written_by if names else ()
     tensors = list(chosen.tensors.values()) if chosen else []
     if any(tensor.subclass.endswith("DTensor") for tensor in tensors):
-        found.append("FSDP2 or tensor parallel (DTensor)")
+        wrote.append("FSDP2 or tensor parallel (DTensor)")
     if chosen and chosen.what == "module object":
-        found.append("torch.save(model), the whole object")
-    return tuple(dict.fromkeys(word for word in found if word))
+        wrote.append("torch.save(model), the whole object")
+    return tuple(dict.fromkeys(word for word in wrote if word))
 
 
 def loading(
@@ -79,11 +79,11 @@ def loading(
         if compare.difference(meant, model, versions=False).fits:
             after, kept = meant, False
             lines = lines_by_name(file, loaded, chosen, names, like.names, refused)
-    told = compare.in_torch_words(as_it_is)
+    complaint = compare.in_torch_words(as_it_is)
     return (
         Loading(
             model=name,
-            error=told,
+            error=complaint,
             missing=_names(as_it_is.missing),
             unexpected=_names(as_it_is.unexpected),
             mismatched=_names(each[0] for each in as_it_is.mismatched),

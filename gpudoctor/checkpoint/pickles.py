@@ -84,14 +84,14 @@ class Machine(PickleMachine):
     def name(self, module: str, name: str) -> None:
         if not module or not name or len(module) + len(name) > LONGEST_IMPORT:
             raise self.broken("it names nothing to import")
-        found = Name(PYTHON_2.get(module, module), name)
-        if standing(found) == "dangerous":
+        full_name = Name(PYTHON_2.get(module, module), name)
+        if standing(full_name) == "dangerous":
             raise BadFile(
-                f"it wants to import {printable(found.full)}, by which loading it can run any program: do not "
+                f"it wants to import {printable(full_name.full)}, by which loading it can run any program: do not "
                 "load it, and ask where it comes from; nothing of it was run here"
             )
-        self.names[found] = self.names.get(found, 0) + 1
-        self.made(found)
+        self.names[full_name] = self.names.get(full_name, 0) + 1
+        self.made(full_name)
 
     def reduce(self) -> None:
         args, function = self.pop(), self.pop()
@@ -140,18 +140,18 @@ class Machine(PickleMachine):
             raise self.broken("a state without its object")
 
     def persistent(self) -> None:
-        told = self.pop()
-        if type(told) is not tuple or not told:
+        reference = self.pop()
+        if type(reference) is not tuple or not reference:
             raise BadFile("it refers to something outside of it, as no checkpoint of torch.save does")
-        what = told[0]
-        if what == "module" and len(told) > 1:  # legacy: a class with its source text
-            self.push(told[1])
+        what = reference[0]
+        if what == "module" and len(reference) > 1:  # legacy: a class with its source text
+            self.push(reference[1])
             return
         if what != "storage":
             raise BadFile("it refers to something outside of it, as no checkpoint of torch.save does")
-        storage = storage_of(told)
+        storage = storage_of(reference)
         if (
-            storage.elements and len(told) == 5
+            storage.elements and len(reference) == 5
         ):  # torch keeps the first that it meets of a key, whatever the next one says
             storage = self.storages.setdefault(storage.key, storage)
         self.made(storage)

@@ -121,11 +121,11 @@ def _dictionary(args: tuple[Any, ...]) -> dict[Any, Any]:
     first = next((arg for arg in args if isinstance(arg, (list, dict))), None)
     if isinstance(first, dict):
         return dict(first)
-    found: dict[Any, Any] = {}
+    pairs_read: dict[Any, Any] = {}
     for pair in first or ():
         if isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], (str, int)):
-            found[pair[0]] = pair[1]
-    return found
+            pairs_read[pair[0]] = pair[1]
+    return pairs_read
 
 
 def _tensor(args: tuple[Any, ...]) -> Tensor:
@@ -186,10 +186,10 @@ def _wrapper(args: tuple[Any, ...]) -> Tensor:
 
 
 def _from_cpu(args: tuple[Any, ...]) -> Tensor:
-    found = _least(args, 1)[0]
-    if not isinstance(found, Tensor):
+    least = _least(args, 1)[0]
+    if not isinstance(least, Tensor):
         raise DamagedFile("its list of tensors is damaged: a tensor of another device has no numbers")
-    return found
+    return least
 
 
 def _from_type(args: tuple[Any, ...]) -> Any:
@@ -197,26 +197,26 @@ def _from_type(args: tuple[Any, ...]) -> Any:
     function, kind, inner, state = _least(args, 4)[:4]
     if not isinstance(function, Name) or not isinstance(inner, tuple):
         raise DamagedFile("its list of tensors is damaged: a tensor's class is not described whole")
-    found = rebuilt(function, inner)
-    if not isinstance(found, Tensor):
+    inner_value = rebuilt(function, inner)
+    if not isinstance(inner_value, Tensor):
         return None
     if not isinstance(kind, Name) or kind.full in ("torch.Tensor", "torch.nn.parameter.Parameter"):
-        return found
+        return inner_value
     state = _attributes(state)
     if kind.name == "DTensor":
-        return _distributed(found, state)
-    found.kind, found.subclass = "subclass", kind.full
-    found.parts = tuple(part for part in state.values() if isinstance(part, Tensor))[:MOST_PARTS]
-    return found
+        return _distributed(inner_value, state)
+    inner_value.kind, inner_value.subclass = "subclass", kind.full
+    inner_value.parts = tuple(part for part in state.values() if isinstance(part, Tensor))[:MOST_PARTS]
+    return inner_value
 
 
 def _attributes(state: Any) -> dict[Any, Any]:
     """Of an object's state: its attributes, or (attributes, slots)."""
-    found: dict[Any, Any] = {}
+    attributes: dict[Any, Any] = {}
     for each in state if isinstance(state, tuple) else (state,):
         if isinstance(each, dict):
-            found.update(each)
-    return found
+            attributes.update(each)
+    return attributes
 
 
 def _distributed(whole: Tensor, state: dict[Any, Any]) -> Tensor:
@@ -235,12 +235,12 @@ def _distributed(whole: Tensor, state: dict[Any, Any]) -> Tensor:
 
 def _placements(spec: Any) -> str:
     """ "Shard(dim=0)", "Replicate"; empty when the file does not tell."""
-    told = _attributes(spec.state).get("placements") if isinstance(spec, Object) else None
+    placements = _attributes(spec.state).get("placements") if isinstance(spec, Object) else None
     words = []
-    for each in (told if isinstance(told, (tuple, list)) else ())[:8]:
-        if isinstance(each, Object):
-            dim = _attributes(each.state).get("dim", each.args[0] if each.args else None)
-            words.append(f"{each.of.name}(dim={dim})" if isinstance(dim, int) else each.of.name)
+    for placement in (placements if isinstance(placements, (tuple, list)) else ())[:8]:
+        if isinstance(placement, Object):
+            dim = _attributes(placement.state).get("dim", placement.args[0] if placement.args else None)
+            words.append(f"{placement.of.name}(dim={dim})" if isinstance(dim, int) else placement.of.name)
     return printable(", ".join(words))
 
 

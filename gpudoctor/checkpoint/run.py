@@ -150,17 +150,17 @@ def fixed(wish: FileWish, report: CheckpointReport, python: str, patience: float
 
 
 def remarks(wish: FileWish, report: CheckpointReport, shared: int) -> tuple[str, ...]:
-    found = []
+    sentences = []
     if any(problem.id == "values-not-finite" for problem in report.problems):
-        found.append("NaN and infinity were copied as they are")
+        sentences.append("NaN and infinity were copied as they are")
     if any(problem.id == "damaged-record" for problem in report.problems):
-        found.append("the tensors whose checksum fails were copied as they are, and their checksums are new")
+        sentences.append("the tensors whose checksum fails were copied as they are, and their checksums are new")
     if shared and wish.out.endswith(".safetensors"):
-        found.append(
+        sentences.append(
             f"safetensors knows no shared tensors: {shared} tensors that share numbers were written one by one; a "
             "model that ties them does so again when it is built"
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def name_it(temporary: str, place: Path, number: int) -> None:

@@ -55,13 +55,13 @@ def load(source: OpenFile) -> Loaded:
         raise DamagedFile(f"it is cut off: its header claims {length} bytes, and {source.size} are there in all")
     for_listing(length)
     try:
-        told = msgspec.json.decode(source.read(8, length), type=dict[str, msgspec.Raw])
-        metadata = msgspec.json.decode(told.pop("__metadata__", msgspec.Raw(b"{}")), type=dict[str, str])
-        tensors = {name: msgspec.json.decode(raw, type=_Told) for name, raw in told.items()}
+        header = msgspec.json.decode(source.read(8, length), type=dict[str, msgspec.Raw])
+        metadata = msgspec.json.decode(header.pop("__metadata__", msgspec.Raw(b"{}")), type=dict[str, str])
+        tensors = {name: msgspec.json.decode(raw, type=_Told) for name, raw in header.items()}
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadFile(f"its header is no header of safetensors: {printable(str(error))}") from None
     start, room = 8 + length, source.size - 8 - length
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     reached = 0
     for name, each in sorted(tensors.items(), key=lambda item: item[1].data_offsets):
         begin, end = each.data_offsets
@@ -70,7 +70,7 @@ def load(source: OpenFile) -> Loaded:
                 f"its tensor {printable(name)} lies at bytes {begin} to {end}, after byte {reached}: damaged"
             )
         reached = end
-        found[name] = _tensor(name, each)
+        by_name[name] = _tensor(name, each)
     if reached > room:
         raise DamagedFile(
             f"it is cut off: its tensors reach to byte {start + reached}, and it has {source.size}; copy it again"
@@ -82,7 +82,7 @@ def load(source: OpenFile) -> Loaded:
         begin, end = tensors[storage.key].data_offsets
         return Region(start + begin, end - begin)
 
-    return Loaded("safetensors", {name: found[name] for name in tensors}, region, metadata=metadata)
+    return Loaded("safetensors", {name: by_name[name] for name in tensors}, region, metadata=metadata)
 
 
 def _tensor(name: str, told: _Told) -> Tensor:

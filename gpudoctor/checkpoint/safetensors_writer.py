@@ -38,13 +38,13 @@ def size_of(tensor: PlacedTensor) -> int:
 
 
 def header(plan: CopyPlan) -> bytes:
-    told: dict[str, object] = {"__metadata__": {"format": "pt"}}
+    entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
     at = 0
     for tensor in order(plan):
         end = at + size_of(tensor)
-        told[tensor.name] = {"dtype": NAMES[tensor.dtype], "shape": tensor.shape, "data_offsets": (at, end)}
+        entries[tensor.name] = {"dtype": NAMES[tensor.dtype], "shape": tensor.shape, "data_offsets": (at, end)}
         at = end
-    raw = msgspec.json.encode(told)
+    raw = msgspec.json.encode(entries)
     raw += b" " * (-len(raw) % 8)
     if len(raw) > MOST_HEADER_BYTES:
         raise BadFile("--fix: safetensors cannot hold so many names; give OUT the ending .pt")

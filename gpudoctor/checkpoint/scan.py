@@ -44,7 +44,7 @@ def scan(source: OpenFile, loaded: Loaded, tensors: Iterable[Tensor], read: Read
     counts: dict[int, NotFinite] = {}
     damaged: set[str] = set()
     for key, users in by_key.items():
-        storage = max((each for each, _ in users), key=lambda each: each.view * each.item_bytes + each.size)
+        storage = max((storage for storage, _ in users), key=lambda user: user.view * user.item_bytes + user.size)
         spans = _spans(users)
         found, is_damaged = _scan_storage(source, loaded, storage, spans, read)
         if is_damaged:
@@ -80,7 +80,7 @@ def _scan_storage(
     source: OpenFile, loaded: Loaded, storage: Storage, spans: list[ByteSpan], read: Read
 ) -> tuple[Mapping[ByteSpan, NotFinite], bool]:
     region = loaded.region(storage)
-    found = dict.fromkeys(spans, NotFinite())
+    by_span = dict.fromkeys(spans, NotFinite())
     active: list[ByteSpan] = []
     waiting = list(reversed(spans))
     at, crc = 0, 0
@@ -91,11 +91,11 @@ def _scan_storage(
         for span in active:
             whole = span.begin <= at and span.end >= end
             part = piece if whole else piece[max(span.begin - at, 0) : span.end - at]
-            found[span] += nonfinite.count(part, span.dtype, big_endian=loaded.big_endian)
+            by_span[span] += nonfinite.count(part, span.dtype, big_endian=loaded.big_endian)
         active = [span for span in active if span.end > end]
         if region.crc is not None and loaded.checks_crc:
             crc = zlib.crc32(piece, crc)
         at = end
         read(len(piece))
     is_damaged = region.crc is not None and loaded.checks_crc and crc != region.crc
-    return found, is_damaged
+    return by_span, is_damaged

@@ -66,7 +66,7 @@ def _load(source: OpenFile, machine: Machine) -> Loaded:
 
 
 def _places(source: OpenFile, order: list[str], item_bytes: dict[str, int], at: int) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    by_key: dict[str, tuple[int, int]] = {}
     for key in order:
         if key not in item_bytes:
             raise BadFile("it holds a storage that no tensor looks into, so that the next one cannot be found")
@@ -77,9 +77,9 @@ def _places(source: OpenFile, order: list[str], item_bytes: dict[str, int], at: 
                 f"it is cut off: it has {source.size} bytes, and its tensors reach to byte {at + 8 + size}; copy or "
                 "save it again"
             )
-        found[key] = (at + 8, size)
+        by_key[key] = (at + 8, size)
         at += 8 + size
-    return found
+    return by_key
 
 
 def _item_bytes(value: object) -> dict[str, int]:
@@ -97,8 +97,8 @@ def other_pickle(machine: Machine) -> str:
         return (
             "it is a pickle of numpy arrays, and no checkpoint of torch.save: pickle.load would run whatever it holds"
         )
-    told = f" ({printable(names[0])})" if names else ""
-    return f"it is a pickle{told}, and no checkpoint of torch.save: pickle.load would run whatever it holds"
+    first_name = f" ({printable(names[0])})" if names else ""
+    return f"it is a pickle{first_name}, and no checkpoint of torch.save: pickle.load would run whatever it holds"
 
 
 __all__ = ["Name", "load"]

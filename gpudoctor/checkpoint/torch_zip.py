@@ -14,21 +14,21 @@ MOST_PICKLE_BYTES = 512 * 1024 * 1024
 
 def load(source: OpenFile, beat: Beat) -> Loaded:
     """Raises `BadFile`."""
-    found = archive.entries(source)
-    root = _root(found)
-    entry = found[f"{root}data.pkl"]
+    entries = archive.entries(source)
+    root = _root(entries)
+    entry = entries[f"{root}data.pkl"]
     if entry.size > MOST_PICKLE_BYTES:
         raise BadFile(f"its pickle has {entry.size} bytes beside the tensors, more than is read")
     for_listing(entry.size)
     machine = Machine(source.whole(archive.region(source, entry)), beat=beat)
     value = machine.next_value()
-    order = _small(source, found, f"{root}byteorder")
+    order = _small(source, entries, f"{root}byteorder")
     if order not in (b"", b"little", b"big"):
         raise BadFile(f"its byte order is told as {printable(order.decode('latin-1'))}")
 
     def region(storage: Storage) -> Region:
         name = f"{root}data/{storage.key}"
-        record = found.get(name)
+        record = entries.get(name)
         if record is None:
             raise DamagedFile(f"it has no entry {printable(name)}, where the numbers of a tensor should lie")
         if record.size < storage.size:

@@ -42,12 +42,12 @@ def everything(value: Any) -> Iterator[Any]:
 
 def storages(value: Any) -> Iterator[Storage]:
     """Of every tensor."""
-    for each in everything(value):
-        if type(each) is Tensor and each.storage is not None:
-            yield each.storage
+    for tensor in everything(value):
+        if type(tensor) is Tensor and tensor.storage is not None:
+            yield tensor.storage
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    for each in everything(value):
-        if type(each) is Tensor:
-            yield each
+    for tensor in everything(value):
+        if type(tensor) is Tensor:
+            yield tensor

@@ -35,9 +35,9 @@ def cleaned(names: Sequence[str], *, attribute: bool = False) -> Cleaned:
         dropped = (AVERAGED,)
         inner.remove(AVERAGED)
     current = dict.fromkeys(inner)
-    found: dict[str, None] = {}
-    plain = {name: _without(name, found) for name in current}
-    written_by += [ANYWHERE[wrapper] for wrapper in found]
+    wrappers: dict[str, None] = {}
+    plain = {name: _without(name, wrappers) for name in current}
+    written_by += [ANYWHERE[wrapper] for wrapper in wrappers]
     fronts: list[str] = []
     for _ in range(MOST_LAYERS):
         front = next((prefix for prefix in IN_FRONT if _all_have(plain.values(), prefix)), None)
@@ -54,7 +54,7 @@ def cleaned(names: Sequence[str], *, attribute: bool = False) -> Cleaned:
     twice = _first_twice(plain.values())
     if twice:
         return Cleaned({name: name for name in names}, (), collision=twice, written_by=tuple(dict.fromkeys(written_by)))
-    return Cleaned(plain, (*found, *fronts), dropped, tuple(dict.fromkeys(written_by)))
+    return Cleaned(plain, (*wrappers, *fronts), dropped, tuple(dict.fromkeys(written_by)))
 
 
 def _without(name: str, found: dict[str, None]) -> str:

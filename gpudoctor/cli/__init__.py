@@ -124,7 +124,7 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
             from gpudoctor.knowledge.tensorflow import of_tensorflow
 
             asked = message.partition(": '")[2].partition("'")[0]
-            message = f"--framework {told}" if (told := of_tensorflow(asked)) else message
+            message = f"--framework {answer}" if (answer := of_tensorflow(asked)) else message
         file = next((word for word in arguments if word.startswith("-") and os.path.lexists(word)), "")
         hint = f"the file of that name is ./{ascii(file)[1:-1]}" if file else f"see '{command} --help'"
         return _refuse(f"{message} ({hint})" if message else hint, arguments)

@@ -25,13 +25,13 @@ def about(
     from gpudoctor.render.about import show_about
     from gpudoctor.render.prose import console
 
-    found = entries().get(id)
-    if found is None:
+    meanings = entries().get(id)
+    if meanings is None:
         close = difflib.get_close_matches(id, entries(), 1)
         hint = f"did you mean {close[0]}?" if close else "`gpudoctor checks` lists the checks"
         raise BadInput(f"nothing has the id {ascii(id)[1:-1]} ({hint})")
     screen = console(no_color=no_color)
-    for number, each in enumerate(found):
+    for number, meaning in enumerate(meanings):
         if number:
             screen.print()
-        show_about(each, screen)
+        show_about(meaning, screen)

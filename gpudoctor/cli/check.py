@@ -115,15 +115,15 @@ def check(
         from gpudoctor.report import Report
 
         checks = chosen_checks(names or [])
-        found = snapshot_or(from_file, Report, Survey)
-        if isinstance(found, Answer):
+        saved = snapshot_or(from_file, Report, Survey)
+        if isinstance(saved, Answer):
             if names or expect is not None or nagios or paste or redact or baseline is not None:
                 raise BadInput(f"--from {from_file}: it is an answer, which is shown as it is")
-            assert isinstance(found, (Report, Survey))
+            assert isinstance(saved, (Report, Survey))
             if html is not None:
-                _write_page(html, found, strict=strict, saved=True)
-            _end(found, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
-        snapshot = found
+                _write_page(html, saved, strict=strict, saved=True)
+            _end(saved, json=json, strict=strict, no_color=no_color, verbose=verbose, saved=True)
+        snapshot = saved
     else:
         is_shown = not (json or nagios or paste) and sys.stdout.isatty()
         snapshot, checks = _examined(

@@ -185,7 +185,7 @@ def _verified(done: "JudgedStart", timeout: float) -> "JudgedStart":
 
 def _show(
     report: "LintReport",
-    found: "JudgedFiles | None",
+    files: "JudgedFiles | None",
     form: Form,
     *,
     no_color: bool,
@@ -205,13 +205,13 @@ def _show(
     from gpudoctor.render.lint import show_files, show_lint, show_report
     from gpudoctor.render.prose import console
 
-    if form == "json" or found is None:
-        answer(report, show_report, json=form == "json", no_color=no_color, saved=found is None)
+    if form == "json" or files is None:
+        answer(report, show_report, json=form == "json", no_color=no_color, saved=files is None)
     else:
         screen = console(no_color=no_color, file=sys.stderr if beside else None)
         if several:
-            show_files(found, screen, with_corrections=not beside)
-        elif (linted := found.starts[0].linted) is not None:
+            show_files(files, screen, with_corrections=not beside)
+        elif (linted := files.starts[0].linted) is not None:
             show_lint(linted, screen, with_corrections=not beside)
     sys.stdout.flush()
 
@@ -222,10 +222,10 @@ def _print_corrected(done: "JudgedStart") -> None:
     _print_text(done.corrected.get(source.file, source.text))
 
 
-def _print_diff(found: "JudgedFiles") -> None:
+def _print_diff(files: "JudgedFiles") -> None:
     from gpudoctor.lint.correct import unified
 
-    for source, text in found.corrected():
+    for source, text in files.corrected():
         _print_text("".join(unified(source.file or "standard input", source.text, text)))
 
 
@@ -238,13 +238,13 @@ def _print_text(text: str) -> None:
         print("gpudoctor: control characters of the text are spelled out here; `> FILE` keeps them", file=sys.stderr)
 
 
-def _write(found: "JudgedFiles", names: list[str]) -> None:
+def _write(files: "JudgedFiles", names: list[str]) -> None:
     """Every file that changes, or what kept it from that."""
     from gpudoctor.lint.correct import rewrite
     from gpudoctor.render.words import safe
 
     folders = [name for name in names if os.path.isdir(name)]  # noqa: PTH112
-    for source, text in found.corrected():
+    for source, text in files.corrected():
         if source.is_followed:
             continue  # nobody named it: what would change is shown, and stays as it is
         inside = next((folder for folder in folders if source.file.startswith(os.path.normpath(folder) + os.sep)), None)

@@ -43,15 +43,15 @@ class AroundAnother(TyperCommand):
         from gpudoctor.settings import nearest
 
         try:
-            found = nearest(Path.cwd(), "run")
+            config = nearest(Path.cwd(), "run")
             typed = shlex.split(os.environ.get(VARIABLE, ""))
         except BadInput as error:
             raise NothingRun(str(error)) from None
         except ValueError as error:
             raise NothingRun(f"{VARIABLE}: {error}") from None
         except OSError:  # the folder that it is started in is gone
-            found, typed = None, []
-        return [*(self._as_words(found.path, found.name, found.content) if found else ()), *typed]
+            config, typed = None, []
+        return [*(self._as_words(config.path, config.name, config.content) if config else ()), *typed]
 
     def _as_words(self, path: str, name: str, table: Any) -> list[str]:
         options = {

@@ -22,9 +22,9 @@ def with_baseline(machine: Snapshot, earlier: Snapshot, name: str) -> tuple[Snap
     """
     source = f"--baseline {name}"
     pairing = paired(earlier, machine)
-    found = compared(earlier, machine, pairing)
-    told = [each for each in found.told if not (each.change.kind == "gone" and _is_part(machine))]
-    changes = folded((*unread_gpus(found.unread), *told))
+    comparison = compared(earlier, machine, pairing)
+    kept = [each for each in comparison.told if not (each.change.kind == "gone" and _is_part(machine))]
+    changes = folded((*unread_gpus(comparison.unread), *kept))
     wanted = _expectation(earlier)
     if not machine.expected.is_read and wanted is not None and not _gone(changes):
         machine = replace(machine, expected=read(source, wanted))

@@ -159,17 +159,17 @@ def _gpus(spot: Spot) -> tuple[int, ...]:
 # ---------------------------------------------------------------- one trouble once
 
 
-def _without_echoes(told: Sequence[ToldSpot], after: Snapshot) -> Iterator[ToldSpot]:
+def _without_echoes(told_spots: Sequence[ToldSpot], after: Snapshot) -> Iterator[ToldSpot]:
     """Without what follows from a GPU that is gone or new, and what several places tell alike."""
     slots, number = set(), False
-    for each in told:
+    for each in told_spots:
         if each.place == "nvidia.gpus[]":
             number = True
             gpu = each.items[0][0] or each.items[0][1]
             slots.add(place(gpu.pci_bus_id.value_or("")))
     bus = {place(device.bus_id) for device in after.accelerators.pci.value_or(())}
     seen: set[tuple[str, str]] = set()
-    for each in sorted(told, key=lambda each: ORDER[each.place]):
+    for each in sorted(told_spots, key=lambda told_spot: ORDER[told_spot.place]):
         key = (each.change.subject, each.change.fact)
         if FACTS[each.place].of_gpus and number:
             continue
@@ -185,14 +185,18 @@ def _without_echoes(told: Sequence[ToldSpot], after: Snapshot) -> Iterator[ToldS
         yield each
 
 
-def folded(told: Iterable[ToldSpot]) -> tuple[Change, ...]:
+def folded(told_spots: Iterable[ToldSpot]) -> tuple[Change, ...]:
     """What is alike of many things in one line; errors first, then as the table of facts goes."""
     groups: dict[tuple[Any, ...], list[ToldSpot]] = {}
-    for each in told:
-        change = each.change
-        own = () if change.kind not in ("gone", "new") else (change.subject if each.place == "nvidia.gpus[]" else "",)
-        key = (each.place, change.fact, change.before, change.after, change.kind, change.severity, own)
-        groups.setdefault(key, []).append(each)
+    for told_spot in told_spots:
+        change = told_spot.change
+        own = (
+            ()
+            if change.kind not in ("gone", "new")
+            else (change.subject if told_spot.place == "nvidia.gpus[]" else "",)
+        )
+        key = (told_spot.place, change.fact, change.before, change.after, change.kind, change.severity, own)
+        groups.setdefault(key, []).append(told_spot)
     lines = [(members[0].place, _one(members)) for members in groups.values()]
     lines.sort(key=lambda line: (SEVERITIES[line[1].severity], line[1].kind in LAST, ORDER.get(line[0], len(ORDER))))
     return tuple(change for _, change in lines)

@@ -89,13 +89,13 @@ class _Differing:
 
     def _named(self, items: tuple[Struct, ...], is_later: bool) -> dict[str, Struct]:
         """Items by what they are known by; of several with one name, each with its count."""
-        found: dict[str, Struct] = {}
+        by_name: dict[str, Struct] = {}
         for item in items:
             key, count = self._pairing.key(item, is_later=is_later), 1
-            while (name := key if count == 1 else f"{key} ({count})") in found:
+            while (name := key if count == 1 else f"{key} ({count})") in by_name:
                 count += 1
-            found[name] = item
-        return found
+            by_name[name] = item
+        return by_name
 
 
 def _at(at: Spot, place: str) -> Spot:

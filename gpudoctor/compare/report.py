@@ -84,34 +84,34 @@ class DiffReport(Answer, frozen=True, kw_only=True):
 def diff(before: Snapshot, after: Snapshot, sides: tuple[DiffSide, DiffSide], checks: Sequence[Check]) -> DiffReport:
     """Two captures compared; `checks`: whose findings count."""
     pairing = paired(before, after)
-    found = compared(before, after, pairing)
+    comparison = compared(before, after, pairing)
     reports = diagnose(before, checks), diagnose(after, checks)
-    silent = list(unread_gpus(found.unread))
-    told = [*silent, *(each for each in found.told if not _is_cut_away(each, (before, after), reports))]
-    told, findings, only = _with_findings(told, reports, pairing)
-    changes = (*folded(told), *findings)
+    silent = list(unread_gpus(comparison.unread))
+    spots = [*silent, *(each for each in comparison.told if not _is_cut_away(each, (before, after), reports))]
+    spots, findings, only = _with_findings(spots, reports, pairing)
+    changes = (*folded(spots), *findings)
     changes = tuple(
-        sorted(changes, key=lambda each: (SEVERITIES[each.severity], each.kind in ("better", "new", "mended")))
+        sorted(changes, key=lambda change: (SEVERITIES[change.severity], change.kind in ("better", "new", "mended")))
     )
     names = sides[0].name, sides[1].name
     lacking = tuple(_lacking(before, after, reports, names))
     worse = any(change.severity != "info" for change in changes)
     verdict: DiffVerdict = "worse" if worse else "cannot tell" if lacking else "not worse" if changes else "the same"
-    hidden = ("names, UUIDs and addresses: one of the two is redacted",) if found.private else ()
+    hidden = ("names, UUIDs and addresses: one of the two is redacted",) if comparison.private else ()
     return DiffReport(
         before=sides[0],
         after=sides[1],
         kinship=pairing.kinship,
         verdict=verdict,
         changes=changes,
-        unseen=(*hidden, *_unseen((spot for spot in found.unread if not _is_of(spot, silent)), names), *only),
+        unseen=(*hidden, *_unseen((spot for spot in comparison.unread if not _is_of(spot, silent)), names), *only),
         lacking=lacking,
     )
 
 
-def _is_cut_away(told: ToldSpot, machines: tuple[Snapshot, Snapshot], reports: tuple[Report, Report]) -> bool:
+def _is_cut_away(spot: ToldSpot, machines: tuple[Snapshot, Snapshot], reports: tuple[Report, Report]) -> bool:
     """Whether what is not there is not there in a part of a file."""
-    side = {"gone": 1, "new": 0}.get(told.change.kind)
+    side = {"gone": 1, "new": 0}.get(spot.change.kind)
     return side is not None and machines[side].origin != HERE and bool(reports[side].sight.lacking)
 
 
@@ -155,10 +155,10 @@ def _lacking(
 
 
 def _with_findings(
-    told: Sequence[ToldSpot], reports: tuple[Report, Report], pairing: Pairing
+    told_spots: Sequence[ToldSpot], reports: tuple[Report, Report], pairing: Pairing
 ) -> tuple[list[ToldSpot], list[Change], list[str]]:
     """What changed, with the findings that rest on it; other findings of one side; those that one alone could see."""
-    spots, more, only = list(told), [], []
+    spots, more, only = list(told_spots), [], []
     known, blind = _known(reports[0], pairing.before)
     now, unable = _known(reports[1], pairing.after)
     for result, problem in reports[1].problems:
@@ -168,7 +168,7 @@ def _with_findings(
         if result.check in blind:
             only.append(f"the first could not look for it: {problem.severity} {problem.summary} [{result.check}]")
             continue
-        places = [number for number, each in enumerate(spots) if _rests_on(problem, each)]
+        places = [number for number, spot in enumerate(spots) if _rests_on(problem, spot)]
         for number in places:
             change = spots[number].change
             severity = min(change.severity, problem.severity, key=SEVERITIES.__getitem__)
@@ -196,12 +196,12 @@ def _numbers(problem: Problem, numbers: dict[int, int]) -> tuple[int, ...]:
     return tuple(sorted(numbers.get(index, index) for index in problem.gpus))
 
 
-def _rests_on(problem: Problem, told: ToldSpot, side: int = 1) -> bool:
-    reading = told.readings[side]
+def _rests_on(problem: Problem, spot: ToldSpot, side: int = 1) -> bool:
+    reading = spot.readings[side]
     return (
         reading is not None
-        and told.change.kind in RESTED_ON
-        and not told.place.startswith("training.torch.")  # one reading of many things
+        and spot.change.kind in RESTED_ON
+        and not spot.place.startswith("training.torch.")  # one reading of many things
         and reading in problem.evidence
-        and (not told.change.gpus or not problem.gpus or bool(set(told.change.gpus) & set(problem.gpus)))
+        and (not spot.change.gpus or not problem.gpus or bool(set(spot.change.gpus) & set(problem.gpus)))
     )

@@ -108,15 +108,15 @@ def spoken(facts: Facts) -> list[Spoken]:
         by_file.setdefault(event.at.file, []).append(event)
     return [
         Spoken(
-            told=told,
+            told=traceback,
             events=tuple(
                 event
-                for event in by_file.get(told.at.file, ())
-                if told.traceback.first_line <= event.at.line <= told.traceback.last_line
-                and (event.rank in (told.rank, None) or told.rank is None or "rank" in event.values)
+                for event in by_file.get(traceback.at.file, ())
+                if traceback.traceback.first_line <= event.at.line <= traceback.traceback.last_line
+                and (event.rank in (traceback.rank, None) or traceback.rank is None or "rank" in event.values)
             ),
         )
-        for told in facts.tracebacks
+        for traceback in facts.tracebacks
     ]
 
 

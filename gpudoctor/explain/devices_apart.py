@@ -76,15 +76,15 @@ def devices_apart(message: str, *, alone: bool, source: str = "") -> tuple[str, 
     message = message[:LONGEST]
     if match := OF_DATA_PARALLEL.search(message):
         return "data-parallel", match.groupdict()
-    told = _told(message)
-    if told is None:
+    devices = _told(message)
+    if devices is None:
         return None
     if not alone:
-        return "two-devices-of-a-rank", {"device": told["device"], "other": told["other"]}
-    name = told.get("argument", "")
-    met = f"{name} is on {told['other']}, the rest on {told['device']}" if name else ""
-    met = met or f"{told['device']} and {told['other']} met"
-    line = _to_write(told, source)
+        return "two-devices-of-a-rank", {"device": devices["device"], "other": devices["other"]}
+    name = devices.get("argument", "")
+    met = f"{name} is on {devices['other']}, the rest on {devices['device']}" if name else ""
+    met = met or f"{devices['device']} and {devices['other']} met"
+    line = _to_write(devices, source)
     if not line and (call := _call(source)):
         line = f"{call[0]}({call[1]}.to(next({call[0]}.parameters()).device))"
     return ("two-devices-line", {"met": met, "line": line}) if line else ("two-devices", {"met": met})
@@ -108,7 +108,7 @@ def _told(message: str) -> dict[str, str] | None:
     if match := next((match for words in OF_ARGUMENT if (match := words.search(message))), None):
         values = {name: value for name, value in match.groupdict().items() if value}
         return values | {name: _device(values[name]) for name in ("device", "other")}
-    named = [_device(found) for found in ANY_DEVICE.findall(message.replace(EITHER, ""))]
+    named = [_device(text) for text in ANY_DEVICE.findall(message.replace(EITHER, ""))]
     every = list(dict.fromkeys(named))
     if "but got device" in message and len(every) < 2:  # of one device: it is the dtype that differs
         return None

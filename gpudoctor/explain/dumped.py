@@ -14,26 +14,26 @@ SIGNAL = "watchdog-dump-signal"
 SINGLE = ("send", "recv")
 
 
-def as_dumped(found: list[Wait], facts: Facts) -> list[Wait]:
+def as_dumped(waits: list[Wait], facts: Facts) -> list[Wait]:
     """The waits, without those of ranks that waited in nothing when others' time was up."""
-    if not any(wait.sequence is not None for wait in found) or not _of_all_ranks(found):
-        return found
+    if not any(wait.sequence is not None for wait in waits) or not _of_all_ranks(waits):
+        return waits
     idle = idle_ranks(facts)
-    if not {wait.rank for wait in found} - idle:
-        return found
-    return [wait for wait in found if wait.rank not in idle]
+    if not {wait.rank for wait in waits} - idle:
+        return waits
+    return [wait for wait in waits if wait.rank not in idle]
 
 
 def idle_ranks(facts: Facts) -> set[int]:
     """Ranks that had no collective open when they were asked for their recorders; by the first time that they were."""
-    told: dict[int, bool] = {}
+    is_idle: dict[int, bool] = {}
     for event in facts.events:
         launched, completed = event.values.get("last_enqueued"), event.values.get("last_completed")
         if event.symptom.id == SIGNAL and event.rank is not None and launched and completed:
-            told.setdefault(event.rank, launched == completed)
-    return {rank for rank, idle in told.items() if idle}
+            is_idle.setdefault(event.rank, launched == completed)
+    return {rank for rank, idle in is_idle.items() if idle}
 
 
-def _of_all_ranks(found: Sequence[Wait]) -> bool:
+def _of_all_ranks(waits: Sequence[Wait]) -> bool:
     """The numbers are those of the group of all ranks; sends and receives are counted apart."""
-    return all(wait.group in ("", DEFAULT_GROUP) and wait.operation not in SINGLE for wait in found)
+    return all(wait.group in ("", DEFAULT_GROUP) and wait.operation not in SINGLE for wait in waits)

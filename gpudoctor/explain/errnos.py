@@ -94,9 +94,9 @@ OF_RESOLVERS = (
 def _errors() -> tuple[tuple[str, Judged], ...]:
     """The C library's words for an errno, and for a name that it cannot resolve. Those that are words of other things
     too are not among them."""
-    found = {os.strerror(number): judged for number, judged in OF_ERRNO.items()}
-    found.update(dict.fromkeys(OF_RESOLVERS, NAME))
-    return tuple((words, judged) for words, judged in found.items() if words != os.strerror(errno.EAGAIN))
+    by_words = {os.strerror(number): judged for number, judged in OF_ERRNO.items()}
+    by_words.update(dict.fromkeys(OF_RESOLVERS, NAME))
+    return tuple((words, judged) for words, judged in by_words.items() if words != os.strerror(errno.EAGAIN))
 
 
 def judged_words(text: str) -> Judged | None:

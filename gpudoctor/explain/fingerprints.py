@@ -44,7 +44,7 @@ def of_fingerprints(facts: Facts, tracebacks: Sequence[Spoken], each_alone: list
 
 def own_collectives(facts: Facts, tracebacks: Sequence[Spoken]) -> list[Wait]:
     """One for each rank that speaks, by rank; of one that does not, what another says of it where that is credible."""
-    found: dict[int, Wait] = {}
+    by_rank: dict[int, Wait] = {}
     heard: dict[int, Wait] = {}
     for event in facts.events:
         if event.symptom.id not in FINGERPRINTS:
@@ -65,10 +65,10 @@ def own_collectives(facts: Facts, tracebacks: Sequence[Spoken]) -> list[Wait]:
                 is_called=True,
             )
             if not number:
-                found.setdefault(wait.rank, wait)
+                by_rank.setdefault(wait.rank, wait)
             elif each["sequence"] == said[0]["sequence"]:
                 heard.setdefault(wait.rank, wait)
-    return [wait for _, wait in sorted({**heard, **found}.items())]
+    return [wait for _, wait in sorted({**heard, **by_rank}.items())]
 
 
 def _elements(size: str | None) -> int | None:

@@ -108,20 +108,20 @@ def find_logs(paths: list[str]) -> tuple[list[str], dict[str, str]]:
 
 
 def _logs_in(folder: str) -> list[str]:
-    found: list[str] = []
+    logs: list[str] = []
     seen = 0
     for place, folders, names in os.walk(folder, onerror=None):
         seen += len(folders) + len(names)
-        if seen > MOST_NAMES or len(found) >= MOST_FILES:
+        if seen > MOST_NAMES or len(logs) >= MOST_FILES:
             break
         folders.sort()
         for name in sorted(names):
             base = name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
-            if base.endswith((".log", ".out", ".err", ".txt")) and len(found) < MOST_FILES:
+            if base.endswith((".log", ".out", ".err", ".txt")) and len(logs) < MOST_FILES:
                 if not Path(place, name).is_file():  # a FIFO in the place of a log would be waited for
                     continue
-                found.append(str(Path(place) / name))
-    return found
+                logs.append(str(Path(place) / name))
+    return logs
 
 
 def open_log(path: str) -> Stream:

@@ -61,17 +61,17 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
         for traceback in tracebacks
         if traceback.kind in ("own", "cause") and _begins(traceback) in OF_A_MAIN_PROGRAM
     ]
-    told = frozenset(_told(facts))
+    lines_told = frozenset(_told(facts))
     for death in deaths:
         for event in _before(facts.events, death):
             if event.symptom.id in SHELL:
                 event.lived_on |= not _may_follow(death)
             elif alone and event.symptom.role == "cause" and _of_the_program(event, tracebacks):
-                event.lived_on |= _went_on(event.at, death, ends, told)
+                event.lived_on |= _went_on(event.at, death, ends, lines_told)
         for traceback in tracebacks if alone else ():
             if _is_logged_before(traceback, death):
                 last = Line(traceback.told.at.file, traceback.told.traceback.last_line, "")
-                traceback.told.lived_on |= _went_on(last, death, ends, told)
+                traceback.told.lived_on |= _went_on(last, death, ends, lines_told)
                 for event in traceback.events:
                     event.lived_on |= traceback.told.lived_on
 

@@ -25,10 +25,10 @@ def own_addresses(facts: Facts) -> Iterator[Candidate]:
     for event in facts.events:
         if event.symptom.role != "connection" and event.symptom.cause != "wrong-nic":
             continue
-        told = bridges.get(event.values.get("address", "").partition("<")[0])
-        if told is None or told is event:
+        bridge = bridges.get(event.values.get("address", "").partition("<")[0])
+        if bridge is None or bridge is event:
             continue
-        interface, address = told.values["interface"], told.values["address"]
+        interface, address = bridge.values["interface"], bridge.values["address"]
         yield Candidate(
             cause="wrong-nic",
             variant="bridge",
@@ -38,6 +38,6 @@ def own_addresses(facts: Facts) -> Iterator[Candidate]:
             moment=event.moment,
             summary=f"a rank was sent to {address}, which is {interface} here: that bridge has the same address on all",
             ranks=() if event.rank is None else (event.rank,),
-            evidence=(event.at, told.at),
+            evidence=(event.at, bridge.at),
         )
         return

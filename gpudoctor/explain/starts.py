@@ -37,15 +37,15 @@ def _of_file(file: str, facts: Facts, tracebacks: Sequence[Spoken], end: Sequenc
         return ""
     borders = list(zip([0, *anew], [*anew, facts.lines.get(file, anew[-1]) + 1], strict=True))
     reasons = [_reason(file, first, last, facts, tracebacks) for first, last in borders]
-    told = [reason for reason in reasons if reason]
-    if len(told) < 2:
+    given = [reason for reason in reasons if reason]
+    if len(given) < 2:
         return ""
-    if len(set(told)) > 1:
+    if len(set(given)) > 1:
         named = "; ".join(f"start {number}: {words}" for number, words in enumerate(reasons, 1) if words)
         return f"{counted(len(borders), 'start')} that ended differently. {shortened(named, 400)}"
     steps = [_last_step(end, first, last) for first, last in borders]
     reached = [step for step in steps if step is not None]
-    how = f"{len(told)} starts ended by the same cause"
+    how = f"{len(given)} starts ended by the same cause"
     if len(reached) < 2:
         return how
     if len(set(reached)) == 1:
@@ -57,19 +57,19 @@ def _of_file(file: str, facts: Facts, tracebacks: Sequence[Spoken], end: Sequenc
 
 def _reason(file: str, first: int, last: int, facts: Facts, tracebacks: Sequence[Spoken]) -> str:
     """The first that tells why a start ended: an own error, a line that is a cause by itself, or an exit status."""
-    found = [
+    by_line = [
         (traceback.told.traceback.first_line, f"{traceback.first.type} at {traceback.first.file}:{traceback.first.at}")
         for traceback in tracebacks
         if traceback.told.at.file == file
         and traceback.kind == "own"
         and first < traceback.told.traceback.first_line < last
     ]
-    found += [
+    by_line += [
         (event.at.line, event.symptom.cause)
         for event in facts.events
         if event.at.file == file and event.symptom.role == "cause" and first < event.at.line < last
     ]
-    found += [
+    by_line += [
         (
             ended.at.line,
             f"exit status {ended.exit.exitcode}" + (f" of rank {ended.rank}" if ended.rank is not None else ""),
@@ -77,7 +77,7 @@ def _reason(file: str, first: int, last: int, facts: Facts, tracebacks: Sequence
         for ended in facts.exits
         if ended.at.file == file and ended.exit.exitcode not in (None, 0, -15) and first < ended.at.line < last
     ]
-    return min(found)[1] if found else ""
+    return min(by_line)[1] if by_line else ""
 
 
 def _last_step(end: Sequence[tuple[int, str]], first: int, last: int) -> int | None:

@@ -59,7 +59,7 @@ def of_state_dicts(events: Iterable[Event], frames: Mapping[int, Line]) -> list[
 
 def _calls(events: Iterable[Event]) -> Iterator[Keys]:
     """The lines of one rank that follow each other; those of several ranks may be mixed."""
-    found: list[Keys] = []
+    calls: list[Keys] = []
     current: dict[tuple[str, int | None], Keys] = {}
     for event in events:
         if event.symptom.id not in STATE_DICTS:
@@ -68,9 +68,9 @@ def _calls(events: Iterable[Event]) -> Iterator[Keys]:
         keys = current.get(who)
         if keys is None or event.symptom.id == STATE_DICTS[0] or not _follows(keys.events[-1], event):
             keys = current[who] = Keys([])
-            found.append(keys)
+            calls.append(keys)
         keys.events.append(event)
-    return map(_read, found)
+    return map(_read, calls)
 
 
 def _follows(last: Event, event: Event) -> bool:
@@ -79,21 +79,21 @@ def _follows(last: Event, event: Event) -> bool:
 
 def _read(keys: Keys) -> Keys:
     texts = [line.text for event in keys.events for line in (event.at, *event.after)]
-    found: dict[str, dict[str, None]] = {"Missing": {}, "Unexpected": {}}
+    by_kind: dict[str, dict[str, None]] = {"Missing": {}, "Unexpected": {}}
     for listed in (match for text in texts for match in LISTED.finditer(text)):
-        found[listed["kind"]].update(dict.fromkeys(NAME.findall(listed["names"])))
+        by_kind[listed["kind"]].update(dict.fromkeys(NAME.findall(listed["names"])))
     for listed in (match for text in texts for match in LISTED_ONCE.finditer(text)):
         kind, names = listed["kind"] or listed["kind2"], listed["names"] or listed["names2"]
-        found[kind.capitalize()].update(dict.fromkeys(NAME_OF_SET.findall(names)))
-    return Keys(keys.events, missing=tuple(found["Missing"]), unexpected=tuple(found["Unexpected"]))
+        by_kind[kind.capitalize()].update(dict.fromkeys(NAME_OF_SET.findall(names)))
+    return Keys(keys.events, missing=tuple(by_kind["Missing"]), unexpected=tuple(by_kind["Unexpected"]))
 
 
 def _candidate(keys: Keys, frames: Mapping[int, Line]) -> Candidate:
     first, *others = keys.events
     alone = of_symptom(first, standing="cause")
-    told = dict.fromkeys((*alone.evidence, *(line for other in others for line in (other.at, *other.after))))
+    lines_told = dict.fromkeys((*alone.evidence, *(line for other in others for line in (other.at, *other.after))))
     frame = next((frames[id(event)] for event in keys.events if id(event) in frames), None)
-    evidence = (*told, frame) if frame is not None else tuple(told)
+    evidence = (*lines_told, frame) if frame is not None else tuple(lines_told)
     wrapped = wrapper(keys.missing, keys.unexpected)
     if wrapped is None:
         return structs.replace(alone, evidence=evidence)

@@ -80,7 +80,7 @@ def _typed(text: bytes) -> bytes:
 
 def plain(text: bytes) -> bytes:
     """Without the escapes of JSON and of Python's repr."""
-    return ESCAPE.sub(lambda found: ESCAPES.get(found[1], found[1]), text)
+    return ESCAPE.sub(lambda match: ESCAPES.get(match[1], match[1]), text)
 
 
 def _from_objects(text: bytes) -> Straight | None:
@@ -103,11 +103,11 @@ def _from_objects(text: bytes) -> Straight | None:
 def _said(line: bytes) -> str | None:
     """What an object says, with its time before it where that is written out."""
     try:
-        found = msgspec.json.decode(line, type=dict[str, Any])
+        entry = msgspec.json.decode(line, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    text = next((found[name] for name in SAID if isinstance(found.get(name), str)), None)
-    when = next((found[name] for name in WHEN if isinstance(found.get(name), str)), "")
+    text = next((entry[name] for name in SAID if isinstance(entry.get(name), str)), None)
+    when = next((entry[name] for name in WHEN if isinstance(entry.get(name), str)), "")
     return text if text is None or not when or "\n" in text.rstrip("\n") else f"{when} {text}"
 
 
@@ -118,7 +118,7 @@ def _unescaped(text: bytes) -> Straight | None:
     written: list[bytes] = []
     numbers: list[int] = []
     for number, line in enumerate(lines, 1):
-        inside = next((found for found in STRING.finditer(line) if found[0].count(b"\\n") >= FEW_ESCAPES), None)
+        inside = next((match for match in STRING.finditer(line) if match[0].count(b"\\n") >= FEW_ESCAPES), None)
         parts = [line]
         if inside is not None:
             start, end = inside.start() + 1, inside.end() - 1

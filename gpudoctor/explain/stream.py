@@ -52,18 +52,18 @@ class Stream:
     def _next(self) -> bytes:
         while True:
             try:
-                found = self._pieces.get(timeout=LISTENS_SECONDS if self._is_pipe else bounded.FILE_SECONDS)
+                piece = self._pieces.get(timeout=LISTENS_SECONDS if self._is_pipe else bounded.FILE_SECONDS)
                 break
             except queue.Empty:
                 if not self._is_pipe:
                     raise bounded.Refused(
                         f"its file system has not answered for {bounded.FILE_SECONDS:.0f} s"
                     ) from None
-        if isinstance(found, BaseException):
+        if isinstance(piece, BaseException):
             self._is_over = True
-            raise found
-        self._is_over = not found
-        return found
+            raise piece
+        self._is_over = not piece
+        return piece
 
     # ------------------------------------------------------------ the thread
 

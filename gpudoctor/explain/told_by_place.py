@@ -128,7 +128,9 @@ def of_torch(type_name: str, message: str, code: str) -> dict[str, str] | None:
     argument = named["name"]
     name = (match["owner"] or _called_with(argument, code)) if match["function"] == "__init__" else match["function"]
     every = ((key, refused(key, argument, None) or _later(key, argument)) for key in SIGNATURES)
-    known = next(((key, each) for key, each in every if each is not None and key.rpartition(".")[2] == name), None)
+    known = next(
+        ((key, argument) for key, argument in every if argument is not None and key.rpartition(".")[2] == name), None
+    )
     if known is None:
         return None
     function, refused_argument = known[0].rpartition(".")[2], known[1]
@@ -165,7 +167,7 @@ def _called_with(argument: str, code: str) -> str:
 
 def advice(message: str) -> str:
     """What the message itself says is to be done; empty where it says nothing of the kind."""
-    said = [found["advice"].strip() for found in ADVICE.finditer(message[:3_000])]
+    said = [match["advice"].strip() for match in ADVICE.finditer(message[:3_000])]
     return next((each for each in said if not NO_ADVICE.search(each) and len(each) <= LONGEST_ADVICE), "")
 
 

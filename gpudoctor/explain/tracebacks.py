@@ -294,19 +294,19 @@ def _without_prefix(text: str, prefix: str, own: Writer) -> str | None:
     return None
 
 
-def _frame(found: re.Match[str], number: int, text: str) -> WrittenFrame:
-    return WrittenFrame(found["file"], int(found["line"]), (found["function"] or "").strip(), number, text[:500])
+def _frame(match: re.Match[str], number: int, text: str) -> WrittenFrame:
+    return WrittenFrame(match["file"], int(match["line"]), (match["function"] or "").strip(), number, text[:500])
 
 
-def _raised(found: re.Match[str], frames: list[WrittenFrame], line: int) -> Raised:
+def _raised(match: re.Match[str], frames: list[WrittenFrame], line: int) -> Raised:
     user = [frame for frame in frames if not LIBRARY.search(frame.file)]
     at = (user or [frame for frame in frames if not STANDARD.search(frame.file)] or frames)[-1]
     called = next(
         (frame.function for frame in frames if frame.file.endswith(COLLECTIVES) and frame.function != "wrapper"), ""
     )
     return Raised(
-        type=found["type"],
-        message=(found["message"] or "").strip()[:500],
+        type=match["type"],
+        message=(match["message"] or "").strip()[:500],
         line=line,
         file=at.file,
         at=at.at,

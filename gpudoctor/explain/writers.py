@@ -164,8 +164,8 @@ def _seconds(date: str, clock: str, part: str | None, zone: str | None) -> float
 
 def rank_in_words(line: str, start: int = 0) -> int | None:
     """The rank that a line speaks of itself ("[PG 0 Rank 3]"), where it speaks of one only."""
-    found = {int(match["rank"]) for match in INSIDE.finditer(line[start : start + 2 * MOST_CHARACTERS])}
-    return found.pop() if len(found) == 1 else None
+    ranks = {int(match["rank"]) for match in INSIDE.finditer(line[start : start + 2 * MOST_CHARACTERS])}
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 def file_writer(path: str) -> Writer:

@@ -81,9 +81,9 @@ def _has(who_has: str, who: str, value: str) -> str:
 
 def differences(snapshots: Mapping[str, Snapshot]) -> tuple[Difference, ...]:
     """What differs, by the names of the nodes. A fact that some nodes have and others do not know differs too."""
-    found = [_difference(fact, snapshots, value) for fact, value in FACTS.items()]
-    found += _settings(snapshots)
-    return tuple(difference for difference in found if difference is not None)
+    per_fact = [_difference(fact, snapshots, value) for fact, value in FACTS.items()]
+    per_fact += _settings(snapshots)
+    return tuple(difference for difference in per_fact if difference is not None)
 
 
 def _difference(fact: str, snapshots: Mapping[str, Snapshot], value: Callable[[Snapshot], str]) -> Difference | None:
@@ -102,11 +102,11 @@ def _difference(fact: str, snapshots: Mapping[str, Snapshot], value: Callable[[S
 
 
 def _judged(fact: str, values: Mapping[str, str], reasons: Mapping[str, str]) -> Difference | None:
-    found = parties(values)
+    camps = parties(values)
     unread = tuple(AlikeNodes(party.value, party.nodes) for party in parties(reasons))
-    if len(found) < 2 and not (found and unread):
+    if len(camps) < 2 and not (camps and unread):
         return None
-    usual, *rare = found
+    usual, *rare = camps
     return Difference(
         fact=fact,
         majority=usual.value,
@@ -216,26 +216,26 @@ FACTS: dict[str, Callable[[Snapshot], str]] = {
 
 def _settings(snapshots: Mapping[str, Snapshot]) -> Iterable[Difference | None]:
     """One for each variable of NCCL, gloo and torch.distributed; NCCL's files count as NCCL reads them."""
-    found: dict[str, dict[str, str]] = {}
+    by_node: dict[str, dict[str, str]] = {}
     reasons: dict[str, str] = {}
     for node, snapshot in snapshots.items():
         try:
-            found[node] = {
+            by_node[node] = {
                 name: value
                 for name, value in snapshot.environment.value.items()
                 if name.startswith(SETTINGS) and not OF_EACH_RANK.fullmatch(name)
             }
-            found[node] |= {
+            by_node[node] |= {
                 name: setting.value for name, setting in effective(snapshot).items() if not OF_EACH_RANK.fullmatch(name)
             }
         except NotRead as error:
             reasons[node] = str(error)
-    for name in sorted({name for settings in found.values() for name in settings}):
-        values = {node: _short(settings.get(name)) for node, settings in found.items()}
+    for name in sorted({name for settings in by_node.values() for name in settings}):
+        values = {node: _short(settings.get(name)) for node, settings in by_node.items()}
         # Nodes whose settings are not known are said once, below, not with every variable.
         yield _judged(name, values, {})
     if reasons:
-        yield _judged("settings", dict.fromkeys(found, "read"), reasons)
+        yield _judged("settings", dict.fromkeys(by_node, "read"), reasons)
 
 
 def _short(value: str | None) -> str:

@@ -252,29 +252,29 @@ class Fleet:
         is called several times a second with the nodes still awaited.
         """
         wanted = set(order.to or range(len(self.nodes))) if of is None else set(of)
-        found: dict[int, R | Lost] = {node: self.lost[node] for node in wanted if node in self.lost}
-        still_open = wanted - found.keys()
+        answers: dict[int, R | Lost] = {node: self.lost[node] for node in wanted if node in self.lost}
+        still_open = wanted - answers.keys()
         number = self.send(order)
         now = time.monotonic()
-        deadline, told = now + timeout, now - TELL_SECONDS
+        deadline, told_at = now + timeout, now - TELL_SECONDS
         while still_open and (now := time.monotonic()) < deadline + patience:
             if now >= deadline and not any(self._was_heard(node, now) for node in still_open):
                 break
-            if waiting is not None and now - told >= TELL_SECONDS:  # not for each of a thousand answers
+            if waiting is not None and now - told_at >= TELL_SECONDS:  # not for each of a thousand answers
                 waiting(sorted(still_open))
-                told = now
+                told_at = now
             event = self.next_event(min(deadline + patience - now, TELL_SECONDS))
             if event is None or event.node not in still_open:
                 continue
             if isinstance(event.what, Lost) or (event.what.number == number and isinstance(event.what, answer)):
-                found[event.node] = event.what
+                answers[event.node] = event.what
             elif event.what.number == number and isinstance(event.what, OrderFailed):
-                found[event.node] = Lost("gpudoctor failed", event.what.error)
-            if event.node in found:
+                answers[event.node] = Lost("gpudoctor failed", event.what.error)
+            if event.node in answers:
                 still_open.discard(event.node)
         for node in still_open:
-            found[node] = Lost("no answer", f"within {timeout:g} s")
-        return {node: found[node] for node in sorted(found)}
+            answers[node] = Lost("no answer", f"within {timeout:g} s")
+        return {node: answers[node] for node in sorted(answers)}
 
     def _was_heard(self, node: int, now: float) -> bool:
         """Whether a node has answered one of the last pings."""

@@ -17,7 +17,9 @@ class Party(Generic[V]):
 
 def parties(values: Mapping[str, V]) -> list[Party[V]]:
     """By value; of two that are as common, the one of the earlier node comes first."""
-    found: dict[V, list[str]] = {}
+    nodes_by_value: dict[V, list[str]] = {}
     for node, value in values.items():
-        found.setdefault(value, []).append(node)
-    return [Party(value, tuple(nodes)) for value, nodes in sorted(found.items(), key=lambda item: -len(item[1]))]
+        nodes_by_value.setdefault(value, []).append(node)
+    return [
+        Party(value, tuple(nodes)) for value, nodes in sorted(nodes_by_value.items(), key=lambda item: -len(item[1]))
+    ]

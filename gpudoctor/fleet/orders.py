@@ -118,10 +118,10 @@ def is_own_program(python: str) -> bool:
     """Whether this names a Python of root's or our own that nobody else could replace; also where it names none."""
     if not python:
         return True
-    found = programs.find(python)
-    if found is None:
+    program = programs.find(python)
+    if program is None:
         return False
-    given = Path(found).absolute()
+    given = Path(program).absolute()
     if not _INTERPRETER.fullmatch(given.name):
         return False
     try:

@@ -46,5 +46,5 @@ def address_of(network: Network, interface: str = "") -> str:
 
 def _global(interface: Interface) -> list[str]:
     """IPv4 first, for it is what torchrun and every firewall rule are used to."""
-    found = [address.address for address in interface.addresses if address.scope == "global"]
-    return sorted(found, key=lambda address: ":" in address)
+    addresses = [address.address for address in interface.addresses if address.scope == "global"]
+    return sorted(addresses, key=lambda address: ":" in address)

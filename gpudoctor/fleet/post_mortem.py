@@ -107,9 +107,9 @@ def states(
     exits = rank_exits(reply.errors)
     ranks = followed.all()
     rank_states = [_state(rank, seen.get(rank.rank), exits.get(rank.local_rank), is_head=is_head) for rank in ranks]
-    told = {rank.local_rank for rank in ranks}
+    local_ranks = {rank.local_rank for rank in ranks}
     for exit in exits.values():  # of those that ended before their first word
-        if exit.local_rank not in told and exit.rank is not None:
+        if exit.local_rank not in local_ranks and exit.rank is not None:
             ended, status = _ending(exit.exitcode)
             words = traces.error(before_launcher(reply.errors))
             state = RankState(

@@ -21,22 +21,22 @@ def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) ->
 
     An agent of another version is lost too: head and agents must mean the same by each word.
     """
-    found: dict[int, Hello | Lost] = dict(fleet.lost)
+    by_node: dict[int, Hello | Lost] = dict(fleet.lost)
     deadline = time.monotonic() + timeout
-    while not _all_there(fleet, found) and (left := deadline - time.monotonic()) > 0:
+    while not _all_there(fleet, by_node) and (left := deadline - time.monotonic()) > 0:
         event = fleet.next_event(min(left, 0.2))
-        if event is not None and event.node not in found:
+        if event is not None and event.node not in by_node:
             if isinstance(event.what, Lost):
-                found[event.node] = event.what
+                by_node[event.node] = event.what
             elif isinstance(event.what, Hello):
-                found[event.node] = refused(event.what) or event.what
+                by_node[event.node] = refused(event.what) or event.what
         if on_change is not None:
-            on_change(found)
+            on_change(by_node)
     for node in range(len(fleet.nodes)):
-        said = found.setdefault(node, Lost("no answer", f"within {timeout:g} s"))
+        said = by_node.setdefault(node, Lost("no answer", f"within {timeout:g} s"))
         if isinstance(said, Lost):
             fleet.lost.setdefault(node, said)
-    return {node: found[node] for node in sorted(found)}
+    return {node: by_node[node] for node in sorted(by_node)}
 
 
 def unheard(fleet: Fleet, waiting: Waiting) -> OnChange:

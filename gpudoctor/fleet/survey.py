@@ -124,7 +124,7 @@ def folded_problems(found: Iterable[tuple[str, str, Problem]]) -> tuple[NodesPro
                 summaries={node: "; ".join(lines) for node, lines in summaries.items()},
             )
         )
-    return tuple(sorted(made, key=lambda each: (SEVERITIES[each.problem.severity], -len(each.nodes))))
+    return tuple(sorted(made, key=lambda problem: (SEVERITIES[problem.problem.severity], -len(problem.nodes))))
 
 
 def folded_reasons(found: Mapping[str, Iterable[str]]) -> tuple[AlikeNodes, ...]:

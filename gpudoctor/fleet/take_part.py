@@ -115,7 +115,7 @@ def connected(address: str, port: int, patience: float, say: Callable[[str], Non
     """A connection to the head, which may not have started yet. Raises `NotJoined` after `patience` seconds."""
     where = with_port(address, port)
     deadline = time.monotonic() + patience
-    told = False
+    is_told = False
     while True:
         try:
             return socket.create_connection((address, port), timeout=CONNECT_SECONDS)
@@ -139,9 +139,9 @@ def connected(address: str, port: int, patience: float, say: Callable[[str], Non
             reason = f"{where} cannot be reached: {error.strerror or error}{_way(address)}"
         if time.monotonic() + AGAIN_SECONDS >= deadline:
             raise NotJoined(reason)
-        if not told:
+        if not is_told:
             say(f"no head at {where} yet; trying for {patience:g} s")
-            told = True
+            is_told = True
         time.sleep(AGAIN_SECONDS)
 
 
@@ -160,7 +160,7 @@ def _admitted(
     """
     where = with_port(address, port)
     deadline = time.monotonic() + patience
-    told = False
+    is_told = False
     while True:
         connection = connected(address, port, max(0.0, deadline - time.monotonic()), say)
         try:
@@ -172,9 +172,9 @@ def _admitted(
                     f"{where}: {error}; it is no head, or too many connect to it at once from here; compare the line "
                     "with the one that the head printed"
                 ) from None
-            if not told:
+            if not is_told:
                 say(f"{where} is busy with others, or no head; trying for {patience:g} s")
-                told = True
+                is_told = True
         except BaseException:
             connection.close()
             raise

@@ -137,7 +137,7 @@ def touch(targets: Sequence[Target], secret: str, *, timeout: float, payload_byt
     """Try every target, each for `timeout` seconds, at most `MOST_AT_ONCE` at the same time; in their order."""
     payload = max(0, min(payload_bytes, MAXIMUM_PAYLOAD))
     waiting = list(reversed(list(enumerate(targets))))
-    found: dict[int, Touched] = {}
+    by_index: dict[int, Touched] = {}
     running: dict[int, _Attempt] = {}
     with selectors.DefaultSelector() as selector:
         try:
@@ -159,13 +159,13 @@ def touch(targets: Sequence[Target], secret: str, *, timeout: float, payload_byt
                     if attempt.touched is None and attempt.deadline <= now:
                         attempt.give_up()
                     if attempt.touched is not None:
-                        found[index] = attempt.touched
+                        by_index[index] = attempt.touched
                         del running[index]
                         _close(attempt, selector)
         finally:
             for attempt in running.values():
                 _close(attempt, selector)
-    return tuple(found[index] for index in sorted(found))
+    return tuple(by_index[index] for index in sorted(by_index))
 
 
 def _close(attempt: _Attempt, selector: selectors.BaseSelector) -> None:

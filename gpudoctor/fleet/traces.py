@@ -32,8 +32,8 @@ _FATAL = re.compile(r"^(Fatal Python error: .*|terminate called .*|[ \t]+what\(\
 def error(text: str) -> str:
     """The exception that a program ended with, else the end of what it wrote to standard error, in a few lines."""
     text = _RANK_PREFIX.sub("", text)
-    _, found, after = text.rpartition("Traceback (most recent call last):\n")
-    if found:
+    _, header, after = text.rpartition("Traceback (most recent call last):\n")
+    if header:
         lines = after.splitlines()
         for number, line in enumerate(lines):
             if line and not _OWN_FRAME.match(line):

@@ -171,8 +171,8 @@ class FolderAnswer(Answer, frozen=True, kw_only=True):
         )
 
 
-def _milder(each: Stated) -> Literal["error", "warning", "info"]:
-    return "warning" if each.severity == "error" else each.severity
+def _milder(stated: Stated) -> Literal["error", "warning", "info"]:
+    return "warning" if stated.severity == "error" else stated.severity
 
 
 def ending(run: KeptRun) -> str:

@@ -112,14 +112,14 @@ def _line(
 def steps_of(seen: Sequence[LogSeen]) -> dict[int | None, list[tuple[int, int, float | None, float]]]:
     """By rank: (log, offset, stamp, step), of the best word that all logs tell; thinned out."""
     for word in ORDER:
-        found: dict[int | None, list[tuple[int, int, float | None, float]]] = {}
-        for number, each in enumerate(seen):
-            for rank, points in each.steps.get(word, {}).items():
-                found.setdefault(rank, []).extend((number, *point) for point in points)
-        told = {rank: points for rank, points in found.items() if len({point[3] for point in points}) > 2}
-        if told:
-            most = max(12, MOST_STEPS // len(told))
-            return {rank: list(_thinned(points, most)) for rank, points in told.items()}
+        points_by_rank: dict[int | None, list[tuple[int, int, float | None, float]]] = {}
+        for number, log_seen in enumerate(seen):
+            for rank, points in log_seen.steps.get(word, {}).items():
+                points_by_rank.setdefault(rank, []).extend((number, *point) for point in points)
+        enough = {rank: points for rank, points in points_by_rank.items() if len({point[3] for point in points}) > 2}
+        if enough:
+            most = max(12, MOST_STEPS // len(enough))
+            return {rank: list(_thinned(points, most)) for rank, points in enough.items()}
     return {}
 
 

@@ -87,7 +87,7 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
     moments = tuple(
         sorted(
             (*course.moments, *signals_of(raw)),
-            key=lambda each: (each.seconds is None, each.seconds or 0.0, each.kind == "end"),
+            key=lambda moment: (moment.seconds is None, moment.seconds or 0.0, moment.kind == "end"),
         )
     )
     hosts = dict.fromkeys([*([run.host] if run is not None and run.host else []), *course.hosts, *parts.hosts()])
@@ -192,8 +192,8 @@ class _Parts:
             return f"answer of gpudoctor {answer.command}"
         head = _head(raw)
         if head.get("kind") == evidence.KIND:
-            found = evidence.from_json(raw)
-            self.hangs[name] = (found.time, conclude(found))
+            snapshot = evidence.from_json(raw)
+            self.hangs[name] = (snapshot.time, conclude(snapshot))
             return "evidence of a job"
         if "command" in head:
             return f"answer of gpudoctor {str(head['command'])[:20]}, which is not shown here"
@@ -255,11 +255,11 @@ def _shortened(explanation: Explanation | None, place: Path) -> Explanation | No
                 key: _below(place, item) if key == "file" and isinstance(item, str) else short(item)
                 for key, item in value.items()
             }
-        return [short(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return [short(item) for item in value] if isinstance(value, (list, tuple)) else value
 
-    found = msgspec.convert(short(tree), Explanation)
+    shortened = msgspec.convert(short(tree), Explanation)
     return replace(
-        found,
+        shortened,
         files=tuple(_below(place, name) for name in explanation.files),
         unreadable={_below(place, name): why for name, why in explanation.unreadable.items()},
     )
@@ -270,13 +270,13 @@ def _run(place: Path) -> tuple[KeptRun | None, dict[str, Any]]:
     raw = _tree(place / RUN)
     if not isinstance(raw.get("command"), list) or "started" not in raw:
         return None, {}
-    found = _tree(place / FOUND)
-    told = found.get("lines")
+    tree = _tree(place / FOUND)
+    lines = tree.get("lines")
     known: dict[str, Any] = {
         name: raw[name] for name in ("command", "folder", "host", "started", "seconds", "status", "lost") if name in raw
     }
-    known |= {name: found[name] for name in ("cause", "confidence", "restart", "exclude") if name in found}
-    known |= {"told": told[:MOST_OF_FOUND]} if isinstance(told, list) else {}
+    known |= {name: tree[name] for name in ("cause", "confidence", "restart", "exclude") if name in tree}
+    known |= {"told": lines[:MOST_OF_FOUND]} if isinstance(lines, list) else {}
     try:
         return msgspec.convert(known, KeptRun), raw
     except msgspec.ValidationError:

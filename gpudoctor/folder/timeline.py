@@ -34,20 +34,20 @@ def use_of(raw: bytes) -> tuple[float | None, list[tuple[float, int]], tuple[Use
 
     for line in raw[:MOST_USE].splitlines():
         try:
-            told = msgspec.json.decode(line, type=dict[str, Any])
+            entry = msgspec.json.decode(line, type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # the last one, of a run that was killed
-        if isinstance(told.get("began"), (int, float)):
-            began = float(told["began"])
-        at = told.get("t")
+        if isinstance(entry.get("began"), (int, float)):
+            began = float(entry["began"])
+        at = entry.get("t")
         if not isinstance(at, (int, float)) or not 0 <= at < MOST_VALUE:
             continue
         at = float(at)
-        if isinstance(told.get("said"), int):
-            said.append((at, told["said"]))
-        put("processors", "cores", at, told.get("cores"))
-        put("memory", "bytes", at, told.get("memory"))
-        gpus = told.get("gpus")
+        if isinstance(entry.get("said"), int):
+            said.append((at, entry["said"]))
+        put("processors", "cores", at, entry.get("cores"))
+        put("memory", "bytes", at, entry.get("memory"))
+        gpus = entry.get("gpus")
         for gpu in gpus if isinstance(gpus, list) else ():
             if isinstance(gpu, list) and len(gpu) == 4 and isinstance(gpu[0], int):
                 for unit, value in zip(("%", "bytes", "watts"), gpu[1:], strict=True):
@@ -75,16 +75,18 @@ def course_of(
     year: int,
 ) -> RunCourse:
     """`hangs`: by file, when it was looked (seconds since 1970) and what was found."""
-    told = _told(explanation)
+    told_lines = _told(explanation)
     wanted: dict[str, set[int]] = {path: set() for path in logs}
-    for line, _ in told:
+    for line, _ in told_lines:
         wanted.setdefault(line.file, set()).add(line.line)
     seen = {path: look(path, lines, year) for path, lines in wanted.items()}
     started = run.started if run is not None and run.started else None
-    clocks = {path: RunClock(started, said if _is_main(path, logs) else (), each) for path, each in seen.items()}
+    clocks = {
+        path: RunClock(started, said if _is_main(path, logs) else (), log_seen) for path, log_seen in seen.items()
+    }
     first = min((log_seen.first_stamp for log_seen in seen.values() if log_seen.first_stamp is not None), default=None)
     moments = [*_of_run(run), *_of_hangs(hangs, started), *_silences(said)]
-    for line, is_cause in told:
+    for line, is_cause in told_lines:
         place = seen[line.file].places.get(line.line)
         at = _at(clocks[line.file], place.offset, place.stamp, started, first) if place is not None else None
         source = f"{line.file.rpartition('/')[2]}:{line.line}"
@@ -96,7 +98,7 @@ def course_of(
     steps = _steps(logs, seen, clocks, started, first)
     silent = [(moment.seconds or 0.0, moment.until or 0.0) for moment in moments if moment.kind == "silence"]
     moments += [moment for moment in _slow(steps) if not any(_covers(span, moment) for span in silent)]
-    moments.sort(key=lambda each: (each.seconds is None, each.seconds or 0.0, each.kind == "end"))
+    moments.sort(key=lambda moment: (moment.seconds is None, moment.seconds or 0.0, moment.kind == "end"))
     clock = "the start" if started is not None else "the first time stamp of the logs" if first is not None else ""
     hosts = tuple(sorted({host for log_seen in seen.values() for host in log_seen.hosts}))
     return RunCourse(tuple(moments), steps, clock, hosts)
@@ -122,11 +124,11 @@ def _told(explanation: Explanation | None) -> list[tuple[Line, bool]]:
         *((line, True) for line in first),
         *((line, False) for line in (*explanation.story, *explanation.consequences, *explanation.trouble)),
     ]
-    found: dict[tuple[str, int], tuple[Line, bool]] = {}
+    by_place: dict[tuple[str, int], tuple[Line, bool]] = {}
     for line, is_cause in every:
         if line.line > 0:
-            found.setdefault((line.file, line.line), (line, is_cause))
-    return list(found.values())[:MOST_LINES_TOLD]
+            by_place.setdefault((line.file, line.line), (line, is_cause))
+    return list(by_place.values())[:MOST_LINES_TOLD]
 
 
 def _of_run(run: KeptRun | None) -> Iterator[TimelineMoment]:
@@ -191,7 +193,7 @@ def _steps(
     first: float | None,
 ) -> tuple[StepsOverTime, ...]:
     names = [path for path in logs if path in seen]
-    found = []
+    curves = []
     for rank, points in steps_of([seen[name] for name in names]).items():
         timed = [(_at(clocks[names[log]], offset, stamp, started, first), step) for log, offset, stamp, step in points]
         line: list[tuple[float, float]] = []
@@ -199,19 +201,19 @@ def _steps(
             if at is not None and (not line or (at, step) != line[-1]):
                 line.append((at, step))
         if len({at for at, _ in line}) > 1:
-            found.append(StepsOverTime(rank=rank, points=tuple(line)))
-    return tuple(sorted(found, key=lambda each: -1 if each.rank is None else each.rank))
+            curves.append(StepsOverTime(rank=rank, points=tuple(line)))
+    return tuple(sorted(curves, key=lambda curve: -1 if curve.rank is None else curve.rank))
 
 
-def _covers(span: tuple[float, float], each: TimelineMoment) -> bool:
+def _covers(span: tuple[float, float], moment: TimelineMoment) -> bool:
     """Whether a silence is most of it: then it is told already."""
-    begin, end = each.seconds or 0.0, each.until or 0.0
+    begin, end = moment.seconds or 0.0, moment.until or 0.0
     return min(end, span[1]) - max(begin, span[0]) > (end - begin) / 2
 
 
 def _slow(steps: Sequence[StepsOverTime]) -> Iterator[TimelineMoment]:
     """Stretches in which the steps of the rank that tells most came at half their usual speed or slower."""
-    most = max(steps, key=lambda each: len(each.points), default=None)
+    most = max(steps, key=lambda step: len(step.points), default=None)
     if most is None or len(most.points) < FEWEST_PIECES:
         return
     begin, end = most.points[0][0], most.points[-1][0]

@@ -72,11 +72,11 @@ def _course(group: GroupOps, stands: int | None, differ: frozenset[int]) -> Grou
 
 def _by_number(entries: Iterable[Collective]) -> dict[int, Collective]:
     """Of several calls that were joined under one number, one that is not over."""
-    found: dict[int, Collective] = {}
+    by_number: dict[int, Collective] = {}
     for entry in entries:
-        if entry.sequence not in found or entry.state != "completed":
-            found[entry.sequence] = entry
-    return found
+        if entry.sequence not in by_number or entry.state != "completed":
+            by_number[entry.sequence] = entry
+    return by_number
 
 
 def _letter(entry: Collective | None, number: int, position: int | None, *, is_odd: bool) -> str:

@@ -59,8 +59,8 @@ def acting_thread(process: ProcessEvidence) -> int:
     wait = wait_of(main, place_of(main, process.sources).user_frame, process.sources)
     if wait is None or wait.kind not in OF_THREADS | {"asyncio"}:
         return process.pid
-    found = (thread.id for thread in sample.threads if thread.id != process.pid and in_collective(thread))
-    return next(found, process.pid)
+    others = (thread.id for thread in sample.threads if thread.id != process.pid and in_collective(thread))
+    return next(others, process.pid)
 
 
 def _gets_on(child: ProcessEvidence) -> bool:

@@ -162,8 +162,8 @@ class _Tree:
         """Of a process that waits in the kernel: its data loaders were forked from it, and have its environment."""
         if process.state != "D" or process.environment_read or process.name in commands.process_names():
             return None
-        told = {found for child in self.children.get(process.pid, ()) if (found := rank_of(child)) is not None}
-        if len(told) != 1 or (found := told.pop())[0] is None:
+        ranks = {found for child in self.children.get(process.pid, ()) if (found := rank_of(child)) is not None}
+        if len(ranks) != 1 or (found := ranks.pop())[0] is None:
             return None
         return Claim(process=process, role="rank", rank=found[0], world_size=found[1], local_rank=found[2])
 

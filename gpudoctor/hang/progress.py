@@ -307,12 +307,12 @@ class _Launched:
 
 def _by_process(ras: Ras) -> dict[tuple[str, int], dict[str, dict[str, int]]]:
     """Host and process id of each rank that is told with it -> its counts in each communicator."""
-    told: dict[tuple[str, int], dict[str, dict[str, int]]] = defaultdict(dict)
+    by_process: dict[tuple[str, int], dict[str, dict[str, int]]] = defaultdict(dict)
     for group in ras.communicators:
         for rank in group.ranks:
             if rank.pid:
-                told[rank.host, rank.pid][group.id] = rank.counts
-    return told
+                by_process[rank.host, rank.pid][group.id] = rank.counts
+    return by_process
 
 
 def _counts(ras: Ras) -> dict[tuple[str, int], dict[str, int]]:

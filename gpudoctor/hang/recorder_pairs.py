@@ -27,10 +27,10 @@ def pairs(entries: Mapping[int, Sequence[Collective]], forgotten: Mapping[int, b
     was read, whether its ring buffer has lost its beginning.
     """
     unfinished = {
-        rank: [entry for entry in found if entry.state != "completed" and entry.peer is not None]
-        for rank, found in entries.items()
+        rank: [entry for entry in collectives if entry.state != "completed" and entry.peer is not None]
+        for rank, collectives in entries.items()
     }
-    unfinished = {rank: found for rank, found in unfinished.items() if found}
+    unfinished = {rank: collectives for rank, collectives in unfinished.items() if collectives}
     if not unfinished:
         return None
     waits_for: dict[int, set[int]] = {}
@@ -113,4 +113,4 @@ def _was_answered(
         for collective in entries.get(peer, ())
         if collective.operation == opposite and collective.peer == rank
     ]
-    return len(others) > next(at for at, each in enumerate(own) if each is entry)
+    return len(others) > next(at for at, collective in enumerate(own) if collective is entry)

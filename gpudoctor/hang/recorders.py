@@ -430,7 +430,7 @@ def _first(splits: Sequence[GroupSplit], waits: WaitsFor) -> tuple[GroupSplit | 
         return follows, _STRENGTH[split.kind], in_part, -max(chains, default=0), _began(split), split.group
 
     first = min(splits, key=order)
-    ring = {rank for rank, each in ends.items() if each.why == "ring"}
+    ring = {rank for rank, chain_end in ends.items() if chain_end.why == "ring"}
     if first.kind != "missing" or not ring & set(first.behind):
         return first, ()
     crossed = [split for split in splits if ring & set(split.behind) and not split.unknown]

@@ -211,9 +211,11 @@ def command_with(start: Start, **options: str) -> Command:
 def _after_launcher(words: Sequence[str]) -> int:
     """Where another option of the launcher may stand."""
     for index, word in enumerate(words):
-        found = registry.called([commands.base(word), *words[index + 1 :]])
-        if found is not None or (found := registry.called(words[index:], 1, module=True) if word == "-m" else None):
-            return index + found.start
+        launcher = registry.called([commands.base(word), *words[index + 1 :]])
+        if launcher is not None or (
+            launcher := registry.called(words[index:], 1, module=True) if word == "-m" else None
+        ):
+            return index + launcher.start
     return 1
 
 

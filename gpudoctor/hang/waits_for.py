@@ -94,13 +94,15 @@ class _Operation:
         """Ranks in `waiting` whose peers have ended it, or begun it where they have not."""
 
     def leads_to(self) -> set[int]:
-        found = self.missing | self.before
-        return found or (self.unknown if not self.held else set())
+        waited_for = self.missing | self.before
+        return waited_for or (self.unknown if not self.held else set())
 
 
 def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> WaitsFor:
     """The chains and their ends. Linear in the number of entries and of waits."""
-    first = {rank: collective for rank, each in recorders.items() if (collective := _first_open(each)) is not None}
+    first = {
+        rank: collective for rank, recorder in recorders.items() if (collective := _first_open(recorder)) is not None
+    }
     if not first:
         return WaitsFor()
     waiting = tuple(sorted(first))
@@ -135,7 +137,7 @@ def waits_for(recorders: Mapping[int, Recorder], groups: Sequence[GroupOps]) -> 
         chains = len(graph.waiters_of([rank]) - {rank})
         suspects.append(_suspect(rank, "stuck", operation, chains, entry=entry))
     suspects = [replace(suspect, last=_last(recorders.get(suspect.rank))) for suspect in suspects]
-    suspects.sort(key=lambda each: (each.why == "unseen", -each.chains, each.rank))
+    suspects.sort(key=lambda chain_end: (chain_end.why == "unseen", -chain_end.chains, chain_end.rank))
     ends = {suspect.rank for suspect in suspects}
     halted = tuple(_halted(operations, recorders, ends)) if suspects else ()
     return WaitsFor(suspects=tuple(suspects), waiting=waiting, halted=halted)
@@ -158,10 +160,10 @@ def _suspect(
 def _halted(
     operations: Mapping[Key, _Operation], recorders: Mapping[int, Recorder], ends: set[int]
 ) -> Iterator[ChainEnd]:
-    told = set(ends)
+    ended = set(ends)
     opens: dict[int, frozenset[Key]] = {}
     for operation in operations.values():
-        for rank in sorted(operation.missing - told):
+        for rank in sorted(operation.missing - ended):
             peers = [each for each in list(operation.waiting)[:MOST_ENDS] if each not in ends]
             for each in (rank, *peers):
                 if each not in opens:
@@ -171,9 +173,9 @@ def _halted(
                         (names.get(entry.group), entry.point_to_point, entry.sequence) for entry in collectives
                     )
             if opens[rank] and any(opens[rank] < opens[peer] for peer in peers):
-                told.add(rank)
+                ended.add(rank)
                 yield _suspect(rank, "away", operation, len(operation.waiting), went_on=True)
-            if len(told) > MOST_ENDS:
+            if len(ended) > MOST_ENDS:
                 return
 
 
@@ -202,14 +204,14 @@ def _of_ring(ranks: Sequence[int], graph: "_Graph", recorders: Mapping[int, Reco
 
 def _passed(recorder: Recorder) -> set[int]:
     """What has not ended, though something that was issued later has."""
-    found: set[int] = set()
+    passed: set[int] = set()
     later = False
     for entry in reversed(recorder.entries):
         if entry.state == "completed":
             later = True
         elif later:
-            found.add(id(entry))
-    return found
+            passed.add(id(entry))
+    return passed
 
 
 def _first_open(recorder: Recorder) -> Collective | None:
@@ -263,7 +265,7 @@ def _is_of_later(other: Recorder, own: Recorder) -> bool:
 def _collectives(
     number: int, group: GroupOps, recorders: Mapping[int, Recorder], first: Mapping[int, Collective]
 ) -> dict[Key, _Operation]:
-    found: dict[Key, _Operation] = {}
+    operations: dict[Key, _Operation] = {}
     by_sequence: defaultdict[int, dict[int, Collective]] = defaultdict(dict)
     for rank, entries in group.collectives.items():
         for entry in entries:
@@ -272,7 +274,7 @@ def _collectives(
     for sequence, waiting in by_sequence.items():
         if all(_is_young(recorders[rank], entry) for rank, entry in waiting.items()):
             continue
-        operation = found[number, sequence] = _Operation(group)
+        operation = operations[number, sequence] = _Operation(group)
         operation.waiting = waiting
         ended = []
         for rank in group.ranks:
@@ -298,7 +300,7 @@ def _collectives(
             standing = {rank for rank, entry in waiting.items() if not _stands_before(rank, entry, first)}
             begun = {rank for rank in standing if waiting[rank].state == "started"}
             operation.held = standing - begun if begun else set()
-    return found
+    return operations
 
 
 def _pairs(
@@ -313,7 +315,7 @@ def _pairs(
                 every[rank, entry.peer, entry.operation] += 1
                 if entry.state != "completed":
                     ways[rank, entry.peer, entry.operation].append(entry)
-    found: dict[Key, _Operation] = {}
+    operations: dict[Key, _Operation] = {}
     for (rank, peer, name), own in ways.items():
         others = ways.get((peer, rank, OTHER_END[name]), [])
         whole = peer in recorders and not recorders[rank].forgotten and not recorders[peer].forgotten
@@ -324,7 +326,7 @@ def _pairs(
             at = done + number_of_own - over
             if _is_young(recorders[rank], entry):
                 break
-            operation = found[number, rank, peer, name, number_of_own] = _Operation(group)
+            operation = operations[number, rank, peer, name, number_of_own] = _Operation(group)
             operation.waiting = {rank: entry}
             if peer not in recorders:
                 operation.unknown.add(peer)
@@ -339,7 +341,7 @@ def _pairs(
                 operation.unknown.add(peer)
             else:
                 operation.missing.add(peer)
-    return found
+    return operations
 
 
 Node = int | Key
@@ -402,7 +404,7 @@ class _Graph:
         low: dict[Node, int] = {}
         stack: list[Node] = []
         of: dict[Node, int] = {}
-        found: list[list[Node]] = []
+        components: list[list[Node]] = []
         for root in self.next:
             if root in index:
                 continue
@@ -427,10 +429,10 @@ class _Graph:
                         part: list[Node] = []
                         while node not in of:
                             part.append(stack.pop())
-                            of[part[-1]] = len(found)
-                        found.append(part)
+                            of[part[-1]] = len(components)
+                        components.append(part)
         return [
             part
-            for number, part in enumerate(found)
+            for number, part in enumerate(components)
             if all(of[other] == number for node in part for other in self.next.get(node, ()))
         ][:MOST_ENDS]

@@ -69,15 +69,15 @@ def place_of(
     users = _user_frames(frames)
     packages = {source.file for source in sources if source.installed}
     user = next((frame for frame in users if frame.file not in packages), users[0] if users else None)
-    found = _marked(frames, user)
-    if found is None and (ended := _at_exit(thread)):
-        found = ended
-    if found is None or found[0] == "user code":
+    place = _marked(frames, user)
+    if place is None and (ended := _at_exit(thread)):
+        place = ended
+    if place is None or place[0] == "user code":
         # What the kernel and native frames say is of the innermost call; the user's frame is what made it.
-        found = _by_kernel(thread, found) or _native(frames) or _by_text(thread, user, sources, gpu, mpi) or found
-    if found is None:
-        found = ("user code", _waits_for(thread), frames[0])
-    kind, operation, frame = found
+        place = _by_kernel(thread, place) or _native(frames) or _by_text(thread, user, sources, gpu, mpi) or place
+    if place is None:
+        place = ("user code", _waits_for(thread), frames[0])
+    kind, operation, frame = place
     return Place(cast(Kind, kind), operation, frame, user, users)
 
 

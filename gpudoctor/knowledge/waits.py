@@ -144,8 +144,8 @@ def _short(function: str) -> str:
 
 def _line(user: Frame, sources: Sequence[SourceContext]) -> str:
     name = user.file.rpartition("/")[2]
-    found = (source.text for source in sources if source.line == user.line and source.file.rpartition("/")[2] == name)
-    return next(found, "")
+    lines = (source.text for source in sources if source.line == user.line and source.file.rpartition("/")[2] == name)
+    return next(lines, "")
 
 
 def _by_call(thread: Thread, frame: Frame, text: str) -> OwnWait | None:

@@ -59,10 +59,10 @@ class _Judge(NetworkClaims, SoftwareClaims):
                 *finding.problem.fix.commands,
                 id=finding.id,
             )
-        told = {name for finding in self.seen.lost for name in finding.nodes}
+        lost = {name for finding in self.seen.lost for name in finding.nodes}
         by_reason: dict[str, list[str]] = {}
         for name, why in self.seen.unseen.items():
-            if name not in told:
+            if name not in lost:
                 by_reason.setdefault(why, []).append(name)
         for why, names in by_reason.items():
             claim = f"{folded(names)} {'is' if len(names) == 1 else 'are'} as planned"

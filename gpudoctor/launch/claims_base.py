@@ -183,11 +183,11 @@ class Answers:
         bad = {name: words[kind] for name, kind in kinds.items() if kind in words}
         line = command("ls -l {:path}", path)
         if bad:
-            told = "; ".join(
+            wrong_names = "; ".join(
                 f"{folded(name for name in bad if bad[name] == why)}: {why}" for why in dict.fromkeys(bad.values())
             )
             return self.false(
-                check, claim, told, means, tuple(bad), fix, *(self.on(name, line) for name in list(bad)[:3])
+                check, claim, wrong_names, means, tuple(bad), fix, *(self.on(name, line) for name in list(bad)[:3])
             )
         unread = {
             name: self.seen.unseen.get(name, "no answer in time") for name, kind in kinds.items() if kind != "file"

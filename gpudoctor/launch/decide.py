@@ -208,10 +208,12 @@ def _master(
             f"{names[0]}, the head, is a loopback address: each of {len(names)} nodes would wait for itself; name the "
             "head as the others reach it, or give --master-addr"
         )
-    told = f"resolves to {seen} here, which is no address for others" if seen else "does not resolve on this machine"
+    resolved = (
+        f"resolves to {seen} here, which is no address for others" if seen else "does not resolve on this machine"
+    )
     if address.NAME.fullmatch(names[0]) is None:  # an IPv6 address as a host's name
         return address.ChosenAddress(names[0], "the head as it was named")
-    return address.ChosenAddress(names[0], f"the head's name, for it {told}")
+    return address.ChosenAddress(names[0], f"the head's name, for it {resolved}")
 
 
 def _address_of(
@@ -231,7 +233,7 @@ def _address_of(
 
 def _versions(wish: LaunchWish, machine: Snapshot | None) -> dict[str, str]:
     """Installed versions, as the node that this machine is (else the first that is known) has them."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     if machine is not None:
         packages = {
             name.lower().replace("_", "-"): version for name, version in machine.training.packages.value_or({}).items()
@@ -239,13 +241,13 @@ def _versions(wish: LaunchWish, machine: Snapshot | None) -> dict[str, str]:
         for launcher in registry.every():
             for each in (launcher.package, *launcher.other_packages):
                 if version := packages.get(each.replace("_", "-")):
-                    found.setdefault(launcher.package, version)
+                    versions.setdefault(launcher.package, version)
         files = machine.training.torch_files.value_or(None)
         if files is not None:
-            found["torch"] = files.version
+            versions["torch"] = files.version
     if wish.framework_version:
-        found[registry.frameworks()[wish.framework].package or "torch"] = wish.framework_version
-    return found
+        versions[registry.frameworks()[wish.framework].package or "torch"] = wish.framework_version
+    return versions
 
 
 def _unverified(
@@ -255,7 +257,7 @@ def _unverified(
     if len(nodes) == 1:
         return ()
     unseen = [node.name for node in nodes if node.known and node.name not in snapshots]
-    found = [
+    unverified = [
         Unverified(
             f"the other nodes reach {master} port {master_port}, and no firewall lies between",
             command("gpudoctor check --hosts {:name}", ",".join(node.name for node in nodes))
@@ -264,11 +266,11 @@ def _unverified(
         )
     ]
     if unseen:
-        found.append(
+        unverified.append(
             Unverified(
                 f"{listed(unseen)} {'has' if len(unseen) == 1 else 'have'} the interpreter, the GPUs and the script "
                 "that the plan counts on",
                 command("gpudoctor check --hosts {:name}", ",".join(unseen)),
             )
         )
-    return tuple(found)
+    return tuple(unverified)

@@ -61,10 +61,10 @@ def cpus_per_process(names: tuple[str, ...], snapshots: Mapping[str, Snapshot], 
 
 
 def _of_node(machine: Snapshot, nodes: int, processes: int) -> dict[str, EnvVariable]:
-    found: dict[str, EnvVariable] = {}
+    by_name: dict[str, EnvVariable] = {}
     if cpus := _cpus(machine):
         share = max(1, cpus // processes)
-        found[THREADS] = EnvVariable(
+        by_name[THREADS] = EnvVariable(
             THREADS,
             str(share),
             f"{counted(cpus, 'CPU')} for {counted(processes, 'rank')} of a node. Without it torchrun sets 1 where a "
@@ -73,13 +73,13 @@ def _of_node(machine: Snapshot, nodes: int, processes: int) -> dict[str, EnvVari
     advice = suggest(machine, nodes)
     for suggestion in advice.suggestions:
         if suggestion.kind != "debugging" and suggestion.name != THREADS:
-            found[suggestion.name] = EnvVariable(suggestion.name, suggestion.value, suggestion.reason)
+            by_name[suggestion.name] = EnvVariable(suggestion.name, suggestion.value, suggestion.reason)
     for present in advice.present:
         if present.name != THREADS and present.origin == "environment":
-            found[present.name] = EnvVariable(
+            by_name[present.name] = EnvVariable(
                 present.name, present.value, "Set in this shell, and needed; another shell does not have it."
             )
-    return found
+    return by_name
 
 
 def _agreed(each: Mapping[str, Mapping[str, EnvVariable]]) -> tuple[tuple[EnvVariable, ...], Own]:

@@ -170,8 +170,8 @@ def _resolved(names: Sequence[str]) -> dict[str, str]:
 
     def first(name: str) -> str:
         left = max(0.1, deadline - time.monotonic())
-        found = look_up(name, left, by_getaddrinfo).value_or(())
-        return min(found, key=lambda address: ":" in address) if found else ""
+        addresses = look_up(name, left, by_getaddrinfo).value_or(())
+        return min(addresses, key=lambda address: ":" in address) if addresses else ""
 
     if not names:
         return {}
@@ -234,8 +234,8 @@ def _refuse_superseded(wish: LaunchWish, versions: Mapping[str, str]) -> None:
         known[wish.framework] = wish.framework_version
     elif not versions and wish.framework == "lightning":
         return  # the installed version decides; asked again when it is known
-    if told := answer(wish.framework, wish.strategy, known):
-        raise BadInput(told)
+    if refusal := answer(wish.framework, wish.strategy, known):
+        raise BadInput(refusal)
 
 
 # --- --check -------------------------------------------------------------------------------------------------------
@@ -293,9 +293,9 @@ def _examined(fleet: Fleet, wish: LaunchWish) -> dict[str, Snapshot]:
         return {}
     order = Examine(torch=False, python=wish.python, brief=False, timeout=ANSWER_SECONDS)
     answers = fleet.ask(order, Examined, timeout=2 * ANSWER_SECONDS, of=fleet.present)
-    found: dict[str, Snapshot] = {}
+    snapshots: dict[str, Snapshot] = {}
     for node, reply in answers.items():
         if isinstance(reply, Examined):
             with suppress(UnreadableSnapshot):
-                found[fleet.name(node)] = from_json(bytes(reply.snapshot))
-    return found
+                snapshots[fleet.name(node)] = from_json(bytes(reply.snapshot))
+    return snapshots

@@ -44,27 +44,27 @@ def answer(framework: str, strategy: str, versions: Mapping[str, str]) -> str:
     against it. `versions`: installed distributions, "lightning" -> "2.6.6".
     """
     strategy = strategy.strip()
-    if told := of_tensorflow(strategy):
-        return f"--strategy {told}"
+    if of_tf := of_tensorflow(strategy):
+        return f"--strategy {of_tf}"
     name = strategy.lower().replace("-", "_")
     if framework != "lightning":
         if framework == "horovod" and name == "horovod":
             return ""
         return f"--strategy {strategy}: {ELSEWHERE[name]}" if name in ELSEWHERE else ""
-    found = superseded("strategy", name)
+    entry = superseded("strategy", name)
     version = lightning_version(versions)
-    if found is None or not found.is_gone(version):
+    if entry is None or not entry.is_gone(version):
         return ""
-    if found.gone:
-        state = f"was removed in Lightning {dotted(found.gone)}"
-        if version is not None and found.first and version < found.first:
-            state = f"came with Lightning {dotted(found.first)} and was removed in {dotted(found.gone)}"
+    if entry.gone:
+        state = f"was removed in Lightning {dotted(entry.gone)}"
+        if version is not None and entry.first and version < entry.first:
+            state = f"came with Lightning {dotted(entry.first)} and was removed in {dotted(entry.gone)}"
     else:
         state = "was never a strategy of Lightning"
-        own = superseded("strategy", found.then) if found.then else None
+        own = superseded("strategy", entry.then) if entry.then else None
         if version is not None and own is not None and not own.is_gone(version):
             return f"--strategy {strategy} {state}{_then(name, own.name, version)}"
     here = f" ({dotted(version)} is installed)" if version is not None else ""
-    use = f": --strategy {found.instead}" if found.instead else ""
-    remark = f" {found.remark}" if found.remark else ""
-    return f"--strategy {strategy} {state}{here}; today it is {found.today}{use}.{remark}"
+    use = f": --strategy {entry.instead}" if entry.instead else ""
+    remark = f" {entry.remark}" if entry.remark else ""
+    return f"--strategy {strategy} {state}{here}; today it is {entry.today}{use}.{remark}"

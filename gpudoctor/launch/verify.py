@@ -58,8 +58,8 @@ def _verify(
     on_step: Callable[[str], None] | None,
 ) -> tuple[Verified, ...]:
     files = tuple(path for path in (plan.python, script) if path and "\0" not in path)
-    found = preflight(fleet, _wish(plan, files), on_step=on_step) if fleet is not None and fleet.present else None
-    return judge(plan, _seen(plan, fleet, found, snapshots), script)
+    before = preflight(fleet, _wish(plan, files), on_step=on_step) if fleet is not None and fleet.present else None
+    return judge(plan, _seen(plan, fleet, before, snapshots), script)
 
 
 def _wish(plan: LaunchPlan, files: tuple[str, ...]) -> PreflightWish:
@@ -89,7 +89,7 @@ def _seen(
     names = {number: node.name for number, node in enumerate(plan.nodes)}
     there = {number: names[number] for number in range(len(fleet.nodes)) if number in names} if fleet else {}
     own = {name: snapshot for name, snapshot in snapshots.items() if name in names.values()}
-    lost = {names[number]: _why(each) for number, each in fleet.lost.items() if number in names} if fleet else {}
+    lost = {names[number]: _why(lost) for number, lost in fleet.lost.items() if number in names} if fleet else {}
     ways: dict[str, Node] = {names[number]: fleet.nodes[number] for number in there} if fleet else {}
     nodes = Nodes(own, "nccl" if plan.accelerator == "cuda" else "gloo", fleet.how if fleet else "none", ways)
     if found is None:

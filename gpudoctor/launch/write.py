@@ -22,7 +22,7 @@ def emission(plan: LaunchPlan) -> Emission:
     launcher = registry.frameworks()[plan.framework]
     assert launcher.write is not None
     if plan.elastic and launcher.fixed:
-        elastic = " and ".join(name for name, each in registry.frameworks().items() if not each.fixed)
+        elastic = " and ".join(name for name, framework in registry.frameworks().items() if not framework.fixed)
         raise CannotEmit(f"--elastic: {launcher.fixed}; --framework {elastic} are elastic")
     counts = {node.processes for node in plan.nodes}
     if len(counts) > 1 and launcher.even:
@@ -42,19 +42,19 @@ def emission(plan: LaunchPlan) -> Emission:
 
 def notes(plan: LaunchPlan) -> tuple[str, ...]:
     """Sentences about --precision."""
-    found = []
+    sentences = []
     launcher = registry.frameworks()[plan.framework]
     if plan.precision and not launcher.any_strategy:
         scaler = " and a torch.amp.GradScaler" if plan.precision == "fp16" else ""
         autocast = f'torch.autocast("{plan.accelerator}", dtype={DTYPES.get(plan.precision)}){scaler}'
         how = launcher.precisions.get(plan.precision) or f"the script: {OFF if plan.precision == 'fp32' else autocast}"
-        found.append(f"The emitted lines say nothing of --precision {plan.precision}, which is for {how}.")
+        sentences.append(f"The emitted lines say nothing of --precision {plan.precision}, which is for {how}.")
     if reason := plan.why.get("precision"):
-        found.append(
+        sentences.append(
             f"--precision bf16: {reason}; tensor cores compute bf16 from 8.0 on. The run ends with an error, or "
             "emulates bf16 and is slower than in fp32; --precision fp16 is what this GPU has."
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def lacks_bf16(snapshots: Mapping[str, Snapshot]) -> str:

@@ -145,7 +145,7 @@ def names_ranks(command: Sequence[str]) -> bool:
 
 def option(command: Sequence[str], *names: str) -> str | None:
     """The value of an option, its last: "--name VALUE", "--name=VALUE"; "_" and "-" are the same. None without."""
-    found = None
+    given = None
     wanted = {key(name) for name in names}
     for number, word in enumerate(command):
         if not word.startswith("-") or len(word) < 2:
@@ -154,12 +154,12 @@ def option(command: Sequence[str], *names: str) -> str | None:
         if key(name) not in wanted:
             continue
         if equals:
-            found = value
+            given = value
         elif number + 1 < len(command) and not command[number + 1].startswith("--"):
-            found = command[number + 1]
+            given = command[number + 1]
         else:
-            found = ""
-    return found
+            given = ""
+    return given
 
 
 def has_option(command: Sequence[str], name: str) -> bool:
@@ -217,5 +217,5 @@ def same_program(one: Sequence[str], other: Sequence[str]) -> bool:
 
 def setting(command: Sequence[str], environment: Mapping[str, str], name: str) -> str | None:
     """What torchrun was told of an option: its own word, else PET_NAME of its environment. None: nothing."""
-    found = option(own_options(command), name)
-    return found if found is not None else environment.get("PET_" + name.upper().replace("-", "_"))
+    given = option(own_options(command), name)
+    return given if given is not None else environment.get("PET_" + name.upper().replace("-", "_"))

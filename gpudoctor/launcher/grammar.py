@@ -138,7 +138,7 @@ class Grammar:
 
     def read(self, words: Sequence[Word], start: int = 1) -> WordsRead:
         """The options in `words[start:]`, up to the program."""
-        found: list[Option] = []
+        given: list[Option] = []
         unread: list[Word] = []
         index = start
         while index < len(words):
@@ -156,8 +156,8 @@ class Grammar:
             if self.style == "argparse" and not self._is_option(word):
                 break
             options, index = self._one(words, index)
-            found += options
-        return WordsRead(tuple(found), min(index, len(words)), tuple(unread))
+            given += options
+        return WordsRead(tuple(given), min(index, len(words)), tuple(unread))
 
     def _one(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
         """The option at `index` (several, of `-lN2`), and where to go on."""
@@ -260,14 +260,14 @@ def holds_options(words: Sequence[Word], index: int) -> bool:
 def tail(word: Word, at: int) -> Word:
     """The part of a word from `at` on (counted in `shown`): the value of `--option=value`."""
     head, shown = word.shown[:at], word.shown[at:]
-    found = word.raw.find(head) if head in word.raw else -1
-    begin = found + at if found >= 0 else 0
+    place = word.raw.find(head) if head in word.raw else -1
+    begin = place + at if place >= 0 else 0
     raw = word.raw[begin:]
     end = word.span.end
     opening = word.raw[:1]
-    if found == 1 and opening in "\"'" and raw.endswith(opening):
+    if place == 1 and opening in "\"'" and raw.endswith(opening):
         raw, end = raw[:-1], end - 1  # the quotes are around option and value together
-    exact = found >= 0 and len(word.raw) == word.span.end - word.span.start
+    exact = place >= 0 and len(word.raw) == word.span.end - word.span.start
     span = Span(word.span.start + begin, end, word.span.line, word.span.exact) if exact else inexact(word.span)
     expansions = tuple(
         expansion for expansion in word.expansions if expansion.span is None or expansion.span.start >= span.start

@@ -58,13 +58,13 @@ def options() -> dict[Shape, frozenset[str]]:
 @cache
 def switches() -> frozenset[str]:
     """Options without a value, of the launchers whose options stand before a script."""
-    found: dict[str, bool] = {}
+    takes_none: dict[str, bool] = {}
     for launcher in registry.every():
         if launcher.runs_as in registry.rank_setters():
             for spec in (spec for form in launcher.forms for spec in form.grammar.options):
                 for spelling in spec.spellings:
-                    found[key(spelling)] = found.get(key(spelling), True) and spec.values == 0
-    return frozenset(name for name, is_switch in found.items() if is_switch)
+                    takes_none[key(spelling)] = takes_none.get(key(spelling), True) and spec.values == 0
+    return frozenset(name for name, is_switch in takes_none.items() if is_switch)
 
 
 @cache

@@ -94,8 +94,8 @@ def first_words(*, module: bool) -> dict[str, LauncherTraits]:
 
 def starts_tasks(program: str) -> Called | None:
     """srun, mpirun: what starts a program as it is, once for each task."""
-    found = called([program])
-    return found if found is not None and found.launcher.bare else None
+    launcher = called([program])
+    return launcher if launcher is not None and launcher.launcher.bare else None
 
 
 @cache

@@ -126,8 +126,8 @@ def _around(invocation: Invocation) -> tuple[LintLaunch, ...]:
 
 def _plain(invocation: Invocation, started: StartedByPython) -> LintLaunch | None:
     """A program that starts no ranks: alone, or one for each task of srun or mpirun."""
-    told = any(TOLD.fullmatch(word.shown) for word in started.rest)
-    if started.script is None or not (told or programs.trains(started.script, started.module)):
+    ends_at_once = any(TOLD.fullmatch(word.shown) for word in started.rest)
+    if started.script is None or not (ends_at_once or programs.trains(started.script, started.module)):
         return None
     around = _around(invocation)
     launch = around[-1] if around else LintLaunch(launcher="python", invocation=invocation, entry="python")

@@ -25,12 +25,12 @@ def of_environment(settings: Mapping[str, SetVariable]) -> dict[str, Option]:
     """The variables as torchrun's options; none of them under Ray."""
     if "USE_RAY" in settings:
         return {}
-    found = {}
+    options = {}
     for name, variable in VARIABLES.items():
         setting = settings.get(variable)
         if setting is not None and setting.exported:
-            found[name] = Option(name, variable, setting.word, setting.word.span)
-    return found
+            options[name] = Option(name, variable, setting.word, setting.word.span)
+    return options
 
 
 def read_axolotl(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:

@@ -205,12 +205,12 @@ def told(launch: LintLaunch) -> ToldStart:
 
 def of_environment(settings: Mapping[str, SetVariable]) -> dict[str, Option]:
     """PET_* variables as options, by the options' names; those that the program does not get are left out."""
-    found = {}
+    options = {}
     for spec in GRAMMAR.options:
         setting = settings.get("PET_" + spec.name.replace("-", "_").upper())
         if setting is not None and setting.exported:
-            found[spec.name] = Option(spec.name, setting.name, setting.word, setting.word.span, since=spec.since)
-    return found
+            options[spec.name] = Option(spec.name, setting.name, setting.word, setting.word.span, since=spec.since)
+    return options
 
 
 LAUNCHER = LauncherTraits(

@@ -17,23 +17,23 @@ KINDS = {"MULTI_GPU": "multi-gpu", "FSDP": "use-fsdp", "DEEPSPEED": "use-deepspe
 
 def with_config(launch: LintLaunch, sections: Sequence[TextSection]) -> LintLaunch:
     """With the file's values as options, where its text is given."""
-    told = launch.text("config-file") if launch.launcher == "accelerate" else None
-    name = (told or "").rsplit("/", 1)[-1]
+    named = launch.text("config-file") if launch.launcher == "accelerate" else None
+    name = (named or "").rsplit("/", 1)[-1]
     file = next(
         (section for section in sections if section.kind == "file" and name and section.name.endswith(name)), None
     )
     if file is None:
         return launch
     known = {spec.name for spec in registry.form("accelerate").grammar.options}
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     for manifest in read_manifests(file.text, file.start, file.line):
         for value in manifest.values:
             key, text = "".join(value.path[-1:]), value.value
             name = key.replace("_", "-")
             word = Word(raw=text, text=text, shown=text, span=value.span)
             if key == "distributed_type" and text in KINDS:
-                found[KINDS[text]] = Option(KINDS[text], key, None, value.span)
+                options[KINDS[text]] = Option(KINDS[text], key, None, value.span)
             elif name in known and text not in ("", "null", "~", "false", "False"):
-                found[name] = Option(name, key, word, value.span)
+                options[name] = Option(name, key, word, value.span)
     given = {name: option for name, option in launch.options.items() if name != "config-file"}
-    return structs.replace(launch, options={**found, **given})
+    return structs.replace(launch, options={**options, **given})

@@ -162,7 +162,7 @@ def _spread(count: int | None, over: int | None) -> int | None:
 
 def gpu_count(value: str | None, *, gres: bool = False) -> int | None:
     """GPUs in "4", "h100:4", or of a --gres "gpu:4", "gpu:a100:4", "gpu"; None when it names none."""
-    found = None
+    total = None
     for part in (value or "").split(","):
         pieces = part.strip().removeprefix("gres:").split("(")[0].split(":")
         if gres and pieces[0].removeprefix("gres/") != "gpu":
@@ -171,8 +171,8 @@ def gpu_count(value: str | None, *, gres: bool = False) -> int | None:
         if count is None and gres and len(pieces) < 3:
             count = 1
         if count is not None:
-            found = (found or 0) + count
-    return found
+            total = (total or 0) + count
+    return total
 
 
 def gpus_per_node(job: LintJob, launch: LintLaunch) -> int | None:

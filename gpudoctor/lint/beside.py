@@ -25,13 +25,13 @@ def with_beside(main: SourceFile) -> StartFiles:
         return StartFiles(main)
     folder = Path(main.file).parent
     root = os.path.realpath(folder)
-    found: dict[str, SourceFile] = {}
+    beside: dict[str, SourceFile] = {}
     waiting, size = [main], 0
     while waiting:
         for name in _names(waiting.pop(0).text):
             path = os.path.normpath(folder / name)
             real = os.path.realpath(path)
-            if path in found or len(found) >= MOST_BESIDE or real == os.path.realpath(main.file):
+            if path in beside or len(beside) >= MOST_BESIDE or real == os.path.realpath(main.file):
                 continue
             if not real.startswith(root + os.sep) or not os.path.isfile(real):  # noqa: PTH113 - a path that is a text
                 continue
@@ -40,10 +40,10 @@ def with_beside(main: SourceFile) -> StartFiles:
             if read is None or size + len(read[0]) > MOST_CHARACTERS or MARK.search(read[0]):
                 continue
             size += len(read[0])
-            found[path] = SourceFile(path, *read, is_named=False, is_followed=True)
-            if can_name(found[path]):
-                waiting.append(found[path])
-    every = starts((main, *found.values()))
+            beside[path] = SourceFile(path, *read, is_named=False, is_followed=True)
+            if can_name(beside[path]):
+                waiting.append(beside[path])
+    every = starts((main, *beside.values()))
     return next((files for files in every if files.main is main), StartFiles(main))
 
 

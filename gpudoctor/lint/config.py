@@ -39,13 +39,13 @@ def forget() -> None:
 
 @lru_cache(maxsize=4096)
 def _config_in(folder: Path) -> LintConfig:
-    found = nearest(folder, "lint")
-    if found is None:
+    config = nearest(folder, "lint")
+    if config is None:
         return LintConfig()
     try:
-        return _config(found.path, found.content)
+        return _config(config.path, config.content)
     except FactsProblem as error:
-        raise BadConfig(f"{found.path}: {found.name} {str(error).removeprefix('--facts: ')}") from None
+        raise BadConfig(f"{config.path}: {config.name} {str(error).removeprefix('--facts: ')}") from None
 
 
 def _config(path: str, table: Any) -> LintConfig:

@@ -67,12 +67,12 @@ def invocations_of(
     `text` is the whole text, in which the manifest's spans lie. `Invocation.manifest_path` names the container.
     """
     by_path = {value.path: value for value in manifest.values}
-    newlines = [found.end() for found in re.finditer("\n", text)]
+    newlines = [match.end() for match in re.finditer("\n", text)]
     notes: list[str] = [f"a manifest was read in part only: {manifest.fault}"] if manifest.fault else []
     invocations: list[Invocation] = []
     for path in _containers(manifest):
         settings = _environment(by_path, path)
-        known = {name: each.word.text for name, each in settings.items() if each.word.text is not None}
+        known = {name: setting.word.text for name, setting in settings.items() if setting.word.text is not None}
         own = structs.replace(facts, variables={**facts.variables, **known})
         inside = _Inside(text, newlines, path, own, settings, notes, section)
         values = [*_list(by_path, (*path, "command")), *_list(by_path, (*path, "args"))]
@@ -90,17 +90,17 @@ def invocations_of(
 def _containers(manifest: Manifest) -> list[Path]:
     """The paths of what has a command: containers of pod templates, a TrainJob's trainer, a list that is a command in
     whatever document."""
-    found: dict[Path, None] = {}
+    paths: dict[Path, None] = {}
     for value in manifest.values:
         path = value.path
         for index, key in enumerate(path[:-1]):
             if key == "containers" and path[index + 1].isdigit():
-                found.setdefault(path[: index + 2])
+                paths.setdefault(path[: index + 2])
         if path[-1:] == ("0",) and path[-2:-1] in (("command",), ("args",)):
-            found.setdefault(path[:-2])
+            paths.setdefault(path[:-2])
         if path[:2] == ("spec", "trainer"):
-            found.setdefault(path[:2])
-    return list(found)
+            paths.setdefault(path[:2])
+    return list(paths)
 
 
 def _scripts(manifest: Manifest, by_path: dict[Path, ManifestValue]) -> Iterator[Path]:
@@ -133,7 +133,7 @@ def _list(by_path: dict[Path, ManifestValue], path: Path) -> list[ManifestValue]
 
 def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, SetVariable]:
     """A container's `env`. A value that comes from elsewhere (valueFrom) is set, and not known."""
-    found: dict[str, SetVariable] = {}
+    variables: dict[str, SetVariable] = {}
     index = 0
     while (name := by_path.get((*path, "env", str(index), "name"))) is not None:
         value = by_path.get((*path, "env", str(index), "value"))
@@ -142,10 +142,10 @@ def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, Se
         else:
             word = Word(raw=value.value, text=value.value, shown=value.value, span=value.span, quoted=True)
             if REFERENCE.search(value.value):
-                word = _expanded(word, found)
-        found[name.value] = SetVariable(name.value, word, True, "manifest")
+                word = _expanded(word, variables)
+        variables[name.value] = SetVariable(name.value, word, True, "manifest")
         index += 1
-    return found
+    return variables
 
 
 def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) -> dict[str, SetVariable]:
@@ -166,14 +166,14 @@ def _of_skypilot(by_path: dict[Path, ManifestValue]) -> dict[str, SetVariable]:
     """What SkyPilot sets by the task's own numbers; its documentation, Distributed multi-node jobs."""
     nodes, kinds = by_path.get(("num_nodes",)), by_path.get(("resources", "accelerators"))
     gpus = re.fullmatch(r"[\w.-]+(?::(\d{1,3}))?", kinds.value, re.ASCII) if kinds is not None else None
-    told = {}
+    numbers = {}
     if nodes is not None and re.fullmatch(r"\d{1,5}", nodes.value, re.ASCII):
-        told["SKYPILOT_NUM_NODES"] = (nodes.value, nodes.span)
+        numbers["SKYPILOT_NUM_NODES"] = (nodes.value, nodes.span)
     if kinds is not None and gpus is not None:
-        told["SKYPILOT_NUM_GPUS_PER_NODE"] = (gpus[1] or "1", kinds.span)
+        numbers["SKYPILOT_NUM_GPUS_PER_NODE"] = (gpus[1] or "1", kinds.span)
     return {
         name: SetVariable(name, Word(raw=value, text=value, shown=value, span=span), True, "manifest")
-        for name, (value, span) in told.items()
+        for name, (value, span) in numbers.items()
     }
 
 
@@ -250,16 +250,16 @@ def _shell(value: ManifestValue, inside: _Inside, within: tuple[Invocation, ...]
     shell = read_shell(script, (TextSection("every", text=script),), inside.facts, False)
     inside.notes.extend(f"in the script of line {value.span.line}: {note}" for note in shell.notes)
     moved = _Moved(value, inside, origins(inside.text[value.span.start : value.span.end], script))
-    found = []
+    words = []
     for invocation in shell.invocations:
         # variables of the manifest count as given to the shell's reader: its own settings win, theirs come from here
         own = {
-            name: each
-            for name, each in invocation.settings.items()
-            if each.how != "file" or name not in inside.settings
+            name: setting
+            for name, setting in invocation.settings.items()
+            if setting.how != "file" or name not in inside.settings
         }
         placed: Invocation = moved(structs.replace(invocation, settings=own))
-        found.append(
+        words.append(
             structs.replace(
                 placed,
                 settings={**inside.settings, **placed.settings},
@@ -268,7 +268,7 @@ def _shell(value: ManifestValue, inside: _Inside, within: tuple[Invocation, ...]
                 within=(*within, *placed.within),
             )
         )
-    return found
+    return words
 
 
 def origins(raw: str, value: str) -> list[int] | None:
@@ -281,19 +281,19 @@ def origins(raw: str, value: str) -> list[int] | None:
         at = raw.find("\n") + 1
         if at == 0:
             return None
-    found = []
+    known_origins = []
     for letter in value:
         if letter.isspace():
-            found.append(min(at, len(raw)))
+            known_origins.append(min(at, len(raw)))
             at += int(at < len(raw) and raw[at].isspace())
             continue
         while at < len(raw) and raw[at].isspace():
             at += 1
         if at >= len(raw) or raw[at] != letter:
             return None
-        found.append(at)
+        known_origins.append(at)
         at += 1
-    return found
+    return known_origins
 
 
 class _Moved:

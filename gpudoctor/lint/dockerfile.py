@@ -24,23 +24,23 @@ def looks_like_dockerfile(text: str) -> bool:
 
 def read_dockerfile(text: str, start: int = 0, line: int = 1) -> Manifest:
     """The ENTRYPOINT and CMD of the last stage. Never raises."""
-    found: dict[str, re.Match[str]] = {}
+    instructions: dict[str, re.Match[str]] = {}
     for match in INSTRUCTION.finditer(text):
         name = match[1].upper()
         if name == "FROM":
-            found = {}  # another stage; what the one before it had is not inherited from here
+            instructions = {}  # another stage; what the one before it had is not inherited from here
         else:
             if name == "ENTRYPOINT":
-                found.pop("CMD", None)  # an ENTRYPOINT resets the CMD of the base image
-            found[name] = match
+                instructions.pop("CMD", None)  # an ENTRYPOINT resets the CMD of the base image
+            instructions[name] = match
     values: list[ManifestValue] = []
-    for name, key in (("ENTRYPOINT", "command"), ("CMD", "args" if "ENTRYPOINT" in found else "command")):
-        if name not in found:
+    for name, key in (("ENTRYPOINT", "command"), ("CMD", "args" if "ENTRYPOINT" in instructions else "command")):
+        if name not in instructions:
             continue
-        body, at = found[name][2], found[name].start(2)
+        body, at = instructions[name][2], instructions[name].start(2)
         words = _json_form(body)
         if words is None:
-            if name == "CMD" and "ENTRYPOINT" in found:
+            if name == "CMD" and "ENTRYPOINT" in instructions:
                 continue  # `/bin/sh -c ...` handed to the entrypoint: nothing that starts
             span = Span(start + at, start + at + len(body), line + text.count("\n", 0, at), False)
             values.append(ManifestValue((key,), body.strip(), span))
@@ -55,10 +55,10 @@ def _json_form(body: str) -> list[tuple[str, int, int]] | None:
     """The words and where they stand; None in the shell form."""
     if not (body.lstrip().startswith("[") and body.rstrip().endswith("]")):
         return None
-    found = []
+    words = []
     for match in STRING.finditer(body):
         try:
-            found.append((str(json.loads(match[0])), match.start(), match.end()))
+            words.append((str(json.loads(match[0])), match.start(), match.end()))
         except ValueError:
             return None
-    return found
+    return words

@@ -71,7 +71,7 @@ def shown(text: str) -> str:
 
 def installed(python: str | Path) -> dict[str, str]:
     """Distribution -> version of the packages of a Python interpreter that matter to a launch; {} when unreadable."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for folder in site_packages(Path(python)):
         try:
             names = sorted(path.name for path in folder.iterdir())
@@ -85,17 +85,17 @@ def installed(python: str | Path) -> dict[str, str]:
             distribution = re.sub(r"[-_.]+", "-", distribution).lower()
             version = version.partition("-")[0]
             if distribution in mattering() and VERSION.fullmatch(version):
-                found.setdefault(distribution, version)
-    return known_names(found)
+                versions.setdefault(distribution, version)
+    return known_names(versions)
 
 
 def known_names(packages: Mapping[str, str]) -> dict[str, str]:
     """The packages that matter, under the names that rules ask for."""
-    found = {name: version for name, version in packages.items() if name in mattering()}
-    lightning = found.pop("pytorch-lightning", None)
+    versions = {name: version for name, version in packages.items() if name in mattering()}
+    lightning = versions.pop("pytorch-lightning", None)
     if lightning is not None:
-        found.setdefault("lightning", lightning)
-    return found
+        versions.setdefault("lightning", lightning)
+    return versions
 
 
 def site_packages(python: Path) -> Iterator[Path]:
@@ -114,7 +114,7 @@ def site_packages(python: Path) -> Iterator[Path]:
 
 def read_env_file(text: str) -> dict[str, str]:
     """The variables of `NAME=value` lines, `export` and quotes allowed. Raises FactsProblem with the line."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, raw in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
@@ -128,16 +128,16 @@ def read_env_file(text: str) -> dict[str, str]:
             words = shlex.split(value, comments=True)
         except ValueError:
             raise FactsProblem(f"--env: line {number}: a quote is opened and not closed: {shown(line)}") from None
-        found[name] = " ".join(words)
-    return found
+        variables[name] = " ".join(words)
+    return variables
 
 
-def merged(given: LintFacts, found: LintFacts) -> LintFacts:
+def merged(given: LintFacts, facts: LintFacts) -> LintFacts:
     """What the user gave wins over what was found."""
     return LintFacts(
-        nodes=given.nodes if given.nodes is not None else found.nodes,
-        gpus_per_node=given.gpus_per_node if given.gpus_per_node is not None else found.gpus_per_node,
-        versions={**found.versions, **given.versions},
-        variables={**found.variables, **given.variables},
+        nodes=given.nodes if given.nodes is not None else facts.nodes,
+        gpus_per_node=given.gpus_per_node if given.gpus_per_node is not None else facts.gpus_per_node,
+        versions={**facts.versions, **given.versions},
+        variables={**facts.variables, **given.variables},
         given=given.given,
     )

@@ -24,7 +24,7 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
     """The text with edits that do not overlap; insertions at one place stand in the order given."""
     pieces: list[str] = []
     at = 0
-    for edit in sorted(edits, key=lambda each: (each.span.start, each.span.end)):
+    for edit in sorted(edits, key=lambda edit: (edit.span.start, edit.span.end)):
         pieces += [text[at : edit.span.start], edit.text]
         at = edit.span.end
     return "".join([*pieces, text[at:]])
@@ -78,10 +78,10 @@ def corrected(job: LintJob, judged: Sequence[Judged], again: Again) -> str:
         if text in seen:
             break
         seen.add(text)
-        following, found = again(text)
-        if _errors(found) > _errors(judged):
+        following, judged_again = again(text)
+        if _errors(judged_again) > _errors(judged):
             break
-        job, judged = following, found
+        job, judged = following, judged_again
     return job.text
 
 

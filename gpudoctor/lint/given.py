@@ -125,9 +125,9 @@ def _candidates(folder: str) -> Iterator[str]:
                 raise BadInput(f"{folder}: it holds more than {MOST_FILES} files; name a folder in it")
             if not _looks_like_one(name):
                 continue
-            found = os.path.join(path, name)  # noqa: PTH118
-            if not os.path.islink(found) or os.path.realpath(found).startswith(root + os.sep):  # noqa: PTH114
-                yield os.path.normpath(found)
+            path_of_file = os.path.join(path, name)  # noqa: PTH118
+            if not os.path.islink(path_of_file) or os.path.realpath(path_of_file).startswith(root + os.sep):  # noqa: PTH114
+                yield os.path.normpath(path_of_file)
 
 
 def _looks_like_one(name: str) -> bool:

@@ -71,13 +71,13 @@ def _of_line(text: str, kind: HeaderKind, start: int, line: int, late: bool) -> 
         elif kind.letters and len(shown) > 2 and not shown.startswith("--") and shown[:2] in flags:
             name = shown[:2]
         known = name in flags or name in valued
-        told: str | None = value if equals else None
+        value_told: str | None = value if equals else None
         if name in valued and not equals and at < len(words):
-            told = re.sub(r"[\"']", "", words[at][0])
+            value_told = re.sub(r"[\"']", "", words[at][0])
             last = words[at].end()
             at += 1
         yield HeaderOption(
-            kind=kind, name=name, value=told, span=Span(start + first, start + last, line), late=late, known=known
+            kind=kind, name=name, value=value_told, span=Span(start + first, start + last, line), late=late, known=known
         )
 
 
@@ -101,14 +101,14 @@ def allocation(job: LintJob) -> HeaderAllocation | None:
             if option.kind.name == "PBS" and named and all(re.match(r"[A-Za-z]", each) for each in value[1:]):
                 return HeaderAllocation(option.kind, len(value), None, option)
             continue
-        found = None
+        match = None
         if option.kind.name == "PBS" and option.name == "-l":
-            found = re.match(r"(?:.*,)?(?:select|nodes)=(\d{1,4})((?::[^,]*)?)", value[0], re.ASCII)
-            gpus = re.search(r":(?:ngpus|gpus)=(\d{1,3})", found[2], re.ASCII) if found is not None else None
+            match = re.match(r"(?:.*,)?(?:select|nodes)=(\d{1,4})((?::[^,]*)?)", value[0], re.ASCII)
+            gpus = re.search(r":(?:ngpus|gpus)=(\d{1,3})", match[2], re.ASCII) if match is not None else None
         elif option.kind.name == "PJM" and option.name in ("-L", "--rsc-list"):
-            found = re.search(r"\bnode=(\d{1,4})()", value[0], re.ASCII)
+            match = re.search(r"\bnode=(\d{1,4})()", value[0], re.ASCII)
             gpus = re.search(r"\bgpu=(\d{1,3})\b", value[0], re.ASCII)
-        if found is not None:
+        if match is not None:
             each = int(gpus[1]) if gpus is not None else None
-            return HeaderAllocation(option.kind, int(found[1]), each, option)
+            return HeaderAllocation(option.kind, int(match[1]), each, option)
     return None

@@ -51,13 +51,13 @@ class Ignores:
         self.every = list(_comments(text)) if "gpudoctor:" in text else []
 
     def silences(self, rule: LintRule, line: int) -> bool:
-        found = False
+        silenced = False
         for ignore in self.every:
             if ignore.first <= line <= ignore.last:
                 named = {rule.code, rule.id} & {*ignore.codes}
                 ignore.used |= named
-                found = found or bool(named)
-        return found
+                silenced = silenced or bool(named)
+        return silenced
 
     def complaints(self, rules: Collection[str], off: Collection[str]) -> Iterator[tuple[LintRule, LintFinding]]:
         """After all was judged. `rules`: codes and ids of those that judged; `off`: of those that may not."""
@@ -81,8 +81,8 @@ def _finding(ignore: Ignore, summary: str, fix: str) -> LintFinding:
 
 
 def _comments(text: str) -> Iterator[Ignore]:
-    lines = [found for found in LINE.finditer(text) if found[0]]
-    starts = [found.start() for found in lines]
+    lines = [match for match in LINE.finditer(text) if match[0]]
+    starts = [line.start() for line in lines]
     for number, match in enumerate(COMMENT.finditer(text)):
         if number == MOST_COMMENTS:
             return

@@ -141,8 +141,8 @@ def port(launch: LintLaunch) -> Value | None:
 
 def nnodes(launch: LintLaunch) -> tuple[int, int] | None:
     """(smallest, largest) number of nodes that the launcher is told; None when it is not told or not known."""
-    found = value(launch, "nnodes")
-    text = found.sure if found else None
+    given = value(launch, "nnodes")
+    text = given.sure if given else None
     match = re.fullmatch(r"\s*([0-9]{1,6})(?::([0-9]{1,6}))?\s*", text or "", re.ASCII)
     if match is None:
         return None
@@ -159,10 +159,10 @@ def origins(word: Word, invocation: Invocation) -> Iterator[Expansion]:
     seen: set[str] = set()
     waiting = list(word.expansions)
     while waiting and len(seen) < 64:
-        each = waiting.pop()
-        yield each
-        setting = invocation.settings.get(each.name) if each.name and each.name not in seen else None
-        seen.add(each.name)
+        expansion = waiting.pop()
+        yield expansion
+        setting = invocation.settings.get(expansion.name) if expansion.name and expansion.name not in seen else None
+        seen.add(expansion.name)
         if setting is not None:
             waiting += setting.word.expansions
 

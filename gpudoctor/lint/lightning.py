@@ -86,14 +86,14 @@ def version(job: LintJob) -> tuple[int, ...] | None:
 
 def before(job: LintJob, *limit: int) -> bool:
     """The version is known, and older."""
-    found = version(job)
-    return found is not None and found < limit
+    installed = version(job)
+    return installed is not None and installed < limit
 
 
 def since(job: LintJob, *limit: int) -> bool:
     """The version is known, and not older."""
-    found = version(job)
-    return found is not None and found >= limit
+    installed = version(job)
+    return installed is not None and installed >= limit
 
 
 def named(job: LintJob) -> str:
@@ -122,10 +122,10 @@ def argument(job: LintJob, launch: LintLaunch, *names: str) -> Argument | None:
 
 def devices(job: LintJob, launch: LintLaunch) -> int | Literal["auto"] | None:
     """Processes a node that the Trainer asks for; "auto": all GPUs it sees; None: not known."""
-    found = argument(job, launch, "devices", "gpus", "num_gpus", "num_processes")
-    if found is None:
+    given = argument(job, launch, "devices", "gpus", "num_gpus", "num_processes")
+    if given is None:
         return None
-    value = found.value
+    value = given.value
     if isinstance(value, list | tuple):
         return len(value)
     text = str(value).strip() if value is not None and not isinstance(value, bool) else ""
@@ -139,20 +139,20 @@ def devices(job: LintJob, launch: LintLaunch) -> int | Literal["auto"] | None:
 
 def num_nodes(job: LintJob, launch: LintLaunch) -> tuple[int, Argument] | None:
     """The nodes that the Trainer is told, where it is."""
-    found = argument(job, launch, "num_nodes", "nodes")
-    if found is None:
+    given = argument(job, launch, "num_nodes", "nodes")
+    if given is None:
         return None
-    value = found.value
-    return (value, found) if isinstance(value, int) and not isinstance(value, bool) else None
+    value = given.value
+    return (value, given) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def strategy(job: LintJob, launch: LintLaunch) -> str | None:
     """The strategy's name where one is told ("ddp"); accelerator= and distributed_backend= held it once."""
     for name in ("strategy", "distributed_backend", "accelerator"):
-        found = argument(job, launch, name)
-        if found is None or not isinstance(found.value, str):
+        given = argument(job, launch, name)
+        if given is None or not isinstance(given.value, str):
             continue
-        if name == "accelerator" and found.value in ("gpu", "cpu", "tpu", "auto", "cuda", "mps", "hpu", "ipu"):
+        if name == "accelerator" and given.value in ("gpu", "cpu", "tpu", "auto", "cuda", "mps", "hpu", "ipu"):
             continue
-        return found.value
+        return given.value
     return None

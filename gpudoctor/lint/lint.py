@@ -56,14 +56,14 @@ class Linted(Struct, frozen=True, kw_only=True):
             unknown=tuple(places.told(each) for each in self.unknown),
         )
 
-    def _problem(self, found: FiredRule, places: Places) -> LintProblem:
-        finding = found.finding
+    def _problem(self, rule: FiredRule, places: Places) -> LintProblem:
+        finding = rule.finding
         changed = bool(finding.edits) and self.corrected != self.job.text
         place = places.of(finding.span)
         return LintProblem(
-            rule=found.rule.id,
-            code=found.rule.code,
-            severity=found.severity,
+            rule=rule.rule.id,
+            code=rule.rule.code,
+            severity=rule.severity,
             file=place.file,
             line=place.line,
             column=place.column,
@@ -72,8 +72,8 @@ class Linted(Struct, frozen=True, kw_only=True):
             summary=places.told(finding.summary, place.file),
             happens=places.told(finding.happens, place.file),
             fix=LintFix(places.told(finding.fix, place.file), self.corrected if changed else ""),
-            source=found.rule.source,
-            leads_to=found.rule.leads_to,
+            source=rule.rule.source,
+            leads_to=rule.rule.leads_to,
         )
 
 
@@ -88,11 +88,11 @@ def judge(
     ignores = Ignores(job.text)
     for rule in judging:
         try:
-            told: set[tuple[int, str]] = set()
+            said: set[tuple[int, str]] = set()
             for finding in islice(rule.judge(job), MOST_FINDINGS):
                 key = finding.span.start, finding.summary
-                if key not in told:
-                    told.add(key)
+                if key not in said:
+                    said.add(key)
                     if not ignores.silences(rule, finding.span.line):
                         fired_rules.append(FiredRule(rule, finding))
         except Exception as error:  # a rule's bug must not keep the others from being heard
@@ -102,7 +102,7 @@ def judge(
     known = {name for rule in judging for name in (rule.code, rule.id)}
     fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(known, off)]
     fired_rules.sort(
-        key=lambda each: (ORDER[each.severity], each.finding.span.line, each.finding.span.start, each.rule.code)
+        key=lambda rule: (ORDER[rule.severity], rule.finding.span.line, rule.finding.span.start, rule.rule.code)
     )
     return tuple(fired_rules), tuple(crashed)
 
@@ -134,8 +134,8 @@ def linted(
     return Linted(job=job, found=fired_rules, corrected=text, unknown=unknown, pieces=pieces, off=tuple(off))
 
 
-def _judged(found: Sequence[FiredRule]) -> list[Judged]:
-    return [(rule.severity, rule.finding) for rule in found]
+def _judged(rules: Sequence[FiredRule]) -> list[Judged]:
+    return [(rule.severity, rule.finding) for rule in rules]
 
 
 def lint(job: LintJob, rules: Sequence[LintRule]) -> LintReport:

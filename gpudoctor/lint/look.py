@@ -281,8 +281,8 @@ def _place(launch: LintLaunch) -> tuple[str, object] | None:
 def _fits(first: LintLaunch, last: LintLaunch, launch: LintLaunch) -> bool:
     if launch.launcher != first.launcher:
         return False
-    told, mine = nnodes(first), nnodes(launch)
-    if (told and told[1] == 1) or (mine and mine[1] == 1):
+    nodes, mine = nnodes(first), nnodes(launch)
+    if (nodes and nodes[1] == 1) or (mine and mine[1] == 1):
         return False
     places = [_place(first), _place(launch)]
     guarded = "guard" in [place[0] for place in places if place]
@@ -311,8 +311,8 @@ def on_one_machine(job: LintJob, world: LintWorld) -> bool:
 def has_multi_node_start(job: LintJob) -> bool:
     """Some start is told a number of nodes; one that is not may then be a step that each node does by itself."""
     for launch in job.launches[:SIBLINGS]:
-        told = nnodes(launch)
-        if value(launch, "nnodes") is not None and not standalone(launch) and (told is None or told[1] > 1):
+        nodes = nnodes(launch)
+        if value(launch, "nnodes") is not None and not standalone(launch) and (nodes is None or nodes[1] > 1):
             return True
     return False
 
@@ -326,10 +326,10 @@ def _is_multi(job: LintJob, world: LintWorld) -> bool | None:
     """By --nnodes, else by who runs the lines."""
     if on_one_machine(job, world):
         return False
-    told = [nnodes(launch) for launch in world.launches]
-    if any(each is not None and each[1] > 1 for each in told):
+    counts = [nnodes(launch) for launch in world.launches]
+    if any(count is not None and count[1] > 1 for count in counts):
         return True
-    if any(each is not None for each in told):
+    if any(count is not None for count in counts):
         return False
     if world.nodes is not None and not any(value(launch, "nnodes") for launch in world.launches):
         return world.nodes > 1
@@ -368,8 +368,8 @@ def head_span(launch: LintLaunch) -> Span:
 
 def count_text(launch: LintLaunch) -> str:
     """The number of nodes as the launcher is told it: "2", "$NNODES", "several"."""
-    told = value(launch, "nnodes")
-    return (told.text or told.shown) if told is not None else "several"
+    given = value(launch, "nnodes")
+    return (given.text or given.shown) if given is not None else "several"
 
 
 def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:

@@ -27,7 +27,7 @@ def as_shell(text: str) -> str:
 
 def _recipe(line: str) -> str:
     line = VARIABLE.sub(r"${\1}", line)
-    return re.sub(r"^(\t[ \t]*)[@+-]+", lambda found: found[1] + " " * (found.end() - found.end(1)), line)
+    return re.sub(r"^(\t[ \t]*)[@+-]+", lambda match: match[1] + " " * (match.end() - match.end(1)), line)
 
 
 def _assignment(line: str) -> str:

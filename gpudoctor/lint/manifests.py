@@ -56,26 +56,29 @@ def _task(text: str) -> str:
     return "Document" if document else ""
 
 
-def patched(found: list[Manifest]) -> list[Manifest]:
+def patched(manifests: list[Manifest]) -> list[Manifest]:
     """With the values of kustomize's patches: documents of the kind and name of another one that have no image."""
     by_name: dict[tuple[str, str, str], list[int]] = {}
-    for index, each in enumerate(found):
-        name = next((value.value for value in each.values if value.path == ("metadata", "name")), "")
-        if name and each.api_version:
-            by_name.setdefault((each.api_version, each.kind, name), []).append(index)
+    for index, manifest in enumerate(manifests):
+        name = next((value.value for value in manifest.values if value.path == ("metadata", "name")), "")
+        if name and manifest.api_version:
+            by_name.setdefault((manifest.api_version, manifest.kind, name), []).append(index)
     for places in by_name.values():
-        whole = [at for at in places if any(value.path[-1:] == ("image",) for value in found[at].values)]
+        whole = [at for at in places if any(value.path[-1:] == ("image",) for value in manifests[at].values)]
         patches = [at for at in places if at not in whole]
         if len(whole) != 1 or not patches:
             continue
         new = {
-            value.path: value for at in patches for value in found[at].values if not any(map(str.isdecimal, value.path))
+            value.path: value
+            for at in patches
+            for value in manifests[at].values
+            if not any(map(str.isdecimal, value.path))
         }
-        base = found[whole[0]]
-        found[whole[0]] = Manifest(
+        base = manifests[whole[0]]
+        manifests[whole[0]] = Manifest(
             base.kind, base.api_version, tuple(_with(value, new) for value in base.values), base.fault
         )
-    return found
+    return manifests
 
 
 def _with(value: ManifestValue, new: dict[tuple[str, ...], ManifestValue]) -> ManifestValue:
@@ -133,11 +136,11 @@ class _Places:
     """Offsets for rows and columns: PyYAML's own `index` is not to be trusted where libyaml saw a byte order mark."""
 
     def __init__(self, text: str, start: int, line: int) -> None:
-        self.rows = [0, *(found.end() for found in re.finditer(r"\r\n|[\r\n\x85\u2028\u2029]", text))]
+        self.rows = [0, *(match.end() for match in re.finditer(r"\r\n|[\r\n\x85\u2028\u2029]", text))]
         self.text = text
         self.start = start
         self.line = line
-        self.newlines = [found.end() for found in re.finditer("\n", text)]
+        self.newlines = [match.end() for match in re.finditer("\n", text)]
 
     def offset(self, mark: Any) -> int:
         row: int = self.rows[min(mark.line, len(self.rows) - 1)]
@@ -226,7 +229,7 @@ def _manifest(root: _YamlNode) -> Manifest:
         if node.value is not None:
             values.append(ManifestValue(path, node.value, node.span))
         elif node.items is not None:
-            pending += [((*path, str(index)), each) for index, each in reversed(list(enumerate(node.items)))]
+            pending += [((*path, str(index)), yaml_node) for index, yaml_node in reversed(list(enumerate(node.items)))]
         else:
             for key, each in reversed(node.pairs or []):
                 if key == "<<":  # a merged mapping: its values are the surrounding one's

@@ -142,9 +142,9 @@ class LintLaunch(Struct, frozen=True, kw_only=True):
     def option(self, *names: str) -> Option | None:
         """The last option of these canonical names, from the command line or PET_*."""
         for name in names:
-            found = self.options.get(name) or self.environment.get(name)
-            if found is not None:
-                return found
+            given = self.options.get(name) or self.environment.get(name)
+            if given is not None:
+                return given
         return None
 
     def text(self, *names: str) -> str | None:

@@ -57,10 +57,10 @@ class Places:
         if len(self.pieces) < 2:
             return text
 
-        def own(found: re.Match[str]) -> str:
-            line = int(found[1])
+        def own(match: re.Match[str]) -> str:
+            line = int(match[1])
             starts = ((piece, self._lines.at(piece.start)) for piece in reversed(self.pieces))
-            piece, first = next(((each, first) for each, first in starts if first <= line), (self.pieces[0], 1))
+            piece, first = next(((piece, first) for piece, first in starts if first <= line), (self.pieces[0], 1))
             name = "" if piece.file == file else f"{piece.file} "
             return f"{name}line {line - first + 1}"
 

@@ -35,23 +35,25 @@ class Container:
 
     @property
     def mounts(self) -> list[str]:
-        return [each.value for key, each in self.values.items() if key[0] == "volumeMounts" and key[-1] == "mountPath"]
+        return [
+            value.value for key, value in self.values.items() if key[0] == "volumeMounts" and key[-1] == "mountPath"
+        ]
 
     @property
     def command(self) -> list[ManifestValue]:
-        return [each for key, each in self.values.items() if key[0] in ("command", "args")]
+        return [value for key, value in self.values.items() if key[0] in ("command", "args")]
 
 
 def containers(manifest: Manifest) -> list[Container]:
     """Every container, init containers left out."""
-    found: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
+    by_path: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
     for value in manifest.values:
         if "containers" not in value.path[:-1]:
             continue
         at = value.path.index("containers") + 2
         if at <= len(value.path) - 1:
-            found.setdefault(value.path[:at], {})[value.path[at:]] = value
-    return [Container(path, values) for path, values in found.items()]
+            by_path.setdefault(value.path[:at], {})[value.path[at:]] = value
+    return [Container(path, values) for path, values in by_path.items()]
 
 
 def is_in(launch: LintLaunch, manifest: Manifest) -> bool:
@@ -81,8 +83,8 @@ def is_template(job: LintJob, launch: LintLaunch) -> bool:
 def container_of(job: LintJob, launch: LintLaunch) -> Container | None:
     manifest = manifest_of(job, launch)
     path = launch.invocation.manifest_path
-    found = containers(manifest) if manifest is not None else []
-    return next((container for container in found if path[: len(container.path)] == container.path), None)
+    every = containers(manifest) if manifest is not None else []
+    return next((container for container in every if path[: len(container.path)] == container.path), None)
 
 
 def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
@@ -108,8 +110,8 @@ def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
         above = path[:length]
         if above[-1] in _LISTS and (*above, "1") in {value[: length + 1] for value in values}:
             return None
-        told = [values[(*above, name)] for name in _COUNTS if (*above, name) in values and _counts(manifest, name)]
-        levels += [max(told, key=lambda text: (len(text), text))] if told else []
+        counts = [values[(*above, name)] for name in _COUNTS if (*above, name) in values and _counts(manifest, name)]
+        levels += [max(counts, key=lambda text: (len(text), text))] if counts else []
     return _of_numbers(math.prod, levels) if levels else None
 
 

@@ -28,9 +28,9 @@ def started(job: LintJob, launch: LintLaunch) -> RankCount:
         return _counted(job, launch, kind.ranks_option, kind.ranks_default)
     if kind.total_option and kind.a_node:
         total = _counted(job, launch, kind.total_option, None)
-        told = look.nnodes(launch)
-        if isinstance(total.number, int) and told is not None:
-            return RankCount(total.number // max(1, told[1]), total.written, total.word)
+        nodes = look.nnodes(launch)
+        if isinstance(total.number, int) and nodes is not None:
+            return RankCount(total.number // max(1, nodes[1]), total.written, total.word)
         if isinstance(total.number, int) and launch.option("num-machines", "config-file") is None:
             return total
         return RankCount(None, total.written, total.word)
@@ -76,12 +76,12 @@ def shown_gpus(launch: LintLaunch) -> ShownGpus | None:
 
 def counted_entries(value: str) -> list[DeviceEntry]:
     """The entries of CUDA_VISIBLE_DEVICES up to the first that CUDA cannot take."""
-    found = []
+    counted = []
     for entry in entries(value):
         if entry.form in ("blank", "text") or (entry.form == "ordinal" and entry.number < 0):
             break
-        found.append(entry)
-    return found
+        counted.append(entry)
+    return counted
 
 
 def gpus(job: LintJob, launch: LintLaunch) -> int | None:
@@ -123,20 +123,20 @@ def _of_document(job: LintJob, launch: LintLaunch) -> int | None:
     )
     if around is None or (not path and around.kind not in ("SkyPilot", "Compose", "Vertex")):
         return None
-    found: set[int] = set()
+    numbers: set[int] = set()
     for value in around.values:
         keys, text = value.path, value.value
         if around.kind == "SkyPilot" and keys[:2] == ("resources", "accelerators"):
             count = _ACCELERATORS.fullmatch(text) if len(keys) == 2 else re.fullmatch(r"(\d{1,2})", text)
-            found.add(int(count[1] or 1) if count is not None else 0)
+            numbers.add(int(count[1] or 1) if count is not None else 0)
         elif around.kind == "Vertex" and keys[-1:] == ("acceleratorCount",) and text.isdecimal():
-            found.add(int(text))
+            numbers.add(int(text))
         elif around.kind == "Compose" and keys[:2] == path[:2] and "devices" in keys and keys[-1] == "count":
-            found.add(int(text) if text.isdecimal() else 0)
+            numbers.add(int(text) if text.isdecimal() else 0)
     ids = {value.path for value in around.values if "device_ids" in value.path and value.path[:2] == path[:2]}
     if around.kind == "Compose" and ids:
-        found.add(len(ids))
-    return found.pop() if len(found) == 1 and 0 not in found else None
+        numbers.add(len(ids))
+    return numbers.pop() if len(numbers) == 1 and 0 not in numbers else None
 
 
 def _of_docker(launch: LintLaunch) -> int | None:

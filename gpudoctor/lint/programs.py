@@ -116,7 +116,7 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
     tree = parsed(text)
     if tree is None or not text.isascii():  # ast counts bytes
         return None
-    rows = [0, *(found.end() for found in re.finditer("\n", text))]
+    rows = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def place(node: ast.expr, inside: str = "") -> ProgramPlace:
         begin = rows[node.lineno - 1] + node.col_offset

@@ -119,14 +119,14 @@ def seen(job: LintJob, code: PythonCode, launches: tuple[LintLaunch, ...]) -> Se
 def of_value(value: str) -> SeenGpus | None:
     if value.strip().lower() in HIDING:
         return None
-    found = processes.counted_entries(value)
-    if not found:
+    entries = processes.counted_entries(value)
+    if not entries:
         return None
-    listed = tuple(each.number for each in found if each.form == "ordinal" and not each.ignored)
-    count = len(found)
+    listed = tuple(entry.number for entry in entries if entry.form == "ordinal" and not entry.ignored)
+    count = len(entries)
     numbered = "number 0" if count == 1 else f"numbered 0 {'and' if count == 2 else 'to'} {count - 1}"
-    told = f"{VARIABLE}={value} shows it {count}, {numbered}"
-    return SeenGpus(count, told, listed if len(listed) == count else ())
+    shown = f"{VARIABLE}={value} shows it {count}, {numbered}"
+    return SeenGpus(count, shown, listed if len(listed) == count else ())
 
 
 def named_devices(code: PythonCode) -> Iterator[NamedDevices]:
@@ -195,22 +195,22 @@ def late_sets(code: PythonCode) -> Iterator[tuple[VisibleSet, ast.expr]]:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in code.functions
     }
     told: set[int] = set()
-    bodies = [code.tree.body, *(each.body for name, each in code.functions.items() if name not in called)]
+    bodies = [code.tree.body, *(function.body for name, function in code.functions.items() if name not in called)]
     for body in bodies:
         first: ast.expr | None = None
         earlier: set[object] = set()
         for step in _steps(code, body, set()):
-            found = visible_set(code, step) if isinstance(step, ast.stmt) else None
-            if found is None:
+            shown = visible_set(code, step) if isinstance(step, ast.stmt) else None
+            if shown is None:
                 first = first or next(_into_cuda(code, step), None)
                 continue
-            first = first or next(_into_cuda(code, found.value), None)
-            value = constant(found.value)
+            first = first or next(_into_cuda(code, shown.value), None)
+            value = constant(shown.value)
             if first is None:
                 earlier.add(value)
-            elif (value is None or value not in earlier) and found.statement.lineno not in told:
-                told.add(found.statement.lineno)
-                yield found, first
+            elif (value is None or value not in earlier) and shown.statement.lineno not in told:
+                told.add(shown.statement.lineno)
+                yield shown, first
 
 
 def _steps(code: PythonCode, body: list[ast.stmt], done: set[str]) -> Iterator[ast.stmt | ast.expr]:

@@ -78,7 +78,7 @@ class _Bound:
                 stored[node.arg] = stored.get(node.arg, 0) + 2
             elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in GROW:
                 stored[node.value.id] = stored.get(node.value.id, 0) + 2
-        self.bound = {name: each[0] for name, each in bound.items() if len(each) == 1 and stored.get(name) == 1}
+        self.bound = {name: nodes[0] for name, nodes in bound.items() if len(nodes) == 1 and stored.get(name) == 1}
 
     def value(self, node: ast.expr | None) -> ast.expr | None:
         """The expression behind a name."""
@@ -97,15 +97,15 @@ class _Bound:
         """An element of a list, quoted for a shell."""
         if isinstance(node, ast.Starred):
             return f"$({_named(node.value)})"
-        told = self.value(node)
-        if isinstance(told, ast.Constant) and isinstance(told.value, (str, int, float)):
-            return shlex.quote(str(told.value))
-        if told is not None and self.code.name(told) == "sys.executable":
+        value = self.value(node)
+        if isinstance(value, ast.Constant) and isinstance(value.value, (str, int, float)):
+            return shlex.quote(str(value.value))
+        if value is not None and self.code.name(value) == "sys.executable":
             return "python"
-        if isinstance(told, ast.Call) and isinstance(told.func, ast.Name) and told.func.id == "str" and told.args:
-            return self.word(told.args[0])
-        text = self.text(told)
-        return re.sub(r"(?<!\$\()[\s;&|<>\"'](?![^(]*\))", lambda found: f"\\{found[0]}", text)
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "str" and value.args:
+            return self.word(value.args[0])
+        text = self.text(value)
+        return re.sub(r"(?<!\$\()[\s;&|<>\"'](?![^(]*\))", lambda match: f"\\{match[0]}", text)
 
     def text(self, node: ast.expr | None, depth: int = 0) -> str:
         """A string that a program makes, with what is not known as `$(name)`."""
@@ -117,9 +117,9 @@ class _Bound:
         if isinstance(node, ast.JoinedStr):
             return "".join(self.text(value, depth + 1) for value in node.values)
         if isinstance(node, ast.FormattedValue):
-            told = self.value(node.value)
-            plain = isinstance(told, ast.Constant) and node.format_spec is None
-            return str(told.value) if plain and isinstance(told, ast.Constant) else f"$({_named(node.value)})"
+            literal = self.value(node.value)
+            plain = isinstance(literal, ast.Constant) and node.format_spec is None
+            return str(literal.value) if plain and isinstance(literal, ast.Constant) else f"$({_named(node.value)})"
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return self.text(node.left, depth + 1) + self.text(node.right, depth + 1)
         is_join = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "join"

@@ -39,8 +39,8 @@ NOTHING = ToldCounts()
 
 def counts(job: LintJob, launch: LintLaunch) -> ToldCounts:
     """Of one start."""
-    for told in (_pods, _flux, _jsrun, _mpirun, _gpus_each, _by_program):
-        told_counts = told(job, launch)
+    for reader in (_pods, _flux, _jsrun, _mpirun, _gpus_each, _by_program):
+        told_counts = reader(job, launch)
         if told_counts != NOTHING:
             return told_counts
     return NOTHING
@@ -48,7 +48,7 @@ def counts(job: LintJob, launch: LintLaunch) -> ToldCounts:
 
 def of_python(job: LintJob) -> ToldCounts:
     """Of a program that hands its ranks to somebody: Ray's trainers, submitit's executors, torch's elastic_launch."""
-    return next((each for code in codes(job) if (each := _called(code, None)) != NOTHING), NOTHING)
+    return next((told_counts for code in codes(job) if (told_counts := _called(code, None)) != NOTHING), NOTHING)
 
 
 def starter(job: LintJob) -> tuple[str, ToldCounts]:
@@ -56,9 +56,9 @@ def starter(job: LintJob) -> tuple[str, ToldCounts]:
     nproc_per_node=4)`. Empty where there is none."""
     for code in codes(job):
         for call in code.calls:
-            told = next((keyword.arg for keyword in call.keywords if keyword.arg in _RANKS_EACH), None)
-            if told is not None and last_name(call.func) not in ("dict", "add_argument", "ArgumentParser"):
-                each = decided_number(code, argument(call, told), None)
+            by_keyword = next((keyword.arg for keyword in call.keywords if keyword.arg in _RANKS_EACH), None)
+            if by_keyword is not None and last_name(call.func) not in ("dict", "add_argument", "ArgumentParser"):
+                each = decided_number(code, argument(call, by_keyword), None)
                 return ast.unparse(call.func)[:60], ToldCounts(each=each or None)
     return "", NOTHING
 
@@ -87,12 +87,12 @@ def _pods(job: LintJob, launch: LintLaunch) -> ToldCounts:
 
 def _volcano(manifest: Manifest, values: dict[str, str]) -> ToldCounts:
     """Of a Job of Volcano with the plugin pytorch: the pods of its two tasks."""
-    told = [value.value for value in manifest.values if value.path[:3] == ("spec", "plugins", "pytorch")]
-    if not told or "volcano" not in manifest.api_version:
+    arguments = [value.value for value in manifest.values if value.path[:3] == ("spec", "plugins", "pytorch")]
+    if not arguments or "volcano" not in manifest.api_version:
         return NOTHING
     roles = dict.fromkeys(("master", "worker"), "")
     for role in roles:
-        roles[role] = next((word.partition("=")[2] for word in told if word.startswith(f"--{role}=")), role)
+        roles[role] = next((word.partition("=")[2] for word in arguments if word.startswith(f"--{role}=")), role)
     replicas = [
         values.get(path.replace(".name", ".replicas"), "1")
         for path, name in values.items()

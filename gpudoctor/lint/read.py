@@ -72,21 +72,21 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
         else part
         for part in split(text)
     )
-    found = KINDS[kind] if kind is not None else guess(text, sections)
-    if found == "manifest":
+    kind_of_text = KINDS[kind] if kind is not None else guess(text, sections)
+    if kind_of_text == "manifest":
         return _manifest(text, sections, facts)
-    if found == "hostfile":
+    if kind_of_text == "hostfile":
         return LintJob(
-            text=text, kind=found, sections=sections, facts=facts, hostfiles=(hostfiles.read_hostfile(text),)
+            text=text, kind=kind_of_text, sections=sections, facts=facts, hostfiles=(hostfiles.read_hostfile(text),)
         )
-    if found == "python":
+    if kind_of_text == "python":
         started = _started_by_python(text, facts)
         launches, left_out = _launches(started)
         return LintJob(
-            text=text, kind=found, sections=sections, facts=facts, trainers=trainers.calls(text), invocations=started,
-            launches=launches, notes=left_out,
+            text=text, kind=kind_of_text, sections=sections, facts=facts, trainers=trainers.calls(text),
+            invocations=started, launches=launches, notes=left_out,
         )  # fmt: skip
-    return _shell(text, sections, facts, found)
+    return _shell(text, sections, facts, kind_of_text)
 
 
 def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
@@ -126,7 +126,7 @@ SHELL_WORDS = re.compile(
 
 
 def _manifest(text: str, sections: tuple[TextSection, ...], facts: LintFacts) -> LintJob:
-    found: list[Manifest] = []
+    read: list[Manifest] = []
     commands: list[Invocation] = []
     notes: list[str] = []
     files = _Files(text)
@@ -135,14 +135,14 @@ def _manifest(text: str, sections: tuple[TextSection, ...], facts: LintFacts) ->
             files.add(section)
             continue
         for manifest in _documents(section):
-            found.append(manifest)
+            read.append(manifest)
             inner, said = manifests.invocations_of(text, manifest, facts)
             commands += inner
             notes += said
-    found = manifests.patched(found)
+    read = manifests.patched(read)
     launches, left_out = _launches(commands)
     return LintJob(
-        text=text, kind="manifest", sections=sections, facts=facts, manifests=tuple(found),
+        text=text, kind="manifest", sections=sections, facts=facts, manifests=tuple(read),
         invocations=tuple(commands), launches=launches, notes=(*dict.fromkeys(notes), *left_out),
         hostfiles=tuple(files.hostfiles), trainers=tuple(files.trainers),
     )  # fmt: skip
@@ -228,9 +228,9 @@ class _Files:
             self.trainers += trainers.calls(text, start, line)
         elif section.name.endswith((".yaml", ".yml", ".json")):
             if manifests.looks_like_manifest(text):
-                found = manifests.read_manifests(text, start, line)
-                self.manifests += found
-                return found
+                read = manifests.read_manifests(text, start, line)
+                self.manifests += read
+                return read
             if section.name.rsplit("/", 1)[-1] in self.configs:
                 self.trainers += trainers.of_yaml(manifests.read_manifests(text, start, line))
         elif section.name.endswith((".sh", ".bash", ".sbatch", ".slurm", ".env")):
@@ -246,8 +246,8 @@ class _Files:
     @functools.cached_property
     def configs(self) -> frozenset[str]:
         """Names of the files that Lightning's command line is told of."""
-        told = (word for said in FIT.finditer(self.text) for word in CONFIG.findall(said[0]))
-        return frozenset(each.rsplit("/", 1)[-1] for each in told)
+        words = (word for said in FIT.finditer(self.text) for word in CONFIG.findall(said[0]))
+        return frozenset(word.rsplit("/", 1)[-1] for word in words)
 
     @functools.cached_property
     def hosts(self) -> frozenset[str]:
@@ -257,9 +257,9 @@ class _Files:
 
 def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[LintLaunch, ...], tuple[str, ...]]:
     """The starts among the commands, and a note where there are more of them than are looked at."""
-    found = (launch for command in commands if (launch := understand(command)) is not None)
-    launches = tuple(islice(found, MOST_LAUNCHES))
-    following = next(found, None)
+    understood_ones = (launch for command in commands if (launch := understand(command)) is not None)
+    launches = tuple(islice(understood_ones, MOST_LAUNCHES))
+    following = next(understood_ones, None)
     if following is None:
         return launches, ()
     line = following.invocation.span.line

@@ -41,10 +41,10 @@ def checked(answer: Linted, timeout: float) -> Linted:
     fired_rules: list[FiredRule] = []
     notes: tuple[str, ...] = ()
     if named and "E08" in by_code and "E08" not in off:
-        told = {rule.finding.span.start for rule in answer.found if rule.rule.code == "E08"}
+        said = {rule.finding.span.start for rule in answer.found if rule.rule.code == "E08"}
         absent = absent_interfaces(job, looked.interfaces.value_or(()))
         if looked.interfaces.is_read:
-            fired_rules += [FiredRule(by_code["E08"], finding) for finding in absent if finding.span.start not in told]
+            fired_rules += [FiredRule(by_code["E08"], finding) for finding in absent if finding.span.start not in said]
         else:
             notes = (f"--check: the interfaces of this machine were not read: {looked.interfaces.reason}",)
     seen = looked.head

@@ -32,7 +32,7 @@ class NamedInterfaces(NamedTuple):
 def named_interfaces(job: LintJob) -> tuple[NamedInterfaces, ...]:
     """The settings of the two variables that the text decides, each once. Of several nodes' sections none: which of
     them this machine is, the text does not tell."""
-    found: dict[int, NamedInterfaces] = {}
+    by_place: dict[int, NamedInterfaces] = {}
     for launch in job.launches:
         if look.section_node(job, launch) is not None and len(job.node_sections) > 1:
             continue
@@ -41,15 +41,15 @@ def named_interfaces(job: LintJob) -> tuple[NamedInterfaces, ...]:
             setting = launch.invocation.settings.get(name)
             if setting is not None and setting.exported and setting.word.text and setting.how != "file":
                 named = NamedInterfaces(name, setting.word.text, span_of(job, setting), elsewhere)
-                found.setdefault(setting.word.span.start, named)
+                by_place.setdefault(setting.word.span.start, named)
     for code in codes(job):  # os.environ["NCCL_SOCKET_IFNAME"] = "eth0"
         for node in code.nodes:
             name = set_variable(code, node) if isinstance(node, ast.Assign) else ""
             text = constant(node.value) if isinstance(node, ast.Assign) else None
             if name in (OF_NCCL, OF_GLOO) and isinstance(node, ast.Assign) and isinstance(text, str) and text:
                 span = code.span(node)
-                found.setdefault(span.start, NamedInterfaces(name, text, span, job.is_batch))
-    return tuple(found.values())
+                by_place.setdefault(span.start, NamedInterfaces(name, text, span, job.is_batch))
+    return tuple(by_place.values())
 
 
 def absent_interfaces(job: LintJob, interfaces: Sequence[Interface]) -> Iterator[LintFinding]:

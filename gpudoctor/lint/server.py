@@ -85,12 +85,12 @@ class LintServer:
         sources = [source for uri in self.opened if (source := self._source(uri)) is not None]
         every = [start for start in starts(sources) if _is_one(start.main)]
         self.judged = {start: self.judged[start] if start in self.judged else self._judge(start) for start in every}
-        found: dict[str, list[types.Diagnostic]] = {uri: [] for uri in self.opened}
+        by_uri: dict[str, list[types.Diagnostic]] = {uri: [] for uri in self.opened}
         for done in self.judged.values():
-            for uri, each in self._diagnostics(done) if done is not None else ():
-                if each not in found[uri]:
-                    found[uri].append(each)
-        for uri, diagnostics in found.items():
+            for uri, diagnostic in self._diagnostics(done) if done is not None else ():
+                if diagnostic not in by_uri[uri]:
+                    by_uri[uri].append(diagnostic)
+        for uri, diagnostics in by_uri.items():
             self._show(uri, diagnostics)
 
     def _source(self, uri: str) -> SourceFile | None:
@@ -125,18 +125,18 @@ class LintServer:
         problems = done.linted.report.problems
         return [
             (
-                self._uri(done, found),
-                self._diagnostic(done, found, f"{each.summary}\n{each.happens}\nFix: {each.fix.text}"),
+                self._uri(done, rule),
+                self._diagnostic(done, rule, f"{problem.summary}\n{problem.happens}\nFix: {problem.fix.text}"),
             )
-            for found, each in zip(done.linted.found, problems, strict=True)
+            for rule, problem in zip(done.linted.found, problems, strict=True)
         ]
 
-    def _diagnostic(self, done: JudgedStart, found: FiredRule, message: str) -> types.Diagnostic:
+    def _diagnostic(self, done: JudgedStart, rule: FiredRule, message: str) -> types.Diagnostic:
         return types.Diagnostic(
-            range=self._range(done, found.finding.span.start, found.finding.span.end),
+            range=self._range(done, rule.finding.span.start, rule.finding.span.end),
             message=message,
-            severity=types.DiagnosticSeverity(SEVERITIES[found.severity]),
-            code=found.rule.code,
+            severity=types.DiagnosticSeverity(SEVERITIES[rule.severity]),
+            code=rule.rule.code,
             source=NAME,
         )
 
@@ -149,8 +149,8 @@ class LintServer:
     def _uri_of(self, file: str) -> str:
         return next(uri for uri in self.opened if (uris.to_fs_path(uri) or uri) == file)
 
-    def _uri(self, done: JudgedStart, found: FiredRule) -> str:
-        return self._uri_of(self._piece(done, found.finding.span.start).file)
+    def _uri(self, done: JudgedStart, rule: FiredRule) -> str:
+        return self._uri_of(self._piece(done, rule.finding.span.start).file)
 
     def _range(self, done: JudgedStart, start: int, end: int) -> types.Range:
         piece = self._piece(done, start)
@@ -206,7 +206,7 @@ class LintServer:
             edit=types.WorkspaceEdit(changes=dict(changes)),
         )
 
-    def _ignore(self, uri: str, diagnostic: types.Diagnostic, found: FiredRule) -> types.CodeAction:
+    def _ignore(self, uri: str, diagnostic: types.Diagnostic, rule: FiredRule) -> types.CodeAction:
         """A comment above the line; above the first one of a command that goes on by backslashes."""
         lines = self.server.workspace.get_text_document(uri).source.split("\n")
         at = diagnostic.range.start.line
@@ -214,9 +214,9 @@ class LintServer:
             at -= 1
         indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
         place = types.Range(types.Position(at, 0), types.Position(at, 0))
-        comment = f"{indent}# gpudoctor: ignore[{found.rule.code}]\n"
+        comment = f"{indent}# gpudoctor: ignore[{rule.rule.code}]\n"
         return types.CodeAction(
-            title=f"Ignore {found.rule.code} {found.rule.id} here",
+            title=f"Ignore {rule.rule.code} {rule.rule.id} here",
             kind=types.CodeActionKind.QuickFix,
             diagnostics=[diagnostic],
             edit=types.WorkspaceEdit(changes={uri: [types.TextEdit(place, comment)]}),
@@ -228,8 +228,8 @@ def _handler(handle: Callable[[Any], object]) -> Callable[[Any], object]:
     return lambda params: handle(params)
 
 
-def _ends(found: FiredRule) -> tuple[int, int]:
-    return found.finding.span.start, found.finding.span.end
+def _ends(rule: FiredRule) -> tuple[int, int]:
+    return rule.finding.span.start, rule.finding.span.end
 
 
 def _is_one(main: SourceFile) -> bool:

@@ -37,9 +37,9 @@ class JudgedStart(Struct, frozen=True):
         if apart is None:
             return {}
         return {
-            each.file: _with_its_line_ends(each.text, new)
-            for each, new in zip(self.start.files, apart, strict=True)
-            if new != each.text
+            file.file: _with_its_line_ends(file.text, new)
+            for file, new in zip(self.start.files, apart, strict=True)
+            if new != file.text
         }
 
     @property
@@ -120,7 +120,7 @@ class JudgedFiles(Struct, frozen=True):
         parts = tuple(start.part for start in self.starts)
         only = parts[0] if len(parts) == 1 else StartReport(file="", verdict="ok")
         return LintReport(
-            problems=tuple(sorted(unique.values(), key=lambda each: ORDER[each.severity])),
+            problems=tuple(sorted(unique.values(), key=lambda problem: ORDER[problem.severity])),
             understood=only.understood,
             unknown=only.unknown,
             starts=parts,

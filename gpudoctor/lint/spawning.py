@@ -40,8 +40,8 @@ class GroupInit(Struct, frozen=True):
 def spawn_calls(code: PythonCode) -> Iterator[SpawnCall]:
     """Every call of torch's spawn."""
     for call in code.calls:
-        found = code.name(call.func)
-        if not found.startswith("torch.multiprocessing") or found.rpartition(".")[2] not in SPAWNS:
+        called = code.name(call.func)
+        if not called.startswith("torch.multiprocessing") or called.rpartition(".")[2] not in SPAWNS:
             continue
         target = argument(call, "fn", 0)
         function = code.functions.get(target.id) if isinstance(target, ast.Name) else None
@@ -133,16 +133,16 @@ def world_size(code: PythonCode, call: SpawnCall) -> int | None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
             left, right = constant(node.left), constant(node.right)
             return left * right if type(left) is int and type(right) is int else None
-        found = constant(node)
-        return found if type(found) is int else None
+        size = constant(node)
+        return size if type(size) is int else None
     return None
 
 
 def nodes_told(code: PythonCode, launches: Sequence[LintLaunch]) -> int | None:
     """Nodes that the starts hand the program: `-n 2` of a parser that knows --nodes."""
     for name in NODES:
-        found = {option_of(code, name, launch) for launch in launches}
-        only = found.pop() if len(found) == 1 else None
+        nodes = {option_of(code, name, launch) for launch in launches}
+        only = nodes.pop() if len(nodes) == 1 else None
         if only is not None and re.fullmatch(r"[0-9]{1,4}", only, re.ASCII):
             return int(only)
     return None
@@ -150,8 +150,8 @@ def nodes_told(code: PythonCode, launches: Sequence[LintLaunch]) -> int | None:
 
 def nodes_of_program(job: LintJob, launch: LintLaunch) -> int | None:
     """The same of a launch's program."""
-    found = (nodes_told(code, (launch,)) for code, launches in codes_and_starts(job) if launch in launches)
-    return next((each for each in found if each), None)
+    numbers = (nodes_told(code, (launch,)) for code, launches in codes_and_starts(job) if launch in launches)
+    return next((number for number in numbers if number), None)
 
 
 def is_for_launchers(code: PythonCode, call: ast.Call) -> bool:
@@ -188,12 +188,12 @@ def _followed(code: PythonCode, node: ast.expr | None, scope: ast.AST) -> ast.ex
     for _ in range(4):
         if not isinstance(node, ast.Name):
             return node
-        found = _only_value(scope, node.id)
-        if found is None and isinstance(scope, FUNCTIONS) and not _has_parameter(scope, node.id):
-            found = _only_value(code.tree, node.id)
-        if found is None:
+        only = _only_value(scope, node.id)
+        if only is None and isinstance(scope, FUNCTIONS) and not _has_parameter(scope, node.id):
+            only = _only_value(code.tree, node.id)
+        if only is None:
             return node
-        node = found
+        node = only
     return node
 
 

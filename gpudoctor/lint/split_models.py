@@ -63,14 +63,14 @@ def split_models(code: PythonCode) -> Iterator[SplitModel]:
 
 def device_names(body: list[ast.stmt]) -> dict[str, str]:
     """`dev0 = torch.device("cuda:0")`, `dev1 = "cuda:1"` of a module; what is assigned twice is not told."""
-    found: dict[str, str] = {}
+    devices: dict[str, str] = {}
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
                 device = device_of(node.value, {})
-                found[name] = device if found.get(name, device) == device else ""
-    return {name: device for name, device in found.items() if device}
+                devices[name] = device if devices.get(name, device) == device else ""
+    return {name: device for name, device in devices.items() if device}
 
 
 def _names_of(node: ast.ClassDef, outside: Names) -> dict[str, str]:
@@ -199,7 +199,7 @@ _KEEPS = frozenset({"relu", "view", "flatten", "reshape", "squeeze", "unsqueeze"
 """Functions of a tensor whose result stays where it was."""
 
 
-def _place(model: SplitModel, node: ast.expr, places: dict[str, str], found: list[WrongHalf], depth: int) -> str:
+def _place(model: SplitModel, node: ast.expr, places: dict[str, str], halves: list[WrongHalf], depth: int) -> str:
     """The GPU on which the value of an expression stands; empty where it is not told."""
     if depth > DEEPEST:
         return ""
@@ -210,16 +210,16 @@ def _place(model: SplitModel, node: ast.expr, places: dict[str, str], found: lis
     inner = node.func.value if isinstance(node.func, ast.Attribute) else None
     if device := moved_to(node, model.names):
         if inner is not None:
-            _place(model, inner, places, found, depth + 1)
+            _place(model, inner, places, halves, depth + 1)
         return device
     part = _attribute(node.func)
     if part in model.parts:
         if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
-            there = _place(model, node.args[0], places, found, depth + 1)
+            there = _place(model, node.args[0], places, halves, depth + 1)
             if there and there != model.parts[part] and comparable(there, model.parts[part]):
-                found.append(WrongHalf(node, part, model.parts[part], node.args[0], there))
+                halves.append(WrongHalf(node, part, model.parts[part], node.args[0], there))
         return model.parts[part]
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in _KEEPS or inner is None:
         return ""
     subject = node.args[0] if isinstance(inner, ast.Name) and inner.id in ("F", "torch") and node.args else inner
-    return _place(model, subject, places, found, depth + 1)
+    return _place(model, subject, places, halves, depth + 1)

@@ -105,8 +105,8 @@ def _word(text: str) -> Word:
 def judge(submitted: Submitted, facts: AskedFacts, given: bytes | None) -> JudgedStart:
     """What would be submitted. `given`: the script on standard input. Raises `BadInput`."""
     beside: tuple[SourceFile, ...] = ()
-    told = [f"--{VARIABLES[name]}={value}" for name, value in os.environ.items() if name in VARIABLES and value]
-    words = ["sbatch", *told, *submitted.judged]
+    options = [f"--{VARIABLES[name]}={value}" for name, value in os.environ.items() if name in VARIABLES and value]
+    words = ["sbatch", *options, *submitted.judged]
     if submitted.script is not None:
         words += [submitted.script, *submitted.arguments]
         place = _found(submitted.script)

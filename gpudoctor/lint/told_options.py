@@ -29,7 +29,7 @@ class ToldOption(Struct, frozen=True):
 
 def told(launch: LintLaunch) -> dict[str, ToldOption]:
     """By name. A word whose value nobody knows may hold others: `is_whole` says so."""
-    found: dict[str, ToldOption] = {}
+    options: dict[str, ToldOption] = {}
     words = launch.script_words
     for index, word in enumerate(words):
         text = word.text if word.text is not None else word.shown
@@ -42,8 +42,8 @@ def told(launch: LintLaunch) -> dict[str, ToldOption]:
             value = following.text if following.text is None or not following.text.startswith("--") else None
         elif word.text is None:
             value = None
-        found[parts[1].replace("-", "_")] = ToldOption(text.partition("=")[0], value, word)
-    return found
+        options[parts[1].replace("-", "_")] = ToldOption(text.partition("=")[0], value, word)
+    return options
 
 
 def is_whole(launch: LintLaunch) -> bool:

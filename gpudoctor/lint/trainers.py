@@ -64,7 +64,7 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
     if not CALL.search(text[:LONGEST_TEXT]):
         return ()
     text = text[:LONGEST_TEXT]
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
     tree = parsed(text)
     if tree is not None:
         lines = [] if text.isascii() else [part.encode("utf-8", "surrogatepass") for part in text.split("\n")]
@@ -111,7 +111,7 @@ def last_name(node: ast.expr) -> str:
 
 def _mappings(tree: ast.AST) -> dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]]:
     """Names that a program binds once, to a mapping in plain words: what `Trainer(**options)` is told by them."""
-    found: dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]] = {}
+    pairs_by_name: dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]] = {}
     bound: dict[str, int] = {}
     try:
         for node in ast.walk(tree):
@@ -128,18 +128,18 @@ def _mappings(tree: ast.AST) -> dict[str, list[tuple[str, ast.expr, ast.expr | a
             name, value = node.targets[0].id, node.value
             if isinstance(value, ast.Dict):
                 pairs = zip(value.keys, value.values, strict=True)
-                found[name] = [
+                pairs_by_name[name] = [
                     (key.value, each, key)
                     for key, each in pairs
                     if isinstance(key, ast.Constant) and isinstance(key.value, str)
                 ]
             elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
-                found[name] = [
+                pairs_by_name[name] = [
                     (keyword.arg, keyword.value, keyword) for keyword in value.keywords if keyword.arg is not None
                 ]
     except RecursionError:
         return {}
-    return {name: pieces for name, pieces in found.items() if bound.get(name) == 1}
+    return {name: pieces for name, pieces in pairs_by_name.items() if bound.get(name) == 1}
 
 
 def _call(
@@ -198,7 +198,7 @@ def _cut_out(text: str, starts: Sequence[int], start: int, line: int) -> Iterato
         body = getattr(tree, "body", None)
         if not body or not isinstance(body[0], ast.Expr) or not isinstance(body[0].value, ast.Call):
             continue
-        rows = [0, *(each.end() for each in re.finditer("\n", inner))]
+        rows = [0, *(hit.end() for hit in re.finditer("\n", inner))]
         encoded = [part.encode("utf-8", "surrogatepass") for part in inner.split("\n")]
 
         def place(

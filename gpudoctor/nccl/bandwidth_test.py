@@ -123,8 +123,8 @@ def _measurements(prepared: Prepared) -> tuple[Measurement, ...]:
 def judge(result: TestResult, run: RunResult, prepared: Prepared) -> TestResult:
     """Grades and findings of a run."""
     logs = {rank.rank: rank.log for end in run.ends for rank in end.ranks}
-    grades, found = grade(run, prepared.by_name, prepared.backend, logs)
-    findings: tuple[Finding, ...] = (*result.findings, *found, *flood_finding(run))
+    grades, graded = grade(run, prepared.by_name, prepared.backend, logs)
+    findings: tuple[Finding, ...] = (*result.findings, *graded, *flood_finding(run))
     if run.outcome in ("stalled", "died"):
         findings = (*why_stopped(run, prepared.by_name), *findings)
     return msgspec.structs.replace(

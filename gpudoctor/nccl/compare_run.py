@@ -45,11 +45,11 @@ def compare(
             interrupted = True
             break
         worlds += [member.world_size for member in run.members[:1]]
-        found = why_stopped(run, prepared.by_name) if run.outcome in ("stalled", "died") else ()
-        of_this = _under([*found, *flood_finding(run)], settings)
+        stopped = why_stopped(run, prepared.by_name) if run.outcome in ("stalled", "died") else ()
+        of_this = _under([*stopped, *flood_finding(run)], settings)
         findings += [finding for finding in of_this if finding not in findings]
         wrong = _under(wrong_data(run, places(run, prepared.by_name, {})), settings)
-        findings += [] if any(number == index and each.outcome == WRONG for number, each in done) else wrong
+        findings += [] if any(number == index and compared.outcome == WRONG for number, compared in done) else wrong
         done.append((index, Compared(settings, _largest(run), WRONG if wrong else run.outcome)))
         show.setting(done[-1][1])
     return TestResult(
@@ -61,18 +61,18 @@ def compare(
     )
 
 
-def _under(found: Iterable[Finding], settings: Mapping[str, str]) -> list[Finding]:
+def _under(findings: Iterable[Finding], settings: Mapping[str, str]) -> list[Finding]:
     """What the plain test would find, with the settings in front."""
     replace = msgspec.structs.replace
     return [
         replace(finding, problem=replace(finding.problem, summary=f"With {words(settings)}: {finding.problem.summary}"))
-        for finding in found
+        for finding in findings
     ]
 
 
 def _largest(run: RunResult) -> dict[str, float]:
     """Bus bandwidth at the largest size, by collective."""
-    found: dict[str, float] = {}
+    largest: dict[str, float] = {}
     for row in sorted(run.rows, key=lambda row: row.size_bytes):
-        found[row.collective] = row.bus_bandwidth
-    return found
+        largest[row.collective] = row.bus_bandwidth
+    return largest

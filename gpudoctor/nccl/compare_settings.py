@@ -95,19 +95,19 @@ def verdicts(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int
     """Which combination wins each collective. `runs`: the combination's index and what a run of it reached."""
     failed = {index for index, run in runs if run.outcome != "complete"}
     collectives = dict.fromkeys(name for _, run in runs for name in run.bus_bandwidth)
-    found = []
+    verdicts_so_far = []
     for collective in collectives:
         reached: dict[int, list[float]] = {}
         for index, run in runs:
             if index not in failed and collective in run.bus_bandwidth:
                 reached.setdefault(index, []).append(run.bus_bandwidth[collective])
-        found.append(_verdict(combinations, collective, reached))
-    return tuple(found)
+        verdicts_so_far.append(_verdict(combinations, collective, reached))
+    return tuple(verdicts_so_far)
 
 
 def verdict(combinations: Sequence[Mapping[str, str]], runs: Sequence[tuple[int, Compared]]) -> str:
     """The verdicts of all collectives, and which settings did not get through, as sentences."""
-    sentences = [found.text for found in verdicts(combinations, runs)]
+    sentences = [comparison.text for comparison in verdicts(combinations, runs)]
     for index, settings in enumerate(combinations):
         outcomes = [run.outcome for number, run in runs if number == index]
         bad = [outcome for outcome in outcomes if outcome != "complete"]

@@ -85,10 +85,10 @@ class _Rounds:
         """Why groups hung or died, and elements that came back wrong."""
         by_name = self.prepared.by_name
         died = [run for run in self.runs if run.outcome in ("stalled", "died")]
-        found = [finding for run in died for finding in why_stopped(run, by_name)]
-        found += [finding for run in self.runs for finding in wrong_data(run, places(run, by_name, {}))]
-        found += [finding for run in self.runs for finding in flood_finding(run)]
-        return tuple(dict.fromkeys(found))
+        stopped = [finding for run in died for finding in why_stopped(run, by_name)]
+        stopped += [finding for run in self.runs for finding in wrong_data(run, places(run, by_name, {}))]
+        stopped += [finding for run in self.runs for finding in flood_finding(run)]
+        return tuple(dict.fromkeys(stopped))
 
     @property
     def world_size(self) -> int:

@@ -24,11 +24,11 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         from gpudoctor.causes import CAUSES  # takes time, and only an answer as JSON needs it
 
         about = subject(nodes=self.nodes, ranks=self.ranks, gpus=self.problem.gpus)
-        found = stated(self.id, self.problem, about)
+        statement = stated(self.id, self.problem, about)
         if self.id not in CAUSES:
-            return found
+            return statement
         judged = CAUSES[self.id].judge()
-        return structs.replace(found, kind=judged.kind, blame=judged.blame, restart=judged.restart)
+        return structs.replace(statement, kind=judged.kind, blame=judged.blame, restart=judged.restart)
 
 
 def finding(

@@ -67,13 +67,13 @@ def largest(rows: Sequence[Row]) -> tuple[Row, ...]:
     return tuple(best.values())
 
 
-def why_not(run: RunResult, backend: str, found: Sequence[GradedPlace]) -> tuple[str, str] | None:
+def why_not(run: RunResult, backend: str, graded_places: Sequence[GradedPlace]) -> tuple[str, str] | None:
     """What the data went over, and why nothing of this run can be graded; None when it can."""
     if backend != "nccl":
         return backend, f"{backend} over CPU, not NCCL"
     if any(member.device == "cpu" for member in run.members):
         return "the CPUs", "the ranks ran on CPUs"
-    if shared := sharing_gpus(found):
+    if shared := sharing_gpus(graded_places):
         ranks = ", ".join(str(member.rank) for member in shared[0])
         return "a shared GPU", f"ranks {ranks} share one GPU and take turns on it, so bandwidth says nothing"
     if not run.members:
@@ -184,20 +184,20 @@ def path_of(row: Row, links: Links) -> tuple[Way, Link]:
     return way, limiting(links.along(way))
 
 
-def way_of(row: Row, found: Sequence[GradedPlace], log: LogFacts) -> Way:
+def way_of(row: Row, graded_places: Sequence[GradedPlace], log: LogFacts) -> Way:
     """nvls where the NVSwitch adds up for all_reduce inside one node or NVLink domain; ring for all else."""
-    if row.collective != "all_reduce" or any(ring_settings(place) for place in found):
+    if row.collective != "all_reduce" or any(ring_settings(place) for place in graded_places):
         return "ring"
     algorithm = log.algorithm(NCCL_NAMES[row.collective], row.size_bytes)
     if algorithm:
         return "nvls" if algorithm == "NVLS" else "ring"
     domain = any(path.transport == "P2P/MNNVL" for path in log.paths)
-    switched = all(place.machine is not None and reduces_in_switch(place.machine, place.log) for place in found)
-    return "nvls" if switched and (len(found) == 1 or domain) else "ring"
+    switched = all(place.machine is not None and reduces_in_switch(place.machine, place.log) for place in graded_places)
+    return "nvls" if switched and (len(graded_places) == 1 or domain) else "ring"
 
 
-def _nvlink_domain(found: Sequence[GradedPlace], world: int, way: Way) -> Link:
-    names = {family(member.device) for place in found for member in place.members}
+def _nvlink_domain(graded_places: Sequence[GradedPlace], world: int, way: Way) -> Link:
+    names = {family(member.device) for place in graded_places for member in place.members}
     name = names.pop() if len(names) == 1 else ""
     expected = inside("mnnvl", name, world, way)
     reason = (
@@ -206,18 +206,20 @@ def _nvlink_domain(found: Sequence[GradedPlace], world: int, way: Way) -> Link:
     return Link(f"NVLink between nodes (MNNVL), {counted(world, 'GPU')}", expected, reason)
 
 
-def _remark(row: Row, wanted: int, way: Way, found: Sequence[GradedPlace], expected: Expected) -> str:
+def _remark(row: Row, wanted: int, way: Way, graded_places: Sequence[GradedPlace], expected: Expected) -> str:
     """What a reader has to know to read the verdict rightly."""
     said = []
     if wanted < 2**30:
         said.append(f"measured at {size(wanted)}, where less is expected than at 1 GiB")
-    if row.collective == "all_reduce" and len(found) == 2:
+    if row.collective == "all_reduce" and len(graded_places) == 2:
         said.append(
             "between two nodes all_reduce may take a tree, which hides half of a slow link; all_gather does not"
         )
     if way == "nvls":
         said.append("the NVSwitch reduces (NVLS), which hides a slow link; all_gather shows the links")
-    if row.collective == "all_reduce" and (settings := [text for place in found for text in ring_settings(place)]):
+    if row.collective == "all_reduce" and (
+        settings := [text for place in graded_places for text in ring_settings(place)]
+    ):
         said.append(f"compared with rings because of {settings[0]}")
     return "; ".join(said)
 

@@ -11,16 +11,16 @@ from gpudoctor.nccl.result import RunResult
 from gpudoctor.snapshot import read
 
 
-def wrong_data(run: RunResult, found: Sequence[GradedPlace]) -> Iterator[Finding]:
+def wrong_data(run: RunResult, places: Sequence[GradedPlace]) -> Iterator[Finding]:
     """One finding for all sizes at which elements were wrong, however fast they came."""
     rows = [row for row in run.rows if row.wrong]
     if not rows:
         return
     ranks = tuple(sorted({rank for row in rows for rank in row.wrong_ranks}))
-    nodes = tuple(place.node for place in found if any(member.rank in ranks for member in place.members))
+    nodes = tuple(place.node for place in places if any(member.rank in ranks for member in place.members))
     gpus = [
         f"{member.device} {member.bus_id} on {place.node}"
-        for place in found
+        for place in places
         for member in place.members
         if member.rank in ranks and member.bus_id
     ]
@@ -41,7 +41,7 @@ def wrong_data(run: RunResult, found: Sequence[GradedPlace]) -> Iterator[Finding
             commands=(
                 command("gpudoctor nccl-test --compare NCCL_P2P_DISABLE=0,1"),
                 command("gpudoctor check gpu host --deep"),
-                *(command("gpudoctor nccl-test --hosts {:host}", node) for node in nodes[:4] if len(found) > 1),
+                *(command("gpudoctor nccl-test --hosts {:host}", node) for node in nodes[:4] if len(places) > 1),
             ),
         ),
         evidence=tuple(

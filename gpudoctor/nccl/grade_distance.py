@@ -10,13 +10,13 @@ from gpudoctor.nccl.grade_places import GradedPlace
 from gpudoctor.snapshot import read
 
 
-def worth_comparing(found: Sequence[GradedPlace]) -> tuple[Finding, ...]:
+def worth_comparing(places: Sequence[GradedPlace]) -> tuple[Finding, ...]:
     """One note of each kind at most, for the first node that it is true of. Never raises."""
-    return (*list(_adapters(found))[:1], *list(_peers(found))[:1])
+    return (*list(_adapters(places))[:1], *list(_peers(places))[:1])
 
 
-def _adapters(found: Sequence[GradedPlace]) -> Iterator[Finding]:
-    for place, failing in lacking_gpu_direct(found):
+def _adapters(places: Sequence[GradedPlace]) -> Iterator[Finding]:
+    for place, failing in lacking_gpu_direct(places):
         if failing is not None and failing.condition == "distance" and is_wiring(failing):
             yield finding(
                 "gpu-direct-too-far",
@@ -32,10 +32,10 @@ def _adapters(found: Sequence[GradedPlace]) -> Iterator[Finding]:
             )
 
 
-def _peers(found: Sequence[GradedPlace]) -> Iterator[Finding]:
-    if len(found) > 1:  # the network is slower than host memory, or nearly
+def _peers(places: Sequence[GradedPlace]) -> Iterator[Finding]:
+    if len(places) > 1:  # the network is slower than host memory, or nearly
         return
-    for place in found:
+    for place in places:
         if place.machine is None or "SHM" not in place.log.transports() or could_talk(place.machine, place):
             continue
         pair = could_talk(place.machine, place, across=True)

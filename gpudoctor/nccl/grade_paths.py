@@ -41,11 +41,11 @@ class PathFault(NamedTuple):
     finding: Finding
 
 
-def misconfigured(found: Sequence[GradedPlace]) -> tuple[PathFault, ...]:
+def misconfigured(places: Sequence[GradedPlace]) -> tuple[PathFault, ...]:
     """Every such fault. Never raises: what was not read is no fault."""
     faults: list[PathFault] = []
     for rule in (_tcp_beside_rdma, _without_gpu_direct, _over_host_memory):
-        faults += rule(found)
+        faults += rule(places)
     return tuple(faults)
 
 
@@ -58,18 +58,18 @@ def settings_of(place: GradedPlace) -> dict[str, Setting]:
         return named
 
 
-def _tcp_beside_rdma(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
-    if len(found) < 2:
+def _tcp_beside_rdma(places: Sequence[GradedPlace]) -> Iterator[PathFault]:
+    if len(places) < 2:
         return
     guilty: list[tuple[GradedPlace, Snapshot, tuple[str, ...]]] = []
-    for place in found:
+    for place in places:
         names = _usable(place.machine)
         if network_of(place.log) == "Socket" and place.machine is not None and names:
             guilty.append((place, place.machine, names))
     if not guilty:
         return
     place, machine, names = guilty[0]
-    nodes = tuple(each.node for each, _, _ in guilty)
+    nodes = tuple(place.node for place, _, _ in guilty)
     why, commands = _why_tcp(place, machine)
     yield PathFault(
         f"NCCL's log says TCP (NET/Socket), and {place.node} has {ports_in_words(names)}",
@@ -132,12 +132,12 @@ def suggested(machine: Snapshot, *beginnings: str) -> tuple[Command, ...]:
 # ---------------------------------------------------------------- GPUDirect RDMA
 
 
-def _without_gpu_direct(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
-    guilty = [(place, failing) for place, failing in lacking_gpu_direct(found) if not is_wiring(failing)]
+def _without_gpu_direct(places: Sequence[GradedPlace]) -> Iterator[PathFault]:
+    guilty = [(place, failing) for place, failing in lacking_gpu_direct(places) if not is_wiring(failing)]
     if not guilty:
         return
     place, failing = guilty[0]
-    nodes = tuple(each.node for each, _ in guilty)
+    nodes = tuple(place.node for place, _ in guilty)
     why = failing.reason if failing else "nothing that was read of the machine speaks against it"
     yield PathFault(
         f"GPUDirect RDMA is off on {listed(nodes)}: {why}",
@@ -154,9 +154,9 @@ def _without_gpu_direct(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
     )
 
 
-def lacking_gpu_direct(found: Sequence[GradedPlace]) -> Iterator[tuple[GradedPlace, GdrVerdict | None]]:
+def lacking_gpu_direct(places: Sequence[GradedPlace]) -> Iterator[tuple[GradedPlace, GdrVerdict | None]]:
     """The nodes that send over NET/IB without it though their GPUs may offer it, and the condition that fails."""
-    for place in found:
+    for place in places:
         if place.machine is None or gpu_direct_used(place.log) is not False or _consumer(place):
             continue
         if not _only_reads_lack_it(place.machine, place):
@@ -228,8 +228,8 @@ def _gpu_direct_fix(place: GradedPlace, condition: GdrVerdict | None) -> tuple[s
 # ---------------------------------------------------------------- host memory between GPUs
 
 
-def _over_host_memory(found: Sequence[GradedPlace]) -> Iterator[PathFault]:
-    for place in found:
+def _over_host_memory(places: Sequence[GradedPlace]) -> Iterator[PathFault]:
+    for place in places:
         if place.machine is None or "SHM" not in place.log.transports():
             continue
         pair = could_talk(place.machine, place)

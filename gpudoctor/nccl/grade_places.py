@@ -39,16 +39,16 @@ def places(run: RunResult, snapshots: Mapping[str, Snapshot], logs: Mapping[int,
     for member in run.members:
         members.setdefault(nodes[member.rank], []).append(member)
     order = {name: index for index, name in enumerate(run.nodes)}
-    found = []
+    graded = []
     whole = sum(map(len, logs.values())) <= MOST_LOG_CHARACTERS
     for name in sorted(members, key=lambda name: order.get(name, len(order))):
         heard = members[name] if whole else [min(members[name], key=lambda member: member.local_rank)]
         text = "\n".join(logs.get(member.rank, "") for member in heard)
         machine = snapshots.get(name)
-        found.append(
+        graded.append(
             GradedPlace(node=name, machine=machine, members=tuple(members[name]), log=read_log(text), text=text)
         )
-    return tuple(found)
+    return tuple(graded)
 
 
 def nodes_of_ranks(run: RunResult, snapshots: Mapping[str, Snapshot]) -> dict[int, str]:
@@ -74,16 +74,16 @@ def nodes_of_ranks(run: RunResult, snapshots: Mapping[str, Snapshot]) -> dict[in
     return {member.rank: node(member) for member in run.members}
 
 
-def sharing_gpus(found: Sequence[GradedPlace]) -> tuple[tuple[Member, ...], ...]:
+def sharing_gpus(graded_places: Sequence[GradedPlace]) -> tuple[tuple[Member, ...], ...]:
     """Groups of ranks that use one GPU: same node, same PCI address."""
     groups: dict[tuple[str, str], list[Member]] = {}
-    for place in found:
+    for place in graded_places:
         for member in place.members:
             if member.bus_id:
                 groups.setdefault((place.node, in_sysfs(member.bus_id)), []).append(member)
     return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
 
-def merged(found: Sequence[GradedPlace]) -> LogFacts:
+def merged(graded_places: Sequence[GradedPlace]) -> LogFacts:
     """What the first log that says anything tells of the whole run: the same on every rank."""
-    return next((place.log for place in found if place.log != LogFacts()), LogFacts())
+    return next((place.log for place in graded_places if place.log != LogFacts()), LogFacts())

@@ -40,19 +40,19 @@ class Rate(Struct, frozen=True):
     over_tcp: bool
 
 
-def rates_of(found: Sequence[GradedPlace], backend: str) -> dict[str, Rate]:
+def rates_of(places: Sequence[GradedPlace], backend: str) -> dict[str, Rate]:
     """By node; without those of which nothing is known."""
-    return {place.node: rate for place in found if (rate := rate_of(place, backend))}
+    return {place.node: rate for place in places if (rate := rate_of(place, backend))}
 
 
-def unlike_rates(found: Sequence[GradedPlace], rates: Mapping[str, Rate]) -> Iterator[Finding]:
+def unlike_rates(places: Sequence[GradedPlace], rates: Mapping[str, Rate]) -> Iterator[Finding]:
     """One finding where some nodes' networks are slower than the others'."""
     nodes_of: dict[Rate, list[str]] = defaultdict(list)
     for name, rate in rates.items():
         nodes_of[rate].append(name)
-    if len(nodes_of) < 2 or len({len(place.members) for place in found}) > 1:  # fewer GPUs use fewer ports
+    if len(nodes_of) < 2 or len({len(place.members) for place in places}) > 1:  # fewer GPUs use fewer ports
         return
-    slow, fast = min(nodes_of, key=lambda each: each.gbps), max(nodes_of, key=lambda each: each.gbps)
+    slow, fast = min(nodes_of, key=lambda node: node.gbps), max(nodes_of, key=lambda node: node.gbps)
     if fast.gbps < UNLIKE * slow.gbps:
         return
     where = listed(nodes_of[slow])
@@ -71,10 +71,10 @@ def unlike_rates(found: Sequence[GradedPlace], rates: Mapping[str, Rate]) -> Ite
     )
 
 
-def far_below(rows: Sequence[Row], found: Sequence[GradedPlace], rates: Mapping[str, Rate]) -> Iterator[Finding]:
+def far_below(rows: Sequence[Row], places: Sequence[GradedPlace], rates: Mapping[str, Rate]) -> Iterator[Finding]:
     """One finding where what was reached is out of all proportion to the interfaces; `rows`: the largest sizes."""
     large = [row for row in rows if row.size_bytes >= LEAST_SIZE and row.bus_bandwidth > 0]
-    if len(found) < 2 or len(rates) < len(found) or not large:
+    if len(places) < 2 or len(rates) < len(places) or not large:
         return
     node, rate = min(rates.items(), key=lambda pair: pair[1].gbps)
     carries = min(rate.gbps, TCP_AT_MOST) if rate.over_tcp else rate.gbps

@@ -31,20 +31,20 @@ BUSY_PERCENT = 10
 def ring_settings(place: GradedPlace) -> list[str]:
     """ "NCCL_ALGO=Ring", "NCCL_NVLS_ENABLE=0": the settings that leave all_reduce no NVLS."""
     settings = settings_of(place)
-    found = []
+    set_here = []
     algorithms = set_text(settings, "NCCL_ALGO").lower()
     if algorithms and ("nvls" not in algorithms) != algorithms.startswith("^"):
-        found.append(f"NCCL_ALGO={settings['NCCL_ALGO'].value}")
+        set_here.append(f"NCCL_ALGO={settings['NCCL_ALGO'].value}")
     if set_integer(settings, "NCCL_NVLS_ENABLE", 2) == 0:
-        found.append(f"NCCL_NVLS_ENABLE={settings['NCCL_NVLS_ENABLE'].value}")
-    return found
+        set_here.append(f"NCCL_NVLS_ENABLE={settings['NCCL_NVLS_ENABLE'].value}")
+    return set_here
 
 
-def nvls_off(found: Sequence[GradedPlace]) -> list[Finding]:
+def nvls_off(places: Sequence[GradedPlace]) -> list[Finding]:
     """The NVSwitch could add up for all_reduce, and does not."""
-    if len(found) != 1 or found[0].machine is None:
+    if len(places) != 1 or places[0].machine is None:
         return []
-    place, machine = found[0], found[0].machine
+    place, machine = places[0], places[0].machine
     try:
         able = has_nvlink_sharp(machine) and len(place.members) == len(machine.nvidia.gpus.value)
     except NotRead:
@@ -74,16 +74,16 @@ def nvls_off(found: Sequence[GradedPlace]) -> list[Finding]:
     ]
 
 
-def slow(grades: Sequence[Grade], rows: Sequence[Row], found: Sequence[GradedPlace], explained: bool) -> list[Finding]:
+def slow(grades: Sequence[Grade], rows: Sequence[Row], places: Sequence[GradedPlace], explained: bool) -> list[Finding]:
     """One finding for the collective that is furthest below what is reached, unless a fault of the path explains it."""
     bad = [grade for grade in grades if grade.verdict in ("degraded", "broken") and grade.expected]
     if not bad or explained:
         return []
-    worst = min(bad, key=lambda each: each.measured / (each.expected or 1.0))
+    worst = min(bad, key=lambda grade: grade.measured / (grade.expected or 1.0))
     expected = worst.expected or worst.measured
     row = next(row for row in rows if row.collective == worst.collective)
-    nodes = tuple(place.node for place in found)
-    blamed = slowing(found)
+    nodes = tuple(place.node for place in places)
+    blamed = slowing(places)
     return [
         finding(
             f"bandwidth-{worst.verdict}",
@@ -97,7 +97,7 @@ def slow(grades: Sequence[Grade], rows: Sequence[Row], found: Sequence[GradedPla
                 if blamed
                 else ""
             ),
-            fix=Fix(*_next(found, blamed)),
+            fix=Fix(*_next(places, blamed)),
             evidence=(read(f"{row.collective} of {row.size_bytes} bytes", row.bus_bandwidth),),
             nodes=nodes,
         )
@@ -108,24 +108,24 @@ def _times(expected: float, measured: float) -> str:
     return f"{expected / measured:.1f} times" if measured > 0 else "far more than 100 times"
 
 
-def slowing(found: Sequence[GradedPlace]) -> list[Setting]:
+def slowing(places: Sequence[GradedPlace]) -> list[Setting]:
     """The settings in force that could explain it, each once."""
-    every = {name: setting for place in found for name, setting in settings_of(place).items()}
+    every = {name: setting for place in places for name, setting in settings_of(place).items()}
     return [every[name] for name in SLOWING if name in every and every[name].value]
 
 
-def _next(found: Sequence[GradedPlace], blamed: Sequence[Setting]) -> tuple[str, tuple[Command, ...]]:
+def _next(places: Sequence[GradedPlace], blamed: Sequence[Setting]) -> tuple[str, tuple[Command, ...]]:
     """What to do next, and its lines."""
-    machine = found[0].machine
+    machine = places[0].machine
     if blamed:
         return "Take the settings out, and measure again.", (*take_out(*blamed), command("gpudoctor nccl-test"))
-    if len(found) > 1:
+    if len(places) > 1:
         exports = suggested(machine) if machine is not None else ()
         return (
             "Find the node, link or NIC that is the slow one, with nothing else running on the nodes.",
             (
                 *exports,
-                command("gpudoctor nccl-test --hosts {:name} --find-slow", ",".join(place.node for place in found)),
+                command("gpudoctor nccl-test --hosts {:name} --find-slow", ",".join(place.node for place in places)),
             ),
         )
     return (
@@ -134,9 +134,9 @@ def _next(found: Sequence[GradedPlace], blamed: Sequence[Setting]) -> tuple[str,
     )
 
 
-def busy_gpus(found: Sequence[GradedPlace], is_slow: bool) -> list[Finding]:
+def busy_gpus(places: Sequence[GradedPlace], is_slow: bool) -> list[Finding]:
     """GPUs of the run that others were using before it began: their share is missing in the numbers."""
-    used = [(place, gpu, why) for place in found for gpu, why in _used(place)]
+    used = [(place, gpu, why) for place in places for gpu, why in _used(place)]
     if not used:
         return []
     place, gpu, why = used[0]

@@ -143,15 +143,15 @@ def _far_pairs(
     return {pair for pair in pairs if (measured.pairs[pair] or 0.0) < FAR_BELOW * best}
 
 
-def _slow_nodes(measured: Measured, found: Judgement) -> int:
+def _slow_nodes(measured: Measured, judgement: Judgement) -> int:
     """Nodes that would be slow, not broken, by a judgement: those without a good pair but with a slow one."""
     slow = {
         node
         for pair, value in measured.pairs.items()
-        if value is not None and is_bad(value, found.pair_reference, found.bad_below)
+        if value is not None and is_bad(value, judgement.pair_reference, judgement.bad_below)
         for node in pair
     }
-    return len(slow - found.cleared)
+    return len(slow - judgement.cleared)
 
 
 def _below(values: Iterable[float | None], reference: float, bad_below: float) -> int:

@@ -15,14 +15,14 @@ def nic_settings(guilty: Snapshot, partner: Snapshot, backend: str) -> dict[str,
     try:
         hcas = _hcas(guilty, partner) if backend == "nccl" else []
         if hcas:
-            found = {name: {"NCCL_IB_HCA": f"={name}"} for name in hcas}
+            settings = {name: {"NCCL_IB_HCA": f"={name}"} for name in hcas}
         elif backend == "nccl":
-            found = {name: {"NCCL_SOCKET_IFNAME": f"={name}"} for name in _interfaces(guilty, partner)}
+            settings = {name: {"NCCL_SOCKET_IFNAME": f"={name}"} for name in _interfaces(guilty, partner)}
         else:
-            found = {name: {"GLOO_SOCKET_IFNAME": name} for name in _interfaces(guilty, partner)}
+            settings = {name: {"GLOO_SOCKET_IFNAME": name} for name in _interfaces(guilty, partner)}
     except NotRead:
         return {}
-    return found if len(found) > 1 else {}
+    return settings if len(settings) > 1 else {}
 
 
 def _hcas(guilty: Snapshot, partner: Snapshot) -> list[str]:

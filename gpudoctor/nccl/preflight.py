@@ -248,8 +248,8 @@ class _Run:
         """--master-addr; else the head's address for the others; one node alone meets on its loopback interface."""
         if self.wish.master_address:
             return self.wish.master_address
-        found = addresses.get(self.fleet.name(0), "")
-        return found or ("127.0.0.1" if len(self.fleet.nodes) == 1 else "")
+        address = addresses.get(self.fleet.name(0), "")
+        return address or ("127.0.0.1" if len(self.fleet.nodes) == 1 else "")
 
     def try_ports(self, nodes: Nodes, choices: Mapping[str, Taken], addresses: Mapping[str, str], master: str) -> int:
         """Open listeners everywhere, connect, close them; the rendezvous port."""

@@ -47,15 +47,15 @@ def taken(snapshot: Snapshot, backend: str) -> Taken:
 
 def networks(snapshot: Snapshot) -> dict[Network, str]:
     """The networks that other nodes may share with this machine, with its address in each."""
-    found: dict[Network, str] = {}
+    node_by_network: dict[Network, str] = {}
     every = snapshot.network.interfaces.value_or(())
     for interface in every:
         if not interface.is_up or inside_reason(interface, every):
             continue
         for address in interface.addresses:
             if address.scope == "global" and (network := _network(address.address, address.prefix_length)):
-                found.setdefault(network, address.address)
-    return found
+                node_by_network.setdefault(network, address.address)
+    return node_by_network
 
 
 def _network(address: str, prefix_length: int) -> Network | None:
@@ -80,19 +80,19 @@ def reachable_addresses(nodes: Nodes, choices: Mapping[str, Taken]) -> dict[str,
     "" where nothing is known. Never a loopback address, nor one that means another place on every node (fe80::).
     """
     shares = Counter(network for snapshot in nodes.snapshots.values() for network in networks(snapshot))
-    found = {}
+    by_node = {}
     for name, snapshot in nodes.snapshots.items():
         choice = choices[name].address
         if choice and not is_loopback(choice) and "%" not in choice and not choice.lower().startswith("fe80"):
-            found[name] = choice
+            by_node[name] = choice
             continue
         own = networks(snapshot)
         # Of equally common networks, the one behind the default route.
         best = recommended(snapshot) if snapshot.network.interfaces.is_read else None
         preferred = {address.address for address in best.addresses} if best else set()
         ordered = sorted(own, key=lambda network: (-shares[network], own[network] not in preferred, network.version))
-        found[name] = own[ordered[0]] if ordered else ""
-    return found
+        by_node[name] = own[ordered[0]] if ordered else ""
+    return by_node
 
 
 # --- findings -----------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def address_findings(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Fin
     yield from missing
     known_bad = {node for found in missing for node in found.nodes}
     if nodes.are_apart:
-        yield from _loopback(nodes, {name: each for name, each in choices.items() if name not in known_bad})
+        yield from _loopback(nodes, {name: choice for name, choice in choices.items() if name not in known_bad})
         yield from _mtu(nodes, choices)
 
 
@@ -169,9 +169,9 @@ def _usable(nodes: Nodes, name: str) -> tuple[str, ...]:
 
 def _loopback(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
     """gloo (its own hostname) or NCCL (nothing else found) would listen where no other node gets to."""
-    found = {name: each for name, each in choices.items() if each.is_known and _is_useless(each)}
-    for rule, names in _by_rule(found).items():
-        example = found[names[0]]
+    on_loopback = {name: choice for name, choice in choices.items() if choice.is_known and _is_useless(choice)}
+    for rule, names in _by_rule(on_loopback).items():
+        example = on_loopback[names[0]]
         commands: list[Command] = []
         best = [recommended(nodes.snapshots[name]) for name in names]
         common = {interface.name for interface in best if interface}
@@ -226,13 +226,13 @@ def _mtu(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
         interface = interface_of(nodes.snapshots[name], choice.interface)
         if interface is not None and interface.mtu and interface.kind != "loopback":
             sizes[name] = interface.mtu
-    found = parties(sizes)
-    if len(found) < 2:
+    camps = parties(sizes)
+    if len(camps) < 2:
         return
-    other = tuple(node for party in found[1:] for node in party.nodes)
+    other = tuple(node for party in camps[1:] for node in party.nodes)
     words = ", ".join(
         f"{choices[party.nodes[0]].interface} of {folded(party.nodes)} has MTU {party.value}"
-        for party in [*reversed(found[1:4]), found[0]]
+        for party in [*reversed(camps[1:4]), camps[0]]
     )
     yield finding(
         "mtu-mismatch",
@@ -244,13 +244,13 @@ def _mtu(nodes: Nodes, choices: Mapping[str, Taken]) -> Iterator[Finding]:
         "network's configuration.",
         commands=tuple(
             nodes.on(
-                name, command("sudo ip link set {:interface} mtu {:number}", choices[name].interface, found[0].value)
+                name, command("sudo ip link set {:interface} mtu {:number}", choices[name].interface, camps[0].value)
             )
             for name in other[:4]
         ),
         evidence=tuple(
             of(party.nodes[0], seen(nodes.snapshots[party.nodes[0]], choices[party.nodes[0]].interface))
-            for party in found[:4]
+            for party in camps[:4]
         ),
         nodes=other,
     )

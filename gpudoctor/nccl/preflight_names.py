@@ -68,7 +68,7 @@ def name_findings(
         for node, found in sets.items()
         if node != nodes.head or not all(is_loopback(each) for each in found)
     }
-    found = parties(elsewhere)
+    camps = parties(elsewhere)
     wrong = {node: each for node, each in elsewhere.items() if node != nodes.head and is_loopback(each[0])}
     if wrong:
         yield finding(
@@ -87,18 +87,18 @@ def name_findings(
             evidence=tuple(read(f"{node}: getaddrinfo {name}", each) for node, each in list(wrong.items())[:4]),
             nodes=tuple(wrong),
         )
-    elif len(found) > 1 and not set.intersection(*(set(party.value) for party in found)):
-        other = tuple(node for party in found[1:] for node in party.nodes)
+    elif len(camps) > 1 and not set.intersection(*(set(party.value) for party in camps)):
+        other = tuple(node for party in camps[1:] for node in party.nodes)
         yield finding(
             "head-resolves-differently",
             severity,
-            f"The head's name {name} is {listed(found[0].value, 2)} on {folded(found[0].nodes)}, and "
-            + ", ".join(f"{listed(party.value, 2)} on {folded(party.nodes)}" for party in found[1:3]),
+            f"The head's name {name} is {listed(camps[0].value, 2)} on {folded(camps[0].nodes)}, and "
+            + ", ".join(f"{listed(party.value, 2)} on {folded(party.nodes)}" for party in camps[1:3]),
             meaning="Some of the nodes look for the head at another machine or network than the others.",
             fix="Correct the name in /etc/hosts or DNS, or name the head by its address"
             + (f": --master-addr {address}." if address else "."),
             commands=tuple(nodes.on(node, command("getent ahosts {:host}", name)) for node in other[:3]),
-            evidence=tuple(read(f"{party.nodes[0]}: getaddrinfo {name}", party.value) for party in found[:3]),
+            evidence=tuple(read(f"{party.nodes[0]}: getaddrinfo {name}", party.value) for party in camps[:3]),
             nodes=other,
         )
 
@@ -118,17 +118,17 @@ def loopback_hostname_findings(nodes: Nodes) -> Iterator[Finding]:
     """Nodes whose own name is a loopback address. Where gloo would listen there, `preflight_addresses` says so."""
     if not nodes.are_apart or nodes.backend == "gloo":
         return
-    found = {
+    local = {
         name: addresses[0]
-        for name, addresses in nodes.values(lambda each: each.host.hostname_addresses.value).items()
+        for name, addresses in nodes.values(lambda snapshot: snapshot.host.hostname_addresses.value).items()
         if addresses and is_loopback(addresses[0])
     }
-    if found:
-        names = tuple(found)
+    if local:
+        names = tuple(local)
         yield finding(
             "hostname-loopback",
             "info",
-            f"The node's own hostname resolves to a loopback address on {folded(names)} ({next(iter(found.values()))})",
+            f"The node's own hostname resolves to a loopback address on {folded(names)} ({next(iter(local.values()))})",
             meaning="NCCL does not mind. gloo and torchrun's c10d rendezvous would wait until their time-out.",
             fix="Give the name the node's real address in /etc/hosts; `gpudoctor check hostname-loopback` there has "
             "the lines.",

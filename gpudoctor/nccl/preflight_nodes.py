@@ -40,13 +40,13 @@ class Nodes(Struct, frozen=True):
 
     def values(self, fact: Callable[[Snapshot], Any]) -> dict[str, Any]:
         """A fact of each node where it was read."""
-        found = {}
+        by_node = {}
         for name, snapshot in self.snapshots.items():
             try:
-                found[name] = fact(snapshot)
+                by_node[name] = fact(snapshot)
             except NotRead:
                 continue
-        return found
+        return by_node
 
 
 def ssh_words(node: Node) -> Command:

@@ -67,7 +67,7 @@ def cuts(tried: Iterable[Pair], failed: Iterable[Pair]) -> list[Cut]:
         for node in members
         if _whole(outgoing.get(node, ()), broken) and any(pair not in explained for pair in outgoing[node])
     ]
-    found = []
+    cuts_seen = []
     for kind, group in (
         ("both", [node for node in into if node in out]),
         ("into", [node for node in into if node not in out]),
@@ -77,7 +77,7 @@ def cuts(tried: Iterable[Pair], failed: Iterable[Pair]) -> list[Cut]:
             pair for pair in left if (kind != "out of" and pair[1] in group) or (kind != "into" and pair[0] in group)
         ]
         if group and mine:
-            found.append(Cut(kind, tuple(group), tuple(mine)))  # type: ignore[arg-type]
+            cuts_seen.append(Cut(kind, tuple(group), tuple(mine)))  # type: ignore[arg-type]
             for pair in mine:
                 del left[pair]
     while left:
@@ -86,10 +86,10 @@ def cuts(tried: Iterable[Pair], failed: Iterable[Pair]) -> list[Cut]:
         back = (pair[1], pair[0])
         if back in left:
             del left[back]
-            found.append(Cut("pair", pair, (pair, back)))
+            cuts_seen.append(Cut("pair", pair, (pair, back)))
         else:
-            found.append(Cut("one way", pair, (pair,)))
-    return found
+            cuts_seen.append(Cut("one way", pair, (pair,)))
+    return cuts_seen
 
 
 def _whole(some: Sequence[Pair], broken: set[Pair]) -> bool:

@@ -27,20 +27,20 @@ def port_findings(
     port: int,
 ) -> Iterator[Finding]:
     """`between`: every tried connection; `rendezvous`: that of each node to the head's rendezvous port `port`."""
-    blocked = {pair: each for pair, each in between.items() if each.outcome not in ("connected", "truncated")}
+    blocked = {pair: touched for pair, touched in between.items() if touched.outcome not in ("connected", "truncated")}
     apart = {pair for pair in blocked if _are_apart(nodes, choices, pair)}
     if apart:
         yield _apart(nodes, choices, apart, blocked)
-    rest = {pair: each for pair, each in blocked.items() if pair not in apart}
-    found = cuts((pair for pair in between if pair not in apart), rest)
-    whole = [cut for cut in found if cut.kind not in ("pair", "one way")]
+    rest = {pair: touched for pair, touched in blocked.items() if pair not in apart}
+    apart_by_filter = cuts((pair for pair in between if pair not in apart), rest)
+    whole = [cut for cut in apart_by_filter if cut.kind not in ("pair", "one way")]
     for cut in whole:
         yield _whole_nodes(nodes, cut, rest)
-    singles = [cut for cut in found if cut.kind in ("pair", "one way")]
+    singles = [cut for cut in apart_by_filter if cut.kind in ("pair", "one way")]
     if singles:
         yield _pairs(nodes, singles, rest)
     yield from _rendezvous(nodes, rendezvous, blocked, port)
-    lost = {pair: each for pair, each in between.items() if each.outcome == "truncated"}
+    lost = {pair: touched for pair, touched in between.items() if touched.outcome == "truncated"}
     if lost:
         yield _large_packets(nodes, choices, between, lost)
 
@@ -173,13 +173,13 @@ def _commands(nodes: Nodes, closed: tuple[str, ...]) -> tuple[Command, ...]:
 
 def _filters(nodes: Nodes, closed: tuple[str, ...]) -> tuple[Reading[str], ...]:
     """Rules that drop, where they were read."""
-    found = []
+    filters = []
     for node in closed[:MOST_NAMED]:
         firewalls = nodes.snapshots[node].network.firewalls if node in nodes.snapshots else None
         for firewall in firewalls.value_or(()) if firewalls else ():
             if firewall.drops_input:
-                found.append(read(f"{node}: rules of {firewall.tool} that drop", "; ".join(firewall.rules[:2])))
-    return tuple(found)
+                filters.append(read(f"{node}: rules of {firewall.tool} that drop", "; ".join(firewall.rules[:2])))
+    return tuple(filters)
 
 
 # --- interfaces that have no network in common --------------------------------------------------------------------

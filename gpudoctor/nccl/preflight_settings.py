@@ -23,7 +23,9 @@ def settings_findings(nodes: Nodes) -> Iterator[Finding]:
             ranks.append(RankSettings(pid=0, rank=number, world_size=len(names), settings=settings))
     if len(ranks) < 2:
         return
-    version = next((found for snapshot in nodes.snapshots.values() if (found := version_if_known(snapshot))), None)
+    version = next(
+        (version_here for snapshot in nodes.snapshots.values() if (version_here := version_if_known(snapshot))), None
+    )
     for difference in differences(tuple(ranks), version):
         yield _finding(nodes, names, difference)
 
@@ -32,11 +34,11 @@ def _settings(snapshot: Snapshot) -> dict[str, str] | None:
     """None when the environment was not read; without the files where those could not be."""
     if not snapshot.environment.is_read:
         return None
-    found = {name: value for name, value in snapshot.environment.value.items() if name.startswith(FAMILIES)}
+    settings = {name: value for name, value in snapshot.environment.value.items() if name.startswith(FAMILIES)}
     try:
-        return found | {name: setting.value for name, setting in effective(snapshot).items()}
+        return settings | {name: setting.value for name, setting in effective(snapshot).items()}
     except NotRead:
-        return found
+        return settings
 
 
 def _finding(nodes: Nodes, names: list[str], difference: RankDifference) -> Finding:

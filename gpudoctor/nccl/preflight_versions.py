@@ -44,16 +44,16 @@ def _others(found: Sequence[Party[str]]) -> tuple[str, ...]:
 
 
 def _gpudoctor(nodes: Nodes) -> Iterator[Finding]:
-    found = parties({name: snapshot.gpudoctor for name, snapshot in nodes.snapshots.items() if snapshot.gpudoctor})
-    if len(found) > 1:
-        other = _others(found)
-        line = command("python3 -m pip install gpudoctor=={:name}", found[0].value)
+    camps = parties({name: snapshot.gpudoctor for name, snapshot in nodes.snapshots.items() if snapshot.gpudoctor})
+    if len(camps) > 1:
+        other = _others(camps)
+        line = command("python3 -m pip install gpudoctor=={:name}", camps[0].value)
         yield finding(
             "gpudoctor-versions-differ",
             "error",
-            described(found, "gpudoctor"),
+            described(camps, "gpudoctor"),
             meaning="Different versions may measure and judge differently, or not understand one another.",
-            fix=f"Install gpudoctor {found[0].value} on {folded(other)}.",
+            fix=f"Install gpudoctor {camps[0].value} on {folded(other)}.",
             commands=tuple(nodes.on(node, line) for node in other[:MOST_COMMANDS]),
             nodes=other,
         )
@@ -61,7 +61,9 @@ def _gpudoctor(nodes: Nodes) -> Iterator[Finding]:
 
 def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
     elsewhere = {
-        name: path for name, path in nodes.values(lambda each: each.training.python.value).items() if python != path
+        name: path
+        for name, path in nodes.values(lambda snapshot: snapshot.training.python.value).items()
+        if python != path
     }
     if python.startswith("/") and elsewhere:
         names = tuple(elsewhere)
@@ -76,7 +78,7 @@ def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
             nodes=names,
         )
     lacking = tuple(
-        name for name, each in nodes.snapshots.items() if each.training.torch_files.missing_kind == "absent"
+        name for name, snapshot in nodes.snapshots.items() if snapshot.training.torch_files.missing_kind == "absent"
     )
     if lacking:
         paths = parties({name: nodes.snapshots[name].training.python.value_or("python3") for name in lacking})
@@ -103,8 +105,8 @@ def torch_version(snapshot: Snapshot) -> str:
 
 def _release(nodes: Nodes) -> str:
     """ "2.13.0" of the torch that most nodes have; empty where none has any."""
-    found = parties(nodes.values(torch_version))
-    return found[0].value.partition("+")[0] if found else ""
+    camps = parties(nodes.values(torch_version))
+    return camps[0].value.partition("+")[0] if camps else ""
 
 
 def _install(machine: Snapshot, version: str) -> Command:
@@ -124,41 +126,41 @@ def _install(machine: Snapshot, version: str) -> Command:
 
 
 def _torch(nodes: Nodes) -> Iterator[Finding]:
-    found = parties(nodes.values(torch_version))
-    if len(found) < 2:
+    camps = parties(nodes.values(torch_version))
+    if len(camps) < 2:
         return
-    releases = {tuple(party.value.split(".")[:2]) for party in found}
-    other = _others(found)
+    releases = {tuple(party.value.split(".")[:2]) for party in camps}
+    other = _others(camps)
     severity: Severity = "error" if len(releases) > 1 else "warning"
     yield finding(
         "torch-versions-differ",
         severity,
-        described(found, "torch"),
+        described(camps, "torch"),
         meaning="Ranks of different releases do not speak the same protocol: they fail as they meet, or wait for one "
         "another."
         if severity == "error"
         else "The builds bring different CUDA or NCCL libraries along; nobody tests such a mixture.",
-        fix=f"Install torch {found[0].value} on {folded(other)}.",
+        fix=f"Install torch {camps[0].value} on {folded(other)}.",
         commands=tuple(
-            nodes.on(node, _install(nodes.snapshots[node], found[0].value)) for node in other[:MOST_COMMANDS]
+            nodes.on(node, _install(nodes.snapshots[node], camps[0].value)) for node in other[:MOST_COMMANDS]
         ),
         evidence=tuple(
-            of(party.nodes[0], nodes.snapshots[party.nodes[0]].training.torch_files) for party in found[:MOST_COMMANDS]
+            of(party.nodes[0], nodes.snapshots[party.nodes[0]].training.torch_files) for party in camps[:MOST_COMMANDS]
         ),
         nodes=other,
     )
 
 
 def _nccl(nodes: Nodes) -> Iterator[Finding]:
-    found = parties({name: dotted(version) for name, version in nodes.values(nccl_version).items()})
-    if len(found) < 2:
+    camps = parties({name: dotted(version) for name, version in nodes.values(nccl_version).items()})
+    if len(camps) < 2:
         return
-    other = _others(found)
+    other = _others(camps)
     on_nccl = nodes.backend == "nccl"
     yield finding(
         "nccl-versions-differ-between-nodes",
         "error" if on_nccl else "info",
-        described(found, "NCCL"),
+        described(camps, "NCCL"),
         meaning="NCCL compares the versions of all ranks (major.minor.patch) and ends with an error, or hangs."
         if on_nccl
         else "This test runs on gloo; training on NCCL would end with an error, or hang.",
@@ -169,7 +171,7 @@ def _nccl(nodes: Nodes) -> Iterator[Finding]:
             for node in other[:MOST_COMMANDS]
         ),
         evidence=tuple(
-            of(party.nodes[0], nodes.snapshots[party.nodes[0]].training.libraries) for party in found[:MOST_COMMANDS]
+            of(party.nodes[0], nodes.snapshots[party.nodes[0]].training.libraries) for party in camps[:MOST_COMMANDS]
         ),
         nodes=other,
     )
@@ -182,19 +184,19 @@ def cuda_version(snapshot: Snapshot) -> str:
 
 
 def _cuda(nodes: Nodes) -> Iterator[Finding]:
-    found = parties(nodes.values(cuda_version))
-    if len(found) < 2:
+    camps = parties(nodes.values(cuda_version))
+    if len(camps) < 2:
         return
-    other = _others(found)
-    lacks = any(party.value == "none" for party in found) and nodes.backend == "nccl"
+    other = _others(camps)
+    lacks = any(party.value == "none" for party in camps) and nodes.backend == "nccl"
     yield finding(
         "cuda-versions-differ",
         "error" if lacks else "warning",
-        described(found, "a torch for CUDA"),
+        described(camps, "a torch for CUDA"),
         meaning="A torch that is not built for CUDA cannot use the GPUs of its node."
         if lacks
         else "Kernels and libraries differ between the ranks: speed and rounding may too.",
-        fix=f"Install the same build of torch everywhere: that of {folded(found[0].nodes)}, for CUDA {found[0].value}.",
+        fix=f"Install the same build of torch everywhere: that of {folded(camps[0].nodes)}, for CUDA {camps[0].value}.",
         commands=tuple(
             nodes.on(node, _install(nodes.snapshots[node], _release(nodes))) for node in other[:MOST_COMMANDS]
         ),
@@ -203,16 +205,16 @@ def _cuda(nodes: Nodes) -> Iterator[Finding]:
 
 
 def _python(nodes: Nodes) -> Iterator[Finding]:
-    versions = nodes.values(lambda each: each.training.python_version.value)
-    found = parties({name: ".".join(version.split(".")[:2]) for name, version in versions.items()})
-    if len(found) > 1:
+    versions = nodes.values(lambda snapshot: snapshot.training.python_version.value)
+    camps = parties({name: ".".join(version.split(".")[:2]) for name, version in versions.items()})
+    if len(camps) > 1:
         yield finding(
             "python-versions-differ",
             "info",
-            described(found, "Python"),
+            described(camps, "Python"),
             meaning="The test does not mind. Training may: what one rank pickles, another must be able to read.",
             fix="Use one environment on all nodes.",
-            nodes=_others(found),
+            nodes=_others(camps),
         )
 
 
@@ -226,16 +228,16 @@ def gpu_models(snapshot: Snapshot) -> str:
 
 
 def _gpus(nodes: Nodes) -> Iterator[Finding]:
-    found = parties(nodes.values(gpu_models))
-    if len(found) < 2:
+    camps = parties(nodes.values(gpu_models))
+    if len(camps) < 2:
         return
-    other = _others(found)
-    bare = tuple(node for party in found if party.value == "no GPU" for node in party.nodes)
+    other = _others(camps)
+    bare = tuple(node for party in camps if party.value == "no GPU" for node in party.nodes)
     if bare and nodes.backend == "nccl":
         yield finding(
             "node-without-gpu",
             "error",
-            f"{have(bare)} no GPU that NVIDIA's driver shows; {folded(found[0].nodes)}: {found[0].value}",
+            f"{have(bare)} no GPU that NVIDIA's driver shows; {folded(camps[0].nodes)}: {camps[0].value}",
             meaning="NCCL needs a GPU for every rank: none can start there.",
             fix="Leave these nodes out, or look why their GPUs are not there.",
             commands=tuple(nodes.on(node, command("gpudoctor check driver")) for node in bare[:MOST_COMMANDS]),
@@ -246,7 +248,7 @@ def _gpus(nodes: Nodes) -> Iterator[Finding]:
     yield finding(
         "gpus-differ-between-nodes",
         "warning",
-        described(found, ""),
+        described(camps, ""),
         meaning="All ranks go at the pace of the slowest GPU, and a node with fewer GPUs gets fewer ranks.",
         fix=f"Look whether a GPU of {folded(other)} was lost, or leave the node out.",
         commands=tuple(nodes.on(node, command("gpudoctor check driver gpu")) for node in other[:MOST_COMMANDS]),

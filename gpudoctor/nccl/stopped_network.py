@@ -88,13 +88,13 @@ def _in_text(node: str, text: str, source: str, rank: int | None) -> Iterator[At
 
 def _owners(snapshots: Mapping[str, Snapshot]) -> dict[str, str]:
     """Which node has an address, of those that only one has; hostnames too."""
-    found: dict[str, set[str]] = {}
+    owners: dict[str, set[str]] = {}
     for node, machine in snapshots.items():
-        found.setdefault(node, set()).add(node)
+        owners.setdefault(node, set()).add(node)
         for interface in machine.network.interfaces.value_or(()):
             for address in interface.addresses:
-                found.setdefault(address.address.partition("%")[0], set()).add(node)
-    return {address: next(iter(nodes)) for address, nodes in found.items() if len(nodes) == 1}
+                owners.setdefault(address.address.partition("%")[0], set()).add(node)
+    return {address: next(iter(nodes)) for address, nodes in owners.items() if len(nodes) == 1}
 
 
 def _is_loopback(address: str) -> bool:
@@ -192,7 +192,7 @@ def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
     arrived = [end.node for end in run.ends if end.ranks]
     if not empty:
         return
-    told = [end for end in run.ends if _WAITED.search(end.error)]
+    waited = [end for end in run.ends if _WAITED.search(end.error)]
     nodes = [end.node for end in empty]
     if arrived:
         summary = f"torchrun on {folded(nodes)} never started its ranks; {folded(arrived)} did"
@@ -201,7 +201,7 @@ def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
         if len(nodes) == 1:
             summary = f"torchrun on {nodes[0]} never started its ranks"
     incomplete = CAUSES["rendezvous-incomplete"]
-    lines = (*(story.on(nodes[0], line, run) for line in incomplete.fix.commands), *_reach(told, run))
+    lines = (*(story.on(nodes[0], line, run) for line in incomplete.fix.commands), *_reach(waited, run))
     yield story.blamed(incomplete.id, summary, run, nodes, commands=lines, evidence=_launchers(empty))
 
 

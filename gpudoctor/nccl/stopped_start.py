@@ -32,7 +32,7 @@ def not_started(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[F
 
 def start_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:
     """Errors of torchrun and of ranks that say by themselves what is missing on their node."""
-    told: set[tuple[str, str]] = set()
+    said: set[tuple[str, str]] = set()
     for end in run.ends:
         errors: list[tuple[str, str, tuple[int, ...]]] = [(end.error, f"torchrun on {end.node}", ())]
         errors += [
@@ -42,8 +42,8 @@ def start_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[
         ]
         for text, source, ranks in errors:
             known = _recognised(text, end.node, snapshots.get(end.node))
-            if known is not None and (known.cause, end.node) not in told:
-                told.add((known.cause, end.node))
+            if known is not None and (known.cause, end.node) not in said:
+                said.add((known.cause, end.node))
                 evidence = (read(source, text), *known.evidence)
                 yield story.blamed(known.cause, known.summary, run, [end.node], ranks, fix=known.fix, evidence=evidence)
 

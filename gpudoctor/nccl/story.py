@@ -88,20 +88,20 @@ def progress(phase: str, run: RunResult) -> tuple[int, int, int]:
 
 def _in_training(phase: re.Match[str], run: RunResult) -> tuple[int, int]:
     """The cell, and how far in it. All that is before the steps counts alike: each framework has its own order."""
-    told = [(trained.way, trained.precision) for trained in run.trained]
+    trained_ways = [(trained.way, trained.precision) for trained in run.trained]
     cell = phase["way"], phase["precision"]
-    if cell in told:
-        return told.index(cell), 0
+    if cell in trained_ways:
+        return trained_ways.index(cell), 0
     seen = [_TRAINING.match(rank.state.phase) for rank in ranks(run)]
-    untold = {(match["way"], match["precision"]) for match in seen if match is not None} - set(told)
+    untold = {(match["way"], match["precision"]) for match in seen if match is not None} - set(trained_ways)
     if len(untold) > 1:
-        return len(told), 0  # which of them comes first is not known here
+        return len(trained_ways), 0  # which of them comes first is not known here
     what = phase["what"]
     if phase["step"] is None:
-        return len(told), 10**7 if what == _AT_THE_END else -1
+        return len(trained_ways), 10**7 if what == _AT_THE_END else -1
     if phase["way"] == "no_sync" and what == "backward":
         what = "forward"  # both come twice a step, so neither is ahead of the other
-    return len(told), 10 * int(phase["step"]) + (_IN_A_STEP.index(what) if what in _IN_A_STEP else 0)
+    return len(trained_ways), 10 * int(phase["step"]) + (_IN_A_STEP.index(what) if what in _IN_A_STEP else 0)
 
 
 def in_phase(phase: str) -> str:
@@ -128,8 +128,8 @@ def others(run: RunResult, some: Sequence[TestedRank]) -> str:
             phases.setdefault(rank.state.phase, []).append(rank)
     if not phases:
         return ""
-    told = [f"{rank_names(group)} {in_phase(phase)}" for phase, group in phases.items()]
-    return f"The others were last seen: {listed(told, most=3)}. "
+    elsewhere = [f"{rank_names(group)} {in_phase(phase)}" for phase, group in phases.items()]
+    return f"The others were last seen: {listed(elsewhere, most=3)}. "
 
 
 def blamed(

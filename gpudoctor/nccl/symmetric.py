@@ -176,6 +176,6 @@ def _complain(place: SymmetricWorld, host: str, result: TestResult) -> None:
         for end in (result.run.ends if result.run is not None else ())
         for state in end.ranks
     ]
-    errors = [found.problem.summary for found in result.findings if found.problem.severity == "error"]
+    errors = [finding.problem.summary for finding in result.findings if finding.problem.severity == "error"]
     what = "; ".join(states[:4] or errors[:2]) or "no rank has said anything"
     print(f"gpudoctor: {place.name} on {host}: {result.outcome}: {what}", file=sys.stderr, flush=True)

@@ -36,8 +36,8 @@ def cpu_list(text: str) -> tuple[int, ...]:
 
 def memory_info(text: str) -> dict[str, int]:
     """/proc/meminfo as name -> bytes (lines without "kB" keep their number)."""
-    found = re.findall(r"^([^\s:]+):[ \t]+([0-9]{1,18})([ \t]kB)?[ \t]*$", text, re.MULTILINE)
-    return {name: int(number) * (1024 if unit else 1) for name, number, unit in found}
+    rows = re.findall(r"^([^\s:]+):[ \t]+([0-9]{1,18})([ \t]kB)?[ \t]*$", text, re.MULTILINE)
+    return {name: int(number) * (1024 if unit else 1) for name, number, unit in rows}
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -57,9 +57,9 @@ def cpu_model(cpuinfo: str) -> str:
 
 def distribution(os_release: str) -> str:
     """PRETTY_NAME of os-release(5), else its NAME. Raises `ValueError` when it has neither."""
-    found = dict(re.findall(r"^([A-Z_]+)=(.*)$", os_release, re.MULTILINE))
+    values = dict(re.findall(r"^([A-Z_]+)=(.*)$", os_release, re.MULTILINE))
     for name in ("PRETTY_NAME", "NAME"):
-        value = found.get(name, "").strip().strip("\"'")
+        value = values.get(name, "").strip().strip("\"'")
         if value:
             return re.sub(r"\\(.)", r"\1", value)
     raise ValueError("no PRETTY_NAME")

@@ -70,13 +70,13 @@ def ipv4_table() -> Table:
     except SystemError:  # as netifaces says that it could not decode one
         raise ValueError("the name of an interface is no text") from None
     with_ipv4 = _names_with_ipv4()
-    found: dict[str, tuple[Address, ...]] = dict.fromkeys(names, ())
+    by_interface: dict[str, tuple[Address, ...]] = dict.fromkeys(names, ())
     for name in names:
         if name in with_ipv4:
             with suppress(ValueError):  # it went away since
                 entries = netifaces.ifaddresses(name).get(netifaces.AF_INET, [])
-                found[name] = tuple(filter(None, (_ipv4(entry) for entry in entries)))
-    return found
+                by_interface[name] = tuple(filter(None, (_ipv4(entry) for entry in entries)))
+    return by_interface
 
 
 def _names_with_ipv4() -> frozenset[str]:
@@ -104,7 +104,7 @@ def _ipv4(entry: Mapping[str, str]) -> Address | None:
 
 def ipv6_table(system: System) -> dict[str, tuple[Address, ...]]:
     """/proc/net/if_inet6: address, index, prefix length, scope, flags and name; {} without IPv6."""
-    found: dict[str, tuple[Address, ...]] = {}
+    by_interface: dict[str, tuple[Address, ...]] = {}
     for line in system.text_or_empty(IPV6_FILE).splitlines():
         fields = line.split()
         try:
@@ -114,10 +114,10 @@ def ipv6_table(system: System) -> dict[str, tuple[Address, ...]]:
         except ValueError:
             continue
         if entry.prefix_length <= 128:
-            found[name] = (*found.get(name, ()), entry)
+            by_interface[name] = (*by_interface.get(name, ()), entry)
     # The file is in no order; getifaddrs gives global addresses first (ipv6_link_dev_addr in net/ipv6/addrconf.c).
     order = ("global", "link", "host").index
-    return {name: tuple(sorted(each, key=lambda address: order(address.scope))) for name, each in found.items()}
+    return {name: tuple(sorted(each, key=lambda address: order(address.scope))) for name, each in by_interface.items()}
 
 
 # --- /sys/class/net -----------------------------------------------------------------------------------------------
@@ -224,5 +224,5 @@ def _pci_address(system: System, folder: _Folder) -> str:
         places = system.link(folder.path), system.link(f"{folder.path}/device")
     except OSError:
         return ""
-    found = [address for place in places for address in PCI_ADDRESS.findall(place)[-1:]]
-    return str(found[0]) if found else ""
+    addresses = [address for place in places for address in PCI_ADDRESS.findall(place)[-1:]]
+    return str(addresses[0]) if addresses else ""

@@ -54,9 +54,9 @@ def choose(wanted: str | None, environment: Mapping[str, str]) -> Interpreter:
 def _named(wanted: str) -> str:
     if not wanted.strip():
         raise NoSuchInterpreter("--python: no interpreter is named")
-    found = programs.find(wanted)
-    if found:
-        return str(Path(found).absolute())
+    program = programs.find(wanted)
+    if program:
+        return str(Path(program).absolute())
     path = Path(wanted).expanduser()
     if path.is_dir():
         for name in ("bin/python", "Scripts/python.exe"):

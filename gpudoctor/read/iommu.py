@@ -74,7 +74,7 @@ def acs_control(config: bytes) -> int:
 
 def bridges(system: System) -> tuple[AcsBridge, ...]:
     """Every PCI-to-PCI bridge. Raises `OSError`, `ValueError`."""
-    found = []
+    bridges_seen = []
     for bus_id in system.names(DEVICES):
         folder = f"{DEVICES}/{bus_id}"
         try:
@@ -83,8 +83,8 @@ def bridges(system: System) -> tuple[AcsBridge, ...]:
             control = acs_control(system.raw(f"{folder}/config", 4096))
         except FileNotFoundError:
             continue  # removed just now
-        found.append(AcsBridge(bus_id, bool(control & REDIRECTS)))
-    return tuple(found)
+        bridges_seen.append(AcsBridge(bus_id, bool(control & REDIRECTS)))
+    return tuple(bridges_seen)
 
 
 @reader("acs", "host.acs_bridges")

@@ -88,12 +88,12 @@ class CudaDriver:
 
     def error_name(self, error: int) -> str:
         """ "CUDA_ERROR_NO_DEVICE" for 100; empty for a code that the library does not know."""
-        found = ctypes.c_char_p()
+        name = ctypes.c_char_p()
         try:
-            self.call("cuGetErrorName", ctypes.c_int(error), ctypes.byref(found))
+            self.call("cuGetErrorName", ctypes.c_int(error), ctypes.byref(name))
         except CudaFailed:
             return ""
-        return (found.value or b"").decode("ascii", "replace")
+        return (name.value or b"").decode("ascii", "replace")
 
     def answer(self) -> dict[str, Any]:
         """A `CudaAnswer` for JSON. Raises `CudaFailed` when a call after a successful cuInit fails."""

@@ -72,11 +72,11 @@ def run(reader: Reader[...], system: System) -> dict[str, Reading[Any]]:
     if not (system.is_linux or reader.everywhere):
         return {field: missing(f"reader {reader.name}", "only read on Linux") for field in reader.fields}
     try:
-        found = dict(reader(system))
+        fields = dict(reader(system))
         reason = "the reader did not say"
     except Exception as error:  # a reader's bug must not take the others along
-        found, reason = {}, f"the reader failed: {type(error).__name__}: {error}"
-    return {field: found.get(field) or missing(f"reader {reader.name}", reason) for field in reader.fields}
+        fields, reason = {}, f"the reader failed: {type(error).__name__}: {error}"
+    return {field: fields.get(field) or missing(f"reader {reader.name}", reason) for field in reader.fields}
 
 
 def not_asked(reader: Reader[...]) -> dict[str, Reading[Any]]:

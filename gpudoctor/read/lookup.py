@@ -34,14 +34,14 @@ class Lookup:
 
     def answers(self) -> dict[str, tuple[str, ...]]:
         """Name -> addresses, of the names that were answered before the deadline."""
-        found: dict[str, tuple[str, ...]] = {}
-        while len(found) < self._open:
+        by_name: dict[str, tuple[str, ...]] = {}
+        while len(by_name) < self._open:
             try:
                 name, addresses = self._found.get(timeout=max(0.0, self._deadline - time.monotonic()))
             except queue.Empty:
                 break
-            found[name] = addresses
-        return found
+            by_name[name] = addresses
+        return by_name
 
 
 def addresses_of(name: str) -> tuple[str, ...]:

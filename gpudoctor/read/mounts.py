@@ -40,4 +40,4 @@ def holding(mounts: Sequence[Mount], path: str) -> Mount | None:
 
 def _plain(word: str) -> str:
     """Undo the kernel's octal escapes of space, tab, newline and backslash."""
-    return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found[1], 8)), word)
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)

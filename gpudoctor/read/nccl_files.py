@@ -57,7 +57,7 @@ def lines(content: bytes) -> Lines:
     own. Lines without "=" and those that begin with "#" are passed over. A value that does not look as one of its
     variable does is hidden.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     returns: dict[str, bool] = {}
     for raw in content.decode("utf-8", "replace").split("\n"):
         line = raw.removesuffix("\r").partition("\0")[0]
@@ -65,18 +65,18 @@ def lines(content: bytes) -> Lines:
         # Also a name that a mistake keeps from being one.
         plain = name.strip().removeprefix("export").strip()
         if equals and not line.startswith("#") and is_recorded(plain):
-            found.setdefault(name[:LONGEST_TEXT], kept_value(plain, value[:LONGEST_TEXT]))
+            settings.setdefault(name[:LONGEST_TEXT], kept_value(plain, value[:LONGEST_TEXT]))
             returns.setdefault(name[:LONGEST_TEXT], raw.endswith("\r") and "\0" not in raw)
-    return Lines(found, tuple(name for name, ends in returns.items() if ends))
+    return Lines(settings, tuple(name for name, ends in returns.items() if ends))
 
 
 def config_file(system: System, path: str, home_of: str = "") -> ConfigFile:
     returns: list[str] = []
 
     def look() -> dict[str, str]:
-        found = lines(within(system.patience, path, lambda: system.raw(path, MAXIMUM_FILE_BYTES)))
-        returns.extend(found.with_return)
-        return found.settings
+        settings = lines(within(system.patience, path, lambda: system.raw(path, MAXIMUM_FILE_BYTES)))
+        returns.extend(settings.with_return)
+        return settings.settings
 
     return ConfigFile(path, attempt(path, look), tuple(returns), home_of)
 
@@ -91,12 +91,12 @@ def paths_of_files(system: System, folder: str | None) -> dict[str, str]:
     homes = {"passwd": home_of_passwd(system), "HOME": system.environment.get("HOME")}
     if not homes["passwd"] or homes["passwd"] == homes["HOME"]:
         homes = {"": home(system)}  # where /etc/passwd does not know the user, another name service says the same
-    found = {absolute(named, folder): ""} if named else {}
+    paths = {absolute(named, folder): ""} if named else {}
     for home_of, place in homes.items():
         if place:
-            found.setdefault(absolute(".nccl.conf", place), home_of)
-    found.setdefault(SYSTEM_FILE, "")
-    return found
+            paths.setdefault(absolute(".nccl.conf", place), home_of)
+    paths.setdefault(SYSTEM_FILE, "")
+    return paths
 
 
 @reader("nccl files", "network.nccl_files")
@@ -160,7 +160,7 @@ def loader_folders(system: System, folder: str | None) -> Iterator[str]:
 def plugins(system: System, folder: str | None) -> tuple[str, ...]:
     """Paths of the network plugins, in the loader's order. Folders that cannot be listed are passed over."""
     wanted = wanted_names(system, folder)
-    found = [absolute(name, folder) for name in wanted if "/" in name and system.exists(absolute(name, folder))]
+    named = [absolute(name, folder) for name in wanted if "/" in name and system.exists(absolute(name, folder))]
     plain = {name for name in wanted if "/" not in name}
 
     def in_folder(place: str) -> list[str]:
@@ -168,7 +168,7 @@ def plugins(system: System, folder: str | None) -> tuple[str, ...]:
         return [f"{place}/{name}" for name in names if PLUGIN.fullmatch(name) or name in plain]
 
     for place in loader_folders(system, folder):
-        found += in_folder(place)
+        named += in_folder(place)
     try:
         strings = re.findall(rb"/[^\0]{1,4096}(?=\0)", system.raw(LOADER_CACHE))
     except OSError:
@@ -176,10 +176,10 @@ def plugins(system: System, folder: str | None) -> tuple[str, ...]:
     for path in map(os.fsdecode, strings):
         name = path.rpartition("/")[2]
         if (PLUGIN.fullmatch(name) or name in plain) and system.exists(path):
-            found.append(path)
+            named.append(path)
     for place in DEFAULT_FOLDERS:
-        found += in_folder(place)
-    return tuple(dict.fromkeys(path.encode("utf-8", "backslashreplace").decode() for path in found))[:MOST_PLUGINS]
+        named += in_folder(place)
+    return tuple(dict.fromkeys(path.encode("utf-8", "backslashreplace").decode() for path in named))[:MOST_PLUGINS]
 
 
 @reader("nccl plugins", "network.net_plugins")

@@ -86,14 +86,14 @@ def assemble(reply: ChildReply) -> Nvidia:
     running: dict[str, str] = {}
     count: int | None = None
     for message in messages(reply.output):
-        scope, found, number = str(message.get("scope")), message.get("fields"), message.get("count")
+        scope, facts, number = str(message.get("scope")), message.get("fields"), message.get("count")
         if isinstance(message.get("call"), str):
             running[scope] = message["call"]
         if isinstance(number, int) and 0 <= number <= MAXIMUM_GPUS:
             count = number
-        if isinstance(found, dict):
+        if isinstance(facts, dict):
             index = message.get("gpu")
-            (gpus.setdefault(index, {}) if isinstance(index, int) else fields).update(found)
+            (gpus.setdefault(index, {}) if isinstance(index, int) else fields).update(facts)
         if message.get("over"):
             running.pop(scope, None)
 

@@ -261,25 +261,25 @@ def _header(log: Log, names: Iterable[str], convert: Callable[[str], Any]) -> Re
 
 
 def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:
-    found: list[tuple[str, LogEntry | FailedGpu]] = [(_sorting_address(gpu), gpu) for gpu in log.gpus]
-    addresses = {address for address, _ in found}
+    by_address: list[tuple[str, LogEntry | FailedGpu]] = [(_sorting_address(gpu), gpu) for gpu in log.gpus]
+    addresses = {address for address, _ in by_address}
     lost = [gpu for gpu in log.failed if not gpu.pci_bus_id or _normalised(gpu.pci_bus_id) not in addresses]
-    found += [(_normalised(gpu.pci_bus_id), gpu) for gpu in lost if gpu.pci_bus_id]
+    by_address += [(_normalised(gpu.pci_bus_id), gpu) for gpu in lost if gpu.pci_bus_id]
     if lost:
-        found.sort(key=lambda pair: pair[0])  # NVML counts GPUs in the order of their PCI addresses
+        by_address.sort(key=lambda pair: pair[0])  # NVML counts GPUs in the order of their PCI addresses
     for gpu in lost:
         if not gpu.pci_bus_id:
-            found.insert(gpu.number if gpu.number is not None else len(found), ("", gpu))
+            by_address.insert(gpu.number if gpu.number is not None else len(by_address), ("", gpu))
     attached = _header(log, ("attached gpus",), count)
-    if not found and attached.value_or(0) != 0:
+    if not by_address and attached.value_or(0) != 0:
         return missing(log.form, f"it says that {attached.value} GPUs are attached, and ends before the first")
-    if not found and not attached.is_read:
+    if not by_address and not attached.is_read:
         return missing(log.form, "it ends before the first GPU")
     return read(
         log.form,
         tuple(
             _gpu(log, index, gpu, driver) if isinstance(gpu, LogEntry) else _failed_gpu(log.form, index, gpu)
-            for index, (_, gpu) in enumerate(found)
+            for index, (_, gpu) in enumerate(by_address)
         ),
     )
 
@@ -316,10 +316,10 @@ def _failed_gpu(source: str, index: int, gpu: FailedGpu) -> Gpu:
         f"nvidia-smi could not open GPU {gpu.pci_bus_id or index}: {gpu.reason or 'no reason given'}",
         known.kind if known is not None and known.kind != "absent" else "failed",
     )
-    found = unread_gpu(gpu.number if gpu.number is not None else index, source, why)
+    reading = unread_gpu(gpu.number if gpu.number is not None else index, source, why)
     if not gpu.pci_bus_id or why.kind == "lost":
-        return found
-    return msgspec.structs.replace(found, pci_bus_id=read(source, _normalised(gpu.pci_bus_id)))
+        return reading
+    return msgspec.structs.replace(reading, pci_bus_id=read(source, _normalised(gpu.pci_bus_id)))
 
 
 def _pci_bus_id(entry: LogEntry, source: str) -> Reading[str]:

@@ -71,13 +71,13 @@ def _opens_a_section(heading: re.Match[str]) -> bool:
 
 def failed_gpus(text: str) -> tuple[FailedGpu, ...]:
     """The GPUs that nvidia-smi could not open, each once."""
-    found = {
+    failed = {
         (match["index"], match["pci"]): FailedGpu(
             int(match["index"]) if match["index"] else None, match["pci"] or "", plain(match["reason"])[:200]
         )
         for match in FAILED_GPU.finditer(text)
     }
-    return tuple(found.values())
+    return tuple(failed.values())
 
 
 def read_log(text: str) -> Log:

@@ -105,8 +105,8 @@ FABRIC_HEALTH: tuple[tuple[tuple[str, ...], int, Mapping[str, int]], ...] = (
 
 def why_missing(value: str) -> Missing | None:
     """The reason, when a value is one of the words that stand for none; else None."""
-    found = REASONS.get(value.strip("[] ").casefold())
-    return Missing(*found) if found else None
+    reason = REASONS.get(value.strip("[] ").casefold())
+    return Missing(*reason) if reason else None
 
 
 def label(value: str) -> str:

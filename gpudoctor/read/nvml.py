@@ -48,8 +48,8 @@ def examine(api: Any, system: System, say: Say, *, doctor_pid: int, maximum_gpus
 
     def topology() -> None:
         source = "nvmlDeviceGetTopologyCommonAncestor"
-        found = guarded(source, lambda: nvml_links.topology(calls(TOPOLOGY), count.value))
-        say(TOPOLOGY, fields={"topology": found}, over=True)
+        levels = guarded(source, lambda: nvml_links.topology(calls(TOPOLOGY), count.value))
+        say(TOPOLOGY, fields={"topology": levels}, over=True)
 
     threads = [threading.Thread(target=gpu, args=(index,), daemon=True) for index in range(count.value_or(0))]
     if count.value_or(0) > 1:

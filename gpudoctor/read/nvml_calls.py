@@ -158,7 +158,9 @@ def guarded(source: str, function: Callable[[], Any]) -> Reading[Any]:
 
 def text(value: object) -> str:
     """A string of NVML's, which older nvidia-ml-py gives as bytes. Raises `ValueError` for what cannot be shown."""
-    found = value.decode() if isinstance(value, bytes) else str(value)
-    if not found or not found.isprintable():
-        raise ValueError(f"answered with unprintable text {found[:20]!r}" if found else "answered with an empty text")
-    return found
+    decoded = value.decode() if isinstance(value, bytes) else str(value)
+    if not decoded or not decoded.isprintable():
+        raise ValueError(
+            f"answered with unprintable text {decoded[:20]!r}" if decoded else "answered with an empty text"
+        )
+    return decoded

@@ -120,8 +120,8 @@ def asked(call: str, field: str, *arguments: object, convert: Callable[[Any], An
 
 
 def _pci_bus_id(device: NvmlDevice) -> str:
-    found: bytes = device.ask("nvmlDeviceGetPciInfo").busId
-    device.pci_bus_id = pci_address.normalised(text(found))
+    raw: bytes = device.ask("nvmlDeviceGetPciInfo").busId
+    device.pci_bus_id = pci_address.normalised(text(raw))
     return device.pci_bus_id
 
 
@@ -163,17 +163,17 @@ def _words_for_all_cpus(system: System) -> int:
 
 
 def _memory(device: NvmlDevice) -> tuple[Any, ...]:
-    found = device.ask_first_offered(("nvmlDeviceGetMemoryInfo", MEMORY_V2), ("nvmlDeviceGetMemoryInfo",))
-    reserved = getattr(found, "reserved", None)
+    memory = device.ask_first_offered(("nvmlDeviceGetMemoryInfo", MEMORY_V2), ("nvmlDeviceGetMemoryInfo",))
+    reserved = getattr(memory, "reserved", None)
     if reserved is None:
         reason = "this driver counts reserved memory as used (nvmlDeviceGetMemoryInfo_v2 comes with driver 510)"
         reserved = missing(device.calls.source("nvmlDeviceGetMemoryInfo"), reason)
-    return found.total, found.used, found.free, reserved
+    return memory.total, memory.used, memory.free, reserved
 
 
 def _utilization(device: NvmlDevice) -> tuple[int, int]:
-    found = device.ask("nvmlDeviceGetUtilizationRates")
-    return found.gpu, found.memory
+    rates = device.ask("nvmlDeviceGetUtilizationRates")
+    return rates.gpu, rates.memory
 
 
 def _temperature(device: NvmlDevice) -> int:
@@ -183,14 +183,14 @@ def _temperature(device: NvmlDevice) -> int:
 
 def _field_value(device: NvmlDevice, field: int) -> int:
     """A value of nvmlDeviceGetFieldValues, which has an error code of its own beside the call's."""
-    (found,) = device.ask("nvmlDeviceGetFieldValues", [field])
-    if found.nvmlReturn != SUCCESS:
+    (answer,) = device.ask("nvmlDeviceGetFieldValues", [field])
+    if answer.nvmlReturn != SUCCESS:
         # A driver says InvalidArgument to the id of a field that was added after it.
-        code = FUNCTION_NOT_FOUND if found.nvmlReturn == INVALID_ARGUMENT else found.nvmlReturn
+        code = FUNCTION_NOT_FOUND if answer.nvmlReturn == INVALID_ARGUMENT else answer.nvmlReturn
         raise CallFailed(device.calls.source("nvmlDeviceGetFieldValues"), code)
-    if not 0 <= found.valueType < len(VALUE_TYPES):
-        raise ValueError(f"answered with unknown value type {found.valueType}")
-    return int(getattr(found.value, VALUE_TYPES[found.valueType]))
+    if not 0 <= answer.valueType < len(VALUE_TYPES):
+        raise ValueError(f"answered with unknown value type {answer.valueType}")
+    return int(getattr(answer.value, VALUE_TYPES[answer.valueType]))
 
 
 def _watts(milliwatts: int) -> float:
@@ -293,15 +293,15 @@ def _each_mig_device(device: NvmlDevice) -> Iterator[MigDevice]:
                 continue
             raise
         instance = NvmlDevice(device.calls, handle, device.system, device.doctor_pid)
-        found: dict[str, Reading[Any]] = {}
+        facts: dict[str, Reading[Any]] = {}
         for fact in MIG_FACTS:
-            found |= readings(instance, fact)
-        yield MigDevice(index, **found)
+            facts |= readings(instance, fact)
+        yield MigDevice(index, **facts)
 
 
 def _mig_memory(device: NvmlDevice) -> tuple[int, int]:
-    found = device.ask("nvmlDeviceGetMemoryInfo")
-    return found.total, found.used
+    memory = device.ask("nvmlDeviceGetMemoryInfo")
+    return memory.total, memory.used
 
 
 MIG_FACTS = (

@@ -89,7 +89,7 @@ def peers(calls: Calls, count: int) -> tuple[PeerAccess, ...]:
     failures: list[CallFailed] = []
     attempted = _forgiving(calls, failures)
     handles = [attempted("nvmlDeviceGetHandleByIndex", index) for index in range(count)]
-    found: list[PeerAccess] = []
+    accesses: list[PeerAccess] = []
     answered = False
     for source, target in itertools.permutations(range(count), 2):
         codes: list[int | None] = [None, None]
@@ -97,10 +97,10 @@ def peers(calls: Calls, count: int) -> tuple[PeerAccess, ...]:
             pair = handles[source], handles[target]
             codes = [attempted("nvmlDeviceGetP2PStatus", *pair, capability) for capability in (P2P_READ, P2P_NVLINK)]
         answered = answered or codes[0] is not None
-        found.append(PeerAccess(source, target, *(_p2p_status(code) for code in codes)))
+        accesses.append(PeerAccess(source, target, *(_p2p_status(code) for code in codes)))
     if failures and not answered:
         raise failures[-1]
-    return tuple(found)
+    return tuple(accesses)
 
 
 def topology(calls: Calls, count: int) -> tuple[TopologyLevel, ...]:

@@ -19,7 +19,7 @@ ProcessKind = Literal["compute", "graphics"]
 
 def processes(ask_first_offered: Callable[..., Any], system: System, doctor_pid: int) -> tuple[GpuProcess, ...]:
     """All processes on the GPU, by pid; one that computes and draws is listed once. Raises `CallFailed`."""
-    found: dict[int, GpuProcess] = {}
+    by_pid: dict[int, GpuProcess] = {}
     visible = _pids_are_ours(system)
     kinds: tuple[tuple[ProcessKind, str], ...] = (("compute", "Compute"), ("graphics", "Graphics"))
     for kind, word in kinds:
@@ -30,12 +30,12 @@ def processes(ask_first_offered: Callable[..., Any], system: System, doctor_pid:
                 continue  # a GPU that cannot draw: those that compute are all there are
             raise
         for process in listed:
-            if process.pid not in found:
+            if process.pid not in by_pid:
                 user, command = _described(system, process.pid, visible)
                 own = visible.value_or(False) and doctor_pid in (process.pid, *ancestors(process.pid, system))
                 memory = process.usedGpuMemory
-                found[process.pid] = GpuProcess(process.pid, kind, memory, user, command, own)
-    return tuple(found[pid] for pid in sorted(found))
+                by_pid[process.pid] = GpuProcess(process.pid, kind, memory, user, command, own)
+    return tuple(by_pid[pid] for pid in sorted(by_pid))
 
 
 def _listed(ask_first_offered: Callable[..., Any], word: str) -> list[Any]:

@@ -107,36 +107,39 @@ def use(calls: Calls, index: int) -> dict[str, Any]:
         handle = calls.ask("nvmlDeviceGetHandleByIndex", index)
     except CallFailed as error:
         return {"gpu": index, "lost": error.why.reason}
-    found: dict[str, Any] = {"gpu": index, "lost": ""}
+    use_now: dict[str, Any] = {"gpu": index, "lost": ""}
 
     def note(name: str, function: Callable[[], Any]) -> None:
         try:
-            found[name] = function()
+            use_now[name] = function()
         except CallFailed as error:
             if "lost" in error.why.reason.lower() or "bus" in error.why.reason.lower():
-                found["lost"] = error.why.reason
+                use_now["lost"] = error.why.reason
         except (ValueError, TypeError, AttributeError):
             pass  # an answer in a form nobody foresaw
 
     def rates() -> None:
-        told = calls.ask("nvmlDeviceGetUtilizationRates", handle)
-        found["utilization_percent"], found["memory_utilization_percent"] = int(told.gpu), int(told.memory)
+        rates_now = calls.ask("nvmlDeviceGetUtilizationRates", handle)
+        use_now["utilization_percent"], use_now["memory_utilization_percent"] = (
+            int(rates_now.gpu),
+            int(rates_now.memory),
+        )
 
     def memory() -> None:
-        told = calls.ask("nvmlDeviceGetMemoryInfo", handle)
-        found["memory_bytes"], found["memory_total_bytes"] = int(told.used), int(told.total)
+        memory_now = calls.ask("nvmlDeviceGetMemoryInfo", handle)
+        use_now["memory_bytes"], use_now["memory_total_bytes"] = int(memory_now.used), int(memory_now.total)
 
     note("uuid", lambda: text(calls.ask("nvmlDeviceGetUUID", handle)))
     note("rates", rates)
-    found.pop("rates", None)
+    use_now.pop("rates", None)
     note("power_watts", lambda: int(calls.ask("nvmlDeviceGetPowerUsage", handle)) / 1000)
     note("clock_mhz", lambda: int(calls.ask("nvmlDeviceGetClockInfo", handle, SM_CLOCK)))
     note("most_mhz", lambda: int(calls.ask("nvmlDeviceGetMaxClockInfo", handle, SM_CLOCK)))
     note("clock_events", lambda: int(calls.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)))
     note("memory", memory)
-    found.pop("memory", None)
+    use_now.pop("memory", None)
     note("pids", lambda: _pids(calls.ask("nvmlDeviceGetComputeRunningProcesses", handle)))
-    return found
+    return use_now
 
 
 def _pids(told: Any) -> list[int]:

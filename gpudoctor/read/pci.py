@@ -49,7 +49,7 @@ def read_pci(system: System) -> Reading[tuple[PciDevice, ...]]:
 
 def devices(system: System) -> tuple[PciDevice, ...]:
     """Raises `OSError`. A device that is removed while we look is left out."""
-    found = []
+    devices_read = []
     for bus_id in system.names(DEVICES):
         try:
             vendor, device, device_class = (
@@ -58,8 +58,8 @@ def devices(system: System) -> tuple[PciDevice, ...]:
         except FileNotFoundError:
             continue
         if is_of_interest(vendor, device, device_class):
-            found.append(_device(system, bus_id, vendor, device, device_class))
-    return tuple(found)
+            devices_read.append(_device(system, bus_id, vendor, device, device_class))
+    return tuple(devices_read)
 
 
 def _device(system: System, bus_id: str, vendor: str, device: str, device_class: str) -> PciDevice:
@@ -123,12 +123,12 @@ def _leaves(system: System, path: str) -> list[str]:
 
 def names_by_id(text: str) -> dict[int, str]:
     """/etc/passwd or /etc/group as id -> name; the files and not the name services, which can hang."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for line in text.splitlines():
         fields = line.split(":")
         if len(fields) >= 3 and re.fullmatch("[0-9]{1,10}", fields[2]):
-            found.setdefault(int(fields[2]), fields[0])
-    return found
+            names.setdefault(int(fields[2]), fields[0])
+    return names
 
 
 def device_nodes(system: System, paths: Iterable[str]) -> tuple[DeviceNode, ...]:
@@ -163,17 +163,17 @@ def read_device_nodes(system: System) -> Reading[tuple[DeviceNode, ...]]:
 
 def modules(system: System) -> tuple[str, ...]:
     """Loaded ones from /proc/modules, built-in ones from /sys/module. Raises `OSError` when neither can be read."""
-    found: set[str] = set()
+    loaded: set[str] = set()
     try:
-        found.update(line.split(" ")[0] for line in system.text("/proc/modules").splitlines())
+        loaded.update(line.split(" ")[0] for line in system.text("/proc/modules").splitlines())
     except FileNotFoundError:
-        found.update(system.names("/sys/module"))  # a kernel without loadable modules
+        loaded.update(system.names("/sys/module"))  # a kernel without loadable modules
     else:
         try:
-            found.update(system.names("/sys/module"))
+            loaded.update(system.names("/sys/module"))
         except OSError:
             pass  # the built-in ones stay unknown, which are none of NVIDIA's
-    return tuple(sorted(found & MODULES))
+    return tuple(sorted(loaded & MODULES))
 
 
 @reader("kernel modules", "accelerators.kernel_modules")

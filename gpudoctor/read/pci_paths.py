@@ -17,9 +17,9 @@ MOST_BRIDGES = 32
 
 def paths(system: System) -> dict[str, PciPath]:
     """By PCI address. Raises `OSError`. A device that is removed while we look is left out."""
-    found: dict[str, PciPath] = {}
+    by_bus_id: dict[str, PciPath] = {}
     for bus_id in system.names(DEVICES):
-        if not _ADDRESS.fullmatch(bus_id) or len(found) >= MAXIMUM_DEVICES:
+        if not _ADDRESS.fullmatch(bus_id) or len(by_bus_id) >= MAXIMUM_DEVICES:
             continue
         folder = f"{DEVICES}/{bus_id}"
         try:
@@ -31,8 +31,8 @@ def paths(system: System) -> dict[str, PciPath]:
             continue
         except OSError:  # a tree without links (gVisor), or a file that a container hides
             target, numa_node = "", -1
-        found[bus_id] = path_of(bus_id, target, numa_node)
-    return found
+        by_bus_id[bus_id] = path_of(bus_id, target, numa_node)
+    return by_bus_id
 
 
 def _is_wanted(system: System, folder: str) -> bool:

@@ -158,10 +158,10 @@ class PickleMachine:
             index -= 1
         if index < 0:
             raise self.broken("a mark is missing")
-        found = stack[index + 1 :]
+        above = stack[index + 1 :]
         del stack[index:]
         self.marks -= 1
-        return found
+        return above
 
     def put(self, index: int) -> None:
         if len(self.memo) >= MOST_MEMO:

@@ -101,16 +101,16 @@ def seen(pid: int) -> ProcStat | None:
 def now(process: ProcStat) -> ProcStat | None:
     """The same process as it is now; None when it is gone. One that cannot be looked at is as it was."""
     try:
-        found = look(process.pid)
+        process_now = look(process.pid)
     except OSError:
         return process
-    return found if found is not None and found.start_ticks == process.start_ticks else None
+    return process_now if process_now is not None and process_now.start_ticks == process.start_ticks else None
 
 
 def lives(process: ProcStat) -> bool:
     """It can still run: neither gone nor ended."""
-    found = now(process)
-    return found is not None and found.state not in ENDED
+    process_now = now(process)
+    return process_now is not None and process_now.state not in ENDED
 
 
 def tell(process: ProcStat, number: int) -> bool:
@@ -193,11 +193,11 @@ def name_of(pid: int) -> str:
 
 def children_of(pid: int) -> tuple[int, ...]:
     """Those that its threads have started and that live. Cheaper than `descendants`, for whoever asks again."""
-    found: list[int] = []
+    children: list[int] = []
     for task in THIS.names_or_none(f"/proc/{pid}/task")[:MOST_THREADS]:
         words = THIS.text_or_empty(f"/proc/{pid}/task/{task}/children").split()
-        found += [int(word) for word in words if word.isdigit()]
-    return tuple(found)
+        children += [int(word) for word in words if word.isdigit()]
+    return tuple(children)
 
 
 def waits_in(task: int | str, system: System = THIS) -> str:
@@ -247,9 +247,9 @@ def status_of_ended(pid: int, pidfd: int) -> int | None:
     import struct
 
     for _ in range(ASKED_TIMES):
-        found = seen(pid)
-        if found is not None and found.state in ENDED:
-            return os.waitstatus_to_exitcode(found.exit_code)
+        status = seen(pid)
+        if status is not None and status.state in ENDED:
+            return os.waitstatus_to_exitcode(status.exit_code)
         info = bytearray(struct.pack("Q56x", PIDFD_INFO_EXIT))
         try:
             fcntl.ioctl(pidfd, PIDFD_GET_INFO, info, True)

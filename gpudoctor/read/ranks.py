@@ -103,25 +103,25 @@ def read_ranks(system: System, user: int | None = None, doctor: int | None = Non
 
 def _tree(parents: Mapping[int, int], root: int) -> set[int]:
     """A process and everything below it: the doctor may run in the environment of a rank, and is none."""
-    found = {root, os.getpid()} if root else set()
+    family = {root, os.getpid()} if root else set()
     for pid in sorted(parents):
         path = []
-        while pid in parents and pid not in found and pid not in path:
+        while pid in parents and pid not in family and pid not in path:
             path.append(pid)
             pid = parents[pid]
-        if pid in found:
-            found.update(path)
-    return found
+        if pid in family:
+            family.update(path)
+    return family
 
 
 def parse_environment(raw: bytes) -> dict[str, str]:
     """/proc/PID/environ. Of a name that stands twice the first counts, as for getenv(3)."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for entry in raw.split(b"\0"):
         name, equals, value = entry.partition(b"=")
         if equals and name:
-            found.setdefault(os.fsdecode(name), os.fsdecode(value))
-    return found
+            variables.setdefault(os.fsdecode(name), os.fsdecode(value))
+    return variables
 
 
 def _as_rank(system: System, process: ProcStat, environment: Mapping[str, str], user: int) -> Iterator[RankProcess]:
@@ -181,6 +181,6 @@ def one_a_rank(found: list[RankProcess]) -> tuple[RankSettings, ...]:
     return tuple(ranks[key].settings for key in sorted(ranks))
 
 
-def _preference(found: RankProcess) -> tuple[bool, int, int]:
-    process = found.process
+def _preference(rank_process: RankProcess) -> tuple[bool, int, int]:
+    process = rank_process.process
     return RELEVANT.search(process.name.lower()) is None, process.start_ticks, process.pid

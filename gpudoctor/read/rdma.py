@@ -78,11 +78,11 @@ def devices(system: System, pause: Pause) -> tuple[RdmaDevice, ...]:
 
 def verbs_files(system: System) -> dict[str, str]:
     """The file of each device: containers see the devices of the whole machine here, and are given some files."""
-    found = {}
+    files = {}
     for name in system.names_or_none(VERBS)[: 2 * MAXIMUM_DEVICES]:
         if re.fullmatch("uverbs[0-9]{1,4}", name):
-            found[system.text_or_empty(f"{VERBS}/{name}/ibdev").strip()] = name
-    return found
+            files[system.text_or_empty(f"{VERBS}/{name}/ibdev").strip()] = name
+    return files
 
 
 def _device(system: System, name: str, uverbs: str) -> RdmaDevice:
@@ -195,12 +195,12 @@ def gids(system: System, folder: str) -> tuple[Gid, ...]:
 def _attributes(system: System, folder: str, indices: list[int]) -> dict[int, str]:
     """The attribute of each entry that has one; containers refuse them with EINVAL, which is no fault."""
     try:
-        found = system.contents(folder, [str(index) for index in indices])
+        contents = system.contents(folder, [str(index) for index in indices])
     except OSError:
         return {}
     texts = {
         int(name): content.decode("utf-8", "replace").strip()
-        for name, content in found.items()
+        for name, content in contents.items()
         if isinstance(content, bytes)
     }
     return {index: text for index, text in texts.items() if text.isprintable()}
@@ -212,7 +212,7 @@ def _attributes(system: System, folder: str, indices: list[int]) -> dict[int, st
 def _counters(system: System, folder: str, wanted: Iterable[str]) -> Reading[dict[str, int]]:
     """Counters that are not zero, by file name; one that a device does not have, or refuses, is left out."""
     source = f"{folder}/counters, hw_counters"
-    found: dict[str, int] = {}
+    counters: dict[str, int] = {}
     errors: list[OSError] = []
     answered = False
     for place in ("counters", "hw_counters"):
@@ -231,9 +231,9 @@ def _counters(system: System, folder: str, wanted: Iterable[str]) -> Reading[dic
             answered = True
             text = content.decode("ascii", "replace").strip()
             if re.fullmatch("[0-9]{1,20}", text) and int(text):
-                found[name] = int(text)
+                counters[name] = int(text)
     if answered or all(isinstance(error, FileNotFoundError) for error in errors):
-        return read(source, found) if answered else absent(source, "this device has no error counters")
+        return read(source, counters) if answered else absent(source, "this device has no error counters")
     worst = next(error for error in errors if not isinstance(error, FileNotFoundError))
     reason = os.strerror(worst.errno) if worst.errno else str(worst)
     return missing(source, reason, "denied" if isinstance(worst, PermissionError) else "failed")

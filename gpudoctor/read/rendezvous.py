@@ -127,15 +127,15 @@ def who_listens(system: System, port: int, addresses: frozenset[str] | None) -> 
 
     A socket in the way is bound to one of the addresses (None: whichever), or to all that there are.
     """
-    found = list(_listening(system.text("/proc/net/tcp"), port, addresses))
+    listening = list(_listening(system.text("/proc/net/tcp"), port, addresses))
     with suppress(FileNotFoundError):  # a kernel without IPv6
-        found += _listening(system.text("/proc/net/tcp6"), port, addresses)
-    if not found:
+        listening += _listening(system.text("/proc/net/tcp6"), port, addresses)
+    if not listening:
         return ""
     for process in processes(system):
-        if f"socket:[{found[0].inode}]" in open_files(system, process.pid):
+        if f"socket:[{listening[0].inode}]" in open_files(system, process.pid):
             return f"pid {process.pid} {process.name}"
-    return f"a process of user id {found[0].user} that is not visible here"
+    return f"a process of user id {listening[0].user} that is not visible here"
 
 
 def _listening(text: str, port: int, addresses: frozenset[str] | None) -> Iterator[SocketRow]:

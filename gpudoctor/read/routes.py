@@ -22,13 +22,13 @@ def read_routes(system: System) -> Reading[tuple[Route, ...]]:
     source = f"{IPV4_FILE}, {IPV6_FILE}"
 
     def routes() -> tuple[Route, ...]:
-        found = list(parse_ipv4(system.text(IPV4_FILE)))
+        table = list(parse_ipv4(system.text(IPV4_FILE)))
         try:
-            found += parse_ipv6(system.text(IPV6_FILE))
+            table += parse_ipv6(system.text(IPV6_FILE))
         except FileNotFoundError:  # a kernel without IPv6
             pass
         # Default routes are what is asked for most: none is lost to the limit.
-        return tuple(sorted(found, key=lambda route: not route.destination.endswith("/0"))[:MOST])
+        return tuple(sorted(table, key=lambda route: not route.destination.endswith("/0"))[:MOST])
 
     return attempt(source, routes, must_exist=True)
 

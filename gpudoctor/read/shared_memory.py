@@ -30,7 +30,7 @@ class InUse(NamedTuple):
 
 def segments(system: System) -> list[Segment]:
     """NCCL's files in /dev/shm (NCCL names them nccl-XXXXXX, src/misc/shmutils.cc). Raises `OSError`."""
-    found = []
+    segments_read = []
     for name in system.names(FOLDER):
         if name.startswith("nccl-"):
             try:
@@ -38,18 +38,18 @@ def segments(system: System) -> list[Segment]:
             except FileNotFoundError:
                 continue  # its job ended just now
             device = f"{os.major(status.device):02x}:{os.minor(status.device):02x}"
-            found.append(Segment(name, status.size, status.user_id, f"{device} {status.inode}"))
-    return found
+            segments_read.append(Segment(name, status.size, status.user_id, f"{device} {status.inode}"))
+    return segments_read
 
 
 def mapped(maps: str) -> set[str]:
     """Device and inode ("00:17 12345") of every file in a /proc/PID/maps."""
-    found = set()
+    ids = set()
     for line in maps.splitlines():
         fields = line.split(None, 5)
         if len(fields) >= 5 and fields[4] != "0":
-            found.add(f"{fields[3]} {fields[4]}")
-    return found
+            ids.add(f"{fields[3]} {fields[4]}")
+    return ids
 
 
 def in_use(system: System) -> InUse:

@@ -126,7 +126,7 @@ class Tables:
 
     def inodes_or_raise(self, pid: int) -> set[str]:
         """Raises `OSError`."""
-        found = set()
+        inodes = set()
         folder = f"/proc/{pid}/fd"
         for name in self.system.names(folder)[:MOST_FILES]:
             try:
@@ -134,8 +134,8 @@ class Tables:
             except FileNotFoundError:
                 continue  # closed meanwhile
             if target.startswith("socket:["):
-                found.add(target[8:-1])
-        return found
+                inodes.add(target[8:-1])
+        return inodes
 
     def communicates(self, pid: int, *, without: Collection[str] = ()) -> bool:
         """See `Process.communicates`."""

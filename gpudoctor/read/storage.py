@@ -83,12 +83,12 @@ def space(system: System, path: str) -> Space:
     if not hasattr(os, "statvfs"):
         usage = shutil.disk_usage(place)
         return Space(usage.total, usage.free, writable=writable)
-    found = os.statvfs(place)
+    statvfs = os.statvfs(place)
     return Space(
-        total_bytes=found.f_blocks * found.f_frsize,
-        free_bytes=found.f_bavail * found.f_frsize,
-        total_inodes=found.f_files,
-        free_inodes=found.f_favail,
+        total_bytes=statvfs.f_blocks * statvfs.f_frsize,
+        free_bytes=statvfs.f_bavail * statvfs.f_frsize,
+        total_inodes=statvfs.f_files,
+        free_inodes=statvfs.f_favail,
         filesystem=_filesystem(system, str(place)),
         writable=writable,
     )
@@ -127,15 +127,15 @@ def used_path(system: System, candidate: UsableFolder, measure: Measure) -> Used
 def read_paths(system: System, measure: Measure = space, folder: str | None = None) -> Reading[tuple[UsedPath, ...]]:
     """Every path has a thread of its own, so several dead mounts cost one deadline together."""
     wanted = candidates(system, folder or programs.folder())
-    found: dict[int, UsedPath | None] = {}
+    by_number: dict[int, UsedPath | None] = {}
 
     def look(number: int, candidate: UsableFolder) -> None:
-        found[number] = used_path(system, candidate, measure)
+        by_number[number] = used_path(system, candidate, measure)
 
     threads = [threading.Thread(target=look, args=pair, daemon=True) for pair in enumerate(wanted)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    paths = (found.get(number) for number in range(len(wanted)))
+    paths = (by_number.get(number) for number in range(len(wanted)))
     return read("environment, statvfs", tuple(path for path in paths if path is not None))

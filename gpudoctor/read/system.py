@@ -86,18 +86,18 @@ class System:
         place = self.at(path)
         folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            found: dict[str, bytes | OSError] = {}
+            by_name: dict[str, bytes | OSError] = {}
             every = os.listdir(folder) if names is None else names  # noqa: PTH208 - of a descriptor, not a path
             for name in every:
                 try:
                     file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=folder)
                     try:
-                        found[name] = os.read(file, limit)
+                        by_name[name] = os.read(file, limit)
                     finally:
                         os.close(file)
                 except OSError as error:
-                    found[name] = error
-            return found
+                    by_name[name] = error
+            return by_name
         finally:
             os.close(folder)
 
@@ -136,17 +136,17 @@ class System:
     def status(self, path: str) -> NodeStatus:
         """Raises `OSError`."""
         place = self.at(path)
-        found = place.stat()
+        result = place.stat()
         return NodeStatus(
-            is_character_device=stat.S_ISCHR(found.st_mode),
-            mode=stat.S_IMODE(found.st_mode),
-            user_id=found.st_uid,
-            group_id=found.st_gid,
+            is_character_device=stat.S_ISCHR(result.st_mode),
+            mode=stat.S_IMODE(result.st_mode),
+            user_id=result.st_uid,
+            group_id=result.st_gid,
             readable=os.access(place, os.R_OK),
             writable=os.access(place, os.W_OK),
-            size=found.st_size,
-            device=found.st_dev,
-            inode=found.st_ino,
+            size=result.st_size,
+            device=result.st_dev,
+            inode=result.st_ino,
         )
 
     def output(self, command: str, *arguments: str, seconds: float | None = None) -> bytes:

@@ -89,10 +89,10 @@ def _table(precisions: Sequence[Precision]) -> Table:
 
 def _worst(errors: Sequence[tuple[float | None, float]]) -> str:
     """ "6.2e-4/5e-3"; NaN is the worst of all."""
-    told = [(error, limit) for error, limit in errors if error is not None]
-    if not told:
+    errors_told = [(error, limit) for error, limit in errors if error is not None]
+    if not errors_told:
         return NOTHING
-    error, limit = max(told, key=lambda pair: (pair[0] != pair[0], pair[0]))
+    error, limit = max(errors_told, key=lambda pair: (pair[0] != pair[0], pair[0]))
     return f"{_short(error, 1)}/{_short(limit, 0)}" if limit else _short(error, 1)
 
 
@@ -162,9 +162,9 @@ def _switches(device: AmpDevice) -> Iterator[str]:
     if device.switches and any(
         precision.dtype == "tf32" and precision.support == "hardware" for precision in device.precisions
     ):
-        told = (f"{name.removeprefix('torch.').removeprefix('backends.')} {value}"
+        switches = (f"{name.removeprefix('torch.').removeprefix('backends.')} {value}"
                 for name, value in device.switches.items())  # fmt: skip
-        yield f"TF32 as it is set, under torch.backends: {', '.join(told)}"
+        yield f"TF32 as it is set, under torch.backends: {', '.join(switches)}"
 
 
 def _show_advice(advice: AmpAdvice, screen: Console) -> None:
@@ -199,8 +199,8 @@ def closing_words(report: AmpReport) -> str:
         return f"No device could be tested, {seconds}"
     errors = sum(problem.severity == "error" for problem in report.problems)
     warnings = sum(problem.severity == "warning" for problem in report.problems)
-    found = [counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
-    verdict = ", ".join(found) or "what these devices have works"
+    counts = [counted(number, word) for number, word in ((errors, "error"), (warnings, "warning")) if number]
+    verdict = ", ".join(counts) or "what these devices have works"
     without = len(report.devices) - len(tested)
     untested = f"; {counted(without, 'device')} not tested" if without else ""
     return f"{counted(len(tested), 'device')} tested{untested}: {verdict}; {seconds}"

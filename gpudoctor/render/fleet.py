@@ -20,7 +20,11 @@ WAYS = {"ssh": " through ssh", "srun": " through srun", "join": "", "local": ""}
 
 def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None:
     """Nodes that nothing is known of, what differs, a line a culprit with the nodes that have it, the verdict last."""
-    gathered = culprits([(problem.check, problem) for problem in survey.problems], lambda each: each.problem, places_of)
+    gathered = culprits(
+        [(problem.check, problem) for problem in survey.problems],
+        lambda nodes_problem: nodes_problem.problem,
+        places_of,
+    )
 
     def draw() -> None:
         way = WAYS.get(survey.reached_by, "")
@@ -55,20 +59,20 @@ def show_survey(survey: Survey, screen: Console, verbosity: int = BRIEF) -> None
     show_page(screen, draw, lambda: show(verdict(survey), screen, style=_style(survey)))
 
 
-def places_of(found: NodesProblem) -> set[object]:
+def places_of(problem: NodesProblem) -> set[object]:
     """Each GPU of each node. Where the nodes have it each in its own way, on which of their GPUs is not known."""
-    gpus = found.problem.gpus or (None,)
-    return {found.nodes} if found.summaries else {(node, gpu) for node in found.nodes for gpu in gpus}
+    gpus = problem.problem.gpus or (None,)
+    return {problem.nodes} if problem.summaries else {(node, gpu) for node in problem.nodes for gpu in gpus}
 
 
-def who_of(found: NodesProblem, nodes: int) -> str:
+def who_of(problem: NodesProblem, nodes: int) -> str:
     """Which nodes have it, of so many."""
-    return f"all {nodes} nodes" if nodes > 1 and len(found.nodes) == nodes else folded(found.nodes)
+    return f"all {nodes} nodes" if nodes > 1 and len(problem.nodes) == nodes else folded(problem.nodes)
 
 
-def what_of(found: NodesProblem) -> str:
+def what_of(problem: NodesProblem) -> str:
     """The summary; where each node has its own, the first one's."""
-    return f"on {found.nodes[0]} {found.problem.summary}" if found.summaries else found.problem.summary
+    return f"on {problem.nodes[0]} {problem.problem.summary}" if problem.summaries else problem.problem.summary
 
 
 def _show_briefly(gathered: OneTrouble[NodesProblem], nodes: int, screen: Console) -> None:
@@ -83,29 +87,33 @@ def _show_briefly(gathered: OneTrouble[NodesProblem], nodes: int, screen: Consol
     )
 
 
-def _show_problem(found: NodesProblem, nodes: int, screen: Console) -> None:
-    problem = found.problem
-    who = who_of(found, nodes)
-    if not found.summaries:
+def _show_problem(nodes_problem: NodesProblem, nodes: int, screen: Console) -> None:
+    problem = nodes_problem.problem
+    who = who_of(nodes_problem, nodes)
+    if not nodes_problem.summaries:
         show(
-            f"{problem.severity} {who}: {problem.summary}  [{found.check}]",
+            f"{problem.severity} {who}: {problem.summary}  [{nodes_problem.check}]",
             screen,
             style="bold",
             head=COLORS[problem.severity],
         )
     else:
         show(
-            f"{problem.severity} {who}, each in its own way:  [{found.check}]",
+            f"{problem.severity} {who}, each in its own way:  [{nodes_problem.check}]",
             screen,
             style="bold",
             head=COLORS[problem.severity],
         )
-        for node, summary in list(found.summaries.items())[:OWN_LINES]:
+        for node, summary in list(nodes_problem.summaries.items())[:OWN_LINES]:
             show(f"{node}: {summary}", screen, indent=2, style="bold")
-        if len(found.summaries) > OWN_LINES:
-            show(f"and {len(found.summaries) - OWN_LINES} more nodes (--json lists them)", screen, indent=2)
+        if len(nodes_problem.summaries) > OWN_LINES:
+            show(f"and {len(nodes_problem.summaries) - OWN_LINES} more nodes (--json lists them)", screen, indent=2)
     show(problem.meaning, screen, indent=2)
-    first = f" (on {found.nodes[0]}; its values)" if len(found.nodes) > 1 else f" (on {found.nodes[0]})"
+    first = (
+        f" (on {nodes_problem.nodes[0]}; its values)"
+        if len(nodes_problem.nodes) > 1
+        else f" (on {nodes_problem.nodes[0]})"
+    )
     show_fix(problem.fix, screen, f"Fix{first if problem.fix.commands else ''}")
 
 

@@ -33,11 +33,11 @@ def show_folder(answer: FolderAnswer, screen: Console) -> None:
 def _draw(answer: FolderAnswer, screen: Console) -> None:
     if answer.run is not None:
         show(run_words(answer.run), screen)
-    found = [stated for stated in answer.stated() if stated.severity != "info"]
-    for number, each in enumerate(found[:MOST_FOUND]):
-        _show_found(each, screen, whole=not number)
-    if len(found) > MOST_FOUND:
-        show(f"and {len(found) - MOST_FOUND} more (--json lists them)", screen, style="dim")
+    statements = [stated for stated in answer.stated() if stated.severity != "info"]
+    for number, statement in enumerate(statements[:MOST_FOUND]):
+        _show_found(statement, screen, whole=not number)
+    if len(statements) > MOST_FOUND:
+        show(f"and {len(statements) - MOST_FOUND} more (--json lists them)", screen, style="dim")
     if answer.moments:
         screen.print()
         show(
@@ -71,13 +71,13 @@ def _draw(answer: FolderAnswer, screen: Console) -> None:
         show(f"Not read: {listed([f'{file.name} ({file.words})' for file in unread])}", screen, style="dim")
 
 
-def _show_found(each: Stated, screen: Console, *, whole: bool) -> None:
-    who = f"{each.subject}: " if each.subject else ""
-    show(f"{each.severity} {who}{each.summary}  [{each.id}]", screen, style="bold",
-         head="bold red" if each.severity == "error" else "bold yellow")  # fmt: skip
-    if whole and each.fix is not None:
-        show(f"Fix: {each.fix.text}", screen, indent=2)
-        for command in each.fix.commands:
+def _show_found(stated: Stated, screen: Console, *, whole: bool) -> None:
+    who = f"{stated.subject}: " if stated.subject else ""
+    show(f"{stated.severity} {who}{stated.summary}  [{stated.id}]", screen, style="bold",
+         head="bold red" if stated.severity == "error" else "bold yellow")  # fmt: skip
+    if whole and stated.fix is not None:
+        show(f"Fix: {stated.fix.text}", screen, indent=2)
+        for command in stated.fix.commands:
             show_command(command, screen)
 
 

@@ -44,11 +44,11 @@ def show_gpus(
         name = safe((first.name.value_or("") or f"({first.name.reason})").removeprefix("NVIDIA "))
         numbers = ranges([gpu.index for gpu in group])
         if first.index in sick:
-            found = sick[first.index]
-            color = COLORS[found[0][0]]
-            reasons = ", ".join(dict.fromkeys(safe(short) for _, short in found))
+            problems = sick[first.index]
+            color = COLORS[problems[0][0]]
+            reasons = ", ".join(dict.fromkeys(safe(short) for _, short in problems))
             cells = [safe(FIGURES[title](first)) for title in figures]
-            table.add_row(Text(MARKS[found[0][0]], color), numbers, name, *cells, Text(reasons, color))
+            table.add_row(Text(MARKS[problems[0][0]], color), numbers, name, *cells, Text(reasons, color))
         else:
             cells = [_common([safe(FIGURES[title](gpu)) for gpu in group]) for title in figures]
             table.add_row("", numbers, name, *cells, well)

@@ -188,7 +188,7 @@ def folded(rows: Sequence[RankRow]) -> list[Folded]:
         line = (row.frame.file, row.frame.line, row.frame.function) if row.frame is not None else None
         key = (row.state, row.collective, line, *alone)
         parties.setdefault(key, Folded(row)).add(row)
-    return sorted(parties.values(), key=lambda each: (each.count, min(each.ranks)))
+    return sorted(parties.values(), key=lambda party: (party.count, min(party.ranks)))
 
 
 def _show_ranks(rows: Sequence[RankRow], screen: Console) -> None:

@@ -62,16 +62,16 @@ def _sum_up(report: LintReport, screen: Console) -> None:
         f"{count['ok']} without an error" if count["ok"] else "",
         f"{counted(len(report.passed_over), 'file')} passed over: nothing starts there" if report.passed_over else "",
     ]  # fmt: skip
-    told = "; ".join(filter(None, parts)) or "nothing was given that starts a training"
-    show(told[0].upper() + told[1:], screen, style=f"bold {VERDICT_COLORS[report.verdict]}")
+    given = "; ".join(filter(None, parts)) or "nothing was given that starts a training"
+    show(given[0].upper() + given[1:], screen, style=f"bold {VERDICT_COLORS[report.verdict]}")
 
 
 def show_report(report: LintReport, screen: Console) -> None:
     """A saved answer, which does not hold the text."""
-    for number, each in enumerate(report.problems):
+    for number, problem in enumerate(report.problems):
         if number:
             screen.print()
-        show_problem_lines(each, screen, named=bool(report.starts))
+        show_problem_lines(problem, screen, named=bool(report.starts))
     if not report.starts:
         _close(report, screen)
         return
@@ -104,10 +104,10 @@ def _close(report: LintReport, screen: Console) -> None:
 
 
 def _show_problem(
-    answer: Linted, found: FiredRule, problem: LintProblem, screen: Console, with_corrections: bool, same: bool
+    answer: Linted, rule: FiredRule, problem: LintProblem, screen: Console, with_corrections: bool, same: bool
 ) -> None:
     """`same`: what happens and what to do were said by the problem before, of another line."""
-    finding = found.finding
+    finding = rule.finding
     _show_head(problem, screen, named=len(answer.pieces) > 1)
     _show_line(answer.job.text, finding.span, screen)
     if not same:
@@ -115,7 +115,7 @@ def _show_problem(
         show(f"{problem.happens}{known_as}", screen, indent=2)
         show(f"Fix: {problem.fix.text}", screen, indent=2)
     if with_corrections and finding.edits:
-        corrected = once(answer.job, [(found.severity, finding)])
+        corrected = once(answer.job, [(rule.severity, finding)])
         lines = changed_lines(answer.job.text, corrected)
         for line in lines[:MOST_LINES]:
             screen.print(Text("    " + safe(line), style="green"), soft_wrap=True)
@@ -159,7 +159,9 @@ def _show_line(text: str, span: Span, screen: Console) -> None:
 
 
 def _verdict(report: LintReport) -> str:
-    count = {level: sum(found.severity == level for found in report.problems) for level in ("error", "warning", "info")}
+    count = {
+        level: sum(problem.severity == level for problem in report.problems) for level in ("error", "warning", "info")
+    }
     parts = [
         counted(count[level], noun) for level, noun in (("error", "error"), ("warning", "warning")) if count[level]
     ]
@@ -168,8 +170,8 @@ def _verdict(report: LintReport) -> str:
     if count["error"]:
         return f"It fails, hangs or trains wrongly as written: {', '.join(parts)}"
     if report.verdict == "not understood":
-        told = f"; {', '.join(parts)}" if parts else ""
-        return f"Not understood: no start of a training was found in the text{told}"
+        detail = f"; {', '.join(parts)}" if parts else ""
+        return f"Not understood: no start of a training was found in the text{detail}"
     return "No error found in the text" + (f"; {', '.join(parts)}" if parts else "")
 
 

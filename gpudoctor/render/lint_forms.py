@@ -31,10 +31,10 @@ def short_lines(report: LintReport) -> Iterator[str]:
 def not_understood(report: LintReport) -> Iterator[tuple[str, str]]:
     """Files of which nothing can be told, and why: a text that is passed over in silence would look well."""
     if report.starts:
-        found = [(start.file, start.unknown) for start in report.starts if start.verdict == "not understood"]
+        unread = [(start.file, start.unknown) for start in report.starts if start.verdict == "not understood"]
     else:
-        found = [(STANDARD_INPUT, report.unknown)] if report.verdict == "not understood" else []
-    for name, unknown in found:
+        unread = [(STANDARD_INPUT, report.unknown)] if report.verdict == "not understood" else []
+    for name, unknown in unread:
         why = "; ".join(unknown) or "no start of a training was found in the text"
         yield name, f"Not understood: {why}"
 
@@ -57,10 +57,10 @@ def github_lines(report: LintReport) -> Iterator[str]:
 
 def _command(name: str, properties: dict[str, Any], message: str) -> str:
     """Escaped as actions/toolkit does it (packages/core/src/command.ts): no value ends itself or the line."""
-    told = ",".join(
+    fields = ",".join(
         f"{key}={_data(str(value)).replace(':', '%3A').replace(',', '%2C')}" for key, value in properties.items()
     )
-    return f"::{name} {told}::{_data(message)}"
+    return f"::{name} {fields}::{_data(message)}"
 
 
 def _data(text: str) -> str:

@@ -58,20 +58,22 @@ def gib(size: int) -> str:
 def verdict(report: Report) -> str:
     """The verdict in words, with its numbers: of a machine, of a choice of checks, or of the part that a file holds."""
     counts, sight = report.counts, report.sight
-    found = [counted(number, noun) for number, noun in ((counts.error, "error"), (counts.warning, "warning")) if number]
+    counts_told = [
+        counted(number, noun) for number, noun in ((counts.error, "error"), (counts.warning, "warning")) if number
+    ]
     blind = len(report.could_not_look)
     sight_words = f"; {counted(blind, 'check')} could not look" if blind else ""
     if report.verdict == "not ready":
-        return f"Not ready to train: {', '.join(found)}{sight_words}"
+        return f"Not ready to train: {', '.join(counts_told)}{sight_words}"
     if report.verdict == "cannot tell":
         lacking = "; ".join(sight.lacking) or "nothing could be examined"
         said = (
             f"{lacking[0].upper()}{lacking[1:]}" if lacking.startswith("no accelerator") else f"Cannot tell: {lacking}"
         )
-        return said + (f"; {', '.join(found)} so far" if found else "")
+        return said + (f"; {', '.join(counts_told)} so far" if counts_told else "")
     if report.verdict == "nothing wrong":
         of = listed(sight.selected if sight.selected else sight.seen)
-        said = f"{of}: " + (f"no error, {', '.join(found)}" if found else "nothing wrong")
+        said = f"{of}: " + (f"no error, {', '.join(counts_told)}" if counts_told else "nothing wrong")
         if sight.selected:
             return f"{said}; no other check was asked for"
         left = listed(sight.left_out)
@@ -79,8 +81,8 @@ def verdict(report: Report) -> str:
             sight.why_left_out
         )
     ready = "Ready to train" + (" on the CPU" if sight.on_cpu else "")
-    if found:
-        return f"{ready}, with {', '.join(found)}{sight_words}"
+    if counts_told:
+        return f"{ready}, with {', '.join(counts_told)}{sight_words}"
     return ready + (f", as far as could be seen: {counted(blind, 'check')} could not look" if blind else "")
 
 
@@ -156,10 +158,10 @@ def _driver(snapshot: Snapshot) -> list[str]:
 def accelerators(snapshot: Snapshot) -> str:
     """ "8x NVIDIA H100 80GB HBM3", "1x AMD (PCI 0x74a1)", "no accelerator", or why that is not known."""
     gpus = snapshot.nvidia.gpus
-    found = []
+    models = []
     if gpus.is_read:
         names = Counter(gpu.name.value_or("unreadable GPU") for gpu in gpus.value)
-        found += [f"{number}x {name}" for name, number in names.items()]
+        models += [f"{number}x {name}" for name, number in names.items()]
     pci = snapshot.accelerators.pci
     if pci.is_read:
         # NVIDIA's devices are NVML's to count, unless NVML could not.
@@ -168,12 +170,12 @@ def accelerators(snapshot: Snapshot) -> str:
             for device in pci.value
             if not (device.vendor == "0x10de" and (gpus.is_read or not device.device_class.startswith("0x03")))
         )
-        found += [
+        models += [
             f"{number}x {VENDORS.get(vendor, 'vendor ' + vendor)} {device}"
             for (vendor, device), number in kinds.items()
         ]
-    if found:
-        return ", ".join(found)
+    if models:
+        return ", ".join(models)
     if gpus.is_read or gpus.missing_kind == "absent" or (pci.is_read and not pci.value):
         return "no GPU or other accelerator"
     return f"GPUs unknown ({gpus.reason})"

@@ -20,10 +20,10 @@ def nodes_of(command: Sequence[str], environment: Mapping[str, str]) -> int:
         return 1
     tasks, nodes = environment.get("SLURM_STEP_NUM_TASKS", ""), environment.get("SLURM_STEP_NUM_NODES", "")
     of_operator = environment.get("PET_NNODES", "")
-    told = [_count(command, NODES) or 1, int(of_operator) if of_operator.isdecimal() else 1]
+    counts = [_count(command, NODES) or 1, int(of_operator) if of_operator.isdecimal() else 1]
     if nodes.isdecimal() and nodes == tasks:  # a task on each node
-        told.append(int(nodes))
-    return max(told)
+        counts.append(int(nodes))
+    return max(counts)
 
 
 def word_of(words: Sequence[str], form: re.Pattern[str]) -> str:

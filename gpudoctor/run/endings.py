@@ -150,8 +150,8 @@ def _told(pid: int, what: str) -> bytes:
 
 
 def _ranks(environ: bytes) -> Iterator[int]:
-    told = dict(line.partition(b"=")[::2] for line in environ.split(b"\0"))
+    variables = dict(line.partition(b"=")[::2] for line in environ.split(b"\0"))
     for name in RANK_NAMES:
-        value = told.get(name, b"")
+        value = variables.get(name, b"")
         if value.isdigit() and len(value) < 8:
             yield int(value)

@@ -51,10 +51,10 @@ class Kept:
 
 def logs(folder: Path) -> tuple[str, ...]:
     """Names of what was kept of the command's output, the whole of it first, then by rank."""
-    found = [(int(rank["number"]), rank.string) for rank in _of_ranks(folder) if rank["part"] == "log"]
+    logs_kept = [(int(rank["number"]), rank.string) for rank in _of_ranks(folder) if rank["part"] == "log"]
     return (
         *(name for name in (OUTPUT, SECOND) if (folder / name).exists()),
-        *(name for _, name in sorted(found)[:MOST_LOGS]),
+        *(name for _, name in sorted(logs_kept)[:MOST_LOGS]),
     )
 
 
@@ -66,7 +66,7 @@ def join_parts(folder: Path) -> None:
             parts = [folder / name for name in tails if name.startswith(f"{stem}.")]
             with (folder / f"{stem}.log").open("ab") as log:
                 log.write(b"\n[gpudoctor: some of it may be left out here]\n")
-                for part in sorted(parts, key=lambda each: each.stat().st_mtime_ns):
+                for part in sorted(parts, key=lambda part: part.stat().st_mtime_ns):
                     log.write(part.read_bytes())
                     part.unlink()
 

@@ -42,18 +42,18 @@ class RankLog:
             self.file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
         finally:
             os.close(low)
-        found = os.fstat(self.file)
-        self.known = found.st_dev, found.st_ino
+        stat = os.fstat(self.file)
+        self.known = stat.st_dev, stat.st_ino
 
     def write(self, text: bytes, fstat: "Any" = os.fstat, write: "Any" = os.write, getpid: "Any" = os.getpid) -> None:
         """Never raises. The names are bound: at the end of Python modules lose theirs."""
         if self.file < 0:
             return
         try:
-            found = fstat(self.file)
-            if (found.st_dev, found.st_ino) != self.known:
+            stat = fstat(self.file)
+            if (stat.st_dev, stat.st_ino) != self.known:
                 self.file = -1
-            elif found.st_size < (HEAD_BYTES if self.turn < 0 else TAIL_BYTES):
+            elif stat.st_size < (HEAD_BYTES if self.turn < 0 else TAIL_BYTES):
                 write(self.file, text)
             elif getpid() == self.pid:  # a forked child's words are too few to turn the page for
                 self.turn += 1

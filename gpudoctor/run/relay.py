@@ -142,10 +142,10 @@ class Copying(threading.Thread):
         if stat.S_ISFIFO(os.fstat(self._sink).st_mode):
             poll.register(self._sink, 0)  # its reader's leaving is told unasked
         while True:
-            found = dict(poll.poll())
-            if self._source in found and not self._pass_on():
+            events = dict(poll.poll())
+            if self._source in events and not self._pass_on():
                 return
-            if self._woken in found:
+            if self._woken in events:
                 os.read(self._woken, 1)
                 while (more := self._pass_on()) == 1:
                     pass
@@ -155,7 +155,7 @@ class Copying(threading.Thread):
                 self._part = b""
                 self.in_line = self._last not in (b"\n", b"\r")
                 self.drained.set()
-            elif found.get(self._sink, 0) & (select.POLLERR | select.POLLNVAL):
+            elif events.get(self._sink, 0) & (select.POLLERR | select.POLLNVAL):
                 self._reader_left()
                 return
 

@@ -69,8 +69,8 @@ def main(arguments: list[str]) -> None:
             time.sleep(pause)
             pause = lines.pause
             line: dict[str, Any] = {"t": round(time.monotonic() - began, 1), "said": said.bytes(), **used.now()}
-            if (found := gpus()) is not None:
-                line["gpus"] = found
+            if (gpus_use := gpus()) is not None:
+                line["gpus"] = gpus_use
             lines.write(line)
 
 
@@ -139,10 +139,10 @@ class UsedByJob:
         self._count += 1
         ticks, pages, at = {}, 0, time.monotonic()
         for pid in self._pids:
-            found = processes.look(pid)
-            if found is None:
+            process = processes.look(pid)
+            if process is None:
                 continue
-            ticks[pid] = found.cpu_ticks
+            ticks[pid] = process.cpu_ticks
             with contextlib.suppress(OSError, ValueError, IndexError):
                 _, resident, shared, *_ = Path(f"/proc/{pid}/statm").read_text().split()
                 pages += max(0, int(resident) - int(shared))
@@ -164,13 +164,13 @@ def _watched_gpus() -> Callable[[], list[list[float | None]] | None]:
     if not may_have_nvml():
         return lambda: None
     latest: list[list[list[float | None]]] = []
-    told = [0.0]
+    asked_at = [0.0]
 
     def ask() -> None:
         from gpudoctor.read.nvml_use import watched
 
-        for found in watched(EVERY_SECONDS):
-            latest[:], told[0] = [found], time.monotonic()
+        for sample in watched(EVERY_SECONDS):
+            latest[:], asked_at[0] = [sample], time.monotonic()
 
     threading.Thread(target=ask, daemon=True).start()
-    return lambda: latest[0] if latest and time.monotonic() - told[0] < 2 * EVERY_SECONDS else None
+    return lambda: latest[0] if latest and time.monotonic() - asked_at[0] < 2 * EVERY_SECONDS else None

@@ -69,8 +69,8 @@ def first_death(ended: RunEnded) -> ProcessEnded | None:
     if ended.status < 0:
         return own
     child = next((process_ended for process_ended in ended.ended if process_ended.status == ended.status), None)
-    found = child or own
-    return found if found.name.startswith(PYTHONS) else None
+    death = child or own
+    return death if death.name.startswith(PYTHONS) else None
 
 
 def found(ended: RunEnded, answer: Explanation, for_memory: str, *, sure: float = SEEN) -> Found | None:

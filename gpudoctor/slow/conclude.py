@@ -104,7 +104,7 @@ def concluded(
         world_size=world,
         verdict="slow" if slow else "unknown" if unknown else "even",
         unknown=unknown,
-        slow=tuple(sorted(slow, key=lambda each: -each.lost_seconds / max(1e-9, each.step_seconds))),
+        slow=tuple(sorted(slow, key=lambda ranks: -ranks.lost_seconds / max(1e-9, ranks.step_seconds))),
         groups=tuple(sorted(first.groups, key=lambda pace: -pace.share)[:MOST_GROUPS]),
         memory=tuple(_memory(job, nodes)),
         notes=tuple(notes),
@@ -148,7 +148,7 @@ def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Pa
     looked = [_of_rank(job, sampled, rank, pace) for rank in pace.late]
     there = [rank for rank in looked if rank is not None]
     spent = time_spent([rank.process for rank in there], there[0].others if there else (), own.share)
-    why = next((found for rank in there if (found := reason(rank, spent)) is not None), None)
+    why = next((reason_seen for rank in there if (reason_seen := reason(rank, spent)) is not None), None)
     hosts = tuple(dict.fromkeys(first.ranks[rank].host for rank in pace.late))
     variant = why.variant if why is not None else ""
     return SlowRanks(

@@ -97,28 +97,28 @@ def pace_of(group: GroupTimes, uncertainty: float = 0.0) -> GroupPace:
 def _stands_out(group: GroupTimes, step: int) -> list[list[float]]:
     """By rank and part: how much later than the others it comes, to the collective of a step at which one of them is
     latest; to all alike where there are no steps, or too few."""
-    found: list[list[float]] = []
+    outliers: list[list[float]] = []
     most = -1.0
     places = range(step if 0 < 2 * PARTS * step <= len(group.came) else 1)
     for place in places:
         parts = _parts(group.came[place :: len(places)])
         own = [[_against_others(part, at) for part in parts] for at in range(len(group.ranks))]
         if (latest := max(fmean(each) for each in own)) > most:
-            most, found = latest, own
-    return found
+            most, outliers = latest, own
+    return outliers
 
 
 def _parts(came: Sequence[tuple[float, ...]]) -> list[list[float]]:
     """By part and rank: how much later than all in the mean."""
     count = len(came)
-    found = []
+    parts = []
     for number in range(PARTS):
         own = came[count * number // PARTS : count * (number + 1) // PARTS]
         means = [fmean(times) for times in own]
-        found.append(
+        parts.append(
             [_trimmed([times[at] - mean for times, mean in zip(own, means, strict=True)]) for at in range(len(came[0]))]
         )
-    return found
+    return parts
 
 
 def _against_others(part: Sequence[float], at: int) -> float:
@@ -129,7 +129,7 @@ def _late(group: GroupTimes, stands_out: Sequence[Sequence[float]], step: float,
     """The places of those that are late, in nearly every part."""
     means = [fmean(each) for each in stands_out]
     most = max(means)
-    found = []
+    late = []
     for at, own in enumerate(stands_out):
         mean = means[at]
         if mean < max(LEAST_SECONDS, ALSO_LATE * most, WORTH_SAYING / 2 * step):
@@ -137,13 +137,13 @@ def _late(group: GroupTimes, stands_out: Sequence[Sequence[float]], step: float,
         without = sum(each < mean / 4 for each in own)
         error = stdev(own) / len(own) ** 0.5
         if without <= MOST_PARTS_WITHOUT and mean >= SURE * error:
-            found.append(at)
-    if 2 * len(found) > len(group.ranks) or (len(group.ranks) == 2 and len(found) != 1):
+            late.append(at)
+    if 2 * len(late) > len(group.ranks) or (len(group.ranks) == 2 and len(late) != 1):
         return []
-    others = {group.nodes[at] for at in range(len(group.ranks)) if at not in found}
-    if uncertainty and any(group.nodes[at] not in others for at in found) and most < 4 * uncertainty:
+    others = {group.nodes[at] for at in range(len(group.ranks)) if at not in late}
+    if uncertainty and any(group.nodes[at] not in others for at in late) and most < 4 * uncertainty:
         return []
-    return found
+    return late
 
 
 def _trimmed(values: Sequence[float]) -> float:
@@ -183,14 +183,14 @@ def _by_place(group: GroupTimes, late: Collection[int], step: int) -> tuple[floa
     """Lateness at each collective of the last steps, the last collective of a step at the end."""
     whole = len(group.came) // step * step
     own = group.came[len(group.came) - whole :]
-    found = []
+    places = []
     for place in range(step):
         differences = []
         for times in own[place::step]:
             others = median(time for at, time in enumerate(times) if at not in late)
             differences.append(median(times[at] for at in late) - others)
-        found.append(round(median(differences), 6))
-    return tuple(found)
+        places.append(round(median(differences), 6))
+    return tuple(places)
 
 
 def roots(paces: Sequence[GroupPace]) -> list[GroupPace]:

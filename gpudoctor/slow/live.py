@@ -55,16 +55,16 @@ def slow(where: Where, asked: SlowWanted, waiting: Waiting) -> SlowReport:
     jobs_wanted = JobsWanted(asked.pid, asked.job, asked.user)
     with hang_fleet(where, asked.job) as fleet:
         arrive(fleet, waiting)
-        found = ask.processes(fleet, waiting=waiting)
-        chosen = [job for jobs in wanted(found, jobs_wanted).looks for job in jobs]
+        processes = ask.processes(fleet, waiting=waiting)
+        chosen = [job for jobs in wanted(processes, jobs_wanted).looks for job in jobs]
         if not chosen:
-            raise nothing_found(jobs_wanted, fleet, found)
+            raise nothing_found(jobs_wanted, fleet, processes)
         looks = _Looks(fleet, clock_offsets(fleet), waiting)
         paces = tuple(looks.of(job, asked.seconds) for job in chosen[:MOST_JOBS])
-        lost = {**found.lost, **looks.lost}
+        lost = {**processes.lost, **looks.lost}
         hosts = tuple(node.name for node in fleet.nodes)
         fleet.dismiss()
-    unread = tuple(dict.fromkeys((*found.unread, *looks.unread)))[:64]
+    unread = tuple(dict.fromkeys((*processes.unread, *looks.unread)))[:64]
     return SlowReport(hosts=hosts, paces=paces, lost=lost, unread=unread, seconds=round(time.monotonic() - started, 2))
 
 
@@ -165,7 +165,7 @@ def _chosen(job: Members, paces: Paces) -> list[JobMember]:
     nodes = {member.node for member in own}
     others = sorted(
         (member for member in every if member.rank not in late),
-        key=lambda each: (each.node not in nodes, each.rank or 0),
+        key=lambda job_member: (job_member.node not in nodes, job_member.rank or 0),
     )
     workers = [
         member

@@ -50,17 +50,17 @@ class GroupTimes(Struct, frozen=True, kw_only=True):
 
 def clocks(nodes: Sequence[NodePace]) -> dict[int, RankClock]:
     """By rank. One that two processes claim is nobody's."""
-    found: dict[int, RankClock] = {}
+    by_rank: dict[int, RankClock] = {}
     twice: set[int] = set()
     for number, node in enumerate(nodes):
         offset = node.clock_offset_seconds or 0.0
         for times in node.ranks:
-            if times.rank in found:
+            if times.rank in by_rank:
                 twice.add(times.rank)
-            found[times.rank] = RankClock(
+            by_rank[times.rank] = RankClock(
                 times, number, node.host, round(offset * 1e9), node.clock_uncertainty_seconds if len(nodes) > 1 else 0.0
             )
-    return {rank: clock for rank, clock in sorted(found.items()) if rank not in twice}
+    return {rank: clock for rank, clock in sorted(by_rank.items()) if rank not in twice}
 
 
 def groups(ranks: Mapping[int, RankClock], since_ns: int = 0) -> Iterator[GroupTimes]:
@@ -72,8 +72,8 @@ def groups(ranks: Mapping[int, RankClock], since_ns: int = 0) -> Iterator[GroupT
             members.setdefault(group.group, {})[rank] = group
     members = {key: own for key, own in members.items() if not _of_stages([ranks[rank].times for rank in own])}
     made = [_side_by_side(key, own, ranks, since_ns) for key, own in members.items() if len(own) > 1]
-    found = [group for group in made if len(group.came) >= LEAST]
-    yield from sorted(found, key=lambda group: (-len(group.ranks), -len(group.came), group.key))
+    groups_seen = [group for group in made if len(group.came) >= LEAST]
+    yield from sorted(groups_seen, key=lambda group: (-len(group.ranks), -len(group.came), group.key))
 
 
 def _of_stages(own: Sequence[RankTimes]) -> bool:
@@ -90,8 +90,8 @@ def _side_by_side(
     offsets = [ranks[rank].offset_ns for rank in own]
     issued = [
         [
-            each.created_ns[at[number]] - offset
-            for each, at, offset in zip(own.values(), by_sequence, offsets, strict=True)
+            times.created_ns[at[number]] - offset
+            for times, at, offset in zip(own.values(), by_sequence, offsets, strict=True)
         ]
         for number in common
     ]
@@ -99,8 +99,8 @@ def _side_by_side(
     base = min(issued[kept[0]]) if kept else 0
     ran = [
         [
-            each.ran_ms[at[common[place]]] if each.ran_ms else 0.0
-            for each, at in zip(own.values(), by_sequence, strict=True)
+            times.ran_ms[at[common[place]]] if times.ran_ms else 0.0
+            for times, at in zip(own.values(), by_sequence, strict=True)
         ]
         for place in kept
     ]
@@ -142,10 +142,10 @@ def rounds(group: GroupTimes) -> list[tuple[int, int]]:
     in the last one of a stretch every rank came later than any rank came to the one before it."""
     step = of_a_step(group.names) or 1
     ends = [at + 1 for at, (now, after) in enumerate(pairwise(group.came)) if min(after) >= max(now)]
-    found: list[tuple[int, int]] = []
+    rounds_seen: list[tuple[int, int]] = []
     begin = 0
     for end in [*ends, len(group.came)]:
         if end - begin >= step:
-            found.append((begin, end))
+            rounds_seen.append((begin, end))
             begin = end
-    return found
+    return rounds_seen

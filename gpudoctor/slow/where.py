@@ -158,15 +158,15 @@ def _likeliest(parts: dict[T, float]) -> T | None:
 
 
 def _counted(processes: Iterable[ProcessPace]) -> Counter[StepPart]:
-    found: Counter[StepPart] = Counter()
+    counted_parts: Counter[StepPart] = Counter()
     for process in processes:
         for stack in process.stacks:
-            found[part_of(stack.thread)] += stack.count
-    return found
+            counted_parts[part_of(stack.thread)] += stack.count
+    return counted_parts
 
 
 def _by_phase(parts: Counter[StepPart]) -> Counter[Phase]:
-    found: Counter[Phase] = Counter()
+    phases: Counter[Phase] = Counter()
     for part, count in parts.items():
-        found[part.phase] += count
-    return found
+        phases[part.phase] += count
+    return phases

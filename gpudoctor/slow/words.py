@@ -44,7 +44,7 @@ def memory_of(memory: tuple[RankMemory, ...]) -> str:
     most = max(memory, key=near)
     of = f" of {size(most.limit_bytes)} ({near(most):.0%})" if most.limit_bytes else ""
     on_gpus = [rank_memory for rank_memory in memory if rank_memory.gpu_bytes and rank_memory.gpu_total_bytes]
-    gpu = max(on_gpus, key=lambda each: (each.gpu_bytes or 0) / (each.gpu_total_bytes or 1), default=None)
+    gpu = max(on_gpus, key=lambda on_gpu: (on_gpu.gpu_bytes or 0) / (on_gpu.gpu_total_bytes or 1), default=None)
     words = f"memory: rank {most.rank} has had {size(most.peak_bytes)}{of}"
     if gpu is not None and gpu.gpu_bytes and gpu.gpu_total_bytes:
         share = gpu.gpu_bytes / gpu.gpu_total_bytes

@@ -439,12 +439,12 @@ def from_json(raw: bytes) -> Evidence:
     try:
         if msgspec.json.decode(raw, type=_Head).kind != KIND:
             raise UnreadableEvidence("it is something else of gpudoctor's")
-        found: Any = msgspec.json.decode(raw, type=Evidence)
+        decoded: Any = msgspec.json.decode(raw, type=Evidence)
     except msgspec.DecodeError as error:
         raise UnreadableEvidence(told(error, raw)) from None
     except (UnicodeDecodeError, RecursionError) as error:
         raise UnreadableEvidence(str(error)) from None
-    evidence: Evidence = structs.replace(found, nodes=tuple(structs.replace(node, own=()) for node in found.nodes))
+    evidence: Evidence = structs.replace(decoded, nodes=tuple(structs.replace(node, own=()) for node in decoded.nodes))
     if evidence.schema > SCHEMA:
         raise UnreadableEvidence(f"it has schema {evidence.schema}; this gpudoctor reads up to {SCHEMA}")
     return evidence

@@ -215,7 +215,7 @@ class Matcher:
 
         Of several, a cause says more than a connection, that more than a consequence; then the first of the table.
         """
-        found: list[tuple[Symptom, dict[str, str]]] = []
+        matched: list[tuple[Symptom, dict[str, str]]] = []
         asked: set[int] = set()
         for needle in needles:
             at = line.find(needle)
@@ -229,12 +229,12 @@ class Matcher:
                     values = symptom.match(window)
                     if values is not None:
                         asked.add(id(symptom))
-                        found.append((symptom, values))
+                        matched.append((symptom, values))
                 at = line.find(needle, at + BEFORE + AFTER) if len(line) > BEFORE + AFTER else -1
-        context = [each for each in found if each[0].role == "context"]
-        others = [each for each in found if each[0].role != "context"]
+        context = [each for each in matched if each[0].role == "context"]
+        others = [each for each in matched if each[0].role != "context"]
         if others:
-            context.append(min(others, key=lambda each: (ROLES.index(each[0].role), self._order[id(each[0])])))
+            context.append(min(others, key=lambda other: (ROLES.index(other[0].role), self._order[id(other[0])])))
         return context
 
     def in_text(self, text: str) -> Iterator[tuple[str, Symptom, dict[str, str]]]:

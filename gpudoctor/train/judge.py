@@ -197,12 +197,12 @@ def judge(trained: Trained, *, backend: str) -> Cell:
     )
 
 
-def ended(cell: Cell, found: Sequence[Finding]) -> Cell:
+def ended(cell: Cell, findings: Sequence[Finding]) -> Cell:
     """The cell in which a launch hung or died, with the first of what `why_stopped` found: the cell stands in front."""
-    if not found:
+    if not findings:
         return cell
     name = f"{cell.way} {cell.precision}"
-    first = found[0]
+    first = findings[0]
     problem = first.problem
     if name not in problem.summary:
         problem = msgspec.structs.replace(problem, summary=f"{name}: {problem.summary}")

@@ -263,19 +263,19 @@ def scaled_mm(examination: Examination) -> None:
     exact, kept = left.double() @ right.double(), rounded[0] @ rounded[1]
     # The second operand has to be column-major.
     second = low[1].t().contiguous().to(device).t()
-    found = torch._scaled_mm(
+    product = torch._scaled_mm(
         low[0].to(device), second, scale_a=scales[0].to(device), scale_b=scales[1].to(device), out_dtype=torch.bfloat16
     )
-    if isinstance(found, tuple):  # torch up to 2.4 returned the largest value too
-        found = found[0]
-    result = found.cpu().double()
+    if isinstance(product, tuple):  # torch up to 2.4 returned the largest value too
+        product = product[0]
+    result = product.cpu().double()
     examination.tell(
         "fp8",
         compared={
             "net": "matmul",
             "output_error": amp_nets.number(amp_nets.relative(result, kept)),
             "rounding_error": amp_nets.number(amp_nets.relative(result, exact)),
-            "out_dtype": str(found.dtype).replace("torch.", ""),
+            "out_dtype": str(product.dtype).replace("torch.", ""),
             "finite": bool(result.isfinite().all()),
         },
     )

@@ -69,21 +69,21 @@ class Reference:
 
     def compare(self, name: str, low: Any) -> Dict[str, Any]:
         """One net in lower precision against fp32; `low` None compares what is switched on otherwise (TF32)."""
-        expected, found = self.steps[name], self.step(name, self.device, low)
-        errors = {key: relative(found.gradients[key], expected.gradients[key]) for key in expected.gradients}
+        expected, computed = self.steps[name], self.step(name, self.device, low)
+        errors = {key: relative(computed.gradients[key], expected.gradients[key]) for key in expected.gradients}
         worst = max(errors, key=lambda key: math.inf if math.isnan(errors[key]) else errors[key])
-        every = [self.torch.cat([step.gradients[key].flatten() for key in errors]) for step in (expected, found)]
+        every = [self.torch.cat([step.gradients[key].flatten() for key in errors]) for step in (expected, computed)]
         wanted = short(low) if low is not None else "float32"
         return {
             "net": name,
-            "output_error": number(relative(found.output, expected.output)),
+            "output_error": number(relative(computed.output, expected.output)),
             "gradient_error": number(relative(every[1], every[0])),
             "gradient_cosine": number(cosine(every[1], every[0])),
             "worst_parameter": worst,
             "worst_error": number(errors[worst]),
-            "out_dtype": found.out_dtype,
-            "layers_elsewhere": [layer for layer in found.layers if not layer.endswith(f":{wanted}")][:8],
-            "finite": bool(found.output.isfinite().all()) and bool(every[1].isfinite().all()),
+            "out_dtype": computed.out_dtype,
+            "layers_elsewhere": [layer for layer in computed.layers if not layer.endswith(f":{wanted}")][:8],
+            "finite": bool(computed.output.isfinite().all()) and bool(every[1].isfinite().all()),
         }
 
 

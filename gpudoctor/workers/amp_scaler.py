@@ -38,9 +38,9 @@ def exercise(examination: Any, reference: Any, dtype: str, low: Any) -> None:
     made.unscale_(optimizer)
     expected = reference.steps["transformer"].gradients
     names = [name for name, _ in net.named_parameters()]
-    found = torch.cat([parameter.grad.detach().cpu().double().flatten() * 1024 for parameter in net.parameters()])
+    gradients = torch.cat([parameter.grad.detach().cpu().double().flatten() * 1024 for parameter in net.parameters()])
     said["gradient_error"] = amp_nets.number(
-        amp_nets.relative(found, torch.cat([expected[name].flatten() for name in names]))
+        amp_nets.relative(gradients, torch.cat([expected[name].flatten() for name in names]))
     )
     before = weights(net)
     made.step(optimizer)

@@ -220,11 +220,11 @@ def compiled(examination: Any, dtype: str, low: Any) -> None:
         output.float().square().mean().backward()
         return output
 
-    found, expected = run(faster), run(net)
+    computed, expected = run(faster), run(net)
     examination.tell(
         dtype,
         compiled={
-            "error": amp_nets.number(amp_nets.relative(found.detach().double(), expected.detach().double())),
-            "out_dtype": amp_nets.short(found.dtype),
+            "error": amp_nets.number(amp_nets.relative(computed.detach().double(), expected.detach().double())),
+            "out_dtype": amp_nets.short(computed.dtype),
         },
     )

@@ -19,27 +19,27 @@ OLD = ("torch.backends.cuda.matmul", "torch.backends.cudnn")
 
 def as_set(torch: Any) -> Dict[str, str]:
     """Each switch that this torch has -> its value; "raises RuntimeError: ..." for one that cannot be read."""
-    found = {}  # type: Dict[str, str]
+    switches = {}  # type: Dict[str, str]
     for name in READ:
         try:
-            found[name] = str(at(torch, name))
+            switches[name] = str(at(torch, name))
         except AttributeError:
             continue  # this version has no such name
         except Exception as error:
-            found[name] = f"raises {type(error).__name__}: {' '.join(str(error).split())}"[:200]
+            switches[name] = f"raises {type(error).__name__}: {' '.join(str(error).split())}"[:200]
     try:
-        found["torch.get_float32_matmul_precision()"] = str(torch.get_float32_matmul_precision())
+        switches["torch.get_float32_matmul_precision()"] = str(torch.get_float32_matmul_precision())
     except Exception as error:
-        found["torch.get_float32_matmul_precision()"] = f"raises {type(error).__name__}"
-    return found
+        switches["torch.get_float32_matmul_precision()"] = f"raises {type(error).__name__}"
+    return switches
 
 
 def at(torch: Any, name: str) -> Any:
     """The thing of a dotted name that begins with "torch"."""
-    found = torch
+    value = torch
     for part in name.split(".")[1:]:
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def set_tf32(torch: Any, on: bool) -> None:

@@ -27,8 +27,8 @@ def main(say: Say, arguments: List[str]) -> None:
             return
         say({"safetensors": str(package.__version__)})
         with package.safe_open(path, framework="pt") as file:
-            found = [described(name, file.get_tensor(name), False) for name in file.keys()]  # noqa: SIM118 - no dict
-        say({"listing": listing(found), "tensors": len(found)})
+            tensors = [described(name, file.get_tensor(name), False) for name in file.keys()]  # noqa: SIM118 - no dict
+        say({"listing": listing(tensors), "tensors": len(tensors)})
         return
     options = {"map_location": "cpu"}  # type: Dict[str, Any]
     version = tuple(int("".join(c for c in part if c.isdigit()) or 0) for part in torch.__version__.split(".")[:2])
@@ -40,8 +40,8 @@ def main(say: Say, arguments: List[str]) -> None:
     if version >= (2, 1):
         options["mmap"] = True
     state = torch.load(path, **options)
-    found = [described(name, tensor, True) for name, tensor in state.items()]
-    say({"listing": listing(found), "tensors": len(found)})
+    tensors = [described(name, tensor, True) for name, tensor in state.items()]
+    say({"listing": listing(tensors), "tensors": len(tensors)})
 
 
 def described(name: str, tensor: Any, strides: bool) -> Tuple[str, str]:

@@ -116,9 +116,9 @@ def run(launch: Dict[str, Any], symmetric: bool, rank: Rank) -> None:
     tester = Tester(torch, launch, device, rank)
     rank.enter("exchange of who is there")
     member = describe(torch, launch, device, rank.local_rank, tester.free_bytes, symmetric)
-    for number, told in enumerate(tester.exchange(member)):
+    for number, answer in enumerate(tester.exchange(member)):
         if rank.rank == 0:
-            rank.tell("member", **dict(told, rank=number, world_size=world_size))
+            rank.tell("member", **dict(answer, rank=number, world_size=world_size))
     tester.agree_on_room()
     for measurement in launch["measurements"]:
         tester.measure(KINDS[measurement["collective"]], measurement["collective"], int(measurement["size_bytes"]))
@@ -166,8 +166,8 @@ def announce_stacks() -> None:
     stacks, announcement = memory_file("gpudoctor-stacks"), memory_file("gpudoctor-armed")
     if min(stacks, announcement) >= 0 and hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1, file=stacks, all_threads=True)
-        told = {"version": 1, "pid": os.getpid(), "signal": int(signal.SIGUSR1), "stacks": stacks}
-        os.write(announcement, json.dumps(told).encode())
+        announced = {"version": 1, "pid": os.getpid(), "signal": int(signal.SIGUSR1), "stacks": stacks}
+        os.write(announcement, json.dumps(announced).encode())
 
 
 def memory_file(name: str) -> int:

@@ -58,8 +58,8 @@ def bus_id(torch: Any, device: Any) -> str:
     try:
         driver = ctypes.CDLL("libcuda.so.1")
         handle, text = ctypes.c_int(), ctypes.create_string_buffer(32)
-        found = driver.cuDeviceGet(ctypes.byref(handle), device.index) == 0
-        if found and driver.cuDeviceGetPCIBusId(text, len(text), handle) == 0:
+        has_device = driver.cuDeviceGet(ctypes.byref(handle), device.index) == 0
+        if has_device and driver.cuDeviceGetPCIBusId(text, len(text), handle) == 0:
             return text.value.decode("ascii", "replace").lower()
     except (OSError, AttributeError):
         pass  # ROCm, or no driver under this name

@@ -55,7 +55,7 @@ def memory_folders() -> List[Any]:
             lines = file.read().splitlines()
     except OSError:
         return []
-    found: List[Any] = []
+    folders: List[Any] = []
     for line in lines:
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
@@ -66,8 +66,8 @@ def memory_folders() -> List[Any]:
         else:
             continue
         parts = [part for part in path.split("/") if part not in ("", "..")]
-        found += [(os.path.join(top, *parts[:length]), names) for length in range(len(parts) + 1)]
-    return found
+        folders += [(os.path.join(top, *parts[:length]), names) for length in range(len(parts) + 1)]
+    return folders
 
 
 def word(path: str) -> str:

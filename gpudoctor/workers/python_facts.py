@@ -67,15 +67,15 @@ def main(say: Say, arguments: List[str]) -> None:
         say({"no_libraries": "the search order of shared libraries is known for Linux only", "complete": True})
         return
     say({"doing": "the search for libnccl, libcudnn and libcuda"})
-    found = libraries(root, sys.path, os.environ)
-    say({"libraries": found, "complete": True})
-    first = next((library["path"] for library in found if library["name"] == "nccl"), None)
+    libraries_read = libraries(root, sys.path, os.environ)
+    say({"libraries": libraries_read, "complete": True})
+    first = next((library["path"] for library in libraries_read if library["name"] == "nccl"), None)
     if first is None:
         say({"no_nccl": True})
     else:
         say({"doing": "reading the names in " + first})
         say(names_of(first))
-    for library in found:
+    for library in libraries_read:
         # Loading a file runs it: one of the folder that the user stands in may be anybody's.
         if library["name"] == "nccl" and not library["version"] and os.path.isabs(library["found_as"]):
             say({"doing": "ncclGetVersion of " + library["path"]})
@@ -130,7 +130,7 @@ def distribution_folders(search_path: List[str]) -> Dict[str, Tuple[str, str]]:
 
     By folder names only: opening every METADATA file takes a second in a large environment.
     """
-    found = {}  # type: Dict[str, Tuple[str, str]]
+    folders = {}  # type: Dict[str, Tuple[str, str]]
     for folder in search_path:
         try:
             entries = sorted(os.listdir(folder or "."))
@@ -141,9 +141,9 @@ def distribution_folders(search_path: List[str]) -> Dict[str, Tuple[str, str]]:
             if ending in (".dist-info", ".egg-info") and "-" in stem:
                 name, version = stem.split("-")[:2]
                 normalised = re.sub(r"[-_.]+", "-", name).lower()
-                if normalised not in found and RELEVANT.fullmatch(normalised):
-                    found[normalised] = (version, os.path.join(folder, entry))
-    return found
+                if normalised not in folders and RELEVANT.fullmatch(normalised):
+                    folders[normalised] = (version, os.path.join(folder, entry))
+    return folders
 
 
 def torch_pins(folders: Dict[str, Tuple[str, str]]) -> Dict[str, str]:
@@ -163,14 +163,14 @@ def torch_pins(folders: Dict[str, Tuple[str, str]]) -> Dict[str, str]:
 
 def libraries(root: Optional[str], search_path: List[str], environment: Any) -> List[Dict[str, str]]:
     """Every libnccl, libcudnn and libcuda that the loader could pick, in its order of search, each file once."""
-    found = {}  # type: Dict[str, Dict[str, str]]
+    by_name = {}  # type: Dict[str, Dict[str, str]]
     here = environment.get("GPUDOCTOR_FOLDER", "")  # where the user stands; we ourselves stand elsewhere
     for name, soname, origin, place in candidates(root, search_path, environment):
         path = os.path.realpath(os.path.join(here, place))
         if os.path.exists(path):
             library = {"name": name, "path": path, "origin": origin, "found_as": place}
-            found.setdefault(path, dict(library, version=version_in_name(path, soname)))
-    return list(found.values())
+            by_name.setdefault(path, dict(library, version=version_in_name(path, soname)))
+    return list(by_name.values())
 
 
 def candidates(root: Optional[str], search_path: List[str], environment: Any) -> Iterator[Tuple[str, str, str, str]]:

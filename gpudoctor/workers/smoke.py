@@ -75,8 +75,8 @@ def relative_error(torch: Any, device: Any) -> float:
     on_device = left.to(device), right.to(device)
     errors = []
     for _ in range(ROUNDS):
-        found = (on_device[0] @ on_device[1]).cpu().double()
-        errors.append(float((found - expected).norm() / expected.norm()))
+        product = (on_device[0] @ on_device[1]).cpu().double()
+        errors.append(float((product - expected).norm() / expected.norm()))
     return next((error for error in errors if math.isnan(error)), max(errors))
 
 
@@ -151,10 +151,10 @@ def link_reader(bus_id: str) -> Callable[[], Optional[Tuple[int, int]]]:
     try:
         nvml = ctypes.CDLL("libnvidia-ml.so.1")
         handle = ctypes.c_void_p()
-        found = nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByPciBusId_v2(
+        has_handle = nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetHandleByPciBusId_v2(
             bus_id.encode("ascii"), ctypes.byref(handle)
         )
-        if found == 0 and handle:
+        if has_handle == 0 and handle:
             return lambda: link_from_nvml(nvml, handle)
     except (OSError, AttributeError, UnicodeError):
         pass  # no NVML here: sysfs knows too

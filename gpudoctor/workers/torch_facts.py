@@ -113,8 +113,8 @@ def devices(torch: Any, caught: Any) -> Dict[str, Any]:
         return {"devices": [device(torch.cuda, index, kind) for index in range(torch.cuda.device_count())]}
     xpu = getattr(torch, "xpu", None)
     if hasattr(torch._C, "_xpu_getDeviceCount") and xpu is not None and xpu.is_available():
-        found = [device(xpu, index, "xpu") for index in range(xpu.device_count())]
-        return {"xpu_available": True, "device_count": len(found), "devices": found}
+        devices_read = [device(xpu, index, "xpu") for index in range(xpu.device_count())]
+        return {"xpu_available": True, "device_count": len(devices_read), "devices": devices_read}
     return {"devices": []}
 
 
@@ -150,7 +150,7 @@ def cudnn(torch: Any, caught: Any) -> Dict[str, Any]:
 
 def loaded_libraries(torch: Any, caught: Any) -> Dict[str, Any]:
     """Which files the loader really took, from the process's own memory map (Linux)."""
-    found = {}  # type: Dict[str, str]
+    loaded = {}  # type: Dict[str, str]
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
@@ -160,8 +160,8 @@ def loaded_libraries(torch: Any, caught: Any) -> Dict[str, Any]:
         name = os.path.basename(line)
         for library in ("nccl", "cudnn", "cuda"):
             if name.startswith(f"lib{library}.so"):
-                found.setdefault(library, line[line.index("/") :])
-    return {"loaded_libraries": found}
+                loaded.setdefault(library, line[line.index("/") :])
+    return {"loaded_libraries": loaded}
 
 
 def nvml_device_count(torch: Any) -> Optional[int]:

@@ -47,9 +47,9 @@ def run(launch: Dict[str, Any], symmetric: bool, rank: Rank) -> None:
     cells = Cells(torch, launch, device, rank)
     rank.enter("exchange of who is there")
     member = describe(torch, launch, device, rank.local_rank, 0, symmetric)
-    for number, told in enumerate(cells.team.exchange(member)):
+    for number, answer in enumerate(cells.team.exchange(member)):
         if rank.rank == 0:
-            rank.tell("member", **dict(told, rank=number, world_size=cells.team.ranks))
+            rank.tell("member", **dict(answer, rank=number, world_size=cells.team.ranks))
     for cell in launch["train"]["cells"]:
         cells.run(str(cell["way"]), str(cell.get("precision", "fp32")))
     rank.enter("leaving")

@@ -71,14 +71,14 @@ class Lightning(Way):
         import train_net
 
         torch = context.torch
-        found: Dict[str, Any] = {}
+        result: Dict[str, Any] = {}
 
         class Here(WatchedRank):
             def open(self, trainer: Any) -> Watch:
                 return watch_of(context, scale, trainer)
 
             def close(self, watch: Watch) -> None:
-                found.update(watch.finish())
+                result.update(watch.finish())
 
         context.enter("model")
         follow = ours.Follow(Here())
@@ -98,7 +98,7 @@ class Lightning(Way):
         if place.own:
             context.note(place.why)
         trainer.fit(model, loader)
-        return found
+        return result
 
 
 class Placement:

@@ -98,8 +98,8 @@ class _Run:
         self.verifier.reference.gradients([0])  # what the first backward pass loads is not the cell's memory
         self.memory = Memory(torch, self.recipe.devices(context))
         devices: List[str] = []
-        for told in self.team.exchange({"devices": [str(one) for one in self.recipe.devices(context)]}):
-            devices.extend(str(one) for one in told.get("devices", ()))
+        for answer in self.team.exchange({"devices": [str(one) for one in self.recipe.devices(context)]}):
+            devices.extend(str(one) for one in answer.get("devices", ()))
         context.measured["devices"] = devices
         torch.manual_seed(seed)
         self.net = self.recipe.place(context, train_net.Net())
@@ -205,9 +205,9 @@ class _Run:
 
     def whole(self) -> Optional[Dict[str, Any]]:
         """The parameters where each rank has all of them; a sharded model's only now and then: that is an exchange."""
-        found = dict(self.net.named_parameters())
-        if not any(hasattr(parameter, "full_tensor") for parameter in found.values()):
-            return found
+        parameters = dict(self.net.named_parameters())
+        if not any(hasattr(parameter, "full_tensor") for parameter in parameters.values()):
+            return parameters
         return self.parameters() if self.verifier.wants_parameters() else None
 
     def gradients(self) -> Dict[str, Optional[Any]]:
@@ -229,8 +229,8 @@ class _Run:
         counted = self.seconds[UNCOUNTED_STEPS:] or self.seconds[-1:]
         slowest = max(row[0] for row in self.team.gather([statistics.median(counted)]))
         peak: Dict[str, int] = {}
-        for told in self.team.exchange({"peak": self.memory.peak()}):
-            for name, number in dict(told.get("peak", {})).items():
+        for answer in self.team.exchange({"peak": self.memory.peak()}):
+            for name, number in dict(answer.get("peak", {})).items():
                 peak[name] = max(peak.get(name, 0), int(number))
         return {"step_seconds": slowest, "peak_bytes": peak, "ranks": self.team.ranks}
 

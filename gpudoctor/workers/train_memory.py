@@ -22,13 +22,13 @@ class Memory:
     def peak(self) -> Dict[str, int]:
         """ "node-a cuda:0" -> bytes."""
         host = socket.gethostname()[:64]
-        found: Dict[str, int] = {}
+        peaks: Dict[str, int] = {}
         for device in self.devices:
             if device.type == "cuda":
-                found[f"{host} {device}"] = int(self.torch.cuda.max_memory_allocated(device))
+                peaks[f"{host} {device}"] = int(self.torch.cuda.max_memory_allocated(device))
             elif self.before:
-                found[f"{host} {device}"] = max(0, self.most - self.before)
-        return found
+                peaks[f"{host} {device}"] = max(0, self.most - self.before)
+        return peaks
 
 
 def resident_bytes() -> int:

@@ -28,11 +28,11 @@ def installed(names: Sequence[str]) -> "Tuple[str, str]":
 
 def numbers(version: str) -> "Tuple[int, ...]":
     """(2, 6) of "2.6.6"."""
-    found = []
+    numbers_read = []
     for part in version.split(".")[:2]:
         digits = "".join(letter for letter in part if letter.isdigit())
-        found.append(int(digits) if digits else 0)
-    return tuple(found)
+        numbers_read.append(int(digits) if digits else 0)
+    return tuple(numbers_read)
 
 
 def imported(context: Context, names: Sequence[str]) -> "Tuple[Optional[Any], str]":

@@ -33,8 +33,8 @@ class Reference:
         labels = self.samples.labels[numbers].to(self.device)
         with self.torch.enable_grad(), self.torch.autocast(self.device.type, enabled=False):
             loss = self.loss_of(self.model(inputs), labels)
-            found = self.torch.autograd.grad(loss, list(self.model.parameters()))
-        return float(loss.detach()), dict(zip(self.names, found))
+            gradients_computed = self.torch.autograd.grad(loss, list(self.model.parameters()))
+        return float(loss.detach()), dict(zip(self.names, gradients_computed))
 
     def step(self, gradients: Dict[str, Any]) -> None:
         for name, parameter in self.model.named_parameters():

@@ -358,12 +358,12 @@ class Verifier:
         off = [rank for rank, told in enumerate(every) if told.get("off")]
         if not 0 < len(off) < self.team.ranks:
             return None, "", ""
-        told = every[off[0]]
+        answer = every[off[0]]
         return (
             off[0],
-            str(told.get("name", "")),
+            str(answer.get("name", "")),
             f"the gradient of {ranks_text(off)} is wrong before the reduction: relative difference "
-            f"{told.get('text', '')} to that of the same samples in a single process",
+            f"{answer.get('text', '')} to that of the same samples in a single process",
         )
 
     def _own_is_off(self, local: Optional[Dict[str, Any]], scale: float) -> bool:

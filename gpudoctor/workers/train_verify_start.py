@@ -30,16 +30,16 @@ def on_their_devices(context: Context, model: Any, device_of: Optional[Callable[
             }
         identity = gpu_identity(context.torch, context.device)
     every = context.team.exchange({"wrong": wrong, "gpu": identity, "place": _place(context.device)})
-    for rank, told in enumerate(every):
-        bad = told.get("wrong") or {}
+    for rank, answer in enumerate(every):
+        bad = answer.get("wrong") or {}
         if bad:
             name, seen, want = (str(bad.get(key, "")) for key in ("name", "seen", "wanted"))
             raise FaultFound(fault("device", rank, name, seen=seen, wanted=want))
     if context.launch.get("ranks_share_gpu"):
         return
     holder: Dict[str, int] = {}
-    for rank, told in enumerate(every):
-        gpu = str(told.get("gpu", ""))
+    for rank, answer in enumerate(every):
+        gpu = str(answer.get("gpu", ""))
         if gpu and gpu in holder:
             seen = f"ranks {holder[gpu]} and {rank} train on the same GPU, {gpu.partition(' ')[2]}"
             raise FaultFound(fault("device", rank, seen=seen, wanted="a GPU of its own for each rank"))

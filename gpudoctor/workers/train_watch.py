@@ -157,9 +157,9 @@ class Watch:
         slowest = max(row[0] for row in context.team.gather([statistics.median(counted)]))
         peak: Dict[str, int] = {}
         devices: List[str] = []
-        for told in context.team.exchange({"peak": self.memory.peak(), "device": self.device_name()}):
-            devices.append(str(told.get("device", "")))
-            for name, number in dict(told.get("peak", {})).items():
+        for answer in context.team.exchange({"peak": self.memory.peak(), "device": self.device_name()}):
+            devices.append(str(answer.get("device", "")))
+            for name, number in dict(answer.get("peak", {})).items():
                 peak[name] = max(peak.get(name, 0), int(number))
         return {"step_seconds": slowest, "peak_bytes": peak, "devices": devices, "ranks": context.team.ranks}
 

@@ -58,10 +58,10 @@ def _severity(machine: Snapshot, gpus: list[PciDevice]) -> Severity:
 
 
 def _no_driver(machine: Snapshot, devices: list[PciDevice], severity: Severity) -> Problem:
-    found = listed((f"{device.bus_id} ({device.driver or 'no driver'})" for device in devices), 3)
+    places = listed((f"{device.bus_id} ({device.driver or 'no driver'})" for device in devices), 3)
     return Problem(
         severity=severity,
-        summary=f"AMD GPU at {found} has no amdgpu driver",
+        summary=f"AMD GPU at {places} has no amdgpu driver",
         meaning="ROCm does not see it.",
         evidence=(machine.accelerators.pci,),
         fix=Fix(

@@ -22,9 +22,9 @@ def amp_failed(machine: Snapshot) -> Problems:
         failures: list[tuple[str, str, Severity]] = [("mixed precision", results.reason, "error")]
         if results.is_read:
             failures = [
-                (found.dtype, found.error, "error" if found.support in IN_HARDWARE else "warning")
-                for found in results.value
-                if found.outcome == "failed"
+                (result.dtype, result.error, "error" if result.support in IN_HARDWARE else "warning")
+                for result in results.value
+                if result.outcome == "failed"
             ]
         for what, error, severity in failures:
             gpu = gpu_tested(machine, target)

@@ -63,10 +63,10 @@ def host_copy_slow(machine: Snapshot) -> Problems:
         _ = missing(f"CUDA smoke test {unmeasured}", "speed of its copies or its PCIe link was not measured").value
 
 
-def link_of(found: SmokeResult, gpu: Gpu | None) -> tuple[int, int] | None:
+def link_of(result: SmokeResult, gpu: Gpu | None) -> tuple[int, int] | None:
     """(generation, width) under load, else the most that GPU and slot support."""
-    if found.pcie_generation_loaded and found.pcie_width_loaded:
-        return found.pcie_generation_loaded, found.pcie_width_loaded
+    if result.pcie_generation_loaded and result.pcie_width_loaded:
+        return result.pcie_generation_loaded, result.pcie_width_loaded
     if gpu is not None and gpu.pcie_generation_max.is_read and gpu.pcie_width_max.is_read:
         return gpu.pcie_generation_max.value, gpu.pcie_width_max.value
     return None

@@ -34,11 +34,11 @@ def gpu_recovery_action_needed(gpu: Gpu, machine: Snapshot) -> Problems:
     reading = gpu.recovery_action
     action = reading.value_or(0)
     if action == 0:
-        told = next((reading for reading in readings(gpu) if NEEDS_RESET in reading.reason.casefold()), None)
-        if told is None:
+        asks = next((reading for reading in readings(gpu) if NEEDS_RESET in reading.reason.casefold()), None)
+        if asks is None:
             require(reading)
             return
-        reading, action = told, 1  # NVML error 16: it refuses all else until then
+        reading, action = asks, 1  # NVML error 16: it refuses all else until then
     wanted, reset_is_enough = ACTIONS.get(action, (f"recovery action {action}", False))
     yield Problem(
         severity="error",

@@ -71,23 +71,23 @@ def gpu_unreadable(gpu: Gpu, machine: Snapshot) -> Problems:
 
 def _in_part(gpu: Gpu, machine: Snapshot) -> Problems:
     """A GPU that has its name and no longer tells how it is."""
-    found = {
+    lost = {
         name: getattr(gpu, name)
         for name in VITAL
         if went_wrong(getattr(gpu, name)) and any(word in getattr(gpu, name).reason for word in UNTOLD)
     }
-    if not found:
+    if not lost:
         return
     # One sensor that no GPU of its kind has is a matter of the driver; of one GPU among others it is this GPU's.
     others = [each for each in machine.nvidia.gpus.value if each.index != gpu.index]
-    is_alone = any(getattr(other, name).is_read for other in others for name in found)
-    what = list(dict.fromkeys(VITAL[name] for name in found))
-    first = next(iter(found.values()))
+    is_alone = any(getattr(other, name).is_read for other in others for name in lost)
+    what = list(dict.fromkeys(VITAL[name] for name in lost))
+    first = next(iter(lost.values()))
     yield Problem(
         severity="error" if is_alone or len(what) > 1 or "memory" in what else "warning",
         summary=f"{label(gpu)} does not tell its {listed(what)}: {first.reason}",
         meaning="The driver asks this GPU in vain: work on it fails or hangs, or soon will.",
-        evidence=tuple(found.values())[:3],
+        evidence=tuple(lost.values())[:3],
         fix=Fix.of(
             "Read what the kernel driver says of the GPU; end what uses it and reset it, or reboot. One that does it "
             "again is to be replaced.",

@@ -47,5 +47,5 @@ def nccl_file_line_misread(machine: Snapshot) -> Problems:
 
 def _is_text(value: str) -> bool:
     """A number's end is not looked at, so that a carriage return behind it does no harm."""
-    found = number(value)
-    return bool(value) and (not found.is_number or bool(found.rest))
+    integer = number(value)
+    return bool(value) and (not integer.is_number or bool(integer.rest))

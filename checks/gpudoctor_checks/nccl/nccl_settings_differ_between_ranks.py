@@ -21,20 +21,24 @@ def nccl_settings_differ_between_ranks(machine: Snapshot) -> Problems:
     ranks = machine.network.rank_settings
     version = version_if_known(machine)
     for job in jobs(ranks.value):
-        found = differences(job, version)
+        differing = differences(job, version)
         for hangs in (True, False):
-            same_kind = [each for each in found if each.hangs is hangs]
+            same_kind = [each for each in differing if each.hangs is hangs]
             if same_kind:
                 yield _problem(job, same_kind, ranks.source)
 
 
-def _problem(job: tuple[RankSettings, ...], found: Sequence[RankDifference], source: str) -> Problem:
-    hangs = found[0].hangs
-    more = f"; {len(found) - MOST_SHOWN} more variables differ" if len(found) > MOST_SHOWN else ""
+def _problem(job: tuple[RankSettings, ...], differing_settings: Sequence[RankDifference], source: str) -> Problem:
+    hangs = differing_settings[0].hangs
+    more = (
+        f"; {len(differing_settings) - MOST_SHOWN} more variables differ"
+        if len(differing_settings) > MOST_SHOWN
+        else ""
+    )
     pids = {rank.rank: rank.pid for rank in job}
     return Problem(
         severity="error" if hangs else "warning",
-        summary=f"In {name_of(job)}, {'; '.join(each.described() for each in found[:MOST_SHOWN])}{more}",
+        summary=f"In {name_of(job)}, {'; '.join(one.described() for one in differing_settings[:MOST_SHOWN])}{more}",
         meaning="Each rank chooses from its own settings, and nobody compares them: ranks that chose differently "
         "hang in a collective, without a message."
         if hangs
@@ -42,19 +46,20 @@ def _problem(job: tuple[RankSettings, ...], found: Sequence[RankDifference], sou
         "others end.",
         evidence=tuple(
             read(
-                f"{source}, pid {pids[ranks[0]]} (rank {ranks[0]})", "not set" if value is None else {each.name: value}
+                f"{source}, pid {pids[ranks[0]]} (rank {ranks[0]})",
+                "not set" if value is None else {one.name: value},
             )
-            for each in found[:MOST_SHOWN]
-            for value, ranks in list(each.ranks.items())[:MOST_SHOWN]
+            for one in differing_settings[:MOST_SHOWN]
+            for value, ranks in list(one.ranks.items())[:MOST_SHOWN]
         ),
         fix=Fix(
             "Stop the job, set them for all ranks alike where they are launched (below: what most ranks have, else "
             "what the lowest rank has), and start it again.",
             commands=tuple(
-                command("unset {:variable}", each.name)
-                if each.usual is None
-                else command("export {:variable}={:value}", each.name, each.usual)
-                for each in found
+                command("unset {:variable}", one.name)
+                if one.usual is None
+                else command("export {:variable}={:value}", one.name, one.usual)
+                for one in differing_settings
             ),
         ),
     )

@@ -36,21 +36,21 @@ def nccl_value_misread(machine: Snapshot) -> Problems:
 
 def misreading(text: str) -> tuple[str, str]:
     """What NCCL takes and what was probably meant ("" when nobody can tell); ("", "") when the two are the same."""
-    found = number(text)
+    integer = number(text)
     word = text.strip().lower()
-    if not found.is_number:
+    if not integer.is_number:
         if word in MEANS_ZERO:
             return "", ""  # 0, as it was meant
         return "0", "1" if word in MEANS_ONE else ""
-    if found.too_large:
+    if integer.too_large:
         return "its default: it does not fit 64 bits", ""
-    rest = found.rest.strip().lower()
+    rest = integer.rest.strip().lower()
     if rest:
         unit = UNITS.get(rest.removesuffix("ib").removesuffix("b"))
-        return str(found.value), str(found.value * unit) if unit else ""
+        return str(integer.value), str(integer.value * unit) if unit else ""
     digits = word.lstrip("+-")
-    if digits.isdigit() and len(digits) > 1 and digits.startswith("0") and int(word) != found.value:
-        return f"{found.value}, as octal", str(int(word))
+    if digits.isdigit() and len(digits) > 1 and digits.startswith("0") and int(word) != integer.value:
+        return f"{integer.value}, as octal", str(int(word))
     return "", ""
 
 

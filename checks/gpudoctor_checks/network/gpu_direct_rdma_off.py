@@ -19,25 +19,25 @@ NAME = "NCCL_NET_GDR_LEVEL"
 
 @check("gpu-direct-rdma-off", title="GPUs and the RDMA devices near them talk directly")
 def gpu_direct_rdma_off(machine: Snapshot) -> Problems:
-    found = verdicts(machine)
+    judged = verdicts(machine)
     gpus = {gpu.index: gpu for gpu in machine.nvidia.gpus.value}
-    served = {verdict.gpu for verdict in found if verdict.used}
+    served = {verdict.gpu for verdict in judged if verdict.used}
     lacking: list[Gpu] = []
     for index, gpu in gpus.items():
-        own = [verdict for verdict in found if verdict.gpu == index]
+        own = [verdict for verdict in judged if verdict.gpu == index]
         if index in served or not own or any(nvlinks_between(machine, gpu, gpus[other]) for other in served):
             continue
         if all(verdict.used is False and verdict.condition == "distance" for verdict in own):
             lacking.append(gpu)
     if lacking:
-        yield _problem(machine, lacking, found)
+        yield _problem(machine, lacking, judged)
     if not lacking and not served:
-        _say_unknown(found)
+        _say_unknown(judged)
 
 
-def _problem(machine: Snapshot, lacking: list[Gpu], found: tuple[GdrVerdict, ...]) -> Problem:
+def _problem(machine: Snapshot, lacking: list[Gpu], gdr_verdicts: tuple[GdrVerdict, ...]) -> Problem:
     allowed = level(machine)
-    paths = sorted({verdict.path for verdict in found if verdict.gpu == lacking[0].index})
+    paths = sorted({verdict.path for verdict in gdr_verdicts if verdict.gpu == lacking[0].index})
     lowered = allowed.why.startswith(NAME) and not allowed.allows("PXB")
     setting = effective(machine).get(NAME)
     if lowered and setting is not None:
@@ -64,8 +64,8 @@ def _problem(machine: Snapshot, lacking: list[Gpu], found: tuple[GdrVerdict, ...
     )
 
 
-def _say_unknown(found: tuple[GdrVerdict, ...]) -> None:
+def _say_unknown(gdr_verdicts: tuple[GdrVerdict, ...]) -> None:
     """Raises `NotRead` when nobody could tell whether any GPU is served."""
-    for verdict in found:
+    for verdict in gdr_verdicts:
         if verdict.used is None:
             raise NotRead(missing(f"GPU {verdict.gpu} and {verdict.device}", verdict.reason))

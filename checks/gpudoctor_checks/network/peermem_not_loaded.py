@@ -14,8 +14,8 @@ from gpudoctor.knowledge.network.gpu_direct import MODULE_SINCE, verdicts
 
 @check("peermem-not-loaded", title="RDMA devices can reach GPU memory")
 def peermem_not_loaded(machine: Snapshot) -> Problems:
-    found = [verdict for verdict in verdicts(machine) if verdict.condition == "module"]
-    if not found:
+    judged = [verdict for verdict in verdicts(machine) if verdict.condition == "module"]
+    if not judged:
         return
     version = nccl_version(machine)
     unseen = [
@@ -30,7 +30,7 @@ def peermem_not_loaded(machine: Snapshot) -> Problems:
         text = "Do this on the host, not in the container. " + text
     yield Problem(
         severity="warning",
-        summary=f"NCCL cannot use GPUDirect RDMA: {found[0].reason}",
+        summary=f"NCCL cannot use GPUDirect RDMA: {judged[0].reason}",
         meaning="What GPUs send to other nodes goes through the host's memory, at a fraction of the bandwidth.",
         evidence=(machine.network.gpu_direct, machine.cuda.visible),
         fix=Fix.of(
@@ -38,5 +38,5 @@ def peermem_not_loaded(machine: Snapshot) -> Problems:
             command("sudo modprobe nvidia-peermem"),
             command("echo nvidia-peermem | sudo tee /etc/modules-load.d/nvidia-peermem.conf"),
         ),
-        gpus=tuple(sorted({verdict.gpu for verdict in found})),
+        gpus=tuple(sorted({verdict.gpu for verdict in judged})),
     )

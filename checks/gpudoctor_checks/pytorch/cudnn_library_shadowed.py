@@ -15,15 +15,15 @@ def cudnn_library_shadowed(machine: Snapshot) -> Problems:
     if training.torch_probe.value.outcome == "answered" and training.torch.value.cudnn_error:
         yield refused(machine, training.torch.value.cudnn_error)
         return
-    found = shadowing(machine, "cudnn")
-    if found is None:
+    shadowed = shadowing(machine, "cudnn")
+    if shadowed is None:
         return
-    winner, bundled = found.winner, found.bundled
+    winner, bundled = shadowed.winner, shadowed.bundled
     if winner.version and winner.version.split(".")[:3] == bundled.version.split(".")[:3]:
         return
     yield Problem(
         severity="warning",
-        summary=f"{winner.origin} {'gives' if found.is_certain else 'would give'} torch libcudnn "
+        summary=f"{winner.origin} {'gives' if shadowed.is_certain else 'would give'} torch libcudnn "
         f"{winner.version or 'of unknown version'} from {winner.found_as or winner.path}; it was installed with "
         f"{bundled.version or bundled.path}",
         meaning="Convolutions may fail with CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH, or end the process.",

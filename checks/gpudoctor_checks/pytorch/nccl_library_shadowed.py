@@ -10,14 +10,14 @@ from gpudoctor.knowledge.pytorch.loaded import shadowing, take_out
 
 @check("nccl-library-shadowed", title="torch loads the NCCL it was installed with")
 def nccl_library_shadowed(machine: Snapshot) -> Problems:
-    found = shadowing(machine, "nccl")
-    if found is None:
+    shadowed = shadowing(machine, "nccl")
+    if shadowed is None:
         return
-    winner, bundled = found.winner, found.bundled
+    winner, bundled = shadowed.winner, shadowed.bundled
     same = bool(winner.version) and winner.version == bundled.version
     yield Problem(
         severity="info" if same else "warning",
-        summary=f"{winner.origin} {'gives' if found.is_certain else 'would give'} torch libnccl "
+        summary=f"{winner.origin} {'gives' if shadowed.is_certain else 'would give'} torch libnccl "
         f"{winner.version or 'of unknown version'} from {winner.found_as or winner.path}; it was installed with "
         f"{bundled.version or bundled.path}",
         meaning="Collectives run with a library that this torch was not tested with, and maybe on this machine only.",

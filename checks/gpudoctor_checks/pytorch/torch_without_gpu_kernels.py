@@ -26,19 +26,19 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
     facts = torch.value
     if facts.cuda_version is None or facts.hip_version:
         return
-    found = devices(machine)
-    if not found:
+    gpus = devices(machine)
+    if not gpus:
         return
     if not facts.arch_list:
         # An unknown list is no proof that every GPU is served.
         _ = missing("torch._C._cuda_getArchFlags()", "torch did not say which GPUs it was compiled for").value
     lacking = [
-        device for device in found if not any_runs_on(facts.arch_list, device.capability, cuda_of(facts.cuda_version))
+        device for device in gpus if not any_runs_on(facts.arch_list, device.capability, cuda_of(facts.cuda_version))
     ]
     if not lacking:
         return
     names = ", ".join(sorted({f"{device.name} ({shown(device.capability)})" for device in lacking}))
-    served = [device for device in found if device not in lacking]
+    served = [device for device in gpus if device not in lacking]
     text, lines = advice(machine)
     if served:
         # Often a small display card beside the real ones.

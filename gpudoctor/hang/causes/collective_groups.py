@@ -106,13 +106,13 @@ def two_threads(job: HangJob) -> Iterator[HangCause]:
     progress = progress_of(job)
     if progress.verdict != "stuck" or progress.away or progress.stopped or progress.ended:
         return
-    found = [(rank, thread) for rank in progress.waiting if (thread := _beside(rank)) is not None]
-    if not found:
+    acting = [(rank, thread) for rank in progress.waiting if (thread := _beside(rank)) is not None]
+    if not acting:
         return
-    rank, thread = found[0]
+    rank, thread = acting[0]
     other = place_of(thread, rank.evidence.sources)
     groups = {group_argument(_text_at(rank, frame)) for frame in (rank.place.user_frame, other.user_frame)}
-    ranks = [each for each, _ in found]
+    ranks = [rank for rank, _ in acting]
     yield blame(
         "collective-order-mismatch",
         # With GPUs the default group may be two, one for each kind of device, which do not wait for each other.
@@ -123,8 +123,8 @@ def two_threads(job: HangJob) -> Iterator[HangCause]:
         (
             *stacks_of(ranks),
             *(
-                Seen(f"{process_of(each)} thread {one.name or one.id}", place_words(place_of(one)))
-                for each, one in found[:MOST_NAMED]
+                Seen(f"{process_of(rank)} thread {one.name or one.id}", place_words(place_of(one)))
+                for rank, one in acting[:MOST_NAMED]
             ),
         ),
         at=other.user_frame,

@@ -156,25 +156,25 @@ SEVERAL = 3
 """Chains that end at one rank from which that is no accident of one group: our rule of thumb."""
 
 
-def _how_sure(agreement: Agreement, found: Sequence[ChainEnd]) -> float:
+def _how_sure(agreement: Agreement, chain_ends: Sequence[ChainEnd]) -> float:
     """By how many chains end there, and by what was not read."""
-    sure = SEEN if all(chain_end.chains >= SEVERAL for chain_end in found) else LIKELY
-    if found[0].why == "unseen":
+    sure = SEEN if all(chain_end.chains >= SEVERAL for chain_end in chain_ends) else LIKELY
+    if chain_ends[0].why == "unseen":
         return LIKELY if sure == SEEN else POSSIBLE  # who lives leaves a dump, as a rule
     lost = any(suspect.why == "unseen" for suspect in agreement.waits.suspects)
-    return less_sure(sure) if lost or any(chain_end.went_on for chain_end in found) else sure
+    return less_sure(sure) if lost or any(chain_end.went_on for chain_end in chain_ends) else sure
 
 
-def _ending_words(why: str, ranks: Sequence[int], found: Sequence[ChainEnd]) -> str:
-    entry = collective_words(found[0].entry, found[0].description)
+def _ending_words(why: str, ranks: Sequence[int], chain_ends: Sequence[ChainEnd]) -> str:
+    entry = collective_words(chain_ends[0].entry, chain_ends[0].description)
     if why == "stuck":
         text = f"the {verb(ranks, 'GPU', 'GPUs')} of {ranks_of(ranks)} {verb(ranks, 'stands', 'stand')} in {entry}"
         text += ", in which the peers are further"
     else:
         silent = ", and left no dump" if why == "unseen" else " and waits in nothing" if len(ranks) == 1 else ""
         text = f"{who(ranks, 'has', 'have')} not come to {entry}{silent}"
-    chains = max(chain_end.chains for chain_end in found)
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    chains = max(chain_end.chains for chain_end in chain_ends)
+    more = f" and {len(chain_ends) - 1} more" if len(chain_ends) > 1 else ""
     return text.replace(entry, entry + more) + (f"; the waits of {chains} ranks end there" if chains > 1 else "")
 
 

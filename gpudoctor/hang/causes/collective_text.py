@@ -231,8 +231,8 @@ def left_out(job: HangJob) -> Iterator[HangCause]:
 def _less(counts: Mapping[int, Counts], odd: Sequence[Rank], others: Sequence[Rank]) -> set[str]:
     """Kinds of which the odd ones have made fewer; with "" where they have made more of another one."""
     own, common = dict(counts[odd[0].rank]), dict(counts[others[0].rank])
-    found = {kind for kind in {*own, *common} if own.get(kind, 0) < common.get(kind, 0)}
-    return found | ({""} if any(own[kind] > common.get(kind, 0) for kind in own) else set())
+    fewer = {kind for kind in {*own, *common} if own.get(kind, 0) < common.get(kind, 0)}
+    return fewer | ({""} if any(own[kind] > common.get(kind, 0) for kind in own) else set())
 
 
 def _crossed(job: HangJob, odd: Sequence[Rank], others: Sequence[Rank]) -> list[Seen]:

@@ -94,13 +94,13 @@ def through_ranks(job: HangJob) -> Iterator[HangCause]:
 
 def _uncollected(job: HangJob) -> Through | None:
     """Zombies with status 0, which the kernel tells only to those who might look into the process."""
-    told = {(rank.node.host, rank.evidence.process.user_id) for rank in job.ranks if _is_open(rank)}
+    processes_told = {(rank.node.host, rank.evidence.process.user_id) for rank in job.ranks if _is_open(rank)}
     dead = [
         rank
         for rank in job.ranks
         if rank.state == "Z"
         and not rank.evidence.process.exit_code
-        and (rank.node.host, rank.evidence.process.user_id) in told
+        and (rank.node.host, rank.evidence.process.user_id) in processes_told
     ]
     if not dead:
         return None

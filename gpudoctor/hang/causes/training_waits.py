@@ -55,19 +55,19 @@ def waits(job: HangJob) -> Iterator[HangCause]:
         wait = doing(still[0]) if still else None
         if wait is None or wait.kind not in _TOLD or wait.kind in FROM_OUTSIDE:
             continue
-        told = _TOLD[wait.kind](job, still, wait)
-        if told is None:
+        cause = _TOLD[wait.kind](job, still, wait)
+        if cause is None:
             continue
-        ranks = told.culprits or tuple(still)
-        known = CAUSES[told.cause]
+        ranks = cause.culprits or tuple(still)
+        known = CAUSES[cause.cause]
         yield blame(
-            told.cause,
-            told.sure,
+            cause.cause,
+            cause.sure,
             ranks,
-            f"{who(still, 'waits', 'wait')} {told.doing}{and_waiting(progress.waiting, still)}",
-            (*stacks_of(still), *told.seen, *stacks_of(progress.waiting)),
-            at=told.at or still[0].place.user_frame,
-            fix=known.remedy(told.variant) if told.variant else None,
+            f"{who(still, 'waits', 'wait')} {cause.doing}{and_waiting(progress.waiting, still)}",
+            (*stacks_of(still), *cause.seen, *stacks_of(progress.waiting)),
+            at=cause.at or still[0].place.user_frame,
+            fix=known.remedy(cause.variant) if cause.variant else None,
         )
 
 
@@ -319,13 +319,13 @@ def _file_lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait |
 
 def _lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
     del job
-    found = lock(ranks[0], wait)
-    return ToldWait("lock-held", SEEN, found.words, found.variant, found.seen)
+    cause = lock(ranks[0], wait)
+    return ToldWait("lock-held", SEEN, cause.words, cause.variant, cause.seen)
 
 
 def _process_lock(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
-    found = process_lock(job, ranks, wait)
-    return ToldWait("lock-held", SEEN, found.words, found.variant, found.seen)
+    cause = process_lock(job, ranks, wait)
+    return ToldWait("lock-held", SEEN, cause.words, cause.variant, cause.seen)
 
 
 _TOLD: dict[str, Callable[[HangJob, Sequence[Rank], OwnWait], ToldWait | None]] = {

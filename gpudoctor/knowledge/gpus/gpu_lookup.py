@@ -24,8 +24,8 @@ def gpu_at(gpus: Iterable[Gpu], address: str) -> Gpu | None:
 def gpus_at(gpus: Iterable[Gpu], addresses: Iterable[str]) -> list[Gpu]:
     """The GPUs at these addresses, once each, in the order of their indices; addresses of no GPU are passed over."""
     every = tuple(gpus)
-    found = {gpu.index: gpu for address in addresses if (gpu := gpu_at(every, address)) is not None}
-    return [found[index] for index in sorted(found)]
+    by_index = {gpu.index: gpu for address in addresses if (gpu := gpu_at(every, address)) is not None}
+    return [by_index[index] for index in sorted(by_index)]
 
 
 def place(gpus: Iterable[Gpu], addresses: Iterable[str]) -> str:

@@ -159,13 +159,13 @@ def choose(
     if not is_set(communicator) or wanted is None:
         return _blocked(f"{COMMUNICATOR} is {communicator!r}, which gives no address", version)
     inverted = INVERTED_SINCE <= version < INVERTED_BEFORE and wanted.version == 4
-    found = _in_subnet(interfaces, wanted, inverted)
-    if not found:
+    in_subnet = _in_subnet(interfaces, wanted, inverted)
+    if not in_subnet:
         return _blocked(f"no interface is in the subnet of {COMMUNICATOR} {communicator}", version)
     where = "not in the subnet, a fault of this NCCL," if inverted else "in the subnet"
     rule = f"it is {where} of {COMMUNICATOR} {communicator}"
-    choice = _without_communicator(interfaces, version, listed, family, (found, rule))
-    return choice._replace(by_communicator=found[0], bootstrap_rule=rule) if choice.names else choice
+    choice = _without_communicator(interfaces, version, listed, family, (in_subnet, rule))
+    return choice._replace(by_communicator=in_subnet[0], bootstrap_rule=rule) if choice.names else choice
 
 
 def _blocked(rule: str, version: tuple[int, int, int]) -> InterfaceChoice:
@@ -195,17 +195,19 @@ def _without_communicator(
 
     if is_set(listed):
         return chosen(matching(listed), f"{IFNAME} is {listed}")
-    if found := matching("ib"):
-        return chosen(found, "names that begin with ib come first")
+    if matched := matching("ib"):
+        return chosen(matched, "names that begin with ib come first")
     if hint[0]:
         return chosen(*hint)
     new = version >= RUNNING_ONLY_SINCE
     usual, last = ("^docker,lo,virbr", ("docker", "lo", "virbr")) if new else ("^docker,lo", ("docker", "lo"))
-    if found := matching(usual):
-        return chosen(found, "every interface but docker*, lo* and virbr*" if new else "every one but docker* and lo*")
+    if matched := matching(usual):
+        return chosen(
+            matched, "every interface but docker*, lo* and virbr*" if new else "every one but docker* and lo*"
+        )
     for prefix in last:
-        if found := matching(prefix):
-            return chosen(found, f"there is no other than {prefix}*")
+        if matched := matching(prefix):
+            return chosen(matched, f"there is no other than {prefix}*")
     return chosen((), "no interface has an address that NCCL uses")
 
 

@@ -68,14 +68,14 @@ def jobs(ranks: Iterable[RankSettings]) -> list[tuple[RankSettings, ...]]:
 
     A master at a loopback address is another one in each network namespace.
     """
-    found: dict[tuple[str, ...], dict[int, RankSettings]] = {}
-    for rank in sorted(ranks, key=lambda each: (each.rank, each.pid)):
+    ranks_by_job: dict[tuple[str, ...], dict[int, RankSettings]] = {}
+    for rank in sorted(ranks, key=lambda rank: (rank.rank, rank.pid)):
         local = not rank.master_address or is_loopback(rank.master_address)
         where = rank.network_namespace if local else ""
         owner = str(rank.user_id)
         job = (rank.run_id, rank.master_address, rank.master_port, str(rank.world_size), where, owner)
-        found.setdefault(job, {}).setdefault(rank.rank, rank)
-    return [tuple(job.values()) for _, job in sorted(found.items())]
+        ranks_by_job.setdefault(job, {}).setdefault(rank.rank, rank)
+    return [tuple(job.values()) for _, job in sorted(ranks_by_job.items())]
 
 
 def name_of(job: tuple[RankSettings, ...]) -> str:
@@ -88,7 +88,7 @@ def name_of(job: tuple[RankSettings, ...]) -> str:
 
 def differences(job: tuple[RankSettings, ...], version: tuple[int, int, int] | None = None) -> list[RankDifference]:
     """The variables that the ranks do not have alike and should; `version` is NCCL's, which knows defaults."""
-    found = []
+    differing = []
     for name in sorted({name for rank in job for name in rank.settings}):
         if OF_EACH_RANK.fullmatch(name):
             continue
@@ -102,8 +102,8 @@ def differences(job: tuple[RankSettings, ...], version: tuple[int, int, int] | N
         for same in ordered:
             value = same[0].settings.get(name)
             by_value[value] = (*by_value.get(value, ()), *(rank.rank for rank in same))
-        found.append(RankDifference(name, by_value, AGREED.fullmatch(name) is not None))
-    return found
+        differing.append(RankDifference(name, by_value, AGREED.fullmatch(name) is not None))
+    return differing
 
 
 def _meaning(name: str, value: str | None, version: tuple[int, int, int] | None) -> object:

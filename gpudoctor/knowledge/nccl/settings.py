@@ -68,13 +68,15 @@ def effective(machine: Snapshot) -> dict[str, Setting]:
 
     An empty value is kept: to NCCL it mostly counts as unset, and it still keeps a file's line from being used.
     """
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     for file in reversed(files_in_use(machine)):
-        found |= {name: Setting(name, value, file.path) for name, value in file.settings.value.items()}
-        found |= {name: Setting(name, f"{found[name].value}\r", file.path) for name in returns_kept(machine, file)}
+        settings |= {name: Setting(name, value, file.path) for name, value in file.settings.value.items()}
+        settings |= {
+            name: Setting(name, f"{settings[name].value}\r", file.path) for name in returns_kept(machine, file)
+        }
     environment = machine.environment.value
-    found |= {name: Setting(name, value, ENVIRONMENT) for name, value in environment.items()}
-    return {name: found[name] for name in sorted(found) if name.startswith("NCCL_")}
+    settings |= {name: Setting(name, value, ENVIRONMENT) for name, value in environment.items()}
+    return {name: settings[name] for name in sorted(settings) if name.startswith("NCCL_")}
 
 
 def files_in_use(machine: Snapshot) -> tuple[ConfigFile, ...]:
@@ -167,8 +169,8 @@ def set_integer(settings: Mapping[str, Setting], name: str, default: int) -> int
     setting = settings.get(name)
     if setting is None or not setting.value:
         return default
-    found = number(setting.value)
-    return default if found.too_large else found.value
+    whole = number(setting.value)
+    return default if whole.too_large else whole.value
 
 
 def set_text(settings: Mapping[str, Setting], name: str) -> str:

@@ -37,11 +37,11 @@ class NcclVariable(NamedTuple):
 
     def default(self, version: Version) -> int | None:
         """The value when it is not set; None where NCCL decides by itself, or before there was one."""
-        found = None
+        value_by_default = None
         for start, value in self.defaults:
             if start <= version:
-                found = value
-        return found
+                value_by_default = value
+        return value_by_default
 
     def standing(self, version: Version) -> Standing:
         """Whether this release reads it."""
@@ -135,5 +135,5 @@ def is_known(name: str) -> bool:
 def nearest(name: str, names: Iterable[str] = ()) -> str:
     """The known name that `name` was probably meant to be; empty when none is near."""
     known = {*table(), *names}
-    found = difflib.get_close_matches(name[:120].upper(), known, n=1, cutoff=0.85)
-    return found[0] if found else ""
+    close = difflib.get_close_matches(name[:120].upper(), known, n=1, cutoff=0.85)
+    return close[0] if close else ""

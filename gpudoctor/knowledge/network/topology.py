@@ -150,19 +150,19 @@ def class_or_reason(machine: Snapshot, a: str, b: str) -> tuple[str, str]:
 
 def nearest(machine: Snapshot, gpu: str) -> tuple[tuple[RdmaDevice, ...], str]:
     """The RDMA devices that the GPU at an address is closest to, and their class; () and "" when none is known."""
-    found: dict[str, list[RdmaDevice]] = {}
+    by_gpu: dict[str, list[RdmaDevice]] = {}
     for device in machine.network.rdma_devices.value_or(()):
         path, _ = class_or_reason(machine, gpu, address_of(device))
         if path:
-            found.setdefault(path, []).append(device)
-    best = min(found, key=ORDER.index, default="")
-    return tuple(found.get(best, ())), best
+            by_gpu.setdefault(path, []).append(device)
+    best = min(by_gpu, key=ORDER.index, default="")
+    return tuple(by_gpu.get(best, ())), best
 
 
 def disagreements(machine: Snapshot) -> tuple[Disagreement, ...]:
     """Pairs of GPUs whose distance NVML and the PCI tree tell differently. Raises `NotRead`."""
     gpus = {gpu.index: gpu for gpu in machine.nvidia.gpus.value}
-    found = []
+    pairs = []
     for level in machine.nvidia.topology.value:
         one, other = gpus.get(level.gpu), gpus.get(level.other)
         by_nvml = LEVELS.get(level.level)
@@ -174,8 +174,8 @@ def disagreements(machine: Snapshot) -> tuple[Disagreement, ...]:
         by_tree = tree_class(machine, *addresses)
         # The two count NUMA nodes of one host bridge differently; what matters is whether a switch is shared.
         if shares_switch(by_nvml) != shares_switch(by_tree):
-            found.append(Disagreement(one.index, other.index, by_nvml, by_tree))
-    return tuple(found)
+            pairs.append(Disagreement(one.index, other.index, by_nvml, by_tree))
+    return tuple(pairs)
 
 
 def shares_switch(path: str) -> bool:

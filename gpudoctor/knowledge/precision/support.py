@@ -116,9 +116,9 @@ def _on_cpu(dtype: Dtype, hardware: Hardware) -> Supported:
     if flags is None:
         return Supported("unknown", "the CPU's instructions could not be read from /proc/cpuinfo")
     fast = {"bf16": ("amx_bf16", "avx512_bf16", "bf16", "svebf16"), "fp16": ("amx_fp16",)}[dtype]
-    found = [flag for flag in fast if flag in flags]
-    if found:
-        return Supported("hardware", f"the CPU has {' and '.join(found)}")
+    fast_flags = [flag for flag in fast if flag in flags]
+    if fast_flags:
+        return Supported("hardware", f"the CPU has {' and '.join(fast_flags)}")
     slow = [flag for flag in ("avx512_fp16", "asimdhp") if flag in flags] if dtype == "fp16" else []
     if slow:
         return Supported("hardware, slow", f"the CPU has {slow[0]}, by which torch gains nothing over fp32")

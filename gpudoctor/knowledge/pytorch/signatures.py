@@ -195,9 +195,13 @@ def takes(function: str, version: Version | None) -> list[str]:
     """The arguments for users that a release has, or today's."""
     return [
         name
-        for name, each in SIGNATURES[function].items()
+        for name, argument in SIGNATURES[function].items()
         if not name.startswith("_")
-        and (not each.gone if version is None else each.first <= version and not (each.gone and version >= each.gone))
+        and (
+            not argument.gone
+            if version is None
+            else argument.first <= version and not (argument.gone and version >= argument.gone)
+        )
     ]
 
 

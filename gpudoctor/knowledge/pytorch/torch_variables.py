@@ -94,14 +94,14 @@ def number(text: str) -> int | None:
 
 def switched(environment: Mapping[str, str], name: str, default: bool) -> bool:
     """A switch's state under its new or old name; one that torch refuses counts as the default."""
-    found = switch(_set(environment, name))
-    return default if found is None else found
+    state = switch(_set(environment, name))
+    return default if state is None else state
 
 
 def numbered(environment: Mapping[str, str], name: str, default: int) -> int:
     """A number under its new or old name; one that torch refuses counts as the default."""
-    found = number(_set(environment, name))
-    return default if found is None else found
+    value = number(_set(environment, name))
+    return default if value is None else value
 
 
 def _set(environment: Mapping[str, str], name: str) -> str:

@@ -90,7 +90,7 @@ def rank_exits(text: str) -> dict[int, LauncherExit]:
         for index, line in enumerate(lines)
         if (b"exitcode" in line or b"closing signal" in line) and (launcher_exit := read_exit(lines, index, index))
     ]
-    closed = {found.pid for found in exits if found.exitcode is None}
+    closed = {launcher_exit.pid for launcher_exit in exits if launcher_exit.exitcode is None}
     ends: dict[int, LauncherExit] = {}
     # The line names the failure that it saw first, which it cannot have caused itself: it counts before the table.
     for launcher_exit in sorted(exits, key=lambda one: one.rank is None):

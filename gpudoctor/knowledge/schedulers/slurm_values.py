@@ -64,10 +64,10 @@ def is_checked(name: str) -> bool:
 
 def wanted_instead(name: str, value: str) -> str:
     """What sbatch takes for the option, where it refuses this value; "" where it takes it, or where nobody knows."""
-    found = _COMPILED.get(name)
-    if found is None or len(value) > LONGEST:
+    compiled = _COMPILED.get(name)
+    if compiled is None or len(value) > LONGEST:
         return ""
-    form, wanted = found
+    form, wanted = compiled
     if form.fullmatch(value):
         if name == "signal" and int(value.partition("@")[2] or 0) > 65535:
             return wanted

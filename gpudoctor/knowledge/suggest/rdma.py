@@ -102,13 +102,13 @@ def _gpu_addresses(machine: Snapshot) -> set[str]:
 
 def _nearest_devices(machine: Snapshot, addresses: set[str]) -> set[str]:
     """Names of the devices that some GPU is closest to; empty when that is not known of every GPU."""
-    found: set[str] = set()
+    names: set[str] = set()
     for address in addresses:
         devices, path = nearest(machine, address)
         if not path:
             return set()
-        found |= {device.name for device in devices}
-    return found
+        names |= {device.name for device in devices}
+    return names
 
 
 def _differ(one: Pair, other: Pair) -> bool:
@@ -209,13 +209,13 @@ def gdr_level(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     """
     if not several or not rdma_ports(machine) or machine.host.virtualization.value == "none":
         return
-    found = verdicts(machine)
-    if set_text(effective(machine), "NCCL_TOPO_FILE") or any(verdict.condition != "distance" for verdict in found):
+    judged = verdicts(machine)
+    if set_text(effective(machine), "NCCL_TOPO_FILE") or any(verdict.condition != "distance" for verdict in judged):
         return
     paths = machine.network.pci_paths.value
-    if not found or any(len(path.upstream) > 1 for path in paths.values()):
+    if not judged or any(len(path.upstream) > 1 for path in paths.values()):
         return
-    level = "SYS" if any(verdict.path == "SYS" for verdict in _nearest_verdicts(found)) else "PHB"
+    level = "SYS" if any(verdict.path == "SYS" for verdict in _nearest_verdicts(judged)) else "PHB"
     yield Suggestion(
         "NCCL_NET_GDR_LEVEL",
         level,
@@ -227,11 +227,11 @@ def gdr_level(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
     )
 
 
-def _nearest_verdicts(found: tuple[GdrVerdict, ...]) -> list[GdrVerdict]:
+def _nearest_verdicts(gdr_verdicts: tuple[GdrVerdict, ...]) -> list[GdrVerdict]:
     """Of each GPU, the verdict of the device closest to it."""
-    gpus = dict.fromkeys(verdict.gpu for verdict in found)
+    gpus = dict.fromkeys(verdict.gpu for verdict in gdr_verdicts)
     return [
-        min((verdict for verdict in found if verdict.gpu == gpu), key=lambda verdict: verdict.path == "SYS")
+        min((verdict for verdict in gdr_verdicts if verdict.gpu == gpu), key=lambda verdict: verdict.path == "SYS")
         for gpu in gpus
     ]
 

@@ -79,7 +79,7 @@ def real_interfaces(machine: Snapshot) -> tuple[Interface, ...]:
     Raises `NotRead`.
     """
     interfaces, routed = machine.network.interfaces.value, _default_routes(machine)
-    found = [
+    real = [
         interface
         for interface in interfaces
         if interface.is_up
@@ -87,7 +87,7 @@ def real_interfaces(machine: Snapshot) -> tuple[Interface, ...]:
         and has_address(interface)
         and not inside_reason(interface, interfaces)
     ]
-    return tuple(sorted(found, key=lambda each: (each.name not in routed, -(each.speed_mbps or 0))))
+    return tuple(sorted(real, key=lambda interface: (interface.name not in routed, -(interface.speed_mbps or 0))))
 
 
 def _default_routes(machine: Snapshot) -> set[str]:

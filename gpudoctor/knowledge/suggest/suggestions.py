@@ -54,23 +54,23 @@ def suggest(machine: Snapshot, nodes: int | None = None, debug: bool = False) ->
     """The advice for this machine; `nodes` is how many take part, None for what the environment shows. Never raises."""
     wanted = scope(machine, nodes)
     rules, no_gpus = _rules(machine, nodes)
-    found, unjudged = _ask(rules, machine, wanted.several)
+    suggested, unjudged = _ask(rules, machine, wanted.several)
     settings, unread = _settings(machine)
     if unread:
         unjudged.append(Unjudged("what is set already", unread))
-    present = _present(rules, machine, wanted.several, {suggestion.name for suggestion in found}, settings)
+    present = _present(rules, machine, wanted.several, {suggestion.name for suggestion in suggested}, settings)
     if debug:
-        found += debugging(machine)
+        suggested += debugging(machine)
     repeated = [
         suggestion
-        for suggestion in found
+        for suggestion in suggested
         if suggestion.name in settings and settings[suggestion.name].value == suggestion.value
     ]
     present += [
         Present(suggestion.name, suggestion.value, settings[suggestion.name].origin, suggestion.value)
         for suggestion in repeated
     ]
-    suggestions = tuple(_replacing(suggestion, settings) for suggestion in found if suggestion not in repeated)
+    suggestions = tuple(_replacing(suggestion, settings) for suggestion in suggested if suggestion not in repeated)
     version = version_if_known(machine)
     return Advice(
         suggestions=suggestions,
@@ -102,12 +102,12 @@ def _ask(rules: tuple[Advised, ...], machine: Snapshot, several: bool) -> tuple[
     Each judges the machine as it is once what was suggested before is set: the sockets matter otherwise when the HCAs
     are put right.
     """
-    found: list[Suggestion] = []
+    suggested: list[Suggestion] = []
     unjudged: list[Unjudged] = []
     for entry in rules:
         try:
             suggestions = list(entry.rule(machine, several))
-            found += suggestions
+            suggested += suggestions
             machine = having(machine, {suggestion.name: suggestion.value for suggestion in suggestions})
         except NotApplicable:
             continue
@@ -115,7 +115,7 @@ def _ask(rules: tuple[Advised, ...], machine: Snapshot, several: bool) -> tuple[
             unjudged.append(Unjudged(", ".join(entry.names), str(error)))
         except Exception as error:  # a fault of one rule (or an absurd file) must not silence the others
             unjudged.append(Unjudged(", ".join(entry.names), f"internal error: {type(error).__name__}: {error}"))
-    return found, unjudged
+    return suggested, unjudged
 
 
 def _settings(machine: Snapshot) -> tuple[Mapping[str, Setting], str]:

@@ -21,16 +21,16 @@ def agrees(selection: Selection, answer: CudaAnswer) -> bool | None:
     if devices is None:
         return None
     return len(devices) == len(selection.devices) and all(
-        _is_same(predicted, found) for predicted, found in zip(selection.devices, devices, strict=True)
+        _is_same(predicted, device) for predicted, device in zip(selection.devices, devices, strict=True)
     )
 
 
-def _is_same(predicted: VisibleDevice, found: CudaDevice) -> bool:
-    if predicted.identity and found.uuid:
+def _is_same(predicted: VisibleDevice, device: CudaDevice) -> bool:
+    if predicted.identity and device.uuid:
         # Drivers before R470 name MIG devices by parent and ids, and libcuda then gives the parent's UUID alone.
         old_mig = predicted.mig is not None and predicted.mig.startswith("MIG-GPU-")
-        return found.uuid in ((predicted.identity, predicted.uuid) if old_mig else (predicted.identity,))
-    return predicted.pci == found.pci_bus_id
+        return device.uuid in ((predicted.identity, predicted.uuid) if old_mig else (predicted.identity,))
+    return predicted.pci == device.pci_bus_id
 
 
 def error_of(answer: CudaAnswer) -> str:

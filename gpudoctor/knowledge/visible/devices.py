@@ -92,16 +92,16 @@ class _Selector:
                 notes = [note for note in notes if note.kind != "order-guess"]
         else:
             parsed = entries(value)
-            picks, found = self._walk(value, parsed)
+            picks, value_notes = self._walk(value, parsed)
             devices, limit = self._within_mig_limits(picks)
-            found += limit
+            value_notes += limit
             ordinals = any(entry.form == "ordinal" for entry in parsed[: len(picks) + 1])
-            certain = all(pick.certain for pick in picks) and all(note.certain for note in found)
-            wrong = any(note.kind not in ("mig-parent", "number-format") for note in found)
+            certain = all(pick.certain for pick in picks) and all(note.certain for note in value_notes)
+            wrong = any(note.kind not in ("mig-parent", "number-format") for note in value_notes)
             suggested = repaired(value, self.slots, several_mig=self.several_mig) if wrong else None
             if not any(entry.form == "ordinal" for entry in parsed):
                 notes = [note for note in notes if note.kind != "order-guess"]  # UUIDs do not depend on the order
-            notes = found + notes
+            notes = value_notes + notes
             certain = certain and (not ordinals or not self.enumeration.doubt)
             # The MIG guide can be read so that an old driver hides whole GPUs even when they alone are named.
             certain = certain and (self.several_mig or not self._has_mig() or any(pair[1] for pair in devices))
@@ -293,44 +293,44 @@ class _Selector:
                 for device in self.known.devices
             ]
             return [(slot, instance) for slot, instance in named], True
-        found: list[tuple[Slot, Instance | None]] = []
+        pairs: list[tuple[Slot, Instance | None]] = []
         for slot in self.slots:
             if not slot.mig_mode or not slot.instances:
-                found.append((slot, None))
+                pairs.append((slot, None))
                 continue
             taken: set[object] = set()
             for instance in slot.instances:
                 key = instance.gpu_instance if instance.gpu_instance is not None else instance
                 if key not in taken:
                     taken.add(key)
-                    found.append((slot, instance))
-        has_mig = any(instance is not None for _, instance in found)
+                    pairs.append((slot, instance))
+        has_mig = any(instance is not None for _, instance in pairs)
         if has_mig and not self.several_mig:
-            found = [next(pair for pair in found if pair[1] is not None)]
-        return found, not self.enumeration.doubt and not has_mig
+            pairs = [next(pair for pair in pairs if pair[1] is not None)]
+        return pairs, not self.enumeration.doubt and not has_mig
 
     def _within_mig_limits(self, picks: list[_Pick]) -> tuple[list[tuple[Slot, Instance | None]], list[Note]]:
         """The devices that remain under the driver's limits on MIG (MIG User Guide, "CUDA Device Enumeration")."""
-        found = [(pick.slot, pick.instance) for pick in picks if pick.slot is not None]
-        kept = found
+        pairs = [(pick.slot, pick.instance) for pick in picks if pick.slot is not None]
+        kept = pairs
         if self.several_mig:
             seen: set[tuple[str, int]] = set()
             kept = []
-            for slot, instance in found:
+            for slot, instance in pairs:
                 if instance is not None and instance.gpu_instance is not None:
                     if (slot.uuid, instance.gpu_instance) in seen:
                         continue
                     seen.add((slot.uuid, instance.gpu_instance))
                 kept.append((slot, instance))
             rule = "a program gets one compute instance of each GPU instance"
-        elif any(instance is not None for _, instance in found):
-            kept = [next(pair for pair in found if pair[1] is not None)]
+        elif any(instance is not None for _, instance in pairs):
+            kept = [next(pair for pair in pairs if pair[1] is not None)]
             rule = f"with driver {self.driver} a program gets one MIG device and no GPU beside it"
-        if len(kept) == len(found):
+        if len(kept) == len(pairs):
             return kept, []
         lost = tuple(
             (instance.uuid if instance is not None else slot.uuid)
-            for slot, instance in found
+            for slot, instance in pairs
             if (slot, instance) not in kept
         )
         note = Note("mig-limit", None, None, rule, lost=lost, certain=not self.several_mig)

@@ -49,14 +49,14 @@ def repaired(value: str, slots: tuple[Slot, ...], *, several_mig: bool) -> str |
     read = {token: _read(token, slots) for token in _tokens(value)}
     if any(not devices and _names_one(token, slots) for token, devices in read.items()):
         return None
-    found = _distinct(device for devices in read.values() for device in devices)
-    found = _within_mig_limits(found, several_mig)
-    if not found:
+    named = _distinct(device for devices in read.values() for device in devices)
+    named = _within_mig_limits(named, several_mig)
+    if not named:
         return None
-    if all(device.ordinal is not None for device in found):
-        meant = ",".join(str(device.ordinal) for device in found)
+    if all(device.ordinal is not None for device in named):
+        meant = ",".join(str(device.ordinal) for device in named)
     else:
-        names = [device.instance.uuid if device.instance else device.slot.uuid for device in found]
+        names = [device.instance.uuid if device.instance else device.slot.uuid for device in named]
         if not all(names):
             return None
         meant = ",".join(names)
@@ -157,25 +157,25 @@ def tuple_form(slot: Slot, instance: Instance) -> str:
     return f"MIG-{slot.uuid}/{instance.gpu_instance}/{instance.compute_instance}"
 
 
-def _only(found: list[NamedDevice]) -> NamedDevice | None:
-    return found[0] if len(found) == 1 else None
+def _only(devices: list[NamedDevice]) -> NamedDevice | None:
+    return devices[0] if len(devices) == 1 else None
 
 
-def _distinct(found: Iterable[NamedDevice]) -> list[NamedDevice]:
+def _distinct(devices: Iterable[NamedDevice]) -> list[NamedDevice]:
     """Each device once, in the order of first mention."""
     kept: dict[tuple[str, str, str, int | None], NamedDevice] = {}
-    for device in found:
+    for device in devices:
         slot, instance = device.slot, device.instance
         kept.setdefault((slot.uuid, slot.pci, instance.uuid if instance else "", slot.nvml), device)
     return list(kept.values())
 
 
-def _within_mig_limits(found: list[NamedDevice], several_mig: bool) -> list[NamedDevice]:
+def _within_mig_limits(devices: list[NamedDevice], several_mig: bool) -> list[NamedDevice]:
     if not several_mig:
-        first = next((device for device in found if device.instance), None)
-        return [first] if first else found
+        first = next((device for device in devices if device.instance), None)
+        return [first] if first else devices
     kept: dict[tuple[str, int | None] | int, NamedDevice] = {}
-    for place, device in enumerate(found):
+    for place, device in enumerate(devices):
         instance = device.instance
         kept.setdefault((device.slot.uuid, instance.gpu_instance) if instance else place, device)
     return list(kept.values())

@@ -37,9 +37,9 @@ _OTHER_KINDS = ("multi-gpu", "use-fsdp", "use-megatron-lm", "cpu", "tpu", "use-x
 def _several(job: LintJob) -> Iterator[tuple[LintLaunch, int]]:
     """Launches that name more than one machine, with the number of machines."""
     for launch in job.launches:
-        told = look.nnodes(launch) if launch.launcher == "accelerate" else None
-        if told is not None and told[1] > 1:
-            yield launch, told[1]
+        nodes = look.nnodes(launch) if launch.launcher == "accelerate" else None
+        if nodes is not None and nodes[1] > 1:
+            yield launch, nodes[1]
 
 
 def _by_variable(job: LintJob) -> Iterator[tuple[LintLaunch, int | None]]:

@@ -27,9 +27,9 @@ def addressed(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch,
     """Worlds with the addresses of the head that their launches are given."""
     for world in look.worlds(job):
         given = [(launch, look.master(launch)) for launch in world.launches if not look.standalone(launch)]
-        found = tuple((launch, address) for launch, address in given if address is not None)
-        if found:
-            yield world, found
+        addresses = tuple((launch, address) for launch, address in given if address is not None)
+        if addresses:
+            yield world, addresses
     hosts = max((len({line.name for line in hostfile.lines}) for hostfile in job.hostfiles), default=0)
     for launch in job.launches[: look.SIBLINGS]:
         if launch.launcher != "deepspeed" or look.meets(launch) or hosts < 2 or not launch.option("hostfile"):
@@ -39,8 +39,8 @@ def addressed(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch,
 
 
 def _one_node(world: LintWorld, launch: LintLaunch) -> bool:
-    told = nnodes(launch)
-    return (told is not None and told[1] < 2) or (
+    nodes = nnodes(launch)
+    return (nodes is not None and nodes[1] < 2) or (
         launch.launcher in look.TORCHRUN and value(launch, "nnodes") is None and not world.line_per_node
     )
 
@@ -72,7 +72,7 @@ def loopback_master(job: LintJob) -> Iterator[LintFinding]:
             continue
         local = [(launch, found) for launch, found in given if found.sure and is_loopback(found.sure)]
         remote = next((found for _, found in given if found.sure and not is_loopback(found.sure)), None)
-        for launch, found in local:
+        for launch, address in local:
             if launch.launcher != "deepspeed" and _one_node(world, launch):
                 continue
             head = look.node_of(job, launch) == 0 or (number(value(launch, "node-rank")) == 0)
@@ -83,17 +83,17 @@ def loopback_master(job: LintJob) -> Iterator[LintFinding]:
                 if look.is_dynamic(launch):
                     continue
             yield LintFinding(
-                span=found.span,
+                span=address.span,
                 # on node 0 it works, where the others' texts, which are not here, name it: so people write a file each
                 severity="warning" if head and not look.says_every_node(job, launch) else None,
-                summary=f"{found.written} is {found.shown}, which is each node itself;"
+                summary=f"{address.written} is {address.shown}, which is each node itself;"
                 " wanted is the head's address as the other nodes reach it",
                 happens="Every node but the head looks for the head on itself: '1/2 clients joined', a time-out after"
                 " 60 s (c10d) or 600 s.",
                 fix=f"Write {remote.sure} there." if remote is not None
                 else "Write the head's address there, as `ip route get ADDRESS` on another node shows it reachable;"
                 " on the head `hostname -I` lists its addresses.",
-                edits=(replace_piece(found, host=remote.sure),) if remote is not None else (),
+                edits=(replace_piece(address, host=remote.sure),) if remote is not None else (),
             )  # fmt: skip
     yield from _loopback_url(job)
 
@@ -147,23 +147,23 @@ def master_differs(job: LintJob) -> Iterator[LintFinding]:
     and at one of them nobody listens."""
     for _world, given in addressed(job):
         known = [(launch, found) for launch, found in given if found.sure and not is_loopback(found.sure)]
-        for launch, found in known[1:]:
+        for launch, address in known[1:]:
             first_launch, first = known[0]
-            one, other = (first.sure or "").lower().strip("[]"), (found.sure or "").lower().strip("[]")
+            one, other = (first.sure or "").lower().strip("[]"), (address.sure or "").lower().strip("[]")
             if one == other or (
                 one.split(".")[0] == other.split(".")[0] and not (_is_address(one) or _is_address(other))
             ):
                 continue  # A14 looks at names that differ in domain or case
             mixed = _is_address(one) != _is_address(other)
             yield LintFinding(
-                span=found.span,
+                span=address.span,
                 severity="warning" if mixed else None,
-                summary=f"{found.written} is {found.sure} on {label(job, launch)} and {first.sure} on"
+                summary=f"{address.written} is {address.sure} on {label(job, launch)} and {first.sure} on"
                 f" {label(job, first_launch)}",
                 happens="If these are two machines, one side waits where nobody comes: both end with a time-out after"
                 " 60 s (c10d) or 600 s.",
                 fix=f"Write the head's address on all nodes, here {first.sure}.",
-                edits=() if mixed else (replace_piece(found, host=first.sure),),
+                edits=() if mixed else (replace_piece(address, host=first.sure),),
             )
 
 
@@ -190,21 +190,21 @@ def master_empty(job: LintJob) -> Iterator[LintFinding]:
     for world, given in addressed(job):
         if look.from_platform(job, world.first):
             continue
-        for launch, found in given:
-            if found.text == "" and not found.word.expansions:
+        for launch, address in given:
+            if address.text == "" and not address.word.expansions:
                 yield LintFinding(
-                    span=found.span,
-                    summary=f"{found.written} is empty",
+                    span=address.span,
+                    summary=f"{address.written} is empty",
                     happens="A usage error, or the node looks for the head on itself (127.0.0.1).",
                     fix="Write the head's address there.",
                 )
-            for expansion in found.word.expansions:
+            for expansion in address.word.expansions:
                 if expansion.name and (fault := _not_set(job, launch, expansion)):
                     summary, severe = fault
                     yield LintFinding(
-                        span=expansion.span or found.span,
+                        span=expansion.span or address.span,
                         severity=None if severe else "warning",
-                        summary=f"{found.written} is {expansion.raw}, {summary}",
+                        summary=f"{address.written} is {expansion.raw}, {summary}",
                         happens="Empty, it gives a usage error, or the node looks for the head on itself (127.0.0.1).",
                         fix=f"Set {expansion.name} before this line (export {expansion.name}=...), and write"
                         f" ${{{expansion.name}:?}} so"
@@ -215,20 +215,20 @@ def master_empty(job: LintJob) -> Iterator[LintFinding]:
 _USUAL = re.compile(r"(?:MASTER|MAIN|HEAD|CHIEF|RANK_?0|RDZV|HOST_NODE|NODE_?0|LEADER|ADDR|IP|HOST)", re.ASCII)
 
 
-def _not_set(job: LintJob, launch: LintLaunch, each: Expansion) -> tuple[str, bool] | None:
-    setting = launch.invocation.settings.get(each.name)
-    if setting is not None and not setting.exported and each.where == "task" and setting.how == "assignment":
-        return f"and {each.name} is set in the batch script, but not exported to the tasks", True
-    if each.is_set is not False or each.default is not None or setting is not None or each.value:
+def _not_set(job: LintJob, launch: LintLaunch, expansion: Expansion) -> tuple[str, bool] | None:
+    setting = launch.invocation.settings.get(expansion.name)
+    if setting is not None and not setting.exported and expansion.where == "task" and setting.how == "assignment":
+        return f"and {expansion.name} is set in the batch script, but not exported to the tasks", True
+    if expansion.is_set is not False or expansion.default is not None or setting is not None or expansion.value:
         return None
-    if ":?" in each.raw or each.name in job.facts.variables:
+    if ":?" in expansion.raw or expansion.name in job.facts.variables:
         return None
-    near = sorted(name for name in launch.invocation.settings if _near(name, each.name))
+    near = sorted(name for name in launch.invocation.settings if _near(name, expansion.name))
     if near:
         return f"which nothing sets; {near[0]} is set", True
-    if _USUAL.search(each.name) and each.name.isupper():
+    if _USUAL.search(expansion.name) and expansion.name.isupper():
         return "which nothing in this text sets: it must come from outside", False
-    return "which nothing in this text sets", each.name.isupper() and job.is_batch
+    return "which nothing in this text sets", expansion.name.isupper() and job.is_batch
 
 
 def _near(one: str, other: str) -> bool:
@@ -265,17 +265,17 @@ def wildcard_master(job: LintJob) -> Iterator[LintFinding]:
     """0.0.0.0 and :: mean "all of my addresses" to who listens; who connects to them reaches itself. c10d does not
     recognise itself in them, so nobody opens the store."""
     for world, given in addressed(job):
-        for launch, found in given:
-            if found.text is None or found.text.strip("[]") not in ("0.0.0.0", "::", "0", "*"):
+        for launch, address in given:
+            if address.text is None or address.text.strip("[]") not in ("0.0.0.0", "::", "0", "*"):
                 continue
             failing = look.is_multi(job, world) or look.is_dynamic(launch)
             yield LintFinding(
-                span=found.span,
+                span=address.span,
                 severity=None if failing else "warning",
-                summary=f"{found.written} is {found.text}; wanted is an address to connect to",
+                summary=f"{address.written} is {address.text}; wanted is an address to connect to",
                 happens="Nobody takes itself for the head, or each node connects to itself: a time-out, or EADDRINUSE."
                 if failing
                 else "On Linux it reaches this node itself; torch 1.9 and 1.10 end with EADDRINUSE.",
                 fix="Write the head's own address." if look.is_multi(job, world) is not False else "Write localhost.",
-                edits=(replace_piece(found, host="localhost"),) if look.is_multi(job, world) is False else (),
+                edits=(replace_piece(address, host="localhost"),) if look.is_multi(job, world) is False else (),
             )

@@ -47,10 +47,10 @@ def _once(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
     """Each address as written, once a world."""
     for world, given in addressed(job):
         seen: set[str] = set()
-        for launch, found in given:
-            if found.shown not in seen:
-                seen.add(found.shown)
-                yield world, launch, found
+        for launch, address in given:
+            if address.shown not in seen:
+                seen.add(address.shown)
+                yield world, launch, address
 
 
 @rule(
@@ -70,18 +70,18 @@ def _once(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
 def sample_address(job: LintJob) -> Iterator[LintFinding]:
     """An address that was left from a tutorial, or that other machines cannot reach, belongs to nobody here. Whether an
     address is the head's own, only the head can tell."""
-    for world, launch, found in _once(job):
-        address = _address(found.sure)
-        why = _SAMPLES.get(found.sure or "", "")
+    for world, launch, master in _once(job):
+        address = _address(master.sure)
+        why = _SAMPLES.get(master.sure or "", "")
         if not why and isinstance(address, ipaddress.IPv4Address):
             why = next((reason for network, reason in _SAMPLE_NETWORKS if address in network), "")
         if why and world.multi:
             yield LintFinding(
-                span=found.span,
-                summary=f"{found.written} is {found.sure}: {why}",
+                span=master.span,
+                summary=f"{master.written} is {master.sure}: {why}",
                 happens="If it is not an address of the head, nobody listens there, and the others wait until a"
                 " time-out.",
-                fix=f"On the head, `{command('ip -brief address | grep -wF {:host}', found.sure)}` must show an"
+                fix=f"On the head, `{command('ip -brief address | grep -wF {:host}', master.sure)}` must show an"
                 " interface; else write the address that `ip -brief address` shows for the network of"
                 f" {label(job, launch)} and the others.",
             )
@@ -105,27 +105,27 @@ def sample_address(job: LintJob) -> Iterator[LintFinding]:
 def not_a_host(job: LintJob) -> Iterator[LintFinding]:
     """The address goes to getaddrinfo as it stands: a scheme, a user, a path or a port in it makes a name that nobody
     resolves. A name of digits only is taken for a 32-bit IP address."""
-    for world, _launch, found in _once(job):
-        text = found.sure
-        listed = _NODE_LIST.fullmatch(found.shown) if world.multi and text is None else None
+    for world, _launch, address in _once(job):
+        text = address.sure
+        listed = _NODE_LIST.fullmatch(address.shown) if world.multi and text is None else None
         if listed is not None:
             yield LintFinding(
-                span=found.span,
-                summary=f"{found.written} is {found.shown}: the list of all nodes, not the head",
+                span=address.span,
+                summary=f"{address.written} is {address.shown}: the list of all nodes, not the head",
                 happens="gaierror: Name or service not known.",
                 fix="Take the first one"
                 + (f': $(scontrol show hostnames "${listed[1]}" | head -n1).' if "SLURM" in listed[1] else "."),
             )
         if not text or _PLACEHOLDER.search(text) or text in ("*", "0"):
             continue
-        why, right = _wrong_host(text, "endpoint" in found.written.lower())
+        why, right = _wrong_host(text, "endpoint" in address.written.lower())
         if why:
             yield LintFinding(
-                span=found.span,
-                summary=f'{found.written} has "{text}" where a host name or address is due: {why}',
+                span=address.span,
+                summary=f'{address.written} has "{text}" where a host name or address is due: {why}',
                 happens="gaierror: Name or service not known, or a connection to a wild address that times out.",
                 fix=f"Write {right}." if right else "Write the head's name or IP address alone.",
-                edits=everywhere(world, look.master, found, host=right) if right else (),
+                edits=everywhere(world, look.master, address, host=right) if right else (),
             )
 
 
@@ -175,9 +175,9 @@ def c10d_by_address(job: LintJob) -> Iterator[LintFinding]:
     """With c10d the node that finds itself in the endpoint opens the store: by its host name, or because its host name
     resolves to the address. With a line like `127.0.1.1 NAME` in /etc/hosts, in containers and with cloud aliases it
     does not: nobody opens the store. Only the head can tell."""
-    for world, launch, found in _once(job):
-        address = _address(found.sure)
-        if not world.multi or backend_is_not_c10d(launch) or address is None or is_loopback(found.sure or ""):
+    for world, launch, master in _once(job):
+        address = _address(master.sure)
+        if not world.multi or backend_is_not_c10d(launch) or address is None or is_loopback(master.sure or ""):
             continue
         configuration = value(launch, "rdzv-conf")
         if configuration is not None and (configuration.text is None or "is_host" in configuration.shown):
@@ -185,13 +185,13 @@ def c10d_by_address(job: LintJob) -> Iterator[LintFinding]:
         if address.is_unspecified:
             continue  # A05
         yield LintFinding(
-            span=found.span,
-            summary=f"c10d's endpoint is the address {found.sure}; it works only if the head's host name resolves"
+            span=master.span,
+            summary=f"c10d's endpoint is the address {master.sure}; it works only if the head's host name resolves"
             f" to it",
             happens="Where it does not (127.0.1.1 in /etc/hosts, a container), nobody opens the store: all nodes"
             " end with"
             " 'timed out after 60000ms'.",
-            fix=f"On the head, `getent ahosts $(hostname)` must show {found.sure}. Else write the name that"
+            fix=f"On the head, `getent ahosts $(hostname)` must show {master.sure}. Else write the name that"
             f" `hostname` shows"
             " there, add --rdzv-conf=is_host=1 on the head (is_host=0 on the others), or use the static rendezvous.",
         )
@@ -284,18 +284,19 @@ def ipv6_without_brackets(job: LintJob) -> Iterator[LintFinding]:
 def first_of_many_addresses(job: LintJob) -> Iterator[LintFinding]:
     """`hostname -I` lists the addresses of all interfaces in no promised order, and `hostname -i` asks the resolver: on
     a head with docker0, a management network or a 127.0.1.1 line in /etc/hosts nobody reaches the answer."""
-    for world, launch, found in _once(job):
+    for world, launch, address in _once(job):
         if not world.multi:
             continue
-        for origin in look.origins(found.word, launch.invocation):
+        for origin in look.origins(address.word, launch.invocation):
             asked = re.search(r"\bhostname\s+(-I|-i|--ip-address|--all-ip-addresses)\b", origin.raw)
             if asked is None:
                 continue
             yield LintFinding(
-                span=origin.span or found.span,
+                span=origin.span or address.span,
                 # The resolver's answer is right on most clusters; the first of a list is whatever came first.
                 severity=None if asked[1] in ("-I", "--all-ip-addresses") else "info",
-                summary=f"{found.written} comes from `hostname {asked[1]}`, which may give any of the head's addresses",
+                summary=f"{address.written} comes from `hostname {asked[1]}`,"
+                " which may give any of the head's addresses",
                 happens="With docker0, a management network, or `127.0.1.1 NAME` in /etc/hosts the others cannot"
                 " reach it:"
                 " they wait until a time-out.",
@@ -327,21 +328,21 @@ def doubtful_name(job: LintJob) -> Iterator[LintFinding]:
         names = [name for name in names if not is_loopback(name[1].shown) and not _PLACEHOLDER.search(name[1].shown)]
         if not names or not look.is_multi(job, world):
             continue
-        for launch, found in names[1:]:
+        for launch, address in names[1:]:
             first_launch, first = names[0]
-            one, other = found.sure or "", first.sure or ""
+            one, other = address.sure or "", first.sure or ""
             if one != other and one.lower().split(".")[0] == other.lower().split(".")[0]:
                 asked = command("getent ahosts {:host}", other) or "getent ahosts NAME"
                 yield LintFinding(
-                    span=found.span,
-                    summary=f"{found.written} is {one} on {label(job, launch)} and {other} on"
+                    span=address.span,
+                    summary=f"{address.written} is {one} on {label(job, launch)} and {other} on"
                     f" {label(job, first_launch)}",
                     happens="Each node's resolver may give another address for them; some nodes then wait for a"
                     " time-out.",
                     fix=f"Write one of them, {other}, or the address on all nodes; `{asked}` must"
                     f" give the"
                     " same answer everywhere.",
-                    edits=(replace_piece(found, host=other),),
+                    edits=(replace_piece(address, host=other),),
                 )
         first_launch, first = names[0]
         if "_" in (first.sure or "") and "/" not in first.shown:

@@ -50,11 +50,11 @@ def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
     for world, given in addressed(job):
         if not look.is_multi(job, world) or look.from_platform(job, world.first):
             continue
-        for launch, found in given:
-            told = value(launch, "nnodes")
-            if told is None or told.sure is None:
+        for launch, address in given:
+            nodes = value(launch, "nnodes")
+            if nodes is None or nodes.sure is None:
                 continue
-            for origin in look.origins(found.word, launch.invocation):
+            for origin in look.origins(address.word, launch.invocation):
                 fallback = origin.default or next(iter(_LOCAL_DEFAULT.findall(origin.raw)), "")
                 if (origin.name and origin.is_set is True) or not is_loopback(fallback.strip("\"'")):
                     continue
@@ -62,8 +62,8 @@ def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
                     continue
                 strict = f"${{{origin.name}:?}}" if origin.name else ""
                 yield LintFinding(
-                    span=origin.span or found.span,
-                    summary=f"{found.written} falls back to {fallback} in a start of {look.count_text(launch)} nodes",
+                    span=origin.span or address.span,
+                    summary=f"{address.written} falls back to {fallback} in a start of {look.count_text(launch)} nodes",
                     happens="Where the address is missing, every node waits for itself until a time-out, without a word"
                     " on the reason.",
                     fix=f"Write {strict}: the script then ends with a message." if strict
@@ -96,11 +96,11 @@ def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
     for world, given in addressed(job):
         if not look.is_multi(job, world) or look.from_platform(job, world.first):
             continue
-        for launch, found in given:
+        for launch, address in given:
             node = look.node_of(job, launch)
             if node == 0 or number(value(launch, "node-rank")) == 0 or launch.invocation.in_loop:
                 continue
-            for origin in look.origins(found.word, launch.invocation):
+            for origin in look.origins(address.word, launch.invocation):
                 # the shell that calls srun or mpirun runs once
                 once = origin.where != "task" and _by_tasks(launch)
                 if once or origin.where == "batch" or not _OWN_NAME.search(origin.raw) or _ELSEWHERE.search(origin.raw):
@@ -109,8 +109,8 @@ def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
                     continue
                 in_srun = bool(look.sruns(launch))
                 yield LintFinding(
-                    span=origin.span or found.span,
-                    summary=f"{found.written} is {origin.raw}: on every node another one",
+                    span=origin.span or address.span,
+                    summary=f"{address.written} is {origin.raw}: on every node another one",
                     happens="Every node takes its own address for the head's: nobody meets anybody; after 60 s (c10d)"
                     " or 600 s there is a time-out.",
                     fix=f"Before srun, in the batch script: export MASTER_ADDR={_HEAD}; in the task: $MASTER_ADDR."
@@ -124,12 +124,12 @@ def _by_tasks(launch: LintLaunch) -> bool:
     return bool(launch.around) or (look.traits(launch).bare and launch.launcher != "python")
 
 
-def _guarded(job: LintJob, each: Expansion) -> bool:
+def _guarded(job: LintJob, expansion: Expansion) -> bool:
     """The assignment stands in an `if` or after `&&`, `||`: maybe one node only takes it."""
-    if each.span is None:
+    if expansion.span is None:
         return False
-    start = job.text.rfind("\n", 0, each.span.start) + 1
-    line = job.text[start : each.span.start]
+    start = job.text.rfind("\n", 0, expansion.span.start) + 1
+    line = job.text[start : expansion.span.start]
     return bool(re.search(r"&&|\|\||\bthen\b|\]\s*;|\bif\b", line)) or line[:1] in (" ", "\t")
 
 
@@ -149,14 +149,14 @@ def slurm_launch_node_address(job: LintJob) -> Iterator[LintFinding]:
     """SLURM_LAUNCH_NODE_IPADDR is the address from which srun was called: the login node, where srun is called there,
     and it is empty in the batch script."""
     for _world, given in addressed(job):
-        for launch, found in given:
-            for origin in look.origins(found.word, launch.invocation):
+        for launch, address in given:
+            for origin in look.origins(address.word, launch.invocation):
                 if origin.name != "SLURM_LAUNCH_NODE_IPADDR":
                     continue
                 batch = origin.where == "batch"
                 yield LintFinding(
-                    span=origin.span or found.span,
-                    summary=f"{found.written} is {origin.raw}: the address of the node that called srun",
+                    span=origin.span or address.span,
+                    summary=f"{address.written} is {origin.raw}: the address of the node that called srun",
                     happens="It is empty in the batch script." if batch
                     else "From a login node srun hands over the login node's address: nobody listens there.",
                     fix=f"Use the first node of the job, before srun: MASTER_ADDR={_HEAD}.",

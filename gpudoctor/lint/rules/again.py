@@ -48,10 +48,10 @@ def array_on_one_port(job: LintJob) -> Iterator[LintFinding]:
     """SLURM puts several elements of an array on a node as long as there are GPUs. The second one's head finds the port
     taken, or its ranks join the first one's training."""
     array = allocation.in_force(job, "array")
-    told = allocation.value_text(array) if array is not None else ""
-    if array is None or re.search(r"%1$", told) or not re.search(r"[-,]", told):
+    elements = allocation.value_text(array) if array is not None else ""
+    if array is None or re.search(r"%1$", elements) or not re.search(r"[-,]", elements):
         return
-    if any(allocation.in_force(job, name) is not None for name in ("exclusive",)) or "$" in told:
+    if any(allocation.in_force(job, name) is not None for name in ("exclusive",)) or "$" in elements:
         return
     memory = allocation.in_force(job, "mem")
     if memory is not None and allocation.value_text(memory) == "0":
@@ -65,7 +65,8 @@ def array_on_one_port(job: LintJob) -> Iterator[LintFinding]:
             continue
         yield LintFinding(
             span=port.span,
-            summary=f"each element of the array {told} takes port {number(port)}, and several of them fit on one node",
+            summary=f"each element of the array {elements} takes port {number(port)},"
+            " and several of them fit on one node",
             happens="The second one on a node ends with EADDRINUSE, or its ranks join the first one's store.",
             fix="Write the port as $((20000 + SLURM_JOB_ID % 10000)), or start torchrun with --standalone.",
         )

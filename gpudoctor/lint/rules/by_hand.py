@@ -74,9 +74,9 @@ def _head(launch: LintLaunch) -> str | None:
         ("MASTER_ADDR", "init-method"),
         ("MASTER_ADDR", "master-addr"),
     ):
-        found = _told(launch, variable, option)
-        if found is not None:
-            return found[0]
+        told_value = _told(launch, variable, option)
+        if told_value is not None:
+            return told_value[0]
     return None
 
 
@@ -141,8 +141,8 @@ def container_behind_a_bridge(job: LintJob) -> Iterator[LintFinding]:
     """On docker's bridge a container does not have the node's address: the head does not find itself, and the ranks
     tell one another addresses that no other node reaches; publishing the one port does not help those."""
     for launch in job.launches:
-        outer, told = _container(launch), look.nnodes(launch)
-        if outer is None or told is None or told[1] < 2 or re.search(r"--net(?:work)?\b", _shown(outer)):
+        outer, nodes = _container(launch), look.nnodes(launch)
+        if outer is None or nodes is None or nodes[1] < 2 or re.search(r"--net(?:work)?\b", _shown(outer)):
             continue
         if any(word.text is None for word in outer.words[1:]):
             continue

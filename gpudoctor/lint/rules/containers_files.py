@@ -80,11 +80,11 @@ def variable_filled_in_by_compose(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _environment(manifest: Manifest, service: str) -> set[str]:
-    found = set()
+    names = set()
     for value in manifest.values:
         if value.path[:3] == ("services", service, "environment") and len(value.path) == 4:
-            found.add(value.value.partition("=")[0] if value.path[3].isdecimal() else value.path[3])
-    return found
+            names.add(value.value.partition("=")[0] if value.path[3].isdecimal() else value.path[3])
+    return names
 
 
 _DOCKERFILE = 'FROM train:1\nENTRYPOINT ["torchrun", "--standalone", "--nproc_per_node=4"]\nCMD {}\n'

@@ -26,14 +26,14 @@ _AMD = re.compile(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
 def container_without_shm(job: LintJob) -> Iterator[LintFinding]:
     """docker gives a container 64 MiB of shared memory. Loader workers hand batches over through it, and NCCL the data
     between GPUs without a direct link."""
-    told: set[int] = set()
+    said: set[int] = set()
     for launch in job.launches:
         outer = next((invocation for invocation in launch.invocation.within if invocation.program in _DOCKERS), None)
-        if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in told:
+        if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in said:
             continue
         if _SHM.search(_options(outer)) or processes.on_cpu(launch) or (processes.per_node(job, launch) or 2) < 2:
             continue
-        told.add(outer.span.start)
+        said.add(outer.span.start)
         yield LintFinding(
             span=outer.words[0].span,
             summary=f"{outer.program} run without --shm-size or --ipc=host: the container has 64 MiB of shared memory",
@@ -52,7 +52,7 @@ def container_without_shm(job: LintJob) -> Iterator[LintFinding]:
 )
 def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
     """The driver's libraries are those of the host: the container gets them by --nv (--rocm for AMD)."""
-    told: set[int] = set()
+    said: set[int] = set()
     for launch in job.launches:
         outer = next(
             (
@@ -62,7 +62,7 @@ def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
             ),
             None,
         )
-        if outer is None or outer.span.start in told or processes.on_cpu(launch):
+        if outer is None or outer.span.start in said or processes.on_cpu(launch):
             continue
         settings = outer.settings.keys()
         by_variable = any(
@@ -76,7 +76,7 @@ def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
             and not job.facts.gpus_per_node
         ):
             continue
-        told.add(outer.span.start)
+        said.add(outer.span.start)
         yield LintFinding(
             span=outer.words[0].span,
             severity=None if look.traits(launch).sets_ranks or launch.around else "warning",

@@ -102,12 +102,12 @@ def _limit(job: LintJob, launch: LintLaunch) -> tuple[int, str] | None:
     container = container_of(job, launch)
     if container is not None and container.gpus:
         return container.gpus, f"its container is given {counted(container.gpus, 'GPU')}"
-    told = launch.invocation.settings.get(VARIABLE) is None
-    given = processes.given_gpus(job, launch) if told else None
+    unlimited = launch.invocation.settings.get(VARIABLE) is None
+    given = processes.given_gpus(job, launch) if unlimited else None
     if given is not None:
         return given, f"{counted(given, 'GPU')} {'is' if given == 1 else 'are'} asked for"
     known = job.facts.gpus_per_node
-    if known is not None and told:
+    if known is not None and unlimited:
         return known, f"a node has {counted(known, 'GPU')}"
     return None
 
@@ -241,7 +241,7 @@ def trainer_not_as_launched(job: LintJob) -> Iterator[LintFinding]:
             continue
         asked, started = lightning.devices(job, launch), processes.started(job, launch)
         argument = lightning.argument(job, launch, "devices", "gpus", "num_gpus", "num_processes")
-        nodes, told = lightning.num_nodes(job, launch), look.nnodes(launch)
+        nodes, by_launcher = lightning.num_nodes(job, launch), look.nnodes(launch)
         effect = (
             f"{lightning.named(job)} ends with a ValueError."
             if lightning.since(job, 2, 1)
@@ -255,12 +255,12 @@ def trainer_not_as_launched(job: LintJob) -> Iterator[LintFinding]:
                 happens=effect,
                 fix=f"Write devices {started.number}, or --nproc-per-node={asked}.",
             )
-        if nodes is not None and told is not None and told[0] == told[1] != nodes[0]:
+        if nodes is not None and by_launcher is not None and by_launcher[0] == by_launcher[1] != nodes[0]:
             yield LintFinding(
                 span=nodes[1].span,
-                summary=f"{nodes[1].written} for a Trainer that torchrun starts on {counted(told[0], 'node')}",
+                summary=f"{nodes[1].written} for a Trainer that torchrun starts on {counted(by_launcher[0], 'node')}",
                 happens=effect,
-                fix=f"Write num_nodes {told[0]}.",
+                fix=f"Write num_nodes {by_launcher[0]}.",
             )
 
 

@@ -179,11 +179,11 @@ def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
             given = {option.value.shown.split("=")[0] for option in launch.every_option
                      if option.name == "x" and option.value is not None}  # fmt: skip
             outer = _invocation_of(launch, "mpirun")
-            missing = {name: each for name, each in _exported(outer).items()
+            missing = {name: variable for name, variable in _exported(outer).items()
                        if not any(name == x or x == name[: len(x) - 1] + "*" for x in given)}  # fmt: skip
             how = "Write " + " ".join(f"-x {name}" for name in missing) + " among mpirun's options."
         elif launch.launcher == "deepspeed" and launch.option("hostfile") and launch.option("no-ssh") is None:
-            missing = {name: each for name, each in _exported(launch.invocation).items()
+            missing = {name: variable for name, variable in _exported(launch.invocation).items()
                        if not name.startswith(("NCCL", "PYTHON", "MV2", "UCX", "MLFLOW", "CUDA_VISIBLE"))
                        and not _RENDEZVOUS.fullmatch(name)}  # fmt: skip
             how = "Write the lines NAME=value into .deepspeed_env, in the home folder or where deepspeed is started."
@@ -191,12 +191,12 @@ def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
             ssh = _invocation_of(launch, "ssh")
             by_hand = launch.launcher == "python" and "RANK" in launch.invocation.settings
             if ssh is not None and launch.invocation is not ssh:
-                missing = {name: each for name, each in _exported(ssh).items()
+                missing = {name: variable for name, variable in _exported(ssh).items()
                            if name not in launch.invocation.settings
                            and (name.startswith(("NCCL_", "GLOO_", "TORCH_"))
                                 or (name in _OF_RANKS and by_hand))}  # fmt: skip
                 how = "Write the assignments inside the command that ssh gets."
-        missing = {name: each for name, each in missing.items() if name not in seen}
+        missing = {name: variable for name, variable in missing.items() if name not in seen}
         if not missing:
             continue
         seen.update(missing)
@@ -235,8 +235,8 @@ def _exported(invocation: Invocation | None) -> Mapping[str, SetVariable]:
     if invocation is None:
         return {}
     return {
-        name: each for name, each in invocation.settings.items()
-        if each.exported and each.how in ("export", "prefix", "env")
+        name: setting for name, setting in invocation.settings.items()
+        if setting.exported and setting.how in ("export", "prefix", "env")
         and _READ_BY_RANKS.fullmatch(name) and not _NOT_READ.fullmatch(name)
     }  # fmt: skip
 

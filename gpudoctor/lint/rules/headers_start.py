@@ -43,13 +43,13 @@ def limit_without_unit(job: LintJob) -> Iterator[LintFinding]:
     for option in headers.options(job):
         name, unit = _LIMITS[option.kind.name]
         value = option.value or ""
-        told = value if name == option.name else "".join(re.findall(rf"(?:^|,){name}=([^,]+)", value)[-1:])
-        if option.late or told not in _HOURS:
+        amount = value if name == option.name else "".join(re.findall(rf"(?:^|,){name}=([^,]+)", value)[-1:])
+        if option.late or amount not in _HOURS:
             continue
-        right = f"{told}:00:00" if unit == "seconds" else f"{told}:00"
+        right = f"{amount}:00:00" if unit == "seconds" else f"{amount}:00"
         yield LintFinding(
             span=option.span,
-            summary=f"{name}{' ' if name == '-W' else '='}{told} is {told} {unit}, and not hours",
+            summary=f"{name}{' ' if name == '-W' else '='}{amount} is {amount} {unit}, and not hours",
             happens=f"{option.kind.name} ends the job at that time.",
             fix=f"Write {right} for hours.",
         )
@@ -159,5 +159,5 @@ def only_the_first_node_starts(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _several(launch: LintLaunch) -> bool:
-    told = look.nnodes(launch)
-    return told is not None and told[0] > 1
+    nodes = look.nnodes(launch)
+    return nodes is not None and nodes[0] > 1

@@ -94,13 +94,13 @@ def pytorchjob_python_with_gpus(job: LintJob) -> Iterator[LintFinding]:
     for manifest in job.manifests:
         if manifest.kind != "PyTorchJob":
             continue
-        found = containers(manifest)
+        every = containers(manifest)
         counts = {
             container.path[2] if len(container.path) > 2 else "": container.gpus
-            for container in found
+            for container in every
             if container.gpus is not None
         }
-        for container in found:
+        for container in every:
             launch = _plain_python(job, manifest, container.path)
             if launch is None or (container.gpus or 0) < 2 or {"WORLD_SIZE", "RANK"} & set(launch.invocation.settings):
                 continue
@@ -114,7 +114,7 @@ def pytorchjob_python_with_gpus(job: LintJob) -> Iterator[LintFinding]:
             )
         if len(set(counts.values())) > 1 and _value(manifest, "spec", "nprocPerNode") not in (None, "gpu", "auto"):
             names = ", ".join(f"{count} in {name}" for name, count in counts.items())
-            first = next(container for container in found if container.gpus is not None)
+            first = next(container for container in every if container.gpus is not None)
             yield LintFinding(
                 span=next(iter(first.values.values())).span,
                 summary=f"pods with different numbers of GPUs ({names}) and one nprocPerNode",

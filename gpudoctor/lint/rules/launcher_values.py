@@ -76,7 +76,7 @@ _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend={} --r
 )
 def value_not_taken(job: LintJob) -> Iterator[LintFinding]:
     """A launcher compares some values with a list, and ends where one is not in it."""
-    for launch in (launch for found in job.launches for launch in (found, *found.around)):
+    for launch in (launch for lint_launch in job.launches for launch in (lint_launch, *lint_launch.around)):
         table = TAKEN.get(launch.launcher, {})
         for option in launch.every_option:
             if option.name not in table or not option.known or option.value is None or option.value.text is None:

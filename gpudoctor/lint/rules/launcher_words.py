@@ -222,7 +222,11 @@ def deepspeed_file_and_fields(job: LintJob) -> Iterator[LintFinding]:
         named = by_path.get(("deepspeed_config", "deepspeed_config_file"))
         if named is None or named.value in ("", "null", "none"):
             continue
-        twice = [each for name in _OF_THE_FILE if (each := by_path.get(("deepspeed_config", name))) is not None]
+        twice = [
+            manifest_value
+            for name in _OF_THE_FILE
+            if (manifest_value := by_path.get(("deepspeed_config", name))) is not None
+        ]
         precision = by_path.get(("mixed_precision",))
         twice += [precision] if precision is not None and precision.value not in ("", "null", "~") else []
         if twice:

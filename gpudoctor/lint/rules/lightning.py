@@ -49,8 +49,8 @@ def _constant(source: str) -> object:
 
 
 def _name(call: TrainerCall, argument: str) -> str:
-    found = _constant(call.arguments.get(argument, ""))
-    return found if isinstance(found, str) else ""
+    constant = _constant(call.arguments.get(argument, ""))
+    return constant if isinstance(constant, str) else ""
 
 
 def _value_span(job: LintJob, call: TrainerCall, argument: str) -> Span | None:
@@ -92,11 +92,13 @@ def trainer_argument_of_another_version(job: LintJob) -> Iterator[LintFinding]:
             entry = superseded("argument", argument)
             late = arrived(argument)
             if entry is not None and entry.is_gone(version):
-                told = entry.since if version is None or not entry.gone or version >= entry.gone else "not there yet"
+                standing = (
+                    entry.since if version is None or not entry.gone or version >= entry.gone else "not there yet"
+                )
                 today, edits = _today(job, call, argument, entry), _renamed(job, call, argument, source)
             elif late is not None and version is not None and version < late:
                 old = formerly(argument, version)
-                told, edits = f"came with lightning {dotted(late)}", ()
+                standing, edits = f"came with lightning {dotted(late)}", ()
                 today = (
                     f"{old}=, as this release calls it" if old else "Take it out: this release has nothing of the kind."
                 )
@@ -105,7 +107,7 @@ def trainer_argument_of_another_version(job: LintJob) -> Iterator[LintFinding]:
             yield LintFinding(
                 span=call.spans[argument],
                 severity=None if version is not None and sure else "warning",
-                summary=f"{argument}={source[:60]}: {told}"
+                summary=f"{argument}={source[:60]}: {standing}"
                 + (f"; {lightning.named(job)} is used" if version is not None else ""),
                 happens=f"TypeError: Trainer.__init__() got an unexpected keyword argument '{argument}'."
                 if sure
@@ -274,10 +276,10 @@ def trainer_without_num_nodes(job: LintJob) -> Iterator[LintFinding]:
 
 def _nodes(job: LintJob) -> int | None:
     """Nodes that the text or the facts are sure of."""
-    told = [found[1] for launch in job.launches if (found := look.nnodes(launch)) is not None]
+    most = [nodes[1] for launch in job.launches if (nodes := look.nnodes(launch)) is not None]
     sections = {section.node for section in job.node_sections}
-    if told:
-        return max(told)
+    if most:
+        return max(most)
     return job.facts.nodes or look.batch_nodes(job) or (len(sections) if len(sections) > 1 else None)
 
 

@@ -96,8 +96,10 @@ def strategy_in_plugins(job: LintJob) -> Iterator[LintFinding]:
     if version is not None and version < _PLUGINS_END:
         return
     for code, call in _trainers(job):
-        told = argument(call, "plugins")
-        listed = told.elts if isinstance(told, (ast.List, ast.Tuple)) else [told] if told is not None else []
+        plugins = argument(call, "plugins")
+        listed = (
+            plugins.elts if isinstance(plugins, (ast.List, ast.Tuple)) else [plugins] if plugins is not None else []
+        )
         for node in listed:
             name = constant(node)
             if not isinstance(name, str) or not name:

@@ -64,8 +64,8 @@ def of_kubernetes(job: LintJob) -> Iterator[Manifest]:
     what is filled in before Kubernetes gets it."""
     for manifest in job.manifests:
         if manifest.api_version and not manifest.fault and "{{" not in _text(job, manifest):
-            found = containers(manifest)
-            if any(("image",) in container.values for container in found) or manifest.kind == "TrainJob":
+            every = containers(manifest)
+            if any(("image",) in container.values for container in every) or manifest.kind == "TrainJob":
                 yield manifest
 
 
@@ -80,8 +80,8 @@ def by_path(manifest: Manifest) -> dict[str, ManifestValue]:
 
 def number(value: ManifestValue | None) -> int | None:
     """A count that certainly is one."""
-    found = value is not None and re.fullmatch(r"[0-9]{1,6}", value.value, re.ASCII)
-    return int(value.value) if found and value is not None else None
+    is_number = value is not None and re.fullmatch(r"[0-9]{1,6}", value.value, re.ASCII)
+    return int(value.value) if is_number and value is not None else None
 
 
 def children(manifest: Manifest, *path: str) -> list[str]:
@@ -288,8 +288,8 @@ def volcano_job(job: LintJob) -> Iterator[LintFinding]:
                     fix="Name the plugin as Volcano does.",
                 )
             elif plugin == "pytorch" and all(name is not None for name in names) and names:
-                told = [value.value for value in manifest.values if value.path[:3] == ("spec", "plugins", plugin)]
-                master = next((word.partition("=")[2] for word in told if word.startswith("--master=")), "master")
+                arguments = [value.value for value in manifest.values if value.path[:3] == ("spec", "plugins", plugin)]
+                master = next((word.partition("=")[2] for word in arguments if word.startswith("--master=")), "master")
                 if master not in {name.value for name in names if name is not None}:
                     shown = ", ".join(name.value for name in names if name is not None)
                     yield LintFinding(

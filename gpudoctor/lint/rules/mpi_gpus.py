@@ -70,7 +70,7 @@ def more_slots_than_gpus(job: LintJob) -> Iterator[LintFinding]:
         total, limit = whole(launch.option("np")), processes.gpus(job, launch)
         if option is None or option.value is None or option.value.text is None or not limit:
             continue
-        most = max((number(found[1]) or 0 for found in _SLOTS.finditer(option.value.text)), default=0)
+        most = max((number(match[1]) or 0 for match in _SLOTS.finditer(option.value.text)), default=0)
         most = min(most, total) if total else most
         if most <= limit or processes.on_cpu(launch) or launch.option("map-by", "npernode", "pernode"):
             continue

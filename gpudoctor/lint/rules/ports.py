@@ -31,9 +31,9 @@ def ported(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch, Va
     """Worlds with the ports that their launches name."""
     for world in look.worlds(job):
         given = [(launch, look.port(launch)) for launch in world.launches if not look.standalone(launch)]
-        found = tuple((launch, port) for launch, port in given if port is not None)
-        if found:
-            yield world, found
+        ports = tuple((launch, port) for launch, port in given if port is not None)
+        if ports:
+            yield world, ports
 
 
 def _port_of(launch: LintLaunch) -> Value | None:
@@ -50,10 +50,10 @@ def each_port(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
     """Each port as written, once a world. DeepSpeed's own (it runs once) is among them."""
     for world, given in ported(job):
         seen: set[str] = set()
-        for launch, found in given:
-            if found.shown not in seen:
-                seen.add(found.shown)
-                yield world, launch, found
+        for launch, port in given:
+            if port.shown not in seen:
+                seen.add(port.shown)
+                yield world, launch, port
     for launch in job.launches[: look.SIBLINGS]:
         if launch.launcher == "deepspeed" and not look.meets(launch) and (single := value(launch, "master-port")):
             yield LintWorld(launches=(launch,), nodes=None), launch, single
@@ -69,19 +69,19 @@ def each_port(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
 def port_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     """A TCP port is a number from 0 to 65535. Anything else ends the start, and in old versions of torch a number that
     is too large silently becomes another port."""
-    for world, _launch, found in each_port(job):
-        text = found.sure
+    for world, _launch, given_port in each_port(job):
+        text = given_port.sure
         if text is None or re.search(r"[<>]|\.\.\.", text) or text == "":
             continue
-        port = port_number(found)
+        port = port_number(given_port)
         if port is not None and 0 <= port <= 65535:
             continue
         yield LintFinding(
-            span=found.span,
-            summary=f"{found.written} has {text} for a port; wanted is a number from 1024 to 65535",
+            span=given_port.span,
+            summary=f"{given_port.written} has {text} for a port; wanted is a number from 1024 to 65535",
             happens="ValueError or an OverflowError at the start; old versions wrap it around to another port.",
             fix="Write a free port outside of Linux's own range, such as 61234, the same on every node.",
-            edits=everywhere(world, _port_of, found, port="61234"),
+            edits=everywhere(world, _port_of, given_port, port="61234"),
         )
 
 
@@ -94,15 +94,15 @@ def port_out_of_range(job: LintJob) -> Iterator[LintFinding]:
 )
 def privileged_port(job: LintJob) -> Iterator[LintFinding]:
     """Only root may listen on ports below 1024; the head of a job that a user starts ends at once."""
-    for world, _launch, found in each_port(job):
-        port = port_number(found)
+    for world, _launch, given_port in each_port(job):
+        port = port_number(given_port)
         if port is not None and 1 <= port <= 1023:
             yield LintFinding(
-                span=found.span,
-                summary=f"{found.written} has port {port}; ports below 1024 are root's",
+                span=given_port.span,
+                summary=f"{given_port.written} has port {port}; ports below 1024 are root's",
                 happens="Permission denied (EACCES, errno 13) on the head, unless root starts it; the others time out.",
                 fix="Write a port from 1024 up, such as 61234, the same on every node.",
-                edits=everywhere(world, _port_of, found, port="61234"),
+                edits=everywhere(world, _port_of, given_port, port="61234"),
             )
 
 
@@ -142,13 +142,13 @@ def _formula(found: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, int,
 def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
     """Linux takes the ports 32768 to 60999 for outgoing connections: once in a while one of those is the port that the
     job wants. A constant there works nearly always; a formula over a shared machine's jobs meets it sooner or later."""
-    for world, launch, found in each_port(job):
+    for world, launch, given_port in each_port(job):
         if not look.is_multi(job, world):
             continue
-        port = port_number(found)
+        port = port_number(given_port)
         if port is not None and EPHEMERAL[0] <= port <= EPHEMERAL[1]:
             yield LintFinding(
-                span=found.span,
+                span=given_port.span,
                 severity="info",
                 summary=f"Port {port} is in the range {EPHEMERAL[0]}-{EPHEMERAL[1]}, which Linux hands out to any"
                 f" connection",
@@ -157,14 +157,18 @@ def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
                 edits=(),
             )
             continue
-        for each, low, high in _formula(found, launch):
-            if high >= EPHEMERAL[0] and low <= EPHEMERAL[1] and high <= 65535 + 32768 and "RANDOM" not in each.raw:
+        for expansion, low, high in _formula(given_port, launch):
+            if high >= EPHEMERAL[0] and low <= EPHEMERAL[1] and high <= 65535 + 32768 and "RANDOM" not in expansion.raw:
                 edits: tuple[Edit, ...] = ()
-                if re.search(r"SLURM_JOB_?ID", each.raw) and each.span is not None and each.raw.startswith("$(("):
-                    edits = (Edit(each.span, "$((61000 + SLURM_JOB_ID % 4536))"),)
+                if (
+                    re.search(r"SLURM_JOB_?ID", expansion.raw)
+                    and expansion.span is not None
+                    and expansion.raw.startswith("$((")
+                ):
+                    edits = (Edit(expansion.span, "$((61000 + SLURM_JOB_ID % 4536))"),)
                 yield LintFinding(
-                    span=each.span or found.span,
-                    summary=f"{each.raw} gives ports from {low} to {high}; Linux hands out"
+                    span=expansion.span or given_port.span,
+                    summary=f"{expansion.raw} gives ports from {low} to {high}; Linux hands out"
                     f" {EPHEMERAL[0]}-{EPHEMERAL[1]}",
                     happens="Some jobs meet a port that a connection has: EADDRINUSE on the head, a time-out"
                     " elsewhere.",
@@ -193,25 +197,25 @@ def port_in_ephemeral_range(job: LintJob) -> Iterator[LintFinding]:
 )
 def random_port_too_low(job: LintJob) -> Iterator[LintFinding]:
     """$RANDOM is a number from 0 to 32767: one in 32 is a port that only root may take."""
-    for _world, launch, found in each_port(job):
-        for origin in look.origins(found.word, launch.invocation):
+    for _world, launch, port in each_port(job):
+        for origin in look.origins(port.word, launch.invocation):
             if not re.search(r"\bRANDOM\b", origin.raw) or origin.value is not None:
                 continue
             plain = re.fullmatch(r"\$\{?RANDOM\}?", origin.raw) is not None
-            low = 0 if plain else next((low for one, low, _ in _formula(found, launch) if one == origin), None)
+            low = 0 if plain else next((low for one, low, _ in _formula(port, launch) if one == origin), None)
             if (
                 low is None
                 or low >= 1024
-                or (plain and found.shown not in (origin.raw, "$" + origin.name) and _adds(found))
+                or (plain and port.shown not in (origin.raw, "$" + origin.name) and _adds(port))
             ):
                 continue
             right = "$((20000 + RANDOM % 10000))"
             yield LintFinding(
-                span=origin.span or found.span,
+                span=origin.span or port.span,
                 summary=f"The port comes from {origin.raw}, which can be below 1024",
                 happens="Now and then the head ends with 'Permission denied' (EACCES).",
                 fix=f"Write {right}.",
-                edits=_drawn_higher(launch, found, origin, right),
+                edits=_drawn_higher(launch, port, origin, right),
             )
             break
 
@@ -246,12 +250,12 @@ def _adds(found: Value) -> bool:
 )
 def port_zero_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
     """Port 0 means a free one, which the head then knows, and nobody else does."""
-    for world, _launch, found in each_port(job):
-        if port_number(found) == 0 and look.is_multi(job, world):
+    for world, _launch, port in each_port(job):
+        if port_number(port) == 0 and look.is_multi(job, world):
             yield LintFinding(
-                span=found.span,
-                summary=f"{found.written} has port 0 in a start of several nodes",
+                span=port.span,
+                summary=f"{port.written} has port 0 in a start of several nodes",
                 happens="The head takes any free port; the other nodes cannot know which, and time out.",
                 fix="Write a fixed port, such as 61234, on all nodes.",
-                edits=everywhere(world, _port_of, found, port="61234"),
+                edits=everywhere(world, _port_of, port, port="61234"),
             )

@@ -42,8 +42,8 @@ def listens(job: LintJob, launch: LintLaunch) -> tuple[str, bool] | None:
     if launch.launcher == "python" or look.endpoint(launch) is not None or not look.is_static(launch):
         return None
     torch = job.facts.version("torch")
-    told = look.nnodes(launch)
-    if launch.launcher in TORCHRUN and torch is not None and torch >= (2, 12) and (told is None or told[1] == 1):
+    nodes = look.nnodes(launch)
+    if launch.launcher in TORCHRUN and torch is not None and torch >= (2, 12) and (nodes is None or nodes[1] == 1):
         return None  # one node and no port: c10d on a free port
     return "29500", True
 
@@ -63,8 +63,8 @@ def _pairs(job: LintJob) -> Iterator[tuple[LintLaunch, LintLaunch]]:
 
 
 def _id(launch: LintLaunch) -> str:
-    found = value(launch, "rdzv-id")
-    return found.shown if found is not None else ""
+    given = value(launch, "rdzv-id")
+    return given.shown if given is not None else ""
 
 
 @rule(
@@ -92,21 +92,21 @@ def _id(launch: LintLaunch) -> str:
 def port_taken_by_other_job(job: LintJob) -> Iterator[LintFinding]:
     """Each job's head opens a store of its own. The second one on the same port ends with EADDRINUSE, or its workers
     talk to the first one's store. Whether another user's process holds the port, only the head can tell."""
-    told: set[int] = set()
+    said: set[int] = set()
     for first, second in _pairs(job):
         ports = (listens(job, first), listens(job, second))
         if ports[0] is None or ports[1] is None or ports[0][0] != ports[1][0]:
             continue
-        if second.invocation.span.start in told:
+        if second.invocation.span.start in said:
             continue
-        told.add(second.invocation.span.start)
+        said.add(second.invocation.span.start)
         port, default = ports[1]
         unsure = default and second.launcher in TORCHRUN and job.facts.version("torch") is None
         if look.is_dynamic(first) and look.is_dynamic(second):
             if _id(first) == _id(second):
                 continue  # two agents of one job: R13
             unsure = True
-        free = str(int(port) + 1 + len(told) - 1) if port.isdigit() and 1024 <= int(port) < 65000 else "61234"
+        free = str(int(port) + 1 + len(said) - 1) if port.isdigit() and 1024 <= int(port) < 65000 else "61234"
         named = look.port(second) if second.launcher != "deepspeed" else value(second, "master-port")
         if named is not None:
             edits: tuple[Edit, ...] = (replace_piece(named, port=free),)
@@ -159,33 +159,33 @@ def port_differs(job: LintJob) -> Iterator[LintFinding]:
         if not look.is_multi(job, world) or look.from_platform(job, world.first):
             continue
         known = [(launch, found) for launch, found in given if port_number(found) is not None]
-        for launch, found in known[1:]:
+        for launch, port in known[1:]:
             first_launch, first = known[0]
-            if port_number(found) != port_number(first):
+            if port_number(port) != port_number(first):
                 yield LintFinding(
-                    span=found.span,
-                    summary=f"The port is {found.text} on {label(job, launch)} and {first.text} on"
+                    span=port.span,
+                    summary=f"The port is {port.text} on {label(job, launch)} and {first.text} on"
                     f" {label(job, first_launch)}",
                     happens="Nobody listens on the other port: a time-out after 60 s (c10d) or 600 s.",
                     fix=f"Write {first.text} on all nodes.",
-                    edits=(replace_piece(found, port=first.text),),
+                    edits=(replace_piece(port, port=first.text),),
                 )
-        for launch, found in given:
-            if look.host_of(launch) is not None or found.text is not None:
+        for launch, port in given:
+            if look.host_of(launch) is not None or port.text is not None:
                 continue
-            for origin in look.origins(found.word, launch.invocation):
+            for origin in look.origins(port.word, launch.invocation):
                 random = PER_NODE.search(origin.raw) or _FREE_PORT.search(origin.raw)
                 if origin.where == "batch" or origin.value is not None or not random:
                     continue
                 yield LintFinding(
-                    span=origin.span or found.span,
+                    span=origin.span or port.span,
                     summary=f"The port comes from {origin.raw}, which each node evaluates for itself",
                     happens="Every node has another port: nobody meets the head, and there is a time-out after 60 s or"
                     " 600 s.",
                     fix=f"Write {_OF_THE_JOB}, which is the same in every task; or draw it once, in the batch script."
                     if look.sruns(launch)
                     else "Write one fixed port, such as 61234, on all nodes.",
-                    edits=(replace_piece(found, port=_OF_THE_JOB if look.sruns(launch) else "61234"),),
+                    edits=(replace_piece(port, port=_OF_THE_JOB if look.sruns(launch) else "61234"),),
                 )
                 break
 
@@ -254,11 +254,11 @@ def only_one_port_open(job: LintJob) -> Iterator[LintFinding]:
     opened = {group for line in lines for match in _ONE_PORT_OPEN.finditer(line) for group in match.groups() if group}
     if not opened or any("--net" in line for line in lines if "docker" in line):
         return
-    for world, launch, found in each_port(job):
-        port = port_number(found)
+    for world, launch, given_port in each_port(job):
+        port = port_number(given_port)
         if look.is_multi(job, world) and port is not None and str(port) in opened:
             yield LintFinding(
-                span=found.span,
+                span=given_port.span,
                 summary=f"The text opens port {port} alone; gloo, NCCL and c10d's workers use random ports as well",
                 happens=f"The rendezvous on {label(job, launch)} passes, and the job hangs in its first collective.",
                 fix="Open all ports between the nodes, such as `ufw allow from SUBNET`; `gpudoctor launch --check`"

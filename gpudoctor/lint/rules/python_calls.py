@@ -40,14 +40,14 @@ _MOVES = ("cuda", "to", "cpu", "half", "xpu")
 def unknown_argument_of_torch(job: LintJob) -> Iterator[LintFinding]:
     """An argument that a function does not have is a TypeError in the line that calls it."""
     version = job.facts.version("torch")
-    told = job.facts.versions.get("torch", "")
+    given_version = job.facts.versions.get("torch", "")
     for code in codes(job):
         for call in code.calls:
             function = function_of(code.name(call.func))
             for keyword in call.keywords if function else ():
                 unknown = refused(function, keyword.arg, version) if keyword.arg else None
                 if keyword.arg and unknown is not None:
-                    yield _unknown(code, call, keyword, function, unknown, told, version)
+                    yield _unknown(code, call, keyword, function, unknown, given_version, version)
 
 
 def _unknown(

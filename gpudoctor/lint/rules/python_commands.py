@@ -119,10 +119,10 @@ def program_refuses_options(job: LintJob) -> Iterator[LintFinding]:
     a launcher every rank ends so."""
     for code, starts in codes_and_starts(job):
         for launch in starts:
-            found = refused(code, launch)
-            if found is None:
+            refusal = refused(code, launch)
+            if refusal is None:
                 continue
-            said, word = found
+            said, word = refusal
             name = launch.script.shown if launch.script is not None else "the program"
             by_launcher = word is None and "local_rank" in said
             yield LintFinding(

@@ -84,15 +84,15 @@ def _nested(code: PythonCode, call: ast.Call) -> bool:
 
 def _rank_names(code: PythonCode, scope: ast.AST) -> frozenset[str]:
     """Names of a scope or the module that are the rank among all."""
-    found = set()
+    names = set()
     for node in (*own_nodes(scope), *own_nodes(code.tree)):
         if isinstance(node, ast.Assign) and _is_rank(node.value):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     stores: dict[str, int] = {}
     for node in code.nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             stores[node.id] = stores.get(node.id, 0) + 1
-    return frozenset(name for name in found if stores.get(name) == 1)
+    return frozenset(name for name in names if stores.get(name) == 1)
 
 
 def _is_rank(node: ast.expr) -> bool:
@@ -176,8 +176,8 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
                 shown[inside[0].id] = visible_set.statement
         for call in code.calls if shown else ():
             called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-            told = call.args[0] if call.args else None
-            named = isinstance(told, ast.Name) and told.id in shown and told.id
+            device = call.args[0] if call.args else None
+            named = isinstance(device, ast.Name) and device.id in shown and device.id
             if not named or called not in ("set_device", "cuda", "to"):
                 continue
             statement = shown[named]
@@ -222,13 +222,17 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
         wraps = (call for call in code.calls if code.torch_name(call.func) == "DistributedDataParallel")
         for call in islice(wraps, MOST_WRAPS):
             ids = argument(call, "device_ids", 1)
-            told = argument(call, "module", 0)
-            if code.torch_name(call.func) != "DistributedDataParallel" or ids is None or not isinstance(told, ast.Name):
+            module = argument(call, "module", 0)
+            if (
+                code.torch_name(call.func) != "DistributedDataParallel"
+                or ids is None
+                or not isinstance(module, ast.Name)
+            ):
                 continue
             if constant(ids) is None and isinstance(ids, ast.Constant):
                 continue
             scope = code.scope_of(call)
-            names = [node for node in own_nodes(scope) if isinstance(node, ast.Name) and node.id == told.id]
+            names = [node for node in own_nodes(scope) if isinstance(node, ast.Name) and node.id == module.id]
             before = [node for node in names if node.lineno < call.lineno]
             made = [code.parents.get(node) for node in before if isinstance(node.ctx, ast.Store)]
             if len(before) != 1 or len(made) != 1 or not isinstance(made[0], ast.Assign):
@@ -242,11 +246,12 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
             if (by_torch or stays) and "device" not in code.words(value) and not isinstance(ids, ast.IfExp):
                 yield LintFinding(
                     span=code.span(call),
-                    summary=f"{told.id} is on the CPU (made in line {code.line + made[0].lineno - 1}, moved nowhere),"
+                    summary=f"{module.id} is on the CPU (made in line {code.line + made[0].lineno - 1}, moved nowhere),"
                     " and device_ids is given",
                     happens="ValueError: DistributedDataParallel device_ids and output_device arguments only work with"
                     " single-device GPU modules.",
-                    fix=f"Write {told.id} = {told.id}.to(device) before; or leave device_ids out for a CPU training.",
+                    fix=f"Write {module.id} = {module.id}.to(device) before;"
+                    " or leave device_ids out for a CPU training.",
                 )
 
 
@@ -294,7 +299,7 @@ def port_drawn_by_each_rank(job: LintJob) -> Iterator[LintFinding]:
                 continue
             inside = any(each in spawned for each in _functions_around(code, node))
             drawn = any(
-                isinstance(each, ast.Call) and _DRAWS.search(ast.unparse(each.func)) for each in ast.walk(node.value)
+                isinstance(inner, ast.Call) and _DRAWS.search(ast.unparse(inner.func)) for inner in ast.walk(node.value)
             )
             if not drawn or not (inside or (several and not spawned)) or code.is_conditional(node):
                 continue
@@ -405,13 +410,13 @@ def world_size_of_the_program(job: LintJob) -> Iterator[LintFinding]:
         for call in code.calls:
             if code.torch_name(call.func) != "init_process_group" or code.is_conditional(call):
                 continue
-            told = decided_number(code, argument(call, "world_size", 3), starts[0])
-            if told is not None and told > 0 and told != world:
+            size = decided_number(code, argument(call, "world_size", 3), starts[0])
+            if size is not None and size > 0 and size != world:
                 yield LintFinding(
                     span=code.span(call),
-                    summary=f"world_size={told} in the program, and {world} ranks are started",
+                    summary=f"world_size={size} in the program, and {world} ranks are started",
                     happens="init_process_group waits for ranks that nobody starts."
-                    if told > world
-                    else f"Ranks from {told} on are refused, or meet in a world of their own.",
+                    if size > world
+                    else f"Ranks from {size} on are refused, or meet in a world of their own.",
                     fix="Leave world_size and rank out: env:// takes them from the launcher.",
                 )

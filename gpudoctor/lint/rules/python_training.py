@@ -67,8 +67,8 @@ def sampler_without_set_epoch(job: LintJob) -> Iterator[LintFinding]:
         for call in islice(made, MOST_SAMPLERS):
             if any(keyword.arg is None for keyword in call.keywords):
                 continue
-            told = argument(call, "shuffle", 3)
-            if told is not None and constant(told) is not True:
+            shuffle = argument(call, "shuffle", 3)
+            if shuffle is not None and constant(shuffle) is not True:
                 continue
             name, inline = _assigned(code, call)
             scope = code.scope_of(call)
@@ -208,11 +208,11 @@ def same_seed_on_all_ranks(job: LintJob) -> Iterator[LintFinding]:
 
 def _seeds(code: PythonCode, inside: list[ast.Call]) -> dict[str, list[ast.Call]]:
     """The calls that seed, by their function."""
-    found: dict[str, list[ast.Call]] = {}
+    calls: dict[str, list[ast.Call]] = {}
     for node in inside:
         if (name := code.name(node.func)) in _SEEDED_BY:
-            found.setdefault(name, []).append(node)
-    return found
+            calls.setdefault(name, []).append(node)
+    return calls
 
 
 def _draws(code: PythonCode, node: ast.Call, by: str) -> bool:

@@ -57,49 +57,49 @@ def same_node_rank_twice(job: LintJob) -> Iterator[LintFinding]:
             yield from _constant(job, world, ranks)
             continue
         first: dict[int, LintLaunch] = {}
-        for launch, found in ranks:
-            rank = number(found)
+        for launch, told_rank in ranks:
+            rank = number(told_rank)
             if rank is None:
                 continue
             other = first.setdefault(rank, launch)
             if other is launch or look.node_of(job, other) == look.node_of(job, launch):
                 continue
             own = look.section_node(job, launch)
-            edits = (Edit(found.span, str(own)),) if own is not None and own != rank else ()
+            edits = (Edit(told_rank.span, str(own)),) if own is not None and own != rank else ()
             yield LintFinding(
-                span=found.span,
-                summary=f"{label(job, other)} and {label(job, launch)} both have {found.written} {rank};"
+                span=told_rank.span,
+                summary=f"{label(job, other)} and {label(job, launch)} both have {told_rank.written} {rank};"
                 " every node needs its own",
                 happens=f"Both start the same global ranks: EADDRINUSE on one of them, or the others wait for the"
                 f" missing ranks and {_WAIT}.",
                 fix=f"Give every node its own rank from 0 to {len(world.launches) - 1}"
-                + (f": {found.written} {own} on {label(job, launch)}." if own is not None else "."),
+                + (f": {told_rank.written} {own} on {label(job, launch)}." if own is not None else "."),
                 edits=edits,
             )
 
 
 def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Value], ...]) -> Iterator[LintFinding]:
-    for launch, found in ranks:
-        rank = number(found)
+    for launch, told_rank in ranks:
+        rank = number(told_rank)
         multi = look.is_multi(job, world) or (world.nodes or 0) > 1
         if rank is None or not multi or launch.invocation.in_loop:
             continue
         if look.says_every_node(job, launch):
-            in_task = look.in_a_task_shell(launch) and not found.word.expansions
+            in_task = look.in_a_task_shell(launch) and not told_rank.word.expansions
             yield LintFinding(
-                span=found.span,
-                summary=f"{found.written} is {rank} on every node that runs this line; each needs its own",
+                span=told_rank.span,
+                summary=f"{told_rank.written} is {rank} on every node that runs this line; each needs its own",
                 happens=f"Every node starts the global ranks of node {rank}: EADDRINUSE, or all wait and {_WAIT}.",
-                fix=f"Use {found.written.split('=')[0]} $SLURM_NODEID, expanded in the task (inside bash -c '...')."
+                fix=f"Use {told_rank.written.split('=')[0]} $SLURM_NODEID, expanded in the task (inside bash -c '...')."
                 if look.sruns(launch)
                 else "Let each node fill in its own rank, from 0 upwards.",
-                edits=(Edit(found.span, "$SLURM_NODEID"),) if in_task else (),
+                edits=(Edit(told_rank.span, "$SLURM_NODEID"),) if in_task else (),
             )
         elif look.node_of(job, launch) is None and look.section_kind(job, launch) == "every":
             yield LintFinding(
-                span=found.span,
+                span=told_rank.span,
                 severity="info",
-                summary=f"This line has {found.written} {rank}: it is right on one node only",
+                summary=f"This line has {told_rank.written} {rank}: it is right on one node only",
                 happens="If every node runs it unchanged, all take the same ranks: EADDRINUSE, or the start waits.",
                 fix="Use this line on that node, and the other ranks on the other nodes.",
             )
@@ -122,23 +122,23 @@ def node_rank_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     is beyond the number of nodes, everybody waits."""
     for world, ranks in _ranked(job):
         known = [(launch, found, rank) for launch, found in ranks if (rank := number(found)) is not None]
-        told = max((each[1] for launch in world.launches if (each := look.nnodes(launch))), default=0)
+        most = max((nodes[1] for launch in world.launches if (nodes := look.nnodes(launch))), default=0)
         complete = world.line_per_node and len(known) == len(world.launches)
         from_one = complete and sorted(rank for _, _, rank in known) == list(range(1, len(known) + 1))
-        for launch, found, rank in known:
-            outside = rank < 0 or (told > 1 and rank >= told)
+        for launch, told_rank, rank in known:
+            outside = rank < 0 or (most > 1 and rank >= most)
             if not outside and not (from_one and rank == min(each for _, _, each in known)):
                 continue
             own = look.section_node(job, launch)
             edits: tuple[Edit, ...] = ()
             if from_one:
                 edits = tuple(Edit(each.span, str(number - 1)) for _, each, number in known)
-            elif own is not None and own < told:
-                edits = (Edit(found.span, str(own)),)
-            last = (told or len(known)) - 1
+            elif own is not None and own < most:
+                edits = (Edit(told_rank.span, str(own)),)
+            last = (most or len(known)) - 1
             yield LintFinding(
-                span=found.span,
-                summary=f"{found.written} {rank} on {label(job, launch)}; node ranks go from 0 to {last}"
+                span=told_rank.span,
+                summary=f"{told_rank.written} {rank} on {label(job, launch)}; node ranks go from 0 to {last}"
                 if outside
                 else f"No node has node rank 0; the lowest is {rank} on {label(job, launch)}",
                 happens=f"The store is opened by node rank 0 and waits for ranks 0 to {last}: all wait, and {_WAIT}.",
@@ -155,8 +155,8 @@ def _without_rank(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch]]:
         for launch in world.launches:
             if launch.launcher not in (*TORCHRUN, "fabric") or not look.is_static(launch) or look.standalone(launch):
                 continue
-            told = look.nnodes(launch)
-            if value(launch, "nnodes") is None or (told is not None and told[1] < 2):
+            nodes = look.nnodes(launch)
+            if value(launch, "nnodes") is None or (nodes is not None and nodes[1] < 2):
                 continue  # R03 has that
             if value(launch, "node-rank") is None and not look.may_hide_options(launch):
                 yield world, launch
@@ -274,22 +274,22 @@ def wrong_number_of_nodes(job: LintJob) -> Iterator[LintFinding]:
     """The rendezvous waits until as many nodes are there as --nnodes says. With more it turns the rest away, with less
     it waits; where the nodes do not agree, both happen."""
     for world in look.worlds(job):
-        told = [(launch, found, known) for launch in world.launches
-                if (found := value(launch, "nnodes")) and (known := look.nnodes(launch))]  # fmt: skip
-        if not told or look.from_platform(job, world.first):
+        counts = [(launch, count, known) for launch in world.launches
+                if (count := value(launch, "nnodes")) and (known := look.nnodes(launch))]  # fmt: skip
+        if not counts or look.from_platform(job, world.first):
             continue
-        launch, found, known = told[0]
-        different = next((each for each in told if each[2] != known), None)
+        launch, count, known = counts[0]
+        different = next((other for other in counts if other[2] != known), None)
         if different is not None:
             wanted = len(world.launches) if world.nodes is None else world.nodes
             yield LintFinding(
                 span=different[1].span,
                 summary=f"{different[1].written} is {different[1].text} on {label(job, different[0])} and"
-                f" {found.text} on {label(job, launch)}",
+                f" {count.text} on {label(job, launch)}",
                 happens="One side waits for nodes that never come, the other turns nodes away; both end with a time-out"
                 " after 600 s.",
-                fix=f"Write {found.written} {wanted} on all of them.",
-                edits=tuple(Edit(each.span, str(wanted)) for _, each, number in told if number != (wanted, wanted)),
+                fix=f"Write {count.written} {wanted} on all of them.",
+                edits=tuple(Edit(each.span, str(wanted)) for _, each, number in counts if number != (wanted, wanted)),
             )
             continue
         running = _running(job, world)
@@ -297,15 +297,15 @@ def wrong_number_of_nodes(job: LintJob) -> Iterator[LintFinding]:
             continue
         few = running < known[0]
         yield LintFinding(
-            span=found.span,
-            summary=f"{found.written} is {found.text}, but {running} {'node' if running == 1 else 'nodes'} will run it",
+            span=count.span,
+            summary=f"{count.written} is {count.text}, but {running} {'node' if running == 1 else 'nodes'} will run it",
             happens=f"The rendezvous waits for {known[0] - running} more; {_WAIT}."
             if few
             else "Every node trains alone, without a message."
             if known[1] == 1
             else f"{running - known[1]} of the nodes are turned away.",
-            fix=f"Write {found.written} {running}, or start it on {known[1]} {'node' if known[1] == 1 else 'nodes'}.",
-            edits=tuple(Edit(each.span, str(running)) for _, each, _ in told),
+            fix=f"Write {count.written} {running}, or start it on {known[1]} {'node' if known[1] == 1 else 'nodes'}.",
+            edits=tuple(Edit(each.span, str(running)) for _, each, _ in counts),
         )
 
 
@@ -321,8 +321,8 @@ def _running(job: LintJob, world: LintWorld) -> int | None:
         lines = len(world.launches)
         if look.on_one_machine(job, world):
             return lines
-        told = look.nnodes(launch)
-        return None if given is not None and told is not None and told[0] <= given <= told[1] else given or lines
+        nodes = look.nnodes(launch)
+        return None if given is not None and nodes is not None and nodes[0] <= given <= nodes[1] else given or lines
     if look.traits(launch).bare or launch.launcher == "deepspeed":
         return None
     if look.sruns(launch):
@@ -350,13 +350,13 @@ def processes_per_node_differ(job: LintJob) -> Iterator[LintFinding]:
         launches = [launch for launch in world.launches if launch.launcher in TORCHRUN]
         values = [(launch, value(launch, "nproc-per-node")) for launch in launches]
         counts = [(launch, found) for launch, found in values if found is not None and number(found)]
-        for launch, found in counts[1:]:
+        for launch, count in counts[1:]:
             first_launch, first = counts[0]
-            if number(found) != number(first):
+            if number(count) != number(first):
                 yield LintFinding(
-                    span=found.span,
+                    span=count.span,
                     summary=f"{label(job, first_launch)} starts {number(first)} processes,"
-                    f" {label(job, launch)} starts {number(found)}",
+                    f" {label(job, launch)} starts {number(count)}",
                     happens="The start works; a script that takes nodes x local processes for the world size computes"
                     f" wrong batch sizes or learning rates on {labels(job, [first_launch, launch])}.",
                     fix="Start as many on each node, or let the script use WORLD_SIZE.",

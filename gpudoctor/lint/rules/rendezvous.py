@@ -143,8 +143,8 @@ def standalone_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
     for world, launch in _torchruns(job):
         if not look.standalone(launch):
             continue
-        told = look.nnodes(launch)
-        waits = told is not None and told[0] > 1
+        nodes = look.nnodes(launch)
+        waits = nodes is not None and nodes[0] > 1
         alone = (world.nodes or 0) > 1 and job.facts.nodes != 1 and not _maybe_not_run(launch)
         if other_starts or (look.sruns(launch) and not look.one_task_per_node(job, launch)):
             alone = False
@@ -152,7 +152,7 @@ def standalone_on_several_nodes(job: LintJob) -> Iterator[LintFinding]:
             continue
         standalone = launch.option("standalone")
         assert standalone is not None
-        count = told[1] if told and waits else world.nodes
+        count = nodes[1] if nodes and waits else world.nodes
         parts = ["" if value(launch, "nnodes") else f"{spell(launch, 'nnodes')}={count}"]
         if value(launch, "node-rank") is None:
             parts.append(f"{spell(launch, 'node-rank')}=0 (1, 2, ... on the others)")
@@ -188,10 +188,10 @@ def master_address_missing(job: LintJob) -> Iterator[LintFinding]:
     """--master-addr defaults to 127.0.0.1: each node then looks for the head on itself. torchrun does not read
     MASTER_ADDR from the environment (only PET_MASTER_ADDR)."""
     for world, launch in _torchruns(job):
-        told = look.nnodes(launch)
+        nodes = look.nnodes(launch)
         if not look.is_static(launch) or look.standalone(launch) or value(launch, "nnodes") is None:
             continue
-        if not look.is_multi(job, world) or (told is not None and told[1] < 2):
+        if not look.is_multi(job, world) or (nodes is not None and nodes[1] < 2):
             continue
         if look.master(launch) is not None:
             continue
@@ -281,34 +281,34 @@ def rendezvous_id_differs(job: LintJob) -> Iterator[LintFinding]:
         if not look.is_multi(job, world) or look.from_platform(job, world.first):
             continue
         given = [
-            (launch, found)
+            (launch, given_value)
             for launch in world.launches
-            if look.is_dynamic(launch) and (found := value(launch, "rdzv-id"))
+            if look.is_dynamic(launch) and (given_value := value(launch, "rdzv-id"))
         ]
-        for launch, found in given:
-            parts = [origin for origin in look.origins(found.word, launch.invocation) if origin.where != "batch"]
+        for launch, given_value in given:
+            parts = [origin for origin in look.origins(given_value.word, launch.invocation) if origin.where != "batch"]
             random = next((part for part in parts if part.value is None and PER_NODE.search(part.raw)), None)
             if random is None or (look.host_of(launch) is not None and random.where == "node"):
                 continue
             fixed = "$SLURM_JOB_ID" if look.sruns(launch) else "train1"
             yield LintFinding(
-                span=found.span,
-                summary=f"{found.written} has {random.raw}, which each node evaluates for itself",
+                span=given_value.span,
+                summary=f"{given_value.written} has {random.raw}, which each node evaluates for itself",
                 happens="Every node has another rendezvous id: nobody meets anybody, and after 600 s a time-out.",
-                fix=f"Use one fixed id on all nodes: {found.written} {fixed}.",
-                edits=(Edit(found.span, fixed),),
+                fix=f"Use one fixed id on all nodes: {given_value.written} {fixed}.",
+                edits=(Edit(given_value.span, fixed),),
             )
         known = [(launch, found) for launch, found in given if found.sure is not None]
-        for launch, found in known[1:]:
+        for launch, given_value in known[1:]:
             first_launch, first = known[0]
-            if found.sure != first.sure:
+            if given_value.sure != first.sure:
                 yield LintFinding(
-                    span=found.span,
-                    summary=f"{found.written} is {found.text} on {label(job, launch)} and {first.text} on"
+                    span=given_value.span,
+                    summary=f"{given_value.written} is {given_value.text} on {label(job, launch)} and {first.text} on"
                     f" {label(job, first_launch)}",
                     happens="Agents with different ids do not meet: each waits, and after 600 s there is a time-out.",
-                    fix=f"Write {found.written} {first.text} on every node.",
-                    edits=(Edit(found.span, first.word.raw),),
+                    fix=f"Write {given_value.written} {first.text} on every node.",
+                    edits=(Edit(given_value.span, first.word.raw),),
                 )
 
 
@@ -327,20 +327,20 @@ def elastic_for_a_fixed_job(job: LintJob) -> Iterator[LintFinding]:
     """With --nnodes=MIN:MAX the training starts 30 s after MIN nodes have come. A node that is late finds it running;
     without --max-restarts it fails, and the job has fewer ranks than were paid for."""
     for world, launch in _torchruns(job):
-        told, found = look.nnodes(launch), value(launch, "nnodes")
-        if told is None or found is None or told[0] >= told[1]:
+        nodes, given = look.nnodes(launch), value(launch, "nnodes")
+        if nodes is None or given is None or nodes[0] >= nodes[1]:
             continue
         restarts = value(launch, "max-restarts")
         if restarts is not None and number(restarts) != 0:
             continue
-        wanted = world.nodes if world.nodes and told[0] <= world.nodes <= told[1] else told[1]
+        wanted = world.nodes if world.nodes and nodes[0] <= world.nodes <= nodes[1] else nodes[1]
         yield LintFinding(
-            span=found.span,
-            summary=f"{found.written} {found.text} starts with {told[0]} to {told[1]} nodes, and without restarts",
-            happens=f"30 s after {told[0]} {'node has' if told[0] == 1 else 'nodes have'} come the training starts;"
+            span=given.span,
+            summary=f"{given.written} {given.text} starts with {nodes[0]} to {nodes[1]} nodes, and without restarts",
+            happens=f"30 s after {nodes[0]} {'node has' if nodes[0] == 1 else 'nodes have'} come the training starts;"
             " nodes that come later fail.",
-            fix=f"For a fixed job write {found.written} {wanted}; else add {spell(launch, 'max-restarts')}=3.",
-            edits=(Edit(found.span, str(wanted)),),
+            fix=f"For a fixed job write {given.written} {wanted}; else add {spell(launch, 'max-restarts')}=3.",
+            edits=(Edit(given.span, str(wanted)),),
         )
 
 
@@ -363,15 +363,15 @@ def two_agents_on_a_node(job: LintJob) -> Iterator[LintFinding]:
     """c10d takes the first agents that come, as many as --nnodes says. With two on a node both may be of the same one,
     and another node is turned away."""
     for _, launch in _torchruns(job):
-        told = look.nnodes(launch)
-        if not look.is_dynamic(launch) or told is None or told[1] < 2:
+        count = look.nnodes(launch)
+        if not look.is_dynamic(launch) or count is None or count[1] < 2:
             continue
         tasks = look.tasks_per_node(job, launch)
         nodes = look.srun_nodes(job, launch)
-        if tasks and tasks > 1 and nodes and tasks * nodes > told[1]:
+        if tasks and tasks > 1 and nodes and tasks * nodes > count[1]:
             yield LintFinding(
                 span=look.head_span(launch),
-                summary=f"srun starts {tasks * nodes} agents ({tasks} on each of {nodes} nodes) for {told[1]} places",
+                summary=f"srun starts {tasks * nodes} agents ({tasks} on each of {nodes} nodes) for {count[1]} places",
                 happens="The first ones win, maybe all on one node; the others are turned away.",
                 fix="Start one task on each node: --ntasks-per-node=1.",
             )

@@ -74,8 +74,8 @@ def estimator_without_distribution(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _processes(value: object) -> int | None:
-    found = value.get("mpi") if isinstance(value, dict) else None
-    told_each = found.get("processes_per_host") if isinstance(found, dict) else None
+    mpi = value.get("mpi") if isinstance(value, dict) else None
+    told_each = mpi.get("processes_per_host") if isinstance(mpi, dict) else None
     return told_each if type(told_each) is int else None
 
 

@@ -73,8 +73,8 @@ def _complete_without(launch: LintLaunch, name: str) -> bool:
     """torchrun starts as many nodes and processes as are meant without this option, and they meet."""
     if name in ("nproc-per-node", "nproc"):
         return False
-    told = look.nnodes(launch)
-    if look.standalone(launch) or told == (1, 1):
+    nodes = look.nnodes(launch)
+    if look.standalone(launch) or nodes == (1, 1):
         return True
     if look.value(launch, "nnodes") is None:
         return False
@@ -208,9 +208,11 @@ def launcher_without_program(job: LintJob) -> Iterator[LintFinding]:
     starts = {launch.invocation.span.start for launch in job.launches if launch.script is not None}
     for launch in job.launches:
         required = launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed")
-        told = any(option.name in ("help", "version", "module", "print-completion") for option in launch.every_option)
+        ends_at_once = any(
+            option.name in ("help", "version", "module", "print-completion") for option in launch.every_option
+        )
         given = launch.script is not None or launch.unread or launch.invocation.manifest_path
-        if required and not given and not told and launch.every_option:
+        if required and not given and not ends_at_once and launch.every_option:
             yield _alone(launch.invocation.span, launch.entry or launch.launcher)
     for invocation in job.invocations:
         starter = registry.starts_tasks(invocation.program)
@@ -258,12 +260,12 @@ def _alone(span: Span, program: str) -> LintFinding:
 def background_without_wait(job: LintJob) -> Iterator[LintFinding]:
     """A batch job ends with its script, and takes what runs in the background along. The other way round, a loop that
     starts one rank a turn without & never comes to the second."""
-    told: set[int] = set()
+    said: set[int] = set()
     for launch in job.launches:
         inside = launch.invocation
         alone = job.is_batch and inside.background and not inside.waited_for and not _lasts(job, inside)
-        if alone and inside.span.start not in told:
-            told.add(inside.span.start)
+        if alone and inside.span.start not in said:
+            said.add(inside.span.start)
             index = inside.section
             end = (
                 job.sections[index].start + len(job.sections[index].text)
@@ -323,8 +325,8 @@ def _one_host_after_the_other(job: LintJob) -> Iterator[LintFinding]:
     lines may also be meant for two terminals."""
     groups: dict[tuple[int, str], list[LintLaunch]] = {}
     for launch in job.launches[: look.SIBLINGS]:
-        inside, told = launch.invocation, look.nnodes(launch)
-        if inside.in_loop or inside.node_guard is not None or told is None or told[1] < 2 or not _ssh(launch):
+        inside, nodes = launch.invocation, look.nnodes(launch)
+        if inside.in_loop or inside.node_guard is not None or nodes is None or nodes[1] < 2 or not _ssh(launch):
             continue
         script = launch.script.shown if launch.script is not None else ""
         groups.setdefault((inside.section, script), []).append(launch)

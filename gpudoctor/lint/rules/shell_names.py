@@ -67,16 +67,16 @@ def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
 )
 def variable_nearly_right(job: LintJob) -> Iterator[LintFinding]:
     """Nobody complains of a variable that nobody reads: the setting has no effect."""
-    told: set[str] = set()
+    said: set[str] = set()
     for launch in job.launches:
         for name, setting in launch.invocation.settings.items():
-            if name in told or name in _KNOWN or len(name) < 9:
+            if name in said or name in _KNOWN or len(name) < 9:
                 continue
             near = next((each for each in _KNOWN if _typing_error(name, each)), None)
             used = re.search(rf"\$\{{?{re.escape(name)}\b", job.text)
             if near is None or used is not None or near in launch.invocation.settings:
                 continue
-            told.add(name)
+            said.add(name)
             yield LintFinding(
                 span=setting.word.span,
                 summary=f"{name} is set, and {near} is what is read",

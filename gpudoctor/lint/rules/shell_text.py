@@ -90,12 +90,12 @@ def broken_continuation(job: LintJob) -> Iterator[LintFinding]:
     """A command goes on in the next line only when a backslash is the very last character. A blank or comment behind
     it, a comment line between, an empty line, or a missing backslash end the command there: the rest is another
     command."""
-    told = set()
+    said = set()
     for finding in _ended_early(job):
-        told.add(finding.span.line)
+        said.add(finding.span.line)
         yield finding
     for finding in _around_launches(job):
-        if finding.span.line not in told:
+        if finding.span.line not in said:
             yield finding
 
 
@@ -205,11 +205,11 @@ def stray_quote(job: LintJob) -> Iterator[LintFinding]:
                 )
         yield from _inner_quotes(launch)
     yield from _unclosed(job)
-    for found, span in _refused(job):
-        if found.kind == "quote":
+    for refusal, span in _refused(job):
+        if refusal.kind == "quote":
             yield LintFinding(
                 span=span,
-                summary=f"the {found.what} of line {span.line} is never closed",
+                summary=f"the {refusal.what} of line {span.line} is never closed",
                 happens="The shell runs nothing of it: unexpected EOF while looking for the matching quote.",
                 fix="Close the quote, or take it out.",
             )
@@ -222,13 +222,13 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
             continue
         named = section.kind == "file" and section.name.endswith((".sh", ".bash", ".sbatch", ".slurm"))
         is_script = named or _SCRIPT.match(section.text) is not None
-        found = refused(section.text) if is_script or _OPENS.match(section.text) else None
-        if found is not None:
-            at = section.start + found.at
-            if not is_script and not (found.kind == "compound" and _starts_behind(job, section, at)):
+        refusal = refused(section.text) if is_script or _OPENS.match(section.text) else None
+        if refusal is not None:
+            at = section.start + refusal.at
+            if not is_script and not (refusal.kind == "compound" and _starts_behind(job, section, at)):
                 continue
             end = job.text.find("\n", at)
-            yield found, Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at))
+            yield refusal, Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at))
 
 
 _OPENS = re.compile(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
@@ -262,19 +262,19 @@ def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
 def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
     """bash reads an if, a loop, a function or a here-document as a whole before it runs it. Where the end is missing or
     stands where nothing began, it stops there: what comes before is run, and the training is not."""
-    for found, span in _refused(job):
-        if found.kind == "unexpected":
-            summary = f"{found.what} stands where bash expects none"
-            happens = f"The script ends there: syntax error near unexpected token `{found.what}'."
-            fix = f"Take {found.what} out, or write what it belongs to before it."
-        elif found.kind == "here-document":
-            summary = f"the here-document of line {span.line} has no line {found.wanted}"
+    for refusal, span in _refused(job):
+        if refusal.kind == "unexpected":
+            summary = f"{refusal.what} stands where bash expects none"
+            happens = f"The script ends there: syntax error near unexpected token `{refusal.what}'."
+            fix = f"Take {refusal.what} out, or write what it belongs to before it."
+        elif refusal.kind == "here-document":
+            summary = f"the here-document of line {span.line} has no line {refusal.wanted}"
             happens = "All lines to the end of the script become its text, and none of them is run."
-            fix = f"Write {found.wanted} alone on a line, without blanks around it, behind the text."
-        elif found.kind != "quote":
-            summary = f"{found.what} of line {span.line} is never closed: {found.wanted} is missing"
+            fix = f"Write {refusal.wanted} alone on a line, without blanks around it, behind the text."
+        elif refusal.kind != "quote":
+            summary = f"{refusal.what} of line {span.line} is never closed: {refusal.wanted} is missing"
             happens = "The script ends with: syntax error: unexpected end of file."
-            fix = f"Write {found.wanted} where it ends."
+            fix = f"Write {refusal.wanted} where it ends."
         else:
             continue
         yield LintFinding(span=span, summary=summary, happens=happens, fix=fix)

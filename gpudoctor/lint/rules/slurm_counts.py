@@ -158,9 +158,9 @@ def fewer_gpus_than_ranks(job: LintJob) -> Iterator[LintFinding]:
 def _gpu_option(job: LintJob, launch: LintLaunch) -> Option | SbatchOption:
     """What `allocation.gpus_per_node` has its number from."""
     return next(
-        found
+        given
         for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus")
-        if (found := allocation.gives(job, launch, name))
+        if (given := allocation.gives(job, launch, name))
     )
 
 
@@ -313,11 +313,11 @@ def nodes_not_as_asked(job: LintJob) -> Iterator[LintFinding]:
             continue
         if any(outer.program in ("ssh", "pdsh", "clush") for outer in launch.invocation.within):
             continue
-        told = look.nnodes(launch)
+        nodes = look.nnodes(launch)
         if launch.launcher in look.TORCHRUN and look.value(launch, "nnodes") is None and look.sruns(launch):
-            told = None
+            nodes = None
         elif look.standalone(launch):
-            told = (1, 1)
+            nodes = (1, 1)
         argument = lightning.num_nodes(job, launch) if launch.launcher == "srun" else None
         if argument is not None and argument[0] != count:
             fails = (
@@ -330,14 +330,14 @@ def nodes_not_as_asked(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"{fails}: the world size is not the number of tasks.",
                 fix=f"Write num_nodes {count}, or ask SLURM for {counted(argument[0], 'node')}.",
             )
-        elif told is not None and told[0] == told[1] != count and not look.traits(launch).bare:
+        elif nodes is not None and nodes[0] == nodes[1] != count and not look.traits(launch).bare:
             shown = look.value(launch, "nnodes")
             yield LintFinding(
                 span=shown.span if shown is not None else launch.invocation.span,
-                summary=f"The start is for {counted(told[0], 'node')}, and SLURM gives {counted(count, 'node')}",
+                summary=f"The start is for {counted(nodes[0], 'node')}, and SLURM gives {counted(count, 'node')}",
                 happens="The rendezvous waits for nodes that never come, until it times out."
-                if told[0] > count
-                else f"{count - told[0]} of {count} nodes stay idle, or train by themselves.",
+                if nodes[0] > count
+                else f"{count - nodes[0]} of {count} nodes stay idle, or train by themselves.",
                 fix="Write --nnodes=$SLURM_NNODES, which follows the header.",
                 edits=(Edit(shown.span, "$SLURM_NNODES"),)
                 if shown is not None and look.sruns(launch) and shown.span.exact and not shown.word.expansions

@@ -46,13 +46,15 @@ def sbatch_option_unknown(job: LintJob) -> Iterator[LintFinding]:
             if option.value is not None and VARIABLE.search(option.value):
                 yield _not_expanded(program, option)
             continue
-        told = _refused(program, grammar, option)
-        if told is not None:
+        refusal = _refused(program, grammar, option)
+        if refusal is not None:
             yield LintFinding(
                 span=option.span,
-                summary=told[0],
-                happens=f"{told[1]}: the job is not submitted." if program != "srun" else f"{told[1]}: nothing starts.",
-                fix=told[2],
+                summary=refusal[0],
+                happens=f"{refusal[1]}: the job is not submitted."
+                if program != "srun"
+                else f"{refusal[1]}: nothing starts.",
+                fix=refusal[2],
             )
 
 

@@ -64,7 +64,7 @@ def _per_task(launch: LintLaunch, word: Word) -> Expansion | None:
 def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
     """A `$` outside of single quotes is expanded by the shell that reads the line. In a batch script that is one shell
     on the first node, where SLURM_PROCID, SLURM_NODEID and SLURM_LOCALID are 0: srun then hands 0 to every task."""
-    told: set[int] = set()
+    said: set[int] = set()
     for launch in job.launches:
         if allocation.srun_of(launch) is None or allocation.tasks(job, launch) == 1:
             continue
@@ -79,9 +79,9 @@ def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
             variable = not written.startswith("-")
             if variable and (lightning.is_lightning(job, launch) or early.where == "node"):
                 continue
-            if launch.invocation.span.start in told and not variable:
+            if launch.invocation.span.start in said and not variable:
                 continue
-            told.add(launch.invocation.span.start)
+            said.add(launch.invocation.span.start)
             ignored = look.is_dynamic(launch) and re.match(r"--(?:node|machine)[-_]rank", written) is not None
             at = word.span if early.span is None else early.span
             value = "0" if early.where == "batch" else "empty"
@@ -232,14 +232,15 @@ def task_rank_as_node_rank(job: LintJob) -> Iterator[LintFinding]:
     counts the tasks of one node, from 0 on each."""
     for launch in job.launches:
         here = allocation.tasks_per_node(job, launch)
-        told = launch.option("node-rank", "machine-rank")
-        local = _per_task(launch, told.value) if told is not None and told.value is not None else None
-        if told is not None and local is not None and local.name == "SLURM_LOCALID":
+        node_rank = launch.option("node-rank", "machine-rank")
+        local = _per_task(launch, node_rank.value) if node_rank is not None and node_rank.value is not None else None
+        if node_rank is not None and local is not None and local.name == "SLURM_LOCALID":
             if (allocation.nodes(job, launch) or 1) > 1 and not look.traits(launch).bare:
                 yield LintFinding(
-                    span=local.span or told.span,
+                    span=local.span or node_rank.span,
                     severity="error",
-                    summary=f"{told.written} is $SLURM_LOCALID, which counts the tasks of one node: 0 is there on each",
+                    summary=f"{node_rank.written} is $SLURM_LOCALID, which counts the tasks of one node:"
+                    " 0 is there on each",
                     happens="Every node says that it is node 0: the others are waited for until the time-out.",
                     fix="Use $SLURM_NODEID.",
                 )

@@ -32,19 +32,19 @@ def environment_kept_from_tasks(job: LintJob) -> Iterator[LintFinding]:
     among it, does not reach the tasks."""
     if "SLURM_EXPORT_ENV" in job.text:
         return
-    told: set[int] = set()
+    said: set[int] = set()
     for launch in job.launches:
         srun = allocation.srun_of(launch)
         if srun is None:
             continue
         option: Option | SbatchOption | None = srun.option("export") or allocation.in_force(job, "export")
         value = allocation.value_text(option)
-        if option is None or not value or option.span.start in told or "$" in value.split("=")[0]:
+        if option is None or not value or option.span.start in said or "$" in value.split("=")[0]:
             continue
         names = [part.partition("=")[0] for part in value.split(",")]
         if "ALL" in names or "PATH" in names or (isinstance(option, SbatchOption) and names != ["NONE"]):
             continue
-        told.add(option.span.start)
+        said.add(option.span.start)
         yield LintFinding(
             span=option.span,
             summary=f"--export={value[:60]} without ALL: the tasks get only SLURM_* and what is named",
@@ -104,7 +104,7 @@ def batch_script_with_dos_lines(job: LintJob) -> Iterator[LintFinding]:
     batch = job.is_batch and bool(job.sbatch)
     at = job.text.find("\r\n") if batch or script else -1
     if at >= 0:
-        places = [found.start() for found in re.finditer("\r\n", job.text)][:2000]
+        places = [match.start() for match in re.finditer("\r\n", job.text)][:2000]
         lines = {place: number for number, place in enumerate(places, job.text.count("\n", 0, at) + 1)}
         yield LintFinding(
             span=Span(at, at + 1, lines[at]),

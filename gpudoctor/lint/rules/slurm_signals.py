@@ -50,9 +50,9 @@ def signal_reaches_nobody(job: LintJob) -> Iterator[LintFinding]:
         return
     name = {"10": "USR1", "12": "USR2", "15": "TERM", "2": "INT", "1": "HUP"}.get(match[2], match[2].upper())
     launch = job.launches[0]
-    told = _to_the_shell(job, launch, name) if "B" in match[1].upper() else _to_the_steps(job, launch, name)
-    if told is not None:
-        yield LintFinding(span=told[0].span, summary=told[1], happens=told[2], fix=told[3])
+    mistake = _to_the_shell(job, launch, name) if "B" in match[1].upper() else _to_the_steps(job, launch, name)
+    if mistake is not None:
+        yield LintFinding(span=mistake[0].span, summary=mistake[1], happens=mistake[2], fix=mistake[3])
 
 
 _Told = tuple[SbatchOption | Invocation, str, str, str]

@@ -137,9 +137,9 @@ def batch_script_without_srun(job: LintJob) -> Iterator[LintFinding]:
 
 def told_nodes(job: LintJob, launch: LintLaunch) -> int | None:
     """The largest number of nodes that the launcher is told; $SLURM_NNODES is the header's."""
-    told = look.nnodes(launch)
-    if told is not None:
-        return told[1]
+    nodes = look.nnodes(launch)
+    if nodes is not None:
+        return nodes[1]
     value = look.value(launch, "nnodes")
     return allocation.whole(allocation.resolved(job, value.word)) if value is not None else None
 
@@ -162,7 +162,7 @@ def _elsewhere(job: LintJob, launch: LintLaunch) -> bool:
 
 def _starts_work(words: Sequence[object]) -> bool:
     shown = [getattr(word, "shown", "") for word in words]
-    return not any(each in ("hostname", "nvidia-smi", "hostnamectl", "env", "date", "ip") for each in shown)
+    return not any(word in ("hostname", "nvidia-smi", "hostnamectl", "env", "date", "ip") for word in shown)
 
 
 @rule(

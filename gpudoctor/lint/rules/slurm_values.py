@@ -95,8 +95,8 @@ def slurm_options_contradict(job: LintJob) -> Iterator[LintFinding]:
     """sbatch compares what was asked for: memory in two ways, GPUs in numbers that do not fit, more named hosts than
     nodes."""
     given = {name: option for name, option in job.sbatch.items() if option.known and not option.fault}
-    told = [*_exclusive(given), *_gpus(given), *_hosts(given)]
-    for option, summary, said, fix in told[:3]:
+    contradictions = [*_exclusive(given), *_gpus(given), *_hosts(given)]
+    for option, summary, said, fix in contradictions[:3]:
         yield LintFinding(
             span=option.span,
             summary=summary,

@@ -42,14 +42,14 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
     if not job.is_batch:
         return
     seen = set()
-    for launch in (launch for found in job.launches for launch in (found, *found.around)):
+    for launch in (launch for lint_launch in job.launches for launch in (lint_launch, *lint_launch.around)):
         for option in launch.every_option:
             for origin in _origins(launch, option.value.expansions if option.value is not None else ()):
-                told = _left_empty(job, launch, origin)
-                if told is None or origin.span is None or (origin.span.start, origin.name) in seen:
+                left_empty = _left_empty(job, launch, origin)
+                if left_empty is None or origin.span is None or (origin.span.start, origin.name) in seen:
                     continue
                 seen.add((origin.span.start, origin.name))
-                wanted, other, instead = told
+                wanted, other, instead = left_empty
                 yield LintFinding(
                     span=origin.span,
                     summary=f"{option.written} is {origin.raw}, which SLURM sets with --{wanted} only; the header has"
@@ -71,14 +71,19 @@ def _origins(launch: LintLaunch, expansions: Iterable[Expansion]) -> Iterator[Ex
         yield expansion
 
 
-def _left_empty(job: LintJob, launch: LintLaunch, each: Expansion) -> tuple[str, str, str] | None:
-    if each.name not in _REPEATS or each.default is not None or each.value is not None or each.raw.startswith("${#"):
+def _left_empty(job: LintJob, launch: LintLaunch, expansion: Expansion) -> tuple[str, str, str] | None:
+    if (
+        expansion.name not in _REPEATS
+        or expansion.default is not None
+        or expansion.value is not None
+        or expansion.raw.startswith("${#")
+    ):
         return None
-    if each.name in launch.invocation.settings or each.name in job.facts.variables:
+    if expansion.name in launch.invocation.settings or expansion.name in job.facts.variables:
         return None
-    wanted, others, instead = _REPEATS[each.name]
+    wanted, others, instead = _REPEATS[expansion.name]
     given = {option.name for around in look.sruns(launch) for option in around.every_option}
     header = {name for name, option in job.sbatch.items() if not option.ignored}
-    if wanted in header | given or (each.name == "SLURM_NTASKS_PER_NODE" and "tasks-per-node" in header):
+    if wanted in header | given or (expansion.name == "SLURM_NTASKS_PER_NODE" and "tasks-per-node" in header):
         return None
     return next(((wanted, other, instead) for other in others if other in header), None)

@@ -80,11 +80,11 @@ def _nodes(job: LintJob, code: PythonCode, call: SpawnCall, launches: tuple[Lint
     """The nodes on which it is started, of the text, the facts, or the world that the program itself names."""
     for launch in launches:
         if launch.launcher in look.TORCHRUN:
-            told = look.nnodes(launch) if whole(launch.option("nproc-per-node")) in (None, 1) else None
-            return told[1] if told is not None else None  # T04 tells of more than one process a node
-        found = look.srun_nodes(job, launch) if look.sruns(launch) else None
-        if found:
-            return found
+            nodes = look.nnodes(launch) if whole(launch.option("nproc-per-node")) in (None, 1) else None
+            return nodes[1] if nodes is not None else None  # T04 tells of more than one process a node
+        in_job = look.srun_nodes(job, launch) if look.sruns(launch) else None
+        if in_job:
+            return in_job
     sections = {look.section_node(job, launch) for launch in launches} - {None}
     if len(sections) > 1:
         return len(sections)

@@ -103,14 +103,14 @@ def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
                 )
 
 
-def _renamed(job: LintJob, each: Expansion, meant: str) -> tuple[Edit, ...]:
-    span = each.span
+def _renamed(job: LintJob, expansion: Expansion, meant: str) -> tuple[Edit, ...]:
+    span = expansion.span
     if span is None or not span.exact:
         return ()
     written = job.text[span.start : span.end]
-    if written not in (f"${each.name}", f"${{{each.name}}}"):
+    if written not in (f"${expansion.name}", f"${{{expansion.name}}}"):
         return ()
-    return (Edit(span, written.replace(each.name, meant)),)
+    return (Edit(span, written.replace(expansion.name, meant)),)
 
 
 @rule(
@@ -427,7 +427,7 @@ def superseded_launcher(job: LintJob) -> Iterator[LintFinding]:
 
 def _xrt(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     """XRT_TPU_CONFIG and its like: PJRT finds the chips by itself."""
-    setting = next((each for name, each in launch.invocation.settings.items() if name.startswith("XRT_")), None)
+    setting = next((setting for name, setting in launch.invocation.settings.items() if name.startswith("XRT_")), None)
     if setting is not None:
         yield LintFinding(
             span=span_of(job, setting),

@@ -123,9 +123,9 @@ def visible_devices_malformed(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-def fault_of(limit: int | None, found: list[DeviceEntry]) -> tuple[str, str, str] | None:
+def fault_of(limit: int | None, device_entries: list[DeviceEntry]) -> tuple[str, str, str] | None:
     """What is wrong, what it does, and the list that was meant. `limit`: the GPUs of a node, where they are known."""
-    numbers = [each.number for each in found if each.form == "ordinal"]
+    numbers = [device_entry.number for device_entry in device_entries if device_entry.form == "ordinal"]
     if len(set(numbers)) < len(numbers):
         twice = next(number for number in numbers if numbers.count(number) > 1)
         return (
@@ -133,21 +133,21 @@ def fault_of(limit: int | None, found: list[DeviceEntry]) -> tuple[str, str, str
             "CUDA takes such a list for empty: no CUDA-capable device is detected.",
             ",".join(str(number) for number in dict.fromkeys(numbers)),
         )
-    for index, entry in enumerate(found):
+    for index, entry in enumerate(device_entries):
         end = "no GPU" if index == 0 else counted(index, "GPU")
         if entry.form == "text":
-            meant = ",".join(re.findall(r"\d+", ",".join(each.text for each in found)))
+            meant = ",".join(re.findall(r"\d+", ",".join(device_entry.text for device_entry in device_entries)))
             return f"{shown(entry.text)} is no number", f"The list ends there: the processes see {end}.", meant
-        if entry.form == "ordinal" and entry.number < 0 and found[-1] is not entry:
+        if entry.form == "ordinal" and entry.number < 0 and device_entries[-1] is not entry:
             return f"{entry.number} ends the list", f"The processes see {end}.", ""
         if entry.form == "ordinal" and entry.ignored:
             spread = re.fullmatch(r"-\s*(\d{1,3})", entry.ignored)
             several = re.fullmatch(r"[\d\s;:/|.]+", entry.ignored)
             meant = ""
-            if spread and entry.number < int(spread[1]) and len(found) == 1:
+            if spread and entry.number < int(spread[1]) and len(device_entries) == 1:
                 meant = ",".join(str(each) for each in range(entry.number, int(spread[1]) + 1))
             elif several:
-                meant = ",".join(re.findall(r"\d+", ",".join(each.text for each in found)))
+                meant = ",".join(re.findall(r"\d+", ",".join(device_entry.text for device_entry in device_entries)))
             return (
                 f"of {shown(entry.text)} CUDA reads {entry.number}",
                 "What stands behind the number is ignored: the processes see fewer GPUs than were meant.",

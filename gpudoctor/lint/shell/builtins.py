@@ -69,8 +69,8 @@ def _read(words: list[Word], variables: Variables, given: ShellSource, separator
     if given.placeholders and any(sign in given.placeholders for sign in given.text):
         return False
     shown, lines = [word.shown for word in words[1:]], given.text.splitlines()
-    options = [each for each in shown if each.startswith("-")]
-    names = [each for each in shown if not each.startswith("-")]
+    options = [word for word in shown if word.startswith("-")]
+    names = [word for word in shown if not word.startswith("-")]
     if any(not NAME.fullmatch(name) for name in names) or any(
         not re.fullmatch(r"-[rat]+", option) for option in options
     ):

@@ -103,13 +103,13 @@ class Gathered:
 
 def statements_of(children: "list[Node]") -> "list[tuple[Node, bool]]":
     """The statements among children, and whether an `&` follows each (asking a node for its sibling is slow)."""
-    found: list[tuple[Node, bool]] = []
+    statements: list[tuple[Node, bool]] = []
     for child in children:
         if child.is_named or child.is_error:
-            found.append((child, False))
-        elif child.type == "&" and found:
-            found[-1] = (found[-1][0], True)
-    return found
+            statements.append((child, False))
+        elif child.type == "&" and statements:
+            statements[-1] = (statements[-1][0], True)
+    return statements
 
 
 def written(node: "Node", script: Script) -> str:

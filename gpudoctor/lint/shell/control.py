@@ -130,13 +130,13 @@ class Control(Gathered):
         expander = Expander(script.source, variables, context.where)
         runs = expander.runs(value.start_byte, value.end_byte) if value is not None else []
         results: list[Variables] = []
-        told = "".join(run.text for run in runs) if all(run.known for run in runs) else None
+        word = "".join(run.text for run in runs) if all(run.known for run in runs) else None
         surely = False
         for item in node.children:
             if item.type != "case_item":
                 continue
             patterns, body = loops.case_parts(item)
-            fits = loops.case_fits(told, patterns, expander)
+            fits = loops.case_fits(word, patterns, expander)
             if fits is False:
                 continue
             if fits and not results:

@@ -217,19 +217,19 @@ class Expander:
     def _known(self, name: str, start: int, end: int, quoted: bool, value: str) -> CommandRun:
         unknown = self._unknown(name, start, end, quoted, is_set=True)
         expansion = unknown.expansions[0]
-        told = Expansion(name, expansion.raw, value, True, None, self.where, expansion.span)
-        return CommandRun(value, -1, -1, quoted=quoted, splits=not quoted, expansions=(told,))
+        known = Expansion(name, expansion.raw, value, True, None, self.where, expansion.span)
+        return CommandRun(value, -1, -1, quoted=quoted, splits=not quoted, expansions=(known,))
 
     def _command(self, at: int, close: int, quoted: bool) -> list[CommandRun]:
         """`$(...)` or backticks."""
         raw = self.source.text[at:close]
-        told = None
+        printed = None
         if raw[-1:] in (")", "`") and not (raw[0] == "`" and "\\" in raw):
-            told = output(self, at + (2 if raw[0] == "$" else 1), close - 1)
-        if told is not None and len(told) == 1 and told[0].known and told[0].start < 0:
-            return [self._known("", at, close, quoted, told[0].text)]
-        if told is not None:
-            return [run._replace(quoted=quoted, splits=not quoted) for run in told]
+            printed = output(self, at + (2 if raw[0] == "$" else 1), close - 1)
+        if printed is not None and len(printed) == 1 and printed[0].known and printed[0].start < 0:
+            return [self._known("", at, close, quoted, printed[0].text)]
+        if printed is not None:
+            return [run._replace(quoted=quoted, splits=not quoted) for run in printed]
         default = OR_ECHO.search(raw)
         return [self._unknown("", at, close, quoted, is_set=True, default=default[1].strip("\"'") if default else None)]
 
@@ -252,7 +252,7 @@ class Expander:
         first = unknown.expansions[0]
         text = "".join(run.text for run in runs) if all(run.known for run in runs) else None
         own = Expansion(first.name, first.raw, text, True, first.default, first.where, first.span)
-        found = [CommandRun("", -1, -1, quoted=quoted, splits=not quoted, expansions=(own,))]
+        joined = [CommandRun("", -1, -1, quoted=quoted, splits=not quoted, expansions=(own,))]
         for run in runs:
             # What stands inside the value was expanded elsewhere: told, but not a place to edit here.
             nested = tuple(
@@ -267,8 +267,8 @@ class Expander:
                 )
                 for expansion in run.expansions[:8]
             )
-            found.append(run._replace(quoted=quoted, splits=not quoted, expansions=nested))
-        return found
+            joined.append(run._replace(quoted=quoted, splits=not quoted, expansions=nested))
+        return joined
 
     def _items(
         self, items: tuple[tuple[CommandRun, ...], ...], name: str, start: int, end: int, quoted: bool
@@ -428,8 +428,8 @@ def closing(text: str, at: int, end: int) -> int:
                 at += 1
                 waiting.append({"(": ")", "{": "}"}[text[at]])
         elif sign == "'":
-            found = text.find("'", at + 1, end)
-            at = end if found < 0 else found
+            at_quote = text.find("'", at + 1, end)
+            at = end if at_quote < 0 else at_quote
         elif sign == '"':
             waiting.append('"')
         elif sign in "({":

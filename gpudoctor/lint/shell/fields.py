@@ -12,12 +12,12 @@ MOST_WORDS = 2000
 
 def fields(runs: list[CommandRun]) -> list[list[CommandRun]]:
     """The words that an unquoted place gives: expansions split at blanks, arrays at their elements."""
-    found: list[list[CommandRun]] = []
+    words: list[list[CommandRun]] = []
     current: list[CommandRun] = []
     for run in runs:
         if run.breaks:
             if current:
-                found.append(current)
+                words.append(current)
             current = []
             continue
         if not (run.splits and run.known and BLANKS.search(run.text)):
@@ -28,14 +28,14 @@ def fields(runs: list[CommandRun]) -> list[list[CommandRun]]:
             if gap.start() > at:
                 current.append(part(run, at, gap.start()))
             if _gives_word(current):
-                found.append(current)
+                words.append(current)
                 current = []
             at = gap.end()
         if at < len(run.text):
             current.append(part(run, at, len(run.text)))
     if _gives_word(current):
-        found.append(current)
-    return found[:MOST_WORDS]
+        words.append(current)
+    return words[:MOST_WORDS]
 
 
 def _gives_word(runs: list[CommandRun]) -> bool:

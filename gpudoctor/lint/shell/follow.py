@@ -57,12 +57,12 @@ class Follower(Control, Commands):
 
     def block(self, body: "list[tuple[Node, bool]]", script: Script, variables: Variables, context: Context) -> None:
         """`body`: statements, and whether an `&` follows."""
-        for each, background in body:
+        for node, background in body:
             inside = context
             if background:
-                waited = context.waited_for and script.last_wait >= each.end_byte
+                waited = context.waited_for and script.last_wait >= node.end_byte
                 inside = structs.replace(context, background=True, waited_for=waited)
-            self.statement(each, script, variables, inside)
+            self.statement(node, script, variables, inside)
 
     def statement(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         if context.depth > DEEPEST:
@@ -111,18 +111,18 @@ class Follower(Control, Commands):
 
     def redirected(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         expander = Expander(script.source, variables, context.where)
-        found = redirects(node, expander)
-        if found.document is not None:
-            self.heredocs.append(found.document)
-        for name_, source, section in found.writes:
+        redirection = redirects(node, expander)
+        if redirection.document is not None:
+            self.heredocs.append(redirection.document)
+        for name_, source, section in redirection.writes:
             self.files[name_] = source
             self.written.append(section)
         body = node.child_by_field_name("body") or (node.named_children[0] if node.named_children else None)
         if body is not None and body.type == "command":
-            self.command(body, script, variables, context, found)
+            self.command(body, script, variables, context, redirection)
         elif body is not None and body.type not in ("heredoc_redirect", "file_redirect", "herestring_redirect"):
             self.statement(body, script, variables, context)
-        for command in found.commands:
+        for command in redirection.commands:
             self.statement(command, script, variables, context)
 
 

@@ -93,8 +93,12 @@ def _flat(places: list[tuple[int, int]], expander: Expander) -> Decision:
 def _counted(runs: list[CommandRun], expander: Expander) -> str | None:
     """A number that may be the scheduler's: of `$SLURM_NNODES`."""
     if len(runs) == 1 and not runs[0].known and len(runs[0].expansions) == 1:
-        each = runs[0].expansions[0]
-        return expander.number_of(each.name) if each.raw in (f"${each.name}", f"${{{each.name}}}") else None
+        expansion = runs[0].expansions[0]
+        return (
+            expander.number_of(expansion.name)
+            if expansion.raw in (f"${expansion.name}", f"${{{expansion.name}}}")
+            else None
+        )
     return _text(runs)
 
 

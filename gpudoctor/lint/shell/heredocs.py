@@ -35,8 +35,8 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
     children = list(node.children)
     for child in children:
         if child.type == "heredoc_redirect":
-            body = next((each for each in child.children if each.type == "heredoc_body"), None)
-            start = next((each for each in child.children if each.type == "heredoc_start"), None)
+            body = next((inner for inner in child.children if inner.type == "heredoc_body"), None)
+            start = next((inner for inner in child.children if inner.type == "heredoc_start"), None)
             if body is not None and start is not None:
                 raw = _body(source.text, body)
                 stdin = _source(source, raw, _written(source, start), expander)
@@ -55,7 +55,7 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
         elif child.type == "file_redirect":
             target = _target(child, expander, extra) or target
         elif child.type == "herestring_redirect":
-            inner = [each for each in child.children if each.is_named]
+            inner = [inner for inner in child.children if inner.is_named]
             if inner:
                 runs = expander.runs(inner[0].start_byte, inner[0].end_byte)
                 stdin = ShellSource.of_runs(runs, source.lines)

@@ -37,16 +37,16 @@ def parseable(text: str) -> bytes:
     if text.startswith("\ufeff"):
         text = " " + text[1:]
     if "$ " in text or "% " in text or "!" in text:
-        text = PROMPT.sub(lambda found: " " * len(found[0]), text)
+        text = PROMPT.sub(lambda match: " " * len(match[0]), text)
     text = INNER_VARIABLE.sub("x", text)  # a letter of the word; what stands there is read from the text itself
     if "$((" in text:
         text = SUM_OR_SUBSHELL.sub(_plain_subshell, text)
     return ODD.sub("\x7f", text).encode("ascii")
 
 
-def _plain_subshell(found: re.Match[str]) -> str:
+def _plain_subshell(match: re.Match[str]) -> str:
     """`$(((A)) && echo 0)` is a command substitution for bash, and nothing for tree-sitter: letters in its place."""
-    rest = found[1]
+    rest = match[1]
     open_at: list[int] = []
     second = -1
     for at, sign in enumerate(rest):
@@ -59,7 +59,7 @@ def _plain_subshell(found: re.Match[str]) -> str:
                 # a sum ends with both brackets at once
                 inside = rest[1:at] if second == at - 1 else "\x7f" * (at - 1)
                 return f"$({inside})" + SUM_OR_SUBSHELL.sub(_plain_subshell, rest[at + 1 :])
-    return found[0]
+    return match[0]
 
 
 @cache

@@ -137,7 +137,7 @@ def _tr(words: list[str], given: str | None) -> str:
 
 def _options(words: list[str], valued: str) -> tuple[dict[str, str], list[str]]:
     """`-d: -f 1` and `-d : -f1` alike; what is no option."""
-    found: dict[str, str] = {}
+    by_letter: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].startswith("-") and len(words[at]) > 1:
         letter, value = words[at][1], words[at][2:]
@@ -145,11 +145,11 @@ def _options(words: list[str], valued: str) -> tuple[dict[str, str], list[str]]:
             if not value:
                 at += 1
                 value = words[at] if at < len(words) else ""
-            found[letter] = value
+            by_letter[letter] = value
         else:
-            found[words[at][1:]] = ""
+            by_letter[words[at][1:]] = ""
         at += 1
-    return found, words[at:]
+    return by_letter, words[at:]
 
 
 def _chosen(text: str) -> Callable[[int], bool]:
@@ -176,7 +176,7 @@ def _cut(words: list[str], given: str | None) -> str:
             continue
         sign = options.get("d", "\t")
         parts = line.split(sign) if sign and sign in line else [line]
-        picked = [each for number, each in enumerate(parts, 1) if chosen(number) or len(parts) == 1]
+        picked = [part for number, part in enumerate(parts, 1) if chosen(number) or len(parts) == 1]
         lines.append(sign.join(picked))
     return "".join(line + "\n" for line in lines)
 

@@ -22,14 +22,14 @@ NO_OPTION = "no option"
 
 def looks_like_batch(text: str) -> bool:
     """Whether it has lines that were meant for sbatch."""
-    return any("-" in found[5] for found in LINE.finditer(text))
+    return any("-" in match[5] for match in LINE.finditer(text))
 
 
 def lines_of(source: ShellSource) -> list[SbatchOption]:
     """All `#SBATCH` lines, those too that SLURM does not read."""
     sbatch_options: list[SbatchOption] = []
     text = source.text
-    scripts = [0, *(found.end() for found in SCRIPT.finditer(text))]
+    scripts = [0, *(match.end() for match in SCRIPT.finditer(text))]
     commands = [first.start() if (first := COMMAND.search(text, begin)) else len(text) for begin in scripts]
     parts: list[list[SbatchOption]] = [sbatch_options]
     for line in LINE.finditer(text):
@@ -50,10 +50,10 @@ def lines_of(source: ShellSource) -> list[SbatchOption]:
 
 def _of_all(parts: list[list[SbatchOption]]) -> list[SbatchOption]:
     """Of a heterogeneous job: a value in which its parts differ is that of no one of them."""
-    told = [{option.name: option.value for option in part if not option.ignored} for part in parts]
+    headers = [{option.name: option.value for option in part if not option.ignored} for part in parts]
     return [
         option
-        if option.ignored or all(each.get(option.name) == option.value for each in told)
+        if option.ignored or all(header.get(option.name) == option.value for header in headers)
         else structs.replace(option, value=None)
         for part in parts
         for option in part

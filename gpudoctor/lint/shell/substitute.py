@@ -90,10 +90,10 @@ def _document(node: "Node", expander: Expands) -> list[CommandRun] | None:
     if text[node.named_children[0].start_byte : node.named_children[0].end_byte].strip() != "cat":
         return None
 
-    found = redirects(node, expander)
-    if found.stdin is None or found.extra or found.commands:
+    redirected = redirects(node, expander)
+    if redirected.stdin is None or redirected.extra or redirected.commands:
         return None
-    return runs_of(found.stdin)
+    return runs_of(redirected.stdin)
 
 
 def _all(nodes: "list[Node]", expander: Expands, given: str | None) -> str:
@@ -117,10 +117,10 @@ def _one(node: "Node", expander: Expands, given: str | None) -> str:
             for other in others
         ):
             raise NotPure
-        found = redirects(node, expander)
-        if found.commands or found.extra:
+        redirected = redirects(node, expander)
+        if redirected.commands or redirected.extra:
             raise NotPure
-        return _one(body, expander, _text_of(found.stdin) if found.stdin is not None else given)
+        return _one(body, expander, _text_of(redirected.stdin) if redirected.stdin is not None else given)
     raise NotPure
 
 
@@ -134,7 +134,7 @@ def _command(node: "Node", expander: Expands, given: str | None) -> str:
     words: list[list[CommandRun]] = []
     for child in node.children:
         if child.type == "herestring_redirect":
-            inner = [each for each in child.children if each.is_named]
+            inner = [inner for inner in child.children if inner.is_named]
             runs = expander.runs(inner[0].start_byte, inner[0].end_byte) if inner else []
             given = _known(runs) + "\n"
         elif child.type in ("variable_assignment", "file_redirect", "heredoc_redirect"):

@@ -34,18 +34,20 @@ class ScriptRead(NamedTuple):
 def read_script(text: str) -> ScriptRead:
     """Never raises."""
     reader = _Reader(text)
-    found = None
+    refusal = None
     try:
         reader.commands(())
         reader.end_of_line()
     except StopReading as stop:
-        found = stop.refused
+        refusal = stop.refused
         # A quote that was left open ends at the next one, and so on: the first that runs over lines is where it began.
-        if found.kind == "quote" and reader.long_quotes and reader.long_quotes[0] < found.at:
-            found = found._replace(at=reader.long_quotes[0])
+        if refusal.kind == "quote" and reader.long_quotes and reader.long_quotes[0] < refusal.at:
+            refusal = refusal._replace(at=reader.long_quotes[0])
     except RecursionError:
         return ScriptRead(None)
-    return ScriptRead(found or reader.document, tuple(reader.trailing), tuple(reader.dashed), tuple(reader.over_lines))
+    return ScriptRead(
+        refusal or reader.document, tuple(reader.trailing), tuple(reader.dashed), tuple(reader.over_lines)
+    )
 
 
 def refused(text: str) -> RefusedShell | None:
@@ -67,13 +69,13 @@ class _Reader(ShellWords):
                     raise self.stop("compound", opened[0], opened[1], closing[0])
                 self.depth -= 1
                 return ""
-            found = next((each for each in closing if self.here(each)), "")
-            if found:
+            closer = next((each for each in closing if self.here(each)), "")
+            if closer:
                 if not empty:
-                    raise self.stop("unexpected", self.at, found)
-                self.at += len(found)
+                    raise self.stop("unexpected", self.at, closer)
+                self.at += len(closer)
                 self.depth -= 1
-                return found
+                return closer
             self.command()
             empty = True
             self.blanks()
@@ -156,10 +158,10 @@ class _Reader(ShellWords):
         elif word == "if":
             self.commands(("then",), (start, "if"))
             while True:
-                found = self.commands(("fi", "elif", "else"), opened)
-                if found == "fi":
+                closer = self.commands(("fi", "elif", "else"), opened)
+                if closer == "fi":
                     return
-                if found == "elif":
+                if closer == "elif":
                     self.commands(("then",), opened)
                 else:
                     self.commands(("fi",), opened)

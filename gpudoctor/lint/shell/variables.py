@@ -89,9 +89,9 @@ class Variables:
 
     def source_unread(self) -> None:
         """A file was read whose text is not here: like Kaldi's parse_options.sh it may set what is empty, and shift."""
-        for name, each in list(self._all.items()):
-            if each.text == "" or name.isdigit() or name == "@":
-                self._all[name] = ShellVariable(each.setting, None, is_set=None)
+        for name, variable in list(self._all.items()):
+            if variable.text == "" or name.isdigit() or name == "@":
+                self._all[name] = ShellVariable(variable.setting, None, is_set=None)
         self._settings = None
 
     def is_set(self, name: str) -> bool | None:
@@ -110,13 +110,13 @@ class Variables:
     def settings(self) -> dict[str, SetVariable]:
         """A snapshot, shared until something changes. Variables that may not be set are among them."""
         if self._settings is None:
-            self._settings = {name: each.setting for name, each in self._all.items() if name.isidentifier()}
+            self._settings = {name: variable.setting for name, variable in self._all.items() if name.isidentifier()}
         return self._settings
 
     def for_program(self) -> "Variables":
         """What a started program (an inner shell) gets: the exported ones."""
         other = Variables()
-        other._all = {name: each for name, each in self._all.items() if each.setting.exported}
+        other._all = {name: variable for name, variable in self._all.items() if variable.setting.exported}
         other.unread_source = self.unread_source
         other.removed, other.platform = self.removed, self.platform
         return other

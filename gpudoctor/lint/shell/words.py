@@ -170,7 +170,7 @@ class ShellWords:
                 self.long_quotes.append(start)
                 self.over_lines.append((start, end))
                 self.trailing += [
-                    found.start() for found in TRAILING.finditer(text, start, end) if self._continued(found.start())
+                    match.start() for match in TRAILING.finditer(text, start, end) if self._continued(match.start())
                 ]
             self.at = end + 1
         elif sign == '"':

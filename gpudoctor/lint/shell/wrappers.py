@@ -55,9 +55,9 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
         begun = _command(words, read.end, task=True)
         own = bool(_COUNTS & {option.name for option in read.options})
         return structs.replace(begun, own_counts=own) if begun is not None else None
-    found = _TABLE.get(program)
-    if found is not None:
-        return found(words)
+    reader = _TABLE.get(program)
+    if reader is not None:
+        return reader(words)
     if SCRIPT.search(program):
         return WhatStarts(script=0)
     options = _SIMPLE.get(program)

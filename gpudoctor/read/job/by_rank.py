@@ -62,7 +62,9 @@ class ByRank:
             if len(self.values) + len(self.results) > MOST_NAMES:
                 break
             if isinstance(node, ast.FunctionDef):
-                own = [each.value for each in ast.walk(node) if isinstance(each, ast.Return) and each.value is not None]
+                own = [
+                    inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return) and inner.value is not None
+                ]
                 self.results[node.name] += own if len(own) == 1 else [*own, ast.Constant(None)]
             elif isinstance(node, ast.Call):
                 self._passed(node, functions)
@@ -77,9 +79,9 @@ class ByRank:
             self.values["." + target.attr].append(value)
         elif isinstance(target, ast.Tuple | ast.List):
             same = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-            for number, each in enumerate(target.elts):
+            for number, element in enumerate(target.elts):
                 own = value.elts[number] if same and isinstance(value, ast.Tuple | ast.List) else ast.Constant(None)
-                self._give(each, own)
+                self._give(element, own)
 
     def _passed(self, call: ast.Call, functions: dict[str, ast.FunctionDef]) -> None:
         """Arguments of the file's own functions are what their parameters are; those that a class is made with, what

@@ -25,7 +25,7 @@ def begin(timeout: float) -> Child | None:
 def assemble(reply: ChildReply) -> tuple[tuple[GpuUse, ...], list[Unread]]:
     """The child's lines; a GPU that owes its answer is lost."""
     count = 0
-    found: dict[int, GpuUse] = {}
+    by_index: dict[int, GpuUse] = {}
     for message in messages(reply.output):
         if error := message.get("error"):
             return (), [Unread("use of the GPUs", str(error)[:300])]
@@ -35,12 +35,12 @@ def assemble(reply: ChildReply) -> tuple[tuple[GpuUse, ...], list[Unread]]:
         if isinstance(message.get("gpu"), int):
             use = _use(message)
             if use is not None and 0 <= use.index < MAXIMUM_GPUS:
-                found[use.index] = use
-    if not count and not found:
+                by_index[use.index] = use
+    if not count and not by_index:
         return (), [Unread("use of the GPUs", reply.failure or "NVML gave no answer")] if reply.failure else []
     why = reply.failure or "NVML gave no answer for it"
-    total = max(count, max(found, default=-1) + 1)
-    return tuple(found.get(index) or GpuUse(index=index, lost=why) for index in range(total)), []
+    total = max(count, max(by_index, default=-1) + 1)
+    return tuple(by_index.get(index) or GpuUse(index=index, lost=why) for index in range(total)), []
 
 
 def _use(message: dict[str, Any]) -> GpuUse | None:

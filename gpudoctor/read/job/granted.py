@@ -31,25 +31,27 @@ class Throttled(NamedTuple):
 def throttled(system: System, pid: int) -> Throttled | None:
     """None where there is no quota, or none that can be seen from here."""
     try:
-        found = _folders(system, pid, "cpu")
-        limit = cpu_limit(system, found)
-        if found is None or limit is None:
+        folders = _folders(system, pid, "cpu")
+        limit = cpu_limit(system, folders)
+        if folders is None or limit is None:
             return None
         cpus, folder = limit
-        told = system.text(f"{folder}/cpu.stat")
+        stat = system.text(f"{folder}/cpu.stat")
     except (OSError, ValueError):
         return None
-    seconds = statistic(told, "throttled_usec") / 1e6 if found.version == 2 else statistic(told, "throttled_time") / 1e9
-    return Throttled(cpus, folder, seconds, statistic(told, "nr_throttled"), statistic(told, "nr_periods"))
+    seconds = (
+        statistic(stat, "throttled_usec") / 1e6 if folders.version == 2 else statistic(stat, "throttled_time") / 1e9
+    )
+    return Throttled(cpus, folder, seconds, statistic(stat, "nr_throttled"), statistic(stat, "nr_periods"))
 
 
 def memory_limit(system: System, pid: int) -> int | None:
     """Bytes that the process may have at most: of its cgroups, else of the machine."""
     try:
-        found = _folders(system, pid, "memory")
-        if found is not None:
-            name = MEMORY_FILES[found.version][0]
-            tight = tightest(found.folders, lambda folder: amount(system.text(f"{folder}/{name}")))
+        folders = _folders(system, pid, "memory")
+        if folders is not None:
+            name = MEMORY_FILES[folders.version][0]
+            tight = tightest(folders.folders, lambda folder: amount(system.text(f"{folder}/{name}")))
             if tight is not None:
                 return int(tight[0])
     except (OSError, ValueError):

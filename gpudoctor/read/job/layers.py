@@ -41,14 +41,14 @@ class Layers:
     def stacks(self, pids: Sequence[int], seconds: float) -> dict[int, Stacks]:
         """By py-spy; where that may not, as an armed process writes them itself."""
         deadline = time.monotonic() + seconds
-        found = stacks.dump(pids, timeout=max(0.2, seconds), native=self.order.native)
-        for pid, stack in found.items():
+        by_pid = stacks.dump(pids, timeout=max(0.2, seconds), native=self.order.native)
+        for pid, stack in by_pid.items():
             left = deadline - time.monotonic()
             if not stack.by and left > 0.1 and (how := self.armed(pid)) is not None:
                 own = armed.stacks(pid, how, left)
                 if own.by:
-                    found[pid] = own
-        return found
+                    by_pid[pid] = own
+        return by_pid
 
     def armed(self, pid: int) -> ArmedProcess | None:
         if pid not in self._armed:
@@ -88,7 +88,7 @@ class Layers:
         self, ranks: Sequence[RankWithRas], samples: Mapping[int, Sample], deadline: float
     ) -> tuple[tuple[Ras, ...], list[Unread]]:
         """Two polls, `order.seconds` apart, of each RAS of this node; any node's answers for the whole job."""
-        found: list[Ras] = []
+        answers: list[Ras] = []
         unread: list[Unread] = []
         places: dict[tuple[str, str, int], RankWithRas] = {}
         for rank in ranks:
@@ -106,12 +106,12 @@ class Layers:
                 unread.append(Unread(what, "nothing of the job's user listens there", rank.pid))
                 continue
             try:
-                found.append(ras_elsewhere.ask(rank.pid, address, port, timeout=deadline - time.monotonic()))
+                answers.append(ras_elsewhere.ask(rank.pid, address, port, timeout=deadline - time.monotonic()))
                 time.sleep(max(0.0, min(self.order.seconds, deadline - time.monotonic() - 1.0)))
-                found.append(ras_elsewhere.ask(rank.pid, address, port, timeout=deadline - time.monotonic()))
+                answers.append(ras_elsewhere.ask(rank.pid, address, port, timeout=deadline - time.monotonic()))
             except ras.NoRas as error:
                 unread.append(Unread(what, str(error), rank.pid))
-        return tuple(found), unread
+        return tuple(answers), unread
 
     def _is_ours_to_ask(self) -> bool:
         """One node of a job is enough: the one of its lowest rank. The order names the ranks of all nodes."""

@@ -51,8 +51,8 @@ class _Look:
         self.order = order
         self.system = System(patience=max(1.0, order.timeout - 1.0))
         self.started = dict(order.pids.get(str(node), ())[:MOST_SAMPLED])
-        told = order.ranks.get(str(node), {})
-        self.ranks = {int(pid): rank for pid, rank in told.items() if pid.isdecimal()}
+        ranks = order.ranks.get(str(node), {})
+        self.ranks = {int(pid): rank for pid, rank in ranks.items() if pid.isdecimal()}
         self.layers = Layers(self.system, order, node)
         self.times = Apart("gpudoctor.read.job.recorder_times", "flight recorders")
         self.unread: list[Unread] = []
@@ -62,13 +62,13 @@ class _Look:
         """In a thread of its own."""
         try:
             processes = self._processes() if self.started else ()
-            found, reasons = each(self.ranks, self._times, time.monotonic() + max(ANSWER_SECONDS, self.order.timeout))
+            paces, reasons = each(self.ranks, self._times, time.monotonic() + max(ANSWER_SECONDS, self.order.timeout))
             self.unread += [
                 Unread(f"flight recorder of rank {self.ranks[pid]}", why, pid) for pid, why in reasons.items()
             ]
             return NodePace(
                 hostname=socket.gethostname(),
-                ranks=tuple(found[pid] for pid in self.ranks if pid in found),
+                ranks=tuple(paces[pid] for pid in self.ranks if pid in paces),
                 processes=processes,
                 memory=tuple(self._memory()),
                 gpus=self._gpus(),

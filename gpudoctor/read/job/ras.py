@@ -39,12 +39,12 @@ def address(environment: Mapping[str, str]) -> tuple[str, int]:
 
 def version_of(text: str) -> tuple[int, ...]:
     """ "2.27.3+cuda12.9" -> (2, 27, 3); () when it is no version."""
-    found: list[int] = []
+    numbers: list[int] = []
     for part in text.partition("+")[0].partition("-")[0].split("."):
         if not (part.isascii() and part.isdigit() and len(part) < 6):
             break
-        found.append(int(part))
-    return tuple(found[:3])
+        numbers.append(int(part))
+    return tuple(numbers[:3])
 
 
 def may_ask(nccl_version: str, *, in_init: bool, environment: Mapping[str, str]) -> str:

@@ -131,25 +131,25 @@ class _RasText:
     def party(self, now: _Communicator, ranks: int, count: int) -> None:
         now.parties.setdefault(self.counting or "", []).append((ranks, count))
 
-    def rank(self, now: _Communicator, found: "re.Match[str]") -> None:
-        rank = _number(found["rank"])
+    def rank(self, now: _Communicator, match: "re.Match[str]") -> None:
+        rank = _number(match["rank"])
         if len(now.ranks) >= MOST_RANKS:
             return
         if now.errors[-1:] == ["INCOMPLETE"]:
             now.missing[rank] = None
             return
-        told = now.ranks.setdefault(rank, {})
-        if found["pid"]:
-            told.update(host=found["host"][:LONGEST_NAME], pid=_number(found["pid"]))
-        if found["error"]:
-            told["status"] = found["error"]
+        entry = now.ranks.setdefault(rank, {})
+        if match["pid"]:
+            entry.update(host=match["host"][:LONGEST_NAME], pid=_number(match["pid"]))
+        if match["error"]:
+            entry["status"] = match["error"]
         elif self.counting is None:
-            told["status"] = found["status"] or self.status
+            entry["status"] = match["status"] or self.status
         else:
-            alone = found["count"] is not None or found["none"] is not None
-            count = _number(found["count"] or "0") if alone else self.count
+            alone = match["count"] is not None or match["none"] is not None
+            count = _number(match["count"] or "0") if alone else self.count
             if count is not None:
-                told.setdefault("counts", {})[self.counting] = count
+                entry.setdefault("counts", {})[self.counting] = count
                 if alone:
                     self.party(now, 1, count)
 
@@ -178,13 +178,13 @@ def _number(digits: str) -> int:
 
 def _of_json(raw: bytes, at: float, source: str) -> Ras:
     try:
-        told = msgspec.json.decode(raw)
+        answer = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError) as error:
         raise UnreadableRas(f"its JSON is broken: {str(error)[:120]}") from None
-    communicators = told.get("communicators") if isinstance(told, dict) else None
+    communicators = answer.get("communicators") if isinstance(answer, dict) else None
     if not isinstance(communicators, list):
         raise UnreadableRas("what answers there is not NCCL's RAS")
-    version = told.get("nccl_version")
+    version = answer.get("nccl_version")
     return Ras(
         at=at,
         source=source,

@@ -55,12 +55,12 @@ class Held:
     def _now(self) -> set[tuple[str, int]]:
         tables = Tables(self._system)
         own = tables.of("self")
-        found = set()
+        reached = set()
         for pid in self._pids:
             if tables.of(pid) is own:
                 rows = (own[inode] for inode in tables.inodes(pid) if inode in own)
-                found |= {(_canonical(row.remote), row.remote_port) for row in rows if row.state in CONNECTED}
-        return found
+                reached |= {(_canonical(row.remote), row.remote_port) for row in rows if row.state in CONNECTED}
+        return reached
 
 
 CONNECTED = ("ESTABLISHED", "SYN_SENT", "CLOSE_WAIT")
@@ -75,11 +75,11 @@ def may_connect(system: System, pids: Iterable[int], *, named: bool) -> Allowed:
 
 def _canonical(address: str) -> str:
     try:
-        found = ipaddress.ip_address(address.partition("%")[0])
+        number = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return address
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return str(mapped or found)
+    mapped = number.ipv4_mapped if isinstance(number, ipaddress.IPv6Address) else None
+    return str(mapped or number)
 
 
 def listener_of(system: System, pid: int, port: int) -> str:
@@ -146,7 +146,7 @@ class Attempts:
         if not answers:
             return
         outcome, detail = min(
-            answers, key=lambda each: ("accepted", "refused", "no answer", "unreachable").index(each[0])
+            answers, key=lambda answer: ("accepted", "refused", "no answer", "unreachable").index(answer[0])
         )
         self._found.append(
             ConnectionAttempt(address=name, port=port, outcome=OUTCOMES.get(outcome, outcome), detail=detail[:200])
@@ -154,11 +154,11 @@ class Attempts:
 
     def _permitted(self, name: str, addresses: Sequence[str], port: int) -> list[str]:
         """The addresses to which a connection may be tried, as soon as one is; none once results are wanted."""
-        while not (found := [address for address in addresses if self._allowed(address, port)]):
+        while not (allowed := [address for address in addresses if self._allowed(address, port)]):
             if self._wanted_now.wait(LOOK_AGAIN_SECONDS):
                 self._not_tried.add((name, port))
                 break
-        return found
+        return allowed
 
     def results(self) -> tuple[tuple[ConnectionAttempt, ...], list[Unread]]:
         """What came of those that have ended, and which have not. Waits until the deadline."""
@@ -168,7 +168,7 @@ class Attempts:
             thread.join(max(0.0, self._deadline - time.monotonic()))
         for thread in list(self._threads):  # those that were begun while we waited
             thread.join(max(0.0, self._deadline - time.monotonic()))
-        attempts = tuple(sorted(self._found, key=lambda each: (each.address, each.port)))
+        attempts = tuple(sorted(self._found, key=lambda attempt: (attempt.address, attempt.port)))
         unread = [
             Unread(f"addresses of {name}", "no name server answered in time; check DNS, or write the address")
             for name in self._wanted

@@ -58,14 +58,14 @@ def of_process(
         before, last = recorder_files.dumps_of(pid, rank, environment)[0], ""
         try:
             recorder_pipe.ask(pid, fifo)
-            while (found := recorder_files.wait_for(pid, rank, environment, before, deadline)) is not None:
+            while (dump := recorder_files.wait_for(pid, rank, environment, before, deadline)) is not None:
                 try:
-                    answer = recorder_files.read_dump(found, pid, rank, reading)
+                    answer = recorder_files.read_dump(dump, pid, rank, reading)
                 except UnreadableDump as error:  # it may still be written
-                    before, last = [*before, found], str(error)
+                    before, last = [*before, dump], str(error)
                     continue
                 return replace(
-                    answer, source=f"{found.path}, asked for through {fifo}", written_at=0.0, dumped_at=found.written_at
+                    answer, source=f"{dump.path}, asked for through {fifo}", written_at=0.0, dumped_at=dump.written_at
                 ), ()
             unread.append(Unread(what, f"asked for through {fifo}: {last or f'no dump in {timeout:.0f} s'}", pid))
         except recorder_pipe.NotAsked as error:
@@ -74,9 +74,9 @@ def of_process(
             unread.append(Unread(what, f"asked for through {fifo}: {error}", pid))
     files, refused = recorder_files.dumps_of(pid, rank, environment)
     unread += refused
-    for found in files:
+    for dump in files:
         try:
-            return recorder_files.read_dump(found, pid, rank, reading), tuple(unread)
+            return recorder_files.read_dump(dump, pid, rank, reading), tuple(unread)
         except (OSError, UnreadableDump) as error:
-            unread.append(Unread(what, f"{found.path}: {error}", pid))
+            unread.append(Unread(what, f"{dump.path}: {error}", pid))
     return None, tuple(unread)

@@ -45,8 +45,8 @@ class Readers:
     def of_bytes(self, raw: bytes, source: str, written_at: float, seconds: float) -> Recorder:
         """The recorder that a dump holds. Raises `UnreadableDump`."""
         try:
-            found = self._asked(DumpRequest("bytes", b"", source=source, written_at=written_at), seconds, raw)
-            recorder = msgspec.json.decode(found, type=DumpAnswer).recorder
+            answer = self._asked(DumpRequest("bytes", b"", source=source, written_at=written_at), seconds, raw)
+            recorder = msgspec.json.decode(answer, type=DumpAnswer).recorder
         except (NotAnswered, msgspec.DecodeError) as error:
             raise UnreadableDump(str(error)) from None
         if recorder is None:
@@ -57,17 +57,17 @@ class Readers:
         """The dump of a rank, or why it is not read; and the bytes that it takes."""
         source = recorder_files.shown(path)
         try:
-            found = self._asked(DumpRequest("file", recorder_files.name_of(path), rank), seconds)
-            answer = msgspec.json.decode(found, type=DumpAnswer)
+            said = self._asked(DumpRequest("file", recorder_files.name_of(path), rank), seconds)
+            answer = msgspec.json.decode(said, type=DumpAnswer)
         except (NotAnswered, msgspec.DecodeError) as error:
             return Unread(f"flight recorder {source}", str(error)), 0
         what = answer.recorder or answer.unread
-        return what or Unread(f"flight recorder {source}", "no answer came of reading it"), len(found)
+        return what or Unread(f"flight recorder {source}", "no answer came of reading it"), len(said)
 
     def listed(self, folder: Path, seconds: float) -> Listed:
         """Raises `NotAnswered`."""
-        found = self._asked(DumpRequest("folder", recorder_files.name_of(folder)), seconds)
-        return msgspec.json.decode(found, type=Listed)
+        answer = self._asked(DumpRequest("folder", recorder_files.name_of(folder)), seconds)
+        return msgspec.json.decode(answer, type=Listed)
 
     def end(self) -> None:
         for apart in self._every:
@@ -144,8 +144,8 @@ class _Every:
                     self.size += size
 
     def _told(self, done: dict[int, Recorder | Unread]) -> tuple[tuple[Recorder, ...], tuple[Unread, ...]]:
-        recorders = tuple(each for _, each in sorted(done.items()) if isinstance(each, Recorder))
-        unread = [each for _, each in sorted(done.items()) if isinstance(each, Unread)]
+        recorders = tuple(recorder for _, recorder in sorted(done.items()) if isinstance(recorder, Recorder))
+        unread = [unread for _, unread in sorted(done.items()) if isinstance(unread, Unread)]
         rest = [path for path, rank in self.dumps if rank not in done]
         if rest:
             size = f"what is kept of the others is more than {MOST_OF_ALL >> 20} MiB"

@@ -43,8 +43,8 @@ def answer(request: bytes) -> bytes:
         return msgspec.json.encode(Listed([(recorder_files.name_of(path), rank) for path, rank in dumps], unread))
     if asked.kind == "bytes":
         return msgspec.json.encode(DumpAnswer(recorder_files.read(raw, asked.source, asked.written_at)))
-    found = recorder_files.of_file(path, asked.rank)
-    made = DumpAnswer(recorder=found) if isinstance(found, Recorder) else DumpAnswer(unread=found)
+    dump = recorder_files.of_file(path, asked.rank)
+    made = DumpAnswer(recorder=dump) if isinstance(dump, Recorder) else DumpAnswer(unread=dump)
     return msgspec.json.encode(made)
 
 

@@ -159,9 +159,9 @@ def group_key(name: str, description: str = "") -> str:
 
 
 def backend_of(entries: Sequence[Any]) -> str:
-    told = (entry.get("profiling_name") for entry in entries if isinstance(entry, dict))
+    profiled = (entry.get("profiling_name") for entry in entries if isinstance(entry, dict))
     names: Counter[str] = Counter()
-    for name, count in Counter(name for name in told if type(name) is str).items():
+    for name, count in Counter(name for name in profiled if type(name) is str).items():
         names[name.partition(":")[0] if ":" in name else ""] += count
     return _text(names.most_common(1)[0][0], 32) if names else ""
 
@@ -181,12 +181,17 @@ class _Names:
         return self.operations[told]
 
     def group(self, entry: Mapping[Any, Any]) -> str:
-        told = entry.get("process_group")
-        if type(told) is not tuple or len(told) != 2 or type(told[0]) is not str or type(told[1]) is not str:
+        process_group = entry.get("process_group")
+        if (
+            type(process_group) is not tuple
+            or len(process_group) != 2
+            or type(process_group[0]) is not str
+            or type(process_group[1]) is not str
+        ):
             return _group_key(entry)
-        if told not in self.groups:
-            self.groups[told] = _group_key(entry)
-        return self.groups[told]
+        if process_group not in self.groups:
+            self.groups[process_group] = _group_key(entry)
+        return self.groups[process_group]
 
 
 def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
@@ -198,8 +203,8 @@ def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
         if not isinstance(name, str):
             continue
         operation = operations[name] if name in operations else names.operation(name)
-        told = entry.get("is_p2p")
-        point_to_point = told if told is True or told is False else operation in ("send", "recv")
+        is_p2p = entry.get("is_p2p")
+        point_to_point = is_p2p if is_p2p is True or is_p2p is False else operation in ("send", "recv")
         sequence = entry.get("p2p_seq_id" if point_to_point else "collective_seq_id", entry.get("seq_id"))
         if type(sequence) is not int or not -1 <= sequence < 1 << 62:
             sequence = _integer(sequence, -1)
@@ -242,11 +247,13 @@ def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[Ent
     status = top.get("pg_status")
     if not isinstance(status, dict):
         return {}
-    told = {_text(number): value for number, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)}
+    by_number = {
+        _text(number): value for number, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)
+    }
     last: dict[str, int] = {}
     for row in rows:
         if row.group not in last and len(last) < MOST_GROUPS:
-            own = told.get(_text(entries[row.at].get("pg_id", "")), {})
+            own = by_number.get(_text(entries[row.at].get("pg_id", "")), {})
             last[row.group] = _integer(own.get("last_enqueued_collective"), -1)
     return last
 
@@ -362,8 +369,10 @@ def _numbered(status: Mapping[Any, Any], configured: Mapping[Any, Any], known: M
     names = [_text(name) for name in list(configured)[:MOST_GROUPS]]
     if len(numbers) != len(names) or not all(map(_DIGITS.fullmatch, (*numbers, *names))):
         return {}
-    found = dict(zip(sorted(numbers, key=int), sorted(names, key=int), strict=True))
-    return found if all(found.get(number, group) == group for number, group in known.items()) else {}
+    names_by_number = dict(zip(sorted(numbers, key=int), sorted(names, key=int), strict=True))
+    return (
+        names_by_number if all(names_by_number.get(number, group) == group for number, group in known.items()) else {}
+    )
 
 
 def _ranks(told: object) -> tuple[int, ...]:
@@ -406,16 +415,16 @@ class _Made:
         )
 
     def sizes(self, told: object) -> tuple[tuple[int, ...], ...]:
-        found = tuple(
+        shapes = tuple(
             tuple(_integer(number, -1) for number in _list(tensor)[:MOST_DIMENSIONS])
             for tensor in _list(told)[:MOST_TENSORS]
         )
-        shared: tuple[tuple[int, ...], ...] = self.shared.setdefault(found, found)
+        shared: tuple[tuple[int, ...], ...] = self.shared.setdefault(shapes, shapes)
         return shared
 
     def types(self, told: object) -> tuple[str, ...]:
-        found = tuple(TYPES.get(name, name) for each in _list(told)[:MOST_TENSORS] if (name := _text(each, 32)))
-        shared: tuple[str, ...] = self.shared.setdefault(found, found)
+        dtypes = tuple(TYPES.get(name, name) for each in _list(told)[:MOST_TENSORS] if (name := _text(each, 32)))
+        shared: tuple[str, ...] = self.shared.setdefault(dtypes, dtypes)
         return shared
 
     def stack(self, told: object) -> tuple[Frame, ...]:

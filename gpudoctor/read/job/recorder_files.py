@@ -208,7 +208,7 @@ def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[
         owner = inside.rights(pid).user
     except OSError:
         return [], []  # it has ended
-    found, unread = [], []
+    dumps, unread = [], []
     if not os.access(PROC / str(pid) / "root" / ".", os.X_OK):
         return [], [_unread(rank, pid, DENIED)]
     for place in places(rank, environment):
@@ -225,17 +225,17 @@ def dumps_of(pid: int, rank: int, environment: Mapping[str, str]) -> tuple[list[
         if status.st_uid != owner:
             unread.append(_unread(rank, pid, f"{place} belongs to another user"))
             continue
-        found.append(FoundDump(place, status.st_mtime, status.st_size))
-    return sorted(found, key=lambda each: -each.written_at), unread
+        dumps.append(FoundDump(place, status.st_mtime, status.st_size))
+    return sorted(dumps, key=lambda dump: -dump.written_at), unread
 
 
-def read_dump(found: FoundDump, pid: int, rank: int, read: Read) -> Recorder:
+def read_dump(dump: FoundDump, pid: int, rank: int, read: Read) -> Recorder:
     """Read a file that `dumps_of` has found. Raises `OSError` and `UnreadableDump`, also for another process's dump."""
-    with inside.regular(pid, found.path, link=False) as file:
+    with inside.regular(pid, dump.path, link=False) as file:
         if os.fstat(file).st_uid != inside.rights(pid).user:
             raise UnreadableDump("it belongs to another user")
         raw = _bounded(file)
-    recorder = replace(read(raw, found.path, found.written_at), rank=rank)
+    recorder = replace(read(raw, dump.path, dump.written_at), rank=rank)
     began = started_at(pid)
     first = next((entry.created_ns for entry in recorder.entries if entry.created_ns > 0), 0)
     if began is not None and first and first / 1e9 < began - START_IS_KNOWN_TO:

@@ -36,14 +36,14 @@ def times_of(raw: bytes) -> TimesAnswer:
         return TimesAnswer()
     entries = entries[-MOST_ENTRIES:]
     backend = backend_of(entries)
-    found: defaultdict[str, _OfGroup] = defaultdict(_OfGroup)
+    by_group: defaultdict[str, _OfGroup] = defaultdict(_OfGroup)
     pipelines: dict[str, None] = {}
     for row in rows_of(entries, backend):
         if row.point_to_point and len(pipelines) < MOST_GROUPS:
             pipelines[row.group] = None
-        if not row.point_to_point and (row.group in found or len(found) < MOST_GROUPS):
-            found[row.group].add(row.sequence, row.operation, entries[row.at])
-    return TimesAnswer(backend, [group.told(key) for key, group in found.items() if group.sequences], [*pipelines])
+        if not row.point_to_point and (row.group in by_group or len(by_group) < MOST_GROUPS):
+            by_group[row.group].add(row.sequence, row.operation, entries[row.at])
+    return TimesAnswer(backend, [group.told(key) for key, group in by_group.items() if group.sequences], [*pipelines])
 
 
 class _OfGroup:
@@ -67,9 +67,14 @@ class _OfGroup:
         self.kinds.append(self.names.setdefault(name, len(self.names)))
         ran = entry.get("duration_ms")
         self.ran.append(float(ran) if isinstance(ran, int | float) and 0 < ran < 1e9 else 0.0)
-        told = entry.get("process_group")
-        if not self.description and isinstance(told, list) and len(told) == 2 and isinstance(told[1], str):
-            self.description = told[1][:LONGEST_NAME]
+        process_group = entry.get("process_group")
+        if (
+            not self.description
+            and isinstance(process_group, list)
+            and len(process_group) == 2
+            and isinstance(process_group[1], str)
+        ):
+            self.description = process_group[1][:LONGEST_NAME]
 
     def told(self, key: str) -> CollectiveTimes:
         return CollectiveTimes(

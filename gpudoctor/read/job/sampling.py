@@ -112,15 +112,15 @@ def sample(system: System, pid: int, started: int, at: float) -> Sample | None:
 
     Raises `OSError` where it cannot be looked at.
     """
-    found = look(pid, system)
-    if found is None or found.start_ticks != started:
+    process = look(pid, system)
+    if process is None or process.start_ticks != started:
         return None
-    ended = found.state in "ZX"
+    ended = process.state in "ZX"
     received, written = (None, None) if ended else _bytes(system, pid)
     return Sample(
         at=round(at, 3),
-        state=found.state,
-        cpu_seconds=_seconds(found.cpu_ticks),
+        state=process.state,
+        cpu_seconds=_seconds(process.cpu_ticks),
         read_bytes=received,
         written_bytes=written,
         threads=() if ended else threads(system, pid),
@@ -134,25 +134,25 @@ def threads(system: System, pid: int) -> tuple[Thread, ...]:
     except OSError:
         return ()
     numbers.sort(key=lambda number: number != pid)
-    found = (_thread(system, pid, number) for number in numbers[:MOST_THREADS])
-    return tuple(thread for thread in found if thread is not None)
+    read = (_thread(system, pid, number) for number in numbers[:MOST_THREADS])
+    return tuple(thread for thread in read if thread is not None)
 
 
 def _thread(system: System, pid: int, number: int) -> Thread | None:
     folder = f"/proc/{pid}/task/{number}"
     try:
-        found = parse_stat(system.text(f"{folder}/stat"))
+        stat = parse_stat(system.text(f"{folder}/stat"))
     except (OSError, ValueError):
         return None
-    ran, delayed = _run_times(system, folder, found.cpu_ticks)
+    ran, delayed = _run_times(system, folder, stat.cpu_ticks)
     return Thread(
         id=number,
-        name=found.printable,
-        state=found.state,
+        name=stat.printable,
+        state=stat.state,
         cpu_seconds=ran,
         delayed_seconds=delayed,
         switches=_switches(system, folder),
-        waits_in="" if found.state == "R" else waits_in(f"{pid}/task/{number}", system),
+        waits_in="" if stat.state == "R" else waits_in(f"{pid}/task/{number}", system),
         syscall=_syscall(system, folder),
     )
 
@@ -200,8 +200,8 @@ def syscall(words: list[str], machine: str) -> str:
 def _bytes(system: System, pid: int) -> tuple[int | None, int | None]:
     """rchar and wchar of /proc/PID/io; None where it may not be read."""
     text = system.text_or_empty(f"/proc/{pid}/io")
-    found = {name: int(number) for name, number in re.findall(r"^(rchar|wchar): ([0-9]{1,19})$", text, re.MULTILINE)}
-    return found.get("rchar"), found.get("wchar")
+    counters = {name: int(number) for name, number in re.findall(r"^(rchar|wchar): ([0-9]{1,19})$", text, re.MULTILINE)}
+    return counters.get("rchar"), counters.get("wchar")
 
 
 def with_stacks(found: Sample, stacks: tuple[Thread, ...], by: str) -> Sample:
@@ -211,9 +211,9 @@ def with_stacks(found: Sample, stacks: tuple[Thread, ...], by: str) -> Sample:
     """
     if not by:
         return found
-    told = {thread.id: thread for thread in stacks if thread.id}
-    joined = [_joined(thread, told.pop(thread.id, None)) for thread in found.threads]
-    joined += told.values()
+    by_id = {thread.id: thread for thread in stacks if thread.id}
+    joined = [_joined(thread, by_id.pop(thread.id, None)) for thread in found.threads]
+    joined += by_id.values()
     joined += [thread for thread in stacks if not thread.id]
     return structs.replace(found, threads=tuple(joined), stacks_by=by)
 

@@ -41,15 +41,15 @@ class Sources:
 
     def of(self, mains: Mapping[int, Thread], deadline: float) -> dict[int, tuple[SourceContext, ...]]:
         """Of the user frames of main threads; what is not read by `deadline` (time.monotonic) is left out."""
-        found: dict[int, tuple[SourceContext, ...]] = {}
+        by_pid: dict[int, tuple[SourceContext, ...]] = {}
         with self._lock:
             for pid, main in mains.items():
                 frames = [frame for frame in main.frames if not frame.native and is_user(frame)]
                 program = next((frame.file for frame in frames if frame.function == "<module>"), "")
                 drives = [frame for frame in main.frames if not frame.native and drives_training(frame.file)]
                 wanted = [*frames[:MOST_SOURCES], *drives[-MOST_LOOPS:]]
-                found[pid] = self._with_backwards(pid, wanted, deadline, program)
-        return found
+                by_pid[pid] = self._with_backwards(pid, wanted, deadline, program)
+        return by_pid
 
     def recorded(self, pid: int, recorder: Recorder, deadline: float) -> tuple[SourceContext, ...]:
         """Of the lines from which a rank has started its last collectives, which it need not have waited for there."""
@@ -123,10 +123,10 @@ def last_entries(recorder: Recorder) -> Sequence[Collective]:
 
 
 def _view(pid: int) -> View:
-    found = []
+    contexts = []
     for name in ("ns/mnt", "ns/user", "root", "cwd"):
         try:
-            found.append(str((PROC / str(pid) / name).readlink()))
+            contexts.append(str((PROC / str(pid) / name).readlink()))
         except OSError:
-            found.append(str(pid))
-    return tuple(found)
+            contexts.append(str(pid))
+    return tuple(contexts)

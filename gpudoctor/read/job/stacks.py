@@ -65,8 +65,8 @@ def find_program() -> str | None:
     if f"{os.name}_user" in sysconfig.get_scheme_names():
         folders.append(sysconfig.get_path("scripts", f"{os.name}_user"))
     for folder in folders:
-        if folder and (found := programs.find(name, folder)):
-            return found
+        if folder and (program := programs.find(name, folder)):
+            return program
     return programs.find("py-spy")
 
 
@@ -184,8 +184,8 @@ def _numbers_outside(pid: int) -> dict[int, int]:
         tasks = [path.name for path in Path(f"/proc/{pid}/task").iterdir() if path.name.isdecimal()][:MOST_TASKS]
     except OSError:
         return {}
-    told = (numbers_of(f"{pid}/task/{name}", "NSpid") for name in tasks)
-    return {numbers[-1]: numbers[0] for numbers in told if len(numbers) > 1}
+    per_task = (numbers_of(f"{pid}/task/{name}", "NSpid") for name in tasks)
+    return {numbers[-1]: numbers[0] for numbers in per_task if len(numbers) > 1}
 
 
 def read(output: bytes, pid: int, outside: Mapping[int, int] = MappingProxyType({})) -> tuple[Thread, ...]:
@@ -211,9 +211,9 @@ def read(output: bytes, pid: int, outside: Mapping[int, int] = MappingProxyType(
 
 def _main_of(threads: Sequence[_Thread], pid: int) -> _Thread | None:
     """Kernel numbers tell; without them (Python 3.10 and older, read non-blocking) the name does, else the age."""
-    told = [thread for thread in threads if thread.os_thread_id is not None]
-    if told:
-        return next((thread for thread in told if thread.os_thread_id == pid), None)
+    first_threads = [thread for thread in threads if thread.os_thread_id is not None]
+    if first_threads:
+        return next((thread for thread in first_threads if thread.os_thread_id == pid), None)
     named = [thread for thread in threads if thread.thread_name == "MainThread"]
     candidates = named or threads
     return candidates[-1] if candidates else None

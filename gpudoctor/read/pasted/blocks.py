@@ -17,13 +17,13 @@ OTHERS = re.compile(r"=+NVSMI LOG=+|<nvidia_smi_log\b|<\?xml |#{20,}|=== .{1,80}
 
 def blocks(text: str, headings: Mapping[str, re.Pattern[str]]) -> dict[str, list[Pasted]]:
     """The blocks of each tool, by its name."""
-    found: dict[str, list[Pasted]] = {}
+    by_tool: dict[str, list[Pasted]] = {}
     for name, lines, ends_the_text in _split(text, headings):
         while lines and not lines[-1].strip():
             lines.pop()
         if lines:
-            found.setdefault(name, []).append(Pasted(tuple(lines), ends_the_text))
-    return found
+            by_tool.setdefault(name, []).append(Pasted(tuple(lines), ends_the_text))
+    return by_tool
 
 
 def _split(text: str, headings: Mapping[str, re.Pattern[str]]) -> Iterator[tuple[str, list[str], bool]]:

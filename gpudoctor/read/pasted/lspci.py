@@ -38,7 +38,7 @@ LINK = re.compile(r"(?P<what>LnkCap|LnkSta):.*?Speed (?P<speed>[\d.]{1,5})GT/s.*
 
 def parse(block: Pasted) -> ToolOutput:
     tells_drivers = any("Kernel driver in use:" in line for line in block.lines)
-    found: dict[str, PciDevice] = {}
+    by_address: dict[str, PciDevice] = {}
     current = ""
     facts: dict[str, dict[str, object]] = {}
     for line in block.lines:
@@ -46,14 +46,14 @@ def parse(block: Pasted) -> ToolOutput:
             device = _device(heading, "" if tells_drivers else DRIVER_NOT_TOLD)
             current = device.bus_id if device is not None else ""
             if device is not None:
-                found[current], facts[current] = device, {}
+                by_address[current], facts[current] = device, {}
         elif current and (driver := DRIVER.match(line)) is not None:
             facts[current]["driver"] = driver["driver"]
         elif current and (link := LINK.match(line)) is not None:
             end = "_max" if link["what"] == "LnkCap" else ""
             facts[current][f"link_width{end}"] = link_width(link["width"])
             facts[current][f"link_speed{end}"] = f"{_speed(link['speed'])} GT/s PCIe"
-    devices = tuple(_with(device, facts[bus_id]) for bus_id, device in found.items())
+    devices = tuple(_with(device, facts[bus_id]) for bus_id, device in by_address.items())
     # A list without accelerators was filtered for something else, more often than it is of a machine without.
     return ToolOutput(SOURCE, pci=devices or None, tells="what is on the PCI bus")
 

@@ -15,7 +15,7 @@ HEADING = re.compile(
 
 def parse(block: Pasted) -> ToolOutput:
     devices: dict[str, dict[str, Reading[Any]]] = {}
-    found: dict[str, dict[int, dict[str, Reading[Any]]]] = {}
+    by_device: dict[str, dict[int, dict[str, Reading[Any]]]] = {}
     interfaces: dict[str, tuple[str, ...]] = {}
     for line in block.lines:
         if (link := HEADING.match(line)) is None:
@@ -24,7 +24,7 @@ def parse(block: Pasted) -> ToolOutput:
         said = dict(zip(words[::2], words[1::2], strict=False))
         name, where = link["name"], f"{SOURCE} {link['name']}/{link['port']}"
         devices.setdefault(name, {})
-        port = found.setdefault(name, {}).setdefault(int(link["port"]), {})
+        port = by_device.setdefault(name, {}).setdefault(int(link["port"]), {})
         for field, key, meanings in (
             ("state", "state", ports.state),
             ("physical_state", "physical_state", ports.physical),
@@ -38,4 +38,4 @@ def parse(block: Pasted) -> ToolOutput:
             interfaces[name] = (*interfaces.get(name, ()), said["netdev"])
         elif "subnet_prefix" in said:
             port["link_layer"] = read(where, "InfiniBand")
-    return ToolOutput(SOURCE, rdma=ports.made(SOURCE, devices, found, interfaces))
+    return ToolOutput(SOURCE, rdma=ports.made(SOURCE, devices, by_device, interfaces))

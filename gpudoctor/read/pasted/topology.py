@@ -102,18 +102,18 @@ def _gpu(number: int, matrix: _Matrix, links: int, *, any_bond: bool) -> Gpu:
 def _cpus(text: str) -> tuple[int, ...]:
     if not CPUS.fullmatch(text):
         return ()
-    found: list[int] = []
+    cpus: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        found += range(int(first), int(last or first) + 1)
-        if len(found) > MOST_CPUS:
+        cpus += range(int(first), int(last or first) + 1)
+        if len(cpus) > MOST_CPUS:
             return ()
-    return tuple(found)
+    return tuple(cpus)
 
 
 def _levels(numbers: list[int], matrix: _Matrix) -> tuple[TopologyLevel, ...]:
     """All pairs or none: of GPUs that NVLinks join, the matrix does not tell how the bus joins them."""
-    found = []
+    levels = []
     for place, number in enumerate(numbers):
         for other in numbers[place + 1 :]:
             if number not in matrix.rows:
@@ -121,5 +121,5 @@ def _levels(numbers: list[int], matrix: _Matrix) -> tuple[TopologyLevel, ...]:
             level = LEVELS.get(matrix.rows[number][matrix.devices.index(f"GPU{other}")])
             if level is None:
                 return ()
-            found.append(TopologyLevel(number, other, level))
-    return tuple(found)
+            levels.append(TopologyLevel(number, other, level))
+    return tuple(levels)

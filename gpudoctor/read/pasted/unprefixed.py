@@ -21,10 +21,10 @@ FEW = 2
 def layers(text: str) -> Iterator[str]:
     """The text without the first such prefix, without the next, and so on; nothing where there is none."""
     for _ in range(LAYERS):
-        found = next((bare for form in FORMS if (bare := _without(form, text)) is not None), None)
-        if found is None:
+        bare_text = next((bare for form in FORMS if (bare := _without(form, text)) is not None), None)
+        if bare_text is None:
             return
-        text = found
+        text = bare_text
         yield text
 
 

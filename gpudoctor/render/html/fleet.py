@@ -30,7 +30,11 @@ def survey_page(survey: Survey, *, status: int, saved: bool = False, hidden: boo
 
 def survey_sheet(survey: Survey, *, status: int, saved: bool = False) -> Sheet:
     nodes = len(survey.examined)
-    gathered = culprits([(problem.check, problem) for problem in survey.problems], lambda each: each.problem, places_of)
+    gathered = culprits(
+        [(problem.check, problem) for problem in survey.problems],
+        lambda nodes_problem: nodes_problem.problem,
+        places_of,
+    )
     lost = [Card(gone.id, gone.problem.severity, gone.problem.summary, gone.problem.meaning, gone.problem.fix,
                  tuple(words.evidence(reading) for reading in gone.problem.evidence))
             for gone in survey.unexamined]  # fmt: skip

@@ -36,8 +36,8 @@ def folder_page(
 
 
 def folder_sheet(answer: FolderAnswer, machines: Mapping[str, Snapshot], *, saved: bool) -> Sheet:
-    found = [_card(stated) for stated in answer.stated()]
-    own = [each for each in found if each.severity != "info"]
+    cards_found = [_card(stated) for stated in answer.stated()]
+    own = [each for each in cards_found if each.severity != "info"]
     body: list[Part] = [_run(answer)]
     if happened := timeline(answer):
         body.append(section("What happened", happened))
@@ -74,16 +74,16 @@ def _restart(answer: FolderAnswer) -> Markup | None:
     return tag("p", f"Start it again: {run.restart}{without}.")
 
 
-def _card(each: Stated) -> Card:
+def _card(stated: Stated) -> Card:
     return Card(
-        id=each.id,
-        severity=each.severity,
-        summary=each.summary,
-        meaning=each.meaning or "",
-        fix=each.fix,
-        evidence=tuple(f"{seen.source}: {seen.text}" for seen in each.evidence),
-        who=each.subject or "",
-        sure=f"How sure: {each.certainty:.2f} of 1" if each.certainty is not None else "",
+        id=stated.id,
+        severity=stated.severity,
+        summary=stated.summary,
+        meaning=stated.meaning or "",
+        fix=stated.fix,
+        evidence=tuple(f"{seen.source}: {seen.text}" for seen in stated.evidence),
+        who=stated.subject or "",
+        sure=f"How sure: {stated.certainty:.2f} of 1" if stated.certainty is not None else "",
     )
 
 
@@ -97,7 +97,7 @@ def _run(answer: FolderAnswer) -> Markup | None:
 
 def _logs(explanation: Explanation) -> Markup:
     """What `explain` says: the causes as cards, and the lines in order."""
-    found = [_log_cause(cause, first=not number) for number, cause in enumerate(explanation.causes)]
+    cards_of_causes = [_log_cause(cause, first=not number) for number, cause in enumerate(explanation.causes)]
     unknown = tag("p", tag("strong", "Undecided: "), explanation.unknown) if explanation.unknown else None
     lists = (
         ("In order", explanation.story),
@@ -108,7 +108,7 @@ def _logs(explanation: Explanation) -> Markup:
         "What the logs say",
         tag("p", part_verdict(explanation)),
         unknown,
-        cards(found),
+        cards(cards_of_causes),
         [_lines(title, lines) for title, lines in lists],
         [tag("p", f"{name} was not read: {why}", class_="soft") for name, why in explanation.unreadable.items()],
     )

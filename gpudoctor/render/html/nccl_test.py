@@ -29,7 +29,7 @@ def nccl_test_page(result: TestResult, *, status: int, saved: bool = False, hidd
 
 
 def nccl_test_sheet(result: TestResult, *, status: int, saved: bool = False) -> Sheet:
-    findings = sorted(result.findings, key=lambda each: ORDER.index(each.problem.severity))
+    findings = sorted(result.findings, key=lambda finding: ORDER.index(finding.problem.severity))
     every = [finding_card(finding) for finding in findings]
     body: list[Part] = [_run(result)]
     body += _bandwidth(result)
@@ -51,10 +51,10 @@ def nccl_test_sheet(result: TestResult, *, status: int, saved: bool = False) -> 
     )
 
 
-def finding_card(found: Finding) -> Card:
-    problem = found.problem
+def finding_card(finding: Finding) -> Card:
+    problem = finding.problem
     evidence = tuple(words.evidence(reading) for reading in problem.evidence)
-    return Card(found.id, problem.severity, problem.summary, problem.meaning, problem.fix, evidence)
+    return Card(finding.id, problem.severity, problem.summary, problem.meaning, problem.fix, evidence)
 
 
 def _mood(result: TestResult, status: int) -> Mood:

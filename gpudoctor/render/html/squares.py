@@ -38,14 +38,14 @@ def squares(title: str, every: Sequence[Square]) -> Markup:
     return folded(title, figure) if len(every) > ROWS_SHOWN * IN_A_ROW else figure
 
 
-def _drawn(each: Square, column: int, row: int) -> Markup:
+def _drawn(square: Square, column: int, row: int) -> Markup:
     x, y, side = column * SIDE + 1, row * SIDE + 1, SIDE - 2
     return tag(
         "g",
-        tag("title", each.title),
-        tag("rect", x=x, y=y, width=side, height=side, rx=4, class_=each.kind),
-        tag("rect", x=x, y=y, width=side, height=side, rx=4, class_="suspect") if each.marked else None,
-        tag("text", each.letter, x=x + 6, y=y + 14),
+        tag("title", square.title),
+        tag("rect", x=x, y=y, width=side, height=side, rx=4, class_=square.kind),
+        tag("rect", x=x, y=y, width=side, height=side, rx=4, class_="suspect") if square.marked else None,
+        tag("text", square.letter, x=x + 6, y=y + 14),
     )
 
 

@@ -37,12 +37,12 @@ def timeline(answer: FolderAnswer) -> list[Part]:
         tag(
             "tr",
             tag("td", str(number), class_="whole"),
-            tag("td", when(each), class_="whole"),
-            tag("td", MARKS[each.kind], " ", NAMES[each.kind], class_=f"whole is-{each.kind}"),
-            tag("td", each.text),
-            tag("td", each.source, class_="id"),
+            tag("td", when(moment), class_="whole"),
+            tag("td", MARKS[moment.kind], " ", NAMES[moment.kind], class_=f"whole is-{moment.kind}"),
+            tag("td", moment.text),
+            tag("td", moment.source, class_="id"),
         )
-        for number, each in enumerate(shown, 1)
+        for number, moment in enumerate(shown, 1)
     ]
     titles = ("", f"After {answer.clock}" if answer.clock else "When", "What", "", "Told by")
     more = len(answer.moments) - len(shown)
@@ -168,7 +168,7 @@ def _steps(steps: Sequence[StepsOverTime], drawing: _Drawing) -> None:
     times = [step for step in steps if step.points]
     if not times:
         return
-    by_last = sorted(times, key=lambda each: (each.points[-1][1], each.points[-1][0]))
+    by_last = sorted(times, key=lambda time: (time.points[-1][1], time.points[-1][0]))
     if len(times) > MOST_CURVES:
         by_last = [*by_last[: MOST_CURVES - 2], by_last[len(by_last) // 2], by_last[-1]]
     lines = [(f"rank {time.rank}" if time.rank is not None else "all", time.points) for time in by_last]

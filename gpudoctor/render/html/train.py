@@ -26,7 +26,9 @@ def train_page(report: TrainReport, *, saved: bool = False, hidden: bool = False
 
 def train_sheet(report: TrainReport, *, saved: bool = False) -> Sheet:
     findings = [*report.findings, *(cell.finding for cell in report.cells if cell.finding is not None)]
-    every = [finding_card(finding) for finding in sorted(findings, key=lambda each: ORDER.index(each.problem.severity))]
+    every = [
+        finding_card(finding) for finding in sorted(findings, key=lambda finding: ORDER.index(finding.problem.severity))
+    ]
     body: list[Part] = []
     if said := started_lines(report):
         body.append(section("What was run", [tag("p", line) for line in said]))
