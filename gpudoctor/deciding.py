@@ -18,6 +18,8 @@ NONE = "no accelerator: a training here runs on the CPU (--expect cpu says that 
 NOTHING = "nothing could be examined"
 HERE = Snapshot().origin
 RDMA = "rdma_devices"
+KERNEL_LOG = "kernel_log"
+"""What tells of errors alone: who has it has seen nothing of the host."""
 OF_GPUS = ("gpu", "driver")
 """The groups of checks that a file of nvidia-smi can answer."""
 WHOLE_SECTION = {
@@ -31,6 +33,8 @@ WHOLE_SECTION = {
     "processes": "processes",
 }
 """What every whole section of `nvidia-smi -q` has, from its beginning to its end, of any driver from 367 to 610."""
+STATE = tuple(name for name in WHOLE_SECTION if name not in ("name", "processes"))
+"""On a Jetson, nvidia-smi has N/A for each of them."""
 WHOLE_BOARDS = (1, 2, 4, 8, 16)
 """GPUs of SXM boards and of the virtual machines that are cut of them."""
 
@@ -104,7 +108,7 @@ def _parts(machine: Snapshot) -> tuple[str, ...]:
     parts = {
         "GPUs": _has_any(nvidia, machine.accelerators) or nvidia.gpus.missing_kind == "absent",
         "torch": _has_any(training) or training.torch_files.missing_kind == "absent",
-        "host": _has_any(machine.host),
+        "host": any(name != KERNEL_LOG for name in _read_of(machine.host)),
         "network": any(name != RDMA for name in _read_of(machine.network)),
         "RDMA ports": machine.origin != HERE and tuple(_read_of(machine.network)) == (RDMA,),
     }
@@ -158,6 +162,9 @@ def _cut(machine: Snapshot) -> Iterable[str]:
         lost = [words for name, words in WHOLE_SECTION.items() if is_cut_off(getattr(gpu, name))]
         if len(lost) == len(WHOLE_SECTION):
             continue  # not opened: a fault of its own, or cut before its first line
+        if gpu.name.is_read and not any(getattr(gpu, name).is_read for name in STATE):
+            yield f"of GPU {gpu.index} ({gpu.name.value}) a name is told and no state"
+            return
         if lost:
             yield f"the file is cut or a part: {listed(lost)} of GPU {gpu.index} {_are(lost)} not in it"
             return

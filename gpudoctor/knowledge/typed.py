@@ -2,7 +2,15 @@
 
 import re
 
-ENTITIES = {b"&gt;": b">", b"&lt;": b"<", b"&quot;": b'"', b"&#x27;": b"'", b"&#39;": b"'", b"&amp;": b"&"}
+ENTITIES = {
+    b"&gt;": b">",
+    b"&lt;": b"<",
+    b"&quot;": b'"',
+    b"&#x27;": b"'",
+    b"&#39;": b"'",
+    b"&nbsp;": b" ",
+    b"&amp;": b"&",
+}
 ENTITY = re.compile(b"|".join(ENTITIES))
 SIGNS = {
     "\u2018".encode(): b"'",

@@ -5,7 +5,7 @@ Whatever the bytes are, the answer is a snapshot or one line that says what they
 
 import contextlib
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -14,6 +14,7 @@ from gpudoctor.embedded import json_in
 from gpudoctor.knowledge.typed import as_typed
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
+from gpudoctor.read.pasted import not_there
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
 from gpudoctor.read.pasted.unfolded import unfolded
@@ -51,7 +52,11 @@ BYTE_ORDER_MARKS = (
 )
 
 AMD = re.compile(r"AMD-SMI", re.IGNORECASE)
-XID = re.compile(r"NVRM: Xid")
+OF_ANOTHER_MAKER = re.compile(
+    r"^\W{0,4}(?P<tool>(?!nvidia-|amd-|rocm-)[a-z]{2,9}-[sg]mi)\b.{0,80}\bversion\b", re.IGNORECASE | re.MULTILINE
+)
+"""The titles of Huawei's npu-smi, Habana's hl-smi, Intel's xpu-smi, Moore Threads' mthreads-gmi and their like."""
+ANSWER = "it is an answer of `gpudoctor {0}`, and no machine; `gpudoctor {0} --from FILE` shows it again"
 LOOKALIKES = (
     (
         re.compile(r"^#\s*gpu\s+(pwr|pid)\b", re.MULTILINE),
@@ -71,12 +76,39 @@ LOOKALIKES = (
         "`gpudoctor check` there",
     ),
     (
+        OF_ANOTHER_MAKER,
+        "output of {tool}, the tool of another maker, which --from does not read: of these accelerators nothing is "
+        "known; run `gpudoctor check` there",
+    ),
+    (
+        re.compile(r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b"),
+        "what tegrastats shows of a Jetson, and nothing of its health; run `gpudoctor capture -o FILE` there",
+    ),
+    (
+        re.compile(r"^\W*(?:GPU instance profiles:|GPU instances:|Compute instances?(?: profiles)?:)", re.MULTILINE),
+        "a table of `nvidia-smi mig`, which tells what can be parted and not how the GPUs are; run "
+        "`nvidia-smi -q > FILE`",
+    ),
+    (
+        re.compile(r"^\W*(?:HSA System Attributes|ROCk module is loaded)", re.MULTILINE),
+        "what rocminfo shows, and nothing of the GPUs' health; run `gpudoctor check` there",
+    ),
+    (
+        re.compile(r"^\W*(?:Successfully ran diagnostic for group|Diagnostic +\| Result\b)", re.MULTILINE),
+        "what `dcgmi diag` says, whose own words count; run `nvidia-smi -q > FILE`",
+    ),
+    (
         re.compile(r"^(Collecting environment information|PyTorch version: )", re.MULTILINE),
         "a report of torch.utils.collect_env; run `gpudoctor capture -o FILE` there",
     ),
-    (XID, "a kernel log; run `gpudoctor capture -o FILE` there, which reads it too"),
+    (
+        re.compile(
+            r"^.{0,60}Traceback \(most recent call last\)|ProcessGroupNCCL|\bNCCL (?:INFO|WARN)\b", re.MULTILINE
+        ),
+        "the log of a job; `gpudoctor explain FILE` reads it",
+    ),
 )
-"""Texts that people have instead, and what to do."""
+"""Texts that people have instead, and what to do; a name in braces is a group of the pattern."""
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\n(?P<inside>.*)\n(?:```|~~~)\s*$", re.DOTALL)
@@ -113,8 +145,10 @@ def snapshot_of(raw: bytes) -> Snapshot:
         machine = _machine(each)
         if machine is not None:
             return held(msgspec.to_builtins(_with_the_rest_named(machine, each)), Snapshot)
-    unread = NotReadYet if AMD.search(stripped) else UnreadableSnapshot
-    raise unread(_guess(stripped))
+    if (said := not_there.complaint(stripped, is_alone=True)) is not None:
+        return msgspec.structs.replace(nvidia_smi.unread_snapshot(not_there.SOURCE), lacks=(said,))
+    is_of_others = AMD.search(stripped) or OF_ANOTHER_MAKER.search(stripped)
+    raise (NotReadYet if is_of_others else UnreadableSnapshot)(_guess(stripped))
 
 
 def _machine(text: str) -> Snapshot | None:
@@ -126,14 +160,17 @@ def _machine(text: str) -> Snapshot | None:
 
 
 def _with_the_rest_named(machine: Snapshot, text: str) -> Snapshot:
-    """What stands in the same text and is not read here; a kernel's log may hold the very fault."""
-    found = [what.partition(";")[0] for pattern, what in LOOKALIKES if pattern.search(text)]
-    log = ("the kernel log in it is not read here; `gpudoctor explain FILE` reads it",) if XID.search(text) else ()
+    """What stands in the same text and is not read here, or says that nvidia-smi could not be run."""
+    found = [_said(what, match).partition(";")[0] for pattern, what in LOOKALIKES if (match := pattern.search(text))]
+    if (said := not_there.complaint(text, is_alone=False)) is not None:
+        machine = msgspec.structs.replace(machine, lacks=(*machine.lacks, said))
     if not found:
         return machine
-    return msgspec.structs.replace(
-        machine, origin=f"{machine.origin}; not read: {', '.join(found)}", lacks=(*machine.lacks, *log)
-    )
+    return msgspec.structs.replace(machine, origin=f"{machine.origin}; not read: {', '.join(found)}")
+
+
+def _said(what: str, match: re.Match[str]) -> str:
+    return what.format(**{name: value.lower() for name, value in match.groupdict().items()})
 
 
 def _log(text: str) -> Snapshot | None:
@@ -183,6 +220,14 @@ class _Report(msgspec.Struct):
     results: list[msgspec.Raw]
 
 
+class _Answer(msgspec.Struct):
+    """What every answer has, of any command."""
+
+    command: Annotated[str, msgspec.Meta(pattern="^[a-z-]{2,20}$")]
+    verdict: str
+    findings: list[msgspec.Raw]
+
+
 class _Evidence(msgspec.Struct):
     """What only the evidence of a job has."""
 
@@ -200,6 +245,8 @@ def _from_json(text: str) -> Snapshot:
             "it is a report (check --json), which no longer holds the facts; "
             "write those with `gpudoctor capture -o FILE`"
         )
+    with contextlib.suppress(msgspec.DecodeError, RecursionError):
+        raise UnreadableSnapshot(ANSWER.format(msgspec.json.decode(raw, type=_Answer).command))
     return from_json(raw)
 
 
@@ -207,7 +254,7 @@ def _guess(text: str) -> str:
     for pattern, what in LOOKALIKES:
         match = pattern.search(text)
         if match is not None:
-            return f"line {text.count(chr(10), 0, match.start()) + 1}: it seems to be {what}"
+            return f"line {text.count(chr(10), 0, match.start()) + 1}: it seems to be {_said(what, match)}"
     first = " ".join(text.partition("\n")[0].split())
     shown = first if len(first) <= 60 else first[:57] + "..."
     return f"it is neither a snapshot nor output of nvidia-smi (it begins with {shown!r}); {WHAT_TO_GIVE}"

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.knowledge.pci_address import in_sysfs
@@ -32,6 +32,12 @@ MAXIMUM_MESSAGE = 400
 #   NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: ...
 # and drivers before 367 had no "PCI:".
 XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^)]{0,40}\)[^:]{0,40}: ([0-9]{1,5})(?:,|$)\s*(.*)")
+# NVRM: The NVIDIA GPU 0000:b3:00.0 / NVRM: (PCI ID: 10de:26b5) installed in this system has / NVRM: fallen off the
+# bus and is not responding to commands.   (nv.c, as the driver is loaded: the words of Xid 79, without its number)
+FALLEN = re.compile(r"fallen off the bus and is not responding")
+THE_GPU = re.compile(r"The NVIDIA GPU ([0-9a-fA-F:.]{4,20})")
+LINES_OF_FALLEN = 3
+GPU_LOST = 79
 # nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)
 SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^)]{0,40}\): ([0-9]{1,6}),\s*(.*)")
 # pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at ... (drivers/pci/pci.c)
@@ -75,8 +81,10 @@ def examine(lines: Iterable[KernelLine], now: float) -> KernelLog:
     counts: dict[tuple[int, str], int] = {}
     limits: dict[str, LinkLimit] = {}
     kills: deque[str] = deque(maxlen=KEPT_OTHERS)
-    for line in reversed(list(lines)):
-        if event := _event(line, now):
+    ordered = list(lines)
+    for place in reversed(range(len(ordered))):
+        line = ordered[place]
+        if event := _event(line, now) or _lost_at_start(ordered[: place + 1][-LINES_OF_FALLEN:], now):
             key = (event.code, event.pci_bus_id)
             counts[key] = counts.get(key, 0) + 1
             if counts[key] <= KEPT_PER_ERROR:
@@ -91,7 +99,7 @@ def examine(lines: Iterable[KernelLine], now: float) -> KernelLog:
 
 
 def _event(line: KernelLine, now: float) -> XidEvent | None:
-    ago = None if line.seconds is None else max(0.0, now - line.seconds)
+    ago = _ago(line, now)
     if match := SXID.search(line.text):
         severity = match[3].lower()
         fatal = False if severity.startswith("non-fatal") else True if severity.startswith("fatal") else None
@@ -99,6 +107,21 @@ def _event(line: KernelLine, now: float) -> XidEvent | None:
     if match := XID.search(line.text):
         return XidEvent(int(match[2]), _bus_id(match[1]), match[3][:MAXIMUM_MESSAGE], False, ago)
     return None
+
+
+def _lost_at_start(lines: Sequence[KernelLine], now: float) -> XidEvent | None:
+    """Where the last of them ends the message of a GPU that is not there any more as the driver is loaded."""
+    if not FALLEN.search(lines[-1].text):
+        return None
+    address = next((match[1] for line in reversed(lines) if (match := THE_GPU.search(line.text))), None)
+    if address is None:
+        return None
+    message = "the NVIDIA GPU has fallen off the bus and is not responding to commands, as the driver was loaded"
+    return XidEvent(GPU_LOST, _bus_id(address), message, False, _ago(lines[-1], now))
+
+
+def _ago(line: KernelLine, now: float) -> float | None:
+    return None if line.seconds is None else max(0.0, now - line.seconds)
 
 
 def _bus_id(address: str) -> str:

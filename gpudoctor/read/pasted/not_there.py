@@ -7,17 +7,21 @@ complains of. Nothing of the machine is seen then, and why is told with the line
 import re
 from collections.abc import Iterator
 
+SOURCE = "what a shell says"
 TOOLS = ("nvidia-smi", "rocm-smi", "amd-smi", "ibstat", "ibstatus", "ibv_devinfo", "lspci")
 _TOOL = rf"(?:[\w.~-]*/)*(?P<tool>{'|'.join(TOOLS)})(?:\.exe)?"
 _WHO = r"(?:[^\s:\uff1a][^:\uff1a]{0,100}: ?)"
 SUBJECT = re.compile(rf"(?P<who>{_WHO}{{0,4}}){_TOOL} ?[:\uff1a] ?(?P<why>.{{3,200}})")
-"""bash "bash: line 7: NAME: command not found" (French: "NAME : ", Taiwan: a wide colon), dash "sh: 1: NAME: not found",
-busybox, csh, exec(3) of srun "error: execve(): NAME: No such file", PowerShell "NAME : The term ..."."""
+"""bash "bash: line 7: NAME: command not found" (French: "NAME : ", Taiwan: a wide colon), dash "sh: 1: NAME: not
+found", busybox, csh, srun "error: execve(): NAME: No such file", PowerShell "NAME : The term ..."."""
 OBJECT = re.compile(
-    rf"(?:-?(?:ba|z|k|da|a|fi)?sh(?::\d+)?|[\w./~-]+\.sh|FileNotFoundError): .{{0,100}}?[^\s$#%>:]:? [\"'`]?{_TOOL}[\"'`]?\.?"
+    r"(?:-?(?:ba|z|k|da|a|fi)?sh(?::\d+)?|[\w./~-]+\.sh|FileNotFoundError): "
+    rf".{{0,100}}?[^\s$#%>:]:? [\"'`]?{_TOOL}[\"'`]?\.?"
 )
 """zsh "command not found: NAME", fish "Unknown command: NAME", bash in Norwegian, Python."""
-QUOTED = re.compile(rf"[\"'\u2018\u2019\u201c\u201e\u201d\u00ab\u00bb\u300c]{_TOOL}\\?[\"'\u2018\u2019\u201c\u201d\u00ab\u00bb\u300d]")
+QUOTED = re.compile(
+    rf"[\"'\u2018\u2019\u201c\u201e\u201d\u00ab\u00bb\u300c]{_TOOL}\\?[\"'\u2018\u2019\u201c\u201d\u00ab\u00bb\u300d]"
+)
 """Ubuntu "Command 'NAME' not found", cmd, chroot, runc 'exec: "NAME": executable file not found in $PATH'."""
 ENGLISH = re.compile(
     r"not found|not recognized|no such file|not installed|unknown command|cannot find|permission denied|cannot execute"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from gpudoctor.snapshot import NEVER_IN_OUTPUT, Gpu, PciDevice, RdmaDevice, Reading, missing
+from gpudoctor.snapshot import NEVER_IN_OUTPUT, Gpu, KernelLog, PciDevice, RdmaDevice, Reading, missing
 from gpudoctor.snapshot.section import Section
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -39,6 +39,7 @@ class ToolOutput(NamedTuple):
     pci: tuple[PciDevice, ...] | None = None
     modules: Reading[tuple[str, ...]] | None = None
     """Drivers of accelerators that are loaded."""
+    kernel_log: Reading[KernelLog] | None = None
     lacks: tuple[str, ...] = ()
     """What was cut off, in words."""
     tells: str = ""

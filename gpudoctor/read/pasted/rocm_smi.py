@@ -12,9 +12,11 @@ from gpudoctor.snapshot import PciDevice, missing, read
 
 SOURCE = "rocm-smi"
 REFUSAL = "what rocm-smi says instead of its tables"
-NO_DRIVER = re.compile(r"Driver not initialized \(amdgpu not found in modules\)")
+NO_DRIVER = re.compile(
+    r"(?:Unable to get devices, )?[Dd]river not initialized \(amdgpu not found in modules\)|ROCk module is NOT loaded"
+)
 NO_START = re.compile(r"ROCm SMI returned -?\d{1,5} \(the expected value is 0\)")
-"""What rocm-smi says in place of its tables (initializeRsmi of rocm_smi.py)."""
+"""What rocm-smi says in place of its tables (initializeRsmi of rocm_smi.py), amd-smi and rocminfo too."""
 OF_A_GPU = re.compile(r"GPU\[(?P<index>\d{1,3})\]\s*: ?(?P<fact>[^:\n]{1,60}):\s*(?P<value>\S.{0,100}?)\s*$", re.ASCII)
 ROW = re.compile(r"(?P<index>\d{1,3})\s+\S.*(?:%|N/A|Unsupported|unsupported)\s*$", re.ASCII)
 """A row of the short table, whose last columns are percentages."""

@@ -91,15 +91,23 @@ def _table(lines: tuple[str, ...]) -> ToolOutput:
     title = next((match for line in lines if (match := TITLE.match(line))), None)
     has_third = any("MIG M." in line for line in lines) or any(len(row.lines) > 2 for row in rows)
     processes, devices = _processes(lines), _mig_devices(lines)
+    counts = _mig_errors(lines)
     gpus = tuple(
-        gpu(row.number, _source(row.number), {**_facts(row, has_third=has_third), **_boxes(row, processes, devices)})
+        gpu(
+            row.number,
+            _source(row.number),
+            {**_facts(row, has_third=has_third), **_boxes(row, processes, devices), **counts.get(row.number, {})},
+        )
         for row in rows
     )
     return ToolOutput(
         SOURCE,
         gpus or None,
         {"init_code": read(SOURCE, 0), **_versions(title)},
-        lacks=tuple(_lacks(rows, is_closed=is_closed, has_title=title is not None, has_boxes=processes is not None)),
+        lacks=(
+            *_lacks(rows, is_closed=is_closed, has_title=title is not None, has_boxes=processes is not None),
+            *(() if rows else _last_words(lines)),
+        ),
     )
 
 
@@ -159,6 +167,13 @@ def _lacks(rows: list[GpuRow], *, is_closed: bool, has_title: bool, has_boxes: b
         yield f"the table is cut in GPU {rows[-1].number}"
     elif not has_boxes:
         yield f"the table is cut after GPU {rows[-1].number}: its box of processes is not there or not closed"
+
+
+def _last_words(lines: tuple[str, ...]) -> Iterator[str]:
+    """What a shell said of an nvidia-smi that ended before it had shown a GPU."""
+    last = next((line for line in reversed(lines) if line), "")
+    if last and not last.startswith(("|", "+")):
+        yield f"after it stands {last[:100]!r}: nvidia-smi itself may have crashed, which says nothing of the GPUs"
 
 
 def _source(index: int) -> str:
@@ -389,6 +404,21 @@ def _mig_devices(lines: tuple[str, ...]) -> dict[int, list[MigDevice]] | None:
             )
         )
     return found
+
+
+def _mig_errors(lines: tuple[str, ...]) -> dict[int, dict[str, Reading[EccCounts]]]:
+    """Of a GPU in MIG mode, whose own row has no number: the sum of what its devices count."""
+    sums: dict[int, int] = {}
+    for line in _box(lines, "| MIG devices:") or ():
+        cells = _cells(line)
+        row = MIG_ROW.fullmatch(cells[0]) if cells else None
+        errors = re.fullmatch(r"\d+\s+(\d{1,9})", cells[2], re.ASCII) if row is not None and len(cells) > 2 else None
+        if row is not None and errors is not None:
+            sums[int(row["gpu"])] = sums.get(int(row["gpu"]), 0) + int(errors[1])
+    return {
+        index: {"ecc_volatile": read(f"{_source(index)}: Vol Unc ECC of its MIG devices", EccCounts(None, count))}
+        for index, count in sums.items()
+    }
 
 
 def _boxes(

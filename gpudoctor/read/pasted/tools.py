@@ -9,6 +9,7 @@ from gpudoctor.read.pasted import (
     ibstat,
     ibstatus,
     ibv_devinfo,
+    kernel_lines,
     lspci,
     rdma_link,
     rocm_smi,
@@ -37,6 +38,7 @@ TOOLS: Sequence[Tool] = (
     Tool("rdma link", rdma_link.HEADING, rdma_link.parse),
     Tool("rocm-smi", rocm_smi.HEADING, rocm_smi.parse),
     Tool("lspci", lspci.HEADING, lspci.parse),
+    Tool("kernel log", kernel_lines.HEADING, kernel_lines.parse),
 )
 """The most telling first."""
 
