@@ -116,7 +116,10 @@ def show_next(tag: str, fix: Fix, screen: Console, *, where: str = "") -> None:
     command = fix.first_line
     start, clause = f"  {tag} ", words.first_clause(fix.text)
     if command is not None and effect_of(command) is not None:
-        screen.print(Text.assemble(start, f"{where}{fix.where}: ", (words.safe(command), "green")), soft_wrap=True)
+        place, line = f"{where}{fix.where}: ", words.safe(command)
+        if len(start) + len(place) + len(line) > screen.width:  # it is pasted whole, or not at all
+            place, line = place.rstrip(), f"\n    {line}"
+        screen.print(Text.assemble(start, place, (line, "green")), soft_wrap=True)
     elif command is not None and len(start) + len(clause) + 2 + len(command) <= screen.width:
         screen.print(Text.assemble(start, f"{clause}: ", (words.safe(command), "green")), soft_wrap=True)
     else:

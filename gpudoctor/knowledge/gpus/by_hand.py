@@ -21,5 +21,5 @@ def by_hand(machine: Snapshot, text: str, *looks: Command, first: str = "") -> t
     """Text and lines of a fix. `first`: what is tried before, wherever the machine stands."""
     before = f"{first} " if first else ""
     if is_others_to_open(machine):
-        return before + REPORT, (command("gpudoctor capture --output gpudoctor-capture.json"), *looks)
+        return before + REPORT, (command("gpudoctor capture -o gpudoctor-capture.json"), *looks)
     return before + text, looks
