@@ -20,6 +20,11 @@ from gpudoctor.testing.machines import but, but_gpu, gpu, h100_node, node, nvml,
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 NO_ENVIRONMENT = but(h100_node(), "environment", unread("environment of gpudoctor"))
 NO_GPU_LIST = but(h100_node(), "nvidia.gpus", unread("nvml"))
+NO_ACCELERATOR = but(
+    but(but(h100_node(1), "nvidia.gpus", absent("nvmlInit", "no library")), "accelerators.pci", ()),
+    "training.torch",
+    unread("torch"),
+)
 TAIL = "-1111-2222-3333-444444444444"
 
 
@@ -90,11 +95,17 @@ CASES = {
         ),
         error(but(h100_node(), "expected", Expectation.of("2xT4")), "there are others: NVIDIA H100 80GB HBM3"),
         error(inside(under(h100_node(1), NVIDIA_VISIBLE_DEVICES="0,3")), "1 GPU of 2 GPUs expected"),
+        error(
+            under(NO_ACCELERATOR, **{VISIBLE: "0,1"}), "0 GPUs of 2 GPUs expected (environment CUDA_VISIBLE_DEVICES)"
+        ),
+        error(under(NO_ACCELERATOR, SLURM_GPUS_ON_NODE="4"), "0 GPUs of 4 GPUs", "SLURM_GPUS_ON_NODE"),
         silent(
             but(h100_node(), "expected", Expectation.of("8xH100")),
             but(h100_node(), "expected", Expectation.of("cpu")),
             inside(under(h100_node(2), NVIDIA_VISIBLE_DEVICES="0,3")),
             inside(under(h100_node(2), NVIDIA_VISIBLE_DEVICES="all")),
+            under(but(NO_ACCELERATOR, "expected", Expectation.of("cpu")), SLURM_GPUS_ON_NODE="4"),
+            under(NO_ACCELERATOR, **{VISIBLE: "-1"}, SLURM_GPUS_ON_NODE="0"),
             # a Jetson: torch sees what NVML does not know
             but(but(h100_node(1), "nvidia.gpus", absent("nvmlInit", "no library")), "expected", Expectation.of("1")),
         ),

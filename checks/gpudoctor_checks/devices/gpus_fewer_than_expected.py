@@ -1,8 +1,9 @@
 """There are fewer GPUs than were said to be here.
 
 Why it matters: a job that counts on them does not start, or its ranks wait for one that never comes. What is expected
-is said with --expect (8xH100, gpus=8); in a container, by the GPUs that it was given (NVIDIA_VISIBLE_DEVICES). SLURM's
-count and the PCI bus have checks of their own.
+is said with --expect (8xH100, gpus=8); in a container, by the GPUs that it was given (NVIDIA_VISIBLE_DEVICES); where
+there is no accelerator at all, by SLURM's count and by CUDA_VISIBLE_DEVICES. Where there are some, these two and the
+PCI bus have checks of their own.
 """
 
 import re
@@ -10,11 +11,13 @@ import re
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import AMD
 from gpudoctor.knowledge.explaining import DRIVER_MISSING, GPU_LOST, GPUS_HIDDEN
-from gpudoctor.knowledge.visible.now import visible_count
+from gpudoctor.knowledge.visible.devices import VARIABLE
+from gpudoctor.knowledge.visible.now import visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Expectation, NotRead, Reading, read
 
 GIVEN = "NVIDIA_VISIBLE_DEVICES"
+ASKED = ("SLURM_GPUS_ON_NODE", VARIABLE)
 DEVICE = re.compile(r"GPU-[0-9A-Fa-f-]{8,}|[0-9]{1,3}")
 
 
@@ -65,7 +68,20 @@ def _wanted(machine: Snapshot) -> tuple[Expectation, Reading[str]]:
         devices = [part.strip() for part in text.split(",")]
         if all(DEVICE.fullmatch(part) for part in devices):
             return Expectation("gpus", len(set(devices))), read(f"environment {GIVEN}", text)
+    if machine.nvidia.gpus.missing_kind == "absent" and not machine.accelerators.pci.value:
+        for name in ASKED:
+            text = machine.environment.value.get(name, "")
+            if count := _count(name, text):
+                return Expectation("gpus", count), read(f"environment {name}", text)
     return said.value, read(said.source, "")
+
+
+def _count(name: str, text: str) -> int:
+    """How many GPUs the variable speaks of; 0 where it names none, or in a form that is not theirs."""
+    if name != VARIABLE:
+        return whole_number(text) or 0
+    devices = [part.strip() for part in text.split(",")]
+    return len(set(devices)) if all(DEVICE.fullmatch(part) for part in devices) else 0
 
 
 def _names(machine: Snapshot) -> list[str]:
