@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.read.job import armed, inside, recorder_pipe
+from gpudoctor.read.job import announced, armed, inside, recorder_pipe
 from gpudoctor.read.job.files import InsideReader
 from gpudoctor.read.job.inside import Rights
 from tests.lab.requirements import require
@@ -125,7 +125,7 @@ def test_a_file_that_only_has_the_name_of_one_in_memory_is_neither_read_nor_empt
     monkeypatch.setattr(armed, "_link", lambda pid, descriptor: armed.STACKS_FILE)
     with precious.open("rb") as file:
         with pytest.raises(OSError, match="memory"):
-            armed._read(os.getpid(), file.fileno(), 10, 0)
+            announced.read_from(os.getpid(), file.fileno(), 10, 0)
         armed._empty(os.getpid(), file.fileno())
     assert precious.stat().st_size > armed.EMPTIED_ABOVE_BYTES
 

@@ -28,6 +28,7 @@ from gpudoctor.hang import ask
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 from gpudoctor.marked import MARK
+from gpudoctor.read import cgroup
 from gpudoctor.read import process as proc
 from gpudoctor.read.job import files, gpus, kernel, layers, node, processes, sampling
 from gpudoctor.read.job.layers import RankWithRas
@@ -639,9 +640,9 @@ def test_kills_of_the_own_cgroup_are_counted(tmp_path: Path) -> None:
         "/sys/fs/cgroup/job/step/memory.events": "low 0\noom 3\noom_kill 2\n",
     }
     system = fake(tmp_path, tree)
-    assert files.oom_kills(system, 5) == 2
-    assert files.oom_kills(system, 6) is None  # out of our sight: the top's number is not its own
-    assert files.oom_kills(system, 7) is None
+    assert cgroup.oom_kills(system, 5) == 2
+    assert cgroup.oom_kills(system, 6) is None  # out of our sight: the top's number is not its own
+    assert cgroup.oom_kills(system, 7) is None
 
 
 # ---------------------------------------------------------------- kernel, GPUs

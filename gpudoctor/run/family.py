@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 
 from gpudoctor.read import process as processes
+from gpudoctor.read.cgroup import oom_kills_in, oom_place
 from gpudoctor.run.endings import Endings, ProcessEnded
 
 FIRST_SECONDS, MOST_SECONDS = 0.25, 2.0
@@ -76,8 +77,6 @@ class JobProcesses:
         return max(0, *found) if found else None
 
     def _count_in(self, pid: int) -> None:
-        from gpudoctor.read.job.files import oom_place  # when the command runs already
-
         membership = processes.THIS.text_or_empty(f"/proc/{pid}/cgroup")
         if membership and membership not in self._cgroups and len(self._cgroups) < MOST_CGROUPS:
             self._cgroups.add(membership)
@@ -87,6 +86,4 @@ class JobProcesses:
 
 
 def _kills(path: str) -> int | None:
-    from gpudoctor.read.job.files import oom_kills_in
-
     return oom_kills_in(processes.THIS, path)

@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import msgspec
 from msgspec import Struct
 
 from gpudoctor.run import kept
+from gpudoctor.run.alone import Alone, with_others
 from gpudoctor.run.arming import DUMPS, armed, without_token
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.channels import Outlet, channels
@@ -32,9 +33,6 @@ from gpudoctor.run.use import NAME as USE
 from gpudoctor.run.use import UseWritten
 from gpudoctor.run.wait import Waiting, block
 from gpudoctor.slow.attend import PaceWatch
-
-if TYPE_CHECKING:
-    from gpudoctor.run.together import Together
 
 FOUND = "found.json"
 RUN = "run.json"
@@ -97,7 +95,7 @@ class AttendedRun:
             started=time.time(),
         )
         self._pid = 0
-        self._together: Together | None = None
+        self._together = Alone()
 
     def _made(self) -> kept.Kept | None:
         try:
@@ -136,9 +134,7 @@ class AttendedRun:
         for channel in outlets:
             if channel.writing >= 0:
                 os.close(channel.writing)
-        from gpudoctor.run.together import Together  # here, for it loads much
-
-        together = self._together = Together(self._wish.command, self._environment, folder, self._say_between)
+        together = self._together = with_others(self._wish.command, self._environment, folder, self._say_between)
         waiting = Waiting(self._pid, attendant, outlets)
         family = JobProcesses(self._pid, self._began)
         steps = Steps(family)
@@ -271,7 +267,6 @@ class AttendedRun:
     def _tell_why(self, family: JobProcesses, stood: StallTold) -> None:
         """What killed it, in few lines; it is kept too."""
         together = self._together
-        assert together is not None
         if together.is_kept_by_head:
             self._say("what ended it is told by the node that keeps the report of all nodes")
             together.wait_for_head(_asked_to_end)

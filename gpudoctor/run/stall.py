@@ -13,7 +13,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -21,10 +21,8 @@ from msgspec import Struct
 from gpudoctor import active
 from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.read import process as processes
+from gpudoctor.run.alone import Alone
 from gpudoctor.run.channels import Outlet
-
-if TYPE_CHECKING:
-    from gpudoctor.run.together import Together
 
 SILENT_SECONDS = 120.0
 """After which we look, where nothing is said: shorter than the time-outs of NCCL (600 s) and gloo (1800 s)."""
@@ -75,10 +73,10 @@ class StallWatch:
         on_stall: OnStall,
         say: Callable[[Sequence[str]], None],
         collectives: Callable[[], tuple[int, ...]] = lambda: (),
-        together: "Together | None" = None,
+        together: Alone | None = None,
     ) -> None:
         """`collectives`: how many each rank has begun; () where none tells. `together`: with other nodes."""
-        self._together = together
+        self._together = together or Alone()
         self._pid, self._folder, self._say, self._collectives = pid, folder, say, collectives
         self._counts: tuple[int, ...] = ()
         self._files = [outlet.outputs[0] for outlet in outlets if outlet.kind == "file"]
@@ -133,11 +131,10 @@ class StallWatch:
     @property
     def _is_looked_at(self) -> bool:
         """Another node looks at all of them."""
-        return self._together is not None and self._together.has_head
+        return self._together.has_head
 
     def _tell(self, number: int) -> None:
-        if self._together is not None:
-            self._together.stop_all(number)
+        self._together.stop_all(number)
         with contextlib.suppress(OSError):
             os.kill(self._pid, number)
 
@@ -171,7 +168,7 @@ class StallWatch:
     def _ask(self) -> None:
         self._looks += 1
         self._asked_at = self._said
-        meet, environment = self._together.invited() if self._together is not None else (None, None)
+        meet, environment = self._together.invited()
         name = f"hang-{self._looks}"
         task = StallTask(pid=self._pid, folder=str(self._folder or ""), name=name, on_stall=self._on_stall, meet=meet)
         command = active.own_module("gpudoctor.run.stalled", msgspec.json.encode(task).decode())

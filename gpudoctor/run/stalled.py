@@ -18,7 +18,7 @@ from gpudoctor.hang.live import JobsWanted, hang
 from gpudoctor.hang.report import HangReport, JobReport
 from gpudoctor.knowledge.wording import counted, listed, ranges
 from gpudoctor.read import process as processes
-from gpudoctor.read.job import armed, recorder_pipe
+from gpudoctor.read.job import announced, armed, recorder_pipe
 from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.run.arming import DUMPS
 from gpudoctor.run.stall import StallTask, StallTold
@@ -62,8 +62,8 @@ def dumped(task: StallTask) -> Iterator[str]:
     asked = 0
     for process in processes.descendants(task.pid):
         how = armed.find(process.pid)
-        descriptor = armed.announcement(process.pid)
-        told_of = armed.collectives(process.pid, descriptor) if descriptor is not None else None
+        descriptor = announced.announcement(process.pid)
+        told_of = announced.collectives(process.pid, descriptor) if descriptor is not None else None
         if place is None or how is None or told_of is None or len(written) >= MOST_DUMPS:
             continue
         content = armed.recorder_json(process.pid, how, DUMP_SECONDS)

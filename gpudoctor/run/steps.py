@@ -6,7 +6,7 @@ Ranks on other nodes, and ranks that are not armed, do not count here; where non
 
 import time
 
-from gpudoctor.read.job import armed
+from gpudoctor.read.job import announced
 from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.summary import StepsSeen
 
@@ -47,10 +47,10 @@ class Steps:
             self._tried[pid] = self._tried.get(pid, 0) + 1
             if pid in self._found or not self._is_worth(pid) or len(self._found) >= MOST_RANKS:
                 continue
-            if (place := armed.announcement(pid)) is not None:
+            if (place := announced.announcement(pid)) is not None:
                 self._found[pid] = place
         self._awaited = any(self._tried[pid] < QUICK_TRIES for pid in awaited)
-        found = ((pid, armed.collectives(pid, place)) for pid, place in self._found.items())
+        found = ((pid, announced.collectives(pid, place)) for pid, place in self._found.items())
         told = {pid: each for pid, each in found if each is not None}
         self._named |= told.keys()
         self._family.name_ranks({pid: rank for pid, (_, rank) in told.items()})

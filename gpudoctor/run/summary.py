@@ -1,6 +1,5 @@
 """What a training that has ended well has used, in two lines at most; nothing of a command that was none."""
 
-import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -37,10 +36,10 @@ def lines(steps: StepsSeen, use: bytes) -> Iterator[str]:
     gpus = _by_gpu(read)
     told = [f"its processes held {max(line.get('memory', 0) for line in read) / GIB:.3g} GiB at most"] if read else []
     if gpus:
-        busy = {index: statistics.mean(sample[0] for sample in samples) for index, samples in gpus.items()}
+        busy = {index: sum(sample[0] for sample in samples) / len(samples) for index, samples in gpus.items()}
         least = min(busy, key=lambda index: busy[index])
         most = max(gpus, key=lambda index: max(each[1] for each in gpus[index]))
-        mean = statistics.mean(busy.values())
+        mean = sum(busy.values()) / len(busy)
         told.append(f"GPUs were busy {mean:.0f}% of the time (GPU {least}: {busy[least]:.0f}%)")
         told.append(f"GPU {most} held {max(each[1] for each in gpus[most]) / GIB:.3g} GiB at most")
     if told:

@@ -22,6 +22,7 @@ from gpudoctor.fleet.lines import ArrivingLines, TooLong
 from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.fleet.take_part import TOKEN
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.run.alone import Alone
 from gpudoctor.run.batch import nodes_of
 from gpudoctor.run.end import ENDING_SECONDS, SECONDS
 from gpudoctor.run.endings import ProcessEnded
@@ -74,7 +75,7 @@ class OtherNode(Struct, kw_only=True):
     silent: bool = False
 
 
-class Together:
+class Together(Alone):
     """One doctor's side. `look` is called several times a second."""
 
     def __init__(
@@ -84,6 +85,7 @@ class Together:
         folder: Path | None,
         say: Callable[[Sequence[str]], None],
     ) -> None:
+        super().__init__()
         self._folder, self._say = folder, say
         self._token = environment.get(TOKEN, "")
         self._meeting, self._alone = meeting(command, environment)
@@ -97,11 +99,7 @@ class Together:
         self._looks = 0
         self._lines = ArrivingLines()
         self._control: socket.socket | None = None
-        self.others: dict[str, OtherNode] = {}
-        self.is_head = False
         self._stops = 0
-        self.stop = 0
-        """The signal by which the head wants the job to end."""
         if self._meeting is not None:
             self._start(self._meeting)
 
@@ -134,14 +132,11 @@ class Together:
 
     @property
     def has_head(self) -> bool:
-        """Whether another node keeps the report, and looks."""
         return bool(self._address) and self._control is not None and not self.is_head
 
     # while it runs
 
     def look(self, ended: Sequence[ProcessEnded] = ()) -> bool:
-        """Hear what is new, and tell what is: processes of the job that have not ended well. Whether the command is to
-        be ended now, by `stop`."""
         before = self._stops
         if len(ended) > self._deaths:
             self._deaths = len(ended)
@@ -234,8 +229,6 @@ class Together:
         self._alone = self._alone or f"{why}{when}"
 
     def invited(self) -> tuple[MeetAt | None, dict[str, str] | None]:
-        """Have somebody of each node come to a look: where that is, and the environment of who looks, in which is what
-        they know each other by. (None, None) where nobody would come."""
         here = [node for node in self.others.values() if not node.gone and node.status is None]
         if not self.is_head or self._control is None or not here or self._meeting is None:
             return None, None
@@ -247,14 +240,12 @@ class Together:
         return MeetAt(address=self._address, port=port, nodes=1 + len(here)), {**os.environ, TOKEN: token}
 
     def stop_all(self, number: int) -> None:
-        """The job is to end on the other nodes too."""
         if self.is_head:
             self.tell(StopJob(number=number))
 
     # at the end
 
     def end(self, status: int, seconds: float, ended: Sequence[ProcessEnded], until: Callable[[float], bool]) -> None:
-        """The command has ended here. Waits a few seconds for what belongs to it on the other nodes."""
         if self._control is None:
             return
         if self.is_head:
@@ -274,24 +265,19 @@ class Together:
 
     @property
     def is_kept_by_head(self) -> bool:
-        """Whether the head has ended too, and has all that was seen here, or has told what it has found."""
         is_same_end = self._head_has_ended and time.monotonic() - self._head_ended_at < ENDING_SECONDS
         return is_same_end and (bool(self._head_found) or (self.has_head and self._sent))
 
     @property
     def head_found(self) -> tuple[str, ...]:
-        """The cause, in the words of the head; empty where it has not told it by now."""
         return tuple(line for line in self._head_found if line.startswith("cause:"))[:1]
 
     @property
     def gone(self) -> list[OtherNode]:
-        """Nodes that were lost without a word, the first first."""
         lost = [node for node in self.others.values() if node.gone and node.status is None and node.silent]
         return sorted(lost, key=lambda node: node.gone_at)
 
     def wait_for_head(self, until: Callable[[float], bool]) -> None:
-        """Until the head, where it has ended too, has said what it has found: srun --kill-on-bad-exit ends all as soon
-        as one has ended."""
         self._hear()
         if not self._head_has_ended:
             return
@@ -300,18 +286,15 @@ class Together:
             self._hear()
 
     def others_found(self) -> tuple[str, ...]:
-        """What looks of other nodes have found, where this one's did not come to its end."""
         self._hear()
         other_node = next((node for node in self.others.values() if node.told), None)
         return tuple(f"{other_node.name}: {line}" for line in other_node.told) if other_node is not None else ()
 
     def told(self, lines: Sequence[str]) -> None:
-        """What this node's own look has found, for a head that goes on; or what the head's has, for who ends later."""
         if self.has_head or self.is_head:
             self.tell(PartTold(lines=tuple(lines)))
 
     def seen(self) -> tuple[ProcessEnded, ...]:
-        """What has ended on the other nodes, by this node's clock."""
         return tuple(
             structs.replace(ended, host=node.name, seconds=ended.seconds + node.began - self._began)
             for node in self.others.values()
@@ -319,7 +302,6 @@ class Together:
         )
 
     def logs(self) -> tuple[str, ...]:
-        """Files that other nodes have sent, by their names in the report's folder."""
         if self._folder is None:
             return ()
         folder = self._folder
@@ -331,7 +313,6 @@ class Together:
         )
 
     def summary(self) -> tuple[str, ...]:
-        """At a bad end: what this node does not know."""
         if self.nodes < 2:
             return ()
         own = socket.gethostname()
@@ -351,7 +332,6 @@ class Together:
         return tuple(lines)
 
     def close(self) -> None:
-        """Let what was said go out."""
         if self._control is not None:
             with contextlib.suppress(OSError):
                 self._control.shutdown(socket.SHUT_WR)

@@ -1,7 +1,6 @@
 """Reads processes that `gpudoctor.arm()` has prepared: stacks they write themselves, and torch's worker server."""
 
 import contextlib
-import functools
 import http.client
 import os
 import signal
@@ -10,7 +9,6 @@ import stat
 import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -18,19 +16,15 @@ from msgspec import Struct
 
 from gpudoctor.knowledge.faulthandler_text import dumped_threads
 from gpudoctor.read.job import inside
+from gpudoctor.read.job.announced import ANNOUNCEMENT, descriptor_of, in_memory, is_ours, read_from, size_of
 from gpudoctor.read.job.stacks import Stacks
 from gpudoctor.read.process import catches, numbers_of, seen, tell
 from gpudoctor.snapshot.evidence import Thread
 
-PROC = Path("/proc")
-ANNOUNCEMENT = "/memfd:gpudoctor-armed"
 STACKS_FILE = "/memfd:gpudoctor-stacks"
 FOLDER = "gpudoctor-armed-"
 SOCKET = "worker.sock"
 BY = "faulthandler"
-COUNTS_AT, COUNTS = 4096, struct.Struct("<QQq")
-"""Of the announcement: collectives begun, groups, rank."""
-MOST_DESCRIPTORS = 65536
 MAXIMUM_DUMP_BYTES = 1024 * 1024
 EMPTIED_ABOVE_BYTES = 256 * 1024
 """A process that is asked again and again for days must not keep all of it in memory."""
@@ -68,34 +62,19 @@ def find(pid: int) -> ArmedProcess | None:
 
     /proc/PID/fd is open to the same user also where ptrace is not: Yama's ptrace_scope forbids to attach, not to look.
     """
-    descriptor = _descriptor(pid, ANNOUNCEMENT)
+    descriptor = descriptor_of(pid, ANNOUNCEMENT)
     if descriptor is None:
         return None
     try:
-        raw = _read(pid, descriptor, 4096, 0)
+        raw = read_from(pid, descriptor, 4096, 0)
         announced = msgspec.json.decode(raw.strip(b"\0 "), type=_Announced)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if announced.pid not in _own_numbers(pid):  # inherited through a fork: its parent's
         return None
     number = announced.signal if announced.signal in _allowed() and catches(pid, announced.signal) else 0
-    stacks_file = announced.stacks if _is_ours(pid, announced.stacks, STACKS_FILE) else -1
+    stacks_file = announced.stacks if is_ours(pid, announced.stacks, STACKS_FILE) else -1
     return ArmedProcess(pid, number if stacks_file >= 0 else 0, stacks_file, announced.socket, announced.pipe)
-
-
-def announcement(pid: int) -> int | None:
-    """The descriptor of a process's announcement, for `collectives`; None where it has none."""
-    return _descriptor(pid, ANNOUNCEMENT)
-
-
-def collectives(pid: int, descriptor: int) -> tuple[int, int] | None:
-    """How many collectives an armed process has begun over all its groups, and its rank; None: it does not
-    say."""
-    try:
-        begun, groups, rank = COUNTS.unpack(_read(pid, descriptor, COUNTS.size, COUNTS_AT))
-    except (OSError, struct.error):
-        return None
-    return (int(begun), int(rank)) if groups else None
 
 
 def stacks(pid: int, armed: ArmedProcess, timeout: float) -> Stacks:
@@ -113,7 +92,7 @@ def stacks(pid: int, armed: ArmedProcess, timeout: float) -> Stacks:
     if process.state == "D":
         return Stacks(reason="it waits in the kernel, and cannot write its stacks")
     try:
-        before = _size(pid, armed.stacks)
+        before = size_of(pid, armed.stacks)
         if not catches(pid, armed.signal) or not tell(process, armed.signal):
             return Stacks(reason="it cannot be sent a signal")
         raw = _what_is_new(pid, armed.stacks, before, timeout)
@@ -163,101 +142,23 @@ def _what_is_new(pid: int, descriptor: int, before: int, timeout: float) -> byte
     deadline = time.monotonic() + timeout
     size, since = before, time.monotonic()
     while time.monotonic() < deadline:
-        now = _size(pid, descriptor)
+        now = size_of(pid, descriptor)
         if now != size:
             size, since = now, time.monotonic()
         elif size != before and time.monotonic() - since > QUIET_SECONDS:
             break
         time.sleep(0.005)
     start = before if size >= before else 0  # another reader has emptied it
-    return _read(pid, descriptor, MAXIMUM_DUMP_BYTES, start)
+    return read_from(pid, descriptor, MAXIMUM_DUMP_BYTES, start)
 
 
 def _empty(pid: int, descriptor: int) -> None:
-    if _size(pid, descriptor) > EMPTIED_ABOVE_BYTES:
-        with contextlib.suppress(OSError), _in_memory(pid, descriptor, os.O_WRONLY) as opened:
+    if size_of(pid, descriptor) > EMPTIED_ABOVE_BYTES:
+        with contextlib.suppress(OSError), in_memory(pid, descriptor, os.O_WRONLY) as opened:
             os.ftruncate(opened, 0)
 
 
 # ---------------------------------------------------------------- /proc
-
-
-def _path(pid: int, descriptor: int) -> str:
-    return f"{PROC}/{pid}/fd/{descriptor}"
-
-
-def _link(pid: int, descriptor: int) -> str:
-    try:
-        return os.readlink(_path(pid, descriptor))  # noqa: PTH115
-    except (OSError, ValueError):
-        return ""
-
-
-def _descriptor(pid: int, name: str) -> int | None:
-    """The first descriptor that is a file of this name in memory. Only links are read: no file of it is opened."""
-    try:
-        with os.scandir(f"{PROC}/{pid}/fd") as entries:
-            for number, entry in enumerate(entries):
-                if number >= MOST_DESCRIPTORS:
-                    break
-                if entry.name.isdecimal() and _is_ours(pid, int(entry.name), name):
-                    return int(entry.name)
-    except OSError:
-        pass
-    return None
-
-
-def _is_ours(pid: int, descriptor: int, name: str) -> bool:
-    if not _link(pid, descriptor).startswith(name):
-        return False
-    try:
-        with _in_memory(pid, descriptor, os.O_RDONLY):
-            return True
-    except OSError:
-        return False
-
-
-def _size(pid: int, descriptor: int) -> int:
-    return os.stat(_path(pid, descriptor)).st_size  # noqa: PTH116
-
-
-def _read(pid: int, descriptor: int, limit: int, start: int) -> bytes:
-    with _in_memory(pid, descriptor, os.O_RDONLY) as opened:
-        return os.pread(opened, limit, start)
-
-
-@contextlib.contextmanager
-def _in_memory(pid: int, descriptor: int, flags: int) -> Iterator[int]:
-    """A descriptor of ours for a file in memory of that process. Raises `OSError` for anything else.
-
-    Its name proves nothing: whoever has a root of their own can give that name to any file that they may read, which
-    root would then empty. Files in memory lie on a device that nobody can mount.
-    """
-    if not _link(pid, descriptor).startswith("/memfd:gpudoctor-"):
-        raise OSError("the file is gone")
-    place = os.open(_path(pid, descriptor), os.O_PATH | os.O_CLOEXEC)
-    try:
-        status = os.fstat(place)
-        if not stat.S_ISREG(status.st_mode) or status.st_dev != _device_of_memory():
-            raise OSError("it is no file in memory")
-        if status.st_uid != inside.rights(pid).user:
-            raise OSError("it belongs to another user")
-        opened = inside.reopened(place, flags)
-    finally:
-        os.close(place)
-    try:
-        yield opened
-    finally:
-        os.close(opened)
-
-
-@functools.lru_cache(maxsize=1)
-def _device_of_memory() -> int:
-    own = os.memfd_create("gpudoctor")
-    try:
-        return os.fstat(own).st_dev
-    finally:
-        os.close(own)
 
 
 def _own_numbers(pid: int) -> tuple[int, ...]:

@@ -9,8 +9,7 @@ import re
 import stat
 from typing import NamedTuple
 
-from gpudoctor.read import mounts
-from gpudoctor.read.cgroup import memberships, place, statistic
+from gpudoctor.read.cgroup import memberships
 from gpudoctor.read.job import file_locks, inside
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import AwaitedLock
@@ -194,36 +193,6 @@ def cgroup(system: System, pid: int) -> str:
         return ""
     path = found.get("memory") or found.get("") or ""
     return "" if path == "/" else path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
-
-
-def oom_kills(system: System, pid: int) -> int | None:
-    """Processes that the OOM killer has ended in its cgroup: memory.events, or v1's memory.oom_control."""
-    try:
-        return oom_kills_in(system, oom_place(system, system.text(f"/proc/{pid}/cgroup")))
-    except OSError:
-        return None
-
-
-def oom_place(system: System, membership: str) -> str:
-    """The file that counts them, of the cgroup that a /proc/PID/cgroup tells; empty where there is none to see."""
-    try:
-        member = memberships(membership)
-        if any(".." in path for path in member.values()):
-            return ""  # it is outside of our cgroup namespace, whose top would be taken for its own
-        found = place("memory", member, mounts.parse(system.text("/proc/self/mountinfo")), system)
-        if found is None:
-            return ""
-        return f"{found.folders[0]}/{'memory.events' if found.version == 2 else 'memory.oom_control'}"
-    except (OSError, ValueError):
-        return ""
-
-
-def oom_kills_in(system: System, path: str) -> int | None:
-    """What such a file counts; None: it is not there, or tells nothing."""
-    try:
-        return statistic(system.text(path), "oom_kill") if path and system.exists(path) else None
-    except (OSError, ValueError):
-        return None
 
 
 class InsideReader:

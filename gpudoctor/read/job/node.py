@@ -15,7 +15,7 @@ from msgspec import structs
 from gpudoctor import active
 from gpudoctor.knowledge.places import in_collective
 from gpudoctor.launcher import command_lines as commands
-from gpudoctor.read import kernel_log
+from gpudoctor.read import cgroup, kernel_log
 from gpudoctor.read.job import files, gpus, kernel, processes, reach, sampling
 from gpudoctor.read.job.layers import Layers, RankWithRas
 from gpudoctor.read.job.own import own_pids
@@ -295,7 +295,7 @@ class _SecondLook:
             opened=opened,
             resident_bytes=files.resident_bytes(self.system, pid),
             limits={} if ended else attempt("limits", lambda: files.limits(self.system, pid), {}),
-            oom_kills=files.oom_kills(self.system, pid),
+            oom_kills=cgroup.oom_kills(self.system, pid),
             unread=tuple(unread),
         )
 
