@@ -22,6 +22,8 @@ COUNTS_AT = 4096
 """Where in the announcement the counts stand: collectives begun, groups (0: there are none yet), and its rank."""
 COUNT_SECONDS = 2.0
 MOST_LEFTOVERS = 64
+NEW_SECONDS = 60.0
+"""A folder that is no older may just be being made."""
 LONGEST_SOCKET_PATH = 100
 """Of 108 bytes that an address of AF_UNIX has (<linux/un.h>)."""
 
@@ -46,6 +48,8 @@ class _State:
         self.announcement = -1
         self.stacks = -1
         self.folder = ""
+        self.lock = -1
+        """Of the folder: held as long as this process lives, however it ends."""
         self.served = False
         """Server and folder were prepared, or shall not be."""
         self.server: Any = None
@@ -181,8 +185,10 @@ def _serve() -> None:
         server_class = None
     else:
         server_class = _WorkerServer
-    _remove_leftovers()
+    remove_leftovers()
     _state.folder = _private_folder()
+    with contextlib.suppress(OSError):  # a file system without locks
+        _state.lock = _locked(_state.folder, shared=True)
     if server_class is not None:
         path = f"{_state.folder}/worker.sock"
         with contextlib.suppress(Exception):
@@ -217,9 +223,21 @@ def _private_folder() -> str:
     raise OSError("no folder for the worker server's socket")
 
 
-def _remove_leftovers() -> None:
-    """Folders of this user's processes that were killed: nobody listens on their socket."""
-    import socket
+def _locked(folder: str, *, shared: bool) -> int:
+    """A descriptor that holds the folder's lock. Raises `OSError` where somebody else does."""
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def remove_leftovers() -> None:
+    """Folders of this user's processes that were killed: nobody holds their lock, or listens on their socket."""
     import tempfile
 
     for parent in {os.environ.get("XDG_RUNTIME_DIR") or "", tempfile.gettempdir(), "/tmp"} - {""}:
@@ -227,15 +245,27 @@ def _remove_leftovers() -> None:
             names = [entry.path for entry in os.scandir(parent) if entry.name.startswith(FOLDER)]
             for folder in names[:MOST_LEFTOVERS]:
                 with contextlib.suppress(OSError):
-                    status = os.lstat(folder)
-                    if status.st_uid != os.geteuid():
-                        continue
-                    with socket.socket(socket.AF_UNIX) as probe:
-                        probe.settimeout(0.2)
-                        try:
-                            probe.connect(f"{folder}/worker.sock")
-                        except ConnectionRefusedError:  # not FileNotFoundError: one that is just being made
-                            _remove(folder)
+                    if os.lstat(folder).st_uid == os.geteuid() and _is_left(folder):
+                        _remove(folder)
+
+
+def _is_left(folder: str) -> bool:
+    """Raises `OSError` where somebody holds its lock."""
+    import socket
+    import time
+
+    lock = _locked(folder, shared=False)
+    try:
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(0.2)
+            probe.connect(f"{folder}/worker.sock")
+    except ConnectionRefusedError:
+        return True
+    except FileNotFoundError:
+        return time.time() - os.fstat(lock).st_mtime > NEW_SECONDS
+    finally:
+        os.close(lock)
+    return False
 
 
 def _remove(folder: str) -> None:
@@ -264,7 +294,7 @@ def _after_fork() -> None:
     global _state
     before, _state = _state, _State()
     with contextlib.suppress(Exception):
-        for number in (before.announcement, before.stacks):
+        for number in (before.announcement, before.stacks, before.lock):
             if number >= 0:
                 os.close(number)
         if before.server is not None:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpudoctor import armed as arms
 from gpudoctor.read import process as processes
 from gpudoctor.read.job import armed
 from gpudoctor.read.job.armed import ArmedProcess, find
@@ -350,3 +351,23 @@ def test_any_text_is_read(lines: list[str], pid: int) -> None:
     threads = armed.read("\n".join(lines), pid)
     assert not threads or threads[-1].id == pid
     assert all(thread.frames for thread in threads)
+
+
+@linux
+def test_a_folder_whose_process_lives_stays_though_it_has_no_socket() -> None:
+    """A torch without a worker server: NCCL makes its FIFOs there, minutes after the folder."""
+    long_ago = time.time() - 1000
+    with tempfile.TemporaryDirectory() as parent:
+        alive, left, young = (Path(parent, f"{arms.FOLDER}{name}") for name in ("alive", "left", "young"))
+        for folder in (alive, left, young):
+            folder.mkdir(mode=0o700)
+        lock = arms._locked(str(alive), shared=True)
+        for folder in (alive, left):
+            os.utime(folder, (long_ago, long_ago))
+        subprocess.run(
+            [sys.executable, "-c", "from gpudoctor import armed; armed.remove_leftovers()"],
+            env={**os.environ, "TMPDIR": parent, "XDG_RUNTIME_DIR": ""},
+            check=True,
+        )
+        os.close(lock)
+        assert sorted(folder.name for folder in Path(parent).iterdir()) == sorted((alive.name, young.name))

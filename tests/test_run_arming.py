@@ -1,8 +1,10 @@
 """`gpudoctor run` arms ranks whose scripts know nothing of it."""
 
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 from ast import literal_eval
 from pathlib import Path
 
@@ -89,3 +91,17 @@ def test_ranks_of_torchrun_are_armed_and_the_launcher_is_not(environment: dict[s
             stacks = armed.stacks(int(pid), how, PATIENCE)
             assert stacks.by == "faulthandler" and stacks.threads
     assert (runs(environment)[-1] / arming.DUMPS).is_dir()
+
+
+def test_ranks_that_a_signal_ends_leave_nothing_below_tmp(environment: dict[str, str], tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(TRAINS)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in (signal.SIGKILL, signal.SIGTERM):
+            with started(f"exec {' '.join(torchrun(script))}", {**environment, "TMPDIR": folder}) as job:
+                until(lambda: len(list(Path(folder).glob("gpudoctor-*/worker.sock"))) == 2, "both ranks are armed")
+                launcher = job.command
+                for pid in [int(pid) for pid in ranks_of(script) if int(pid) != launcher]:
+                    os.kill(pid, number)
+                job.ended()
+            assert not list(Path(folder).glob("gpudoctor-*"))

@@ -15,6 +15,7 @@ from typing import NoReturn
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.armed import remove_leftovers
 from gpudoctor.run import kept
 from gpudoctor.run.alone import Alone, with_others
 from gpudoctor.run.arming import DUMPS, armed, without_token
@@ -176,6 +177,8 @@ class AttendedRun:
         if attendant.log_ended and self._kept is not None:
             self._lost.append(f"{self._kept.folder}: a part of the output is not kept: the disk may be full")
         self._keep_files(outlets)
+        if self._wish.arm:
+            remove_leftovers()  # of ranks that a signal has ended
         together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
         if self._kept is not None:
             kept.join_parts(self._kept.folder)
