@@ -100,8 +100,8 @@ def test_ranks_that_a_signal_ends_leave_nothing_below_tmp(environment: dict[str,
         for number in (signal.SIGKILL, signal.SIGTERM):
             with started(f"exec {' '.join(torchrun(script))}", {**environment, "TMPDIR": folder}) as job:
                 until(lambda: len(list(Path(folder).glob("gpudoctor-*/worker.sock"))) == 2, "both ranks are armed")
-                launcher = job.command
-                for pid in [int(pid) for pid in ranks_of(script) if int(pid) != launcher]:
+                others = {job.process.pid, job.command}
+                for pid in {int(pid) for pid in ranks_of(script)} - others:
                     os.kill(pid, number)
                 job.ended()
             assert not list(Path(folder).glob("gpudoctor-*"))
