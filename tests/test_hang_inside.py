@@ -122,7 +122,7 @@ def test_a_file_that_only_has_the_name_of_one_in_memory_is_neither_read_nor_empt
     """In a root of its own a process can call any file "/memfd:gpudoctor-stacks"; root would empty it."""
     precious = tmp_path / "precious"
     precious.write_bytes(b"x" * (armed.EMPTIED_ABOVE_BYTES + 1))
-    monkeypatch.setattr(armed, "_link", lambda pid, descriptor: armed.STACKS_FILE)
+    monkeypatch.setattr(announced, "_link", lambda pid, descriptor: armed.STACKS_FILE)
     with precious.open("rb") as file:
         with pytest.raises(OSError, match="memory"):
             announced.read_from(os.getpid(), file.fileno(), 10, 0)

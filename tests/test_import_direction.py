@@ -119,7 +119,7 @@ ROOMS = {
     "gpudoctor/run/rank_log.py": "",
     "gpudoctor/run/site/": "",
     "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet hang launcher.told snapshot.evidence"
-    " active read causes sure explain left knowledge render.words",
+    " active armed read causes sure explain left knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",
     "gpudoctor/cli/": "*",

@@ -3,18 +3,31 @@
 `Together` is one that does; whoever uses either need not ask which of them it is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
-from gpudoctor.run.batch import nodes_of
+from msgspec import Struct
 
-if TYPE_CHECKING:
-    from gpudoctor.fleet.meet_at import MeetAt
-    from gpudoctor.run.endings import ProcessEnded
-    from gpudoctor.run.together import OtherNode
+from gpudoctor.fleet.meet_at import MeetAt
+from gpudoctor.run.endings import ProcessEnded
 
-Say = Callable[[Sequence[str]], None]
+
+class OtherNode(Struct, kw_only=True):
+    """What the head knows of a node."""
+
+    name: str
+    began: float
+    """When its command was started, by the head's clock, in seconds since 1970."""
+    ended: tuple[ProcessEnded, ...] = ()
+    status: int | None = None
+    seconds: float = 0.0
+    told: tuple[str, ...] = ()
+    said_at: float = 0.0
+    """When its end is to be said at the latest; 0: there is nothing to say, or it was said."""
+    has_sent: bool = False
+    gone: str = ""
+    """Why it is not heard any more."""
+    gone_at: float = 0.0
+    silent: bool = False
 
 
 class Alone:
@@ -34,12 +47,12 @@ class Alone:
 
     # while it runs
 
-    def look(self, ended: "Sequence[ProcessEnded]" = ()) -> bool:
+    def look(self, ended: Sequence[ProcessEnded] = ()) -> bool:
         """Hear what is new, and tell what is: processes of the job that have not ended well. Whether the command is to
         be ended now, by `stop`."""
         return False
 
-    def invited(self) -> "tuple[MeetAt | None, dict[str, str] | None]":
+    def invited(self) -> tuple[MeetAt | None, dict[str, str] | None]:
         """Have somebody of each node come to a look: where that is, and the environment of who looks, in which is what
         they know each other by. (None, None) where nobody would come."""
         return None, None
@@ -49,7 +62,7 @@ class Alone:
 
     # at the end
 
-    def end(self, status: int, seconds: float, ended: "Sequence[ProcessEnded]", until: Callable[[float], bool]) -> None:
+    def end(self, status: int, seconds: float, ended: Sequence[ProcessEnded], until: Callable[[float], bool]) -> None:
         """The command has ended here. Waits a few seconds for what belongs to it on the other nodes."""
 
     @property
@@ -63,7 +76,7 @@ class Alone:
         return ()
 
     @property
-    def gone(self) -> "list[OtherNode]":
+    def gone(self) -> list[OtherNode]:
         """Nodes that were lost without a word, the first first."""
         return []
 
@@ -78,7 +91,7 @@ class Alone:
     def told(self, lines: Sequence[str]) -> None:
         """What this node's own look has found, for a head that goes on; or what the head's has, for who ends later."""
 
-    def seen(self) -> "tuple[ProcessEnded, ...]":
+    def seen(self) -> tuple[ProcessEnded, ...]:
         """What has ended on the other nodes, by this node's clock."""
         return ()
 
@@ -92,12 +105,3 @@ class Alone:
 
     def close(self) -> None:
         """Let what was said go out."""
-
-
-def with_others(command: Sequence[str], environment: Mapping[str, str], folder: Path | None, say: Say) -> Alone:
-    """Who speaks with the other nodes of the job, where it has any."""
-    if nodes_of(command, environment) < 2:
-        return Alone()
-    from gpudoctor.run.together import Together  # here, for it loads much
-
-    return Together(command, environment, folder, say)

@@ -17,9 +17,10 @@ from msgspec import Struct
 
 from gpudoctor.armed import remove_leftovers
 from gpudoctor.run import kept
-from gpudoctor.run.alone import Alone, with_others
+from gpudoctor.run.alone import Alone
 from gpudoctor.run.arming import DUMPS, armed, without_token
 from gpudoctor.run.attendant import Attendant
+from gpudoctor.run.batch import nodes_of
 from gpudoctor.run.channels import Outlet, channels
 from gpudoctor.run.end import RunEnded, SignalSeen, look_into
 from gpudoctor.run.endings import ProcessEnded
@@ -135,7 +136,7 @@ class AttendedRun:
         for channel in outlets:
             if channel.writing >= 0:
                 os.close(channel.writing)
-        together = self._together = with_others(self._wish.command, self._environment, folder, self._say_between)
+        together = self._together = self._with_others(folder)
         waiting = Waiting(self._pid, attendant, outlets)
         family = JobProcesses(self._pid, self._began)
         steps = Steps(family)
@@ -195,6 +196,14 @@ class AttendedRun:
         together.close()
         attendant.part()
         end_as(status)
+
+    def _with_others(self, folder: Path | None) -> Alone:
+        """Who speaks with the other nodes of the job, where it has any."""
+        if nodes_of(self._wish.command, self._environment) < 2:
+            return Alone()
+        from gpudoctor.run.together import Together  # here, for it loads much
+
+        return Together(self._wish.command, self._environment, folder, self._say_between)
 
     def _stalls(self, found: Sequence[Outlet], steps: Steps) -> StallWatch | None:
         """Who looks when it does not get on."""

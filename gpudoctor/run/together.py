@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from gpudoctor import active, programs
 from gpudoctor.fleet.join import NoListener, listener_at
@@ -22,7 +22,7 @@ from gpudoctor.fleet.lines import ArrivingLines, TooLong
 from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.fleet.take_part import TOKEN
 from gpudoctor.knowledge.wording import counted, listed
-from gpudoctor.run.alone import Alone
+from gpudoctor.run.alone import Alone, OtherNode
 from gpudoctor.run.batch import nodes_of
 from gpudoctor.run.end import ENDING_SECONDS, SECONDS
 from gpudoctor.run.endings import ProcessEnded
@@ -54,25 +54,6 @@ HEAD_SECONDS = 8.0
 LOOK_SECONDS = GATHER_SECONDS + SECONDS
 TOLD_SECONDS = 25.0
 """For what a node's own look finds."""
-
-
-class OtherNode(Struct, kw_only=True):
-    """What the head knows of a node."""
-
-    name: str
-    began: float
-    """When its command was started, by the head's clock, in seconds since 1970."""
-    ended: tuple[ProcessEnded, ...] = ()
-    status: int | None = None
-    seconds: float = 0.0
-    told: tuple[str, ...] = ()
-    said_at: float = 0.0
-    """When its end is to be said at the latest; 0: there is nothing to say, or it was said."""
-    has_sent: bool = False
-    gone: str = ""
-    """Why it is not heard any more."""
-    gone_at: float = 0.0
-    silent: bool = False
 
 
 class Together(Alone):
