@@ -1,6 +1,7 @@
 """`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
 `python -m tests.corpus starts [-v] [by] [ID...]`: the same for `lint`, of starts; with `by`, where bad ones are found.
 `python -m tests.corpus cut [-v]`: what is said of the logs spoilt, as without their decisive lines.
+`python -m tests.corpus families [-v]`: the messages of families.txt, by shape.
 
 With -v each tune case that is wrong is shown, with what is wrong; keep is only counted (a rule that is written for a
 case of keep would be a crib). With ids these tune cases are shown with their answers. `only=fresh` asks the files
@@ -9,6 +10,7 @@ alone whose names begin so: the fresh logs were labelled when the tables already
 
 import sys
 
+from tests.corpus import families
 from tests.corpus.cases import cases
 from tests.corpus.cut import cut
 from tests.corpus.cut import table as table_of_cuts
@@ -18,6 +20,15 @@ from tests.corpus.score import Scored, agreed, score
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["starts"]:
         _starts(arguments[1:])
+        return
+    if arguments[:1] == ["families"]:
+        answers = list(families.said())
+        print(*families.table(answers), sep="\n")
+        for answer in answers if "-v" in arguments else ():
+            if answer.message.half == "tune" and not answer.right:
+                print(
+                    f"{answer.shape}, {answer.message.speaker}: {answer.class_ or 'nothing'}: {answer.message.text!r}"
+                )
         return
     if arguments[:1] == ["cut"]:
         only = tuple(each.removeprefix("only=") for each in arguments if each.startswith("only="))
