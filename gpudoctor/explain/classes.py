@@ -38,7 +38,7 @@ from gpudoctor.explain.kinds import (
     TIMED_OUT,
     own,
 )
-from gpudoctor.explain.own_words import also_told, names, of_own_words, said, to_install
+from gpudoctor.explain.own_words import also_told, names, of_own_words, said, suggested, to_install
 from gpudoctor.explain.statuses import judged_status
 from gpudoctor.explain.told_by_place import (
     by_code,
@@ -352,7 +352,7 @@ def variant_of(
     of the innermost frame. `source`: of the innermost in the user's code."""
     remedied = remedy_for(type_name, message)
     if remedied and remedied[0].id in CAUSES[cause].variants:
-        return remedied[0].id, dict(remedied[1])
+        return remedied[0].id, {"told": suggested(message), **remedied[1]}
     if cause == "library-missing" and (package := to_install(message)):
         return "package", {"package": package}
     if cause != "program-error":

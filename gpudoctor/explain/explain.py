@@ -95,7 +95,8 @@ def explain(
         told = frozenset((line.file, line.line) for line in _lines_told(facts))
         untold = tuple(line for line in trouble if (line.file, line.line) not in told)
         if not _decided(concluded) and course != "ended well":
-            concluded = last_words(untold, concluded, ends, told)
+            on = {found.file: max((*found.course.moves[-1:], found.course.ended)) for found in scans}
+            concluded = last_words(untold, concluded, ends, told, on)
         concluded = of_nothing(concluded, ends)
         if _decided(concluded) and is_doubted(concluded.causes[0], told, ends):
             concluded = _less_sure(concluded)

@@ -18,8 +18,10 @@ from gpudoctor.explain.classes import REFUSES, cause_of, judged_exception, judge
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
+from gpudoctor.explain.end_lines import OVER, last_lines, of_speakers
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import CONFIG, DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
+from gpudoctor.explain.own_words import suggested
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.told_by_place import NOTHING
@@ -33,9 +35,6 @@ EXCEPTION_LINE = re.compile(
 )
 OF_A_POD = re.compile(r"\s*(?:Reason|Status|Type):\s")
 """kubectl describe: why a pod has ended or waits, in one word."""
-OVER = re.compile(
-    r"(?i)\b(?:retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|warning)\b"
-)
 FATAL = re.compile(
     r"(?:^|[\s\]])(?:sbatch|srun|salloc|slurmstepd|scancel|docker|podman|apptainer|singularity|enroot|pyxis|mpirun|"
     r"mpiexec|prterun|qsub|qrsh|bsub|jsrun|kubectl|ssh|pdsh|horovodrun|deepspeed|accelerate|torchrun)"
@@ -109,11 +108,14 @@ def last_words(
     concluded: Conclusion,
     ends: Mapping[str, Sequence[tuple[int, str]]],
     told: frozenset[tuple[str, int]],
+    on: Mapping[str, int],
 ) -> Conclusion:
     """What the quoted lines tell by their form. They stand behind the last sign of progress.
 
     `ends`: the last lines of each file; what was written long before the end did not end the job. `told`: lines that
-    something else speaks of."""
+    something else speaks of. `on`: of each file, the last line that shows the job getting on."""
+    at_end = tuple(last_lines(ends, on, told))
+    spoken = of_speakers(at_end)
     last = {file: lines[-1][0] for file, lines in ends.items() if lines}
     said = [
         line
@@ -123,6 +125,8 @@ def last_words(
         and (line.file, line.line) not in told
     ]
     for line in said:
+        if spoken is not None and spoken.line.file == line.file and spoken.line.line <= line.line:
+            break
         match = EXCEPTION_LINE.search(line.text)
         name = match["type"].rpartition(".")[2] if match else ""
         if match is None or name in ASKED | OF_LAUNCHERS:
@@ -148,6 +152,11 @@ def last_words(
             return structs.replace(concluded, causes=(sure, *others))
         shown = (line, *more) if len(match["message"] or "") < 60 or (match["message"] or "").endswith(":") else (line,)
         return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown, match["type"], message)
+    if spoken is not None and spoken.remedy.judged is not None:
+        summary = f"the log ends with {shortened(spoken.line.text)}"
+        values = {"told": suggested(spoken.text), **spoken.values}
+        known = (spoken.remedy.id, values)
+        return _caused(concluded, spoken.remedy.judged, summary, (spoken.line,), message=spoken.text, known_fix=known)
     for line in said:
         near = last.get(line.file, line.line) - line.line < NEAR and not MAY_FAIL.search(line.text)
         if not FAILED.search(line.text) or OF_A_LIBRARY.search(line.text) or not (concluded.unknown or near):
@@ -212,11 +221,14 @@ def _caused(
     evidence: tuple[Line, ...],
     type_name: str = "",
     message: str = "",
+    known_fix: tuple[str, Mapping[str, str]] | None = None,
 ) -> Conclusion:
-    """`type_name` and `message`: of the exception, where one was raised."""
+    """`type_name` and `message`: of the exception, where one was raised. `known_fix`: the variant, and its values."""
     known = CAUSES[cause_of(judged)]
     said = message or " ".join(line.text for line in evidence)
     variant, values = variant_of(known.id, judged, type_name, said, alone=True)
+    if known_fix is not None and known_fix[0] in known.variants:
+        variant, values = known_fix[0], dict(known_fix[1])
     cause = LogCause(
         cause=known.id,
         kind=judged.kind,

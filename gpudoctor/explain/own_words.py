@@ -77,6 +77,12 @@ PATH = re.compile(
     r"(?:^|(?<=[\s:=(]))(?P<bare>[~.]{0,2}/[\w.@+=~-]{1,80}(?:/[\w.@+=~-]{0,80}){0,20})"
 )
 OF_SETTINGS: frozenset[Class] = frozenset({"config", "argument", "assertion", "exception", "launcher"})
+SUGGESTED = re.compile(
+    r"(?i)(?:\b(?:did|perhaps) you me(?:an|ant)\b|\btip: |\bhint: |\bto fix: |\[possible values: |\bchoose from\b|"
+    r"\bavailable (?:options|commands)\b|\bpossibilities: )[^\n]{0,200}(?:\n[^\w\n]{0,12}\w[^\n]{0,120}){0,2}"
+)
+"""How parsers of command lines and settings name what they know."""
+BOX = str.maketrans("│╭╮╰╯─", "      ")
 NOT_A_PACKAGE = frozenset({"python", "torch.nn", "pip", "package", "library", "module", "this", "that", "it"})
 
 
@@ -97,6 +103,16 @@ def also_told(message: str, besides: str = "") -> str:
     """The sentence by which a message refuses, as one to stand behind a fix; empty where the fix says it."""
     clause = said(message)
     return f" The message: {clause}." if clause and clause not in besides and besides not in clause else ""
+
+
+def suggested(message: str) -> str:
+    """What a message proposes in place of what it refuses, as a sentence to stand behind a fix; empty: nothing."""
+    match = SUGGESTED.search(message[:MOST])
+    if match is None:
+        return ""
+    words = " ".join(match[0].translate(BOX).split())
+    words = words if len(words) <= LONGEST else words[: LONGEST - 3] + "..."
+    return f" It proposes: {words.rstrip('. ')}."
 
 
 def names(text: str) -> list[str]:

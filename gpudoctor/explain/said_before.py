@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from gpudoctor.explain.course import MILD, PROGRESS, TROUBLE
-from gpudoctor.explain.last_words import OVER
+from gpudoctor.explain.end_lines import OVER
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean

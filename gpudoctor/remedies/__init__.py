@@ -5,12 +5,28 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from gpudoctor.cause import Fix
 from gpudoctor.fault_classes import Class
-from gpudoctor.remedies import builds, checkpoints, data, environments, models, parallel, plain, tensors
+from gpudoctor.remedies import (
+    builds,
+    checkpoints,
+    data,
+    environments,
+    installers,
+    models,
+    options,
+    parallel,
+    plain,
+    services,
+    tensors,
+    transfers,
+)
 from gpudoctor.remedy import Remedy
 
 REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
-    for family in (parallel, tensors, data, checkpoints, models, environments, builds, plain)
+    for family in (
+        *(parallel, tensors, data, checkpoints, models, environments, builds),
+        *(services, transfers, installers, options, plain),
+    )
     for remedy in family.REMEDIES
 )
 OF_OTHER_CAUSES: frozenset[Class] = frozenset({"gpu-memory", "import", "download", "shared-memory"})

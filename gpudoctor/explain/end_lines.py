@@ -1,0 +1,82 @@
+"""The lines at a log's end that are neither an exception nor a symptom, and that a speaker whom we know has written: by
+the remedies for lines; else how somebody tells that a process has ended.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gpudoctor.explain.course import MILD
+from gpudoctor.explain.report import Line
+from gpudoctor.explain.scan import clean
+from gpudoctor.explain.writers import writer
+from gpudoctor.remedies import remedy_of_line
+from gpudoctor.remedy import Remedy
+
+AT_THE_END = 24
+"""Lines behind the last progress that are asked, the last of the log (our rule of thumb)."""
+MOST_MORE = 8
+"""Lines behind such a line that are read with it."""
+OVER = re.compile(
+    r"(?i)\b(?:retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|warning)\b"
+)
+"""What is tried again, or left out, ended nothing."""
+ENDED = re.compile(
+    r"(?i)(?P<who>[^\n]{0,200}?)\b(?:exit(?:ed|s)?|ended|failed|fails|crashed|died|dies|terminated|finished|returned|"
+    r"completed|stopped|killed)\b(?P<how>[^\n]{0,60}?)\b(?:(?:exit|return)[ -]?)?(?:code|status|rc)\b(?: of)?"
+    r"\s{0,3}[:=(]?\s{0,3}(?P<code>-?\d{1,3})\b"
+)
+"""A report of an end, in whatever words launchers, schedulers and scripts have for it."""
+
+
+class OfSpeaker(NamedTuple):
+    line: Line
+    more: tuple[Line, ...]
+    """What stands directly behind it."""
+    remedy: Remedy
+    values: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.text for line in (self.line, *self.more))
+
+
+class Ended(NamedTuple):
+    line: Line
+    code: int
+
+
+def last_lines(
+    ends: Mapping[str, Sequence[tuple[int, str]]],
+    on: Mapping[str, int],
+    told: frozenset[tuple[str, int]],
+) -> Iterator[Line]:
+    """Those that may have ended the job, in their order. `on`: of each file, the last line that shows it getting on."""
+    for file, lines in ends.items():
+        for number, text in lines[-AT_THE_END:]:
+            if number > on.get(file, 0) and (file, number) not in told and not MILD.search(text):
+                yield Line(file, number, clean(text))
+
+
+def of_speakers(lines: Sequence[Line]) -> OfSpeaker | None:
+    """The first of whose words it is known what they mean."""
+    for index, line in enumerate(lines):
+        remedied = None if OVER.search(line.text) else remedy_of_line(line.text[writer(line.text).length :])
+        if remedied is not None and remedied[0].judged is not None:
+            more = tuple(each for each in lines[index + 1 : index + 1 + MOST_MORE] if each.file == line.file)
+            return OfSpeaker(line, more, *remedied)
+    return None
+
+
+def ends_told(lines: Sequence[Line]) -> Iterator[Ended]:
+    """Ends with a status that is not 0, as somebody tells them."""
+    for line in lines:
+        match = ENDED.search(line.text)
+        if match is not None and int(match["code"]) and not OVER.search(line.text):
+            yield Ended(line, int(match["code"]))
+
+
+def tells_an_end(text: str) -> bool:
+    """It tells only that something has ended: that follows from what ended it."""
+    match = ENDED.search(text)
+    return match is not None and int(match["code"]) != 0

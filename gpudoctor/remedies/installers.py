@@ -1,0 +1,169 @@
+"""What installers and the dynamic loader say: pip, conda, uv, apt, environment modules, ld.so, Java."""
+
+from gpudoctor.check import command
+from gpudoctor.remedy import Remedy
+
+REMEDIES = (
+    Remedy(
+        "no-environment",
+        words=(
+            r"\bEnvironmentNameNotFound\b[^\n]{0,80}?: (?P<name>[\w./-]{1,80})",
+            r"\bEnvironmentLocationNotFound\b[^\n]{0,40}: (?P<name>\S{1,200})",
+            r"\bNo interpreter found for (?P<name>Python [\w.]{1,20})",
+        ),
+        lines=True,
+        fix=(
+            "There is no {name} here: make it, or name one of those that are there; on a node the list may be another "
+            "than where it was made (another home folder, another conda)."
+        ),
+        commands=(command("conda info --envs"),),
+        kind="file-missing",
+        blame="environment",
+        source="conda exceptions.py; uv's uv-python (Error::MissingPython)",
+        sample="* EnvironmentNameNotFound: Could not find conda environment: train",
+        counter="Could not find the environment variable HOME",
+    ),
+    Remedy(
+        "no-package",
+        words=(
+            r"\bPackagesNotFoundError\b",
+            r"^E: Unable to locate package (?P<name>[\w.+-]{1,80})",
+            r"^E: Package '(?P<name>[\w.+-]{1,80})' has no installation candidate",
+            r"\bUnable to find a match: (?P<name>\S{1,80})",
+        ),
+        lines=True,
+        fix=(
+            "No source that is asked has that package in that version: add the channel or repository that has it "
+            "(conda -c nvidia, NVIDIA's apt repository; apt-get update first), or name a version that there is."
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="conda exceptions.py; apt-pkg cacheset.cc; dnf",
+        sample="* PackagesNotFoundError: The following packages are not available from current channels:",
+        counter="E: Could not open lock file",
+    ),
+    Remedy(
+        "modules-unknown",
+        words=r"\bThe following module\(s\) are unknown: (?P<name>\"[^\n]{1,160}\")",
+        lines=True,
+        fix=(
+            "There is no module {name} here: `module spider` lists those that there are, and what must be loaded "
+            "before "
+            "them; on another partition there may be others."
+        ),
+        commands=(command("module avail"),),
+        kind="file-missing",
+        blame="user",
+        source="Lmod messageDir/en.lua",
+        sample='Lmod has detected the following error: The following module(s) are unknown: "cuda/12.9"',
+        counter="Lmod has loaded cuda/12.4",
+    ),
+    Remedy(
+        "modules-order",
+        words=r"\b(?:module|extension)\(s\)(?: or extension\(s\))? exist but cannot be loaded as requested: "
+        r"(?P<name>\"[^\n]{1,160}\")",
+        lines=True,
+        fix=(
+            "{name} is there and needs others first: `module spider` with its whole name tells which (a compiler, an "
+            "MPI)."
+        ),
+        kind="config",
+        blame="user",
+        source="Lmod messageDir/en.lua",
+        sample='These module(s) or extension(s) exist but cannot be loaded as requested: "nccl/2.20"',
+        counter="These modules exist",
+    ),
+    Remedy(
+        "not-a-library",
+        words=(
+            r"(?P<file>[\w./+-]{1,300}\.so[\w.]{0,20}): (?:file too short|invalid ELF header|cannot read file data)",
+            r"(?P<file>[\w./+-]{1,300}\.so[\w.]{0,20}): ELF load command ",
+        ),
+        lines=True,
+        fix=(
+            "{file} is no whole library (cut off, a Git LFS pointer, a linker script, or a copy that a full disk "
+            "broke): "
+            "install its package again."
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="glibc elf/dl-load.c",
+        sample="OSError: /opt/lib/libcublas.so.12: file too short",
+        counter="OSError: libcublas.so.12: cannot open shared object file: No such file or directory",
+    ),
+    Remedy(
+        "other-machine",
+        words=(
+            r"(?P<file>[\w./+-]{1,300}): wrong ELF class: ",
+            r"(?P<file>[\w./+-]{1,300}): (?:cannot execute binary file: )?Exec format error",
+            r"\bexec (?P<file>[\w./+-]{1,300}): exec format error",
+        ),
+        lines=True,
+        fix=(
+            "{file} is for another kind of processor than this machine has (arm64 and x86-64), or a script without its "
+            "first line #!: take the build or image for this one (docker pull --platform)."
+        ),
+        commands=(command("uname -m"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="glibc elf/dl-load.c; execve(2), ENOEXEC",
+        sample=(
+            "OSError: /usr/lib/libcudnn.so.8: wrong ELF class: ELFCLASS32",
+            "exec /usr/bin/python3: exec format error",
+        ),
+        counter="OSError: /usr/lib/libcudnn.so.8: file too short",
+    ),
+    Remedy(
+        "link-time-reference",
+        words=r"symbol (?P<symbol>\w{1,200}),? version (?P<version>\S{1,60}) not defined in file (?P<file>\S{1,200})",
+        lines=True,
+        fix=(
+            "{file} that is found is of another release than the library that asks it for {symbol}: let both come from "
+            "one place (LD_LIBRARY_PATH empty for pip's torch, which brings its own CUDA libraries), or install both "
+            "again in one release."
+        ),
+        commands=(command("unset LD_LIBRARY_PATH"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="glibc elf/dl-lookup.c",
+        sample="OSError: /opt/lib/libcublas.so.11: symbol cublasLtGetStatusString version libcublasLt.so.11 not "
+        "defined in "
+        "file libcublasLt.so.11 with link time reference",
+        counter="OSError: /opt/lib/libx.so: undefined symbol: cublasCreate",
+    ),
+    Remedy(
+        "java-heap",
+        words=(
+            r"\bjava\.lang\.OutOfMemoryError\b",
+            r"\bThere is insufficient memory for the Java Runtime Environment to continue",
+            r"\bNative memory allocation \(\w{1,20}\) failed to (?:map|allocate)",
+        ),
+        lines=True,
+        fix=(
+            "Java's memory is used up: give it more (-Xmx, spark.driver.memory, spark.executor.memory), and the job as "
+            "much as that and half as much again."
+        ),
+        kind="host-memory",
+        source="OpenJDK share/runtime/os.cpp, share/utilities/vmError.cpp",
+        sample=(
+            'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space',
+            "# There is insufficient memory for the Java Runtime Environment to continue.",
+        ),
+        counter="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+    ),
+    Remedy(
+        "make-no-rule",
+        words=r"\bNo rule to make target '(?P<file>[^'\n]{1,200})'",
+        lines=True,
+        fix=(
+            "{file} is not there, and nothing tells how to make it: start make in the folder of its Makefile, and "
+            "fetch "
+            "what a submodule or a configure step should have brought (git submodule update --init --recursive)."
+        ),
+        kind="file-missing",
+        blame="environment",
+        source="GNU make src/remake.c",
+        sample="make: *** No rule to make target 'all_reduce.cu', needed by 'all_reduce.o'.  Stop.",
+        counter="make: *** [Makefile:33: all] Error 127",
+    ),
+)
