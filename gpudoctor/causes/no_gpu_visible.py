@@ -11,7 +11,7 @@ CAUSE = Cause(
         "cgroup": Judged("device-lost", "environment", "as it is"),
         "module": Judged("driver", "node", "elsewhere"),
         "driver": Judged("driver", "node", "elsewhere"),
-        "toolkit": Judged("image", "environment", "after a fix"),
+        "toolkit": Judged("driver", "environment", "after a fix"),
         "cdi": Judged("config", "environment", "after a fix"),
         "mps": Judged("driver", "environment", "after a fix"),
         "in the image": Judged("image", "environment", "after a fix"),

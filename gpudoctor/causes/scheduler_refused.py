@@ -14,6 +14,7 @@ CAUSE = Cause(
         "no-script": Judged("file-missing", "user", "after a fix"),
         "quota": Judged("quota", "user", "after a fix"),
         "account": Judged("config", "user", "after a fix"),
+        "time": Judged("config", "user", "after a fix"),
         "controller": Judged("scheduler", "scheduler", "as it is"),
     },
     hangs_by="start",
@@ -40,6 +41,10 @@ CAUSE = Cause(
         "account": Fix(
             "Give an account, partition and QOS that the user may use.",
             (command("sacctmgr show assoc where user=$USER format=account,partition,qos"),),
+        ),
+        "time": Fix(
+            "Ask for a time (--time) that partition and QOS allow; without one the partition's default must be within.",
+            (command("sinfo --format '%P %l %L'"),),
         ),
         "dependency": "End the job and submit it again after the one that it depends on has succeeded.",
         "script": "Begin the script with #!/bin/bash, a line that names its interpreter.",

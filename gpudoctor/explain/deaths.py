@@ -6,12 +6,13 @@ import signal
 from msgspec import Struct
 
 from gpudoctor.explain.candidate import LIVED_ON, Candidate
-from gpudoctor.explain.classes import cause_of, judged_exception, variant_of
+from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
 from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_number
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
 from gpudoctor.explain.tracebacks import Raised
+from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.remedies import remedy_for
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
@@ -34,6 +35,9 @@ ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
 OF_COMMUNICATION = re.compile(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
 )
+OF_NCCL = re.compile(r"\bNCCL (?:error|communicator)|\bnccl\w{2,30}Error\b")
+OF_OTHERS: frozenset[Class] = frozenset({"nccl-timeout", "dead-rank", "rendezvous", "route", "exception"})
+"""What words of an exchange that failed tell of the other end only."""
 WAITED = re.compile(r"(?i)timed? ?-?out|deadline|failed to pass monitoredBarrier")
 ASKED_BY_SIGNAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 ROW = re.compile(r"^\s*(?:time|host|rank|exitcode|error_file|traceback)\s{1,8}: ")
@@ -97,7 +101,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
         if any(OF_COMMUNICATION.match(name) for name in names):
             return "communication"
         if self.last.name == "RuntimeError" and any(raised.collective for raised in self.told.traceback.raised):
-            return "communication"
+            judged = None if OF_NCCL.search(self.last.all_words) else judged_message(self.last.all_words)
+            return "communication" if judged is None or judged.kind in OF_OTHERS else "own"
         return "own"
 
 

@@ -29,6 +29,10 @@ ENDED = re.compile(
 """A report of an end, in whatever words launchers, schedulers and scripts have for it."""
 
 
+OF_HTTP = re.compile(r"(?i)\bhttps?\b|\b(?:request|response|server|GET|POST|PUT|upload\w*|download\w*|url)\b")
+"""Of a status that is none of a process."""
+
+
 class OfSpeaker(NamedTuple):
     line: Line
     more: tuple[Line, ...]
@@ -71,12 +75,19 @@ def of_speakers(lines: Sequence[Line]) -> OfSpeaker | None:
 def ends_told(lines: Sequence[Line]) -> Iterator[Ended]:
     """Ends with a status that is not 0, as somebody tells them."""
     for line in lines:
-        match = ENDED.search(line.text)
-        if match is not None and int(match["code"]) and not OVER.search(line.text):
-            yield Ended(line, int(match["code"]))
+        code = _status(line.text)
+        if code and not OVER.search(line.text):
+            yield Ended(line, code)
 
 
 def tells_an_end(text: str) -> bool:
     """It tells only that something has ended: that follows from what ended it."""
+    return bool(_status(text))
+
+
+def _status(text: str) -> int:
     match = ENDED.search(text)
-    return match is not None and int(match["code"]) != 0
+    if match is None or OF_HTTP.search(text[: match.end()]):
+        return 0
+    code = int(match["code"])
+    return code if -65 < code < 256 else 0

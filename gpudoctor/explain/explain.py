@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from msgspec import structs
 
-from gpudoctor.cause import Judged
+from gpudoctor.cause import Judged, Restart
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
@@ -291,7 +291,7 @@ def _unnamed(cause: LogCause, head: str, line: Line) -> LogCause:
 
 
 def _judged(concluded: Conclusion) -> Judged | None:
-    """What a program is told; where no cause is decided, the class alone, and nothing that it may act on."""
+    """What a program is told; where no cause is decided, the class, and that a restart does not help if all say so."""
     if concluded.causes and concluded.causes[0].confidence >= UNDECIDED:
         first = concluded.causes[0]
         return Judged(first.kind, first.blame, first.restart)
@@ -299,10 +299,16 @@ def _judged(concluded: Conclusion) -> Judged | None:
         return Judged("nccl-timeout", "program", "not decided")
     if concluded.causes:
         first = concluded.causes[0]
-        return Judged(first.kind, first.blame, "not decided")
+        return Judged(first.kind, first.blame, _agreed({cause.restart for cause in concluded.causes}))
     if concluded.unknown:
-        return structs.replace(concluded.judged or OTHER, restart="not decided")
+        judged = concluded.judged or OTHER
+        return structs.replace(judged, restart=_agreed({judged.restart}))
     return None
+
+
+def _agreed(restarts: set[Restart]) -> Restart:
+    """What all candidates say of a restart: that it does not help. That it does is said of a decided cause only."""
+    return "after a fix" if restarts == {"after a fix"} else "not decided"
 
 
 def _course(scans: list[Scan]) -> tuple[Course, str, tuple[Line, ...]]:

@@ -18,7 +18,8 @@ from gpudoctor.explain.classes import REFUSES, cause_of, judged_exception, judge
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
-from gpudoctor.explain.end_lines import OVER, last_lines, of_speakers
+from gpudoctor.explain.end_lines import OVER, ends_told, last_lines, of_speakers
+from gpudoctor.explain.endings import OF_SIGNAL, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import CONFIG, DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.own_words import suggested
@@ -27,7 +28,7 @@ from gpudoctor.explain.scan import clean
 from gpudoctor.explain.told_by_place import NOTHING
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.remedies import remedy_of_line
-from gpudoctor.sure import LIKELY
+from gpudoctor.sure import LIKELY, POSSIBLE
 
 EXCEPTION_LINE = re.compile(
     r"(?:^|[\s:\]|>\"\x27])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60}(?:Error|Exception)|Exception|"
@@ -155,8 +156,8 @@ def last_words(
     if spoken is not None and spoken.remedy.judged is not None:
         summary = f"the log ends with {shortened(spoken.line.text)}"
         values = {"told": suggested(spoken.text), **spoken.values}
-        known = (spoken.remedy.id, values)
-        return _caused(concluded, spoken.remedy.judged, summary, (spoken.line,), message=spoken.text, known_fix=known)
+        its_fix = (spoken.remedy.id, values)
+        return _caused(concluded, spoken.remedy.judged, summary, (spoken.line,), message=spoken.text, its_fix=its_fix)
     for line in said:
         near = last.get(line.file, line.line) - line.line < NEAR and not MAY_FAIL.search(line.text)
         if not FAILED.search(line.text) or OF_A_LIBRARY.search(line.text) or not (concluded.unknown or near):
@@ -195,6 +196,38 @@ def last_words(
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
             return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL))
+    return concluded if concluded.causes or concluded.unknown else _of_status(at_end, concluded)
+
+
+def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
+    """What somebody tells of a process's end by its status, where nothing else is known: a signal that is no request,
+    else only that it ended."""
+    told = list(ends_told(lines))
+    for ended in told:
+        ending = OF_SIGNAL.get(signal_number(ended.code))
+        if ending is None:
+            continue
+        known, name = CAUSES[ending.cause], signal.Signals(signal_number(ended.code)).name
+        judged = known.judge(ending.variant)
+        cause = LogCause(
+            cause=known.id,
+            kind=judged.kind,
+            blame=judged.blame,
+            restart=judged.restart,
+            # a shell's count from 128 on may be a program's own status
+            confidence=min(ending.confidence, LIKELY if ended.code < 0 else POSSIBLE),
+            evidence=(ended.line,),
+            summary=f"a process {ending.words.format(name=name)}: {shortened(ended.line.text)}",
+            meaning=known.meaning,
+            fix=known.remedy(ending.variant, who="that process"),
+            confirm=known.confirm,
+        )
+        unknown = None if ended.code < 0 else f"{cause.summary}; why, this log does not say"
+        return structs.replace(concluded, causes=(cause,), unknown=unknown)
+    if told:
+        number = signal_number(told[0].code)
+        unknown = f"something ended, and why this log does not say: {shortened(told[0].line.text)}"
+        return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL) if number else None)
     return concluded
 
 
@@ -221,14 +254,14 @@ def _caused(
     evidence: tuple[Line, ...],
     type_name: str = "",
     message: str = "",
-    known_fix: tuple[str, Mapping[str, str]] | None = None,
+    its_fix: tuple[str, Mapping[str, str]] | None = None,
 ) -> Conclusion:
-    """`type_name` and `message`: of the exception, where one was raised. `known_fix`: the variant, and its values."""
+    """`type_name` and `message`: of the exception, where one was raised. `its_fix`: the variant, and its values."""
     known = CAUSES[cause_of(judged)]
     said = message or " ".join(line.text for line in evidence)
     variant, values = variant_of(known.id, judged, type_name, said, alone=True)
-    if known_fix is not None and known_fix[0] in known.variants:
-        variant, values = known_fix[0], dict(known_fix[1])
+    if its_fix is not None and its_fix[0] in known.variants:
+        variant, values = its_fix[0], dict(its_fix[1])
     cause = LogCause(
         cause=known.id,
         kind=judged.kind,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import structs
 
 from gpudoctor.explain.course import MILD, PROGRESS, TROUBLE
-from gpudoctor.explain.end_lines import OVER
+from gpudoctor.explain.end_lines import OVER, tells_an_end
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
@@ -36,7 +36,10 @@ def is_doubted(
     at = min(cause.evidence, key=lambda line: line.line)
     before = (text for number, text in ends.get(at.file, ()) if number < at.line and (at.file, number) not in told)
     return any(
-        TROUBLE.search(text) and not MILD.search(text) and HEADER not in text and not FRAME.search(text)
+        TROUBLE.search(text)
+        and not (MILD.search(text) or HEADER in text or FRAME.search(text))
+        # what announces the next lines, and what tells of an end, is no first cause
+        and not (text.rstrip().endswith(":") or tells_an_end(text))
         for text in before
     )
 

@@ -6,6 +6,7 @@ These are how people paste. Each line of what is given back has the number of th
 
 import codecs
 import re
+from collections import Counter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,6 +43,8 @@ BEGINS = re.compile(
     r"[-=#*_]{4}|\[|\{|During handling|The above exception|>|\d{1,2}/|\S{1,60}: (?:error|fatal)|Rank \d"
 )
 """What begins a line of its own, however long the line before is."""
+SPEAKS = re.compile(r"[\w./@+-]{1,60}(?:\[\d{1,8}\])?: ?\S|\d{1,5}[:/-]\d")
+"""How programs begin a line of their own: their name, or the time."""
 BEGINNING = 40
 """Characters by which two long lines are told apart: the same line of several ranks has one width by itself."""
 
@@ -138,8 +141,10 @@ def _unfolded(text: bytes) -> Straight | None:
     begun: set[str] = set()
     inside_words = runs = 0
     continues = False
+    often = Counter(line.partition(" ")[0] for line in lines)
     for number, line in enumerate(lines, 1):
-        if continues and line and not writer(line).length:
+        own = SPEAKS.match(line) or often[line.partition(" ")[0]] > 1
+        if continues and line and not own and not writer(line).length:
             inside_words += joined[-1][-1].islower() and line[0].islower()
             joined[-1] += line
         else:

@@ -152,6 +152,23 @@ REMEDIES = (
         counter="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
     ),
     Remedy(
+        "c-assertion",
+        words=r": (?P<source>[\w./-]{1,200}\.(?:c|cc|cpp|cu|h|hpp):\d{1,6}): [^\n]{1,200}: Assertion "
+        r"[`'](?P<what>[^\n]{1,200})' "
+        r"failed\.",
+        lines=True,
+        fix=(
+            "A check in the library's own source does not hold at {source}: {what}. It is a fault of that library or "
+            "of what "
+            "it was given: look for that line in its reports, and take another release of it."
+        ),
+        kind="assertion",
+        restart="not decided",
+        source="glibc assert/assert.c",
+        sample="python: ../sysdeps/unix/x.c:210: fn: Assertion `n > 0' failed.",
+        counter="x.cu:210: block: [0,0,0], thread: [3,0,0] Assertion `t < n` failed.",
+    ),
+    Remedy(
         "make-no-rule",
         words=r"\bNo rule to make target '(?P<file>[^'\n]{1,200})'",
         lines=True,

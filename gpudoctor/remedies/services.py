@@ -112,6 +112,24 @@ REMEDIES = (
         counter="FAILED_PRECONDITION: the session is closed",
     ),
     Remedy(
+        "session-lost",
+        words=r"\bConnection to (?P<host>[\w.:-]{1,253}) closed by remote host\b|\bclient_loop: send disconnect: ",
+        lines=True,
+        fix=(
+            "The ssh connection ended, and with it what was started in it: look whether the other machine still "
+            "runs, and "
+            "start what is to outlive a connection in tmux, by setsid or as a batch job (ServerAliveInterval keeps "
+            "an idle "
+            "one open)."
+        ),
+        kind="route",
+        blame="node",
+        restart="not decided",
+        source="OpenSSH clientloop.c",
+        sample=("Connection to gpu-3 closed by remote host.", "client_loop: send disconnect: Broken pipe"),
+        counter="Connection to gpu-3 established.",
+    ),
+    Remedy(
         "device-assignment",
         words=r"\bDevice assignment \((?P<wanted>\d{1,6})\) is larger than the number of devices "
         r"\((?P<there>\d{1,6})\)",
@@ -193,6 +211,21 @@ REMEDIES = (
         source="Ray _private/utils.py (check_version_info)",
         sample="RuntimeError: Version mismatch: The cluster was started with:\n    Ray: 2.9.0",
         counter="RuntimeError: Version mismatch of the file",
+    ),
+    Remedy(
+        "program-of-a-container",
+        words=r"\bexec: \\?\"(?P<file>[^\"\\\n]{1,200})\\?\": permission denied",
+        lines=True,
+        fix=(
+            "{file} may not be executed in the container: chmod +x it before it is copied in, or give it to its "
+            "interpreter "
+            "(bash FILE); on a volume that is mounted noexec put it elsewhere."
+        ),
+        kind="permission",
+        blame="environment",
+        source="runc libcontainer; execve(2), EACCES",
+        sample='OCI runtime create failed: exec: "/run.sh": permission denied: unknown.',
+        counter='OCI runtime create failed: exec: "/run.sh": stat /run.sh: no such file or directory',
     ),
     Remedy(
         "port-of-a-container",

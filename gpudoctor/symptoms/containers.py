@@ -220,7 +220,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "container-program-missing",
         pattern=(
             r"exec: \"(?P<name>[^\"\n]{1,200})\": (?:executable file not found in|stat \S{1,200}: no such file)",
-            r"OCI runtime (?:create|exec) failed: [^\n]{0,300}?exec: \\?\"(?P<name>[^\"\\\n]{1,200})",
+            r"OCI runtime (?:create|exec) failed: [^\n]{0,300}?exec: \\?\"(?P<name>[^\"\\\n]{1,200})"
+            r"(?!\\?\": permission denied)",
         ),
         cause="library-missing",
         variant="program",

@@ -138,7 +138,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "pod-volume-not-mounted",
         needle=("MountVolume.", "Unable to attach or mount volumes", "Multi-Attach error for volume", "AttachVolume."),
         pattern=(
-            r"MountVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\" : (?P<reason>[^\n]{1,200})",
+            r"MountVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\" : (?P<reason>(?!secret|configmap)"
+            r"[^\n]{1,200})",
             r"Unable to attach or mount volumes: unmounted volumes=\[(?P<volume>[^\]\n]{1,253})\]",
             r"Multi-Attach error for volume \"(?P<volume>[^\"\n]{1,253})\"",
             r"AttachVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\"",
@@ -262,6 +263,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="Normal  NodeReady  kubelet  Node gpu-a03 status is now: NodeReady",
     ),
     Symptom(
+        "pod-table-error",
+        pattern=r"(?:^|[\s:\]])(?P<pod>[a-z0-9][a-z0-9.-]{1,252})\s+\d+/\d+\s+(?P<status>Init:Error|"
+        r"Init:CrashLoopBackOff|Init:RunContainerError|ContainerCannotRun|DeadlineExceeded|StartError)\s",
+        role="consequence",
+        seen="the pod {pod} has failed ({status}); why, its own log and `kubectl describe pod` tell",
+        source="kubectl get pods; kubernetes pkg/printers/internalversion/printers.go",
+        sample="nvidia-cuda-validator-wgs28   0/1     Init:Error   3 (39s ago)     56s",
+        counter="nvidia-dcgm-8f4p9   1/1     Running      0               5h48m",
+    ),
+    Symptom(
         "pod-table-oom",
         pattern=r"(?:^|[\s:\]])(?P<pod>[a-z0-9][a-z0-9.-]{1,252})\s+\d+/\d+\s+OOMKilled\s",
         cause="host-out-of-memory",
@@ -274,10 +285,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pod-config-missing",
-        needle=("CreateContainerConfigError", "CreateContainerError", 'Error: secret "', 'Error: configmap "'),
+        needle=(
+            "CreateContainerConfigError",
+            "CreateContainerError",
+            "RunContainerError",
+            ': secret "',
+            ': configmap "',
+        ),
         pattern=(
-            r"Error: (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
-            r"\bCreateContainer(?:Config)?Error\b",
+            r"(?:Error| ): (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
+            r"\b(?:CreateContainer(?:Config)?|RunContainer)Error\b",
         ),
         cause="container-not-started",
         variant="config",

@@ -34,8 +34,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-refused-limit",
-        pattern=REFUSED + r"(?P<reason>Job violates accounting/QOS policy[^\n]{0,90}|Requested time limit is "
-        r"invalid[^\n]{0,60}|Invalid time-min[^\n]{0,80}|MaxJobCount limit reached)",
+        pattern=REFUSED + r"(?P<reason>Job violates accounting/QOS policy[^\n]{0,90}|MaxJobCount limit reached)",
         cause="scheduler-refused",
         variant="quota",
         confidence=PROVED,
@@ -44,6 +43,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample="sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, "
         "user's size and/or time limits)",
         counter="sbatch: Submitted batch job 88121",
+    ),
+    Symptom(
+        "slurm-refused-time",
+        pattern=REFUSED + r"(?P<reason>Requested time limit is invalid[^\n]{0,60}|Invalid time-min[^\n]{0,80})",
+        cause="scheduler-refused",
+        variant="time",
+        confidence=PROVED,
+        seen="SLURM refused the job: {reason}",
+        source=SOURCE,
+        sample="sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some "
+        "limit)",
+        counter="sbatch: error: Batch job submission failed: Job violates accounting/QOS policy",
     ),
     Symptom(
         "slurm-refused-gres",
