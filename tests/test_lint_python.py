@@ -104,7 +104,7 @@ SILENT = [
      ""),
     ("a Trainer of the text", "import torch\nclass Trainer:\n    pass\nTrainer(devices=2, strategy='dpp', gpus=3)\n",
      ""),
-    ("numbers within the program", TORCH + "m = DataParallel(m, device_ids=[0, 1]).cuda(1)\n" + SHOWN, ""),
+    ("numbers within the program", TORCH + "m = DataParallel(m, device_ids=[1, 0]).cuda(1)\n" + SHOWN, ""),
     ("a number of GPUs", "#@ file train.py\nimport lightning as L\nL.Trainer(accelerator='gpu', devices=2)\n" + SHOWN,
      ""),
     ("all are there", TORCH + "m = DataParallel(m, device_ids=[0, 3])\n#@ every node\npython train.py\n",

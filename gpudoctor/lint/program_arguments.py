@@ -76,6 +76,11 @@ def option_of(code: PythonCode, name: str, launch: LintLaunch | None) -> str | N
     return str(default) if isinstance(default, (int, str)) and not isinstance(default, bool) else None
 
 
+def option_call(code: PythonCode, name: str) -> ast.Call | None:
+    """The add_argument that fills an attribute."""
+    return _options(code).get(name)
+
+
 @lru_cache(maxsize=16)
 def _options(code: PythonCode) -> dict[str, ast.Call]:
     """The options of its parsers, by the attribute that each fills."""

@@ -8,11 +8,12 @@ from typing import Any
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.told_options import ToldOption, is_whole, told, with_options, world_of
+from gpudoctor.lint.told_files import everywhere, with_options
+from gpudoctor.lint.told_options import ToldOption, is_whole, world_of
 
 MOST_STARTS = 64
 """Starts, and files beside them, that are held against each other."""
-_FALSE = ("false", "no", "0", "none")
+_FALSE = ("false", "no", "0", "none", "off", "auto")
 _KINDS = ("cpu", "multi-gpu", "tpu", "use-deepspeed", "use-fsdp")
 _ACCELERATE = "accelerate launch {} --num_processes {} train.py\n"
 _JSON = (
@@ -91,6 +92,10 @@ def _files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
     named: dict[str, LintLaunch] = {}
     for launch in job.launches[:MOST_STARTS]:
         words = [word.shown for word in (*launch.script_words, *launch.invocation.words)]
+        options = everywhere(job, launch)
+        words += [f"{name}={option.value}" for name, option in options.items() if "deepspeed" in name]
+        if (of_accelerate := launch.text("deepspeed-config-file")) is not None:
+            words.append(f"deepspeed={of_accelerate}")
         if launch.launcher == "deepspeed" or any("deepspeed" in word for word in words):
             for word in words:
                 named.setdefault(word.rpartition("=")[2].rpartition("/")[2], launch)
@@ -105,10 +110,10 @@ _TEMPLATE = re.compile(r"\$[\w{(]|\{\{|<[A-Z_]+>|__\w+__")
 """It is filled in before it is read."""
 
 
-def _read_by_json(launch: LintLaunch, section: TextSection) -> bool:
+def _read_by_json(job: LintJob, launch: LintLaunch, section: TextSection) -> bool:
     """transformers and accelerate read it by json, which takes no trailing comma; DeepSpeed itself by hjson."""
     option = launch.option("deepspeed-config-file")
-    named = told(launch).get("deepspeed")
+    named = everywhere(job, launch).get("deepspeed")
     short = section.name.rpartition("/")[2]
     return option is not None or (named is not None and (named.value or "").rpartition("/")[2] == short)
 
@@ -158,7 +163,7 @@ def deepspeed_file_refused(job: LintJob) -> Iterator[LintFinding]:
         try:
             found, twice = _loaded(section)
         except json.JSONDecodeError as error:
-            if not _read_by_json(launch, section):
+            if not _read_by_json(job, launch, section):
                 continue
             yield LintFinding(
                 span=_at(section, min(error.pos, max(0, len(section.text) - 1))),
@@ -199,6 +204,29 @@ def _enabled(part: object) -> bool:
     return isinstance(part, dict) and part.get("enabled") is True
 
 
+def _precisions(
+    job: LintJob, launch: LintLaunch, section: TextSection, file: dict[str, Any], options: dict[str, ToldOption]
+) -> Iterator[LintFinding]:
+    """fp16 and bf16 of the file beside transformers' own."""
+    if not _read_by_json(job, launch, section) or not is_whole(launch) or "per_device_train_batch_size" not in options:
+        return
+    for name in ("fp16", "bf16"):
+        part = file.get(name)
+        enabled = part.get("enabled") if isinstance(part, dict) else None
+        if type(enabled) is bool and enabled and not _is_on(options.get(name)) and _plain(options.get(name)):
+            yield LintFinding(
+                span=_key(section, name),
+                summary=f'"{name}" is enabled in {section.name}, and the program is not told {name}',
+                happens=f"transformers ends: DeepSpeed config values mismatch its TrainingArguments values: ds"
+                f" {name}.enabled=True vs hf {name}|{name}_full_eval=False.",
+                fix=f'Tell the program {name} too, or write "enabled": "auto".',
+            )
+
+
+def _plain(option: ToldOption | None) -> bool:
+    return option is None or option.value != "auto"
+
+
 _SAME = (
     ("train_micro_batch_size_per_gpu", "per_device_train_batch_size"),
     ("gradient_accumulation_steps", "gradient_accumulation_steps"),
@@ -233,7 +261,8 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
             continue
         if _TEMPLATE.search(section.text):
             continue
-        options = told(launch)
+        options = everywhere(job, launch)
+        yield from _precisions(job, launch, section, found, options)
         for key, name in _SAME:
             option, value = options.get(name), found.get(key)
             is_number = type(value) is int and option is not None and option.number is not None

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.told_options import ToldOption, is_whole, with_options, world_of
+from gpudoctor.lint.told_files import with_options
+from gpudoctor.lint.told_options import ToldOption, is_whole, world_of
 
 Told = dict[str, ToldOption]
 _MEGATRON = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size")

@@ -38,7 +38,7 @@ _SET = 'os.environ["CUDA_VISIBLE_DEVICES"] = {}\n'
     good=(
         _TRAINER.format('accelerator="gpu", devices=[0, 1]') + _START,
         _TRAINER.format('accelerator="gpu", devices=2') + _START,
-        _TORCH + "model = DataParallel(model, device_ids=[0, 1]).cuda(1)\n" + _START,
+        _TORCH + "model = DataParallel(model, device_ids=[1, 0]).cuda(1)\n" + _START,
         _ALONE + _SET.format('"3"') + "model.cuda(0)\n",
         Example(_TORCH + "model = DataParallel(model, device_ids=[0, 3])\n#@ every node\npython train.py\n",
                 "gpus_per_node=4"),

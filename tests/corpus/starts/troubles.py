@@ -116,12 +116,37 @@ THIRD_OF_SHELLS = {
 }
 """For the third starts of shells, SLURM and MPI: from tune's labels and the rules' documentation."""
 
+THIRD_OF_CONFIGS = {
+    r"process group|init_process_group": "T35 T36",
+    r"local.?rank": "V12",
+    r"Accelerator|notebook_launcher": "T31 T46",
+    r"text and no number|argparse": "T33",
+    r"num_nodes|dictionary": "L03 G06",
+    r"NODE_RANK|rank of the process": "T38",
+    r"exclude each other|deepspeed and fsdp": "W11",
+    r"accumulation|deepspeed_config": "W10",
+    r"recipe": "V13",
+    r"strategy of a Lightning": "L11",
+    r"process_count_per_instance|once for each process|counts the processes": "J09 J12",
+    r"instance type|SDK refuses": "J07",
+    r"worker pool|replica": "J08",
+    r"SKYPILOT": "J10",
+    r"NUM_WORKERS|Ray waits": "J11",
+    r"reserves no GPU": "K30",
+    r"no shell|ENTRYPOINT": "K33 V02",
+    r"node.?rank|node rank": "K34 K35",
+    r"\bGPUs?\b": "G14 K30 K36",
+    r"world.?size|WORLD_SIZE": "T37",
+    r"barrier|collective": "T45",
+}
+"""For the third starts of programs, configurations and services: from tune's labels and the rules' documentation."""
+
 
 def rules_of(cause: str) -> frozenset[str]:
     """The codes that name this trouble."""
     return frozenset(
         code
-        for pattern, codes in (*TROUBLES.items(), *LATER.items(), *THIRD_OF_SHELLS.items())
+        for pattern, codes in (*TROUBLES.items(), *LATER.items(), *THIRD_OF_SHELLS.items(), *THIRD_OF_CONFIGS.items())
         if re.search(pattern, cause, re.IGNORECASE if pattern.islower() else 0)
         for code in codes.split()
     )

@@ -1,0 +1,152 @@
+"""Rules of who makes the process group of a program: T35, T36."""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, own_nodes
+from gpudoctor.lint.rule import LintFinding, rule
+
+_HEAD = "#@ file train.py\nimport torch\nimport torch.distributed as dist\n"
+_RUN = "#@ every node\ntorchrun --standalone --nproc-per-node=2 train.py\n"
+_WRAP = "from torch.nn.parallel import DistributedDataParallel\nnet = torch.nn.Linear(4, 4)\n"
+_RAY = (
+    "from ray.train import ScalingConfig\nfrom ray.train.torch import TorchTrainer, prepare_model\n"
+    "import torch.distributed as dist\ndef loop(config):\n    {}\n    train()\n"
+    "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=4, use_gpu=True)).fit()\n"
+)
+_ASKS = re.compile(r"is_initialized|destroy_process_group|is_torchelastic_launched")
+_MAKERS = {
+    "torch.distributed.init_process_group": "init_process_group",
+    "deepspeed.init_distributed": "deepspeed.init_distributed",
+    "accelerate.Accelerator": "Accelerator",
+    "accelerate.PartialState": "PartialState",
+}
+"""Calls behind which the group is there. All but the first do nothing where it is there already."""
+_OWN_GROUP = re.compile(
+    r"init_process_group|init_distributed|init_device_mesh|Accelerator|PartialState|initialize|Fabric|\bhvd\b|setup_dist"
+    r"|parallel_state|init_(?:dist|torch|group|process|env|rank|parallel)|MPI\b|exec\(|import_module"
+)
+_KNOWN = frozenset(
+    (*sys.stdlib_module_names, "torch", "torchvision", "torchaudio", "torchtext", "numpy", "tqdm", "PIL", "pandas",
+     "scipy", "sklearn", "matplotlib", "wandb", "einops", "timm", "cv2", "datasets", "tensorboardX", "yaml", "h5py",
+     "torchmetrics", "tensorboard", "psutil", "rich", "requests")
+)  # fmt: skip
+"""Packages that make no process group."""
+_WRAPS = ("DistributedDataParallel", "FullyShardedDataParallel")
+
+
+@rule(
+    "T35",
+    title="The process group is made once",
+    source="torch 2.13: trying to initialize the default process group twice! (tried); ray 2.40, train/torch/config.py:"
+    " init_process_group before the loop; accelerate/state.py; deepspeed/comm",
+    leads_to=("program-error",),
+    bad=(
+        _RAY.format("dist.init_process_group('nccl')"),
+        _HEAD
+        + "from accelerate import Accelerator\naccelerator = Accelerator()\ndist.init_process_group('nccl')\n"
+        + _RUN,
+        _HEAD + "import deepspeed\ndeepspeed.init_distributed()\ndist.init_process_group('nccl')\n" + _RUN,
+    ),
+    good=(
+        _RAY.format("model = prepare_model(net)"),
+        _HEAD
+        + "from accelerate import Accelerator\ndist.init_process_group('nccl')\naccelerator = Accelerator()\n"
+        + _RUN,
+        _HEAD + "if not dist.is_initialized():\n    dist.init_process_group('nccl')\n" + _RUN,
+    ),
+)
+def group_made_twice(job: LintJob) -> Iterator[LintFinding]:
+    """torch refuses a second default group. Ray Train makes one before it calls the loop, accelerate with its
+    Accelerator, DeepSpeed in init_distributed."""
+    for code, starts in codes_and_starts(job):
+        if _ASKS.search(code.text):
+            continue
+        yield from _in_loops_of_ray(code)
+        several = any(look.traits(each).sets_ranks for each in starts)
+        for scope in (code.tree, *(node for node in code.nodes if isinstance(node, FUNCTIONS))):
+            made = ""
+            calls = sorted(
+                (node for node in own_nodes(scope) if isinstance(node, ast.Call)),
+                key=lambda node: (node.lineno, node.col_offset),
+            )
+            for call in calls if several else ():
+                name = _MAKERS.get(code.name(call.func), "")
+                if not name or code.is_conditional(call):
+                    continue
+                if made and name == "init_process_group":
+                    yield _twice(code, call, f"{made}() has made the process group before")
+                made = made or name
+
+
+def _in_loops_of_ray(code: PythonCode) -> Iterator[LintFinding]:
+    for call in code.calls:
+        name = code.name(call.func)
+        loop = argument(call, "train_loop_per_worker", 0)
+        if not (name.startswith("ray.") and name.endswith(".TorchTrainer")) or not isinstance(loop, ast.Name):
+            continue
+        function = code.functions.get(loop.id)
+        for inner in _reached(code, function) if function is not None else ():
+            if code.name(inner.func) == "torch.distributed.init_process_group" and not code.is_conditional(inner):
+                yield _twice(code, inner, f"Ray Train makes the process group before it calls {loop.id}()")
+
+
+def _reached(code: PythonCode, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.Call]:
+    """The calls of a function, and of those that it calls itself."""
+    for node in own_nodes(function):
+        if isinstance(node, ast.Call):
+            yield node
+            inner = code.functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
+            if inner is not None and inner is not function:
+                yield from (each for each in own_nodes(inner) if isinstance(each, ast.Call))
+
+
+def _twice(code: PythonCode, call: ast.Call, why: str) -> LintFinding:
+    return LintFinding(
+        span=code.span(call),
+        summary=f"{why}, and init_process_group makes it once more",
+        happens="ValueError: trying to initialize the default process group twice.",
+        fix="Take this call out; rank and world size are those of the group that is there.",
+    )
+
+
+@rule(
+    "T36",
+    title="A model is wrapped when the process group is there",
+    source="tried with torch 2.13: Default process group has not been initialized",
+    leads_to=("program-error",),
+    bad=(
+        _HEAD + _WRAP + "net = DistributedDataParallel(net)\n" + _RUN,
+        _HEAD + _WRAP + "def main():\n    model = DistributedDataParallel(net)\nmain()\n" + _RUN,
+    ),
+    good=(
+        _HEAD + _WRAP + "dist.init_process_group('gloo')\nnet = DistributedDataParallel(net)\n" + _RUN,
+        _HEAD + _WRAP + "from mine import setup\nsetup()\nnet = DistributedDataParallel(net)\n" + _RUN,
+    ),
+)
+def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
+    """A launcher sets variables; the group that DistributedDataParallel talks over is made by init_process_group."""
+    for code, starts in codes_and_starts(job):
+        if (
+            not code.brings("torch")
+            or _OWN_GROUP.search(code.text)
+            or not any(look.traits(each).sets_ranks for each in starts)
+        ):
+            continue
+        if any(not each or each.lstrip(".").partition(".")[0] not in _KNOWN for each in code.imports.values()):
+            continue  # another file may make it
+        if any(value.startswith(".") for value in code.imports.values()):
+            continue
+        for call in code.calls:
+            if code.torch_name(call.func) in _WRAPS and argument(call, "process_group") is None:
+                yield LintFinding(
+                    span=code.span(call),
+                    summary=f"{code.torch_name(call.func)} wraps a model, and nothing makes a process group",
+                    happens="Every rank ends: ValueError, Default process group has not been initialized.",
+                    fix="Call torch.distributed.init_process_group('nccl') before, and set_device to LOCAL_RANK.",
+                )
+                break

@@ -1,0 +1,106 @@
+"""What a program is told beside its command line: in the files that the start names, and by its own TrainingArguments.
+
+A file is read where its text is given. Keys are joined by dots; a key that holds a list or a mapping is told too, with
+a value that is nothing but on.
+"""
+
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint import look
+from gpudoctor.lint.manifests import read_manifests
+from gpudoctor.lint.model import LintJob, LintLaunch, TextSection, Word
+from gpudoctor.lint.python_code import codes_and_starts
+from gpudoctor.lint.python_values import PythonValues
+from gpudoctor.lint.told_options import ToldOption, told
+
+NAMES = re.compile(r"(?:^|[/=])([\w.-]+\.(?:ya?ml|json))$", re.ASCII)
+OPTIONS = frozenset(("config", "config_file", "config_path", "cfg", "conf", "params", "yaml", "config_name", "c"))
+"""What programs call the option that names their file."""
+OFF = frozenset(("", "null", "~", "none"))
+ARGUMENTS = re.compile(r"(?:TrainingArguments|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|RLOO|Reward|CPO)Config)$")
+"""Calls whose keywords are transformers' and trl's options."""
+MOST_VALUES = 2_000
+
+
+def files_of(job: LintJob, launch: LintLaunch) -> Iterator[TextSection]:
+    """The files in the text that tell a start's program its options."""
+    named: list[str] = []
+    script = (launch.script,) if launch.script is not None else ()
+    options = told(launch)
+    words = [word.shown for word in (*script, *launch.script_words)]
+    positional = [word for index, word in enumerate(words) if index == 0 or not words[index - 1].startswith("-")]
+    named += [word for word in positional if NAMES.search(word) and not word.startswith("-")][:1]
+    named += [each.value for name, each in options.items() if name in OPTIONS and each.value is not None]
+    for name in dict.fromkeys(named):
+        short = name.rpartition("/")[2]
+        short = short if "." in short else f"{short}.yaml"
+        found = next((each for each in job.sections if each.kind == "file" and _is(each.name, short)), None)
+        if found is not None and NAMES.search(found.name):
+            yield found
+
+
+def _is(name: str, short: str) -> bool:
+    return name.rpartition("/")[2] == short
+
+
+def of_file(section: TextSection) -> dict[str, ToldOption]:
+    """Its values by their keys; nothing of a file that is no YAML or JSON."""
+    documents = read_manifests(section.text, section.start, section.line)
+    if len(documents) != 1 or documents[0].fault:
+        return {}
+    found: dict[str, ToldOption] = {}
+    for value in documents[0].values[:MOST_VALUES]:
+        if value.value.lower() in OFF:
+            continue
+        keys = value.path
+        word = Word(raw=value.value, text=value.value, shown=value.value, span=value.span)
+        for length in range(1, len(keys)):
+            found.setdefault(".".join(keys[:length]), ToldOption(keys[length - 1], "...", word))
+        found[".".join(keys)] = ToldOption(".".join(keys), value.value, word)
+    return found
+
+
+def of_program(job: LintJob, launch: LintLaunch) -> dict[str, ToldOption]:
+    """The keywords of transformers' TrainingArguments in the program of a start, as far as they are decided."""
+    found: dict[str, ToldOption] = {}
+    for code, starts in codes_and_starts(job):
+        if launch not in starts:
+            continue
+        values = PythonValues(code, launch)
+        for call in code.calls:
+            if not ARGUMENTS.search(code.name(call.func)):
+                continue
+            place = Word(raw="", text=None, shown="", span=code.span(call))
+            found.setdefault("output_dir", ToldOption("output_dir", None, place))
+            for keyword in call.keywords:
+                value = values.value(keyword.value) if keyword.arg is not None else None
+                if keyword.arg is not None and isinstance(value, (str, int, float)):
+                    word = Word(raw="", text=str(value), shown=str(value), span=code.span(keyword))
+                    found[keyword.arg] = ToldOption(keyword.arg, str(value), word)
+    return found
+
+
+def everywhere(job: LintJob, launch: LintLaunch) -> dict[str, ToldOption]:
+    """All that a program is told; the command line counts before a file, and that before the program's own words."""
+    if _last[0][0] is not job:
+        _last[0] = (job, {})
+    kept = _last[0][1]
+    key = id(launch)
+    if key not in kept:
+        found = of_program(job, launch)
+        for section in files_of(job, launch):
+            found |= of_file(section)
+        kept[key] = found | told(launch)
+    return kept[key]
+
+
+_last: list[tuple[LintJob | None, dict[int, dict[str, ToldOption]]]] = [(None, {})]
+"""Asked by many rules: the last job's answers are kept."""
+
+
+def with_options(job: LintJob) -> Iterator[tuple[LintLaunch, dict[str, ToldOption]]]:
+    """The starts whose program is told anything."""
+    for launch in job.launches[: look.SIBLINGS]:
+        if found := everywhere(job, launch):
+            yield launch, found
