@@ -115,7 +115,7 @@ def _without_lines(value: Any) -> Any:
         return structs.replace(value, **changes) if changes else value
     if isinstance(value, tuple):
         return tuple(map(_without_lines, value))
-    return {name: _without_lines(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return {name: _without_lines(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 class Check:

@@ -121,7 +121,7 @@ def _shown(value: object, kind: str, *, begins: bool) -> str | None:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise ValueError(f"{kind} wants several words, not {value!r}")
         words = [_shown(item, SEVERAL[kind], begins=True) for item in value]
-        known = [each for each in words if each is not None]
+        known = [written for written in words if written is not None]
         is_whole = len(known) == len(words) <= MOST_WORDS and (known or kind == "arguments")
         return " ".join(known) if is_whole else None
     text = str(value)

@@ -27,29 +27,29 @@ class OneTrouble(Struct, Generic[T], frozen=True):
 
 
 def culprits(
-    found: Sequence[tuple[str, T]], problem_of: Callable[[T], Problem], places_of: Callable[[T], Iterable[object]]
+    pairs: Sequence[tuple[str, T]], problem_of: Callable[[T], Problem], places_of: Callable[[T], Iterable[object]]
 ) -> list[OneTrouble[T]]:
     """(id, finding) -> one culprit a trouble, errors first, otherwise in the order of the findings.
 
     `places_of`: where a finding was made (GPUs, nodes); none is everywhere.
     """
-    places = [frozenset(places_of(finding)) for _, finding in found]
+    places = [frozenset(places_of(finding)) for _, finding in pairs]
 
     def leader(number: int, passed: frozenset[int] = frozenset()) -> int:
-        for id in problem_of(found[number][1]).follows:
-            for other, (others_id, _) in enumerate(found):
+        for id in problem_of(pairs[number][1]).follows:
+            for other, (others_id, _) in enumerate(pairs):
                 if others_id == id and other != number and other not in passed and _meet(places[number], places[other]):
                     return leader(other, passed | {number})
         return number
 
     groups: dict[int, list[int]] = {}
-    for number in range(len(found)):
+    for number in range(len(pairs)):
         groups.setdefault(leader(number), []).append(number)
     made = []
     for head, members in groups.items():
-        id, finding = found[head]
-        worst = min((problem_of(found[member][1]).severity for member in members), key=ORDER.__getitem__)
-        made.append(OneTrouble(id, finding, worst, tuple(found[member] for member in members if member != head)))
+        id, finding = pairs[head]
+        worst = min((problem_of(pairs[member][1]).severity for member in members), key=ORDER.__getitem__)
+        made.append(OneTrouble(id, finding, worst, tuple(pairs[member] for member in members if member != head)))
     return sorted(made, key=lambda trouble: ORDER[trouble.severity])
 
 

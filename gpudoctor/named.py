@@ -100,7 +100,7 @@ def _found(content: Any, place: str) -> list[Any]:
     here = [content]
     for step in steps(place):
         if step == "...":
-            here = [each for value in here if isinstance(value, dict) for each in value.values()]
+            here = [item for value in here if isinstance(value, dict) for item in value.values()]
         elif isinstance(step, int):
             here = [each for value in here if isinstance(value, (list, tuple)) for each in value[step : step + 1]]
         else:

@@ -80,7 +80,7 @@ def _read(path: Path, section: str) -> Table | None:
         raise BadConfig(f"{path}: {' '.join(str(error).split())}") from None
     other = next((name for name in tree if name not in SECTIONS), None) if path.name == OWN else None
     if other is not None:
-        known = " and ".join(f"[{each}]" for each in SECTIONS)
+        known = " and ".join(f"[{name}]" for name in SECTIONS)
         raise BadConfig(f"{path}: {other[:60]!a} is not known; known: the tables {known}")
     where = (section,) if path.name == OWN else ("tool", "gpudoctor", section)
     for name in where:

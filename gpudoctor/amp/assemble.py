@@ -131,19 +131,19 @@ def converted(part: object, form: type[T]) -> T | None:
         return None
 
 
-def hardware_of(name: str, told: ToldDevice) -> Hardware:
+def hardware_of(name: str, said: ToldDevice) -> Hardware:
     kind = name.partition(":")[0]
-    if kind == "cuda" and told.amd_architecture:
+    if kind == "cuda" and said.amd_architecture:
         kind = "rocm"
     return Hardware(
         kind=cast(Any, kind if kind in ("cuda", "rocm", "xpu", "cpu") else "other"),
-        name=told.name,
-        capability=told.capability,
-        architectures=told.arch_list,
-        amd_architecture=told.amd_architecture,
-        cpu_flags=told.cpu_flags,
-        bf16_native=told.bf16_native,
-        scaled_mm=told.scaled_mm,
+        name=said.name,
+        capability=said.capability,
+        architectures=said.arch_list,
+        amd_architecture=said.amd_architecture,
+        cpu_flags=said.cpu_flags,
+        bf16_native=said.bf16_native,
+        scaled_mm=said.scaled_mm,
     )
 
 

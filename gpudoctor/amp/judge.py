@@ -195,7 +195,7 @@ def fix_of(device: AmpDevice, precision: Precision) -> Fix:
         return Fix("Find out where it stands while it hangs.", (command("gpudoctor hang"),))
     if precision.scaler is not None and precision.scaler.outcome == "failed":
         return Fix("Use bf16, which needs no GradScaler, or install torch anew: its GradScaler is part of it.")
-    others = [each.dtype for each in device.precisions if each.outcome == "passed" and each.dtype in TORCH_TYPES]
+    others = [tried.dtype for tried in device.precisions if tried.outcome == "passed" and tried.dtype in TORCH_TYPES]
     use = f"Use {others[-1]} meanwhile, which passed. " if others else "Train in fp32 meanwhile. "
     return Fix(
         f"{use}If fp32 passes gpudoctor check --deep, the fault is in this precision's kernels: try another build of "

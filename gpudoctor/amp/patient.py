@@ -61,7 +61,10 @@ def chosen(training: Training, wanted: Sequence[str], versions: dict[str, str]) 
     gpus = tuple(map(name, facts.devices))
     versions = {"torch": facts.version, **versions}
     if ALL in wanted:
-        return Patient(versions, tuple(dict.fromkeys((*gpus, "cpu", *(each for each in wanted if each != ALL)))))
+        return Patient(
+            versions,
+            tuple(dict.fromkeys((*gpus, "cpu", *(wanted_name for wanted_name in wanted if wanted_name != ALL)))),
+        )
     if gpus:
         return Patient(versions, gpus)
     return Patient(versions, ("cpu",), f"no GPU is usable by this torch ({why_no_gpu(facts)}): tested on the CPU")

@@ -78,8 +78,8 @@ def examine_one(
                         child(name, python, device, wish | {"compile": True}, min(seconds, COMPILING), environment)
                     )
             except OSError as error:
-                for each in children:
-                    each.end()
+                for process in children:
+                    process.end()
                 text = f"{python} cannot be run: {error.strerror or error}"
                 return AmpDevice(device=device, seconds=time.monotonic() - started, error=text)
             replies = gather(children, waiting)

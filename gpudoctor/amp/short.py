@@ -48,8 +48,8 @@ def test(python: str, devices: Sequence[str], seconds: float, waiting: Waiting |
         for device in devices:
             children.append(child(named(device), python, device, wish, seconds, None))
     except OSError as error:
-        for each in children:
-            each.end()
+        for process in children:
+            process.end()
         reason = missing(SOURCE, f"{python} cannot be run: {error.strerror or error}")
         return [AmpTarget(device, reason) for device in devices]
     replies = gather(children, waiting)

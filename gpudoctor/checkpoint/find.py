@@ -70,7 +70,7 @@ def _candidates(value: Any, key: str, last: str, depth: int, seen: set[int]) -> 
             return
         if is_state_dict(value):
             mine = {str(name): tensor for name, tensor in value.items() if type(tensor) is Tensor}
-            others = {str(name): each for name, each in value.items() if type(each) is not Tensor}
+            others = {str(name): item for name, item in value.items() if type(item) is not Tensor}
             yield StateDict(key, last, mine, others)
             return
         nested = nested_tensors(value) if last in KNOWN and last else {}
@@ -92,7 +92,7 @@ def is_state_dict(value: dict[Any, Any]) -> bool:
     """Names to tensors, with at most some values between them that hold no tensors."""
     if not all(type(name) is str for name in value):
         return False
-    count = sum(type(each) is Tensor for each in value.values())
+    count = sum(type(item) is Tensor for item in value.values())
     if not count or count * 2 < len(value):
         return False
     for name, each in value.items():

@@ -290,7 +290,7 @@ def _unused(file: str, chosen: StateDict, loaded: Loaded) -> CheckpointFinding |
             stored[tensor.storage.key] = tensor.storage.size
             spans.setdefault(tensor.storage.key, set()).add((tensor.offset, tensor.span * tensor.item_bytes))
     total = sum(stored.values())
-    used = sum(min(stored[key], sum(size for _, size in each)) for key, each in spans.items())
+    used = sum(min(stored[key], sum(size for _, size in spans_of_key)) for key, spans_of_key in spans.items())
     if total - used < UNUSED_MATTERS_BYTES or total < UNUSED_FACTOR * used:
         return None
     return CheckpointFinding(

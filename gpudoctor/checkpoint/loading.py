@@ -86,7 +86,7 @@ def loading(
             error=complaint,
             missing=_names(as_it_is.missing),
             unexpected=_names(as_it_is.unexpected),
-            mismatched=_names(each[0] for each in as_it_is.mismatched),
+            mismatched=_names(mismatch[0] for mismatch in as_it_is.mismatched),
             lines=lines,
             error_after=compare.in_torch_words(compare.difference(after, model, versions=kept)),
             wrapper="" if like is None else _wrapper(names, like.names, like_name),

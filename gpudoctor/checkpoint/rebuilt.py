@@ -44,21 +44,21 @@ def rebuilt(function: Name, args: tuple[Any, ...]) -> Any:
     return None
 
 
-def storage_of(told: tuple[Any, ...]) -> Storage:
+def storage_of(parts: tuple[Any, ...]) -> Storage:
     """A storage by its persistent id: ("storage", type, key, location, elements), with a view in the legacy format."""
-    if len(told) not in (5, 6):
+    if len(parts) not in (5, 6):
         raise DamagedFile("its list of tensors is damaged: a storage is not described whole")
-    kind, key, location, elements = told[1:5]
+    kind, key, location, elements = parts[1:5]
     dtype = STORAGE_DTYPES.get(kind.name) if isinstance(kind, Name) else None
     if dtype is None:
         raise BadFile(f"it holds a storage of the unknown type {printable(getattr(kind, 'name', '?'))}")
     if type(elements) is not int or not 0 <= elements < MOST_ELEMENTS or not isinstance(key, (str, int)):
         raise DamagedFile("its list of tensors is damaged: a storage is not described whole")
     view = 0
-    if len(told) == 6 and told[5] is not None:
-        if type(told[5]) is not tuple or len(told[5]) != 3:
+    if len(parts) == 6 and parts[5] is not None:
+        if type(parts[5]) is not tuple or len(parts[5]) != 3:
             raise DamagedFile("its list of tensors is damaged: a view of a storage is not described whole")
-        _, view, elements = told[5]
+        _, view, elements = parts[5]
         if (
             type(view) is not int
             or type(elements) is not int

@@ -85,14 +85,14 @@ def load(source: OpenFile) -> Loaded:
     return Loaded("safetensors", {name: by_name[name] for name in tensors}, region, metadata=metadata)
 
 
-def _tensor(name: str, told: _Told) -> Tensor:
-    dtype = DTYPES.get(told.dtype)
+def _tensor(name: str, entry: _Told) -> Tensor:
+    dtype = DTYPES.get(entry.dtype)
     if dtype is None:
-        raise BadFile(f"its tensor {printable(name)} has the type {printable(told.dtype)}, which is not read here")
-    if len(told.shape) > 64 or any(not 0 <= size < 1 << 62 for size in told.shape):
+        raise BadFile(f"its tensor {printable(name)} has the type {printable(entry.dtype)}, which is not read here")
+    if len(entry.shape) > 64 or any(not 0 <= size < 1 << 62 for size in entry.shape):
         raise BadFile(f"its tensor {printable(name)} has an absurd shape")
-    shape = tuple(told.shape)
-    begin, end = told.data_offsets
+    shape = tuple(entry.shape)
+    begin, end = entry.data_offsets
     if product(shape) * ITEM_BYTES[dtype] != end - begin:
         raise DamagedFile(f"its tensor {printable(name)} has shape {list(shape)} in {end - begin} bytes: damaged")
     return Tensor(dtype, shape, contiguous(shape), 0, Storage(name, dtype, product(shape)))

@@ -54,6 +54,6 @@ def header(plan: CopyPlan) -> bytes:
 def write(file: IO[bytes], plan: CopyPlan, pieces: Iterator[Iterator[bytes]]) -> None:
     """`pieces` gives the bytes of each tensor, in `order`."""
     file.write(header(plan))
-    for each in pieces:
-        for piece in each:
+    for chunks in pieces:
+        for piece in chunks:
             file.write(piece)

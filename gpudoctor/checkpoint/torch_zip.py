@@ -46,12 +46,12 @@ def load(source: OpenFile, beat: Beat) -> Loaded:
     )
 
 
-def _root(found: dict[str, archive.ArchiveEntry]) -> str:
+def _root(entries: dict[str, archive.ArchiveEntry]) -> str:
     """The folder in which everything lies: "archive/"."""
-    roots = [name[: -len("data.pkl")] for name in found if name.endswith("/data.pkl") and name.count("/") == 1]
+    roots = [name[: -len("data.pkl")] for name in entries if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(roots) == 1:
         root = roots[0]
-        if f"{root}constants.pkl" in found or any(name.startswith(f"{root}code/") for name in found):
+        if f"{root}constants.pkl" in entries or any(name.startswith(f"{root}code/") for name in entries):
             raise BadFile(
                 "it is a TorchScript program (torch.jit.save), which holds code: torch.jit.load reads it, and "
                 "torch.jit.load(FILE).state_dict() gives its tensors"
@@ -59,11 +59,11 @@ def _root(found: dict[str, archive.ArchiveEntry]) -> str:
         return root
     if len(roots) > 1:
         raise BadFile("it holds more than one pickle of tensors, so that readers would not agree: do not load it")
-    raise BadFile(_other_zip(found))
+    raise BadFile(_other_zip(entries))
 
 
-def _other_zip(found: dict[str, archive.ArchiveEntry]) -> str:
-    names = list(found)
+def _other_zip(entries: dict[str, archive.ArchiveEntry]) -> str:
+    names = list(entries)
     if any(name.endswith(".npy") for name in names):
         return "it is a numpy archive (.npz): numpy.load(FILE) reads it, and torch.from_numpy makes tensors"
     if "model.weights.h5" in names or ("config.json" in names and "metadata.json" in names):
@@ -78,8 +78,8 @@ def _other_zip(found: dict[str, archive.ArchiveEntry]) -> str:
     return f"it is a zip file without data.pkl, and none of torch.save ({printable(', '.join(names[:3]))})"
 
 
-def _small(source: OpenFile, found: dict[str, archive.ArchiveEntry], name: str) -> bytes:
-    entry = found.get(name)
+def _small(source: OpenFile, entries: dict[str, archive.ArchiveEntry], name: str) -> bytes:
+    entry = entries.get(name)
     return source.whole(archive.region(source, entry)) if entry is not None and entry.size <= 64 else b""
 
 

@@ -45,26 +45,26 @@ def cleaned(names: Sequence[str], *, attribute: bool = False) -> Cleaned:
             break
         fronts.append(front)
         written_by.append("an average of a model (swa_utils.AveragedModel)" if dropped else IN_FRONT[front])
-        plain = {name: each[len(front) :] for name, each in plain.items()}
+        plain = {name: key[len(front) :] for name, key in plain.items()}
     if attribute:
         own = common_attribute(plain.values())
         if own:
             fronts.append(own)
-            plain = {name: each[len(own) :] for name, each in plain.items()}
+            plain = {name: key[len(own) :] for name, key in plain.items()}
     twice = _first_twice(plain.values())
     if twice:
         return Cleaned({name: name for name in names}, (), collision=twice, written_by=tuple(dict.fromkeys(written_by)))
     return Cleaned(plain, (*wrappers, *fronts), dropped, tuple(dict.fromkeys(written_by)))
 
 
-def _without(name: str, found: dict[str, None]) -> str:
+def _without(name: str, wrappers: dict[str, None]) -> str:
     if "_" not in name:
         return name
     for wrapper in ANYWHERE:
         if wrapper in name:
             kept = [part for part in name.split(".") if part + "." != wrapper]
             if len(kept) <= name.count("."):
-                found[wrapper] = None
+                wrappers[wrapper] = None
                 name = ".".join(kept)
     return name
 

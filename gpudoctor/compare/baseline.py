@@ -23,7 +23,7 @@ def with_baseline(machine: Snapshot, earlier: Snapshot, name: str) -> tuple[Snap
     source = f"--baseline {name}"
     pairing = paired(earlier, machine)
     comparison = compared(earlier, machine, pairing)
-    kept = [each for each in comparison.told if not (each.change.kind == "gone" and _is_part(machine))]
+    kept = [spot for spot in comparison.told if not (spot.change.kind == "gone" and _is_part(machine))]
     changes = folded((*unread_gpus(comparison.unread), *kept))
     wanted = _expectation(earlier)
     if not machine.expected.is_read and wanted is not None and not _gone(changes):

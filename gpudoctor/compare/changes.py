@@ -139,8 +139,8 @@ def _called(old: Any, new: Any) -> str:
     item = new if new is not None else old
     if isinstance(item, Gpu):
         known = [each for each in (new, old) if each is not None]
-        slot = next((place(each.pci_bus_id.value) for each in known if each.pci_bus_id.is_read), "")
-        uuid = next((each.uuid.value for each in known if each.uuid.is_read), "")
+        slot = next((place(gpu.pci_bus_id.value) for gpu in known if gpu.pci_bus_id.is_read), "")
+        uuid = next((gpu.uuid.value for gpu in known if gpu.uuid.is_read), "")
         inside = ", ".join(part for part in (slot, uuid if old is None or new is None else "") if part)
         number = item.index if old is None or new is None or old.index == new.index else f"{old.index}, now {new.index}"
         return f"GPU {number}" + (f" ({inside})" if inside else "")

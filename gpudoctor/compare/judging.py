@@ -64,7 +64,7 @@ def changed(before: Any, after: Any) -> Course:
 
 
 def version(before: Any, after: Any) -> Course:
-    old, new = (_numbers(each) for each in (before, after))
+    old, new = (_numbers(side) for side in (before, after))
     if old == new or not old or not new:
         return "changed"
     return "downgrade" if new < old else "upgrade"

@@ -87,7 +87,7 @@ def diff(before: Snapshot, after: Snapshot, sides: tuple[DiffSide, DiffSide], ch
     comparison = compared(before, after, pairing)
     reports = diagnose(before, checks), diagnose(after, checks)
     silent = list(unread_gpus(comparison.unread))
-    spots = [*silent, *(each for each in comparison.told if not _is_cut_away(each, (before, after), reports))]
+    spots = [*silent, *(spot for spot in comparison.told if not _is_cut_away(spot, (before, after), reports))]
     spots, findings, only = _with_findings(spots, reports, pairing)
     changes = (*folded(spots), *findings)
     changes = tuple(

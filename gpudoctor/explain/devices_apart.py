@@ -124,21 +124,21 @@ def _device(word: str) -> str:
     return "cuda" if re.search(r"cuda|GPU", word, re.IGNORECASE) else "cpu"
 
 
-def _to_write(told: dict[str, str], source: str) -> str:
+def _to_write(values: dict[str, str], source: str) -> str:
     """The call with its argument moved, where it is certain which side is the layer; else empty."""
-    argument, method = told.get("argument", ""), told.get("method", "")
+    argument, method = values.get("argument", ""), values.get("method", "")
     of_loss = "loss" in method
     if argument == "index" and method.endswith(EMBEDS):
         argument = "input"
     if of_loss and argument == "target":
-        return f'labels.to("{told["device"]}")'
+        return f'labels.to("{values["device"]}")'
     if of_loss or argument not in INPUTS | LAYERS:
         return ""
     layer, given = ("device", "other") if argument in INPUTS else ("other", "device")
-    if told[layer] == "cpu":  # what was forgotten is the model
-        return f'model.to("{told[given]}")'
+    if values[layer] == "cpu":  # what was forgotten is the model
+        return f'model.to("{values[given]}")'
     call = _call(source)
-    return f'{call[0]}({call[1]}.to("{told[layer]}"))' if call else f'x.to("{told[layer]}")'
+    return f'{call[0]}({call[1]}.to("{values[layer]}"))' if call else f'x.to("{values[layer]}")'
 
 
 def _call(source: str) -> tuple[str, str] | None:

@@ -85,18 +85,18 @@ def _is_prose(event: Event) -> bool:
     return PROSE.search(before + match[0] + after) is not None
 
 
-def _begins(each: Spoken) -> str:
+def _begins(traceback: Spoken) -> str:
     """The function in which the stack of the last exception of a chain begins."""
-    return each.last.outermost
+    return traceback.last.outermost
 
 
-def _is_logged_before(each: Spoken, death: Spoken) -> bool:
+def _is_logged_before(traceback: Spoken, death: Spoken) -> bool:
     """An exception that somebody caught and wrote down, before the one that ended the program."""
     return (
-        each.told.at.file == death.told.at.file
-        and each.told.traceback.last_line < death.told.traceback.first_line
-        and _begins(each) not in OF_A_PROCESS
-        and each.kind in ("own", "cause")
+        traceback.told.at.file == death.told.at.file
+        and traceback.told.traceback.last_line < death.told.traceback.first_line
+        and _begins(traceback) not in OF_A_PROCESS
+        and traceback.kind in ("own", "cause")
     )
 
 
@@ -127,14 +127,14 @@ def _told(facts: Facts) -> Iterator[tuple[str, int]]:
 
 
 def _went_on(
-    fault: Line, death: Spoken, ends: Mapping[str, Sequence[tuple[int, str]]], told: frozenset[tuple[str, int]]
+    fault: Line, death: Spoken, ends: Mapping[str, Sequence[tuple[int, str]]], lines_told: frozenset[tuple[str, int]]
 ) -> bool:
     """Ordinary lines of the program stand between a fault and the exception by which it ended."""
     first = death.told.traceback.first_line
     between = (
         text
         for number, text in ends.get(fault.file, ())
-        if fault.line < number < first and (fault.file, number) not in told
+        if fault.line < number < first and (fault.file, number) not in lines_told
     )
     return sum(map(_ordinary, between)) >= WENT_ON
 

@@ -162,26 +162,26 @@ class Scan(Struct, kw_only=True):
 
 def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None = None) -> Scan:
     """Read a log to its end. Never raises but KeyboardInterrupt's like: what ends a pipe is said in the answer."""
-    found = Scan(file=file)
+    result = Scan(file=file)
     year = time.gmtime(modified if modified is not None else time.time()).tm_year
-    state = _Scanning(found, matcher, file_writer(file), year)
+    state = _Scanning(result, matcher, file_writer(file), year)
     try:
         for block in blocks(raw):
             state.read(block)
-            found.straight = block.straight
+            result.straight = block.straight
             cost.progress()
     except (NotALog, cost.Beyond) as error:
-        found.reason = str(error)
+        result.reason = str(error)
         cost.progress()
     except MemoryError:
-        found.reason = cost.memory_met() or "it takes more memory than there is"
+        result.reason = cost.memory_met() or "it takes more memory than there is"
     except KeyboardInterrupt:
-        found.interrupted = True
-    found.course = state.tail.seen(found.lines)
+        result.interrupted = True
+    result.course = state.tail.seen(result.lines)
     state.headless()
-    for traceback in found.tracebacks:
-        traceback.lines_after = found.lines - traceback.traceback.last_line
-    return found
+    for traceback in result.tracebacks:
+        traceback.lines_after = result.lines - traceback.traceback.last_line
+    return result
 
 
 class _Scanning:
@@ -194,20 +194,20 @@ class _Scanning:
         self.tail = LogEnd()
 
     def read(self, block: Block) -> None:
-        found = self.found
-        found.bytes += block.raw_bytes
+        result = self.found
+        result.bytes += block.raw_bytes
         self.tail.add(block.text)
         sample = block.text[:SAMPLE]
         for groups in set(RANKS.findall(sample)):
-            found.ranks.add(int(next(filter(None, groups))))
-        found.own_ranks.update(map(int, set(OWN_RANKS.findall(sample))))
+            result.ranks.add(int(next(filter(None, groups))))
+        result.own_ranks.update(map(int, set(OWN_RANKS.findall(sample))))
         extended: list[bytes] | None = None
         for line, needles, lines in self.matcher.candidates(block.text, block.first_line):
             if extended is None:
                 end = len(lines) - 1 if block.text.endswith(b"\n") else len(lines)
                 extended = lines[:end] + block.ahead.replace(b"\r", b"\n\r").split(b"\n")
             self._candidate(line, needles, extended)
-        found.lines = block.first_line + block.text.count(b"\n") - (1 if block.text.endswith(b"\n") else 0)
+        result.lines = block.first_line + block.text.count(b"\n") - (1 if block.text.endswith(b"\n") else 0)
         tail = block.text[-8192:].split(b"\n")
         self._before = tail[1:-1] if block.text.endswith(b"\n") else tail[1:]
 
@@ -263,16 +263,16 @@ class _Scanning:
                 yield other.time
 
     def _traceback(self, line: Suspect, part: bytes, who: Writer, lines: list[bytes]) -> None:
-        found = self.found
-        if len(found.tracebacks) >= MOST_TRACEBACKS:
+        result = self.found
+        if len(result.tracebacks) >= MOST_TRACEBACKS:
             return
         inside = next(
             (
-                told
-                for told in reversed(found.tracebacks[-64:])
-                if told.traceback.first_line <= line.number <= told.traceback.last_line
-                and told.rank == who.rank
-                and told.local_rank == who.local_rank
+                traceback
+                for traceback in reversed(result.tracebacks[-64:])
+                if traceback.traceback.first_line <= line.number <= traceback.traceback.last_line
+                and traceback.rank == who.rank
+                and traceback.local_rank == who.local_rank
             ),
             None,
         )
@@ -287,12 +287,12 @@ class _Scanning:
             self._told(traceback, who)
 
     def _told(self, traceback: Traceback, who: Writer) -> None:
-        found = self.found
+        result = self.found
         last = traceback.raised[-1]
         message = f"{last.type}: {last.message}" if last.message else last.type
-        found.tracebacks.append(
+        result.tracebacks.append(
             ToldTraceback(
-                at=Line(found.file, last.line, clean(message)),
+                at=Line(result.file, last.line, clean(message)),
                 rank=who.rank,
                 local_rank=who.local_rank,
                 host=who.host,
@@ -307,7 +307,9 @@ class _Scanning:
         first, lines = self.tail.lines(self.found.lines)
         if FRAME_BYTES not in self.tail.text:
             return
-        inside = [(told.traceback.first_line, told.traceback.last_line) for told in self.found.tracebacks]
+        inside = [
+            (traceback.traceback.first_line, traceback.traceback.last_line) for traceback in self.found.tracebacks
+        ]
         over = 0
         for index, raw in enumerate(lines):
             number = first + index
@@ -353,9 +355,9 @@ class _Scanning:
         )
 
     def _event(self, symptom: Symptom, values: dict[str, str], line: Suspect, part: bytes, lines: list[bytes]) -> None:
-        found = self.found
-        found.counts[symptom.id] += 1
-        if self._of_symptom[symptom.id] >= MOST_OF_SYMPTOM or len(found.events) >= MOST_EVENTS:
+        result = self.found
+        result.counts[symptom.id] += 1
+        if self._of_symptom[symptom.id] >= MOST_OF_SYMPTOM or len(result.events) >= MOST_EVENTS:
             return
         who = self._writer(part)
         text = around(part, symptom).decode("utf-8", "replace")
@@ -369,10 +371,10 @@ class _Scanning:
         self._of_symptom[symptom.id] += 1
         who = self._with_time(who, line, lines)
         if rank is not None and who.rank == rank:
-            found.ranks.add(rank)
-        found.events.append(
+            result.ranks.add(rank)
+        result.events.append(
             Event(
-                at=Line(found.file, line.number, clean(text)),
+                at=Line(result.file, line.number, clean(text)),
                 rank=rank,
                 local_rank=who.local_rank,
                 host=who.host or clean(values.get("host", "")),
@@ -380,7 +382,7 @@ class _Scanning:
                 time=who.time,
                 symptom=symptom,
                 after=tuple(
-                    Line(found.file, line.number + offset, clean(more.decode("utf-8", "replace")))
+                    Line(result.file, line.number + offset, clean(more.decode("utf-8", "replace")))
                     for offset, more in lines_behind(lines, line.index)
                 ),
                 values={name: clean(value)[:LONGEST_TEXT] for name, value in values.items()},

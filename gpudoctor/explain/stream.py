@@ -103,10 +103,10 @@ class Stream:
             if left <= 0:
                 raise bounded.TooLarge(f"only its first {most / bounded.GIB:.1f} GiB were read")
 
-    def _say(self, found: bytes | BaseException) -> None:
+    def _say(self, piece: bytes | BaseException) -> None:
         while not self._closed.is_set():
             with contextlib.suppress(queue.Full):
-                self._pieces.put(found, timeout=1.0)
+                self._pieces.put(piece, timeout=1.0)
                 return
 
 

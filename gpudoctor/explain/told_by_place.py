@@ -168,7 +168,9 @@ def _called_with(argument: str, code: str) -> str:
 def advice(message: str) -> str:
     """What the message itself says is to be done; empty where it says nothing of the kind."""
     said = [match["advice"].strip() for match in ADVICE.finditer(message[:3_000])]
-    return next((each for each in said if not NO_ADVICE.search(each) and len(each) <= LONGEST_ADVICE), "")
+    return next(
+        (sentence for sentence in said if not NO_ADVICE.search(sentence) and len(sentence) <= LONGEST_ADVICE), ""
+    )
 
 
 def of_hugging_face(type_name: str, message: str, raised_in: str, code: str) -> dict[str, str] | None:

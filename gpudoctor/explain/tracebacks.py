@@ -224,7 +224,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 if len(raised[-1].more) < MOST_MORE:
                     more = (*raised[-1].more, (number + offset, GROUP.sub("", stripped)[:500]))
                     raised[-1] = structs.replace(raised[-1], more=more)
-    inner = [each for each in raised if not each.is_wrapper]
+    inner = [exception for exception in raised if not exception.is_wrapper]
     before = b"".join(lines[max(0, start - 3) : start])
     follows = any(words.encode() in before for words in CHAINED)
     return Traceback(number, last, tuple(_without_lookups(inner or raised)), prefix, follows)

@@ -34,4 +34,4 @@ def kind(path: str) -> str:
 def answers(output: bytes) -> dict[str, str]:
     """What the child said: path -> kind."""
     said = messages(output)
-    return {str(each["file"]): str(each["is"]) for each in said if "file" in each and "is" in each}
+    return {str(message["file"]): str(message["is"]) for message in said if "file" in message and "is" in message}

@@ -33,7 +33,7 @@ def address_of(network: Network, interface: str = "") -> str:
         chosen = find(interfaces, interface) if interface else recommended(Snapshot(network=network))
     except NotRead as reason:
         raise NoAddress(f"this machine's interfaces could not be read ({reason}); give --master-addr") from None
-    names = ", ".join(each.name for each in interfaces if has_address(each)) or "none"
+    names = ", ".join(other.name for other in interfaces if has_address(other)) or "none"
     if chosen is None and interface:
         raise NoAddress(f"--interface {interface}: this machine has none of that name; with an address: {names}")
     if chosen is None:

@@ -46,8 +46,8 @@ class Ports:
             try:
                 self._listeners = Listeners(sockets, order.secret, min(order.seconds, LONGEST_LISTENING))
             except (OSError, RuntimeError) as failure:  # no descriptors, no threads
-                for each in sockets:
-                    each.close()
+                for socket_ in sockets:
+                    socket_.close()
                 return Listening(number=order.number, error=str(failure))
         return Listening(number=order.number, ephemeral=ephemeral, port_error=port_error, error=error)
 

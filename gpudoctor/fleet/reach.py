@@ -44,12 +44,12 @@ def unheard(fleet: Fleet, waiting: Waiting) -> OnChange:
     return lambda found: waiting([fleet.name(node) for node in range(len(fleet.nodes)) if node not in found])
 
 
-def _all_there(fleet: Fleet, found: dict[int, Hello | Lost]) -> bool:
+def _all_there(fleet: Fleet, answers: dict[int, Hello | Lost]) -> bool:
     """Whether every node has answered or is lost. Those that left and may come back have not."""
     for node in fleet.away:
-        if isinstance(found.get(node), Hello):
-            del found[node]
-    return len(found) == len(fleet.nodes)
+        if isinstance(answers.get(node), Hello):
+            del answers[node]
+    return len(answers) == len(fleet.nodes)
 
 
 def refused(hello: Hello) -> Lost | None:

@@ -99,9 +99,9 @@ class Survey(Answer, frozen=True, kw_only=True):
             )
 
 
-def folded_problems(found: Iterable[tuple[str, str, Problem]]) -> tuple[NodesProblem, ...]:
+def folded_problems(problems: Iterable[tuple[str, str, Problem]]) -> tuple[NodesProblem, ...]:
     """(node, check, problem) of all nodes: those that differ in numbers only become one."""
-    every = list(found)
+    every = list(problems)
     names = {node for node, _, _ in every}
     groups: dict[tuple[str, Severity, str], list[tuple[str, Problem]]] = {}
     for node, check, problem in every:

@@ -54,7 +54,7 @@ def numbers(node: NodeEvidence, address: str) -> tuple[str, ...]:
         return ()
     if is_number(address):
         return (plain(address),)
-    return tuple(plain(each) for each in node.resolved.get(address, ()))
+    return tuple(plain(resolved) for resolved in node.resolved.get(address, ()))
 
 
 def is_unresolvable(node: NodeEvidence, address: str) -> bool:
@@ -124,6 +124,6 @@ def interface_of(node: NodeEvidence, address: str) -> str:
     """The name of the node's interface with this address; "" where it has none."""
     wanted = plain(address)
     for interface in node.interfaces:
-        if any(plain(each.partition("/")[0]) == wanted for each in interface.addresses):
+        if any(plain(own.partition("/")[0]) == wanted for own in interface.addresses):
             return interface.name
     return ""

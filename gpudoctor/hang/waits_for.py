@@ -294,7 +294,9 @@ def _collectives(
         together = not {entry.operation for entry in waiting.values()} & NOT_TOGETHER
         if ended and not operation.missing and not operation.unknown and (together or len(waiting) == 1):
             operation.held = {
-                rank for rank in waiting if not all(_is_of_later(recorders[each], recorders[rank]) for each in ended)
+                rank
+                for rank in waiting
+                if not all(_is_of_later(recorders[rank_ended], recorders[rank]) for rank_ended in ended)
             }
         elif not operation.missing and not operation.unknown and not ended:
             standing = {rank for rank, entry in waiting.items() if not _stands_before(rank, entry, first)}
@@ -364,8 +366,8 @@ class _Graph:
                     self.own[rank].append(key)
             self.next[key] = [*sorted(operation.leads_to())]
         for key in operations:
-            for each in self.next[key]:
-                self.before[each].append(key)
+            for node_ in self.next[key]:
+                self.before[node_].append(key)
         for rank, keys in self.own.items():
             # What all have come to is an end where a rank stands in it; what it has issued after that keeps nobody.
             leads = [

@@ -177,8 +177,8 @@ _LAUNCHERS = (
     ),
 )  # fmt: skip
 
-EVERY: tuple[Superseded, ...] = (*(each for group in _LIGHTNING.values() for each in group), *_LAUNCHERS)
-_BY_NAME = {(each.kind, each.name): each for each in EVERY}
+EVERY: tuple[Superseded, ...] = (*(entry for group in _LIGHTNING.values() for entry in group), *_LAUNCHERS)
+_BY_NAME = {(entry.kind, entry.name): entry for entry in EVERY}
 
 
 def superseded(kind: SupersededKind, name: str) -> Superseded | None:
@@ -195,8 +195,8 @@ def arrived(argument: str) -> Version | None:
 
 def formerly(argument: str, version: Version) -> str:
     """What that older release calls it: "gpus"; empty where it has nothing of the kind."""
-    old = (each for each in _LIGHTNING["argument"] if each.today.endswith(f"{argument}="))
-    return next((each.name for each in old if each.first <= version < each.gone), "")
+    old = (entry for entry in _LIGHTNING["argument"] if entry.today.endswith(f"{argument}="))
+    return next((entry.name for entry in old if entry.first <= version < entry.gone), "")
 
 
 REFUSALS: tuple[tuple[Version, str], ...] = (

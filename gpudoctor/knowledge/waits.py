@@ -79,7 +79,7 @@ MARKERS: tuple[_Marker, ...] = (
     *(_marks("service", f"{folder}/", title=f"{folder.partition('/')[0]}.{{}}") for folder in SERVICE_PACKAGES.split()),
 )
 """ "python/" at the beginning stands for the folder of the standard library."""
-_BY_FILE = {marker.file: [each for each in MARKERS if each.file == marker.file] for marker in MARKERS}
+_BY_FILE = {marker.file: [other for other in MARKERS if other.file == marker.file] for marker in MARKERS}
 
 PIPE = "read of a pipe"
 """The operation where it need not be a child's."""

@@ -69,7 +69,7 @@ def is_own(machine: Snapshot, address: str) -> bool | None:
         interfaces = machine.network.interfaces.value
     except (ValueError, NotRead):
         return None
-    return any(each.address.partition("%")[0] == address for interface in interfaces for each in interface.addresses)
+    return any(own.address.partition("%")[0] == address for interface in interfaces for own in interface.addresses)
 
 
 def _has_default_route(machine: Snapshot, interface: Interface) -> bool:

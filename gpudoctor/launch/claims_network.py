@@ -183,7 +183,7 @@ class NetworkClaims(Answers):
                 if PLAIN_NAMES.fullmatch(value):
                     there = {interface.name for interface in interfaces or () if interface.addresses}
                     wanted = value.lstrip("=").split(",")
-                    if not any(known.startswith(each) for known in there for each in wanted):
+                    if not any(known.startswith(wanted_name) for known in there for wanted_name in wanted):
                         lacking[name] = listed(wanted)
         if lacking:
             return self.false(
@@ -216,7 +216,10 @@ class NetworkClaims(Answers):
 
     def _rendezvous(self) -> list[Touched]:
         return [
-            each for touched in self.seen.reached.values() for each in touched if each.target.purpose == "rendezvous"
+            attempt
+            for touched in self.seen.reached.values()
+            for attempt in touched
+            if attempt.target.purpose == "rendezvous"
         ]
 
     def _connected(self) -> set[str]:
@@ -225,7 +228,8 @@ class NetworkClaims(Answers):
             name
             for name, touched in self.seen.reached.items()
             if any(
-                each.target.purpose == "rendezvous" and each.outcome in ("connected", "truncated") for each in touched
+                attempt.target.purpose == "rendezvous" and attempt.outcome in ("connected", "truncated")
+                for attempt in touched
             )
         }
 
@@ -243,10 +247,10 @@ def _inside(snapshot: Snapshot, address: str) -> str:
     interfaces = snapshot.network.interfaces.value
     target = ipaddress.ip_address(_plain(address))
     direct = [
-        (each.prefix_length, interface)
+        (own.prefix_length, interface)
         for interface in interfaces
-        for each in interface.addresses
-        if (network := _network(f"{_plain(each.address)}/{each.prefix_length}")) is not None and target in network
+        for own in interface.addresses
+        if (network := _network(f"{_plain(own.address)}/{own.prefix_length}")) is not None and target in network
     ]
     if direct:
         taken = max(direct, key=lambda found: found[0])[1]

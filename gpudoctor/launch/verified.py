@@ -64,18 +64,21 @@ def unverified(verified: tuple[Verified, ...]) -> tuple[Unverified, ...]:
     """What could not be looked at, each with the line that would show it; without what needs nodes that are lost."""
     lost = _needing_lost(verified)
     return tuple(
-        Unverified(f"{each.claim} ({each.seen})" if each.seen else each.claim, next(iter(each.commands), NONE))
-        for each in verified
-        if each.outcome == "unknown" and each not in lost
+        Unverified(f"{claim.claim} ({claim.seen})" if claim.seen else claim.claim, next(iter(claim.commands), NONE))
+        for claim in verified
+        if claim.outcome == "unknown" and claim not in lost
     )
 
 
 def _needing_lost(verified: tuple[Verified, ...]) -> tuple[Verified, ...]:
     """What could not be looked at for the sake of nodes that cannot be reached, which a claim of its own says."""
     lost = {
-        node for each in verified if each.check == "nodes reached" and each.outcome == "false" for node in each.nodes
+        node
+        for claim in verified
+        if claim.check == "nodes reached" and claim.outcome == "false"
+        for node in claim.nodes
     }
-    return tuple(each for each in verified if each.outcome == "unknown" and lost and set(each.nodes) <= lost)
+    return tuple(claim for claim in verified if claim.outcome == "unknown" and lost and set(claim.nodes) <= lost)
 
 
 def lost_with_nodes(verified: tuple[Verified, ...]) -> str:
@@ -87,11 +90,11 @@ def lost_with_nodes(verified: tuple[Verified, ...]) -> str:
 
 def has_false(verified: tuple[Verified, ...]) -> bool:
     """Whether the launch as planned fails."""
-    return any(each.outcome == "false" for each in verified)
+    return any(claim.outcome == "false" for claim in verified)
 
 
 def exit_status(verified: tuple[Verified, ...]) -> int:
     """Of `launch --check`: 1 a claim is false, 3 none is and not all could be looked at."""
     if has_false(verified):
         return 1
-    return 3 if any(each.outcome == "unknown" for each in verified) else 0
+    return 3 if any(claim.outcome == "unknown" for claim in verified) else 0

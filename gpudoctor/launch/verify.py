@@ -83,7 +83,7 @@ def _script(plan: LaunchPlan, folder: str) -> str:
 
 
 def _seen(
-    plan: LaunchPlan, fleet: Fleet | None, found: Preflight | None, snapshots: Mapping[str, Snapshot]
+    plan: LaunchPlan, fleet: Fleet | None, before: Preflight | None, snapshots: Mapping[str, Snapshot]
 ) -> SeenNodes:
     """By the plan's names: the fleet's first nodes are the plan's."""
     names = {number: node.name for number, node in enumerate(plan.nodes)}
@@ -92,30 +92,30 @@ def _seen(
     lost = {names[number]: _why(lost) for number, lost in fleet.lost.items() if number in names} if fleet else {}
     ways: dict[str, Node] = {names[number]: fleet.nodes[number] for number in there} if fleet else {}
     nodes = Nodes(own, "nccl" if plan.accelerator == "cuda" else "gloo", fleet.how if fleet else "none", ways)
-    if found is None:
+    if before is None:
         unseen = {name: NOTHING_LEADS_THERE for name in names.values() if name not in own and name not in lost}
         return SeenNodes(nodes=nodes, snapshots=own, unseen={**lost, **unseen}, lost=_lost(fleet, names))
-    examined = {there[number]: snapshot for number, snapshot in found.snapshots.items() if number in there}
+    examined = {there[number]: snapshot for number, snapshot in before.snapshots.items() if number in there}
     own |= examined
-    not_examined = _evidence(found.findings, "node-not-examined")
+    not_examined = _evidence(before.findings, "node-not-examined")
     unseen = {
         name: lost.get(name) or not_examined.get(name, NOTHING_LEADS_THERE)
         for name in names.values()
         if name not in own
     }
-    busy = any(finding.id == "master-port-busy" for finding in found.findings)
+    busy = any(finding.id == "master-port-busy" for finding in before.findings)
     opened = any(
-        each.target.purpose == "rendezvous" and each.outcome != "failed"
-        for touched in found.reached.values()
-        for each in touched
+        attempt.target.purpose == "rendezvous" and attempt.outcome != "failed"
+        for touched in before.reached.values()
+        for attempt in touched
     )
     return SeenNodes(
         nodes=nodes,
         snapshots=own,
-        findings=found.findings,
-        clocks={there[number]: clock for number, clock in found.clocks.items() if number in there},
-        reached={there[number]: touched for number, touched in found.reached.items() if number in there},
-        files={there[number]: kinds for number, kinds in found.files.items() if number in there},
+        findings=before.findings,
+        clocks={there[number]: clock for number, clock in before.clocks.items() if number in there},
+        reached={there[number]: touched for number, touched in before.reached.items() if number in there},
+        files={there[number]: kinds for number, kinds in before.files.items() if number in there},
         unseen=unseen,
         lost=_lost(fleet, names),
         port_tried=busy or opened,

@@ -20,22 +20,22 @@ class Unquotable(BadInput):
 
 def check(words: Iterable[str]) -> None:
     """Raise `Unquotable` for the first word that cannot be pasted or passed on."""
-    for each in words:
-        shown = ascii(each if len(each) <= 60 else each[:60] + "...")
-        if "\0" in each:
+    for written in words:
+        shown = ascii(written if len(written) <= 60 else written[:60] + "...")
+        if "\0" in written:
             raise Unquotable(f"the word {shown} holds a null character, which no argument of a program can")
-        if "\n" in each or "\r" in each:
+        if "\n" in written or "\r" in written:
             raise Unquotable(
                 f"the word {shown} holds a line break, so that it is no line to paste; put the value into a file that "
                 "the script reads"
             )
-        if any(0xD800 <= ord(letter) <= 0xDFFF for letter in each):
+        if any(0xD800 <= ord(letter) <= 0xDFFF for letter in written):
             raise Unquotable(f"the word {shown} holds bytes that are no UTF-8, which a terminal does not paste back")
-        if any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in each):
+        if any(ord(letter) < 0x20 or ord(letter) == 0x7F for letter in written):
             raise Unquotable(f"the word {shown} holds a control character, which a terminal acts on when it is pasted")
-        if len(each) > MOST_CHARACTERS:
-            raise Unquotable(f"the word {shown} has {len(each)} characters; a line to paste holds {MOST_CHARACTERS}")
-        if not each.isprintable():
+        if len(written) > MOST_CHARACTERS:
+            raise Unquotable(f"the word {shown} has {len(written)} characters; a line to paste holds {MOST_CHARACTERS}")
+        if not written.isprintable():
             raise Unquotable(f"the word {shown} holds a letter that does not show as itself in a terminal")
 
 

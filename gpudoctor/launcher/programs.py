@@ -140,7 +140,7 @@ def console(words: Sequence[Word]) -> StartedByPython | None:
     if CONSOLE.fullmatch(name) and NOT_TRAINING.match(name) is None:
         return StartedByPython(words[0], False, tuple(words[1:]), 1)
     for at, word in enumerate(words[1:3], 1):
-        if word.shown in SUBCOMMANDS and all(re.fullmatch(r"[a-z]\w*", each.shown) for each in words[1:at]):
+        if word.shown in SUBCOMMANDS and all(re.fullmatch(r"[a-z]\w*", written.shown) for written in words[1:at]):
             return StartedByPython(words[0], False, tuple(words[at + 1 :]), at + 1)
     return None
 

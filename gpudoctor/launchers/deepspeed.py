@@ -39,7 +39,9 @@ def write(plan: LaunchPlan) -> Emission:
     names = not any(
         ":" in node.name for node in plan.nodes
     )  # pdsh takes what stands before a colon for a module's name
-    quoted = [each for each in plan.program if not SURVIVES_PDSH.fullmatch(each)] != [] or " " in target(plan)
+    quoted = [argument for argument in plan.program if not SURVIVES_PDSH.fullmatch(argument)] != [] or " " in target(
+        plan
+    )
     by_pdsh = names and not quoted
     version = parsed(plan.versions.get("deepspeed", ""))
     by_hand = version is None or version >= NO_SSH_SINCE

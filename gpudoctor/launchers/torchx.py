@@ -37,10 +37,10 @@ def write(plan: LaunchPlan) -> Emission:
     processes = plan.nodes[0].processes
     nodes = f"{plan.elastic[0]}:{plan.elastic[1]}" if plan.elastic else str(len(plan.nodes))
     cpus = ["--cpu", str(plan.cpus_per_process * processes)] if plan.cpus_per_process else []
-    for each in plan.program:
-        if "${" in each:
+    for text in plan.program:
+        if "${" in text:
             raise CannotEmit(
-                f"torchx replaces ${{...}} in arguments ({each!r}): put the value into a file that the script reads"
+                f"torchx replaces ${{...}} in arguments ({text!r}): put the value into a file that the script reads"
             )
     gpus = processes if plan.accelerator == "cuda" else 0
     ports = ["--rdzv_port", str(plan.master_port)] if len(plan.nodes) > 1 or plan.elastic else []

@@ -58,10 +58,10 @@ def _config(path: str, table: Any) -> LintConfig:
         if name not in ("facts", "off"):
             raise FactsProblem(f"{shown(name)} is not known; known: facts, off")
     off, facts = table.get("off", []), table.get("facts", {})
-    if not isinstance(off, list) or not all(isinstance(each, str) for each in off):
+    if not isinstance(off, list) or not all(isinstance(name, str) for name in off):
         raise FactsProblem('off is a list of codes or ids of rules: off = ["P03"]')
     known = {name for rule in every_rule() for name in (rule.code, rule.id)}
-    unknown = next((each for each in off if each not in known), None)
+    unknown = next((name for name in off if name not in known), None)
     if unknown is not None:
         raise FactsProblem(f"off: no rule of lint has the code or id {shown(unknown)}")
     if not isinstance(facts, dict) or not all(type(fact) in (str, int) for fact in facts.values()):

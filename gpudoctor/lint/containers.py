@@ -324,7 +324,7 @@ class _Moved:
                     changed[name] = self(old)
             return structs.replace(thing, **changed) if changed else thing
         if isinstance(thing, tuple):
-            return tuple(self(each) for each in thing)
+            return tuple(self(item) for item in thing)
         if isinstance(thing, dict):
-            return {key: self(each) for key, each in thing.items()}
+            return {key: self(item) for key, item in thing.items()}
         return thing

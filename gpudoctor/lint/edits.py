@@ -66,13 +66,13 @@ def replace_piece(value: Value, host: str | None = None, port: str | None = None
 def everywhere(
     world: LintWorld,
     which: Callable[[LintLaunch], Value | None],
-    found: Value,
+    setting: Value,
     host: str | None = None,
     port: str | None = None,
 ) -> tuple[Edit, ...]:
     """`replace_piece` in all lines of a world that have this very value."""
-    values = [found, *(each for launch in world.launches if (each := which(launch)) is not None)]
-    same = {each.word.span: each for each in values if each.shown == found.shown}
+    values = [setting, *(each for launch in world.launches if (each := which(launch)) is not None)]
+    same = {each.word.span: each for each in values if each.shown == setting.shown}
     return tuple(replace_piece(each, host, port) for each in same.values())
 
 

@@ -53,7 +53,7 @@ class Linted(Struct, frozen=True, kw_only=True):
         return LintReport(
             problems=tuple(self._problem(rule, places) for rule in self.found),
             understood=understood(self.job),
-            unknown=tuple(places.told(each) for each in self.unknown),
+            unknown=tuple(places.told(line) for line in self.unknown),
         )
 
     def _problem(self, rule: FiredRule, places: Places) -> LintProblem:

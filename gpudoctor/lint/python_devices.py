@@ -98,10 +98,10 @@ def seen(job: LintJob, code: PythonCode, launches: tuple[LintLaunch, ...]) -> Se
     """The GPUs that the program sees; None where nobody knows."""
     inside = list(sets_visible(code))
     if inside:
-        values = {constant(each.value) for each in inside if isinstance(each.value, ast.Constant)}
+        values = {constant(visible.value) for visible in inside if isinstance(visible.value, ast.Constant)}
         value = next(iter(values), None)
-        alone = len(values) == 1 and all(isinstance(each.value, ast.Constant) for each in inside)
-        if not alone or not isinstance(value, str) or any(each.by_default for each in inside):
+        alone = len(values) == 1 and all(isinstance(visible.value, ast.Constant) for visible in inside)
+        if not alone or not isinstance(value, str) or any(visible.by_default for visible in inside):
             return None
         return of_value(value)
     settings = [launch.invocation.settings.get(VARIABLE) for launch in launches]

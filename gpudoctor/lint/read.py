@@ -206,8 +206,8 @@ def _started_by_python(text: str, facts: LintFacts) -> tuple[Invocation, ...]:
         if isinstance(thing, Struct):
             return structs.replace(thing, **{name: moved(getattr(thing, name)) for name in thing.__struct_fields__})
         if isinstance(thing, tuple):
-            return tuple(moved(each) for each in thing)
-        return {key: moved(each) for key, each in thing.items()} if isinstance(thing, dict) else thing
+            return tuple(moved(item) for item in thing)
+        return {key: moved(item) for key, item in thing.items()} if isinstance(thing, dict) else thing
 
     return tuple(moved(invocation) for invocation in shell.invocations if invocation.program != "wait")
 

@@ -73,7 +73,7 @@ class LintServer:
 
     def did_close(self, params: types.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
-        self.opened = [each for each in self.opened if each != uri]
+        self.opened = [other for other in self.opened if other != uri]
         self._show(uri, [])
         self.look()
 

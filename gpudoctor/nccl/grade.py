@@ -51,9 +51,9 @@ def grade(
     findings += [fault.finding for fault in faults]
     findings += nvls_off(graded_places) if any(row.collective == "all_reduce" for row in rows) else []
     findings += slow(grades, rows, graded_places, bool(faults))
-    if not any(each.verdict in ("degraded", "broken", "misconfigured") for each in grades):
+    if not any(graded.verdict in ("degraded", "broken", "misconfigured") for graded in grades):
         findings += far_below(rows, graded_places, rates)
-    findings += busy_gpus(graded_places, any(each.verdict in ("degraded", "broken") for each in grades))
+    findings += busy_gpus(graded_places, any(graded.verdict in ("degraded", "broken") for graded in grades))
     findings += worth_comparing(graded_places)
     return grades, tuple(findings)
 

@@ -68,9 +68,9 @@ def _network(address: str, prefix_length: int) -> Network | None:
 def network_of(snapshot: Snapshot, address: str) -> Network | None:
     """The network that an address of this machine is in."""
     for interface in snapshot.network.interfaces.value_or(()):
-        for each in interface.addresses:
-            if each.address == address:
-                return _network(each.address, each.prefix_length)
+        for own in interface.addresses:
+            if own.address == address:
+                return _network(own.address, own.prefix_length)
     return None
 
 

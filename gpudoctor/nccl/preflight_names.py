@@ -62,14 +62,16 @@ def name_findings(
     if not nodes.are_apart:
         return
     # Its order may differ (round robin), and the head itself often has its own name at a loopback address.
-    sets = {node: tuple(sorted(found)) for node, found in resolved.items() if found}
+    sets = {node: tuple(sorted(addresses_of)) for node, addresses_of in resolved.items() if addresses_of}
     elsewhere = {
         node: found
         for node, found in sets.items()
         if node != nodes.head or not all(is_loopback(each) for each in found)
     }
     camps = parties(elsewhere)
-    wrong = {node: each for node, each in elsewhere.items() if node != nodes.head and is_loopback(each[0])}
+    wrong = {
+        node: addresses for node, addresses in elsewhere.items() if node != nodes.head and is_loopback(addresses[0])
+    }
     if wrong:
         yield finding(
             "master-addr-loopback",

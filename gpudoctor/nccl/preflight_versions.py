@@ -26,10 +26,10 @@ def version_findings(nodes: Nodes, python: str = "") -> Iterator[Finding]:
     yield from _gpus(nodes)
 
 
-def described(found: Sequence[Party[str]], noun: str, most: int = 4) -> str:
+def described(camps: Sequence[Party[str]], noun: str, most: int = 4) -> str:
     """ "n02 has torch 2.12.0, n[01,03] have 2.13.0": those that differ first, the most common last."""
-    rare = list(reversed(found[1:]))
-    shown = [*rare[:most], found[0]]
+    rare = list(reversed(camps[1:]))
+    shown = [*rare[:most], camps[0]]
     words = [
         f"{have(party.nodes)} {noun + ' ' if noun and number == 0 else ''}{party.value}"
         for number, party in enumerate(shown)
@@ -39,8 +39,8 @@ def described(found: Sequence[Party[str]], noun: str, most: int = 4) -> str:
     return ", ".join(words)
 
 
-def _others(found: Sequence[Party[str]]) -> tuple[str, ...]:
-    return tuple(node for party in found[1:] for node in party.nodes)
+def _others(camps: Sequence[Party[str]]) -> tuple[str, ...]:
+    return tuple(node for party in camps[1:] for node in party.nodes)
 
 
 def _gpudoctor(nodes: Nodes) -> Iterator[Finding]:

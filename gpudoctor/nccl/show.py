@@ -11,7 +11,7 @@ from gpudoctor.nccl.result import Compared, IsolationRound, TestResult
 class Show:
     """Called by `bandwidth_test` as things happen, always from its own thread."""
 
-    def reaching(self, fleet: Fleet, found: Mapping[int, Hello | Lost]) -> None:
+    def reaching(self, fleet: Fleet, answers: Mapping[int, Hello | Lost]) -> None:
         """A node has answered or is lost; `found` holds those so far."""
 
     def paste(self, line: str) -> None:

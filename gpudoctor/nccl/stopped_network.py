@@ -205,8 +205,8 @@ def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Fi
     yield story.blamed(incomplete.id, summary, run, nodes, commands=lines, evidence=_launchers(empty))
 
 
-def _reach(told: list[NodeRanks], run: RunResult) -> tuple[Command, ...]:
-    for end in told:
+def _reach(nodes_told: list[NodeRanks], run: RunResult) -> tuple[Command, ...]:
+    for end in nodes_told:
         if match := _ADDRESS.search(end.error):
             address = match["a"] or match["b"] or match["c"]
             return (story.on(end.node, command("ip route get {:host}", address), run),)

@@ -165,15 +165,15 @@ def _text(environment: Mapping[str, str], name: str) -> str:
     return environment.get(name, "").strip()[:LONGEST_TEXT]
 
 
-def one_a_rank(found: list[RankProcess]) -> tuple[RankSettings, ...]:
+def one_a_rank(processes_found: list[RankProcess]) -> tuple[RankSettings, ...]:
     """The process that is the rank, of all that have its variables: data loaders and helpers inherit them.
 
     It is a Python where there is one (else a program of another kind), and the oldest. A launcher that has only SLURM's
     or Open MPI's rank is none when processes below it have a rank of their own.
     """
-    launchers = {each.process.parent for each in found if each.has_own_variable}
+    launchers = {each.process.parent for each in processes_found if each.has_own_variable}
     ranks: dict[tuple[Any, ...], RankProcess] = {}
-    for each in sorted(found, key=_preference):
+    for each in sorted(processes_found, key=_preference):
         if each.has_own_variable or each.process.pid not in launchers:
             settings = each.settings
             job = (settings.master_address, settings.master_port, settings.run_id, settings.network_namespace)

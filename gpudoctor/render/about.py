@@ -17,8 +17,8 @@ def show_about(entry: Entry, screen: Console) -> None:
     if advice := advised(entry):
         screen.print()
         show("What it advises, by what it sees:", screen)
-    for each in advice:
-        show(f"- {each}", screen, indent=2)
+    for line in advice:
+        show(f"- {line}", screen, indent=2)
     if entry.fix is not None:
         screen.print()
         show_fix(entry.fix, screen)

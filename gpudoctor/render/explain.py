@@ -76,7 +76,7 @@ def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
 
 def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str], *, advised: bool) -> None:
     """What was said before is not said again: then the kind of cause is named alone. `advised`: with its fix."""
-    repeated = any(cause.summary in each for each in said)
+    repeated = any(cause.summary in sentence for sentence in said)
     known = CAUSES.get(cause.cause)
     words = known.title if repeated and known else cause.summary
     show(f"{cause.confidence:.2f} {words}  [{cause.cause}]", screen, indent=2)

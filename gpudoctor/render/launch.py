@@ -50,14 +50,14 @@ def remarks(
     )
     if sentence := lost_with_nodes(tuple(verified)):
         show(sentence, screen)
-    for each in verified:
-        if each.outcome == "false":
-            means = f" {each.means}" if verbosity > BRIEF else ""
-            show(f"False: {each.claim}: {each.seen}.{means} {each.fix}".rstrip(), screen, head="bold red")
-            for command in each.commands if verbosity > BRIEF else each.commands[:1]:
+    for claimed in verified:
+        if claimed.outcome == "false":
+            means = f" {claimed.means}" if verbosity > BRIEF else ""
+            show(f"False: {claimed.claim}: {claimed.seen}.{means} {claimed.fix}".rstrip(), screen, head="bold red")
+            for command in claimed.commands if verbosity > BRIEF else claimed.commands[:1]:
                 show_command(command, screen)
     if was_checked:
-        count = Counter(each.outcome for each in verified)
+        count = Counter(claim.outcome for claim in verified)
         others = ((count["false"], "false"), (count["unknown"], "not to be looked at"))
         more = "".join(f", {number} {word}" for number, word in others if number)
         show(f"Verified: {counted(count['true'], 'claim')} of {len(verified)}{more}.", screen, style="bold")

@@ -120,8 +120,8 @@ class Live(Show):
             self._task = self._progress.add_task("", total=None)
         self._progress.update(self._task, description=safe(text), completed=done, total=total)
 
-    def reaching(self, fleet: Fleet, found: Mapping[int, Hello | Lost]) -> None:
-        there = [fleet.name(node) for node, what in found.items() if isinstance(what, Hello)]
+    def reaching(self, fleet: Fleet, answers: Mapping[int, Hello | Lost]) -> None:
+        there = [fleet.name(node) for node, what in answers.items() if isinstance(what, Hello)]
         self._status(f"{len(there)}/{counted(len(fleet.nodes), 'node')}: {folded(there)}")
 
     def paste(self, line: str) -> None:

@@ -56,7 +56,7 @@ def script(command: Sequence[str], options: Sequence[str]) -> str:
     start = [*around, *command] if alone else ["srun", "--kill-on-bad-exit=1", *around, *command]
     lines = [
         "#!/bin/bash",
-        *(f"#SBATCH {each}" for each in header),
+        *(f"#SBATCH {line}" for line in header),
         "",
         "# One report of all nodes, in ~/.local/state/gpudoctor/runs of the first; --report DIR names another folder.",
         *([SECRET] if (nodes or 1) > 1 and not alone else []),

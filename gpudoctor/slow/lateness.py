@@ -127,7 +127,7 @@ def _against_others(part: Sequence[float], at: int) -> float:
 
 def _late(group: GroupTimes, stands_out: Sequence[Sequence[float]], step: float, uncertainty: float) -> list[int]:
     """The places of those that are late, in nearly every part."""
-    means = [fmean(each) for each in stands_out]
+    means = [fmean(excess) for excess in stands_out]
     most = max(means)
     late = []
     for at, own in enumerate(stands_out):

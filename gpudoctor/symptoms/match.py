@@ -231,8 +231,8 @@ class Matcher:
                         asked.add(id(symptom))
                         matched.append((symptom, values))
                 at = line.find(needle, at + BEFORE + AFTER) if len(line) > BEFORE + AFTER else -1
-        context = [each for each in matched if each[0].role == "context"]
-        others = [each for each in matched if each[0].role != "context"]
+        context = [pair for pair in matched if pair[0].role == "context"]
+        others = [pair for pair in matched if pair[0].role != "context"]
         if others:
             context.append(min(others, key=lambda other: (ROLES.index(other[0].role), self._order[id(other[0])])))
         return context

@@ -61,7 +61,7 @@ def exercise(examination: Any, reference: Any, dtype: str, low: Any) -> None:
         made.step(optimizer)
         made.update()
         after = weights(net)
-        said["recovered"] = changed(torch, before, after) and all(bool(each.isfinite().all()) for each in after)
+        said["recovered"] = changed(torch, before, after) and all(bool(tensor.isfinite().all()) for tensor in after)
         other = make(torch, device.type)
         other.load_state_dict(made.state_dict())
         said["scale_reloaded"] = float(other.get_scale())

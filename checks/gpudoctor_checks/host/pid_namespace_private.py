@@ -20,7 +20,7 @@ def pid_namespace_private(machine: Snapshot) -> Problems:
         if unnamed:
             nameless[gpu.index] = unnamed
     if nameless:
-        pids = sorted({pid for found in nameless.values() for pid in found})
+        pids = sorted({pid for namespace in nameless.values() for pid in namespace})
         listing = ",".join(map(str, pids))
         yield Problem(
             severity="info",

@@ -24,7 +24,7 @@ def rdma_rate_below_siblings(machine: Snapshot) -> Problems:
             yield Problem(
                 severity="warning",
                 summary=f"{listed(place.name for place in slow)} {'runs' if len(slow) == 1 else 'run'} at "
-                f"{listed(rate(each) for each in rates)}; siblings of the same model run at {rate(usual)}",
+                f"{listed(rate(rate_here) for rate_here in rates)}; siblings of the same model run at {rate(usual)}",
                 meaning="Collectives over all ports are slowed down to the slowest of them.",
                 evidence=tuple(place.port.rate_gbps for place in slow[:8]),
                 fix=Fix(

@@ -242,7 +242,7 @@ def _crossed(job: HangJob, odd: Sequence[Rank], others: Sequence[Rank]) -> list[
         {rank.rank: sum(number for _, number in counts.get(rank.rank, ())) for rank in (*odd, *others)}
         for counts in groups
     ]
-    totals = {sum(each[rank.rank] for each in sums) for rank in (*odd, *others)}
+    totals = {sum(total[rank.rank] for total in sums) for rank in (*odd, *others)}
     apart = len(sums) > 1 and all(_odd(job, counts) == odd for counts in groups)
     return [line for counts in groups for line in _counted(counts)] if apart and len(totals) == 1 else []
 

@@ -143,9 +143,9 @@ def excluded(kind: HeaderKind, given: list[tuple[str, str]]) -> tuple[str, str]:
     if kind is not PBS:
         return "", ""
     lists = [value for option, value in given if option == "-l"]
-    if any(re.search(r"(?:^|,)select=", each) for each in lists):
+    if any(re.search(r"(?:^|,)select=", values) for values in lists):
         old = next(
-            (match for each in lists if (match := re.search(r"(?:^|,)(nodes|ncpus|ngpus|mpiprocs)=", each))), None
+            (match for values in lists if (match := re.search(r"(?:^|,)(nodes|ncpus|ngpus|mpiprocs)=", values))), None
         )
         if old is not None:
             return f"-l select= and -l {old[1]}=", "old-style resources with select or place are refused"

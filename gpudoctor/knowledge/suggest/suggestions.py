@@ -157,8 +157,8 @@ def _replacing(suggestion: Suggestion, settings: Mapping[str, Setting]) -> Sugge
 def _grouped(unjudged: list[Unjudged]) -> tuple[Unjudged, ...]:
     """One entry a reason."""
     reasons: dict[str, list[str]] = {}
-    for each in unjudged:
-        reasons.setdefault(each.reason, []).append(each.what)
+    for reading in unjudged:
+        reasons.setdefault(reading.reason, []).append(reading.what)
     return tuple(Unjudged(", ".join(whats), reason) for reason, whats in reasons.items())
 
 

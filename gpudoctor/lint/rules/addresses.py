@@ -70,8 +70,8 @@ def loopback_master(job: LintJob) -> Iterator[LintFinding]:
     for world, given in addressed(job):
         if not look.is_multi(job, world):
             continue
-        local = [(launch, found) for launch, found in given if found.sure and is_loopback(found.sure)]
-        remote = next((found for _, found in given if found.sure and not is_loopback(found.sure)), None)
+        local = [(launch, address) for launch, address in given if address.sure and is_loopback(address.sure)]
+        remote = next((address for _, address in given if address.sure and not is_loopback(address.sure)), None)
         for launch, address in local:
             if launch.launcher != "deepspeed" and _one_node(world, launch):
                 continue
@@ -146,7 +146,7 @@ def master_differs(job: LintJob) -> Iterator[LintFinding]:
     """The address is the head's, on every node: not each node's own. With two addresses there are two meeting places,
     and at one of them nobody listens."""
     for _world, given in addressed(job):
-        known = [(launch, found) for launch, found in given if found.sure and not is_loopback(found.sure)]
+        known = [(launch, address) for launch, address in given if address.sure and not is_loopback(address.sure)]
         for launch, address in known[1:]:
             first_launch, first = known[0]
             one, other = (first.sure or "").lower().strip("[]"), (address.sure or "").lower().strip("[]")

@@ -324,7 +324,7 @@ def doubtful_name(job: LintJob) -> Iterator[LintFinding]:
     """A name with an underscore is no valid host name, and some resolvers refuse it. A name that is written with a
     domain here and without one there may resolve to different addresses in each node's /etc/hosts."""
     for world, given in addressed(job):
-        names = [(launch, found) for launch, found in given if found.sure and _address(found.sure) is None]
+        names = [(launch, address) for launch, address in given if address.sure and _address(address.sure) is None]
         names = [name for name in names if not is_loopback(name[1].shown) and not _PLACEHOLDER.search(name[1].shown)]
         if not names or not look.is_multi(job, world):
             continue

@@ -40,9 +40,9 @@ def _port_of(launch: LintLaunch) -> Value | None:
     return look.port(launch) if launch.launcher != "deepspeed" else value(launch, "master-port")
 
 
-def port_number(found: Value) -> int | None:
+def port_number(setting: Value) -> int | None:
     """The port as int() reads it; None when it is not known, or no number."""
-    text = found.sure
+    text = setting.sure
     return int(text) if text is not None and re.fullmatch(r"\s*[+-]?[0-9]{1,9}\s*", text, re.ASCII) else None
 
 
@@ -106,9 +106,9 @@ def privileged_port(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-def _formula(found: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, int, int]]:
+def _formula(setting: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, int, int]]:
     """Arithmetic that a port comes from, with the smallest and the largest value, where that is plain: B + X % K."""
-    for origin in look.origins(found.word, launch.invocation):
+    for origin in look.origins(setting.word, launch.invocation):
         if origin.value is not None:
             continue
         shuffled = re.search(r"shuf\s+(?:-n\s*1\s+)?-i\s*(\d{1,5})-(\d{1,5})", origin.raw)
@@ -220,20 +220,20 @@ def random_port_too_low(job: LintJob) -> Iterator[LintFinding]:
             break
 
 
-def _drawn_higher(launch: LintLaunch, found: Value, drawn: Expansion, right: str) -> tuple[Edit, ...]:
+def _drawn_higher(launch: LintLaunch, given: Value, drawn: Expansion, right: str) -> tuple[Edit, ...]:
     """`right` in place of the expansion; where that stands in an assignment (`PORT=$RANDOM`), there."""
     if drawn.span is not None:
         return (Edit(drawn.span, right),)
-    for origin in look.origins(found.word, launch.invocation):
+    for origin in look.origins(given.word, launch.invocation):
         setting = launch.invocation.settings.get(origin.name)
         if setting is not None and setting.word.raw.strip('"') == drawn.raw:
             return with_value(setting, right)
     return ()
 
 
-def _adds(found: Value) -> bool:
+def _adds(setting: Value) -> bool:
     """Digits in front: `2$RANDOM`; or arithmetic around it."""
-    return re.search(r"\d\$\{?RANDOM|\$\(\(|\$\(", found.shown) is not None
+    return re.search(r"\d\$\{?RANDOM|\$\(\(|\$\(", setting.shown) is not None
 
 
 @rule(

@@ -31,7 +31,7 @@ def _ranked(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch, V
         if any(not look.is_static(launch) or look.standalone(launch) for launch in world.launches):
             continue
         given = [(launch, value(launch, "node-rank")) for launch in world.launches]
-        yield world, tuple((launch, found) for launch, found in given if found is not None)
+        yield world, tuple((launch, told_rank) for launch, told_rank in given if told_rank is not None)
 
 
 @rule(
@@ -121,18 +121,18 @@ def node_rank_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     """Node ranks count from 0. Node rank 0 opens the store that all others connect to: where no node has it, or a rank
     is beyond the number of nodes, everybody waits."""
     for world, ranks in _ranked(job):
-        known = [(launch, found, rank) for launch, found in ranks if (rank := number(found)) is not None]
+        known = [(launch, told_rank, rank) for launch, told_rank in ranks if (rank := number(told_rank)) is not None]
         most = max((nodes[1] for launch in world.launches if (nodes := look.nnodes(launch))), default=0)
         complete = world.line_per_node and len(known) == len(world.launches)
         from_one = complete and sorted(rank for _, _, rank in known) == list(range(1, len(known) + 1))
         for launch, told_rank, rank in known:
             outside = rank < 0 or (most > 1 and rank >= most)
-            if not outside and not (from_one and rank == min(each for _, _, each in known)):
+            if not outside and not (from_one and rank == min(number for _, _, number in known)):
                 continue
             own = look.section_node(job, launch)
             edits: tuple[Edit, ...] = ()
             if from_one:
-                edits = tuple(Edit(each.span, str(number - 1)) for _, each, number in known)
+                edits = tuple(Edit(told_rank.span, str(number - 1)) for _, told_rank, number in known)
             elif own is not None and own < most:
                 edits = (Edit(told_rank.span, str(own)),)
             last = (most or len(known)) - 1
@@ -349,7 +349,7 @@ def processes_per_node_differ(job: LintJob) -> Iterator[LintFinding]:
     for world in look.worlds(job):
         launches = [launch for launch in world.launches if launch.launcher in TORCHRUN]
         values = [(launch, value(launch, "nproc-per-node")) for launch in launches]
-        counts = [(launch, found) for launch, found in values if found is not None and number(found)]
+        counts = [(launch, told_rank) for launch, told_rank in values if told_rank is not None and number(told_rank)]
         for launch, count in counts[1:]:
             first_launch, first = counts[0]
             if number(count) != number(first):

@@ -281,34 +281,34 @@ def rendezvous_id_differs(job: LintJob) -> Iterator[LintFinding]:
         if not look.is_multi(job, world) or look.from_platform(job, world.first):
             continue
         given = [
-            (launch, given_value)
+            (launch, told_id)
             for launch in world.launches
-            if look.is_dynamic(launch) and (given_value := value(launch, "rdzv-id"))
+            if look.is_dynamic(launch) and (told_id := value(launch, "rdzv-id"))
         ]
-        for launch, given_value in given:
-            parts = [origin for origin in look.origins(given_value.word, launch.invocation) if origin.where != "batch"]
+        for launch, told_id in given:
+            parts = [origin for origin in look.origins(told_id.word, launch.invocation) if origin.where != "batch"]
             random = next((part for part in parts if part.value is None and PER_NODE.search(part.raw)), None)
             if random is None or (look.host_of(launch) is not None and random.where == "node"):
                 continue
             fixed = "$SLURM_JOB_ID" if look.sruns(launch) else "train1"
             yield LintFinding(
-                span=given_value.span,
-                summary=f"{given_value.written} has {random.raw}, which each node evaluates for itself",
+                span=told_id.span,
+                summary=f"{told_id.written} has {random.raw}, which each node evaluates for itself",
                 happens="Every node has another rendezvous id: nobody meets anybody, and after 600 s a time-out.",
-                fix=f"Use one fixed id on all nodes: {given_value.written} {fixed}.",
-                edits=(Edit(given_value.span, fixed),),
+                fix=f"Use one fixed id on all nodes: {told_id.written} {fixed}.",
+                edits=(Edit(told_id.span, fixed),),
             )
-        known = [(launch, found) for launch, found in given if found.sure is not None]
-        for launch, given_value in known[1:]:
+        known = [(launch, told_id) for launch, told_id in given if told_id.sure is not None]
+        for launch, told_id in known[1:]:
             first_launch, first = known[0]
-            if given_value.sure != first.sure:
+            if told_id.sure != first.sure:
                 yield LintFinding(
-                    span=given_value.span,
-                    summary=f"{given_value.written} is {given_value.text} on {label(job, launch)} and {first.text} on"
+                    span=told_id.span,
+                    summary=f"{told_id.written} is {told_id.text} on {label(job, launch)} and {first.text} on"
                     f" {label(job, first_launch)}",
                     happens="Agents with different ids do not meet: each waits, and after 600 s there is a time-out.",
-                    fix=f"Write {given_value.written} {first.text} on every node.",
-                    edits=(Edit(given_value.span, first.word.raw),),
+                    fix=f"Write {told_id.written} {first.text} on every node.",
+                    edits=(Edit(told_id.span, first.word.raw),),
                 )
 
 

@@ -166,7 +166,7 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
     empty in double quotes, for the outer shell fills it in."""
     for launch in job.launches:
         invocation = launch.invocation
-        outer = next((each for each in invocation.within if each.program in ("bash", "sh", "ssh", "eval")), None)
+        outer = next((around for around in invocation.within if around.program in ("bash", "sh", "ssh", "eval")), None)
         if outer is None:
             continue
         for option in launch.every_option:

@@ -215,9 +215,9 @@ def slurm_tools_inside_a_container(job: LintJob) -> Iterator[LintFinding]:
     for invocation in job.invocations:
         outer = [*invocation.within, invocation]
         contained = any(
-            each.program in allocation.CONTAINERS
-            or (each.program == "srun" and any(word.shown.startswith("--container-image") for word in each.words))
-            for each in invocation.within
+            around.program in allocation.CONTAINERS
+            or (around.program == "srun" and any(word.shown.startswith("--container-image") for word in around.words))
+            for around in invocation.within
         )
         if not contained:
             continue

@@ -60,7 +60,9 @@ def distance(one: str, other: str, most: int = 2) -> int:
 
 def nearest(name: str, known: Iterator[str] | tuple[str, ...] | list[str]) -> str:
     """The known name at most two edits away; "" for none, or when short names are that near by chance."""
-    best = min(((distance(name, each), each) for each in known if each != name), default=(3, ""))
+    best = min(
+        ((distance(name, known_name), known_name) for known_name in known if known_name != name), default=(3, "")
+    )
     return best[1] if best[0] <= min(2, max(1, len(name) // 4)) else ""
 
 
@@ -228,7 +230,7 @@ def _unknown(launch: LintLaunch, option: Option) -> LintFinding:
     known = list(_spellings(launch))
     meant = nearest(option.written, known)
     if not meant:
-        starts = sorted({each for each in known if option.written.startswith(each) and len(each) > 6}, key=len)
+        starts = sorted({name for name in known if option.written.startswith(name) and len(name) > 6}, key=len)
         meant = starts[-1] if starts else ""
     start = option.span.start
     span = Span(start, start + len(option.written), option.span.line, option.span.exact)

@@ -77,14 +77,14 @@ def declare(node: "Node", expander: Expander) -> None:
     """`export`, `declare`, `typeset`, `readonly`, `local`."""
     text = expander.source.text
     words = [text[child.start_byte : child.end_byte] for child in node.children]
-    exported = words[0] == "export" or any(re.match(r"-[A-Za-z]*x", each) for each in words[1:])
+    exported = words[0] == "export" or any(re.match(r"-[A-Za-z]*x", written) for written in words[1:])
     how: How = "export" if exported else "assignment"
     removed = words[0] == "export" and "-n" in words
     for child in node.children[1:]:
         written = text[child.start_byte : child.end_byte]
         if child.type == "variable_assignment":
             assign(child, expander, how, exported=exported and not removed)
-            if any(re.match(r"-[A-Za-z]*i", each) for each in words[1:3]):
+            if any(re.match(r"-[A-Za-z]*i", written) for written in words[1:3]):
                 _integer(child, expander)
         elif child.type in ("variable_name", "word") and NAME.fullmatch(written):
             known = expander.variables.get(written)
@@ -161,7 +161,7 @@ def read_into(words: list[Word], variables: Variables) -> bool:
     ):
         names = [words[2].shown]
     elif program == "let":
-        names = [match[0] for each in words[1:] if (match := NAME.match(each.shown))]
+        names = [match[0] for written in words[1:] if (match := NAME.match(written.shown))]
     else:
         return False
     for name in names:

@@ -31,7 +31,9 @@ MOST_WORDS = 8192
 class Commands(Gathered):
     """Follows simple commands and what they start."""
 
-    def command(self, node: "Node", script: Script, variables: Variables, context: Context, found: Redirects) -> None:
+    def command(
+        self, node: "Node", script: Script, variables: Variables, context: Context, redirected: Redirects
+    ) -> None:
         source = script.source
         expander = Expander(source, variables, context.where)
         prefixes: list[Node] = []
@@ -46,23 +48,25 @@ class Commands(Gathered):
                 prefixes.append(child)
             elif child.type in ("file_redirect", "heredoc_redirect", "herestring_redirect"):
                 more = redirects(node, expander)
-                found = structs.replace(found, extra=found.extra + more.extra, stdin=found.stdin or more.stdin)
+                redirected = structs.replace(
+                    redirected, extra=redirected.extra + more.extra, stdin=redirected.stdin or more.stdin
+                )
             elif child.end_byte > child.start_byte:
                 if prefixes and not places and _line_ends(source.text, prefixes[-1].end_byte, child.start_byte):
                     for prefix in prefixes:
                         assign(prefix, expander, "assignment", exported=False)
                     prefixes = []
                 places.append((child.start_byte, child.end_byte))
-        places += found.extra
+        places += redirected.extra
         if len(places) > MOST_WORDS:
             line = source.span(*places[0]).line
             self.note(f"line {line}: the command has {len(places)} words; the first {MOST_WORDS} were read")
             places = places[:MOST_WORDS]
-        self.words(places, prefixes, script, variables, context, found)
+        self.words(places, prefixes, script, variables, context, redirected)
 
     def words(
         self, places: list[tuple[int, int]], prefixes: "list[Node]", script: Script, variables: Variables,
-        context: Context, found: Redirects,
+        context: Context, redirected: Redirects,
     ) -> None:  # fmt: skip
         source = script.source
         expander = Expander(source, variables, context.where)
@@ -82,11 +86,11 @@ class Commands(Gathered):
             own = variables.copy()
             for prefix in prefixes:
                 assign(prefix, Expander(source, variables, context.where), "prefix", exported=True, into=own)
-        self.run(words, pieces, script, variables, own, context, found)
+        self.run(words, pieces, script, variables, own, context, redirected)
 
     def run(
         self, words: list[Word], pieces: list[list[CommandRun]], script: Script, outer: Variables, variables: Variables,
-        context: Context, found: Redirects,
+        context: Context, redirected: Redirects,
     ) -> None:  # fmt: skip
         """A command with its words expanded. `variables`: those that it gets; `outer`: those of the shell."""
         program = name(words[0])
@@ -94,12 +98,12 @@ class Commands(Gathered):
             self.source_file(words, script, outer, context)
             return
         ifs = variables.get("IFS")
-        if run_builtin(words, pieces, outer, found.stdin, (ifs.text or "") if ifs is not None else ""):
+        if run_builtin(words, pieces, outer, redirected.stdin, (ifs.text or "") if ifs is not None else ""):
             return
         if program in IGNORED:
-            if program == "set" and any(each.shown in ("-a", "-o", "allexport") for each in words[1:3]):
+            if program == "set" and any(written.shown in ("-a", "-o", "allexport") for written in words[1:3]):
                 outer.export_all = (
-                    outer.export_all or "allexport" in [each.shown for each in words] or words[1].shown == "-a"
+                    outer.export_all or "allexport" in [written.shown for written in words] or words[1].shown == "-a"
                 )
             if program in ("module", "ml", "conda", "mamba", "micromamba"):
                 outer.unread_source = True
@@ -111,7 +115,7 @@ class Commands(Gathered):
             return
         settings = variables.settings()
         self.spend(1 + len(settings) // 4 + len(words) // 4)
-        start, end = words[0].span.start, max(each.span.end for each in words)
+        start, end = words[0].span.start, max(written.span.end for written in words)
         begins = context.within[-1].span if context.within else None
         span = self.lines.span(start, end, words[0].span.exact) if end >= start else (begins or words[0].span)
         invocation = Invocation(
@@ -136,11 +140,11 @@ class Commands(Gathered):
             invocation = structs.replace(invocation, words=tuple(words))
         self.invocations.append(invocation)
         if begun is not None:
-            self.start(begun, invocation, words, pieces, script, outer, variables, context, found)
+            self.start(begun, invocation, words, pieces, script, outer, variables, context, redirected)
 
     def start(
         self, begun: WhatStarts, invocation: Invocation, words: list[Word], pieces: list[list[CommandRun]],
-        script: Script, outer: Variables, variables: Variables, context: Context, found: Redirects,
+        script: Script, outer: Variables, variables: Variables, context: Context, redirected: Redirects,
     ) -> None:  # fmt: skip
         """Follow what a wrapper starts."""
         where: Where = "task" if begun.task else "batch" if begun.batch else context.where
@@ -175,14 +179,14 @@ class Commands(Gathered):
                 outer if not begun.settings else passed,
                 passed,
                 inside,
-                found,
+                redirected,
             )
             return
-        inside = structs.replace(inside, shells=context.shells + 1, given=found.stdin)
+        inside = structs.replace(inside, shells=context.shells + 1, given=redirected.stdin)
         shell = passed if invocation.program == "eval" else passed.for_program()
         # sbatch takes those of its command line rather than those of the script's header: the last one of a name holds.
         over_header = options_of(words) if invocation.program == "sbatch" else []
-        self.started_text(begun, invocation, words, pieces, outer, shell, inside, found.stdin or context.given)
+        self.started_text(begun, invocation, words, pieces, outer, shell, inside, redirected.stdin or context.given)
         self.every_sbatch += over_header
 
     def started_text(

@@ -86,7 +86,7 @@ def _flat(places: list[tuple[int, int]], expander: Expander) -> Decision:
         return UNDECIDED
     sign = parts[1]
     left, right = expander.runs(*places[0]), expander.runs(*places[2])
-    texts = [_counted(each, expander) if sign.startswith("-") else _text(each) for each in (left, right)]
+    texts = [_counted(side, expander) if sign.startswith("-") else _text(side) for side in (left, right)]
     return Decision(_compared(texts[0], sign, texts[1]), _node(left, sign, right))
 
 
@@ -124,7 +124,7 @@ def _compared(left: str | None, sign: str, right: str | None) -> bool | None:
         return None if re.search(r"[*?\[]", right) else left == right
     if sign == "!=":
         return None if re.search(r"[*?\[]", right) else left != right
-    if not all(re.fullmatch(r"-?\d{1,15}", each, re.ASCII) for each in (left, right)):
+    if not all(re.fullmatch(r"-?\d{1,15}", side, re.ASCII) for side in (left, right)):
         return None
     a, b = int(left), int(right)
     return {"-eq": a == b, "-ne": a != b, "-lt": a < b, "-le": a <= b, "-gt": a > b, "-ge": a >= b}.get(sign)

@@ -39,7 +39,7 @@ def values_of(node: "Node", expander: Expander) -> list[list[CommandRun]] | None
         made = _static(written, expander, child.start_byte)
         if made is None:
             made = fields(expander.runs(child.start_byte, child.end_byte))
-            if any(not run.known and run.splits for each in made for run in each):
+            if any(not run.known and run.splits for words_made in made for run in words_made):
                 return None
         values += made
         if len(values) > MOST:

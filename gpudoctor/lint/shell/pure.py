@@ -125,7 +125,7 @@ def _tr(words: list[str], given: str | None) -> str:
     first = sets[0]
     if "d" in flags and len(sets) == 1:
         kept = set(first)
-        return "".join(each for each in text if (each in kept) == ("c" in flags.lower()))
+        return "".join(character for character in text if (character in kept) == ("c" in flags.lower()))
     if flags == "s" and len(sets) == 1:
         return re.sub(rf"([{re.escape(first)}])\1+", r"\1", text)
     if flags.strip("s") or len(sets) != 2 or not sets[1]:

@@ -69,7 +69,7 @@ class _Reader(ShellWords):
                     raise self.stop("compound", opened[0], opened[1], closing[0])
                 self.depth -= 1
                 return ""
-            closer = next((each for each in closing if self.here(each)), "")
+            closer = next((sign for sign in closing if self.here(sign)), "")
             if closer:
                 if not empty:
                     raise self.stop("unexpected", self.at, closer)

@@ -165,7 +165,7 @@ class ByRank:
         if isinstance(node.func, ast.Name) and name in CONVERTS and len(node.args) == 1:
             return self._told(node.args[0], depth + 1)
         if name in self.results:
-            nodes = [self._told(each, depth + 1) for each in self.results[name]]
+            nodes = [self._told(returned, depth + 1) for returned in self.results[name]]
             return nodes[0] if len(nodes) == 1 else None
         return ast.Name(name) if KNOWN.fullmatch(name) else None
 
@@ -180,7 +180,7 @@ class ByRank:
                 return first
         name = key.lstrip(".")
         if name in self.results and not given and isinstance(node, ast.Attribute):  # a property
-            nodes = [self._told(each, depth + 1) for each in self.results[name]]
+            nodes = [self._told(returned, depth + 1) for returned in self.results[name]]
             if len(nodes) == 1:
                 return nodes[0]
         return ast.Name(name) if KNOWN.fullmatch(name) else None

@@ -197,23 +197,23 @@ def _of_json(raw: bytes, at: float, source: str) -> Ras:
     )
 
 
-def _communicator(told: dict[str, Any]) -> RasCommunicator:
-    identity = ":".join(_word(told.get(name)) for name in ("hash", "secondary_hash"))
+def _communicator(tree: dict[str, Any]) -> RasCommunicator:
+    identity = ":".join(_word(tree.get(name)) for name in ("hash", "secondary_hash"))
     return RasCommunicator(
         id=identity,
-        size=_integer(told.get("size")),
-        ranks=tuple(_rank(each) for each in _dicts(told.get("ranks"))),
-        missing=tuple(_rank(each) for each in _dicts(told.get("missing_ranks"))),
+        size=_integer(tree.get("size")),
+        ranks=tuple(_rank(each) for each in _dicts(tree.get("ranks"))),
+        missing=tuple(_rank(each) for each in _dicts(tree.get("missing_ranks"))),
     )
 
 
-def _rank(told: dict[str, Any]) -> RasRank:
-    status = told.get("status")
-    counts = told.get("collective_counts")
+def _rank(tree: dict[str, Any]) -> RasRank:
+    status = tree.get("status")
+    counts = tree.get("collective_counts")
     return RasRank(
-        rank=_integer(told.get("rank")),
-        host=_word(told.get("host")),
-        pid=_integer(told.get("pid")),
+        rank=_integer(tree.get("rank")),
+        host=_word(tree.get("host")),
+        pid=_integer(tree.get("pid")),
         counts={_word(name): _integer(count) for name, count in list(counts.items())[:32]}
         if isinstance(counts, dict)
         else {},
@@ -221,19 +221,19 @@ def _rank(told: dict[str, Any]) -> RasRank:
     )
 
 
-def _status(told: dict[str, Any]) -> str:
+def _status(tree: dict[str, Any]) -> str:
     """As NCCL's own text names it (client_support.cc: RAS_ACS_*)."""
-    if told.get("considered_dead"):
+    if tree.get("considered_dead"):
         return "dead"
-    if told.get("unresponsive"):
+    if tree.get("unresponsive"):
         return "unresponsive"
-    if told.get("abort_flag"):
+    if tree.get("abort_flag"):
         return "ABORT"
-    if told.get("finalize_called") or told.get("destroy_flag"):
+    if tree.get("finalize_called") or tree.get("destroy_flag"):
         return "FINALIZE"
-    if "init_state" not in told:
+    if "init_state" not in tree:
         return ""
-    return "RUNNING" if told["init_state"] == 0 else "INIT"
+    return "RUNNING" if tree["init_state"] == 0 else "INIT"
 
 
 def _dicts(value: object) -> list[dict[str, Any]]:

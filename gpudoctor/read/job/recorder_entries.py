@@ -287,9 +287,9 @@ def _kept(rows: Sequence[EntryRow]) -> tuple[list[EntryRow], set[int]]:
     before = _before_the_first([own[group] for group in open_groups])
     chosen = {row.at: row for row in (*unfinished, *before)}
     whole = {row.at for row in (*unfinished[: MOST_UNFINISHED // 4], *before)}
-    tails = sorted((row for each in own.values() for row in each[-TAIL:]), reverse=True)
+    tails = sorted((row for rows in own.values() for row in rows[-TAIL:]), reverse=True)
     chosen |= {row.at: row for row in tails[: MOST_ENTRIES - len(chosen)]}
-    whole |= {row.at for each in own.values() for row in each[-WHOLE:] if row.at in chosen}
+    whole |= {row.at for rows in own.values() for row in rows[-WHOLE:] if row.at in chosen}
     return [chosen[index] for index in sorted(chosen)], whole
 
 
@@ -375,11 +375,11 @@ def _numbered(status: Mapping[Any, Any], configured: Mapping[Any, Any], known: M
     )
 
 
-def _ranks(told: object) -> tuple[int, ...]:
+def _ranks(value: object) -> tuple[int, ...]:
     """A list of ranks, also as a text: "[0, 1, 2]"."""
-    if isinstance(told, str):
-        return tuple(int(digits) for digits in _DIGITS.findall(told[: MOST_RANKS * 8])[:MOST_RANKS])
-    return tuple(rank for each in _list(told)[:MOST_RANKS] if (rank := _integer(each, -1)) >= 0)
+    if isinstance(value, str):
+        return tuple(int(digits) for digits in _DIGITS.findall(value[: MOST_RANKS * 8])[:MOST_RANKS])
+    return tuple(rank for each in _list(value)[:MOST_RANKS] if (rank := _integer(each, -1)) >= 0)
 
 
 # ---------------------------------------------------------------- one entry
@@ -414,38 +414,38 @@ class _Made:
             timeout_ms=_integer(entry.get("timeout_ms"), 0) if whole else 0,
         )
 
-    def sizes(self, told: object) -> tuple[tuple[int, ...], ...]:
+    def sizes(self, value: object) -> tuple[tuple[int, ...], ...]:
         shapes = tuple(
             tuple(_integer(number, -1) for number in _list(tensor)[:MOST_DIMENSIONS])
-            for tensor in _list(told)[:MOST_TENSORS]
+            for tensor in _list(value)[:MOST_TENSORS]
         )
         shared: tuple[tuple[int, ...], ...] = self.shared.setdefault(shapes, shapes)
         return shared
 
-    def types(self, told: object) -> tuple[str, ...]:
-        dtypes = tuple(TYPES.get(name, name) for each in _list(told)[:MOST_TENSORS] if (name := _text(each, 32)))
+    def types(self, value: object) -> tuple[str, ...]:
+        dtypes = tuple(TYPES.get(name, name) for each in _list(value)[:MOST_TENSORS] if (name := _text(each, 32)))
         shared: tuple[str, ...] = self.shared.setdefault(dtypes, dtypes)
         return shared
 
-    def stack(self, told: object) -> tuple[Frame, ...]:
-        frames = _list(told)[:256]
+    def stack(self, value: object) -> tuple[Frame, ...]:
+        frames = _list(value)[:256]
         key = tuple(id(frame) for frame in frames)  # torch writes each frame once, and the dump lives as long as we
         if key not in self.frames:
             self.frames[key] = tuple(self.frame(frame) for frame in frames if _is_users(frame))[:MOST_FRAMES]
         return self.frames[key]
 
-    def frame(self, told: Mapping[Any, Any]) -> Frame:
+    def frame(self, entry: Mapping[Any, Any]) -> Frame:
         made = Frame(
-            function=_text(told.get("name", "")),
-            file=_text(told.get("filename", ""), LONGEST_PATH),
-            line=_integer(told.get("line"), 0),
+            function=_text(entry.get("name", "")),
+            file=_text(entry.get("filename", ""), LONGEST_PATH),
+            line=_integer(entry.get("line"), 0),
         )
         shared: Frame = self.shared.setdefault(made, made)
         return shared
 
 
-def _is_users(told: object) -> bool:
-    return isinstance(told, dict) and _TORCH.search(_text(told.get("filename", ""), LONGEST_PATH)) is None
+def _is_users(value: object) -> bool:
+    return isinstance(value, dict) and _TORCH.search(_text(value.get("filename", ""), LONGEST_PATH)) is None
 
 
 def _peer(name: str, ranks: Sequence[int], group: str) -> int | None:

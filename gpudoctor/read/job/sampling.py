@@ -204,18 +204,18 @@ def _bytes(system: System, pid: int) -> tuple[int | None, int | None]:
     return counters.get("rchar"), counters.get("wchar")
 
 
-def with_stacks(found: Sample, stacks: tuple[Thread, ...], by: str) -> Sample:
+def with_stacks(taken: Sample, stacks: tuple[Thread, ...], by: str) -> Sample:
     """A sample with the frames that a stack reader gave, joined by the kernel's number.
 
     A thread that only one of the two saw stays as that one says.
     """
     if not by:
-        return found
+        return taken
     by_id = {thread.id: thread for thread in stacks if thread.id}
-    joined = [_joined(thread, by_id.pop(thread.id, None)) for thread in found.threads]
+    joined = [_joined(thread, by_id.pop(thread.id, None)) for thread in taken.threads]
     joined += by_id.values()
     joined += [thread for thread in stacks if not thread.id]
-    return structs.replace(found, threads=tuple(joined), stacks_by=by)
+    return structs.replace(taken, threads=tuple(joined), stacks_by=by)
 
 
 def _joined(kernel: Thread, python: Thread | None) -> Thread:

@@ -16,7 +16,7 @@ from gpudoctor.snapshot.evidence import Enclosing
 def made_under(tree: ast.Module, name: str, names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The condition on the rank below which the file makes this class's objects; nothing where it makes one without
     such a condition, makes none, or hands the class on."""
-    uses = _named(tree, name) - sum(_named(each, name) for each in _annotations(tree))
+    uses = _named(tree, name) - sum(_named(annotation, name) for annotation in _annotations(tree))
     conditions: list[Enclosing] = []
     scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for scope in (tree, *scopes):
@@ -36,10 +36,12 @@ def _made(statement: ast.AST, name: str, names: by_rank.ByRank) -> Iterator[tupl
     """Where a statement makes an object of the class, with the condition inside of it: `Log() if main else None`."""
     expressions = list(called(statement))
     chosen = {
-        id(inner): Enclosing("if" if branch is each.body else "else", each.lineno, text_of(each.test), asks)
-        for each in expressions
-        if isinstance(each, ast.IfExp) and (asks := names.asks(each.test))
-        for branch in (each.body, each.orelse)
+        id(inner): Enclosing(
+            "if" if branch is expression.body else "else", expression.lineno, text_of(expression.test), asks
+        )
+        for expression in expressions
+        if isinstance(expression, ast.IfExp) and (asks := names.asks(expression.test))
+        for branch in (expression.body, expression.orelse)
         for inner in ast.walk(branch)
     }
     for each in expressions:

@@ -62,6 +62,6 @@ def _is_prompt(line: str) -> bool:
     return PROMPT.fullmatch(line[: sign.start()]) is not None
 
 
-def joined(found: Sequence[Pasted]) -> Pasted:
+def joined(parts: Sequence[Pasted]) -> Pasted:
     """The blocks of one tool as one."""
-    return Pasted(tuple(line for block in found for line in block.lines), bool(found) and found[-1].ends_the_text)
+    return Pasted(tuple(line for block in parts for line in block.lines), bool(parts) and parts[-1].ends_the_text)

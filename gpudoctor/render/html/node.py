@@ -40,10 +40,10 @@ def picture(answer: TopologyAnswer, ill: Ill) -> Markup | None:
     return tag("div", tag("div", figures, class_="pictures"), notes, _paths(answer))
 
 
-def ill_nics(answer: TopologyAnswer, found: Iterable[tuple[Severity, str, str]]) -> dict[str, tuple[Severity, str]]:
+def ill_nics(answer: TopologyAnswer, problems: Iterable[tuple[Severity, str, str]]) -> dict[str, tuple[Severity, str]]:
     """NICs that a finding (severity, summary, in short) speaks of by name; the worst first."""
     ill: dict[str, tuple[Severity, str]] = {}
-    for severity, summary, short in found:
+    for severity, summary, short in problems:
         for nic in answer.nics:
             if severity in MARKS and re.search(rf"(?<![\w-]){re.escape(nic.name)}(?![\w-])", summary):
                 ill.setdefault(nic.label, (severity, short))
