@@ -38,6 +38,7 @@ EVERYWHERE = (
     "gpudoctor.named",
     "gpudoctor.bounded",
     "gpudoctor.cost",
+    "gpudoctor.crowded",
     "gpudoctor.programs",
     "gpudoctor.lacking",
     "gpudoctor.embedded",

@@ -55,7 +55,12 @@ class Processes(NamedTuple):
 def processes(fleet: Fleet, *, timeout: float = FIND_SECONDS, waiting: Waiting | None = None) -> Processes:
     """Every process of the nodes that belongs to a job, or may."""
     answers = fleet.ask(
-        FindRanks(to=fleet.present), RanksFound, timeout=timeout, of=fleet.present, waiting=_names(fleet, waiting)
+        FindRanks(to=fleet.present),
+        RanksFound,
+        timeout=timeout,
+        patience=PATIENCE_SECONDS,
+        of=fleet.present,
+        waiting=_names(fleet, waiting),
     )
     nodes: list[NodeProcesses] = []
     lost = lost_nodes(fleet)

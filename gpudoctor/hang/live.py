@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,9 +21,11 @@ from gpudoctor.fleet.where import Where, in_allocation, local_fleet, met_fleet, 
 from gpudoctor.hang import ask, choose
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.find import find_jobs
+from gpudoctor.hang.job import Members
 from gpudoctor.hang.report import HangReport, JobReport, is_fault
 from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
+from gpudoctor.read.process import ancestors
 from gpudoctor.snapshot.evidence import Evidence
 
 BETWEEN_SECONDS = 2.5
@@ -143,7 +146,7 @@ class Looks(NamedTuple):
 def look(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> Looks:
     """Find the jobs and look at them. Raises `CannotTell` when there is none, `BadInput` for a named one."""
     found = ask.processes(fleet, waiting=waiting)
-    chosen = wanted(found, asked)
+    chosen = wanted(found, asked, here=fleet.how == "local")
     if not chosen.looks and asked.dumps is None:
         raise nothing_found(asked, fleet, found)
     dumps = str(Path(asked.dumps).absolute()) if asked.dumps is not None else ""
@@ -195,8 +198,8 @@ def look_at(fleet: Fleet, chosen: choose.ChosenJobs, asked: JobsWanted, waiting:
     return Looks(tuple(found), tuple(members[0].user for members in chosen.looks), chosen)
 
 
-def wanted(processes: ask.Processes, asked: JobsWanted) -> choose.ChosenJobs:
-    """The jobs that were asked for, of all that run on these nodes."""
+def wanted(processes: ask.Processes, asked: JobsWanted, *, here: bool = False) -> choose.ChosenJobs:
+    """The jobs that were asked for, of all that run on these nodes. `here`: these are this machine alone."""
     same = asked.user.split(",") if asked.user is not None and "," in asked.user else ()
     every = find_jobs(processes.nodes, same)
     found = every
@@ -204,15 +207,22 @@ def wanted(processes: ask.Processes, asked: JobsWanted) -> choose.ChosenJobs:
         user = asked.user
         found = tuple(members for members in found if choose.fits_user(members, user))
     if asked.pid is not None:
-        found = tuple(
-            members for members in found if any(member.process.pid == asked.pid for member in members.members)
-        )
+        found = _of_process(found, asked.pid, here=here)
     if asked.job is not None:
         found = tuple(members for members in found if asked.job == members.slurm_job or matches(members.id, asked.job))
     named = asked.user is not None or asked.pid is not None
     chosen = choose.choose(found, named=named, first=choose.who_asks(os.environ))
     looked = {id(job) for jobs in chosen.looks for job in jobs}
     return chosen._replace(others=tuple(job for job in every if id(job) not in looked))
+
+
+def _of_process(jobs: Sequence[Members], pid: int, *, here: bool) -> tuple[Members, ...]:
+    """Those that a process belongs to; else those below it: of a driver whose workers another program has started
+    (Ray's raylet), or of a batch script."""
+    own = tuple(job for job in jobs if any(member.process.pid == pid for member in job.members))
+    if own or not here:
+        return own
+    return tuple(job for job in jobs if any(pid in ancestors(member.process.pid) for member in job.members))
 
 
 def matches(id: str, wanted: str) -> bool:
@@ -247,7 +257,7 @@ def watch(fleet: Fleet, asked: JobsWanted, interval: float, waiting: Waiting) ->
     while True:
         started = time.monotonic()
         found = ask.processes(fleet, waiting=waiting)
-        chosen = wanted(found, asked)
+        chosen = wanted(found, asked, here=fleet.how == "local")
         if chosen.looks:
             without = 0
             now = look_at(fleet, chosen, asked, waiting)

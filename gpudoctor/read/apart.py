@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from gpudoctor import active, cost, programs
+from gpudoctor import active, cost, crowded, programs
 
 MEMORY = 512 * 1024 * 1024
 """Bytes that reading one thing may take."""
@@ -45,16 +45,18 @@ class Apart:
         self._over = False
 
     def ask(self, request: bytes, seconds: float) -> bytes:
-        """The child's answer to a request. Raises `NotAnswered` after `seconds`, and for whatever else goes wrong."""
+        """The child's answer to a request. Raises `NotAnswered` after `seconds`, which are more on a crowded machine
+        (`crowded`; of processor time they are not), and for whatever else goes wrong."""
         with self._lock:
-            deadline = time.monotonic() + seconds
+            slowdown = crowded.slowdown()
+            deadline = time.monotonic() + seconds * slowdown
             try:
                 if self._over:
                     raise NotAnswered("it was not read in time")
                 if self._child is None:
                     self._child = self._started()
-                    self._exchange(self._child, _REQUEST.pack(0, seconds), time.monotonic() + START_SECONDS)
-                    deadline = time.monotonic() + seconds
+                    self._exchange(self._child, _REQUEST.pack(0, seconds), time.monotonic() + START_SECONDS * slowdown)
+                    deadline = time.monotonic() + seconds * slowdown
                 kind, answer = self._exchange(self._child, _REQUEST.pack(len(request), seconds) + request, deadline)
             except _Late:
                 self._end()

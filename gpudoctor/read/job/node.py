@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import structs
 
-from gpudoctor import active
+from gpudoctor import active, crowded
 from gpudoctor.knowledge.places import in_collective
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.read import cgroup, kernel_log
@@ -68,7 +68,8 @@ def find() -> NodeProcesses:
 def begin(order: Wanted, node: int) -> Callable[[], NodeEvidence]:
     """Begin to read the processes of an order; the result waits for them. To be called in the agent's main thread.
 
-    Whatever cannot be read in `order.timeout` seconds is left out and said in `unread`.
+    Whatever cannot be read in `order.timeout` seconds, more where we get no processor, is left out and said in
+    `unread`.
     """
     return _SecondLook(order, node).finish
 
@@ -138,14 +139,15 @@ class _SecondLook:
     def __init__(self, order: Wanted, node: int) -> None:
         self.order = order
         begun = time.monotonic()
-        self.deadline = begun + max(1.5, order.timeout) - LEFT_FOR_THE_END
+        self.slowdown = crowded.slowdown()
+        self.deadline = begun + (max(1.5, order.timeout) - LEFT_FOR_THE_END) * self.slowdown
         self.dumps_until = max(self.deadline, begun + order.for_dumps)
         self.end = self.dumps_until + (FOR_THEIR_SOURCES if order.for_dumps else 0.0)
         self.wanted = dict(order.pids.get(str(node), ())[:MOST_PROCESSES])
         """pid -> start time."""
         ranks = order.ranks.get(str(node), {})
         self.ranks = {pid: ranks[str(pid)] for pid in self.wanted if str(pid) in ranks}
-        self.system = System(patience=max(1.0, order.timeout - 1.0))
+        self.system = System(patience=max(1.0, order.timeout - 1.0) * self.slowdown)
         self.describer = processes.Describer(self.system)
         self.versions = files.Versions(self.system)
         self.unread: list[Unread] = []
@@ -239,7 +241,7 @@ class _SecondLook:
         def one(pid: int) -> Sample | None:
             return sampling.sample(self.system, pid, self.wanted[pid], time.monotonic() - begun)
 
-        found, reasons = each(self.wanted, one, min(self.deadline, time.monotonic() + SAMPLE_SECONDS))
+        found, reasons = each(self.wanted, one, min(self.deadline, time.monotonic() + SAMPLE_SECONDS * self.slowdown))
         self._say(reasons, "state of pid {pid}")
         return {pid: sample for pid, sample in found.items() if sample is not None}
 

@@ -19,6 +19,7 @@ from gpudoctor.launcher.command_lines import MOST_WORDS
 from gpudoctor.read import process as proc
 from gpudoctor.read.isolation import container_of
 from gpudoctor.read.job import files
+from gpudoctor.read.job.environment_now import MAXIMUM_MAPS, STRONG, TORCH, WEAK, as_set
 from gpudoctor.read.job.own import own_pids
 from gpudoctor.read.job.refusals import DENIED
 from gpudoctor.read.ranks import parse_environment
@@ -30,7 +31,6 @@ from gpudoctor.snapshot.evidence import NodeProcesses, Process, Unread
 
 MAXIMUM_ENVIRONMENT = 1024 * 1024
 MAXIMUM_COMMAND = 128 * 1024
-MAXIMUM_MAPS = 16 * 1024 * 1024
 MOST_PROCESSES = 4096
 """Of one user on one node: 16 ranks with 128 data loaders each, and some more."""
 MOST_BYTES = 16 * 1024 * 1024
@@ -44,11 +44,6 @@ SECOND_LOOKS = (0.02, 0.06, 0.12)
 """Seconds until a process in state D is looked at again: reading a disk takes milliseconds."""
 MOST_GENERATIONS = 64
 
-STRONG = re.compile(rb"(?:^|\0)(?:RANK|OMPI_COMM_WORLD_RANK|PMI_RANK|TORCHELASTIC_RUN_ID)=")
-WEAK = re.compile(rb"(?:^|\0)(?:LOCAL_RANK|NODE_RANK|GROUP_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID)=[^\0]")
-"""Variables that an image, a shell or an allocation may have set for everything: they count for a Python with torch."""
-TORCH = re.compile(rb"/libtorch[\w]*\.so|/libc10\.so|/jaxlib/|/libtensorflow_\w+\.so|/mpi4py/")
-"""Libraries of distributed programs: torch's, and those of what stands beside it."""
 LAUNCHER_NAMES = re.compile(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|hydra|ds$)")
 
 
@@ -79,6 +74,8 @@ class _FirstLook:
         self.commands: dict[int, tuple[str, ...]] = {}
         self.refused: dict[int, str] = {}
         """pid -> why its environment is not read."""
+        self.silent: set[int] = set()
+        """Users of whom a process has not let its memory be read in time."""
         self.tables = Tables(system)
         self.describer = Describer(system)
 
@@ -200,8 +197,14 @@ class _FirstLook:
                 return
             except OSError:
                 return  # it ended
-            pythonic = commands.PYTHON.search(self.every[pid].name.lower())
-            if pythonic or STRONG.search(raw) or WEAK.search(raw) or LAUNCHER_NAMES.match(self.every[pid].name):
+            name = self.every[pid].name
+            if self.shares.user(pid) not in self.silent:
+                try:
+                    raw = as_set(self.system, pid, name, raw, share.most(MAXIMUM_MAPS))
+                except TimeoutError:
+                    self.silent.add(self.shares.user(pid))
+            pythonic = commands.PYTHON.search(name.lower())
+            if pythonic or STRONG.search(raw) or WEAK.search(raw) or LAUNCHER_NAMES.match(name):
                 self.environments[pid] = raw
                 share.keep(len(raw))
             else:
@@ -399,6 +402,7 @@ class Describer:
             command = read_command(self.system, pid)
             try:
                 environment = self.system.raw(f"/proc/{pid}/environ", MAXIMUM_ENVIRONMENT)
+                environment = as_set(self.system, pid, found.name, environment)
             except PermissionError:
                 reason = DENIED
             except OSError as error:
