@@ -125,8 +125,30 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
             source = source_at(stays[0], frame)
             tries = [around.line for around in source.enclosing if around.kind == "try"] if source is not None else []
             own = [line for line in tries if frame != fork.other or line not in theirs]
-            passes = [leaves for leaves in source.exits if leaves.kind == "pass"] if source is not None else []
+            # Who returns, or goes on with the next round, in the handler has swallowed it too.
+            passes = [
+                leaves
+                for leaves in (source.exits if source is not None else ())
+                if leaves.kind in ("pass", "caught") or leaves.text.startswith("except")
+            ]
             line = next((leaves for leaves in passes if own and leaves.line > min(own)), None)
             if line is not None and source is not None:
                 return Passed(gone, stays, source, line)
+    return None
+
+
+def returned(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
+    """Whether one party waits in a function that a condition above the line leaves early, and the other one is past the
+    call of it."""
+    for stays, gone in ((one, other), (other, one)):
+        fork = fork_of(gone[0], stays[0])
+        frames = stays[0].place.user_frames
+        if fork is None or fork.other not in frames or fork.one.line <= fork.other.line:
+            continue
+        for frame in frames[: frames.index(fork.other)]:
+            source = source_at(stays[0], frame)
+            for leaves in source.exits if source is not None else ():
+                own = leaves.kind == "return" and leaves.line < frame.line and leaves.text
+                if own and not leaves.asks and not only_counts(leaves.text) and source is not None:
+                    return Passed(gone, stays, source, leaves)
     return None

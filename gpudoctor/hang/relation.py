@@ -276,8 +276,13 @@ def passes_by(context: SourceContext) -> tuple[Enclosing, ...]:
     return tuple(
         enclosing
         for enclosing in context.exits
-        if enclosing.kind in ("continue", "pass") or not _counts(enclosing.text)
+        if enclosing.kind in ("continue", "pass") or not (enclosing.kind == "caught" or _counts(enclosing.text))
     )
+
+
+def caught_around(context: SourceContext | None) -> Enclosing | None:
+    """The handler around the loop of a line in which an exception ends unseen."""
+    return next((leaves for leaves in context.exits if leaves.kind == "caught"), None) if context is not None else None
 
 
 def _counts(condition: str) -> bool:

@@ -73,6 +73,28 @@ MARKERS: tuple[Marker, ...] = (
         "foreach_all_gather foreach_all_gather_copy_out foreach_reduce",
         "all_gather of FSDP",
     ),
+    _marks(
+        "collective",
+        "torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py",
+        "finalize_backward _reset_iter_state",
+        "all_gather of FSDP",
+    ),
+    _marks(
+        "collective",
+        "torch/distributed/optim/zero_redundancy_optimizer.py",
+        "_sync_params wait_for_broadcasts <listcomp>",  # a comprehension is a frame until Python 3.11
+        "broadcast of ZeroRedundancyOptimizer",
+    ),
+    _marks(
+        "collective", "torch/distributed/fsdp/sharded_grad_scaler.py", "unscale_", "all_reduce of ShardedGradScaler"
+    ),
+    _marks("point-to-point", "torch/distributed/pipelining/schedules.py", "_wait_batch_p2p", "batch_isend_irecv"),
+    _marks(
+        "point-to-point",
+        "torch/distributed/tensor/_tp_conv.py",
+        "_ring_send_recv_construct _ring_send_recv_aggregate",
+        "batch_isend_irecv",
+    ),
     _marks("collective", "deepspeed/runtime/zero/partition_parameters.py", "wait", "all_gather of ZeRO"),
     _marks("collective", "megatron/core/distributed/param_and_grad_buffer.py", "finish_grad_sync finish_param_sync"),
     _marks("point-to-point", "megatron/core/pipeline_parallel/p2p_communication.py"),

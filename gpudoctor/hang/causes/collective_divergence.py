@@ -12,6 +12,7 @@ from gpudoctor.hang.parted import (
     condition_below,
     handler_of_one,
     parted,
+    returned,
     standing_of,
     swallowed,
 )
@@ -21,6 +22,7 @@ from gpudoctor.hang.relation import (
     OWN_NUMBER,
     admits,
     branches_part,
+    caught_around,
     condition_of,
     fork_of,
     group_argument,
@@ -179,6 +181,9 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             own = SEEN if goes_round else LIKELY
             yield divergent(left, stays, context, line, surer(own) if recorded else own, recorded)
             sure = POSSIBLE if goes_round or counted else LIKELY  # a loop that counts is as long on every rank
+        elif (caught := caught_around(context)) is not None and context is not None:
+            yield divergent(left, stays, context, caught, LIKELY, recorded)
+            sure = POSSIBLE
         elif counted:
             sure = POSSIBLE  # who has left it did so by an exception, or another way that is not read
             if (condition := condition_below(left, stays)) is not None:
@@ -233,6 +238,7 @@ def divergent(
     passes = {
         "continue": f"`continue` in line {line.line}{condition} passes it by",
         "pass": f"an exception that is swallowed in line {line.line}{condition} passes it by",
+        "caught": f"an exception that is caught in line {line.line}{condition} leads past it",
         "break": f"`break` in line {line.line}{condition} leads past it",
         "return": f"`return` in line {line.line}{condition} leads past it",
     }.get(line.kind, f"line {line.line}{condition} passes it by")
@@ -282,6 +288,9 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         if (passed := swallowed(first, other)) is not None and other[0].place.kind in COLLECTIVE:
             gone, stays, source, line = passed
             yield divergent(gone, stays, source, line, SEEN, _recorded(job, gone))
+            continue
+        if (early := returned(first, other)) is not None and other[0].place.kind in COLLECTIVE:
+            yield divergent(early.gone, early.stays, early.source, early.line, LIKELY, _recorded(job, early.gone))
             continue
         if (alone := alone_in_the_loop(job, first, other)) is not None:
             yield alone

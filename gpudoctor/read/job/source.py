@@ -268,14 +268,23 @@ def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iter
             yield Enclosing("pass", at, text_of(node.type) if node.type is not None else "")
         elif isinstance(node, ast.With) and (suppressed := _suppressed(node)):
             yield Enclosing("pass", at, suppressed)
+    # An exception that is caught around the loop ends it early.
+    before = next((at for at, step in enumerate(path) if step.node is loop), 0)
+    tries = (step.node for step in reversed(path[:before]) if isinstance(step.node, ast.Try) and step.part == "body")
+    for handler in (handler for node in tries for handler in node.handlers if _swallows(handler)):
+        if (caught := text_of(handler.type) if handler.type is not None else "") not in ENDS_A_LOOP:
+            yield Enclosing("caught", handler.lineno, caught)
+
+
+ENDS_A_LOOP = ("StopIteration", "KeyboardInterrupt", "GeneratorExit", "queue.Empty", "Empty")
+"""What is caught where nothing has failed."""
 
 
 def _swallows(handler: ast.ExceptHandler) -> bool:
-    """It neither raises nor leaves: the program goes on behind the `try`, whatever did not happen in it."""
+    """It neither leaves nor always raises: the program may go on behind the `try`, whatever did not happen in it."""
     last = handler.body[-1]
-    return not isinstance(last, ast.Raise | ast.Return | ast.Continue | ast.Break) and not any(
-        isinstance(node, ast.Raise) for node in ast.walk(handler)
-    )
+    leaves = isinstance(last, ast.Return | ast.Continue | ast.Break)
+    return not leaves and not any(isinstance(statement, ast.Raise) for statement in handler.body)
 
 
 def _suppressed(node: ast.With) -> str:
