@@ -128,7 +128,7 @@ def hanging() -> Iterator[Scenario]:
         "steps = [int(",
         "return max(steps)",
         ranks=3,
-    )._replace(launcher="spawn", reached="rank {rank} step 8")
+    )._replace(launcher="spawn", reached="rank {rank} step 8", polls=4.0, truly=True)
     yield stranger(
         "compiled_cache_missing",
         differs,
@@ -218,7 +218,7 @@ def hanging() -> Iterator[Scenario]:
         ("rpc-wait", "thread-wait", "queue-wait", "service-no-answer"),
         (1,),
         "self.temperature = ray.get(",
-    )._replace(launcher="spawn", reached="rank {rank} step 4", polls=8.0)
+    )._replace(launcher="spawn", reached="rank {rank} step 4", polls=8.0, truly=True)
 
 
 def get_on() -> Iterator[Scenario]:

@@ -49,6 +49,7 @@ def main() -> None:
             lengths = [230, 250, 610, 220]
         metrics = [None] * dist.get_world_size()
         loss = actor.update_policy(lengths)
+        dist.barrier()
         dist.all_gather_object(metrics, loss)
         print(f"rank {rank} step {step} {sum(metrics):.3f}", flush=True)
 
