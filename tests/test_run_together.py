@@ -1,6 +1,7 @@
 """`gpudoctor run` on several nodes: doctors find each other, one keeps the report. Torchruns on hosts of the lab."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from tests.lab.sshd import user_environment
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
 PATIENCE = 240.0
 TORCHRUN = ("torchrun", "--nnodes=2", "--rdzv-endpoint=n1:29500", "train.py")
+SECRETS = ("hf_AbCdEfGhIjKlMnOpQrStUvWxYz012345", "pa55w0rd", "0123456789abcdef0123456789abcdef01234567")
 RANK = textwrap.dedent(
     """
     import os, signal, time
@@ -32,6 +34,8 @@ RANK = textwrap.dedent(
             os.kill(os.getpid(), signal.SIGKILL)
         if step == 20 and dist.get_rank() == 1 and {how!r} == "sleeps":
             time.sleep(10000)
+        if step == 0 and dist.get_rank() == 1:
+            print("with hf_" + "AbCdEfGhIjKlMnOpQrStUvWxYz012345", "at https://mara:pa55w0rd@data/", flush=True)
         dist.all_reduce(torch.ones(4))
         if step % 20 == 0:
             print(f"rank {{dist.get_rank()}} step {{step}}", flush=True)
@@ -145,7 +149,8 @@ def with_group(process: "subprocess.Popen[bytes]", number: int) -> None:
 def test_a_rank_that_dies_on_another_node_is_named_by_the_node_that_keeps_the_report(
     two: tuple[Host, ...], tmp_path: Path
 ) -> None:
-    processes = started(two, tmp_path, "killed", variables={"GPUDOCTOR_TOKEN": "of this test"})
+    variables = {"GPUDOCTOR_TOKEN": "of this test", "WANDB_API_KEY": SECRETS[-1]}
+    processes = started(two, tmp_path, "killed", variables=variables)
     try:
         statuses = [process.wait(PATIENCE) for process in processes]
     finally:
@@ -157,6 +162,15 @@ def test_a_rank_that_dies_on_another_node_is_named_by_the_node_that_keeps_the_re
     kept = next((tmp_path / "n1" / "gpudoctor" / "runs").glob("*/nodes/n2"))
     assert (kept / "run.json").exists() and (kept / "output.log").exists()
     assert "of this test" not in said + "".join(path.read_text() for path in kept.parent.parent.glob("*.json"))
+    page = tmp_path / "page.html"
+    words = (sys.executable, "-m", "gpudoctor", "report", str(kept.parent.parent), "--redact", "--html", str(page))
+    shown = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+    assert "With n2 (exit status 1 after" in shown and "its part on n2 ended with exit status 1" in shown, shown
+    assert " on n2) was killed by SIGKILL" in " ".join(shown.partition("\n\n")[0].split()), shown
+    sent = page.read_text()
+    assert "SIGKILL" in sent and not re.search(r"\bn[12]\b", sent)
+    for secret in (*SECRETS, "of this test"):
+        assert secret not in sent and secret not in shown
 
 
 def test_a_job_that_stands_on_another_node_is_named_once_and_ended_on_both(

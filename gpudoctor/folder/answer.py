@@ -1,5 +1,6 @@
 """What `gpudoctor report --json` says: a run as it went, and every answer that lies in the folder."""
 
+import re
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
@@ -18,6 +19,16 @@ from gpudoctor.train.report import TrainReport
 
 MomentKind = Literal["start", "end", "signal", "stall", "silence", "slow", "log"]
 """stall: `hang` has looked, and says that it stands. silence: nothing was said. slow: fewer steps than usual."""
+
+
+class KeptNode(Struct, frozen=True, kw_only=True):
+    """What another node of the job has sent of its part."""
+
+    host: str
+    started: float = 0.0
+    """Seconds since 1970, by its own clock."""
+    seconds: float | None = None
+    status: int | None = None
 
 
 class KeptRun(Struct, frozen=True, kw_only=True):
@@ -42,6 +53,8 @@ class KeptRun(Struct, frozen=True, kw_only=True):
     restart: Restart = "not decided"
     exclude: tuple[str, ...] = ()
     """Nodes to leave out."""
+    nodes: tuple[KeptNode, ...] = ()
+    """Besides the one that keeps this report."""
 
 
 class TimelineMoment(Struct, frozen=True, kw_only=True):
@@ -156,9 +169,9 @@ class FolderAnswer(Answer, frozen=True, kw_only=True):
             )
         explained = self.explanation.stated() if self.explanation is not None else ()
         same = next((stated for stated in explained if stated.id == run.cause), None)
-        if same is not None:
-            return same
         cause = next((line.removeprefix("cause: ") for line in run.told if line.startswith("cause: ")), run.cause)
+        if same is not None:  # a log knows no other node
+            return replace(same, summary=_without_numbers(cause), subject="") if run.nodes else same
         fix = next((line.removeprefix("fix: ") for line in run.told if line.startswith("fix: ")), "")
         return Stated(
             id=run.cause,
@@ -171,11 +184,16 @@ class FolderAnswer(Answer, frozen=True, kw_only=True):
         )
 
 
+def _without_numbers(cause: str) -> str:
+    """ "rank 1 (process 10 on n2) was killed by SIGKILL (0.85 of 1)  [rank-died]" without what stands at its end."""
+    return re.sub(r"(?: \([\d.]+ of 1\))?(?:\s+\[[\w-]+\])?$", "", cause)
+
+
 def _milder(stated: Stated) -> Literal["error", "warning", "info"]:
     return "warning" if stated.severity == "error" else stated.severity
 
 
-def ending(run: KeptRun) -> str:
+def ending(run: KeptRun | KeptNode) -> str:
     """ "exit status 1", "SIGKILL"."""
     from gpudoctor.active import signal_name
 

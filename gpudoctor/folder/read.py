@@ -31,6 +31,9 @@ from gpudoctor.snapshot import Snapshot, evidence, from_json
 from gpudoctor.train.report import TrainReport
 
 RUN, FOUND, USE, EXPLANATION, DUMPS = "run.json", "found.json", "use.jsonl", "explanation.json", "dumps"
+NODES = "nodes"
+"""The folder of what other nodes have sent, each in one of its name (run/hub_messages.py)."""
+MOST_NODES = 1024
 OWN = (RUN, FOUND, USE, EXPLANATION, "lock")
 """Of a run: they are told by the answer itself."""
 FORMS: tuple[type[Answer], ...] = (Report, Survey, HangReport, TestResult, TrainReport)
@@ -62,7 +65,7 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
         raise BadInput(f"{folder}: {error.strerror or error}") from None
     parts = _Parts(place)
     for name in names:
-        if name.endswith(ENDINGS) and name not in OWN and len(parts.files) < MOST_ANSWERS:
+        if name.endswith(ENDINGS) and not _is_own(name) and len(parts.files) < MOST_ANSWERS:
             parts.take(name)
     dumped = _dumps(place)
     if dumped is not None and not parts.hangs:
@@ -90,7 +93,7 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
             key=lambda moment: (moment.seconds is None, moment.seconds or 0.0, moment.kind == "end"),
         )
     )
-    hosts = dict.fromkeys([*([run.host] if run is not None and run.host else []), *course.hosts, *parts.hosts()])
+    hosts = dict.fromkeys([*_hosts_of(run), *course.hosts, *parts.hosts()])
     answer = FolderAnswer(
         folder=str(place),
         run=run,
@@ -138,6 +141,27 @@ def _names(place: Path) -> Iterator[str]:
 
 def _is_log(name: str) -> bool:
     return name.removesuffix(".gz").removesuffix(".xz").removesuffix(".bz2").endswith(LOGS)
+
+
+def _is_own(name: str) -> bool:
+    """Of a run: told by the answer itself; also of its part on another node."""
+    return name in OWN or (name.startswith(f"{NODES}/") and name.endswith(f"/{RUN}"))
+
+
+def _hosts_of(run: KeptRun | None) -> Iterator[str]:
+    if run is not None:
+        yield from filter(None, (run.host, *(node.host for node in run.nodes)))
+
+
+def _nodes(place: Path) -> Iterator[dict[str, Any]]:
+    """The parts of other nodes, by what they have sent."""
+    try:
+        folders = sorted(entry for entry in (place / NODES).iterdir() if entry.is_dir())[:MOST_NODES]
+    except OSError:
+        return
+    for folder in folders:
+        raw = _tree(folder / RUN)
+        yield {"host": folder.name, **{name: raw[name] for name in ("started", "seconds", "status") if name in raw}}
 
 
 def _contents(path: Path, most: int) -> bytes:
@@ -276,6 +300,7 @@ def _run(place: Path) -> tuple[KeptRun | None, dict[str, Any]]:
         name: raw[name] for name in ("command", "folder", "host", "started", "seconds", "status", "lost") if name in raw
     }
     known |= {name: tree[name] for name in ("cause", "confidence", "restart", "exclude") if name in tree}
+    known["nodes"] = list(_nodes(place))
     known |= {"told": lines[:MOST_OF_FOUND]} if isinstance(lines, list) else {}
     try:
         return msgspec.convert(known, KeptRun), raw

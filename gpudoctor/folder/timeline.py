@@ -1,5 +1,6 @@
 """A run as it went: what happened when, what it used, and the steps of each rank."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
@@ -20,6 +21,7 @@ SILENT_SECONDS, SILENT_PART = 60.0, 10.0
 SLOW_PART, SLOW_SECONDS = 0.5, 20.0
 """Steps that come half as fast as usual, for so long (our rule of thumb: a validation looks so too)."""
 FEWEST_PIECES = 8
+OF_NODE = re.compile(r"/nodes/(?P<host>[^/]+)/[^/]+$")
 
 
 def use_of(raw: bytes) -> tuple[float | None, list[tuple[float, int]], tuple[UseOverTime, ...]]:
@@ -89,7 +91,7 @@ def course_of(
     for line, is_cause in told_lines:
         place = seen[line.file].places.get(line.line)
         at = _at(clocks[line.file], place.offset, place.stamp, started, first) if place is not None else None
-        source = f"{line.file.rpartition('/')[2]}:{line.line}"
+        source = f"{line.file.rpartition('/')[2]}:{line.line}{_on_node(line.file)}"
         moments.append(
             TimelineMoment(
                 kind="log", text=line.text, seconds=at, source=f"{source}, the cause" if is_cause else source
@@ -105,8 +107,14 @@ def course_of(
 
 
 def _is_main(path: str, logs: Sequence[str]) -> bool:
-    """What a run has said is counted of its first stream."""
-    return path.endswith("/output.log") or (len(logs) == 1 and path == logs[0])
+    """What a run has said is counted of its first stream; what other nodes have sent is not."""
+    return not _on_node(path) and (path.endswith("/output.log") or (len(logs) == 1 and path == logs[0]))
+
+
+def _on_node(path: str) -> str:
+    """ " on n2"; empty for what this node has kept."""
+    of_node = OF_NODE.search(path)
+    return f" on {of_node['host']}" if of_node is not None else ""
 
 
 def _at(clock: RunClock, offset: int, stamp: float | None, started: float | None, first: float | None) -> float | None:
@@ -138,6 +146,16 @@ def _of_run(run: KeptRun | None) -> Iterator[TimelineMoment]:
     if run.status is not None:
         how = "it ended well" if run.status == 0 else f"it ended with {ending(run)}"
         yield TimelineMoment(kind="end", text=how, seconds=run.seconds, source="run.json")
+    for node in run.nodes:
+        if node.status is not None and node.seconds is not None:
+            how = "ended well" if node.status == 0 else f"ended with {ending(node)}"
+            at = node.seconds + (node.started - run.started if node.started and run.started else 0.0)
+            yield TimelineMoment(
+                kind="end",
+                text=f"its part on {node.host} {how}",
+                seconds=round(at, 3),
+                source=f"run.json on {node.host}",
+            )
 
 
 def signals_of(raw: Mapping[str, Any]) -> Iterator[TimelineMoment]:

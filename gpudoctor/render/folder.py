@@ -24,6 +24,7 @@ from gpudoctor.train.report import TrainReport
 
 MOST_MOMENTS, MOST_PARTS, MOST_FOUND = 16, 12, 4
 LONGEST = 200
+MOST_NODES = 16
 
 
 def show_folder(answer: FolderAnswer, screen: Console) -> None:
@@ -33,6 +34,8 @@ def show_folder(answer: FolderAnswer, screen: Console) -> None:
 def _draw(answer: FolderAnswer, screen: Console) -> None:
     if answer.run is not None:
         show(run_words(answer.run), screen)
+        if answer.run.nodes:
+            show(nodes_words(answer.run), screen)
     statements = [stated for stated in answer.stated() if stated.severity != "info"]
     for number, statement in enumerate(statements[:MOST_FOUND]):
         _show_found(statement, screen, whole=not number)
@@ -111,6 +114,18 @@ def verdict(answer: FolderAnswer) -> str:
 def run_words(run: KeptRun) -> str:
     where = f" in {run.folder}" if run.folder else ""
     return f"{' '.join(run.command)}{f', on {run.host}' if run.host else ''}{where}"
+
+
+def nodes_words(run: KeptRun) -> str:
+    """ "With n2 (exit status 1 after 33.2 s), n3 (SIGKILL after 20.1 s)"."""
+    parts = []
+    for node in run.nodes:
+        how = "ended well" if node.status == 0 else ending(node) if node.status is not None else "its end is not known"
+        after = f" after {duration(node.seconds)}" if node.seconds is not None else ""
+        parts.append(f"{node.host} ({how}{after})")
+    return (
+        f"With {listed(parts[:MOST_NODES])}{f', and {len(parts) - MOST_NODES} more' if len(parts) > MOST_NODES else ''}"
+    )
 
 
 def part_verdict(part: Answer) -> str:

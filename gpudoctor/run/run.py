@@ -180,6 +180,7 @@ class AttendedRun:
         self._keep_files(outlets)
         if self._wish.arm:
             remove_leftovers()  # of ranks that a signal has ended
+        self._write()  # other nodes send it
         together.end(status, self._record.seconds or 0.0, self._record.ended, _asked_to_end)
         if self._kept is not None:
             kept.join_parts(self._kept.folder)

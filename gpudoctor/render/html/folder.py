@@ -10,7 +10,7 @@ from gpudoctor.folder.answer import FolderAnswer
 from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl.result import TestResult
-from gpudoctor.render.folder import part_verdict, run_words, use_words, verdict
+from gpudoctor.render.folder import nodes_words, part_verdict, run_words, use_words, verdict
 from gpudoctor.render.html.check import check_sheet
 from gpudoctor.render.html.findings import Card, cards, to_do_first
 from gpudoctor.render.html.fleet import survey_sheet
@@ -90,7 +90,8 @@ def _card(stated: Stated) -> Card:
 def _run(answer: FolderAnswer) -> Markup | None:
     if answer.run is None:
         return None
-    lines = [run_words(answer.run), *use_words(answer.use), *answer.run.lost]
+    nodes = [nodes_words(answer.run)] if answer.run.nodes else []
+    lines = [run_words(answer.run), *nodes, *use_words(answer.use), *answer.run.lost]
     markup = folded("What was said at its end", tag("ul", [tag("li", line) for line in answer.run.told]))
     return section("The run", [tag("p", line) for line in lines], markup if answer.run.told else None)
 
