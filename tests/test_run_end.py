@@ -203,3 +203,24 @@ def ranks_of(script: Path) -> list[str]:
         except OSError:
             pass
     return found
+
+
+def test_a_launcher_that_hides_the_death_of_its_own_part(environment: dict[str, str], tmp_path: Path) -> None:
+    """As DeepSpeed's runner: it ends with 0 where a signal has ended launch.py, and the ranks go on."""
+    rank = "import time, sys\nopen(sys.argv[1], 'w').close()\ntime.sleep(30)\n"
+    launch = (
+        "import os, subprocess, sys, time\n"
+        f"ranks = [subprocess.Popen([sys.executable, '-c', {rank!r}, f'{tmp_path}/ready-{{rank}}'],\n"
+        "          env={**os.environ, 'RANK': str(rank)}) for rank in range(2)]\n"
+        f"while len([name for name in os.listdir({str(tmp_path)!r}) if name.startswith('ready')]) < 2: time.sleep(.1)\n"
+        "time.sleep(3)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    runner = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {launch!r}]).wait()"
+    done = subprocess.run(
+        words(sys.executable, "-c", runner), env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=180
+    )
+    ours = done.stderr.decode()
+    assert done.returncode == 0, ours
+    assert "ended with exit status 0, and ranks 0, 1 of it still run" in ours, ours
+    assert "was killed by SIGKILL" in ours and "[rank-died]" in ours, ours

@@ -131,7 +131,8 @@ class FolderAnswer(Answer, frozen=True, kw_only=True):
     @property
     def ended_well(self) -> bool | None:
         """Of a run; None where there is none, or its end is not known."""
-        return None if self.run is None or self.run.status is None else self.run.status == 0
+        run = self.run
+        return None if run is None or run.status is None else run.status == 0 and run.cause is None
 
     @property
     def exit_status(self) -> int:

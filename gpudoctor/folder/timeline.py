@@ -144,7 +144,7 @@ def _of_run(run: KeptRun | None) -> Iterator[TimelineMoment]:
         return
     yield TimelineMoment(kind="start", text="it was started", seconds=0.0, source="run.json")
     if run.status is not None:
-        how = "it ended well" if run.status == 0 else f"it ended with {ending(run)}"
+        how = "it ended well" if run.status == 0 and run.cause is None else f"it ended with {ending(run)}"
         yield TimelineMoment(kind="end", text=how, seconds=run.seconds, source="run.json")
     for node in run.nodes:
         if node.status is not None and node.seconds is not None:

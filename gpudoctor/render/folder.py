@@ -104,7 +104,7 @@ def verdict(answer: FolderAnswer) -> str:
     if run.status is None:
         return "The run has not ended, or nobody was left to see how"
     after = f" after {duration(run.seconds)}" if run.seconds is not None else ""
-    if run.status == 0:
+    if answer.ended_well:
         return f"The run ended well{after}"
     own = answer.own_cause()
     why = f": {own.summary}" if own is not None and run.cause is not None else "; why was not seen"

@@ -108,6 +108,12 @@ class Endings:
             if known.rank is not None or known.spawned or (known.of_rank is None and known.name.startswith(PYTHONS))
         )
 
+    def left_behind(self) -> tuple[int, ...]:
+        """Ranks that live, though a signal has ended what had started them."""
+        killed = {death.pid for death in self._ended if (death.status or 0) < 0}
+        every = list(self._watched.values())
+        return tuple(sorted(known.rank for known in every if known.rank is not None and known.parent in killed))
+
     def seen(self) -> tuple[ProcessEnded, ...]:
         """Those that have not ended with status 0, as far as is known by now, the first first."""
         return tuple(sorted(self._ended, key=lambda death: death.seconds))

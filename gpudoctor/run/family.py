@@ -65,6 +65,11 @@ class JobProcesses:
         return self._endings.abnormal()
 
     @property
+    def left_behind(self) -> tuple[int, ...]:
+        """Ranks that live, though a signal has ended what had started them."""
+        return self._endings.left_behind()
+
+    @property
     def seen_ended(self) -> tuple[ProcessEnded, ...]:
         """The same, as far as is known by now."""
         return self._endings.seen()

@@ -187,8 +187,9 @@ class AttendedRun:
             with contextlib.suppress(OSError):  # there is something in it
                 (self._kept.folder / DUMPS).rmdir()
         self._write()
-        self._tell(attendant.in_line)
-        if not status:
+        left = family.left_behind if not status else ()  # DeepSpeed's runner ends with 0 then
+        self._tell(attendant.in_line, left)
+        if not status and not left:
             for line in went:
                 self._say(line)
             self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
@@ -251,8 +252,8 @@ class AttendedRun:
                 name = OUTPUT if all(outlet.kind == "file" for outlet in found) and channel is found[0] else SECOND
                 self._kept.write(name, OWN_LINES.sub(b"", said))
 
-    def _tell(self, in_line: bool) -> None:
-        """Three lines at most where it has ended well."""
+    def _tell(self, in_line: bool, left: Sequence[int] = ()) -> None:
+        """Three lines at most where it has ended well. `left`: ranks that go on without what had started them."""
         if in_line and os.isatty(2):
             _write(b"\n")
         status, seconds = self._record.status or 0, self._record.seconds or 0.0
@@ -261,6 +262,9 @@ class AttendedRun:
             if status < 0
             else f"ended with exit status {status}"
             if status
+            else f"ended with exit status 0, and rank{'' if len(left) == 1 else 's'} {', '.join(map(str, left[:8]))} "
+            "of it still run, without what had started them"
+            if left
             else "ended well"
         )
         where = f"; its output is in {self._kept.folder}" if self._kept is not None else ""
