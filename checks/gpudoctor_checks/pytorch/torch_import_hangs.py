@@ -1,7 +1,9 @@
 """Importing torch, or initialising CUDA from it, does not return.
 
 Why it matters: the training hangs in the same place, without a message. A driver that waits for a GPU which no longer
-answers blocks every process that initialises CUDA; a cold or dead network file system blocks the import.
+answers blocks every process that initialises CUDA; a dead network file system blocks the import. A cold one, or a
+machine that is busy with other work, only delays it: an import that the kernel did not hold is told as a warning, and
+the verdict as "cannot tell".
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
@@ -20,10 +22,16 @@ def torch_import_hangs(machine: Snapshot) -> Problems:
     where = f" from {folder.path}" if folder and not in_driver else ""
     seconds = probe.timeout_seconds * 6
     stuck = f" ({probe.detail})" if probe.detail else ""
+    is_held = in_driver or bool(probe.detail)
     yield Problem(
-        severity="error",
+        severity="error" if is_held else "warning",
         summary=f"{probe.step}{where} did not return within {probe.timeout_seconds:g} s{stuck}",
-        meaning="A training hangs in the same place; what torch could tell was not read.",
+        meaning=(
+            "A training hangs in the same place"
+            if is_held
+            else "A training waits in the same place, for ever or as long as a slow disk or a busy machine takes"
+        )
+        + "; what torch could tell was not read.",
         evidence=(training.torch_probe, training.python),
         fix=Fix.of(
             "See where it waits, and whether more time helps. "
