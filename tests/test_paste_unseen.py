@@ -480,6 +480,119 @@ case(
 )
 
 
+# written after all above was mended, before gpudoctor was run on one of them: none is looked at before it is scored
+LATER = len(CASES)
+case("bash, Korean", "bash: nvidia-smi: \uba85\ub839\uc744 \ucc3e\uc744 \uc218 \uc5c6\uc74c\n", 3, told=NOT_THERE)
+case("bash, Portuguese", "-bash: nvidia-smi: comando n\u00e3o encontrado\n", 3, told=NOT_THERE)
+case("bash, Polish, in a script", "/opt/run.sh: linia 12: nvidia-smi: nie znaleziono polecenia\n", 3, told=NOT_THERE)
+case("sudo", "sudo: nvidia-smi: command not found\n", 3, told=NOT_THERE)
+case("csh", "nvidia-smi: Command not found.\n", 3, told=NOT_THERE)
+case("env", "env: \u2018nvidia-smi\u2019: No such file or directory\n", 3, told=NOT_THERE)
+case(
+    "cmd, German",
+    '"nvidia-smi" ist entweder falsch geschrieben oder konnte nicht gefunden werden.\n',
+    3,
+    told=NOT_THERE,
+)
+case(
+    "cmd, Chinese",
+    "'nvidia-smi' \u4e0d\u662f\u5185\u90e8\u6216\u5916\u90e8\u547d\u4ee4"
+    "\uff0c\u4e5f\u4e0d\u662f\u53ef\u8fd0\u884c\u7684\u7a0b\u5e8f\n\u6216\u6279\u5904\u7406\u6587\u4ef6\u3002\n",
+    3,
+    told=NOT_THERE,
+)
+case(
+    "another machine's program",
+    "bash: /usr/bin/nvidia-smi: cannot execute binary file: Exec format error\n",
+    3,
+    told="nvidia-smi",
+)
+case(
+    "Python",
+    'Traceback (most recent call last):\n  File "x.py", line 3, in <module>\n'
+    "    subprocess.run(['nvidia-smi'])\n"
+    "FileNotFoundError: [Errno 2] No such file or directory: 'nvidia-smi'\n",
+    3,
+    told=NOT_THERE,
+)
+case(
+    "Python, and it ran", "subprocess.CalledProcessError: Command 'nvidia-smi' returned non-zero exit status 9.\n", 2, 3
+)
+case("it ran out of time", "timeout: sending signal TERM to command \u2018nvidia-smi\u2019\n", 2, 3)
+case("only what was typed", "me@box:~$ nvidia-smi\nme@box:~$ \n", 2, 3)
+case("a sentence about it", "Run nvidia-smi to see your GPUs.\n", 2, 3)
+case(
+    "hl-smi",
+    NPU.replace(
+        "npu-smi 24.1.rc3                 Version: 24.1.rc3",
+        "HL-SMI Version:    hl-1.18.0          Driver Version: 1.18.0",
+    ),
+    2,
+    3,
+    told="hl-smi",
+)
+case(
+    "an answer of another command",
+    '{"schema": 3, "gpudoctor": "0.1.0", "command": "hang", '
+    '"machine": null, "verdict": "fault", "exit_status": 1, "findings": []}',
+    2,
+    told="gpudoctor hang",
+)
+case(
+    "a log of torchrun",
+    '[rank1]: Traceback (most recent call last):\n[rank1]:   File "t.py", line 9\n[rank1]: RuntimeError: CUDA error\n',
+    2,
+    told="explain",
+)
+case(
+    "journalctl: a switch",
+    "Mar 03 11:12:13 n7 kernel: nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): "
+    "22013, Fatal, Link 32 minion link DLREQ interrupt\n",
+    1,
+    told="sxid",
+)
+case(
+    "dmesg -T: bad memory",
+    "[Tue Mar  3 11:12:13 2026] NVRM: Xid (PCI:0000:52:00): 48, pid=991, name=python, DBE (double bit error)\n",
+    1,
+    told="xid",
+)
+case("a table beside a log without fault", table(count=8) + "$ sudo dmesg | grep -i nvidia\n" + QUIET, 0)
+case("a table beside a lost GPU's log", table(count=7) + "$ sudo dmesg | grep -i nvrm\n" + XID_79, 1, told="xid")
+case("a table beside a program's fault", table(count=8) + "$ dmesg\n" + XID_13, 0, told="xid")
+case(
+    "a week-old error before a quiet end",
+    XID_79.replace("88211", "  211") + "[812345.000] NVRM: loading NVIDIA UNIX x86_64 Kernel Module\n",
+    3,
+    told="xid",
+)
+case(
+    "two GPUs in parts, both with errors",
+    smi(
+        row(0, A100, **PARTED),
+        row(1, A100, bus="00000000:41:00.0", **PARTED),
+        rest=mig_box((0, 3, 0, 0, "9MiB / 19968MiB", 1), (1, 3, 0, 0, "9MiB / 19968MiB", 2)) + PROCESSES + NOBODY,
+    ),
+    1,
+    told="(?s)GPU 0.*GPU 1",
+)
+case(
+    "a container without it, Chinese, beside its host",
+    "root@pod:/# nvidia-smi\nbash: nvidia-smi: \u672a\u627e\u5230\u547d\u4ee4\n# exit\n$ nvidia-smi\n" + table(count=1),
+    3,
+    told=NOT_THERE,
+)
+case("ibstat is not there, and the GPUs are well", table(count=8) + "$ ibstat\nbash: ibstat: command not found\n", 0)
+case("a Jetson Thor", smi(ORIN.replace("Orin (nvgpu) ", "Thor (nvgpu) "), driver="580.00", rest=PROCESSES + NOBODY), 3)
+case("an unlicensed GPU in its first minutes", licensed("Unlicensed (Unrestricted)"), 0, 3)
+
+
+def half(name: str) -> str:
+    if list(CASES).index(name) >= LATER:
+        return "later"
+    return "keep" if is_kept(name) else "tune"
+
+
 def is_kept(name: str) -> bool:
     return hashlib.sha256(name.encode()).digest()[0] % 2 == 1
 
@@ -507,16 +620,16 @@ def is_wrong(name: str) -> str:
 
 OPEN = frozenset({"a virtual GPU without licence"})
 """Of the half that is looked at, what is still wrong."""
-RIGHT_OF_THE_KEPT = 24
+RIGHT_OF_THE_KEPT = 27
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not is_kept(name) and name not in OPEN])
+@pytest.mark.parametrize("name", [name for name in CASES if half(name) == "tune" and name not in OPEN])
 def test_the_exit_status_and_what_is_told(name: str) -> None:
     assert is_wrong(name) == ""
 
 
 def test_the_kept_half_is_told_no_worse_and_none_of_it_is_called_healthy_wrongly() -> None:
-    kept = [name for name in CASES if is_kept(name)]
+    kept = [name for name in CASES if half(name) == "keep"]
     assert sum(not is_wrong(name) for name in kept) >= RIGHT_OF_THE_KEPT
     assert not [name for name in kept if 0 not in CASES[name][1] and answer(CASES[name][0])[0] == 0]
 
@@ -525,15 +638,14 @@ def main() -> None:
     """Prints what is wrong in the half that is looked at, and the sums of both."""
     right, count, healthy = Counter[str](), Counter[str](), Counter[str]()
     for name, (text, statuses, _) in CASES.items():
-        half = "keep" if is_kept(name) else "tune"
-        wrong = is_wrong(name)
-        count[half] += 1
-        right[half] += not wrong
-        healthy[half] += bool(wrong) and 0 not in statuses and answer(text)[0] == 0
-        if wrong and (half == "tune" or "--all" in sys.argv):
-            print(f"{half} {name!r}: {wrong}")
-    for half in ("keep", "tune"):
-        print(f"{half}: {right[half]} of {count[half]}; called healthy wrongly: {healthy[half]}")
+        part, wrong = half(name), is_wrong(name)
+        count[part] += 1
+        right[part] += not wrong
+        healthy[part] += bool(wrong) and 0 not in statuses and answer(text)[0] == 0
+        if wrong and (part == "tune" or "--all" in sys.argv):
+            print(f"{part} {name!r}: {wrong}")
+    for part in ("keep", "later", "tune"):
+        print(f"{part}: {right[part]} of {count[part]}; called healthy wrongly: {healthy[part]}")
 
 
 if __name__ == "__main__":

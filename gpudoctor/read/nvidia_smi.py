@@ -5,7 +5,7 @@ needs it is skipped; what nvidia-smi could not read keeps nvidia-smi's reason.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -138,6 +138,7 @@ PLACES = (
     SmiField("mig_mode_pending", enabled, ("mig mode/pending", "mig mode/pending mig")),
 )
 
+LICENSED = ("vgpu software licensed product", "grid licensed product")
 MAXIMUM_GPUS = 256
 """Machines with 16 GPUs are rare; more than this is no output of nvidia-smi."""
 
@@ -147,8 +148,8 @@ NEWER_THAN = {"recovery_action": 565, "fabric": 525}
 
 MESSAGE = "a message of nvidia-smi"
 MESSAGES: tuple[tuple[re.Pattern[str], int | None], ...] = (
-    (spaced(r"Failed to initialize NVML: (?P<why>" + "|".join(NVML_TEXTS) + ")"), None),
-    (spaced(r"Failed to initialize NVML: (?P<why>[^\n]{1,100})"), None),
+    (spaced(r"Failed to (?:initialize|properly shut down) NVML: (?P<why>" + "|".join(NVML_TEXTS) + ")"), None),
+    (spaced(r"Failed to (?:initialize|properly shut down) NVML: (?P<why>[^\n]{1,100})"), None),
     (spaced(r"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"), 9),
     (spaced(r"couldn't find libnvidia-ml\.so"), 12),
     (spaced(r"^[ \t>|*`]*No devices were found[ \t.*`]*$"), 0),
@@ -180,6 +181,7 @@ def to_snapshot(log: Log) -> Snapshot:
         gpudoctor=__version__,
         origin=_origin(log, driver),
         taken_at=_taken_at(log),
+        lacks=tuple(_restricted(log)),
         nvidia=msgspec.structs.replace(
             nvidia,
             init_code=read(log.form, 0),
@@ -258,6 +260,16 @@ def _taken_at(log: Log) -> Reading[str]:
 
 def _header(log: Log, names: Iterable[str], convert: Callable[[str], Any]) -> Reading[Any]:
     return _reading(log.header, tuple(names), convert, log.form)
+
+
+def _restricted(log: Log) -> Iterator[str]:
+    """Virtual GPUs without licence, which the driver slows down: no other fact shows it (NVIDIA's licensing guide)."""
+    for index, gpu in enumerate(log.gpus):
+        status = next((entry for name in LICENSED if (entry := gpu.at(f"{name}/license status"))), None)
+        if status is not None and "(restricted)" in status.value.casefold():
+            said = status.value[:40]
+            yield f"GPU {index} has no licence of vGPU software and computes at an idle GPU's pace ({said})"
+            return
 
 
 def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:

@@ -8,7 +8,11 @@ from gpudoctor.read.pasted.part import Pasted, ToolOutput, gpu
 from gpudoctor.snapshot import NEVER_IN_OUTPUT, NOT_IN_OUTPUT, Gpu, MigDevice, NvLink, Reading, missing, read
 
 LIST, LINKS = "nvidia-smi -L", "nvidia-smi nvlink -s"
-HEADING = re.compile(r"GPU (?P<index>\d{1,3}): (?P<name>\S.*?) \(UUID: (?P<uuid>GPU-[0-9A-Za-z-]{1,60})\)$", re.ASCII)
+HEADING = re.compile(
+    r"GPU (?P<index>\d{1,3}): (?P<name>\S.*?) "
+    r"\(UUID: (?P<uuid>GPU-[0-9A-Za-z-]{1,60}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{1,40})\)$",  # a Jetson has no "GPU-"
+    re.ASCII,
+)
 MIG = re.compile(r"MIG (?P<name>\S{1,40}) +Device +(?P<index>\d{1,3}): \(UUID: (?P<uuid>MIG-[\w/-]{1,100})\)", re.ASCII)
 LINK = re.compile(r"Link (?P<link>\d{1,2}): (?:(?P<speed>[\d.]{1,8}) GB/s|<inactive>)$", re.ASCII)
 ALL_INACTIVE = "as all links are inActive"

@@ -28,6 +28,8 @@ HEADING = re.compile(
     r"|GPU\[\d{1,3}\]\s*: ?[A-Z]",
     re.ASCII,
 )
+NO_GPU = "No AMD GPUs specified"
+"""What it shows where its driver serves none."""
 NAMES = ("card series", "device name")
 INSTINCT = re.compile(r"Instinct|\bMI\d{2,3}", re.IGNORECASE)
 
@@ -56,6 +58,7 @@ def parse(block: Pasted) -> ToolOutput:
         f"{SOURCE} ({counted(len(seen), 'AMD GPU')})" if seen else SOURCE,
         pci=devices or None,
         modules=modules if failed else None,
+        lacks=("it finds no AMD GPU",) if not seen and any(NO_GPU in line for line in block.lines) else (),
         tells="" if failed else "names, temperatures or load" if seen else "nothing of a GPU",
     )
 
