@@ -115,7 +115,7 @@ OPTIONS = {
     "ucx_info": "-d",
     "fi_info": "-p",
     "dcgmi": "-r -i",
-    "nvidia-ctk": "--output --runtime --create-all --set --in-place --set-as-default",
+    "nvidia-ctk": "--version --output --runtime --create-all --set --in-place --set-as-default",
     "nvidia-modprobe": "-c -u",
     "nvidia-cuda-mps-control": "-d",
     "nvidia-imex-ctl": "-N",
