@@ -14,7 +14,7 @@ from gpudoctor.hang.all_rules import RULES
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.courses import words as collective_words
-from gpudoctor.hang.job import HangJob
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, progress_of, serves
 from gpudoctor.hang.recorders import Agreement
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
@@ -249,6 +249,8 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
             "job's user with ptrace allowed, or as root; `gpudoctor.arm()` in the program needs neither."
         )
     kinds = {rank.place.kind for rank in progress.waiting}
+    if job.world_size == 1 and kinds == {"cuda sync"}:
+        return _why_alone(job.ranks[0])
     if progress.waiting and not progress.away:
         where = "wait for each other to begin" if kinds <= STARTING else "wait in collectives"
         return (
@@ -256,6 +258,16 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
             "whether they came to the same collective; where they did, test the network: `gpudoctor nccl-test`."
         )
     return "Nothing moves, and no rule explains it. Native stacks may: `gpudoctor hang --native`."
+
+
+def _why_alone(rank: Rank) -> str:
+    """CUDA's calls return before their work is done: the line that waits is seldom the one that began it."""
+    return (
+        "There is no other rank that it could wait for: its GPU does not end what it was given, so a kernel of the "
+        "program runs on without end, or waits for what nobody does (a copy, another stream). Started with "
+        "CUDA_LAUNCH_BLOCKING=1 it stands in the call that began it; "
+        f"`cuda-gdb -p {rank.pid}` and `info cuda kernels` name the kernel."
+    )
 
 
 def _why_dumps_do_not_decide(agreement: Agreement) -> str:

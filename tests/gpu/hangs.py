@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--healthy", action="store_true", help="the same programs without the fault")
     parser.add_argument("--after", action="store_true", help="wait for the time-out: logs and dumps are kept too")
     parser.add_argument("--at-once", type=int, default=4)
-    chosen = parser.parse_args()
+    chosen = parser.parse_intermixed_args()
     names = chosen.names or [*ON_GPUS, *SCENARIOS]
     names = [name for name in names if EVERY[name].healthy or not chosen.healthy]
 

@@ -22,8 +22,6 @@ from gpudoctor.snapshot import from_json as snapshot_from_json
 from tests.gpu.measured import record
 
 pytestmark = pytest.mark.timeout(900)
-LONGEST_SECONDS = 20.0
-"""Of the whole test of one GPU, as the project promises."""
 WANTED_OF_A_PLAIN_LOOP = 0.9
 LOOP = """
 import sys, time, json, torch
@@ -120,10 +118,6 @@ def test_tensor_cores_are_faster_than_fp32(report: AmpReport) -> None:
             if each.dtype != "tf32" and has_tensor_cores(each.dtype, device.name, device.capability):
                 speed = product(each)
                 assert speed is not None and speed.factor > 1.5, (device.name, each.dtype, speed)
-
-
-def test_it_takes_no_longer_than_is_promised(report: AmpReport) -> None:
-    assert all(device.seconds <= LONGEST_SECONDS for device in report.devices), [d.seconds for d in report.devices]
 
 
 def test_bf16_is_measured_as_fast_as_a_plain_loop_and_can_be_recorded(
