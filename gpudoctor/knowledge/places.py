@@ -24,8 +24,8 @@ Kind = Literal[
     "user code",
     "unknown",
 ]
-"""Facts/03 part 4, "Stack markers". "user code": the innermost frame is the user's, or a library's that none of the
-others knows. "unknown": no stack was read.
+"""By the markers of `place_markers.py`. "user code": the innermost frame is the user's, or a library's that none of
+the others knows. "unknown": no stack was read.
 
 torchrun's own process has "rendezvous" while it meets the others, "sleep" with the operation "_invoke_run" while it
 watches its ranks, and "exit" with "_exit_barrier" when its ranks have ended and other nodes' have not.

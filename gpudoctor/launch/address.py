@@ -1,4 +1,4 @@
-"""MASTER_ADDR: which of the head's addresses the others are told, and why. Rules: facts of issue 5, part 5."""
+"""MASTER_ADDR: which of the head's addresses the others are told, and why."""
 
 import ipaddress
 import re

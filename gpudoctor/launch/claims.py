@@ -1,6 +1,6 @@
 """What a plan takes for true, judged by what was seen of the nodes. Pure: `verify` does the looking.
 
-The list is that of the project's facts on launching, part 5; most of it is what a preflight looks for.
+Most of the list is what a preflight looks for.
 """
 
 from collections.abc import Iterator

@@ -29,7 +29,7 @@ AGREED = re.compile(
     r"|P2P_DIRECT_DISABLE|SHM_DISABLE|NET_DISABLE_INTRA|CROSS_NIC|COLLNET_ENABLE|NVLS_\w+|CUMEM_\w+|MNNVL_\w+|PXN_DISABLE"
     r"|P2P_PXN_LEVEL|NVB_DISABLE|NET_SHARED_\w+|TOPO_\w+|GRAPH_\w+)"
 )
-"""What all ranks must choose alike (the project's facts on NCCL, 4.1: differences are a known class of hangs)."""
+"""What all ranks must choose alike (differences are a known class of hangs)."""
 
 
 class RankDifference(NamedTuple):

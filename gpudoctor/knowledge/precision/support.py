@@ -3,8 +3,7 @@
 Sources: CUDA C++ Programming Guide, arithmetic throughput by compute capability (fp16 before tensor cores: 128, 2 and
 256 operations a clock and multiprocessor for 6.0, 6.1 and 6.2); torch 2.13, testing/_internal/common_cuda.py (bf16 from
 8.0, fp8 at 8.9 and from 9.0) and the conditions of torch._scaled_mm; Intel's and Arm's names of instruction sets as
-Linux prints them in /proc/cpuinfo; AMD's ROCm documentation, "Data types and precision support". The facts are in
-the project's notes on devices and AMP, part 5.1.
+Linux prints them in /proc/cpuinfo; AMD's ROCm documentation, "Data types and precision support".
 """
 
 import re

@@ -181,17 +181,12 @@ class _Names:
         return self.operations[told]
 
     def group(self, entry: Mapping[Any, Any]) -> str:
-        process_group = entry.get("process_group")
-        if (
-            type(process_group) is not tuple
-            or len(process_group) != 2
-            or type(process_group[0]) is not str
-            or type(process_group[1]) is not str
-        ):
+        pair = entry.get("process_group")
+        if type(pair) is not tuple or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
             return _group_key(entry)
-        if process_group not in self.groups:
-            self.groups[process_group] = _group_key(entry)
-        return self.groups[process_group]
+        if pair not in self.groups:
+            self.groups[pair] = _group_key(entry)
+        return self.groups[pair]
 
 
 def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
@@ -247,13 +242,11 @@ def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[Ent
     status = top.get("pg_status")
     if not isinstance(status, dict):
         return {}
-    by_number = {
-        _text(number): value for number, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)
-    }
+    by_id = {_text(key): value for key, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)}
     last: dict[str, int] = {}
     for row in rows:
         if row.group not in last and len(last) < MOST_GROUPS:
-            own = by_number.get(_text(entries[row.at].get("pg_id", "")), {})
+            own = by_id.get(_text(entries[row.at].get("pg_id", "")), {})
             last[row.group] = _integer(own.get("last_enqueued_collective"), -1)
     return last
 
@@ -369,10 +362,8 @@ def _numbered(status: Mapping[Any, Any], configured: Mapping[Any, Any], known: M
     names = [_text(name) for name in list(configured)[:MOST_GROUPS]]
     if len(numbers) != len(names) or not all(map(_DIGITS.fullmatch, (*numbers, *names))):
         return {}
-    names_by_number = dict(zip(sorted(numbers, key=int), sorted(names, key=int), strict=True))
-    return (
-        names_by_number if all(names_by_number.get(number, group) == group for number, group in known.items()) else {}
-    )
+    by_number = dict(zip(sorted(numbers, key=int), sorted(names, key=int), strict=True))
+    return by_number if all(by_number.get(number, group) == group for number, group in known.items()) else {}
 
 
 def _ranks(value: object) -> tuple[int, ...]:
