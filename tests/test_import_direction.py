@@ -92,7 +92,8 @@ ROOMS = {
     "gpudoctor/topology.py": "snapshot knowledge",
     "gpudoctor/emit/": "emit knowledge",
     "gpudoctor/read/": "read active marked snapshot knowledge launcher",
-    "gpudoctor/explain/": "cause causes symptom symptoms remedies sure explain knowledge check launcher.registry",
+    "gpudoctor/explain/": "cause causes symptom symptoms remedy remedies sure explain knowledge check"
+    " launcher.registry",
     "gpudoctor/hang/": "cause causes symptom symptoms hang fleet read active snapshot knowledge check lint launcher",
     "gpudoctor/left.py": "explain hang read snapshot knowledge",
     "gpudoctor/slow/": "slow cause causes hang fleet read active snapshot knowledge check",

@@ -45,7 +45,7 @@ class OfSpeaker(NamedTuple):
         return "\n".join(line.text for line in (self.line, *self.more))
 
 
-class Ended(NamedTuple):
+class EndLine(NamedTuple):
     line: Line
     code: int
 
@@ -72,12 +72,12 @@ def of_speakers(lines: Sequence[Line]) -> OfSpeaker | None:
     return None
 
 
-def ends_told(lines: Sequence[Line]) -> Iterator[Ended]:
+def ends_told(lines: Sequence[Line]) -> Iterator[EndLine]:
     """Ends with a status that is not 0, as somebody tells them."""
     for line in lines:
         code = _status(line.text)
         if code and not OVER.search(line.text):
-            yield Ended(line, code)
+            yield EndLine(line, code)
 
 
 def tells_an_end(text: str) -> bool:
