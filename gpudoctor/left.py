@@ -14,7 +14,8 @@ from gpudoctor.hang.conclude import ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorded import backwards
-from gpudoctor.knowledge.places import Place
+from gpudoctor.knowledge.place_markers import POINT_TO_POINT
+from gpudoctor.knowledge.places import Kind, Place
 from gpudoctor.read.job.sources import Sources
 from gpudoctor.snapshot.evidence import Frame, SourceContext
 from gpudoctor.sure import POSSIBLE
@@ -34,7 +35,7 @@ def program_of(paths: Sequence[str]) -> Program:
         if not sources:
             return []
         places = {
-            number: Place("collective", each.operation, None, frames[number][0], frames[number])
+            number: Place(_kind(each.operation), each.operation, None, frames[number][0], frames[number])
             for number, each in stood.items()
             if each.frames
         }
@@ -52,6 +53,10 @@ def program_of(paths: Sequence[str]) -> Program:
         ]
 
     return says
+
+
+def _kind(operation: str) -> Kind:
+    return "point-to-point" if operation in POINT_TO_POINT.split() else "collective"
 
 
 def _written_at(path: str) -> float:

@@ -153,3 +153,18 @@ def test_who_did_not_end_when_asked_and_was_silent_is_stopped(tmp_path: Path) ->
     waits = BEFORE + alone(0) + alone(1) + asked(0, 7, 6) + asked(1, 7, 6) + end(0) + end(1)
     first = explained(waits + launcher, tmp_path).causes[0]
     assert (first.cause, first.ranks) == ("stopped-rank", (2,))
+
+
+def test_rank_0_waits_for_one_that_has_no_collective_open(tmp_path: Path) -> None:
+    """Were it rank 0's own collective, the other one would wait in a later one by now."""
+    first = explained(BEFORE + alone(0) + asked(0, 7, 6) + asked(1, 6, 6) + asked(2, 6, 6) + end(0), tmp_path).causes[0]
+    assert (first.cause, first.ranks) == ("slow-rank-timeout", (1, 2))
+
+
+def test_a_gather_that_one_rank_has_left_out(tmp_path: Path) -> None:
+    gather = watchdog(0, "GATHER", "gather", 25)
+    later = watchdog(1, "ALLREDUCE", "all_reduce", 11).replace("SeqNum=7", "SeqNum=8")
+    first = explained(BEFORE + gather + later + watchdog(2, "ALLREDUCE", "all_reduce", 11) + end(0), tmp_path).causes[0]
+    assert (first.cause, first.ranks, first.confidence) == ("rank-divergent-decision", (2,), 0.65)
+    waits = explained(BEFORE + gather + later + later.replace("ank 1", "ank 2").replace("[rank1", "[rank2"), tmp_path)
+    assert all(cause.confidence < 0.5 for cause in waits.causes)  # both are past it: neither was left out

@@ -132,3 +132,28 @@ def test_a_method_of_what_only_the_first_rank_has_made(folder: Path) -> None:
         folder, waited(0, "ALLREDUCE", 1, *stack), waited(1, "ALLREDUCE", 132), waited(2, "ALLREDUCE", 132)
     )
     assert (first.cause, first.ranks) == ("rank0-only-collective", (0,)) and "line 7" in first.summary
+
+
+STAGES = """\
+def forward(value, rank):
+    if rank > 0:
+        dist.recv(value, rank - 1)
+    if rank < 2:
+        dist.send(value, rank + 1)
+    if rank < 2:
+        dist.recv(value, rank + 1)
+
+
+forward()
+"""
+
+
+def test_sends_and_receives_below_conditions_on_the_rank_are_a_pipeline(folder: Path) -> None:
+    (folder / "train.py").write_text(STAGES)
+    os.utime(folder / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    waits = [
+        waited(rank, "RECV", 64, f"recv from {C10D}:2500", f"forward from {folder}/train.py:{line}",
+               f"<module> from {folder}/train.py:10")
+        for rank, line in ((0, 7), (1, 7), (2, 3))
+    ]  # fmt: skip
+    assert first_cause(folder, *waits).cause == "p2p-order"

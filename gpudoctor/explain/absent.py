@@ -6,6 +6,8 @@ from gpudoctor.explain.order import Facts
 
 LONGEST_LIST = 500
 TIME_OUT, SIGNAL = "watchdog-timeout", "watchdog-dump-signal"
+LAUNCHER = "elastic-"
+"""What torchrun says of a rank, which that one need not live for."""
 
 
 def skipped(known: set[int], *, of_whole_job: bool) -> set[int]:
@@ -44,5 +46,16 @@ def silent(facts: Facts, ranks: set[int]) -> set[int]:
     over = [event.moment for event in facts.events if event.symptom.id == TIME_OUT]
     if not over or not any(event.symptom.id == SIGNAL for event in facts.events):
         return set()
-    speak = {event.rank for event in facts.events if not any(event.moment.is_before(moment) for moment in over)}
-    return ranks - speak
+    asked = {event.rank for event in facts.events if event.symptom.id == SIGNAL}  # its line may come first
+    told = (*(event for event in facts.events if not event.symptom.id.startswith(LAUNCHER)), *facts.tracebacks)
+    return ranks - asked - {line.rank for line in told if not any(line.moment.is_before(each) for each in over)}
+
+
+def idle_ranks(facts: Facts) -> set[int]:
+    """Ranks that had no collective open when they were asked for their recorders; by the first time that they were."""
+    idle: dict[int, bool] = {}
+    for event in facts.events:
+        launched, completed = event.values.get("last_enqueued"), event.values.get("last_completed")
+        if event.symptom.id == SIGNAL and event.rank is not None and launched and completed:
+            idle.setdefault(event.rank, launched == completed)
+    return {rank for rank, none_open in idle.items() if none_open}

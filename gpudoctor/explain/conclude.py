@@ -17,6 +17,7 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
 from gpudoctor.explain.program import Program, by_program
 from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.explain.rooted import as_they_came, left_out
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.explain.sizes import printed_batches, printed_sizes
 from gpudoctor.explain.state_dicts import STATE_DICTS, of_state_dicts
@@ -79,9 +80,11 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
     died = {rank for candidate in candidates if candidate.standing == "cause" for rank in candidate.ranks}
     waiting = as_dumped(waits(facts, tracebacks, aborted), facts)
     if not any(candidate.standing == "cause" and candidate.confidence >= SURE for candidate in candidates):
-        told = by_program(waiting, facts, program) if not died else []
+        came = as_they_came(waiting)
+        told = by_program(came, facts, program) if not died else []
         # Which line it was, and below which condition, is more than that operations and sizes differ.
-        candidates += told if told and told[0].confidence >= SURE else pattern(waiting, facts, died)
+        sure = told and told[0].confidence >= SURE
+        candidates += told if sure else left_out(waiting) or pattern(came, facts, died)
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
     if failed:
@@ -139,10 +142,13 @@ def after_time_out(facts: Facts, tracebacks: list[Spoken]) -> list[Spoken]:
 
 
 def _by_itself(facts: Facts, role: Role, standing: Standing, share: float) -> list[Candidate]:
+    forced = {ended.rank for ended in facts.exits if ended.exit.forced} - {None}
     return [
         of_symptom(event, standing=standing, share=share)
         for event in facts.events
-        if event.symptom.role == role and event.symptom.cause
+        if event.symptom.role == role
+        and event.symptom.cause
+        and not (event.symptom.cause == "rank-died" and event.rank in forced)  # torchrun has killed it
     ]
 
 

@@ -7,10 +7,10 @@ be up yet, and nothing else be said of it.
 
 from collections.abc import Sequence
 
+from gpudoctor.explain.absent import idle_ranks
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.waits import DEFAULT_GROUP, Wait
 
-SIGNAL = "watchdog-dump-signal"
 SINGLE = ("send", "recv")
 
 
@@ -22,16 +22,6 @@ def as_dumped(waits: list[Wait], facts: Facts) -> list[Wait]:
     if not {wait.rank for wait in waits} - idle:
         return waits
     return [wait for wait in waits if wait.rank not in idle]
-
-
-def idle_ranks(facts: Facts) -> set[int]:
-    """Ranks that had no collective open when they were asked for their recorders; by the first time that they were."""
-    is_idle: dict[int, bool] = {}
-    for event in facts.events:
-        launched, completed = event.values.get("last_enqueued"), event.values.get("last_completed")
-        if event.symptom.id == SIGNAL and event.rank is not None and launched and completed:
-            is_idle.setdefault(event.rank, launched == completed)
-    return {rank for rank, idle in is_idle.items() if idle}
 
 
 def _of_all_ranks(waits: Sequence[Wait]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from gpudoctor.explain.absent import absent_by_name, counted_by_program, silent, skipped
+from gpudoctor.explain.absent import absent_by_name, counted_by_program, idle_ranks, silent, skipped
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ended_well, ranks_text
 from gpudoctor.explain.order import Facts
@@ -195,15 +195,15 @@ def _crossed(found: list[Wait]) -> list[Candidate]:
     """All of them receive, or all of them send: nobody does the other half."""
     first = min(found, key=lambda wait: wait.moment.line)
     half = "send" if first.operation == "recv" else "receive"
-    summary = f"{ranks_text([wait.rank for wait in found])} all waited in {_said(first)}, and none was there to {half}"
-    return [_candidate("p2p-order", LIKELY, first, summary, found, found)]
+    summary = f"{ranks_text([wait.rank for wait in found])} all waited in {said(first)}, and none was there to {half}"
+    return [candidate("p2p-order", LIKELY, first, summary, found, found)]
 
 
 def _evidence(found: list[Wait]) -> tuple[Line, ...]:
     return tuple(wait.line for wait in found[:MOST_LINES])
 
 
-def _said(wait: Wait) -> str:
+def said(wait: Wait) -> str:
     """ "all_reduce 30 of 4 elements at train.py:9"."""
     words = wait.operation or "a collective"
     if wait.sequence is not None:
@@ -228,16 +228,16 @@ def different(found: list[Wait]) -> list[Candidate]:
         if len(odd) * 2 == len(found) and not any(wait.rank == 0 for wait in odd):
             odd, rest = [wait for wait in found if wait.operation == rest.operation], odd[0]
         summary = (
-            f"{ranks_text([wait.rank for wait in odd])} waited in {_said(odd[0])}, rank {rest.rank} in {_said(rest)}"
+            f"{ranks_text([wait.rank for wait in odd])} waited in {said(odd[0])}, rank {rest.rank} in {said(rest)}"
         )
         alone = [wait.rank for wait in odd] == [0] and odd[0].operation in ONE_SIDED
         if not alone and any(wait.operation == "barrier" for wait in odd):
             return _parted(odd, first, f"{summary}: they no longer take part in the same collectives", found)
         # Of one exchange, as far as sizes tell; else one of them may as well have left a step out.
         same = len(sizes) < 2 and len({wait.elements is None for wait in found}) == 1 and not alone
-        order = _candidate("collective-order-mismatch", LIKELY if same else POSSIBLE, first, summary, odd, found)
-        divergent = _candidate("rank-divergent-decision", HINT, first, summary, odd, found)
-        one = _candidate("rank0-only-collective", LIKELY if alone else HINT, first, summary, odd, found)
+        order = candidate("collective-order-mismatch", LIKELY if same else POSSIBLE, first, summary, odd, found)
+        divergent = candidate("rank-divergent-decision", HINT, first, summary, odd, found)
+        one = candidate("rank0-only-collective", LIKELY if alone else HINT, first, summary, odd, found)
         return [order, divergent, one] if any(wait.rank == 0 for wait in odd) else [order, divergent]
     if len(sizes) > 1 and (single := [wait for wait in found if may_be_barrier(wait)]):
         return _barrier_or_number(found, single, first)
@@ -246,7 +246,7 @@ def different(found: list[Wait]) -> list[Candidate]:
         odd = [wait for wait in found if wait.elements == rare_size]
         rest = next(wait for wait in found if wait.elements not in (None, rare_size))
         summary = (
-            f"{ranks_text([wait.rank for wait in odd])} waited in {_said(odd[0])}, rank {rest.rank} in {_said(rest)}"
+            f"{ranks_text([wait.rank for wait in odd])} waited in {said(odd[0])}, rank {rest.rank} in {said(rest)}"
         )
         lines = {wait.where for wait in found}
         if unlike_lines(lines):
@@ -256,9 +256,9 @@ def different(found: list[Wait]) -> list[Candidate]:
         )
         return [
             # Of one line, it is its tensor; where no line is told, it may as well be two calls that have met.
-            _candidate("shape-mismatch", LIKELY if lines != {""} else POSSIBLE, first, summary, odd, found),
-            _candidate("rank-dependent-graph", HINT if not reduce else POSSIBLE, first, summary, odd, found),
-            _candidate("collective-order-mismatch", POSSIBLE, first, summary, odd, found),
+            candidate("shape-mismatch", LIKELY if lines != {""} else POSSIBLE, first, summary, odd, found),
+            candidate("rank-dependent-graph", HINT if not reduce else POSSIBLE, first, summary, odd, found),
+            candidate("collective-order-mismatch", POSSIBLE, first, summary, odd, found),
         ]
     return []
 
@@ -275,8 +275,8 @@ def _barrier_or_number(found: list[Wait], single: list[Wait], first: Wait) -> li
     rest = [wait for wait in found if wait not in single]
     odd = single if len(single) <= len(rest) else rest
     summary = (
-        f"{ranks_text([wait.rank for wait in single])} waited in {_said(single[0])}, which may be a barrier, rank "
-        f"{rest[0].rank} in {_said(rest[0])}: they no longer take part in the same collectives"
+        f"{ranks_text([wait.rank for wait in single])} waited in {said(single[0])}, which may be a barrier, rank "
+        f"{rest[0].rank} in {said(rest[0])}: they no longer take part in the same collectives"
     )
     return _parted(odd, first, summary, found)
 
@@ -287,7 +287,7 @@ def _parted(odd: list[Wait], first: Wait, summary: str, found: list[Wait]) -> li
     if [wait.rank for wait in odd] == [0]:
         causes = ("rank0-only-collective", "rank-divergent-decision", "uneven-inputs")
     return [
-        _candidate(cause, HINT if number else POSSIBLE, first, summary, odd, found)
+        candidate(cause, HINT if number else POSSIBLE, first, summary, odd, found)
         for number, cause in enumerate(causes)
     ]
 
@@ -303,8 +303,8 @@ def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
     ]
     ahead = max(numbered, key=lambda wait: wait.sequence or 0)
     summary = (
-        f"{ranks_text([wait.rank for wait in behind])} waited in {_said(behind[0])}, while rank {ahead.rank} waited in "
-        f"{_said(ahead)}"
+        f"{ranks_text([wait.rank for wait in behind])} waited in {said(behind[0])}, while rank {ahead.rank} waited in "
+        f"{said(ahead)}"
     )
     if len({(wait.operation, wait.where) for wait in numbered}) == 1 and first.where:
         summary += ": the same call, which has ended on some ranks only"
@@ -314,9 +314,9 @@ def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
         return _undecided(causes, POSSIBLE, first, summary, found, [ranks] * len(causes))
     summary += ": they no longer take part in the same collectives"
     return [
-        _candidate("rank-divergent-decision", LIKELY, first, summary, behind, found),
-        _candidate("collective-order-mismatch", POSSIBLE, first, summary, behind, found),
-        _candidate("uneven-inputs", POSSIBLE, first, summary, behind, found),
+        candidate("rank-divergent-decision", LIKELY, first, summary, behind, found),
+        candidate("collective-order-mismatch", POSSIBLE, first, summary, behind, found),
+        candidate("uneven-inputs", POSSIBLE, first, summary, behind, found),
     ]
 
 
@@ -324,11 +324,11 @@ def _unpaired(found: list[Wait], pairs: list[Wait], first: Wait) -> list[Candida
     """Some wait in a send or a receive: these are counted by themselves, so numbers do not tell who is behind."""
     rest = [wait for wait in found if wait not in pairs]
     few = pairs if len(pairs) <= len(rest) or not rest else rest
-    summary = f"{ranks_text([wait.rank for wait in pairs])} waited in {_said(pairs[0])}"
-    summary += f", {ranks_text([wait.rank for wait in rest])} in {_said(rest[0])}" if rest else ""
+    summary = f"{ranks_text([wait.rank for wait in pairs])} waited in {said(pairs[0])}"
+    summary += f", {ranks_text([wait.rank for wait in rest])} in {said(rest[0])}" if rest else ""
     summary += ": a send or receive has no other half"
     causes = (("p2p-order", POSSIBLE), ("rank-divergent-decision", HINT))
-    return [_candidate(cause, sure, first, summary, few, found) for cause, sure in causes]
+    return [candidate(cause, sure, first, summary, few, found) for cause, sure in causes]
 
 
 def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate]:
@@ -337,7 +337,7 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
     heard = absent & (facts.ranks | alive_at_the_end(facts))
     missing = sorted(heard or absent)
     waiting = [wait.rank for wait in found]
-    summary = f"{ranks_text(waiting)} waited in {_said(first)}, and {ranks_text(missing)} did not come"
+    summary = f"{ranks_text(waiting)} waited in {said(first)}, and {ranks_text(missing)} did not come"
     gone = silent(facts, set(missing)) == set(missing) and set(missing) <= facts.ranks | counted_by_program(facts)
     if gone:
         summary += f". Who lives says that it was asked for its recorder, and {ranks_text(missing)} did not"
@@ -348,7 +348,8 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
         f"Start it again and ask while it stands: gpudoctor hang shows where {ranks_text(missing)} "
         f"{'is' if len(missing) == 1 else 'are'} instead."
     )
-    stubborn = [ended for ended in facts.exits if ended.exit.forced and ended.rank in (None, *missing)]
+    forced = {ended.pid: ended for ended in facts.exits if ended.exit.forced and ended.rank in (None, *missing)}
+    stubborn = list(forced.values())
     causes: tuple[str, ...]
     if (gone or not heard) and len(stubborn) == len(missing):
         # Nothing in Python catches SIGTERM by itself, and a rank that lives answers when another one asks for dumps.
@@ -361,7 +362,7 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
     if ended_well(facts, set(missing)) == set(missing):
         summary += f". torchrun lists all that failed or that it had to end, and not {ranks_text(missing)}: ended well"
         causes = ("rank-divergent-decision", "uneven-inputs")
-    elif waiting == [0]:
+    elif waiting == [0] and not set(missing) <= idle_ranks(facts):  # in a later collective they would be by now
         causes = ("rank0-only-collective", "slow-rank-timeout", "uneven-inputs")
     elif missing == [0]:
         causes = ("slow-rank-timeout", "rank-divergent-decision", "checkpoint-race")
@@ -376,7 +377,7 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
 def _together(found: list[Wait]) -> list[Candidate]:
     """All ranks wait in the same collective: nobody is missing, so the data did not arrive."""
     first = min(found, key=lambda wait: wait.moment.line)
-    summary = f"All {len(found)} ranks that are known here waited in the same {_said(first)}: the data did not arrive"
+    summary = f"All {len(found)} ranks that are known here waited in the same {said(first)}: the data did not arrive"
     never = any(wait.completed is not None and wait.completed <= 0 for wait in found) or first.sequence in (0, 1)
     if not any(wait.sequence is not None for wait in found):  # a backend without numbers: it may be another step
         return _undecided(("firewall-ephemeral-ports", "wrong-nic"), HINT, first, summary, found)
@@ -412,7 +413,7 @@ def _undecided(
     ]
 
 
-def _candidate(
+def candidate(
     cause: str, confidence: float, first: Wait, summary: str, odd: list[Wait], waiting: list[Wait]
 ) -> Candidate:
     shown = dict.fromkeys([*(wait.line for wait in odd[:2]), *(wait.line for wait in waiting)])
@@ -429,4 +430,4 @@ def _candidate(
 
 def places(found: list[Wait]) -> str:
     """For a sentence: "ranks 0 and 2 waited in allreduce at train.py:9"."""
-    return listed(f"rank {wait.rank} waited in {_said(wait)}" for wait in found)
+    return listed(f"rank {wait.rank} waited in {said(wait)}" for wait in found)

@@ -26,11 +26,11 @@ def alone_in_the_loop(job: HangJob, first: Sequence[Rank], second: Sequence[Rank
             return blame(
                 "rank0-only-collective" if alone == (0,) else "rank-divergent-decision",
                 LIKELY,
-                own,
+                own if len(own) <= len(others) else others,
                 f"{waiting_words(own)}, where no rank had made a collective before; {waiting_words(others)}, as in "
                 "each step",
                 (*stacks_of(own), *stacks_of(others)),
-                at=own[0].place.user_frame,
+                at=(own if len(own) <= len(others) else others)[0].place.user_frame,
             )
     return None
 

@@ -79,6 +79,7 @@ def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     """The Python frames that a line of its program has called, innermost first."""
     thread = main_thread(rank.evidence.samples[-1], rank.thread) if rank.evidence.samples else None
     frames = [python for python in thread.frames if not python.native] if thread is not None else []
+    frames = frames or [*rank.place.user_frames]  # of one that is gone a recorder or a log tells these
     return tuple(frames[: frames.index(frame)]) if frame in frames else ()
 
 
@@ -342,6 +343,20 @@ def own_guard(context: SourceContext | None) -> Enclosing | None:
         if enclosing.kind in ("if", "elif", "else", "except"):
             return enclosing
     return None
+
+
+def waits_with_a_root(rank: Rank) -> bool:
+    """Whether a rank waits in a collective that may end on others before all have come, or for the GPU behind one."""
+    if rank.place.operation in WITH_A_ROOT:
+        return True
+    context = source_at(rank, rank.place.user_frame)
+    if rank.place.kind != "cuda sync" or context is None:
+        return False
+    last = max((call for call in context.calls if call.line < context.line), key=lambda call: call.line, default=None)
+    return last is not None and last.kind in WITH_A_ROOT
+
+
+WITH_A_ROOT = ("gather", "gather_object", "reduce", "broadcast", "broadcast_object_list", "scatter")
 
 
 def never_meet(one: Rank, other: Rank) -> bool:

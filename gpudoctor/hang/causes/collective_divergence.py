@@ -31,11 +31,13 @@ from gpudoctor.hang.relation import (
     keeps_gradients,
     loop_around,
     never_meet,
+    only_counts,
     own_guard,
     passed_loop,
     passes_by,
     relation,
     source_at,
+    waits_with_a_root,
 )
 from gpudoctor.hang.words import (
     at,
@@ -314,10 +316,13 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         # meant so: it is the other ranks' branch that has to go with it.
         by_rank = guard is not None and is_by_rank(guard)
         causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
+        sure = LIKELY if guard is not None and (by_rank or only_counts(guard.text)) else SEEN
+        # Who is past a gather may have given its part: that its root waits there does not tell for whom.
+        rooted = not recorded and any(waits_with_a_root(party[0]) for party in (first, other))
         for cause in causes:
             yield blame(
                 cause,
-                POSSIBLE if guard is None else LIKELY if by_rank else SEEN,
+                POSSIBLE if guard is None or rooted else sure,
                 small,
                 f"{waiting_words(small)}{under}; {waiting_words(large)}",
                 evidence,
