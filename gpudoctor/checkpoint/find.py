@@ -176,10 +176,10 @@ def parts(root: Any, dicts: list[StateDict]) -> tuple[Part, ...]:
     ]
     keys = {state_dict.key for state_dict in dicts}
     if type(root) is dict and "" not in keys:
-        for name, each in list(root.items())[:MOST_PARTS]:
+        for name, module in list(root.items())[:MOST_PARTS]:
             key = f"[{_code(name)}]"
             if not any(known == key or known.startswith(key + "[") for known in keys):
-                found.append(_part(key, each))
+                found.append(_part(key, module))
     elif not dicts:
         found.append(_part("", root))
     return tuple(found)

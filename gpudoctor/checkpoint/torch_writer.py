@@ -105,8 +105,8 @@ def write(file: IO[bytes], plan: CopyPlan, pieces: Iterator[tuple[int, Iterator[
     zipped.entry("data.pkl", len(content), [content])
     order = b"big" if big_endian else b"little"
     zipped.entry("byteorder", len(order), [order])
-    for number, each in pieces:
-        zipped.entry(f"data/{number}", plan.storages[number].size, each)
+    for number, storage in pieces:
+        zipped.entry(f"data/{number}", plan.storages[number].size, storage)
     zipped.entry("version", 2, [b"3\n"])
     zipped.close()
 

@@ -33,16 +33,16 @@ def put_together(scans: list[Scan]) -> Facts:
         facts.tracebacks += scan.tracebacks
     by_pid, local_is_rank = _processes(facts)
     every: tuple[Told, ...] = (*facts.events, *facts.tracebacks, *facts.stacks, *facts.exits)
-    for told in every:
-        if told.rank is None and told.pid is not None:
-            told.rank = by_pid.get(told.pid)
-        if told.rank is None and local_is_rank:
-            told.rank = told.local_rank
+    for speaker in every:
+        if speaker.rank is None and speaker.pid is not None:
+            speaker.rank = by_pid.get(speaker.pid)
+        if speaker.rank is None and local_is_rank:
+            speaker.rank = speaker.local_rank
     for file in {ended.at.file for ended in facts.exits}:
         _belongs_to_the_one_that_failed(facts, file)
     sizes = [size for event in facts.events if (size := number_in(event.values.get("world_size")))]
     facts.world_size = max(sizes, default=None)
-    facts.ranks |= {told.rank for told in facts.tracebacks if told.rank is not None}
+    facts.ranks |= {traceback.rank for traceback in facts.tracebacks if traceback.rank is not None}
     return facts
 
 
@@ -52,9 +52,9 @@ def _processes(facts: Facts) -> tuple[dict[int, int], bool]:
     A process id that two hosts use for different ranks tells nothing.
     """
     by_pid: dict[int, set[int]] = {}
-    for told in (*facts.exits, *facts.events):
-        if told.pid is not None and told.rank is not None:
-            by_pid.setdefault(told.pid, set()).add(told.rank)
+    for speaker in (*facts.exits, *facts.events):
+        if speaker.pid is not None and speaker.rank is not None:
+            by_pid.setdefault(speaker.pid, set()).add(speaker.rank)
     rows = [ended for ended in facts.exits if ended.rank is not None and ended.local_rank is not None]
     hosts = {ended.host for ended in rows}
     several = len(hosts) > 1 or any(ended.rank != ended.local_rank for ended in rows)
@@ -69,9 +69,9 @@ def _belongs_to_the_one_that_failed(facts: Facts, file: str) -> None:
     """
     exits = [ended for ended in facts.exits if ended.at.file == file and ended.exit.exitcode is not None]
     failed = {ended.rank for ended in exits if ended.exit.exitcode is not None and ended.exit.exitcode > 0}
-    tracebacks = [told for told in facts.tracebacks if told.at.file == file]
+    tracebacks = [traceback for traceback in facts.tracebacks if traceback.at.file == file]
     (rank,) = failed if len(failed) == 1 else (None,)
-    if rank is None or any(told.rank is not None or told.pid is not None for told in tracebacks):
+    if rank is None or any(traceback.rank is not None or traceback.pid is not None for traceback in tracebacks):
         return
     tabled = min(ended.at.line for ended in exits)
     for told in tracebacks:

@@ -21,13 +21,13 @@ def variables(
     names: tuple[str, ...], snapshots: Mapping[str, Snapshot], processes: tuple[int, ...], accelerator: str
 ) -> tuple[tuple[EnvVariable, ...], Own, tuple[Unverified, ...]]:
     """What every node gets, what single nodes get by themselves, and what was not looked at on the others."""
-    each: dict[str, dict[str, EnvVariable]] = {}
+    by_node: dict[str, dict[str, EnvVariable]] = {}
     for rank, name in enumerate(names):
         machine = snapshots.get(name)
         if machine is not None:
-            each[name] = _of_node(machine, len(names), processes[rank])
-    shared, own = _agreed(each)
-    unseen = [name for name in names if name not in each]
+            by_node[name] = _of_node(machine, len(names), processes[rank])
+    shared, own = _agreed(by_node)
+    unseen = [name for name in names if name not in by_node]
     guesses = tuple(
         Unverified(
             f"{variable.name}={variable.value} fits the nodes that were not looked at, too",

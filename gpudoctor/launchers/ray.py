@@ -68,8 +68,8 @@ def _start(plan: LaunchPlan, rank: int) -> str:
 
 
 def _program(plan: LaunchPlan, processes: int) -> Iterator[str]:
-    each = "one GPU each" if plan.accelerator == "cuda" else "on CPUs"
-    yield comment(f"Runs {target(plan)} on {plan.world_size} workers of a Ray cluster, {each}.")
+    has = "one GPU each" if plan.accelerator == "cuda" else "on CPUs"
+    yield comment(f"Runs {target(plan)} on {plan.world_size} workers of a Ray cluster, {has}.")
     yield "import os"
     yield "import runpy"
     yield "import sys"

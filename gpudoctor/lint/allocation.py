@@ -181,10 +181,10 @@ def gpus_per_node(job: LintJob, launch: LintLaunch) -> int | None:
         count = gpu_count(asked(job, launch, name), gres=name == "gres")
         if count is not None:
             return count
-    each = gpu_count(asked(job, launch, "gpus-per-task"))
-    if each is not None:
+    per_task = gpu_count(asked(job, launch, "gpus-per-task"))
+    if per_task is not None:
         here = tasks_per_node(job, launch) if srun_of(launch) is not None else None
-        return each * here if here is not None else None
+        return per_task * here if here is not None else None
     total, count = gpu_count(asked(job, launch, "gpus")), nodes(job, launch)
     return total // count if total is not None and count and total % count == 0 else None
 
@@ -205,10 +205,10 @@ def sees_own_gpus_only(job: LintJob, launch: LintLaunch) -> int | None:
     bind = gives(job, launch, "gpu-bind")
     if bind is not None and "none" in value_text(bind).lower():
         return None
-    each = gpu_count(asked(job, launch, "gpus-per-task"))
-    if each is None and gives(job, launch, "ntasks-per-gpu") is not None:
+    per_task = gpu_count(asked(job, launch, "gpus-per-task"))
+    if per_task is None and gives(job, launch, "ntasks-per-gpu") is not None:
         return 1
-    return each
+    return per_task
 
 
 def value_text(option: Option | SbatchOption | None) -> str:

@@ -109,6 +109,6 @@ def allocation(job: LintJob) -> HeaderAllocation | None:
             match = re.search(r"\bnode=(\d{1,4})()", value[0], re.ASCII)
             gpus = re.search(r"\bgpu=(\d{1,3})\b", value[0], re.ASCII)
         if match is not None:
-            each = int(gpus[1]) if gpus is not None else None
-            return HeaderAllocation(option.kind, int(match[1]), each, option)
+            per_host = int(gpus[1]) if gpus is not None else None
+            return HeaderAllocation(option.kind, int(match[1]), per_host, option)
     return None

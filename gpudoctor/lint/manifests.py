@@ -231,11 +231,11 @@ def _manifest(root: _YamlNode) -> Manifest:
         elif node.items is not None:
             pending += [((*path, str(index)), yaml_node) for index, yaml_node in reversed(list(enumerate(node.items)))]
         else:
-            for key, each in reversed(node.pairs or []):
+            for key, child in reversed(node.pairs or []):
                 if key == "<<":  # a merged mapping: its values are the surrounding one's
-                    pending.append((path, each))
+                    pending.append((path, child))
                 else:
-                    pending.append(((*path, key or ""), each))
+                    pending.append(((*path, key or ""), child))
     named = {value.path: value.value for value in values if len(value.path) == 1}
     kind = named.get(("kind",), "") or _task("\n".join(_top_level(values)))
     return Manifest(kind, named.get(("apiVersion",), ""), tuple(values), fault)

@@ -65,7 +65,9 @@ class SeenGpus(Struct, frozen=True):
 def sets_visible(code: PythonCode) -> Iterator[VisibleSet]:
     """Every statement that sets the variable, in the order of the text."""
     visible_sets = [
-        each for node in code.nodes if isinstance(node, ast.stmt) and (each := visible_set(code, node)) is not None
+        visible
+        for node in code.nodes
+        if isinstance(node, ast.stmt) and (visible := visible_set(code, node)) is not None
     ]
     yield from sorted(visible_sets, key=lambda each: each.statement.lineno)
 

@@ -104,7 +104,7 @@ def one_task_per_node(job: LintJob, launch: LintLaunch) -> tuple[Edit, ...]:
         done = True
     for name in ("cpus-per-task", "gpus-per-task"):  # the one task gets what all of them had
         option = allocation.gives(job, launch, name)
-        each = allocation.whole(allocation.value_text(option))
-        if done and option is not None and each is not None and here:
-            edits += allocation.set_value(job, option, str(each * here))
+        per_node = allocation.whole(allocation.value_text(option))
+        if done and option is not None and per_node is not None and here:
+            edits += allocation.set_value(job, option, str(per_node * here))
     return tuple(edits)

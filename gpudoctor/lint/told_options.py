@@ -57,8 +57,8 @@ def world_of(job: LintJob, launch: LintLaunch) -> int | None:
         return understood.understood(job).world_size
     counted = rank_counts.counts(job, launch)
     nodes = understood.nodes_of(job, launch) or counted.nodes
-    each = understood.processes_of(job, launch) or counted.each
-    return nodes * each if nodes and each else counted.total
+    per_node = understood.processes_of(job, launch) or counted.each
+    return nodes * per_node if nodes and per_node else counted.total
 
 
 def with_options(job: LintJob) -> Iterator[tuple[LintLaunch, dict[str, ToldOption]]]:

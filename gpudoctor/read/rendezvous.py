@@ -164,12 +164,12 @@ def _connection(
     if local.value:
         return absent(source, f"{ADDRESS} is this machine")
     addresses = resolved.value[:SEVERAL]
-    each = max(SHORTEST_CONNECT_SECONDS, min(CONNECT_SECONDS, seconds)) / len(addresses)
+    seconds_each = max(SHORTEST_CONNECT_SECONDS, min(CONNECT_SECONDS, seconds)) / len(addresses)
 
     def answer() -> str:
         answers: list[str] = []
         for address in addresses:
-            answers.append(connector(address, port, each))
+            answers.append(connector(address, port, seconds_each))
             if answers[-1] == "accepted":
                 break
         # The answer that says most: an open port, then a machine that answers at all.

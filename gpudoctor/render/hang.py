@@ -239,8 +239,8 @@ def what_was_not_read(names: Sequence[str]) -> str:
         numbered = _NUMBERED.fullmatch(name)
         by_kind.setdefault(numbered[1] if numbered else name, []).append((int(numbered[2]) if numbered else 0, name))
     parts = []
-    for what, each in list(by_kind.items())[:MOST_NAMES]:
-        numbers = ranges([number for number, _ in each])
-        several = f"{what}s {numbers}" if len(numbers) < LONGEST_NUMBERS else f"{what}: {len(each)} of them"
-        parts.append(each[0][1] if len(each) == 1 else several)
+    for what, unread in list(by_kind.items())[:MOST_NAMES]:
+        numbers = ranges([number for number, _ in unread])
+        several = f"{what}s {numbers}" if len(numbers) < LONGEST_NUMBERS else f"{what}: {len(unread)} of them"
+        parts.append(unread[0][1] if len(unread) == 1 else several)
     return ", ".join(parts) + (f" and {len(by_kind) - MOST_NAMES} more" if len(by_kind) > MOST_NAMES else "")

@@ -74,10 +74,10 @@ def started_lines(report: TrainReport) -> list[str]:
     """Nodes, ranks, backend, versions, settings."""
     if not report.ranks_per_node:
         return []
-    first, each = report.ranks_per_node[0], set(report.ranks_per_node)
+    first, counts = report.ranks_per_node[0], set(report.ranks_per_node)
     several = len(report.nodes) > 1
-    ranks = counted(sum(report.ranks_per_node), "rank") if len(each) > 1 else counted(first, "rank")
-    where = " each" if several and len(each) == 1 else " in all" if len(each) > 1 else ""
+    ranks = counted(sum(report.ranks_per_node), "rank") if len(counts) > 1 else counted(first, "rank")
+    where = " each" if several and len(counts) == 1 else " in all" if len(counts) > 1 else ""
     backend = "gloo over CPU, not NCCL" if report.backend == "gloo" else report.backend.upper()
     versions = [f"torch {report.torch}" if report.torch else "", report.device, f"{report.steps} steps a cell"]
     return [

@@ -53,8 +53,8 @@ class Recipe:
 
 def epochs_of(steps: int) -> "tuple[int, int]":
     """(steps an epoch, epochs): two epochs, where there are steps for them, so that set_epoch matters."""
-    each = max(1, (steps + 1) // 2)
-    return each, -(-steps // each)
+    half = max(1, (steps + 1) // 2)
+    return half, -(-steps // half)
 
 
 def train(context: Context, recipe: Recipe) -> Dict[str, Any]:

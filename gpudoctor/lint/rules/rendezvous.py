@@ -384,8 +384,8 @@ def two_agents_on_a_node(job: LintJob) -> Iterator[LintFinding]:
             continue
         if not (look.is_dynamic(first) and look.is_dynamic(second)) or not (look.nnodes(first) or (1, 1))[1] > 1:
             continue
-        places = [each.shown if (each := look.endpoint(launch)) else None for launch in (first, second)]
-        ids = [each.shown if (each := value(launch, "rdzv-id")) else None for launch in (first, second)]
+        places = [given.shown if (given := look.endpoint(launch)) else None for launch in (first, second)]
+        ids = [given.shown if (given := value(launch, "rdzv-id")) else None for launch in (first, second)]
         if places[0] == places[1] and ids[0] == ids[1]:
             yield LintFinding(
                 span=look.head_span(second),

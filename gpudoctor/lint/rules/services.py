@@ -62,13 +62,13 @@ def estimator_without_distribution(job: LintJob) -> Iterator[LintFinding]:
                     fix="Write distribution={'torch_distributed': {'enabled': True}}.",
                 )
                 continue
-            each = _processes(constant(given))
-            if each is not None and gpus is not None and each != gpus:
+            per_node = _processes(constant(given))
+            if per_node is not None and gpus is not None and per_node != gpus:
                 yield LintFinding(
                     span=code.span(given) if given is not None else code.span(call),
-                    severity="error" if each > gpus else None,
-                    summary=f"processes_per_host is {each}, and {kind} has {counted(gpus, 'GPU')}",
-                    happens="Ranks without a GPU fail: invalid device ordinal." if each > gpus else "GPUs idle.",
+                    severity="error" if per_node > gpus else None,
+                    summary=f"processes_per_host is {per_node}, and {kind} has {counted(gpus, 'GPU')}",
+                    happens="Ranks without a GPU fail: invalid device ordinal." if per_node > gpus else "GPUs idle.",
                     fix=f"Write 'processes_per_host': {gpus}.",
                 )
 
@@ -111,13 +111,14 @@ def ray_cluster_too_small(job: LintJob) -> Iterator[LintFinding]:
                 continue
             workers = decided_number(code, argument(call, "num_workers"), start)
             asked = constant(argument(call, "resources_per_worker"))
-            each = asked.get("GPU", 1) if isinstance(asked, dict) else 1
-            if workers is not None and isinstance(each, (int, float)) and workers * each > there:
+            per_worker = asked.get("GPU", 1) if isinstance(asked, dict) else 1
+            if workers is not None and isinstance(per_worker, (int, float)) and workers * per_worker > there:
                 yield LintFinding(
                     span=code.span(call),
-                    summary=f"{counted(workers, 'worker')} take {workers * each:g} GPUs, and the cluster has {there}",
+                    summary=f"{counted(workers, 'worker')} take {workers * per_worker:g} GPUs,"
+                    f" and the cluster has {there}",
                     happens="The trial stays pending for ever, with the advice to add nodes.",
-                    fix=f"Ask for {int(there // max(each, 1)) or 1} workers, or add nodes.",
+                    fix=f"Ask for {int(there // max(per_worker, 1)) or 1} workers, or add nodes.",
                 )
 
 

@@ -287,15 +287,15 @@ def argument_not_given(job: LintJob) -> Iterator[LintFinding]:
                 if value is not None
                 else []
             )
-            each = inner[0] if len(inner) == 1 else None
-            if value is None or each is None or not re.fullmatch(r"[1-9]", each.name) or each.is_set is not False:
+            only = inner[0] if len(inner) == 1 else None
+            if value is None or only is None or not re.fullmatch(r"[1-9]", only.name) or only.is_set is not False:
                 continue
-            if value.shown.strip("\"'") == each.raw and each.default is None:
+            if value.shown.strip("\"'") == only.raw and only.default is None:
                 yield LintFinding(
                     span=option.span,
-                    summary=f"{option.written} is {each.raw}, and no argument {each.name} is given",
+                    summary=f"{option.written} is {only.raw}, and no argument {only.name} is given",
                     happens=f"It is empty: {option.written} has no value, and the launcher ends with a usage error.",
-                    fix=f"Give the argument where the script is called, or write ${{{each.name}:-4}}.",
+                    fix=f"Give the argument where the script is called, or write ${{{only.name}:-4}}.",
                 )
 
 

@@ -46,11 +46,13 @@ def launcher_started_per_task(job: LintJob) -> Iterator[LintFinding]:
         if here is None or here < 2:
             continue
         count = processes.started(job, launch)
-        each = count.number if isinstance(count.number, int) else None
-        several = count.number == "gpus" or (each or 0) > 1 or (count.word is not None and _of_gpus(count.word.shown))
-        if not several or (each is None and (processes.gpus(job, launch) or 2) < 2):
+        per_node = count.number if isinstance(count.number, int) else None
+        several = (
+            count.number == "gpus" or (per_node or 0) > 1 or (count.word is not None and _of_gpus(count.word.shown))
+        )
+        if not several or (per_node is None and (processes.gpus(job, launch) or 2) < 2):
             continue
-        made = f"{each * here} processes on each node" if each else "as many processes for each GPU"
+        made = f"{per_node * here} processes on each node" if per_node else "as many processes for each GPU"
         yield LintFinding(
             span=_tasks_span(job, launch) or launch.invocation.span,
             summary=f"srun starts {here} tasks a node, and each starts {launch.entry or launch.launcher} with"

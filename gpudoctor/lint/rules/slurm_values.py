@@ -125,31 +125,31 @@ def _exclusive(given: dict[str, SbatchOption]) -> Iterator[Told]:
 def _gpus(given: dict[str, SbatchOption]) -> Iterator[Told]:
     """The comparisons of select/cons_tres, in its order."""
     by_node = next((given[name] for name in ("gpus-per-node", "gres") if name in given), None)
-    each = gpu_count(by_node.value, gres=by_node.name == "gres") if by_node is not None else None
+    per_node = gpu_count(by_node.value, gres=by_node.name == "gres") if by_node is not None else None
     total, per_task = _number(given.get("gpus")), _number(given.get("gpus-per-task"))
     tasks, nodes = whole(_value(given.get("ntasks"))), whole(_value(given.get("nodes")))
     named = f"--{by_node.name}={by_node.value}" if by_node is not None else ""
     failed = "error: Failed to validate job spec"
-    if total and each and by_node is not None:
-        if total < each:
+    if total and per_node and by_node is not None:
+        if total < per_node:
             yield (
                 given["gpus"],
                 f"--gpus={total} is less than {named}",
                 "error: Failed to ensure --gpus >= " + named[: named.find("=")],
-                f"--gpus counts those of all nodes: write {each * (nodes or 1)}, or leave it out.",
+                f"--gpus counts those of all nodes: write {per_node * (nodes or 1)}, or leave it out.",
             )
-        elif total % each:
+        elif total % per_node:
             said = f"{failed}, --gpus is not multiple of --gres=gpu/--gpus-per-node"
             yield given["gpus"], f"--gpus={total} is no multiple of {named}", said, "Leave one of the two out."
-        elif nodes and total // each != nodes:
-            said = f"{failed}. Based on --gpu and --gres=gpu/--gpus-per-node required nodes ({total // each})"
-            fix = f"--gpus counts those of all nodes: write {each * nodes}, or leave it out."
+        elif nodes and total // per_node != nodes:
+            said = f"{failed}. Based on --gpu and --gres=gpu/--gpus-per-node required nodes ({total // per_node})"
+            fix = f"--gpus counts those of all nodes: write {per_node * nodes}, or leave it out."
             yield given["gpus"], f"--gpus={total} are not those of {nodes} nodes with {named}", said, fix
     if total and per_task and tasks and total != per_task * tasks:
         said = f"{failed}. Based on --gpus and --gpus-per-task number of requested tasks differ from -n/--ntasks"
         fix = f"Write --gpus={per_task * tasks}, or leave it out."
         yield given["gpus"], f"--gpus={total} are not {tasks} tasks times --gpus-per-task={per_task}", said, fix
-    if each and per_task and each % per_task:
+    if per_node and per_task and per_node % per_task:
         said = f"{failed}, --gres=gpu/--gpus-per-node not multiple of --gpus-per-task"
         summary = f"{named} is no multiple of --gpus-per-task={per_task}"
         yield given["gpus-per-task"], summary, said, "Leave one of the two out, or take a divisor."

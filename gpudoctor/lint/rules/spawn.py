@@ -48,21 +48,21 @@ def spawned_ranks_come_twice(job: LintJob) -> Iterator[LintFinding]:
             nodes = _nodes(job, code, call, launches)
             if place is None or nodes is None or nodes < 2:
                 continue
-            each = spawning.processes(job, code, call, launches)
-            world = nodes * each if each else None
+            per_node = spawning.processes(job, code, call, launches)
+            world = nodes * per_node if per_node else None
             written = (
                 f"rank={code.words(place)}" if isinstance(code.parents.get(place), ast.keyword) else code.words(place)
             )
-            twice, never = _told(nodes, each)
+            twice, never = _told(nodes, per_node)
             number = "SLURM_NODEID" if any(look.sruns(launch) for launch in launches) else "NODE_RANK"
             yield LintFinding(
                 span=code.span(place),
                 summary=f"{written[:60]}, the number on this node, with {nodes} nodes: {twice}, and {never}",
                 happens="Ranks that come twice take each other's place: NCCL refuses them (already checked in), or all"
                 " wait for the ranks that nobody starts until the time-out.",
-                fix=f'Write rank = int(os.environ["{number}"]) * {each or "nprocs"} + {call.local or "gpu"}, and'
+                fix=f'Write rank = int(os.environ["{number}"]) * {per_node or "nprocs"} + {call.local or "gpu"}, and'
                 f" world_size={world or 'nodes * nprocs'}"
-                + (f" ({nodes} nodes x {each} = {world} processes)" if world else "")
+                + (f" ({nodes} nodes x {per_node} = {world} processes)" if world else "")
                 + (", and set NODE_RANK on each node, from 0." if number == "NODE_RANK" else "."),
             )
 
@@ -93,8 +93,8 @@ def _nodes(job: LintJob, code: PythonCode, call: SpawnCall, launches: tuple[Lint
         return told_nodes
     if job.facts.nodes is not None:
         return job.facts.nodes
-    world, each = spawning.world_size(code, call), call.nprocs
-    return world // each if world and each and world > each and world % each == 0 else None
+    world, per_node = spawning.world_size(code, call), call.nprocs
+    return world // per_node if world and per_node and world > per_node and world % per_node == 0 else None
 
 
 @rule(

@@ -37,17 +37,17 @@ def is_platform(name: str) -> bool:
 def told_by_header(options: Sequence[SbatchOption], facts: LintFacts) -> dict[str, str]:
     """What SLURM and others will set, as far as header and facts tell it: sbatch(1), OUTPUT ENVIRONMENT VARIABLES."""
     header = {option.name: option.value or "" for option in options if not option.ignored and option.known}
-    nodes, each, total = (_whole(header.get(name)) for name in ("nodes", "ntasks-per-node", "ntasks"))
+    nodes, per_node, total = (_whole(header.get(name)) for name in ("nodes", "ntasks-per-node", "ntasks"))
     if nodes is None and header.get("nodes") is None:
-        nodes = -(-total // each) if total and each else facts.nodes
-    if total is None and header.get("ntasks") is None and nodes and each:
-        total = nodes * each
+        nodes = -(-total // per_node) if total and per_node else facts.nodes
+    if total is None and header.get("ntasks") is None and nodes and per_node:
+        total = nodes * per_node
     by_node = re.fullmatch(r"(?:[\w.-]+:)?(\d{1,4})", header.get("gpus-per-node", ""), re.ASCII)
     gres = re.search(r"(?:^|,)gpu(?::[A-Za-z][\w.-]*)?:(\d{1,4})", header.get("gres", ""), re.ASCII)
     gpus = by_node[1] if by_node else gres[1] if gres else None
     numbers = {
         "SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes, "SLURM_NTASKS": total, "SLURM_NPROCS": total,
-        "SLURM_NTASKS_PER_NODE": each, "SLURM_GPUS_ON_NODE": gpus or facts.gpus_per_node,
+        "SLURM_NTASKS_PER_NODE": per_node, "SLURM_GPUS_ON_NODE": gpus or facts.gpus_per_node,
         "SLURM_CPUS_PER_TASK": _whole(header.get("cpus-per-task")),
         "SKYPILOT_NUM_NODES": facts.nodes, "SKYPILOT_NUM_GPUS_PER_NODE": facts.gpus_per_node,
     }  # fmt: skip
