@@ -194,7 +194,9 @@ class Agent:
 
             if isinstance(order, Watch):
                 return look_at.watch(order, self.node)
-            return look_at.find if isinstance(order, FindRanks) else look_at.begin(order, self.node)
+            if isinstance(order, FindRanks):
+                return lambda: look_at.find(order)
+            return look_at.begin(order, self.node)
         if isinstance(order, Listen | Reach | Unlisten):
             return self._with_ports(order)
         if isinstance(order, Run):

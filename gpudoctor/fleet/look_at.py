@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from gpudoctor.fleet.messages import LookAt, LookedAt, RanksFound, Watch, Watched
+from gpudoctor.fleet.messages import FindRanks, LookAt, LookedAt, RanksFound, Watch, Watched
 from gpudoctor.read.job import node, pace
 
 
-def find() -> RanksFound:
-    return RanksFound(found=msgspec.Raw(msgspec.json.encode(node.find())))
+def find(order: FindRanks) -> RanksFound:
+    return RanksFound(found=msgspec.Raw(msgspec.json.encode(node.find(order.alone))))
 
 
 def begin(order: LookAt, number: int) -> Callable[[], LookedAt]:

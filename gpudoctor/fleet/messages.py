@@ -219,6 +219,9 @@ class Stop(Order, frozen=True, kw_only=True):
 class FindRanks(Order, frozen=True, kw_only=True):
     """List the processes that belong to distributed jobs; answered by `RanksFound`."""
 
+    alone: int = 0
+    """A Python that is told also where it belongs to none; 0: no such one is asked for."""
+
 
 class LookAt(Order, frozen=True, kw_only=True):
     """Read these processes twice, without stopping them; answered by `LookedAt`."""

@@ -52,10 +52,13 @@ class Processes(NamedTuple):
     unread: tuple[Unread, ...] = ()
 
 
-def processes(fleet: Fleet, *, timeout: float = FIND_SECONDS, waiting: Waiting | None = None) -> Processes:
-    """Every process of the nodes that belongs to a job, or may."""
+def processes(
+    fleet: Fleet, *, timeout: float = FIND_SECONDS, waiting: Waiting | None = None, alone: int | None = None
+) -> Processes:
+    """Every process of the nodes that belongs to a job, or may. `alone`: of this machine also this one, where it is a
+    Python that belongs to none: a program without ranks."""
     answers = fleet.ask(
-        FindRanks(to=fleet.present),
+        FindRanks(to=fleet.present, alone=alone if alone and fleet.how == "local" else 0),
         RanksFound,
         timeout=timeout,
         patience=PATIENCE_SECONDS,
@@ -230,9 +233,10 @@ def _with_first_look(found: ProcessEvidence, node: int, before: dict[tuple[int, 
             environment_read=True,
             command=now.command or earlier.command,
             communicates=earlier.communicates,
+            alone=earlier.alone,
         )
     else:
-        kept = structs.replace(now, communicates=earlier.communicates)
+        kept = structs.replace(now, communicates=earlier.communicates, alone=earlier.alone)
     return structs.replace(found, process=kept)
 
 

@@ -86,6 +86,8 @@ class _Tree:
     # --- what a process is
 
     def _claim(self, process: Process) -> Claim:
+        if process.alone:
+            return Claim(process=process, role="rank", rank=0, local_rank=0, world_size=1)
         above = self._nearest(process)
         if commands.launcher(process.command):
             return Claim(process=process, role="launcher")

@@ -145,7 +145,7 @@ class Looks(NamedTuple):
 
 def look(fleet: Fleet, asked: JobsWanted, waiting: Waiting) -> Looks:
     """Find the jobs and look at them. Raises `CannotTell` when there is none, `BadInput` for a named one."""
-    found = ask.processes(fleet, waiting=waiting)
+    found = ask.processes(fleet, waiting=waiting, alone=asked.pid)
     chosen = wanted(found, asked, here=fleet.how == "local")
     if not chosen.looks and asked.dumps is None:
         raise nothing_found(asked, fleet, found)
@@ -239,7 +239,9 @@ def nothing_found(asked: JobsWanted, fleet: Fleet, found: ask.Processes) -> BadI
         return problem(f"could not look for jobs {nodes}: {name}: {reason}")
     blind = f"; not read: {found.unread[0].what} ({found.unread[0].reason})" if found.unread else ""
     if asked.pid is not None:
-        return BadInput(f"--pid {asked.pid}: it is no process of a distributed job that can be seen {nodes}{blind}")
+        alone = ", and no Python that could be looked at by itself" if fleet.how == "local" else ""
+        told = f"it is no process of a distributed job that can be seen {nodes}{alone}"
+        return BadInput(f"--pid {asked.pid}: {told}{blind}")
     if asked.job is not None:
         return BadInput(f"--job {asked.job}: no such job {nodes}; without --job all that run there are shown{blind}")
     if asked.user is not None:
@@ -256,7 +258,7 @@ def watch(fleet: Fleet, asked: JobsWanted, interval: float, waiting: Waiting) ->
     without = 0
     while True:
         started = time.monotonic()
-        found = ask.processes(fleet, waiting=waiting)
+        found = ask.processes(fleet, waiting=waiting, alone=asked.pid)
         chosen = wanted(found, asked, here=fleet.how == "local")
         if chosen.looks:
             without = 0

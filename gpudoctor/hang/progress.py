@@ -34,6 +34,7 @@ from msgspec import Struct
 
 from gpudoctor.hang.doing import FROM_OUTSIDE, OF_THREADS, children, doing, listens_in_thread, stands
 from gpudoctor.hang.gpus import (
+    OF_THE_LIBRARIES,
     QUIET_SECONDS,
     computes,
     gpus_of,
@@ -160,7 +161,19 @@ def awaits_work(rank: Rank) -> bool:
     now = doing(rank)
     if now is not None and (now.kind in FROM_OUTSIDE or (now.kind in OF_THREADS and listens_in_thread(rank))):
         return True
+    if rank.place.operation.startswith("queue.") and _is_single(rank):
+        return False
     return rank.place.kind == "user code" and rank.place.operation.startswith(ASKED_FOR_WORK)
+
+
+def _is_single(rank: Rank) -> bool:
+    """Whether nothing is in its process that could put into a queue of it: no other thread but those of CUDA and torch,
+    which run no Python. A thread in C may call some (gRPC's)."""
+    threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
+    main = main_thread(rank.evidence.samples[-1], rank.pid) if threads else None
+    return main is not None and all(
+        thread.id == main.id or (not thread.frames and OF_THE_LIBRARIES.match(thread.name)) for thread in threads
+    )
 
 
 HANDS_ON = ("broadcast", "broadcast_object_list", "scatter", "scatter_object_list", "recv", "recv_object_list")

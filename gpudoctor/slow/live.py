@@ -55,7 +55,7 @@ def slow(where: Where, asked: SlowWanted, waiting: Waiting) -> SlowReport:
     jobs_wanted = JobsWanted(asked.pid, asked.job, asked.user)
     with hang_fleet(where, asked.job) as fleet:
         arrive(fleet, waiting)
-        processes = ask.processes(fleet, waiting=waiting)
+        processes = ask.processes(fleet, waiting=waiting, alone=asked.pid)
         chosen = [job for jobs in wanted(processes, jobs_wanted).looks for job in jobs]
         if not chosen:
             raise nothing_found(jobs_wanted, fleet, processes)

@@ -60,6 +60,8 @@ class Process(Struct, frozen=True, omit_defaults=True, kw_only=True):
     communicates: bool | None = None
     """It has a TCP socket that its parent has not, and that listens or connects without an answer, as a rank has from
     its rendezvous on. Looked at only where a script may have started its ranks itself; None: not looked at."""
+    alone: bool = False
+    """Asked for by its number though nothing says that it is a rank: a program without others."""
 
 
 class NodeProcesses(Struct, frozen=True, kw_only=True):

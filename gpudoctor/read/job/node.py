@@ -60,9 +60,10 @@ LATE = "no answer in time"
 SOCKETS_OF = "sockets of pid {pid}"
 
 
-def find() -> NodeProcesses:
-    """The processes of this node that belong to distributed jobs, or may. In a thread of its own; within a second."""
-    return processes.find(System(), hostname=socket.gethostname(), now=time.time())
+def find(alone: int = 0) -> NodeProcesses:
+    """The processes of this node that belong to distributed jobs, or may; `alone` as in `processes.find`. In a thread of
+    its own; within a second."""
+    return processes.find(System(), hostname=socket.gethostname(), now=time.time(), alone=alone)
 
 
 def begin(order: Wanted, node: int) -> Callable[[], NodeEvidence]:

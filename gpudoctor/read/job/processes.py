@@ -47,10 +47,13 @@ MOST_GENERATIONS = 64
 LAUNCHER_NAMES = re.compile(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|hydra|ds$)")
 
 
-def find(system: System, *, doctor: int | None = None, hostname: str = "", now: float = 0.0) -> NodeProcesses:
+def find(
+    system: System, *, doctor: int | None = None, hostname: str = "", now: float = 0.0, alone: int = 0
+) -> NodeProcesses:
     """Everything of this node that may belong to a job. `doctor`: the process that is not to be seen, with its
-    descendants; our own without. Raises `OSError` when /proc cannot be listed."""
-    return _FirstLook(system, os.getpid() if doctor is None else doctor).result(hostname, now)
+    descendants; our own without. `alone`: a Python that is told also where it belongs to none. Raises `OSError` when
+    /proc cannot be listed."""
+    return _FirstLook(system, os.getpid() if doctor is None else doctor).result(hostname, now, alone)
 
 
 class _FirstLook:
@@ -79,12 +82,16 @@ class _FirstLook:
         self.tables = Tables(system)
         self.describer = Describer(system)
 
-    def result(self, hostname: str, now: float) -> NodeProcesses:
+    def result(self, hostname: str, now: float, alone: int = 0) -> NodeProcesses:
         self._read_environments()
         chosen = self._ranks_and_launchers()
         communicates = self._spawning(chosen)
         self._silent_siblings(chosen)
         family = self._with_relatives(chosen)
+        is_alone = alone not in family and self._may_be_alone(alone)
+        if is_alone:
+            chosen[alone] = None
+            family = self._with_relatives(chosen)
         unread = list(self._unread(family))
         if not family and (reason := self._hidden()):
             unread.append(Unread("processes", reason))
@@ -99,11 +106,18 @@ class _FirstLook:
                     environment=self.environments.get(pid),
                     command=self._command(pid),
                     communicates=communicates.get(pid),
+                    alone=is_alone and pid == alone,
                 )
                 for pid in sorted(self._told(family, unread))
             ),
             unread=tuple(unread),
         )
+
+    def _may_be_alone(self, pid: int) -> bool:
+        process = self.every.get(pid)
+        if process is None or pid in self.ours or process.state in "ZX":
+            return False
+        return commands.PYTHON.search(process.name.lower()) is not None and not commands.is_doctor(self._command(pid))
 
     def _told(self, family: Sequence[int], unread: list[Unread]) -> Iterable[int]:
         """Those that are told: of each user the first, as many and as long as one answer can carry for all."""
@@ -366,6 +380,7 @@ class Describer:
         environment: bytes | None,
         command: Sequence[str],
         communicates: bool | None = None,
+        alone: bool = False,
     ) -> Process:
         user_id = user_of(self.system, found.pid)
         variables = parse_environment(environment or b"")
@@ -386,6 +401,7 @@ class Describer:
             cgroup=files.cgroup(self.system, found.pid),
             container=container_of(self.system, found.pid, variables),
             communicates=communicates,
+            alone=alone,
         )
 
     def again(self, pid: int, started: int) -> tuple[Process | None, bytes, str]:
