@@ -61,8 +61,8 @@ SOCKETS_OF = "sockets of pid {pid}"
 
 
 def find(alone: int = 0) -> NodeProcesses:
-    """The processes of this node that belong to distributed jobs, or may; `alone` as in `processes.find`. In a thread of
-    its own; within a second."""
+    """The processes of this node that belong to distributed jobs, or may; `alone` as in `processes.find`. In a thread
+    of its own; within a second."""
     return processes.find(System(), hostname=socket.gethostname(), now=time.time(), alone=alone)
 
 
