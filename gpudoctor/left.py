@@ -5,15 +5,19 @@ that the log names, and in a file that has not changed since the log was written
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from gpudoctor.explain.program import OfProgram, Program, Stood
 from gpudoctor.hang.causes.collective_divergence import RULES
 from gpudoctor.hang.conclude import ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
+from gpudoctor.hang.job import Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorded import backwards
+from gpudoctor.hang.relation import source_at
 from gpudoctor.knowledge.place_markers import POINT_TO_POINT
 from gpudoctor.knowledge.places import Kind, Place
 from gpudoctor.read.job.sources import Sources
@@ -77,9 +81,20 @@ def _read(lines: Mapping[Frame, float]) -> tuple[SourceContext, ...]:
 
 def _in_backward(places: Sequence[Place], sources: Sequence[SourceContext]) -> Place:
     """Where ranks are whose hooks have started what they wait in: the backward beside the lines of others, if one."""
-    found = {stack for place in places for stack in backwards(left_by(0, place, sources, "log"))}
+    ranks = [left_by(0, place, sources, "log") for place in places]
+    stacks = {stack for rank in ranks for stack in (*backwards(rank), *_called_backwards(rank))}
     hooked = ELSEWHERE._replace(kind="backward", operation="backward")
-    if len({stack[0] for stack in found}) != 1:
+    if len({stack[0] for stack in stacks}) != 1:
         return hooked
-    stack = next(iter(found))
+    stack = next(iter(stacks))
     return hooked._replace(user_frame=stack[0], user_frames=stack)
+
+
+def _called_backwards(rank: Rank) -> Iterator[tuple[Frame, ...]]:
+    """The stacks of a backward in a function that one calls which the rank is in: `train_one_epoch(model, loader)`."""
+    for number, frame in enumerate(rank.place.user_frames):
+        context = source_at(rank, frame)
+        calls = context.gradients if context is not None else ()
+        if len(calls) == 1 and calls[0].line != frame.line:
+            inner = Frame(calls[0].kind, frame.file, int(calls[0].text))
+            yield (inner, replace(frame, line=calls[0].line), *rank.place.user_frames[number + 1 :])

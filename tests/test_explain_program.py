@@ -157,3 +157,33 @@ def test_sends_and_receives_below_conditions_on_the_rank_are_a_pipeline(folder: 
         for rank, line in ((0, 7), (1, 7), (2, 3))
     ]  # fmt: skip
     assert first_cause(folder, *waits).cause == "p2p-order"
+
+
+EPOCHS = """\
+def train(model, loader):
+    for batch in loader:
+        model(batch).backward()
+
+
+def validate(model):
+    dist.reduce(model.right, 0)
+
+
+def main(model, loader):
+    for epoch in range(9):
+        train(model, loader)
+        validate(model)
+
+
+main()
+"""
+
+
+def test_the_loop_may_be_in_a_function_that_the_others_have_called(folder: Path) -> None:
+    (folder / "train.py").write_text(EPOCHS)
+    os.utime(folder / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    stack = (f"reduce from {C10D}:3906", *(f"{name} from {folder}/train.py:{line}" for name, line in (
+        ("validate", 7), ("main", 13), ("<module>", 16))))  # fmt: skip
+    own = waited(2, "REDUCE", 1, *stack)
+    first = first_cause(folder, own, waited(0, "ALLREDUCE", 132), waited(1, "ALLREDUCE", 132))
+    assert (first.cause, first.ranks) == ("uneven-inputs", (2,)) and first.confidence >= 0.5

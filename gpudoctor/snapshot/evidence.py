@@ -180,6 +180,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     condition that guards it ("" for none)."""
     leads_to: tuple[Enclosing, ...] = ()
     """Calls in it of the file's own functions that make collectives, told in the same way by the first of these."""
+    gradients: tuple[Enclosing, ...] = ()
+    """Calls in it of the file's own functions that call backward at one line: kind is the function, text that line."""
     handlers: tuple[str, ...] = ()
     """Functions of the file that it makes handlers of signals."""
     stores: tuple[str, ...] = ()

@@ -142,6 +142,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         exits=tuple(_exits(own, scope, names))[:MOST_EXITS],
         calls=tuple(_calls(scope, names))[:MOST_CALLS],
         leads_to=tuple(_calls_of_own(scope, functions_of(tree), names))[:MOST_CALLS],
+        gradients=tuple(_gradients(scope, functions_of(tree)))[:MOST_CALLS],
         handlers=_of_file(tree, handlers),
         stores=_of_file(tree, stores),
     )
@@ -326,6 +327,23 @@ def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_ra
             name = own_name(call, functions)
             if name and functions[name] is not scope and (collective := first_of(name, 1)):
                 yield guarded(collective, call, found)
+
+
+def _gradients(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[Enclosing]:
+    """The calls in a function of those that call backward, at one line."""
+    lines: dict[str, set[int]] = {}
+    for statement in walk(scope):
+        for call in called(statement.node):
+            name = own_name(call, functions)
+            if not name or functions[name] is scope:
+                continue
+            if name not in lines:
+                inner = (own for each in walk(functions[name]) for own in called(each.node))
+                lines[name] = {
+                    own.lineno for own in inner if isinstance(own, ast.Call) and _collective(own) == "backward"
+                }
+            if len(lines[name]) == 1:
+                yield Enclosing(name, int(getattr(call, "lineno", 0)), str(*lines[name]))
 
 
 def _collective(node: ast.AST) -> str:

@@ -82,6 +82,9 @@ class Sources:
         for context in tuple(contexts):
             lines = (call.line for call in context.calls if call.kind == "backward")
             own = [Frame(context.function, context.file, line) for line in lines if line != context.line]
+            for call in context.gradients:
+                inner = Frame(call.kind, context.file, int(call.text))
+                own += [Frame(context.function, context.file, call.line), inner]
             contexts += filter(None, (self._context(pid, frame, deadline, main, until) for frame in own))
         return tuple({(context.file, context.line): context for context in contexts}.values())
 
