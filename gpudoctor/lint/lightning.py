@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TrainerCall
-from gpudoctor.lint.python_code import PythonCode, codes
+from gpudoctor.lint.python_code import PythonCode, codes, codes_and_starts
 from gpudoctor.lint.trainers import of_arguments
 
 OWN = frozenset({"accelerator", "strategy", "num_nodes", "devices", "gpus", "distributed_backend", "precision"})
@@ -116,7 +116,29 @@ def argument(job: LintJob, launch: LintLaunch, *names: str) -> Argument | None:
     for name in names:
         if name in known[0].arguments:
             source = known[0].arguments[name]
-            return Argument(name, source, known[0].spans[name], f"{name}={source}")
+            told = Argument(name, source, known[0].spans[name], f"{name}={source}")
+            if told.value is None and source != "None" and (value := _decided(job, launch, told)) is not None:
+                return Argument(name, value, told.span, told.written)
+            return told
+    return None
+
+
+def _decided(job: LintJob, launch: LintLaunch, argument: Argument) -> str | None:
+    """The value of an expression, as Python: of a name, an option of the start, a variable that its starter sets."""
+    from gpudoctor.lint.python_values import PythonValues  # a call without names need not wait for it
+    from gpudoctor.lint.rank_environment import of_starter
+
+    for code, starts in codes_and_starts(job):
+        for call in code.calls:
+            for keyword in call.keywords:
+                if keyword.arg != argument.name:
+                    continue
+                span = code.span(keyword)
+                if not span.start <= argument.span.start <= argument.span.end <= span.end:
+                    continue
+                environment = of_starter(job, launch) if launch in starts else {}
+                value = PythonValues(code, launch if launch in starts else None, environment).value(keyword.value)
+                return repr(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
     return None
 
 

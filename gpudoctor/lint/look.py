@@ -347,7 +347,10 @@ def label(job: LintJob, launch: LintLaunch) -> str:
     if node is None:
         node = launch.invocation.node_guard
     if node is not None:
-        return f"node {node}"
+        index = launch.invocation.section
+        name = job.sections[index].name if index < len(job.sections) else ""
+        named = job.sections[index].kind == "node" and bool(re.search(rf"#@[^\n]*\bnode {re.escape(name)}", job.text))
+        return f"node {name}" if name and named else f"node {node}"
     host = host_of(launch)
     return f"host {host}" if host else f"line {launch.invocation.span.line}"
 

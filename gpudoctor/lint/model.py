@@ -223,6 +223,8 @@ class TrainerCall(Struct, frozen=True):
     spans: dict[str, Span]
     span: Span
     name: str = "Trainer"
+    hides: bool = False
+    """`*` or `**` may bring more arguments than are known."""
 
 
 class LintFacts(Struct, frozen=True):

@@ -121,7 +121,7 @@ def _of_document(job: LintJob, launch: LintLaunch) -> int | None:
         ),
         None,
     )
-    if around is None or (not path and around.kind not in ("SkyPilot", "Compose", "Vertex")):
+    if around is None or (not path and around.kind not in ("SkyPilot", "Compose", "Vertex", "dstack")):
         return None
     numbers: set[int] = set()
     for value in around.values:
@@ -129,6 +129,9 @@ def _of_document(job: LintJob, launch: LintLaunch) -> int | None:
         if around.kind == "SkyPilot" and keys[:2] == ("resources", "accelerators"):
             count = _ACCELERATORS.fullmatch(text) if len(keys) == 2 else re.fullmatch(r"(\d{1,2})", text)
             numbers.add(int(count[1] or 1) if count is not None else 0)
+        elif around.kind == "dstack" and keys in (("resources", "gpu"), ("resources", "gpu", "count")):
+            count = re.fullmatch(r"(?:[A-Za-z][\w.]*:)?(?:\d+GB(?:\.\.)?:)?(\d{1,2})", text, re.ASCII)
+            numbers.add(int(count[1]) if count is not None else 1 if re.fullmatch(r"[A-Za-z]\w*", text) else 0)
         elif around.kind == "Vertex" and keys[-1:] == ("acceleratorCount",) and text.isdecimal():
             numbers.add(int(text))
         elif around.kind == "Compose" and keys[:2] == path[:2] and "devices" in keys and keys[-1] == "count":

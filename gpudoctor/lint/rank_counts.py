@@ -102,6 +102,20 @@ def _volcano(manifest: Manifest, values: dict[str, str]) -> ToldCounts:
     return ToldCounts(pods, 1, pods) if pods else NOTHING
 
 
+def of_images(job: LintJob) -> tuple[str, ToldCounts]:
+    """A job of an operator whose containers name no command: their images start the training. Empty: there is none."""
+    for manifest in job.manifests:
+        values = {".".join(value.path): value.value for value in manifest.values}
+        if any({"command", "args"} & {*value.path} for value in manifest.values) or "image" not in str(values.keys()):
+            continue
+        if manifest.kind == "PyTorchJob":
+            pods = _sum(values.get(f"spec.pytorchReplicaSpecs.{role}.replicas", "0") for role in ("Master", "Worker"))
+            return manifest.kind, ToldCounts(nodes=pods or None)
+        if (counts := _volcano(manifest, values)) != NOTHING:
+            return f"{manifest.kind} (Volcano)", ToldCounts(nodes=counts.nodes)
+    return "", NOTHING
+
+
 def _sum(texts: Iterator[str] | list[str]) -> int | None:
     numbers = [_number(text) for text in texts]
     return sum(number or 0 for number in numbers) if None not in numbers else None

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher.understand import understand
-from gpudoctor.lint import dockerfile, hostfiles, makefile, manifests, trainers
+from gpudoctor.lint import dockerfile, helm, hostfiles, makefile, manifests, notebook, trainers
 from gpudoctor.lint.accelerate_config import with_config
 from gpudoctor.lint.model import (
     Hostfile,
@@ -66,12 +66,7 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
         raise UnreadableText(f"this is no text: it has a NUL character at offset {text.index(chr(0))}")
     if kind is not None and kind not in KINDS:
         raise UnreadableText(f"{kind!r} is no kind of text; known: {', '.join(KINDS)}")
-    sections = tuple(
-        structs.replace(part, text=makefile.as_shell(part.text))
-        if part.kind != "file" and makefile.looks_like_makefile(part.text)
-        else part
-        for part in split(text)
-    )
+    sections = _as_they_are_read(split(text))
     kind_of_text = KINDS[kind] if kind is not None else guess(text, sections)
     if kind_of_text == "manifest":
         return _manifest(text, sections, facts)
@@ -83,10 +78,28 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
         started = _started_by_python(text, facts)
         launches, left_out = _launches(started)
         return LintJob(
-            text=text, kind=kind_of_text, sections=sections, facts=facts, trainers=trainers.calls(text),
-            invocations=started, launches=launches, notes=left_out,
+            text=text, kind=kind_of_text, sections=sections, facts=facts, invocations=started, launches=launches,
+            trainers=tuple(call for each in sections for call in trainers.calls(each.text, each.start, each.line)),
+            notes=left_out,
         )  # fmt: skip
     return _shell(text, sections, facts, kind_of_text)
+
+
+def _as_they_are_read(sections: tuple[TextSection, ...]) -> tuple[TextSection, ...]:
+    """With Makefiles as shell, notebooks as Python and Helm's templates filled in, each of the same length."""
+    read: list[TextSection] = []
+    chart: dict[str, str] | None = None
+    for section in sections:
+        text = section.text
+        if section.kind != "file" and makefile.looks_like_makefile(text):
+            text = makefile.as_shell(text)
+        elif notebook.looks_like_notebook(text):
+            text = notebook.as_python(text)
+        elif helm.is_template(text):
+            chart = helm.values_of(sections) if chart is None else chart
+            text = helm.filled(text, chart) if chart else text
+        read.append(section if text is section.text else structs.replace(section, text=text))
+    return tuple(read)
 
 
 def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:

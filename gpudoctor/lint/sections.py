@@ -6,6 +6,8 @@ commands. Numbers of such comments that begin at 1 are counted from 0.
 
 import re
 
+from msgspec import structs
+
 from gpudoctor.lint.model import TextSection
 
 MARK = re.compile(r"^[ \t]*#@[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
@@ -13,6 +15,7 @@ NODE = re.compile(
     r"(?:on[ \t]+)?(?:node|machine|host)[ \t]*(?:rank)?[ \t]*[:#=]?[ \t]*(\d{1,6})\b[ \t:,(]*([^)\r\n]*)\)?",
     re.IGNORECASE | re.ASCII,
 )
+NAMED = re.compile(r"(?:on[ \t]+)?(?:node|machine|host)[ \t]+([\w.-]{1,80})", re.IGNORECASE | re.ASCII)
 EVERY = re.compile(r"(?:on[ \t]+)?(?:every|each|all|any)\b.*", re.IGNORECASE)
 JOB = re.compile(r"job[ \t]*[:#]?[ \t]*(\d{1,6})\b.*", re.IGNORECASE | re.ASCII)
 FILE = re.compile(r"file[ \t]*:?[ \t]+(\S.*)", re.IGNORECASE)
@@ -45,7 +48,19 @@ def split(text: str) -> tuple[TextSection, ...]:
         end = matches[index + 1].start() if index + 1 < len(matches) else len(text)
         part, line = text[start:end], text.count("\n", 0, start) + 1
         sections.append(_section(mark[1], part, start, line))
-    return tuple(sections)
+    return _with_names(sections)
+
+
+def _with_names(sections: list[TextSection]) -> tuple[TextSection, ...]:
+    """`#@ node gpu-0` where no node has a number: nodes by name, counted in the order in which they come."""
+    names = [match[1] if (match := NAMED.fullmatch(each.name)) else "" for each in sections]
+    if any(each.kind == "node" for each in sections):
+        return tuple(sections)
+    places = list(dict.fromkeys(name for name in names if name))
+    return tuple(
+        structs.replace(each, kind="node", node=places.index(name), name=name) if name else each
+        for each, name in zip(sections, names, strict=True)
+    )
 
 
 def _section(mark: str, text: str, start: int, line: int) -> TextSection:

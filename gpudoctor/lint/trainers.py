@@ -10,8 +10,12 @@ import re
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from gpudoctor.lint.model import LintLaunch, Manifest, Span, TrainerCall, Word
+
+if TYPE_CHECKING:
+    from gpudoctor.lint.python_values import PythonValues
 
 NAMES = ("Trainer", "Fabric", "LightningLite", "DataParallel", "DistributedDataParallel", "init_process_group",
          "Accelerator", "spawn", "start_processes", "notebook_launcher", "TorchTrainer", "TorchDistributedEnvironment",
@@ -39,6 +43,7 @@ POSITIONAL = {
     "notebook_launcher": ("function", "args", "num_processes"),
 }
 """The names of arguments that come without one (signatures of torch 2.13, lightning 2.6)."""
+STARS = re.compile(r"\*\*\s*[\w{(]")
 LONGEST_CALL = 4_000
 MOST_CALLS = 200
 LONGEST_TEXT = 1 << 20
@@ -76,8 +81,15 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
             return starts[row - 1] + column
 
         if "\r" not in text and "\f" not in text:  # Python counts other lines then
-            bound = _mappings(tree)
-            trainer_calls = [_call(node, text, place, start, line, bound) for node in _nodes(tree)]
+            values = None
+            if STARS.search(text):
+                from gpudoctor.lint.python_code import read_code  # which reads calls by this module
+                from gpudoctor.lint.python_values import PythonValues
+
+                code = read_code(text, start, line)
+                if code is not None:
+                    tree, values = code.tree, PythonValues(code)
+            trainer_calls = [_call(node, text, place, start, line, values) for node in _nodes(tree)]
             return tuple(call for call in trainer_calls if call is not None)[:MOST_CALLS]
     return tuple(_cut_out(text, starts, start, line))
 
@@ -109,46 +121,13 @@ def last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _mappings(tree: ast.AST) -> dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]]:
-    """Names that a program binds once, to a mapping in plain words: what `Trainer(**options)` is told by them."""
-    pairs_by_name: dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]] = {}
-    bound: dict[str, int] = {}
-    try:
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                bound[node.id] = bound.get(node.id, 0) + 1
-            elif (
-                isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.attr in ("update", "pop")
-            ) or (
-                isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Store)
-            ):
-                bound[node.value.id] = 2
-            if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
-                continue
-            name, value = node.targets[0].id, node.value
-            if isinstance(value, ast.Dict):
-                pairs = zip(value.keys, value.values, strict=True)
-                pairs_by_name[name] = [
-                    (key.value, each, key)
-                    for key, each in pairs
-                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
-                ]
-            elif isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "dict":
-                pairs_by_name[name] = [
-                    (keyword.arg, keyword.value, keyword) for keyword in value.keywords if keyword.arg is not None
-                ]
-    except RecursionError:
-        return {}
-    return {name: pieces for name, pieces in pairs_by_name.items() if bound.get(name) == 1}
-
-
 def _call(
     node: ast.Call,
     text: str,
     place: Place,
     start: int,
     line: int,
-    bound: dict[str, list[tuple[str, ast.expr, ast.expr | ast.keyword]]] | None = None,
+    values: "PythonValues | None" = None,
 ) -> TrainerCall | None:
     arguments: dict[str, str] = {}
     spans: dict[str, Span] = {}
@@ -160,19 +139,24 @@ def _call(
         *((argument, value, value) for argument, value in named),
         *((keyword.arg, keyword.value, keyword) for keyword in node.keywords if keyword.arg is not None),
     ]
+    mapped: set[str] = set()
+    hides = any(isinstance(each, ast.Starred) for each in node.args)
     for keyword in node.keywords:
-        if keyword.arg is None and isinstance(keyword.value, ast.Name):
-            pieces += (bound or {}).get(keyword.value.id, [])
+        if keyword.arg is None:
+            told = values.mapping(keyword.value) if values is not None else None
+            hides = hides or told is None
+            pieces += [(argument, value, value) for argument, value in (told or {}).items()]
+            mapped |= (told or {}).keys()
     for argument, value, first in pieces:
         begin = place(first.lineno, first.col_offset)
         middle = place(value.lineno, value.col_offset)
         end = place(value.end_lineno or value.lineno, value.end_col_offset or value.col_offset)
         arguments[argument] = text[middle:end]
-        exact = not isinstance(first, ast.Constant) or first is value  # of a mapping no edit can be made
+        exact = argument not in mapped  # of a mapping no edit can be made
         spans[argument] = Span(start + begin, start + end, line + first.lineno - 1, exact)
     end = place(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     span = Span(start + place(node.lineno, node.col_offset), start + end, line + node.lineno - 1)
-    return TrainerCall(arguments, spans, span, name)
+    return TrainerCall(arguments, spans, span, name, hides)
 
 
 def _cut_out(text: str, starts: Sequence[int], start: int, line: int) -> Iterator[TrainerCall]:

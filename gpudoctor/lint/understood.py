@@ -86,6 +86,8 @@ def _without_launch(job: LintJob) -> Understood:
     counted = rank_counts.of_python(job)
     named, of_call = rank_counts.starter(job) if starter is None else ("", counted)
     counted = counted if counted != rank_counts.NOTHING else of_call
+    if starter is None and not named and not group:
+        named, counted = rank_counts.of_images(job)
     each = each or counted.each
     nodes = len(names) or counted.nodes or (job.facts.nodes if each else None)
     return Understood(
@@ -209,6 +211,8 @@ def open_questions(job: LintJob) -> Iterator[str]:
     """What the text and the facts do not decide."""
     yield from dict.fromkeys(job.notes)
     if not job.launches:
+        if rank_counts.of_images(job)[0]:
+            yield "the images start the training themselves: their commands are not in the text"
         if not job.hostfiles and not job.manifests and not job.trainers:
             yield "no start of a training was found in the text"
             if trains_by_tensorflow(job):

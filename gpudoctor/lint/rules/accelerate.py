@@ -153,7 +153,7 @@ def accelerate_no_machine_rank(job: LintJob) -> Iterator[LintFinding]:
         rank = str(node) if node is not None else "$SLURM_NODEID" if in_task else ""
         yield LintFinding(
             span=look.head_span(launch),
-            severity=None if machines else "warning",
+            severity=None if machines and look.is_static(launch) else "warning",
             summary=f"--num_machines {count} without --machine_rank",
             happens="accelerate ends at once"
             + ("" if machines else ", where there are several machines")

@@ -157,7 +157,7 @@ def _wrong_host(text: str, endpoint: bool) -> tuple[str, str]:
 @rule(
     "A07",
     title="The head recognises itself in c10d's endpoint",
-    severity="warning",
+    severity="info",
     needs="probe",
     source="measured with torch 2.13; pytorch#67581",
     leads_to=("rdzv-host-mismatch",),

@@ -251,7 +251,7 @@ def trainer_without_num_nodes(job: LintJob) -> Iterator[LintFinding]:
     if nodes is None or nodes < 2:
         return
     for call in lightning.calls(job):
-        if "num_nodes" in call.arguments or "**" in job.text[call.span.start : call.span.end]:
+        if "num_nodes" in call.arguments or call.hides:
             continue
         if _constant(call.arguments.get("num_nodes", "None")) is not None or call.name == "arguments":
             continue

@@ -10,6 +10,7 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import decided_number
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, codes_and_starts, constant, own_nodes
 from gpudoctor.lint.python_devices import sets_visible
+from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_options import world_of
 from gpudoctor.lint.understood import nodes_of
@@ -242,7 +243,7 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
                 continue
             cls = own.get(value.func.id) if isinstance(value.func, ast.Name) else None
             by_torch = code.name(value.func).startswith("torch.nn.") and "cuda" not in code.words(value)
-            stays = cls is not None and not re.search(r"cuda|device", code.text_of(cls))
+            stays = cls is not None and not re.search(r"cuda|device", code.text_of(cls)) and not _given_parts(value)
             if (by_torch or stays) and "device" not in code.words(value) and not isinstance(ids, ast.IfExp):
                 yield LintFinding(
                     span=code.span(call),
@@ -253,6 +254,17 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
                     fix=f"Write {module.id} = {module.id}.to(device) before;"
                     " or leave device_ids out for a CPU training.",
                 )
+
+
+def _given_parts(call: ast.Call) -> bool:
+    """A model that is made of others: they may be on a GPU already."""
+    given = (*call.args, *(each.value for each in call.keywords))
+    plain = re.compile(
+        r"(?:.*_)?(?:config|cfg|conf|args|opts?|hparams|size|dim|classes|vocab|num\w*|n\w{0,4}|in\w*|out\w*)"
+    )
+    names = [each.id for each in given if isinstance(each, ast.Name)]
+    made = any(isinstance(each, (ast.Call, ast.Starred)) for each in given)
+    return made or not all(plain.fullmatch(name) for name in names)
 
 
 _DRAWS = re.compile(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randrange", re.IGNORECASE)
@@ -402,7 +414,7 @@ def world_size_of_the_program(job: LintJob) -> Iterator[LintFinding]:
     """A number in the program that is larger than the ranks that start is waited for; of a smaller one the last ranks
     are refused."""
     for code, starts in codes_and_starts(job):
-        if len(starts) != 1 or code.brings(*_FRAMEWORKS):
+        if len(starts) != 1:
             continue
         world = world_of(job, starts[0])
         if world is None or world < 2 or starts[0].launcher not in (*look.TORCHRUN, "srun", "mpirun"):
@@ -411,6 +423,7 @@ def world_size_of_the_program(job: LintJob) -> Iterator[LintFinding]:
             if code.torch_name(call.func) != "init_process_group" or code.is_conditional(call):
                 continue
             size = decided_number(code, argument(call, "world_size", 3), starts[0])
+            size = _of_one_node(job, code, argument(call, "world_size", 3)) if size is None else size
             if size is not None and size > 0 and size != world:
                 yield LintFinding(
                     span=code.span(call),
@@ -420,3 +433,10 @@ def world_size_of_the_program(job: LintJob) -> Iterator[LintFinding]:
                     else f"Ranks from {size} on are refused, or meet in a world of their own.",
                     fix="Leave world_size and rank out: env:// takes them from the launcher.",
                 )
+
+
+def _of_one_node(job: LintJob, code: PythonCode, node: ast.expr | None) -> int | None:
+    """torch.cuda.device_count(), through names: the GPUs of a node, where they are known."""
+    node = PythonValues(code).behind(node) if isinstance(node, ast.Name) else node
+    counts = isinstance(node, ast.Call) and code.name(node.func) == "torch.cuda.device_count"
+    return job.facts.gpus_per_node if counts else None

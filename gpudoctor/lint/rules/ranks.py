@@ -1,5 +1,6 @@
 """Rules of node ranks and node counts: R01, R02, R06, R08, R11, R12."""
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
@@ -82,7 +83,17 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
     for launch, told_rank in ranks:
         rank = number(told_rank)
         multi = look.is_multi(job, world) or (world.nodes or 0) > 1
-        if rank is None or not multi or launch.invocation.in_loop:
+        if rank is None or not multi:
+            continue
+        if (loop := launch.invocation.in_loop) and not launch.invocation.conditional:
+            host = look.host_of(launch) or ""
+            if re.search(rf"\$\{{?(?:\w+\[\$?)?{re.escape(loop)}\b", host) and not told_rank.word.expansions:
+                yield LintFinding(
+                    span=told_rank.span,
+                    summary=f"{told_rank.written} is {rank} on each host of the loop over {loop}; each needs its own",
+                    happens=f"Every node starts the global ranks of node {rank}: EADDRINUSE, or all wait and {_WAIT}.",
+                    fix="Count the turns of the loop, and hand the number over as the node rank.",
+                )
             continue
         if look.says_every_node(job, launch):
             in_task = look.in_a_task_shell(launch) and not told_rank.word.expansions

@@ -12,6 +12,7 @@ from gpudoctor.lint import look
 from gpudoctor.lint.edits import remove
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.rule import Edit, LintFinding, rule
+from gpudoctor.lint.shell.wrappers import started
 
 _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun python train.py{}\n"
@@ -200,6 +201,7 @@ def _forward(job: LintJob, launch: LintLaunch, at: int) -> tuple[Edit, ...]:
     bad=(
         "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234\ntrain.py\n",
         _BATCH.format("").replace("srun ", "srun --kill-on-bad-exit=1\n", 1),
+        "apptainer exec --nv pt.sif\ntorchrun --standalone --nproc-per-node=4 train.py\n",
     ),
     good=(_BATCH.format(""), "torchrun --help\n", "torchrun $ARGS\n"),
 )
@@ -226,6 +228,16 @@ def launcher_without_program(job: LintJob) -> Iterator[LintFinding]:
             and not asked & {"help", "version", "usage", "multi-prog"}
         ):
             yield _alone(invocation.span, invocation.program)
+    yield from (_alone(each.span, f"{each.program} exec") for each in job.invocations if _image_alone(each))
+
+
+def _image_alone(invocation: Invocation) -> bool:
+    """`apptainer exec IMAGE`, and nothing behind it; a word of unknown value may hold the program too."""
+    words = invocation.words
+    if invocation.program not in ("singularity", "apptainer") or "exec" not in [word.shown for word in words[1:3]]:
+        return False
+    known = all(word.text is not None or word.quoted for word in words)
+    return known and len(words) > 2 and started(words) is None
 
 
 def _alone(span: Span, program: str) -> LintFinding:

@@ -1,0 +1,84 @@
+"""Rules of what stands below `trainer:` in a file of Lightning's command line: L11, L12."""
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.trainer_arguments import RELEASES
+from gpudoctor.lint.manifests import read_manifests
+from gpudoctor.lint.model import LintJob, ManifestValue
+from gpudoctor.lint.rule import LintFinding, rule
+
+_FIT = (
+    "python main.py fit --config c.yaml\n#@ file c.yaml\nseed_everything: 1\ntrainer:\n  accelerator: gpu\n"
+    "  devices: 4\n{}"
+)
+
+
+def _files(job: LintJob) -> Iterator[list[ManifestValue]]:
+    """What stands below `trainer:` in files that a start with the subcommand fit names."""
+    words = {
+        word.shown.rpartition("=")[2].rpartition("/")[2]
+        for launch in job.launches
+        if any(each.shown in ("fit", "validate", "test") for each in launch.script_words[:3])
+        for word in launch.script_words
+    }
+    for section in job.sections:
+        if section.kind == "file" and section.name.rpartition("/")[2] in words:
+            for document in read_manifests(section.text, section.start, section.line):
+                told = [value for value in document.values if value.path[:1] == ("trainer",) and len(value.path) > 1]
+                if told and not document.fault:
+                    yield told
+
+
+@rule(
+    "L11",
+    title="The strategy of Lightning's file is a name, or one class",
+    source="Lightning 2.6, pytorch/cli.py: jsonargparse holds a file against the type of strategy, str or Strategy",
+    leads_to=("program-error",),
+    bad=(
+        _FIT.format("  strategy:\n    - class_path: lightning.pytorch.strategies.DDPStrategy\n"),
+        _FIT.format("  strategy: [ddp]\n"),
+    ),
+    good=(
+        _FIT.format("  strategy: ddp\n"),
+        _FIT.format("  strategy:\n    class_path: lightning.pytorch.strategies.DDPStrategy\n"),
+    ),
+)
+def strategy_is_a_list(job: LintJob) -> Iterator[LintFinding]:
+    """A list is what callbacks and loggers take. Of a strategy there is one."""
+    for values in _files(job):
+        first = next((v for v in values if v.path[1] == "strategy" and len(v.path) > 2 and v.path[2].isdecimal()), None)
+        if first is not None:
+            yield LintFinding(
+                span=first.span,
+                summary="trainer.strategy is a list; it takes a name, or one class_path with init_args",
+                happens="The command line ends while it reads the file: Does not validate against any of the Union"
+                " subtypes.",
+                fix="Take the dash away: strategy: with class_path: below it, or strategy: ddp.",
+            )
+
+
+@rule(
+    "L12",
+    title="Keys below trainer: are arguments of Lightning's Trainer",
+    source="the sources of pytorch-lightning 0.5 to 2.6 (knowledge/trainer_arguments.py); jsonargparse refuses others",
+    leads_to=("program-error",),
+    bad=(_FIT.format("  num_gpus: 4\n"), _FIT.format("  epochs: 3\n")),
+    good=(_FIT.format("  max_epochs: 3\n"), _FIT.format("  num_nodes: 1\n")),
+)
+def no_such_key_of_trainer(job: LintJob) -> Iterator[LintFinding]:
+    """A key that no release of Trainer has is refused before anything starts."""
+    today = [name for name, (_, gone) in RELEASES.items() if not gone]
+    for values in _files(job):
+        for value in {each.path[1]: each for each in reversed(values)}.values():
+            name = value.path[1]
+            if name in RELEASES or not re.fullmatch(r"[a-z_]+", name):
+                continue
+            like = difflib.get_close_matches(name, today, 1, 0.7)
+            yield LintFinding(
+                span=value.span,
+                summary=f"trainer.{name} is no argument of Lightning's Trainer, in no release up to 2.6",
+                happens=f"The command line ends: Key '{name}' is not expected.",
+                fix=f"Write {like[0]}." if like else "Take it out.",
+            )
