@@ -223,3 +223,23 @@ def test_refusing_trees_refuse(tmp_path: Path) -> None:
     assert system.text("/b") == "y"
     with pytest.raises(PermissionError):
         system.text("/a")
+
+
+FALLEN = (
+    "NVRM: The NVIDIA GPU 0000:b4:00.0",
+    "NVRM: (PCI ID: 10de:2330) installed in this system has",
+    "NVRM: fallen off the bus and is not responding to commands.",
+)
+
+
+@pytest.mark.parametrize("lines", [FALLEN, (" ".join(FALLEN),)], ids=["three lines", "one record"])
+def test_a_gpu_that_is_gone_as_the_driver_is_loaded_is_an_event_like_xid_79(lines: tuple[str, ...]) -> None:
+    log = examine([KernelLine(5.0, "NVRM: loading"), *(KernelLine(10.0, line) for line in lines)], now=70.0)
+    (event,) = log.events
+    assert (event.code, event.pci_bus_id, event.seconds_ago) == (79, "0000:b4:00.0", 60.0)
+
+
+def test_of_which_gpu_it_is_said_must_stand_in_it() -> None:
+    assert not examine(
+        [KernelLine(1.0, FALLEN[0]), *[KernelLine(2.0, "x")] * 3, KernelLine(3.0, FALLEN[2])], 9.0
+    ).events

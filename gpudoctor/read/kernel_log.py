@@ -84,7 +84,7 @@ def examine(lines: Iterable[KernelLine], now: float) -> KernelLog:
     ordered = list(lines)
     for place in reversed(range(len(ordered))):
         line = ordered[place]
-        if event := _event(line, now) or _lost_at_start(ordered[: place + 1][-LINES_OF_FALLEN:], now):
+        if event := _event(line, now) or _lost_at_start(ordered[max(0, place + 1 - LINES_OF_FALLEN) : place + 1], now):
             key = (event.code, event.pci_bus_id)
             counts[key] = counts.get(key, 0) + 1
             if counts[key] <= KEPT_PER_ERROR:

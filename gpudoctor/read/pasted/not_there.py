@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 SOURCE = "what a shell says"
 TOOLS = ("nvidia-smi", "rocm-smi", "amd-smi", "ibstat", "ibstatus", "ibv_devinfo", "lspci")
+NAMED = re.compile("|".join(TOOLS))
 _TOOL = rf"(?:[\w.~-]*/)*(?P<tool>{'|'.join(TOOLS)})(?:\.exe)?"
 _WHO = r"(?:[^\s:\uff1a][^:\uff1a]{0,100}: ?)"
 SUBJECT = re.compile(rf"(?P<who>{_WHO}{{0,4}}){_TOOL} ?[:\uff1a] ?(?P<why>.{{3,200}})")
@@ -39,10 +40,14 @@ def complaint(text: str, *, is_alone: bool) -> str | None:
 
     `is_alone`: nothing else was read in the text. Beside other output a line in no known language is not believed.
     """
+    if NAMED.search(text) is None:
+        return None
     lines = [line.strip() for line in text.split("\n")]
     if is_alone and sum(map(bool, lines)) > FEW:
         return None
     for line in lines:
+        if NAMED.search(line) is None:
+            continue
         tool = next(_tools(line[:600], is_alone=is_alone), None)
         if tool is not None and (is_alone or tool == TOOLS[0]):
             shown = line if len(line) <= 120 else f"... {line[-116:]}"
