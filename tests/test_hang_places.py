@@ -282,6 +282,9 @@ def test_native_frames_decide_where_no_python_frame_does(function: str) -> None:
 TEXTS = {
     ("work.wait()", "futex_do_wait", False): "collective",
     ("dist.irecv(t, 1).wait()", "futex_do_wait", False): "point-to-point",
+    ("comm.all_reduce(loss, ReduceOp.SUM, False)", "futex_do_wait", False): "collective",
+    ("comm.all_gather_single(out, part, False)", "futex_do_wait", False): "collective",
+    ("comm.all_reduce(loss, ReduceOp.SUM, False)", "pipe_read", False): "user code",
     ("store.get('...')", "poll_schedule_timeout.constprop.0", False): "store wait",
     ("total += loss.item()", "", True): "cuda sync",
     ("total += loss.item()", "", False): "user code",

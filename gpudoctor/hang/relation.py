@@ -333,6 +333,14 @@ def loop_around(context: SourceContext | None) -> Enclosing | None:
     return next((enclosing for enclosing in context.enclosing if enclosing.kind in LOOPS), None)
 
 
+def is_within(rank: Rank, context: SourceContext | None, loop: Enclosing) -> bool:
+    """Whether a rank stands in the loop around a line, or in what that has called."""
+    sources = (source_at(rank, frame) for frame in rank.place.user_frames)
+    return context is not None and any(
+        source is not None and source.file == context.file and loop in source.enclosing for source in sources
+    )
+
+
 def own_guard(context: SourceContext | None) -> Enclosing | None:
     """The innermost condition around a line, inside its loop."""
     if context is None:

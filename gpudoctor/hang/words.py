@@ -202,3 +202,13 @@ def on_host(job: HangJob, rank: Rank, line: Command) -> Command:
     """A line to paste, for the host where the rank is."""
     several = len({node.host for node in job.nodes}) > 1
     return command("ssh {:host} {:remote}", rank.node.host, line) if several else line
+
+
+def still_in(stays: Sequence[Rank], left: Sequence[Rank], loop: Enclosing | None) -> str:
+    """Of ranks in a loop that most are through with."""
+    at_line = f" at line {loop.line}" if loop is not None else ""
+    operation = stays[0].place.operation or "a collective"
+    return (
+        f"{who(stays, 'is', 'are')} still in the loop{at_line}, and {verb(stays, 'waits', 'wait')} in {operation}"
+        f"{at(stays[0].place.user_frame)}; the others are through with it, {standing_words(left)}"
+    )

@@ -102,6 +102,11 @@ MARKERS: tuple[Marker, ...] = (
     _marks("collective", "horovod/torch/functions.py"),
     _marks(
         "collective",
+        "ray/util/collective/collective.py",
+        "allreduce barrier reduce broadcast allgather reducescatter send recv",
+    ),
+    _marks(
+        "collective",
         "jax/experimental/multihost_utils.py",
         "process_allgather broadcast_one_to_all sync_global_devices assert_equal",
     ),

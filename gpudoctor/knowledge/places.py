@@ -219,6 +219,11 @@ def _native(frames: Sequence[Frame]) -> _Found | None:
 
 
 _WORK_WAIT = re.compile(r"\.wait\(")
+_CALLED = re.compile(
+    r"\.(all_reduce|all_gather(?:_single|_v)?|reduce_scatter(?:_single|_v)?|all_to_all(?:_single|_v_single)?|broadcast"
+    r"|barrier)\("
+)
+"""Collectives that are methods written in C: torchcomms' TorchComm, and a ProcessGroup that is asked itself."""
 _WORK_POINT_TO_POINT = re.compile(r"\b(?:irecv|isend|batch_isend_irecv)\(")
 _STORE = re.compile(r"\b\w*store\w*\.(?:get|wait|multi_get)\(", re.IGNORECASE)
 _ASKS = re.compile(r"\b(\w+)\.(?:get|wait|multi_get)\(")
@@ -248,6 +253,8 @@ def _by_text(
     if mpi and name not in known.SLEEPS and (call := _MPI_CALLS.search(source.text)):
         kind = "point-to-point" if call["pair"] else "collective"
         return (kind, MPI + (call["pair"] or call["all"]), user)
+    if name in known.FUTEX and (call := _CALLED.search(source.text)):
+        return ("collective", call[1], user)
     if name in known.FUTEX and _WORK_WAIT.search(source.text):
         kind = "point-to-point" if _WORK_POINT_TO_POINT.search(source.text) else "collective"
         return (kind, "Work.wait", user)

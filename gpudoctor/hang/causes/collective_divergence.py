@@ -28,6 +28,7 @@ from gpudoctor.hang.relation import (
     group_argument,
     guards_of,
     is_by_rank,
+    is_within,
     keeps_gradients,
     loop_around,
     never_meet,
@@ -46,6 +47,7 @@ from gpudoctor.hang.words import (
     ranks_of,
     stacks_of,
     standing_words,
+    still_in,
     statement_seen,
     verb,
     waiting_words,
@@ -174,7 +176,9 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         exits = passes_by(context) if context is not None else ()
         goes_round = [enclosing for enclosing in exits if enclosing.kind in ("continue", "pass")]
         leaves = [enclosing for enclosing in exits if enclosing.kind in ("break", "return")]
-        culprits = left if len(left) <= len(stays) or goes_round or leaves else stays
+        inside = [rank for rank in job.ranks if is_within(rank, context, loop)] if loop is not None else [*stays]
+        through = len(job.ranks) - len(inside) if loop is not None and len(inside) >= len(stays) else len(left)
+        culprits = left if through <= max(len(inside), len(stays)) or goes_round or leaves else stays
         line = goes_round[0] if goes_round else leaves[0] if leaves else None
         recorded = _recorded(job, left)
         counted = loop is not None and COUNTED.search(loop.text) is not None
@@ -193,7 +197,7 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         else:
             sure = SEEN if loop is not None else LIKELY
             sure = surer(sure) if recorded else sure
-        place = where(left[0].place.user_frame)
+        place = where(culprits[0].place.user_frame)
         around = () if context is None or loop is None else (statement_seen(context, loop),)
         # As many rounds as each rank has found, and no batches: `for _ in range(objects)`.
         own_number = line is None and loop is not None and OWN_NUMBER.search(loop.text) is not None
@@ -202,7 +206,9 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
                 cause,
                 POSSIBLE if own_number and cause == "uneven-inputs" else sure,
                 culprits,
-                f"{who(left, 'is', 'are')} through with the loop"
+                still_in(stays, left, loop)
+                if culprits is stays
+                else f"{who(left, 'is', 'are')} through with the loop"
                 + (f" at line {loop.line}" if loop is not None else "")
                 + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
                 (*stacks_of(left), *stacks_of(stays), *around, *recorded),

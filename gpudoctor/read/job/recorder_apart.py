@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from gpudoctor import crowded
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job import recorder_files
 from gpudoctor.read.job.recorder_child import DumpAnswer, DumpRequest, Listed
@@ -25,7 +26,7 @@ SECONDS_OF_A_DUMP = 10.0
 """A dump that torch has not written may take two; a machine under load makes more of it."""
 SECONDS_OF_A_FOLDER = 15.0
 SECONDS_OF_ALL = 90.0
-"""Of a folder; a thousand dumps take ten on two processors."""
+"""Of a folder; a thousand dumps take ten on two processors. More on a crowded machine (`crowded`)."""
 MOST_OF_ALL = 256 * 1024 * 1024
 """Bytes of what is kept of all dumps of a folder; of one it is some 30 kB."""
 TELL_SECONDS = 0.2
@@ -104,7 +105,8 @@ class _Every:
 
     def __init__(self, dumps: Sequence[tuple[Path, int]]) -> None:
         self.dumps = dumps
-        self.deadline = time.monotonic() + SECONDS_OF_ALL
+        self.seconds = SECONDS_OF_ALL * crowded.slowdown()
+        self.deadline = time.monotonic() + self.seconds
         self.left: queue.SimpleQueue[tuple[Path, int]] = queue.SimpleQueue()
         self.found: dict[int, Recorder | Unread] = {}
         self.size = 0
@@ -149,7 +151,7 @@ class _Every:
         rest = [path for path, rank in self.dumps if rank not in done]
         if rest:
             size = f"what is kept of the others is more than {MOST_OF_ALL >> 20} MiB"
-            bound = size if self.size > MOST_OF_ALL else f"all together took longer than {SECONDS_OF_ALL:.3g} s"
+            bound = size if self.size > MOST_OF_ALL else f"all together took longer than {self.seconds:.3g} s"
             more = f" and {len(rest) - 1} more" if len(rest) > 1 else ""
             unread.append(Unread(f"flight recorder {recorder_files.shown(rest[0])}{more}", f"not read: {bound}"))
         return recorders, tuple(unread)
