@@ -107,12 +107,12 @@ def survey(
     """
     from gpudoctor.expecting import expectation
     from gpudoctor.fleet.where import Where
-    from gpudoctor.several import survey as examined
+    from gpudoctor.several import surveyed
 
     with ending():
         where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor)
         wanted = expectation(expect) if expect is not None else None
-        return examined(where, checks, waiting, python=python, torch=torch, timeout=timeout, expect=wanted)
+        return surveyed(where, checks, waiting, python=python, torch=torch, timeout=timeout, expect=wanted)[0]
 
 
 def devices(

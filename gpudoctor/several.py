@@ -20,20 +20,6 @@ from gpudoctor.plugins import chosen_checks
 from gpudoctor.snapshot import Expectation, Snapshot, UnreadableSnapshot, from_json, read
 
 
-def survey(
-    where: Where,
-    names: Sequence[str],
-    waiting: Waiting,
-    *,
-    python: str | None = None,
-    torch: bool = True,
-    timeout: float = defaults.READ_SECONDS,
-    expect: Expectation | None = None,
-) -> Survey:
-    """Examine all nodes that are meant, and ask the checks of these names (none: all) about each. Raises `BadInput`."""
-    return surveyed(where, names, waiting, python=python, torch=torch, timeout=timeout, expect=expect)[0]
-
-
 def surveyed(
     where: Where,
     names: Sequence[str],
@@ -44,7 +30,10 @@ def surveyed(
     timeout: float = defaults.READ_SECONDS,
     expect: Expectation | None = None,
 ) -> tuple[Survey, dict[str, Snapshot]]:
-    """The answer, and the snapshots that it rests on, by node: they tell which words of it are names. As `survey`."""
+    """Examine all nodes that are meant, and ask the checks of these names (none: all) about each.
+
+    The answer, and the snapshots that it rests on, by node: they tell which words of it are names. Raises `BadInput`.
+    """
     started = time.monotonic()
     checks, broken = chosen_checks(names)  # a misspelt check is said before any node is reached
     with standing_fleet(where, os.environ) as fleet:

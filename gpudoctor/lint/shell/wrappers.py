@@ -1,7 +1,8 @@
 """Programs that start another one: where its words begin, or which words are a shell text."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from msgspec import Struct, structs
 
@@ -109,7 +110,13 @@ def _shell(words: Sequence[Word]) -> WhatStarts | None:
     return WhatStarts(texts=(at,)) if takes_text else WhatStarts(script=at)
 
 
-def _env(words: Sequence[Word]) -> WhatStarts | None:
+_SPLITS = ("-S", "-vS", "--split-string")
+_ENV = ("-u", "--unset", "-C", "--chdir")
+_SUDO = ("-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "-R", "-T", "--user", "--group")
+
+
+def _behind_settings(words: Sequence[Word], valued: Collection[str], splits: Collection[str]) -> WhatStarts | None:
+    """Options, of which `valued` take a word, and assignments in any order, then the program."""
     at = 1
     settings = []
     while at < len(words):
@@ -117,27 +124,10 @@ def _env(words: Sequence[Word]) -> WhatStarts | None:
         if ASSIGNMENT.match(shown):
             settings.append(at)
             at += 1
-        elif shown in ("-u", "--unset", "-C", "--chdir"):
+        elif shown in valued:
             at += 2
-        elif shown in ("-S", "-vS", "--split-string") and at + 1 < len(words):
+        elif shown in splits and at + 1 < len(words):
             return WhatStarts(texts=tuple(range(at + 1, len(words))), settings=tuple(settings))
-        elif shown.startswith("-"):
-            at += 1
-        else:
-            return WhatStarts(at=at, settings=tuple(settings))
-    return None
-
-
-def _sudo(words: Sequence[Word]) -> WhatStarts | None:
-    at = 1
-    settings = []
-    while at < len(words):
-        shown = words[at].shown
-        if ASSIGNMENT.match(shown):
-            settings.append(at)
-            at += 1
-        elif shown in ("-u", "-g", "-h", "-p", "-C", "-r", "-t", "-U", "-D", "-R", "-T", "--user", "--group"):
-            at += 2
         elif shown.startswith("-"):
             at += 1
         else:
@@ -357,7 +347,9 @@ _SIMPLE = {
     "strace": "-e -o -s -p", "script_run": "", "setarch": "", "prlimit": "", "then": "", "do": "",
 }  # fmt: skip
 _TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
-    "env": _env, "sudo": _sudo, "timeout": _timeout, "gtimeout": _timeout, "numactl": _numactl, "taskset": _taskset,
+    "env": partial(_behind_settings, valued=_ENV, splits=_SPLITS),
+    "sudo": partial(_behind_settings, valued=_SUDO, splits=()),
+    "timeout": _timeout, "gtimeout": _timeout, "numactl": _numactl, "taskset": _taskset,
     "ssh": _ssh, "pdsh": _pdsh, "clush": _pdsh, "dsh": _pdsh, "pssh": _pdsh, "parallel-ssh": _pdsh, "sbatch": _sbatch,
     "salloc": _salloc, "docker": _docker, "podman": _docker, "nerdctl": _docker,
     "podman-hpc": _docker, "ch-run": _charliecloud, "enroot": _enroot, "shifter": _shifter, "flux": _flux,
