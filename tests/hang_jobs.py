@@ -10,7 +10,6 @@ Everything is built twice: as `Job`, for rules, and as `Evidence` with stacks an
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudoctor.hang.job import HangJob, Launcher, Rank
@@ -48,20 +47,6 @@ _LIBRARY: dict[str, tuple[str, str]] = {
     "input": ("readline", "/usr/lib/python3.11/cmd.py"),
     "compile": ("acquire", f"{TORCH}/_inductor/codecache.py"),
 }
-
-
-class Member(Struct, frozen=True, kw_only=True):
-    """A rank to be, before the job knows its node."""
-
-    rank: int
-    host: str
-    local_rank: int | None
-    world_size: int | None
-    evidence: ProcessEvidence
-    place: Place
-    first_place: Place
-    moved: bool | None
-    data_loaders: tuple[ProcessEvidence, ...] = ()
 
 
 def source(
@@ -133,8 +118,9 @@ def member(
     age: float = 600.0,
     parent: int = 1000,
     **evidence: Any,
-) -> Member:
-    """A rank at a place, the same in both samples unless said. `switches` and `cpu` are its main thread's in each."""
+) -> Rank:
+    """A rank at a place, the same in both samples unless said. `switches` and `cpu` are its main thread's in each.
+    Of its node there is the name alone; `a_job` makes the rest."""
     pid = pid or 4000 + rank
     counts = switches or ((50, 90) if moved else (50, 50))
     seconds = cpu or ((3.0, 4.5) if moved else (3.0, 3.0))
@@ -177,9 +163,9 @@ def member(
         environment=names,
         environment_read=True,
     )
-    return Member(
+    return Rank(
         rank=rank,
-        host=host,
+        node=NodeEvidence(name=host),
         local_rank=local_rank,
         world_size=world_size,
         evidence=ProcessEvidence(process=process, samples=taken, **evidence),
@@ -190,17 +176,17 @@ def member(
     )
 
 
-def waits(rank: int, operation: str = "all_reduce", *, at: int = 41, function: str = "main", **more: Any) -> Member:
+def waits(rank: int, operation: str = "all_reduce", *, at: int = 41, function: str = "main", **more: Any) -> Rank:
     """A rank that waits in a collective."""
     return member(rank, place_at("collective", operation, at=at, function=function), **more)
 
 
-def is_in(rank: int, kind: Kind, operation: str = "", *, at: int = 52, function: str = "main", **more: Any) -> Member:
+def is_in(rank: int, kind: Kind, operation: str = "", *, at: int = 52, function: str = "main", **more: Any) -> Rank:
     """A rank at another place."""
     return member(rank, place_at(kind, operation, at=at, function=function), **more)
 
 
-def sleeps(rank: int, *, at: int = 52, **more: Any) -> Member:
+def sleeps(rank: int, *, at: int = 52, **more: Any) -> Rank:
     return is_in(rank, "sleep", "time.sleep", at=at, waits_in="hrtimer_nanosleep", **more)
 
 
@@ -223,15 +209,15 @@ def launcher(pid: int = 1000, *, host: str = "a", command: Sequence[str] = ("tor
     )
 
 
-def _pids(members: Sequence[Member], host: str, starters: Mapping[str, ProcessEvidence]) -> tuple[int, ...]:
+def _pids(members: Sequence[Rank], host: str, starters: Mapping[str, ProcessEvidence]) -> tuple[int, ...]:
     """All of a node: the job is the reader's own."""
-    there = [each.evidence for each in members if each.host == host]
+    there = [each.evidence for each in members if each.node.host == host]
     there += [starters[host]] if host in starters else []
     return tuple(each.process.pid for each in there)
 
 
 def a_job(
-    *members: Member,
+    *members: Rank,
     world_size: int | None = None,
     missing: Sequence[int] = (),
     agreement: Agreement | None = None,
@@ -246,11 +232,11 @@ def a_job(
     world = world_size if world_size is not None else len(members) + len(missing)
     given = nodes or {}
     starters = launchers if launchers is not None else {host: launcher(host=host) for host in _hosts(members)}
-    complete: list[Member] = []
+    complete: list[Rank] = []
     local: dict[str, int] = {}
     for each in members:
-        number = local.get(each.host, 0)
-        local[each.host] = number + 1
+        number = local.get(each.node.host, 0)
+        local[each.node.host] = number + 1
         complete.append(_complete(each, number if each.local_rank is None else each.local_rank, world))
     made = {
         host: NodeEvidence(
@@ -261,7 +247,7 @@ def a_job(
             processes=tuple(
                 process
                 for each in complete
-                if each.host == host
+                if each.node.host == host
                 for process in (each.evidence, *each.data_loaders)
             )
             + ((starters[host],) if host in starters else ()),
@@ -270,20 +256,7 @@ def a_job(
         for index, host in enumerate(dict.fromkeys((*_hosts(members), *starters, *given)))
     }  # fmt: skip
     evidence = Evidence(nodes=tuple(made.values()), dumps=tuple(dumps), lost=dict(lost or {}))
-    ranks = tuple(
-        Rank(
-            rank=each.rank,
-            local_rank=each.local_rank,
-            world_size=each.world_size,
-            node=made[each.host],
-            evidence=each.evidence,
-            place=each.place,
-            first_place=each.first_place,
-            moved=each.moved,
-            data_loaders=each.data_loaders,
-        )
-        for each in sorted(complete, key=lambda one: one.rank)
-    )
+    ranks = tuple(replace(each, node=made[each.node.host]) for each in sorted(complete, key=lambda one: one.rank))
     return HangJob(
         id=f"torchrun none at {master_address}:{master_port}",
         evidence=evidence,
@@ -298,7 +271,7 @@ def a_job(
                 kind="torchrun",
                 place=Place("unknown"),
                 moved=True,
-                ranks=tuple(each.rank for each in complete if each.host == host),
+                ranks=tuple(each.rank for each in complete if each.node.host == host),
             )
             for host, starter in starters.items()
         ),
@@ -307,11 +280,11 @@ def a_job(
     )
 
 
-def _hosts(members: Sequence[Member]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.host for each in members))
+def _hosts(members: Sequence[Rank]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.node.host for each in members))
 
 
-def _complete(each: Member, local_rank: int, world: int) -> Member:
+def _complete(each: Rank, local_rank: int, world: int) -> Rank:
     """With the environment that torchrun gives it."""
     process = each.evidence.process
     size = each.world_size if each.world_size is not None else world

@@ -12,14 +12,14 @@ from msgspec import structs
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.hang.doing import acting_thread
-from gpudoctor.hang.job import HangJob
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.live import may_pass
 from gpudoctor.hang.report import JobReport
 from gpudoctor.knowledge.places import Kind
 from gpudoctor.read.job.by_rank import ByRank
 from gpudoctor.read.job.source import context
 from gpudoctor.snapshot.evidence import Enclosing, Frame, ProcessEvidence, Sample, Socket, SourceContext, Thread
-from tests.hang_jobs import PROGRAM, Member, a_job, data_loader, is_in, place_at, source, stack, waits
+from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, place_at, source, stack, waits
 
 LIBRARY = "/usr/lib/python3.11"
 
@@ -29,13 +29,13 @@ def standing(
     text: str = "",
     operation: str = "",
     waits_in: str = "futex_do_wait",
-) -> Member:
+) -> Rank:
     """Rank 1 in the program's line 52, below calls of the standard library, the innermost first."""
     rank = is_in(1, "user code", operation, at=52, waits_in=waits_in, sources=(source(52, text=text),))
     return with_stack(rank, [Frame(function, f"{LIBRARY}/{file}", 10) for file, function in frames])
 
 
-def with_stack(rank: Member, frames: Sequence[Frame]) -> Member:
+def with_stack(rank: Rank, frames: Sequence[Frame]) -> Rank:
     samples = []
     for sample in rank.evidence.samples:
         main, *others = sample.threads

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from gpudoctor.hang.job import HangJob
+from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.relation import OWN_NUMBER, only_counts
 from gpudoctor.knowledge.place_markers import drives_training, is_program, normal
 from gpudoctor.knowledge.places import Kind, Place, place_of
 from gpudoctor.knowledge.waits import wait_of
 from gpudoctor.read.job.source import context
 from gpudoctor.snapshot.evidence import Frame, SourceContext, Thread
-from tests.hang_jobs import PROGRAM, Member, a_job, data_loader, is_in, member, source, waits
+from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, member, source, waits
 from tests.test_hang_training import first, reported
 
 TRAINER = "/venv/lib/python3.11/site-packages/transformers/trainer.py"
@@ -21,7 +21,7 @@ EPOCHS = ("for", 25, "epoch in range(100)")
 
 def stands(
     rank: int, kind: Kind, operation: str, lines: Sequence[tuple[str, int, str]], sources: Sequence[SourceContext]
-) -> Member:
+) -> Rank:
     """A rank whose Python stack has these functions, innermost first: name, line, file."""
     frames = (*(Frame(name, file, line) for name, line, file in lines), Frame("<module>", PROGRAM, 900))
     users = tuple(frame for frame in frames if is_program(frame.file))
@@ -33,7 +33,7 @@ def stands(
     return structs.replace(one, evidence=structs.replace(one.evidence, samples=samples))
 
 
-def in_trainer(rank: int, kind: Kind, operation: str, line: int, inside: Sequence[tuple[str, int, str]]) -> Member:
+def in_trainer(rank: int, kind: Kind, operation: str, line: int, inside: Sequence[tuple[str, int, str]]) -> Rank:
     asks = source(
         line,
         function="Trainer.loop",
@@ -58,7 +58,7 @@ def test_ranks_part_in_a_loop_of_a_framework() -> None:
 
 
 def test_without_the_text_of_the_framework_nothing_is_made_of_its_lines() -> None:
-    def without(one: Member) -> Member:
+    def without(one: Rank) -> Rank:
         return structs.replace(one, evidence=structs.replace(one.evidence, sources=()))
 
     job = a_job(
@@ -81,7 +81,7 @@ def test_a_rank_in_the_handler_of_an_exception_of_its_own() -> None:
     assert "except Exception, line 32" in cause.summary
 
 
-def saving(rank: int, *, swallows: bool) -> Member:
+def saving(rank: int, *, swallows: bool) -> Rank:
     """Below `save()` at line 53, where `promote()` is tried."""
     exits = [("pass", 14, "OSError")] if swallows else []
     sources = (
@@ -106,7 +106,7 @@ def test_an_exception_that_a_function_swallows_has_led_one_past_what_the_others_
     assert "swallowed" not in otherwise.summary
 
 
-def evaluating(rank: int, condition: str) -> Member:
+def evaluating(rank: int, condition: str) -> Rank:
     sources = (
         source(17, function="evaluate", inside=[("if", 16, condition)]),
         source(31, inside=[("for", 26, "epoch in range(500)")]),

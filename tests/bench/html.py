@@ -11,13 +11,14 @@ from gpudoctor.check import Fix, Problem
 from gpudoctor.fleet.survey import NodesProblem, Survey
 from gpudoctor.folder.answer import FolderAnswer, KeptRun, StepsOverTime, TimelineMoment, UseOverTime
 from gpudoctor.hang.conclude import conclude
+from gpudoctor.hang.job import Rank
 from gpudoctor.hang.report import HangReport
 from gpudoctor.render.html.fleet import survey_page
 from gpudoctor.render.html.folder import folder_page
 from gpudoctor.render.html.hang import hang_page
 from gpudoctor.snapshot.evidence import Collective, Evidence, Frame, Group, Recorder
 from tests.browser import browser, program
-from tests.hang_jobs import PROGRAM, Member, a_job, sleeps, waits
+from tests.hang_jobs import PROGRAM, a_job, sleeps, waits
 
 RANKS, NODES = 1024, 1024
 DEEP = 60
@@ -36,7 +37,7 @@ def one_elsewhere_evidence(ranks: int, time: float = 0.0, frames: int = DEEP) ->
     return replace(_deep([_recorded(each, ranks) for each in members], frames), time=time)
 
 
-def _recorded(each: Member, ranks: int) -> Member:
+def _recorded(each: Rank, ranks: int) -> Rank:
     """64 collectives; rank 0 has not come to the last, and every third has called one more."""
     number = each.rank
     last = 163 if number == 0 else 165 if number % 3 == 0 else 164
@@ -63,7 +64,7 @@ def all_elsewhere() -> HangReport:
     return conclude(_deep([waits(rank, at=40 + rank, host=f"n{rank // 8:04}") for rank in range(RANKS)]))
 
 
-def _deep(members: Sequence[Member], frames: int = DEEP) -> Evidence:
+def _deep(members: Sequence[Rank], frames: int = DEEP) -> Evidence:
     evidence = a_job(*members).evidence
     below = tuple(Frame(f"call_{number}", f"/opt/venv/lib/python3.11/site-packages/deep/module_{number}.py", number)
                   for number in range(frames))  # fmt: skip
