@@ -29,7 +29,7 @@ from gpudoctor.nccl.result import (
 from gpudoctor.nccl.run import RunInterrupted
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.wish import Wish, forwarded
-from gpudoctor.render.nccl_test import closing_words, round_lines, show_result, show_run
+from gpudoctor.render.nccl_test import bandwidth, closing_words, round_lines, show_result, show_run
 from gpudoctor.render.plot import draw
 from gpudoctor.render.terminal import BRIEF
 from gpudoctor.testing.machines import but, h100_node
@@ -307,3 +307,12 @@ def test_groups_of_a_round_that_are_alike_share_a_line() -> None:
         "  n62: 120 GB/s",
         "  n63: no result: it hung or died",
     ]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0.00"), (0.0042, "0.0042"), (480.123, "480.12"), (14877.37, "14877"), (512868.68, "512869")]
+)
+def test_a_bandwidth_leaves_a_blank_before_it(value: float, shown: str) -> None:
+    """One rank alone has any number: an H200 gave 512,868.68 GB/s, which ran into the time before it."""
+    assert bandwidth(value) == shown
+    assert len(shown) < 8
