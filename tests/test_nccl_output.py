@@ -310,7 +310,8 @@ def test_groups_of_a_round_that_are_alike_share_a_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0, "0.00"), (0.0042, "0.0042"), (480.123, "480.12"), (14877.37, "14877"), (512868.68, "512869")]
+    ("value", "shown"),
+    [(0, "0.00"), (0.0042, "0.0042"), (480.123, "480.12"), (14877.37, "14877"), (512868.68, "512869")],
 )
 def test_a_bandwidth_leaves_a_blank_before_it(value: float, shown: str) -> None:
     """One rank alone has any number: an H200 gave 512,868.68 GB/s, which ran into the time before it."""
