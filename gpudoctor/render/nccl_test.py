@@ -70,8 +70,8 @@ def row_line(row: Row) -> str:
 
 
 def bandwidth(value: float) -> str:
-    """ "12.34"; of a slow one, as gloo over a container's network, as many digits as tell something: "0.0042". Of one rank
-    alone, which moves nothing, it is any number: "14877"."""
+    """ "12.34"; of a slow one, as gloo over a container's network, as many digits as tell something: "0.0042". Of one
+    rank alone, which moves nothing, it is any number: "14877"."""
     if value >= 1000:
         return f"{value:.0f}"
     return f"{value:.2f}" if value >= 0.1 or value == 0 else f"{value:.4f}" if value >= 0.0001 else f"{value:.0e}"
