@@ -5,10 +5,12 @@ from typing import Literal
 from msgspec import Struct, field, structs
 
 from gpudoctor.cause import Judged
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain.endings import ending_of
 from gpudoctor.explain.kinds import ROUTE
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
+from gpudoctor.remedies import remedy_for
 from gpudoctor.symptom import UNSAID
 
 Standing = Literal["cause", "pattern", "connection", "consequence"]
@@ -49,6 +51,11 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     """What one line says by itself. `share`: what is left of the symptom's confidence."""
     symptom, values = event.symptom, event.values
     cause, variant, confidence = symptom.cause, symptom.variant, symptom.confidence
+    if not variant:
+        type_name, _, message = event.at.text.strip().rpartition("Error: ")
+        remedied = remedy_for(f"{type_name.rpartition(' ')[2]}Error", message)
+        if remedied is not None and remedied[0].id in CAUSES[cause].variants:
+            variant, values = remedied[0].id, {**remedied[1], **values}
     if cause == "rank-died" and (ending := ending_of(values)) is not None:
         cause, variant, confidence = ending.cause, ending.variant, min(ending.confidence, confidence)
     judged = ROUTE if cause == "firewall-ephemeral-ports" and NO_ROUTE in values.get("errno", "") else None

@@ -16,7 +16,11 @@ _CLASSES = {
     "transformers": ("transformers.Trainer", "transformers.TrainingArguments", "transformers.Seq2SeqTrainer"),
 }
 """A call of one of these is the framework's training."""
+BESIDE_TORCH = ("apex", "fairscale")
+"""Packages that wrap torch's models in torch's ways."""
 _WAYS = {
+    "ShardedDataParallel": "FSDP",
+    "Pipe": "a pipeline",
     "DistributedDataParallel": "DistributedDataParallel",
     "FullyShardedDataParallel": "FSDP",
     "fully_shard": "FSDP",
@@ -51,7 +55,7 @@ def _of(code: PythonCode) -> str | None:
     for framework, classes in _CLASSES.items():
         if names & set(classes):
             return framework
-    if not any(name.startswith("torch.") for name in names) and not code.brings("torch"):
+    if not any(name.startswith("torch.") for name in names) and not code.brings("torch", *BESIDE_TORCH):
         return None
     ways = [way for name, way in _WAYS.items() if any(_is(each, name) for each in names)]
     if any(True for _ in split_models(code)):
@@ -65,4 +69,4 @@ def _of(code: PythonCode) -> str | None:
 
 
 def _is(name: str, last: str) -> bool:
-    return name.startswith("torch.") and name.rpartition(".")[2] == last
+    return name.partition(".")[0] in ("torch", *BESIDE_TORCH) and name.rpartition(".")[2] == last

@@ -4,6 +4,7 @@ Python's own parser reads it, and nothing of it is run or imported.
 """
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -112,6 +113,41 @@ class PythonCode:
         """The function, class body's function or module in which it stands."""
         scopes = (above for above in self.around(node) if isinstance(above, (*FUNCTIONS, ast.Lambda, ast.Module)))
         return next(scopes, self.tree)
+
+    def is_called(self, scope: ast.AST) -> bool:
+        """Whether a function of the text is certainly called: by the module itself, or by one that is."""
+        waiting, done = [scope], {scope}
+        while waiting:
+            function = waiting.pop()
+            for node in self.nodes:
+                use = isinstance(node, ast.Name) and node.id == getattr(function, "name", None)
+                call = self.parents.get(node) if use else None
+                if not isinstance(call, ast.Call) or call.func is not node or self.is_conditional(call):
+                    continue
+                outer = self.scope_of(call)
+                if isinstance(outer, ast.Module):
+                    return True
+                if outer not in done:
+                    done.add(outer)
+                    waiting.append(outer)
+        return False
+
+    def is_whole(self) -> bool:
+        """Whether it makes every name that it uses, so that nothing of the program is elsewhere."""
+        known = self.imports.keys() | self.own | vars(builtins).keys() | {"__file__", "__name__"}
+        handed = {node.arg for node in self.nodes if isinstance(node, ast.arg)}
+        made: dict[str, int] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                in_line = isinstance(self.parents.get(node), ast.Assign)
+                made[node.id] = min(made.get(node.id, node.lineno), node.lineno if in_line else 0)
+        for node in self.nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in known:
+                is_outside = isinstance(self.scope_of(node), ast.Module)
+                is_made = node.id in made and not (is_outside and node.lineno <= made[node.id])
+                if not is_made and (is_outside or node.id not in handed):
+                    return False
+        return True
 
     def is_conditional(self, node: ast.AST) -> bool:
         """Whether it stands below a condition other than `__name__ == "__main__"` and `torch.cuda.is_available()`."""

@@ -3,6 +3,7 @@ options and the environment of the start. What is not decided is UNDECIDED, and 
 
 import ast
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
@@ -10,6 +11,7 @@ from typing import Literal
 from gpudoctor.lint.model import LintLaunch
 from gpudoctor.lint.program_arguments import option_call, option_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant, has_stars
+from gpudoctor.lint.spawning import set_variable, sets_more
 from gpudoctor.lint.trainers import last_name
 
 
@@ -28,18 +30,30 @@ OPERATORS: dict[type[ast.operator], Callable[[int | float, int | float], int | f
     ast.Mod: operator.mod,
 }  # fmt: skip
 LARGEST = 1 << 40
+LONGEST = 64
+"""Entries of a list that is made."""
+ON_GPUS = re.compile(r"is_available\(\)|device_count\(\) > 0")
+"""Conditions that hold wherever somebody trains."""
 Kind = Literal["text", "number"]
 Bindings = dict[str, list[ast.expr | None]]
 
 
 class PythonValues:
-    """Of one program, as one start runs it."""
+    """Of one program, as one start runs it. `is_fixed`: only what no start can change counts."""
 
     def __init__(
-        self, code: PythonCode, launch: LintLaunch | None = None, environment: Mapping[str, str] | None = None
+        self,
+        code: PythonCode,
+        launch: LintLaunch | None = None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        is_fixed: bool = False,
     ) -> None:
         self.code = code
         self.launch = launch
+        self.is_fixed = is_fixed
+        self.known: dict[str, object] = {}
+        """Names of the comprehension that is followed."""
         settings = launch.invocation.settings if launch is not None else {}
         self.environment = {
             name: each.word.text for name, each in settings.items() if each.exported and each.word.text is not None
@@ -57,7 +71,10 @@ class PythonValues:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            return self.value(self.behind(node), depth + 1)
+            found = self.known[node.id] if node.id in self.known else self.value(self.behind(node), depth + 1)
+            return UNDECIDED if isinstance(found, list) and node.id in _changes(self.code) else found
+        if isinstance(node, (ast.JoinedStr, ast.FormattedValue, ast.ListComp)):
+            return self._made(node, depth)
         if isinstance(node, ast.UnaryOp):
             inner = self.value(node.operand, depth + 1)
             if isinstance(node.op, ast.Not):
@@ -69,7 +86,7 @@ class PythonValues:
         if isinstance(node, ast.BinOp):
             return self._of_two(node, depth)
         if isinstance(node, ast.IfExp):
-            test = self.value(node.test, depth + 1)
+            test = True if ON_GPUS.search(ast.unparse(node.test)) else self.value(node.test, depth + 1)
             return (
                 UNDECIDED if isinstance(test, Undecided) else self.value(node.body if test else node.orelse, depth + 1)
             )
@@ -78,18 +95,20 @@ class PythonValues:
         if isinstance(node, ast.Subscript):
             name = _variable(node)
             if name is not None:
-                return self.environment.get(name, UNDECIDED)
+                return self.variable(name)
             if self.code.name(node.value) == "sys.argv":
                 return self._word(constant(node.slice))
             pieces, key = self.mapping(node.value, depth + 1), constant(node.slice)
-            return (
-                self.value(pieces[key], depth + 1) if pieces and isinstance(key, str) and key in pieces else UNDECIDED
-            )
+            if pieces and isinstance(key, str) and key in pieces:
+                return self.value(pieces[key], depth + 1)
+            items = self.value(node.value, depth + 1) if type(key) is int else UNDECIDED
+            inside = isinstance(items, list) and type(key) is int and -len(items) <= key < len(items)
+            return items[key] if inside and isinstance(items, list) and type(key) is int else UNDECIDED
         return self._call(node, depth) if isinstance(node, ast.Call) else UNDECIDED
 
     def _word(self, place: object) -> object:
         """sys.argv[place], as the start gives it."""
-        words = self.launch.script_words if self.launch is not None else ()
+        words = self.launch.script_words if self.launch is not None and not self.is_fixed else ()
         if type(place) is not int or not 0 < place <= len(words) or any(each.text is None for each in words):
             return UNDECIDED
         return words[place - 1].text
@@ -107,7 +126,7 @@ class PythonValues:
     def _attribute(self, node: ast.Attribute) -> object:
         """`args.gpus`, as argparse makes it of the words of the start."""
         call = option_call(self.code, node.attr)
-        if not isinstance(node.value, ast.Name) or call is None:
+        if not isinstance(node.value, ast.Name) or call is None or self.is_fixed:
             return UNDECIDED
         text, kind = option_of(self.code, node.attr, self.launch), argument(call, "type")
         if text is None or any(each.arg in ("action", "nargs") for each in call.keywords):
@@ -122,13 +141,51 @@ class PythonValues:
         name = self.code.name(node.func)
         if name in ("os.getenv", "os.environ.get"):
             variable = constant(argument(node, "key", 0))
-            return self.environment.get(variable, UNDECIDED) if isinstance(variable, str) else UNDECIDED
+            return self.variable(variable) if isinstance(variable, str) else UNDECIDED
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "split" and not name and not node.keywords:
+            text, sign = self.value(node.func.value, depth + 1), constant(node.args[0]) if node.args else None
+            plain = isinstance(text, str) and (not node.args or (isinstance(sign, str) and sign))
+            return text.split(sign if isinstance(sign, str) else None) if plain and isinstance(text, str) else UNDECIDED
+        if isinstance(node.func, ast.Name) and node.func.id == "map" and len(node.args) == 2:
+            items, kind = self.value(node.args[1], depth + 1), ast.unparse(node.args[0])
+            made = [_cast(kind, each) for each in items] if isinstance(items, list) else [UNDECIDED]
+            return UNDECIDED if any(isinstance(each, Undecided) for each in made) else made
         if isinstance(node.func, ast.Name) and len(node.args) == 1 and not node.keywords:
             inner = self.value(node.args[0], depth + 1)
             if node.func.id == "len":
                 return len(inner) if isinstance(inner, (list, str)) else UNDECIDED
+            if node.func.id == "range":
+                return list(range(inner)) if type(inner) is int and 0 < inner <= LONGEST else UNDECIDED
+            if node.func.id in ("list", "tuple"):
+                return inner if isinstance(inner, list) else UNDECIDED
             return _cast(node.func.id, inner)
         return UNDECIDED
+
+    def variable(self, name: str) -> object:
+        """A variable that the program sets itself, else that of its start."""
+        own = own_variables(self.code)
+        if name in own:
+            return self.value(own[name])
+        return UNDECIDED if self.is_fixed else self.environment.get(name, UNDECIDED)
+
+    def _made(self, node: ast.JoinedStr | ast.FormattedValue | ast.ListComp, depth: int) -> object:
+        """`f"cuda:{gpu}"`, `[int(each) for each in "0,1".split(",")]`."""
+        if isinstance(node, ast.FormattedValue):
+            return self.value(node.value, depth + 1) if node.format_spec is None else UNDECIDED
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.value(each, depth + 1) for each in node.values]
+            return UNDECIDED if any(isinstance(each, Undecided) for each in parts) else "".join(map(str, parts))
+        loop = node.generators[0]
+        items = self.value(loop.iter, depth + 1)
+        target = loop.target.id if isinstance(loop.target, ast.Name) and len(node.generators) == 1 else ""
+        if not isinstance(items, list) or loop.ifs or not target or len(items) > LONGEST:
+            return UNDECIDED
+        made = []
+        for item in items:
+            self.known[target] = item
+            made.append(self.value(node.elt, depth + 1))
+            self.known.pop(target, None)
+        return UNDECIDED if any(isinstance(each, Undecided) for each in made) else made
 
     def mapping(self, node: ast.expr | None, depth: int = 0) -> dict[str, ast.expr] | None:
         """What a mapping holds, by its keys: `{...}`, `dict(...)`, `a | b`, a name of such. None: not all of it is
@@ -278,6 +335,21 @@ class PythonValues:
 def _is_given(call: ast.Call, launch: LintLaunch) -> bool:
     spellings = [constant(each) for each in call.args]
     return any(word.text is not None and word.text.partition("=")[0] in spellings for word in launch.script_words)
+
+
+@lru_cache(maxsize=16)
+def own_variables(code: PythonCode) -> dict[str, ast.expr | None]:
+    """The variables of its environment that a program sets, and their values; None where it does so twice, or where the
+    environment may have its own say."""
+    own: dict[str, ast.expr | None] = {}
+    for node in code.nodes:
+        if isinstance(node, ast.Assign) and (name := set_variable(code, node)):
+            own[name] = None if name in own or code.is_conditional(node) else node.value
+        elif isinstance(node, ast.Call) and code.name(node.func) in ("os.environ.setdefault", "os.putenv"):
+            told = constant(argument(node, "key", 0))
+            if isinstance(told, str):
+                own[told] = None
+    return {} if sets_more(code) else own
 
 
 def _cast(name: str, value: object) -> object:

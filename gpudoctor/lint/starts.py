@@ -129,4 +129,7 @@ def _meant(word: str, source: SourceFile, by_name: dict[str, list[SourceFile]]) 
     here = PurePath(os.path.normpath(source.file)).parent
     meant = [PurePath(os.path.normpath(above.joinpath(*folders, name))) for above in (here, *here.parents)]
     given = {PurePath(os.path.normpath(file.file)): file for file in by_name[name] if file != source}
-    return next((given[path] for path in meant if path in given), None)
+    told = next((given[path] for path in meant if path in given), None)
+    named = [file for file in given.values() if file.is_named]
+    elsewhere = word.startswith(("/", "~")) and len(named) == 1  # its path is that of another machine
+    return told if told is not None or not elsewhere else named[0]

@@ -92,7 +92,9 @@ def _without_launch(job: LintJob) -> Understood:
     nodes = len(names) or counted.nodes or (job.facts.nodes if each else None)
     return Understood(
         # a program that is given alone is started by plain python: one rank, whatever it makes of it
-        launcher=starter.name if starter is not None else named or ("python" if group else None),
+        launcher=starter.name
+        if starter is not None
+        else named or ("horovodrun" if framework == "horovod" else "python" if group else None),
         nodes=nodes or None,
         processes_per_node=each,
         world_size=nodes * each if nodes and each else counted.total,

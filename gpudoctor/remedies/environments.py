@@ -46,11 +46,14 @@ REMEDIES = (
             r"cannot import name 'UnencryptedCookieSessionFactoryConfig'",
             r"[Pp]lease install apex\b",
             r"No module named '(?:apex|amp_C|fused_layer_norm_cuda)(?:\.[\w.]{1,60})?'",
+            r"cannot import name '\w{1,60}' from 'apex(?:\.\w{1,60}){0,3}'",
         ),
         fix=(
-            "The apex that is meant is NVIDIA's, which is built from its sources (github.com/NVIDIA/apex); the apex "
-            "that pip installs is a web framework's part. Mixed precision and DistributedDataParallel need neither: "
-            "torch has both, torch.autocast with torch.amp.GradScaler for apex.amp."
+            "The apex that is meant is NVIDIA's, which is built from its sources with its CUDA extensions "
+            "(github.com/NVIDIA/apex); the apex that pip installs from the package index is another project, a web "
+            "framework's part. Nothing of it is needed: torch has torch.autocast with torch.amp.GradScaler for "
+            "apex.amp, DistributedDataParallel, and torch.nn.SyncBatchNorm.convert_sync_batchnorm for "
+            "convert_syncbn_model."
         ),
         commands=(command("python -m pip show apex"),),
         kind="import",
@@ -63,6 +66,52 @@ REMEDIES = (
             "ModuleNotFoundError: No module named 'apex'",
         ),
         counter="ModuleNotFoundError: No module named 'apexcharts'",
+    ),
+    Remedy(
+        "fairscale",
+        words=r"No module named 'fairscale(?:\.[\w.]{1,80})?'|[Pp]lease install fairscale\b",
+        fix=(
+            "fairscale has had no release since 2022, and its work went on in torch: torch.distributed.fsdp "
+            "(fully_shard, FullyShardedDataParallel) for ShardedDataParallel and FSDP, "
+            "torch.distributed.optim.ZeroRedundancyOptimizer for OSS. The program as it stands wants "
+            "pip install fairscale."
+        ),
+        kind="import",
+        blame="environment",
+        source="PyPI: fairscale 0.4.13 of December 2022; torch/distributed/fsdp, torch/distributed/optim",
+        sample=(
+            "ModuleNotFoundError: No module named 'fairscale'",
+            "ModuleNotFoundError: No module named 'fairscale.nn.data_parallel'",
+        ),
+        counter="ModuleNotFoundError: No module named 'fairseq'",
+    ),
+    Remedy(
+        "horovod",
+        words=r"No module named 'horovod(?:\.[\w.]{1,80})?'",
+        fix=(
+            "Horovod is built against the torch that is installed: HOROVOD_WITH_PYTORCH=1 pip install "
+            "--no-cache-dir horovod, behind torch. Its last release is of 2023; torch's DistributedDataParallel under "
+            "torchrun does the same."
+        ),
+        commands=(command("env HOROVOD_WITH_PYTORCH=1 python -m pip install --no-cache-dir horovod"),),
+        kind="import",
+        blame="environment",
+        source="Horovod's documentation, Installing; PyPI: horovod 0.28.1 of June 2023",
+        sample="ModuleNotFoundError: No module named 'horovod'",
+        counter="ModuleNotFoundError: No module named 'horovodlike'",
+    ),
+    Remedy(
+        "torch-six",
+        words=r"No module named 'torch\._six'",
+        fix=(
+            "torch._six was removed in torch 2.0: write from torch import inf, and str for string_classes; or take a "
+            "newer release of the package that imports it."
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="the wheels of torch 1.13.0, which has torch/_six.py, and 2.0.0, which has not",
+        sample="ModuleNotFoundError: No module named 'torch._six'",
+        counter="ModuleNotFoundError: No module named 'torch.sixth'",
     ),
     Remedy(
         "lightning-plugin",

@@ -1,8 +1,8 @@
 """What old tutorials say of mixed precision, and what it is today: Apex, torch.cuda.amp, Lightning's old arguments.
 
-Sources: NVIDIA/apex issues 818 and 1214 (apex.amp is deprecated), pytorch issue 52279 (O2 has no exact equivalent),
-torch's FutureWarnings (GradScaler deprecated in 2.3, autocast in 2.4), Lightning 2.6.6's precision.py (16 and "bf16"
-are aliases with a warning). Lightning's arguments are knowledge/superseded.py's.
+Sources: NVIDIA/apex issues 818 and 1214 (apex.amp is deprecated), pytorch issue 52279 (O2 has no exact equivalent), the
+wheels of torch (torch.cuda.amp is deprecated in 2.4.0, not in 2.3.0), Lightning 2.6.6's precision.py (16 and "bf16" are
+aliases with a warning). Lightning's arguments are knowledge/superseded.py's.
 """
 
 from collections.abc import Mapping
@@ -52,11 +52,11 @@ def translations(versions: Mapping[str, str]) -> tuple[Translation, ...]:
 
 
 def _torch(version: Version | None) -> tuple[Translation, ...]:
-    if version is not None and version < (2, 3):
+    if version is not None and version < (2, 4):
         return ()  # there it is no old spelling
     return (
         Translation("torch.cuda.amp.autocast()", 'torch.autocast("cuda", dtype=...)', "Deprecated since torch 2.4."),
-        Translation("torch.cuda.amp.GradScaler()", 'torch.amp.GradScaler("cuda")', "Deprecated since torch 2.3."),
+        Translation("torch.cuda.amp.GradScaler()", 'torch.amp.GradScaler("cuda")', "Deprecated since torch 2.4."),
     )
 
 

@@ -7,6 +7,7 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options
 from gpudoctor.lint.model import LintJob, LintLaunch, Option
+from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -228,6 +229,8 @@ def mpirun_binds_to_core(job: LintJob) -> Iterator[LintFinding]:
     source="horovod 0.28, common/basics.py; Lightning 1.9 horovod strategy refuses num_nodes and several devices",
     bad=(
         "#@ file train.py\nimport horovod.torch as hvd\nhvd.init()\n#@ node 0\ntorchrun --nproc-per-node=4 train.py\n",
+        "#@ file train.py\nfrom horovod import torch as hvd\nhvd.init()\n#@ node 0\naccelerate launch train.py\n",
+        "#@ file train.py\nimport horovod.torch as hvd\nhvd.init()\n#@ node 0\npython train.py\n",
         Example(
             "#@ file train.py\nfrom pytorch_lightning import Trainer\n"
             'trainer = Trainer(gpus=4, num_nodes=2, strategy="horovod")\n',
@@ -245,22 +248,32 @@ def mpirun_binds_to_core(job: LintJob) -> Iterator[LintFinding]:
 def horovod_under_another_launcher(job: LintJob) -> Iterator[LintFinding]:
     """Horovod asks MPI or horovodrun who it is, and does not read RANK: under torchrun every process is rank 0 of 1. In
     Lightning the horovod strategy takes one GPU a process and refuses num_nodes."""
-    for launch in job.launches:
-        name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
-        text = next(
-            (section.text for section in job.sections if section.kind == "file" and section.name.endswith(name)), ""
-        )
-        if (
-            launch.launcher in look.TORCHRUN
-            and name
-            and re.search(r"^\s*(?:import|from)\s+horovod\b", text, re.MULTILINE)
-        ):
+    for code, launches in codes_and_starts(job):
+        init = next((call for call in code.calls if code.name(call.func) == "horovod.torch.init"), None)
+        if init is None:
+            continue
+        if not launches and not job.launches:
             yield LintFinding(
-                span=look.head_span(launch),
-                summary=f"{launch.entry or launch.launcher} starts {name}, which uses Horovod",
-                happens="Horovod finds neither MPI nor horovodrun: every process is rank 0 of world size 1.",
-                fix=f"Start it by horovodrun -np N -H HOST1:G,HOST2:G python {name}.",
+                span=code.span(init),
+                severity="info",
+                summary="the program is Horovod's, whose ranks horovodrun or mpirun start",
+                happens="Under plain python or torchrun every process is rank 0 of world size 1.",
+                fix="Start it by horovodrun -np 4 -H localhost:4 python train.py, with your numbers.",
             )
+        for launch in launches:
+            by_torch = launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed")
+            is_bare = launch.launcher == "python" and not launch.around and not look.from_platform(job, launch)
+            name = launch.script.shown if launch.script is not None else "train.py"
+            if by_torch or is_bare:
+                yield LintFinding(
+                    span=look.head_span(launch),
+                    severity=None if by_torch else "warning",
+                    summary=f"{launch.entry or launch.launcher} starts {name}, which uses Horovod",
+                    happens="Horovod finds neither MPI nor horovodrun: every process is rank 0 of world size 1."
+                    if by_torch
+                    else "It trains alone, one rank on one GPU: Horovod finds neither MPI nor horovodrun.",
+                    fix=f"Start it by horovodrun -np N -H HOST1:G,HOST2:G python {name}.",
+                )
     for call in job.trainers:
         strategy = call.arguments.get("strategy", call.arguments.get("accelerator", "")).strip("\"'")
         if strategy != "horovod":

@@ -47,8 +47,6 @@ _SPAWNS = re.compile(r"--(?:multiprocessing[-_]distributed|num[-_]gpus|num[-_]ma
         "python main.py --dist_url env:// --world_size 4 --output_dir out\n",
         "python main.py --dist-url tcp://10.20.0.11:61234 --dist-backend nccl --world-size 2"
         " --multiprocessing-distributed data\n",
-        "for i in 0 1 2 3; do\n  python main.py --dist-url tcp://10.20.0.11:61234 --world-size 4 --rank 0 &\n"
-        "done\nwait\n",
     ),
     good=(
         "torchrun --standalone --nproc-per-node=4 tools/train.py configs/mask_rcnn.py --launcher pytorch\n",
@@ -89,7 +87,6 @@ def distributed_script_without_launcher(job: LintJob) -> Iterator[LintFinding]:
                 happens="rank parameter missing, or a rank of -1 that nobody waits for.",
                 fix="Give each process (each node, with --multiprocessing-distributed) its own --rank, from 0.",
             )
-    yield from _loops(job)
 
 
 def _by_torchrun(launch: LintLaunch) -> tuple[Edit, ...]:
@@ -104,29 +101,6 @@ def _plain(launch: LintLaunch) -> bool:
         not launch.python_options and not launch.module and first.span.exact and first.raw.startswith("python")
         and launch.script is not None
     )  # fmt: skip
-
-
-def _loops(job: LintJob) -> Iterator[LintFinding]:
-    """`for i in 0 1; do python main.py --rank 0 ...`: the same rank in every turn."""
-    turns: dict[int, list[LintLaunch]] = {}
-    for launch in job.launches:
-        if launch.invocation.in_loop and launch.launcher == "python":
-            turns.setdefault(launch.invocation.span.start, []).append(launch)
-    for launches in turns.values():
-        first = launches[0]
-        words = first.script_words
-        at = next((i for i, word in enumerate(words) if re.fullmatch(r"--rank(=\d+)?", word.shown)), None)
-        if at is None or len(launches) < 2 or not first.invocation.background:
-            continue
-        word = words[at] if "=" in words[at].shown else words[at + 1] if at + 1 < len(words) else None
-        if word is None or word.expansions or not re.search(r"--world[-_]size", " ".join(word.shown for word in words)):
-            continue
-        yield LintFinding(
-            span=word.span,
-            summary=f"Every turn of the loop over {first.invocation.in_loop} starts --rank {word.shown.split('=')[-1]}",
-            happens="All processes want to be the same rank: EADDRINUSE, or they wait for the others.",
-            fix=f"Write --rank ${first.invocation.in_loop}.",
-        )
 
 
 def _settings(job: LintJob) -> Iterator[tuple[LintLaunch, SetVariable]]:

@@ -122,6 +122,7 @@ def _twice(code: PythonCode, call: ast.Call, why: str) -> LintFinding:
     bad=(
         _HEAD + _WRAP + "net = DistributedDataParallel(net)\n" + _RUN,
         _HEAD + _WRAP + "def main():\n    model = DistributedDataParallel(net)\nmain()\n" + _RUN,
+        _HEAD.partition("\n")[2] + _WRAP + "net = DistributedDataParallel(net)\n",
     ),
     good=(
         _HEAD + _WRAP + "dist.init_process_group('gloo')\nnet = DistributedDataParallel(net)\n" + _RUN,
@@ -131,11 +132,8 @@ def _twice(code: PythonCode, call: ast.Call, why: str) -> LintFinding:
 def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
     """A launcher sets variables; the group that DistributedDataParallel talks over is made by init_process_group."""
     for code, starts in codes_and_starts(job):
-        if (
-            not code.brings("torch")
-            or _OWN_GROUP.search(code.text)
-            or not any(look.traits(each).sets_ranks for each in starts)
-        ):
+        is_started = any(look.traits(each).sets_ranks for each in starts)
+        if not code.brings("torch") or _OWN_GROUP.search(code.text) or not (is_started or code.is_whole()):
             continue
         if any(not each or each.lstrip(".").partition(".")[0] not in _KNOWN for each in code.imports.values()):
             continue  # another file may make it
@@ -147,6 +145,6 @@ def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
                     span=code.span(call),
                     summary=f"{code.torch_name(call.func)} wraps a model, and nothing makes a process group",
                     happens="Every rank ends: ValueError, Default process group has not been initialized.",
-                    fix="Call torch.distributed.init_process_group('nccl') before, and set_device to LOCAL_RANK.",
+                    fix="Call torch.distributed.init_process_group('nccl') before; torchrun starts the ranks.",
                 )
                 break

@@ -18,6 +18,7 @@ from gpudoctor.lint.understood import nodes_of
 _HEAD = (
     "import os\nimport torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n"
 )
+_JOINED = "dist.init_process_group('nccl')\n"
 _TRAIN = "#@ file train.py\n" + _HEAD
 _STARTED = "#@ every node\ntorchrun --standalone --nproc-per-node=4 train.py\n"
 _TWO = (
@@ -209,9 +210,13 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
         + "    return DistributedDataParallel(model, device_ids=[i], output_device=i)\n",
     ),
     good=(
-        _HEAD + "net = torch.nn.Linear(4, 4)\nnet.cuda()\nnet = DistributedDataParallel(net, device_ids=[0])\n",
-        _HEAD + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net)\n",
-        _HEAD + "net = torch.nn.Linear(4, 4, device='cuda')\nnet = DistributedDataParallel(net, device_ids=[0])\n",
+        _HEAD
+        + _JOINED
+        + "net = torch.nn.Linear(4, 4)\nnet.cuda()\nnet = DistributedDataParallel(net, device_ids=[0])\n",
+        _HEAD + _JOINED + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net)\n",
+        _HEAD
+        + _JOINED
+        + "net = torch.nn.Linear(4, 4, device='cuda')\nnet = DistributedDataParallel(net, device_ids=[0])\n",
     ),
 )
 def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:

@@ -1,4 +1,4 @@
-"""Rules of how a program wraps its model, and of what Horovod leaves to it: T39, T41 to T43; of mmengine: T44."""
+"""Rules of how a program wraps its model, and of what Horovod leaves to it: T39, T42, T43; of mmengine: T44."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.python_code import PythonCode, argument, codes, numbers, own_nodes
+from gpudoctor.lint.python_code import PythonCode, argument, codes
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -51,79 +51,6 @@ def several_device_ids(job: LintJob) -> Iterator[LintFinding]:
                     happens="ValueError: device_ids can only be None or contain a single element.",
                     fix="Write device_ids=[local_rank].",
                 )
-
-
-_DP = "#@ file train.py\nimport torch\nnet = torch.nn.Linear(4, 4).{}\nnet = torch.nn.DataParallel(net{})\n"
-_PLAIN = "#@ every node\npython train.py\n"
-
-
-@rule(
-    "T41",
-    title="DataParallel's model is on its first GPU",
-    source="torch/nn/parallel/data_parallel.py: module must have its parameters and buffers on device_ids[0]",
-    leads_to=("program-error",),
-    bad=(
-        _DP.format("to('cuda:3')", ", device_ids=[0, 3]") + _PLAIN,
-        _DP.format("cuda(1)", "") + _PLAIN,
-    ),
-    good=(
-        _DP.format("to('cuda:0')", ", device_ids=[0, 3]") + _PLAIN,
-        _DP.format("cuda(3)", ", device_ids=[3, 0]") + _PLAIN,
-        _DP.format("cuda()", "") + _PLAIN,
-    ),
-)
-def data_parallel_on_another_gpu(job: LintJob) -> Iterator[LintFinding]:
-    """The replicas are made of the model on device_ids[0], which is cuda:0 unless a list says otherwise."""
-    for code in codes(job):
-        for call in code.calls:
-            if code.torch_name(call.func) != "DataParallel":
-                continue
-            ids, model = argument(call, "device_ids", 1), argument(call, "module", 0)
-            listed = numbers(ids) if ids is not None else [0]
-            moves = _moves(code, call, model) if model is not None else []
-            if not listed or len(moves) != 1 or moves[0] is None or moves[0] == listed[0]:
-                continue
-            yield LintFinding(
-                span=code.span(call),
-                summary=f"the model is on cuda:{moves[0]}, and DataParallel's first GPU is cuda:{listed[0]}",
-                happens="RuntimeError: module must have its parameters and buffers on device"
-                f" cuda:{listed[0]} (device_ids[0]) but found one of them on device: cuda:{moves[0]}.",
-                fix=f"Move it to cuda:{listed[0]}, or begin device_ids with {moves[0]}.",
-            )
-
-
-def _moves(code: PythonCode, call: ast.Call, model: ast.expr) -> list[int | None]:
-    """GPUs to which the model is moved in the scope of the call, before and behind it; None: not told which."""
-    scope = code.scope_of(call)
-    name = model.id if isinstance(model, ast.Name) else ""
-    statement = next((above for above in code.around(call) if isinstance(above, ast.Assign)), None)
-    wrapped = statement.targets[0].id if statement and isinstance(statement.targets[0], ast.Name) else ""
-    found: list[int | None] = []
-    for node in own_nodes(scope):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        if node.func.attr not in ("to", "cuda") or not node.args:
-            continue
-        base = code.parents.get(node)
-        target = base.targets[0] if isinstance(base, ast.Assign) and len(base.targets) == 1 else None
-        mine = any(isinstance(each, ast.Name) and each.id in (name, wrapped) for each in ast.walk(node.func.value))
-        bound = isinstance(target, ast.Name) and target.id in (name, wrapped) and bool(name)
-        if mine or bound or node is model or any(each is node for each in ast.walk(model)):
-            found.append(_gpu(code, node.args[0]))
-    return found
-
-
-def _gpu(code: PythonCode, node: ast.expr) -> int | None:
-    values = PythonValues(code)
-    if isinstance(node, ast.Name):
-        node = values.behind(node) or node
-    if isinstance(node, ast.Call) and code.torch_name(node.func) == "device" and node.args:
-        node = node.args[0]
-    told = values.value(node)
-    if type(told) is int:
-        return told
-    found = re.fullmatch(r"cuda:([0-9]{1,2})", told) if isinstance(told, str) else None
-    return int(found[1]) if found is not None else 0 if told == "cuda" else None
 
 
 _HVD = (

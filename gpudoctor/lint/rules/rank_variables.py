@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.assignments import span_of, taken_out, with_value
+from gpudoctor.lint.frameworks import framework_in
 from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import PLAIN
@@ -63,7 +64,7 @@ def local_rank_preset_with_lightning(job: LintJob) -> Iterator[LintFinding]:
             continue
         certain = lightning.is_lightning(job, launch)
         by_hand = variable(launch, "RANK") is not None
-        if not certain and (node_rank is None or by_hand):
+        if not certain and (node_rank is None or by_hand or framework_in(job, launch) is not None):
             continue
         asked = lightning.devices(job, launch) if certain else None
         here = processes.gpus(job, launch) if asked in (None, "auto") else asked

@@ -4,10 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
-from gpudoctor.knowledge.wording import counted
-from gpudoctor.lint import look, rank_counts
+from gpudoctor.lint import rank_counts
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
@@ -16,12 +13,6 @@ from gpudoctor.lint.spawning import set_variable, spawn_calls
 from gpudoctor.lint.told_options import world_of
 from gpudoctor.lint.understood import nodes_of
 
-_PROGRAM = (
-    "#@ file train.py\nimport os\nimport sys\nimport torch.distributed as dist\n"
-    "dist.init_process_group('nccl', init_method='tcp://10.0.0.1:29500', rank={}, world_size={})\n"
-)
-_ARGV = _PROGRAM.format("int(sys.argv[1])", "int(sys.argv[2])")
-_THREE = "#@ node 0\npython train.py 0 3\n#@ node 1\npython train.py {} 3\n#@ node 2\npython train.py {} 3\n"
 _SPAWN = (
     "#@ file train.py\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\ndef work(rank, world):\n"
     "    dist.init_process_group('nccl', init_method='tcp://127.0.0.1:29500', rank=rank, world_size={})\n"
@@ -29,118 +20,20 @@ _SPAWN = (
 )
 
 
-class OwnRank(Struct, frozen=True):
-    """What one start makes of a call of init_process_group."""
-
-    launch: LintLaunch
-    rank: int | None
-    world: int | None
-
-
-def _inits(code: PythonCode) -> Iterator[ast.Call]:
-    for call in code.calls:
-        if code.torch_name(call.func) == "init_process_group" and not code.is_conditional(call):
-            yield call
-
-
 @rule(
     "T37",
-    title="The ranks that a program names are each there once, from 0 to its world size",
-    source="torch/distributed/rendezvous.py: rank and world_size of the call; tcp:// waits for world_size ranks",
+    id="ranks-of-the-program",
+    title="Spawned ranks are as many as their world",
+    source="torch/distributed/rendezvous.py: tcp:// waits for world_size ranks; torch/multiprocessing/spawn.py",
     leads_to=("rendezvous-incomplete", "launcher-world-mismatch"),
-    bad=(
-        _ARGV + _THREE.format(1, 1),
-        _ARGV + _THREE.format(2, 3),
-        _ARGV + "#@ node 0\npython train.py 0 3\n#@ node 1\npython train.py 1 3\n",
-        _PROGRAM.format(0, 3) + "#@ every node\npython train.py\n",
-        _SPAWN.format("world", 8),
-        _SPAWN.format(1, 4),
-    ),
-    good=(
-        _ARGV + _THREE.format(1, 2),
-        _PROGRAM.format(0, 1) + "#@ every node\npython train.py\n",
-        _SPAWN.format("world", 4),
-    ),
+    bad=(_SPAWN.format("world", 8), _SPAWN.format(1, 4)),
+    good=(_SPAWN.format("world", 4), _SPAWN.format(8, 8).replace("nprocs=4", "nprocs=8")),
 )
-def ranks_of_the_program(job: LintJob) -> Iterator[LintFinding]:
-    """A rank that is there twice is refused or overwrites its fellow, one that is missing is waited for, and a constant
-    is the same in every process that runs the program."""
+def world_of_spawned_ranks(job: LintJob) -> Iterator[LintFinding]:
+    """spawn hands the world size on in its args. Where it is not the number of processes, times the nodes, ranks are
+    waited for or refused."""
     for code, starts in codes_and_starts(job):
-        for call in _inits(code):
-            rank, world = argument(call, "rank", 4), argument(call, "world_size", 3)
-            if rank is None or world is None:
-                continue
-            yield from _constant_rank(job, code, starts, call)
-            yield from _of_starts(job, code, starts, call)
         yield from _of_spawn(job, code, starts)
-
-
-def _constant_rank(
-    job: LintJob, code: PythonCode, starts: Sequence[LintLaunch], call: ast.Call
-) -> Iterator[LintFinding]:
-    """`rank=0, world_size=3` in a program: every process is rank 0."""
-    values = PythonValues(code)
-    node = argument(call, "rank", 4)
-    rank, world = values.number(node), values.number(argument(call, "world_size", 3))
-    if node is None or rank is None or world is None or world < 2 or _by_option(node):
-        return
-    others = [other for other, _ in codes_and_starts(job) if other is not code]
-    if any(True for other in others for _ in _inits(other)):
-        return  # a program of its own for each rank
-    several = any((world_of(job, each) or 1) > 1 for each in starts) or job.facts.nodes not in (None, 1)
-    several = several or any(look.says_every_node(job, each) for each in starts) or len(starts) > 1
-    yield LintFinding(
-        span=code.span(node),
-        severity=None if several else "warning",
-        summary=f"rank={rank} stands in the program, of a world of {world}: every process that runs it is rank {rank}",
-        happens=f"The ranks from {'1' if rank == 0 else '0'} on are nowhere: the group waits until its time-out.",
-        fix="Take the rank from an argument or from RANK, one for each process; torchrun sets RANK and WORLD_SIZE.",
-    )
-
-
-def _by_option(node: ast.expr) -> bool:
-    """Its default stands for a value that a start gives."""
-    return any(isinstance(each, ast.Attribute) for each in ast.walk(node))
-
-
-def _of_starts(job: LintJob, code: PythonCode, starts: Sequence[LintLaunch], call: ast.Call) -> Iterator[LintFinding]:
-    """Starts by plain python, each of which is told its rank."""
-    plain = [each for each in starts if each.launcher == "python" and not each.around and not each.invocation.in_loop]
-    if len(plain) < 2 or len(plain) != len(starts):
-        return
-    told = [_own(code, each, call) for each in plain]
-    worlds = {each.world for each in told}
-    world = worlds.pop() if len(worlds) == 1 else None
-    if world is None or any(each.rank is None for each in told):
-        return
-    seen: dict[int, LintLaunch] = {}
-    for each in told:
-        rank = each.rank or 0
-        if rank in seen:
-            yield _wrong(each.launch, f"rank {rank} is started twice (line {seen[rank].invocation.span.line} too)")
-        elif not 0 <= rank < world:
-            yield _wrong(each.launch, f"rank {rank} is started, and a world of {world} has the ranks 0 to {world - 1}")
-        seen.setdefault(rank, each.launch)
-    if len(told) == len(seen) < world and max(seen) < world and not job.is_batch:
-        yield _wrong(
-            told[-1].launch,
-            f"{counted(len(told), 'rank')} of {world} {'is' if len(told) == 1 else 'are'} started here",
-        )
-
-
-def _own(code: PythonCode, launch: LintLaunch, call: ast.Call) -> OwnRank:
-    values = PythonValues(code, launch)
-    return OwnRank(launch, values.number(argument(call, "rank", 4)), values.number(argument(call, "world_size", 3)))
-
-
-def _wrong(launch: LintLaunch, what: str) -> LintFinding:
-    return LintFinding(
-        span=launch.invocation.span,
-        summary=what,
-        happens="init_process_group waits for ranks that nobody starts, until its time-out; of two with one rank, one"
-        " is refused.",
-        fix="Give each process a rank of its own, from 0 to the world size - 1.",
-    )
 
 
 def _of_spawn(job: LintJob, code: PythonCode, starts: Sequence[LintLaunch]) -> Iterator[LintFinding]:

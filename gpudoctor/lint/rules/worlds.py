@@ -1,13 +1,16 @@
 """Rules of who starts how many worlds: a program that reads RANK under plain python, a launcher in every task of MPI,
 pods that do not know each other, or are not as many as torchrun waits for: E15, M05, K07 to K09."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
+from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.pods import BY_OPERATOR, manifest_of, pods_of
+from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -22,6 +25,7 @@ _PROGRAM = (
     "#@ file train.py\nimport os\nimport torch.distributed as dist\nrank = int(os.environ['RANK'])\n"
     "dist.init_process_group('nccl')\n#@ every node\n"
 )
+_JOINS = "#@ file train.py\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n#@ every node\n"
 _MPI = "mpirun -np 16 -H n01:8,n02:8 torchrun --nproc-per-node=8 train.py\n"
 _JOB = (
     "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec:\n  completionMode: Indexed\n  parallelism: PAR\n"
@@ -45,35 +49,56 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
     "E15",
     title="A program that reads RANK is started by a launcher",
     source="os.environ[...] raises KeyError; torch.distributed's env://",
-    bad=(_PROGRAM + "python train.py\n", _PROGRAM.replace("RANK", "LOCAL_RANK") + "python3 -u train.py --lr 0.1\n"),
+    bad=(
+        _PROGRAM + "python train.py\n",
+        _PROGRAM.replace("RANK", "LOCAL_RANK") + "python3 -u train.py --lr 0.1\n",
+        _JOINS + "CUDA_VISIBLE_DEVICES=0,1 python train.py\n",
+    ),
     good=(
+        _JOINS + "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 python train.py\n",
+        _JOINS.replace("'nccl'", "'nccl', rank=0, world_size=1, init_method='tcp://127.0.0.1:29501'")
+        + "python train.py\n",
         _PROGRAM + "torchrun --standalone --nproc-per-node=4 train.py\n",
         _PROGRAM + "srun -n 8 ./each.sh python train.py\n",
     ),
 )
 def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
     """RANK, WORLD_SIZE and LOCAL_RANK are set by torchrun and its likes. Under plain python nobody sets them."""
-    for launch in job.launches:
-        if launch.launcher != "python" or launch.around or look.from_platform(job, launch) or launch.invocation.within:
+    for code, launches in codes_and_starts(job):
+        if _ALSO.search(code.text):
             continue
-        name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
-        text = next(
-            (
-                section.text
-                for section in job.sections
-                if section.kind == "file" and name and section.name.endswith(name)
-            ),
-            "",
-        )
-        match = _READS.search(text)
-        if match is None or _ALSO.search(text) or match["name"] in launch.invocation.settings:
-            continue
-        yield LintFinding(
-            span=launch.invocation.span,
-            summary=f"{name} reads {match['name']} from the environment, and plain python starts it: it is not set",
-            happens=f"It ends with KeyError: '{match['name']}'.",
-            fix=f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
-        )
+        read = {name["name"]: f"KeyError: '{name['name']}'" for name in _READS.finditer(code.text)}
+        if any(_asks_environment(code, init) for init in inits(code)):
+            read.setdefault("RANK", "ValueError: env:// rendezvous: environment variable RANK expected, but not set")
+        for launch in launches:
+            known = (*launch.invocation.settings, *job.facts.variables)
+            lacking = next((name for name in read if name not in known), None)
+            if lacking is None or launch.launcher != "python" or launch.around or look.from_platform(job, launch):
+                continue
+            if launch.invocation.within:
+                continue
+            name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
+            yield LintFinding(
+                span=launch.invocation.span,
+                summary=f"{name} reads {lacking} from the environment, and plain python starts it: it is not set",
+                happens=f"It ends with {read[lacking]}.",
+                fix=f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
+            )
+
+
+def _asks_environment(code: PythonCode, init: ast.Call) -> bool:
+    """Whether it is certain that a call takes its rank from RANK."""
+    if code.is_conditional(init) or has_stars(init) or argument(init, "store", 5) is not None:
+        return False
+    method = argument(init, "init_method", 1)
+    by_environment = method is None or constant(method) == "env://"
+    is_called = isinstance(code.scope_of(init), ast.Module) or code.is_called(code.scope_of(init))
+    return (
+        by_environment
+        and argument(init, "rank", 4) is None
+        and constant(argument(init, "backend", 0)) != "mpi"
+        and is_called
+    )
 
 
 @rule(

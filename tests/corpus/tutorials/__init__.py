@@ -1,4 +1,4 @@
-"""The cases of tests/corpus/tutorials/*.cases: lines of old tutorials and near relatives of them, which nobody had tried.
+"""The cases of tests/corpus/tutorials/*.cases: lines of old tutorials and their relatives, which nobody had tried.
 
 Each is a command as a user types it, the files that it reads, and what must be told. They were labelled before
 gpudoctor was run on any. `python -m tests.corpus.tutorials` scores them.

@@ -33,8 +33,8 @@ class TutorialAnswer(NamedTuple):
 
     @property
     def accuses(self) -> bool:
-        """A good one that is called bad, by its status alone."""
-        return self.case.statuses == {0} and self.status == 1
+        """One of which nothing is to be told, and that is called bad."""
+        return self.case.statuses == {0} and not self.case.told and self.status == 1
 
 
 @contextlib.contextmanager
