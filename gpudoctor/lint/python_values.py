@@ -71,8 +71,8 @@ class PythonValues:
         if isinstance(node, ast.Constant):
             return node.value
         if isinstance(node, ast.Name):
-            found = self.known[node.id] if node.id in self.known else self.value(self.behind(node), depth + 1)
-            return UNDECIDED if isinstance(found, list) and node.id in _changes(self.code) else found
+            named = self.known[node.id] if node.id in self.known else self.value(self.behind(node), depth + 1)
+            return UNDECIDED if isinstance(named, list) and node.id in _changes(self.code) else named
         if isinstance(node, (ast.JoinedStr, ast.FormattedValue, ast.ListComp)):
             return self._made(node, depth)
         if isinstance(node, ast.UnaryOp):
