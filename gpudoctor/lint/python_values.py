@@ -101,9 +101,9 @@ class PythonValues:
             pieces, key = self.mapping(node.value, depth + 1), constant(node.slice)
             if pieces and isinstance(key, str) and key in pieces:
                 return self.value(pieces[key], depth + 1)
-            items = self.value(node.value, depth + 1) if type(key) is int else UNDECIDED
-            inside = isinstance(items, list) and type(key) is int and -len(items) <= key < len(items)
-            return items[key] if inside and isinstance(items, list) and type(key) is int else UNDECIDED
+            entries = self.value(node.value, depth + 1) if type(key) is int else UNDECIDED
+            inside = isinstance(entries, list) and type(key) is int and -len(entries) <= key < len(entries)
+            return entries[key] if inside and isinstance(entries, list) and type(key) is int else UNDECIDED
         return self._call(node, depth) if isinstance(node, ast.Call) else UNDECIDED
 
     def _word(self, place: object) -> object:
