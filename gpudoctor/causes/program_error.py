@@ -70,9 +70,9 @@ CAUSE = Cause(
         "torch-argument": "torch's {function} has no argument {name}{place}{when}: {what}.",
         "alone": "Correct what raised it{place}.",
         "data-parallel": (
-            "DataParallel takes the model, and every input, on the first device of its device_ids, {device}, and found "
-            'part of the model on {other}{place}: write model.to("{device}") before it is wrapped, or name its device '
-            "first."
+            "DataParallel copies the model from the first device of its device_ids, {device}, and found part of it on "
+            '{other}{place}: write model.to("{device}") before it is wrapped, or name its device first. Inputs may be '
+            "anywhere; it moves them."
         ),
         "two-devices": (
             "Bring what meets there to one device first{place}: {met}. An input goes to where the "

@@ -26,8 +26,8 @@ _SPAWN = (
     title="Spawned ranks are as many as their world",
     source="torch/distributed/rendezvous.py: tcp:// waits for world_size ranks; torch/multiprocessing/spawn.py",
     leads_to=("rendezvous-incomplete", "launcher-world-mismatch"),
-    bad=(_SPAWN.format("world", 8), _SPAWN.format(1, 4)),
-    good=(_SPAWN.format("world", 4), _SPAWN.format(8, 8).replace("nprocs=4", "nprocs=8")),
+    bad=(_SPAWN.format("world", 6), _SPAWN.format(1, 2)),
+    good=(_SPAWN.format("world", 8), _SPAWN.format("world", 4), _SPAWN.format(8, 8).replace("nprocs=4", "nprocs=8")),
 )
 def world_of_spawned_ranks(job: LintJob) -> Iterator[LintFinding]:
     """spawn hands the world size on in its args. Where it is not the number of processes, times the nodes, ranks are
@@ -58,8 +58,8 @@ def _of_spawn(job: LintJob, code: PythonCode, starts: Sequence[LintLaunch]) -> I
                 place = names.index(world.id) - 1
                 world = given.elts[place] if place < len(given.elts) else None
             number = values.number(world)
-            if number is None or number == count or (number > count and number % count == 0 and _more_nodes(code)):
-                continue
+            if number is None or number == count or (number > count and number % count == 0):
+                continue  # of several nodes, which T08 tells of
             yield LintFinding(
                 span=code.span(spawned.call),
                 summary=f"spawn starts {count} processes, and the group is made for a world of {number}",
@@ -68,11 +68,6 @@ def _of_spawn(job: LintJob, code: PythonCode, starts: Sequence[LintLaunch]) -> I
                 else f"The ranks from {number} on are refused.",
                 fix=f"Hand {count} over as the world size, or write nprocs={number}.",
             )
-
-
-def _more_nodes(code: PythonCode) -> bool:
-    """The program knows of other nodes."""
-    return re.search(r"node|machine|\bhosts\b", code.text) is not None
 
 
 _MEANINGS = {
