@@ -16,6 +16,7 @@ from gpudoctor.snapshot import NEVER_IN_OUTPUT, Gpu, Reading, Snapshot, is_cut_o
 
 NONE = "no accelerator: a training here runs on the CPU (--expect cpu says that it is meant to)"
 NOTHING = "nothing could be examined"
+NO_CHECKS = "no check is installed with this gpudoctor, as where it runs from a source folder: python -m pip install ."
 HERE = Snapshot().origin
 RDMA = "rdma_devices"
 KERNEL_LOG = "kernel_log"
@@ -42,6 +43,8 @@ WHOLE_BOARDS = (1, 2, 4, 8, 16)
 def sight(machine: Snapshot, results: Sequence[Result], names: Sequence[str] = ()) -> Sight:
     """What a verdict on these results rests on; `names`: the checks and groups that were asked for."""
     seen = _parts(machine)
+    if not results:
+        return Sight(selected=tuple(names), seen=seen, lacking=(NO_CHECKS,))
     if not any(result.outcome in ("ok", "problem") for result in results):
         return Sight(selected=tuple(names), seen=seen, lacking=(*_why_nothing(machine), NOTHING))
     if names:

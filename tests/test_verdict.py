@@ -5,6 +5,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from gpudoctor.deciding import NO_CHECKS, sight
 from gpudoctor.diagnose import diagnose
 from gpudoctor.envelope import decode, encode
 from gpudoctor.plugins import chosen_checks
@@ -264,3 +265,9 @@ def test_a_wrong_expectation_is_refused(text: str) -> None:
 def test_one_gpu_that_cannot_be_told_is_not_ready() -> None:
     machine = but_gpu(h100_node(), 3, name=missing("nvml", "no"), uuid=missing("nvml", "no"))
     assert diagnose(machine, *chosen_checks([])).verdict != READY
+
+
+def test_a_gpudoctor_without_checks_says_that_it_has_none() -> None:
+    """As where it runs from a source folder: it has seen all, and judges nothing."""
+    found = sight(h100_node(), ())
+    assert found.lacking == (NO_CHECKS,)
