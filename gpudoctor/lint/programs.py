@@ -12,7 +12,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
-from gpudoctor.lint.trainers import last_name, parsed
+from gpudoctor.lint.python_text import last_name, parsed
 
 COLLECTIVES = frozenset(
     (

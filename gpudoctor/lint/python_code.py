@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
-from gpudoctor.lint.trainers import parsed
+from gpudoctor.lint.python_text import parsed
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 CONVENTION = {

@@ -11,8 +11,8 @@ from typing import Literal
 from gpudoctor.lint.model import LintLaunch
 from gpudoctor.lint.program_arguments import option_call, option_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant, has_stars
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.spawning import set_variable, sets_more
-from gpudoctor.lint.trainers import last_name
 
 
 class Undecided:

@@ -12,7 +12,7 @@ from gpudoctor.lint.pods import manifest_of
 from gpudoctor.lint.program_arguments import decided_number
 from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.python_code import PythonCode, argument, codes, codes_and_starts, has_stars
-from gpudoctor.lint.trainers import last_name
+from gpudoctor.lint.python_text import last_name
 
 _STARTS_MORE = re.compile(
     r"\b(?:distributed|spawn|start_processes|Process|subprocess|Popen|Trainer|Accelerator|deepspeed|horovod|hvd|ray|Fabric"

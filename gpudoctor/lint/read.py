@@ -23,6 +23,7 @@ from gpudoctor.lint.model import (
     TextSection,
     TrainerCall,
 )
+from gpudoctor.lint.python_text import parsed
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations
 from gpudoctor.lint.shell.sbatch import looks_like_batch
@@ -116,7 +117,7 @@ def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
         return "hostfile"
     if SHEBANG_PYTHON.match(body) or (PYTHON.search(body) and not SHELL_WORDS.search(body)):
         return "python"
-    if PASTED_CALL.search(body) and trainers.parsed(body) is not None:
+    if PASTED_CALL.search(body) and parsed(body) is not None:
         return "python"  # lines of a program, without its head
     # The body of a batch script without its header: the options were on sbatch's command line.
     return "sbatch" if SRUN.search(body) and SLURM_BODY.search(body) else "shell"

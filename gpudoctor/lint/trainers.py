@@ -7,15 +7,13 @@ a half-pasted file), each call is cut out by its brackets and read alone.
 
 import ast
 import re
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from gpudoctor.lint.model import LintLaunch, Manifest, Span, TrainerCall, Word
-
-if TYPE_CHECKING:
-    from gpudoctor.lint.python_values import PythonValues
+from gpudoctor.lint.python_code import read_code
+from gpudoctor.lint.python_text import last_name, parsed
+from gpudoctor.lint.python_values import PythonValues
 
 NAMES = ("Trainer", "Fabric", "LightningLite", "DataParallel", "DistributedDataParallel", "init_process_group",
          "Accelerator", "spawn", "start_processes", "notebook_launcher", "TorchTrainer", "TorchDistributedEnvironment",
@@ -47,10 +45,6 @@ STARS = re.compile(r"\*\*\s*[\w{(]")
 LONGEST_CALL = 4_000
 MOST_CALLS = 200
 LONGEST_TEXT = 1 << 20
-LONGEST_PARSED = 100_000
-"""Characters that Python's parser is given as a whole: a quarter of a second (measured); longer texts are cut up."""
-LONGEST_LINE = 4_000
-"""Longer lines are no hand-written Python, and deep nesting in them has crashed parsers of older Pythons."""
 
 Place = Callable[[int, int], int]
 """Row (from 1) and column in bytes -> character offset."""
@@ -83,26 +77,12 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
         if "\r" not in text and "\f" not in text:  # Python counts other lines then
             values = None
             if STARS.search(text):
-                from gpudoctor.lint.python_code import read_code  # which reads calls by this module
-                from gpudoctor.lint.python_values import PythonValues
-
                 code = read_code(text, start, line)
                 if code is not None:
                     tree, values = code.tree, PythonValues(code)
             trainer_calls = [_call(node, text, place, start, line, values) for node in _nodes(tree)]
             return tuple(call for call in trainer_calls if call is not None)[:MOST_CALLS]
     return tuple(_cut_out(text, starts, start, line))
-
-
-def parsed(text: str) -> ast.AST | None:
-    if len(text) > LONGEST_PARSED or max(map(len, text.split("\n"))) > LONGEST_LINE:
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a foreign text's invalid escapes are no warnings of ours
-            return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.Call]:
@@ -116,18 +96,13 @@ def _nodes(tree: ast.AST) -> Iterator[ast.Call]:
     yield from (node for node in nodes if last_name(node.func) in NAMES)
 
 
-def last_name(node: ast.expr) -> str:
-    """`C` of `a.b.C` and of `C`; empty of what is no name."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-
-
 def _call(
     node: ast.Call,
     text: str,
     place: Place,
     start: int,
     line: int,
-    values: "PythonValues | None" = None,
+    values: PythonValues | None = None,
 ) -> TrainerCall | None:
     arguments: dict[str, str] = {}
     spans: dict[str, Span] = {}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import FIRST_ONLY
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.trainers import last_name
 
 _HEAD = "#@ file train.py\nimport torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
 _FSDP = (

@@ -10,8 +10,8 @@ from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.trainers import last_name
 
 _HEAD = "#@ file train.py\nimport os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
 _WORK = (

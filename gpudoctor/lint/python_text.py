@@ -1,0 +1,25 @@
+"""A Python text -> its tree, and the names in it. Python's own parser reads it, and nothing of it is run."""
+
+import ast
+import warnings
+
+LONGEST_PARSED = 100_000
+"""Characters that Python's parser is given as a whole: a quarter of a second (measured); longer texts are cut up."""
+LONGEST_LINE = 4_000
+"""Longer lines are no hand-written Python, and deep nesting in them has crashed parsers of older Pythons."""
+
+
+def parsed(text: str) -> ast.AST | None:
+    if len(text) > LONGEST_PARSED or max(map(len, text.split("\n"))) > LONGEST_LINE:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a foreign text's invalid escapes are no warnings of ours
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def last_name(node: ast.expr) -> str:
+    """`C` of `a.b.C` and of `C`; empty of what is no name."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
