@@ -205,3 +205,69 @@ def test_a_decorator_that_lets_in_the_first_rank_only() -> None:
     ]
     plain = context(Frame("other", "/p/train.py", 7), files.__getitem__)
     assert plain is not None and all(statement.kind != "if" for statement in plain.enclosing)
+
+
+def scaled(leaves: tuple[str, int, str], *, past: bool = True) -> HangJob:
+    """Two ranks in `step()` at line 23, called in line 40; one waits behind the call, or before it."""
+    loop = [("for", 32, "step in range(1000)")]
+    there = (source(23, function="step", exits=[leaves]), source(40, inside=loop))
+    lines = [("step", 23, PROGRAM), ("main", 40, PROGRAM)]
+    others = [stands(rank, "collective", "broadcast", lines, there) for rank in (0, 2)]
+    line = 41 if past else 35
+    return a_job(others[0], waits(1, "all_reduce", at=line, sources=(source(line, inside=loop),)), others[1])
+
+
+def test_a_condition_that_leaves_a_function_early() -> None:
+    cause = first(scaled(("return", 22, "not finite(gradients)")))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
+    assert cause.where is not None and cause.where.line == 22
+    for other in (scaled(("return", 24, "not finite(gradients)")), scaled(("return", 22, "step % 5"))):
+        assert all("leads past it" not in each.summary for each in reported(other).causes)
+    earlier = reported(scaled(("return", 22, "not finite(gradients)"), past=False))
+    assert all("leads past it" not in each.summary for each in earlier.causes)
+
+
+def test_who_returns_in_a_handler_has_swallowed_the_exception() -> None:
+    loop = [("for", 45, "step in range(1000)")]
+    there = (
+        source(36, function="load", inside=[("try", 34, "")], exits=[("return", 39, "except ImportError")]),
+        source(48, inside=loop),
+    )
+    lines = [("load", 36, PROGRAM), ("main", 48, PROGRAM)]
+    waiting = [stands(rank, "collective", "barrier", lines, there) for rank in (0, 1)]
+    cause = first(a_job(*waiting, waits(2, "all_reduce", at=50, sources=(source(50, inside=loop),))))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (2,))
+    assert cause.where is not None and cause.where.line == 39
+
+
+def test_an_exception_that_is_caught_around_a_loop_has_ended_it() -> None:
+    loops = [("for", 29, "part in parts"), ("try", 28, ""), ("while", 26, "True")]
+    there = (source(30, inside=loops, exits=[("caught", 31, "RuntimeError")]),)
+    waiting = [waits(rank, "all_gather", at=30, sources=there) for rank in (0, 1)]
+    after = source(35, inside=[("while", 26, "True")])
+    causes = reported(a_job(*waiting, waits(2, "all_reduce", at=35, sources=(after,)))).causes
+    assert (causes[0].cause, causes[0].ranks) == ("rank-divergent-decision", (2,))
+    assert causes[0].where is not None and causes[0].where.line == 31
+    assert all(cause.confidence < 0.5 for cause in causes if cause.cause == "uneven-inputs")
+
+
+def test_a_rank_that_alone_is_still_in_a_loop() -> None:
+    steps = [("for", 37, "step in range(1000)")]
+    own = [("for", 21, "_ in range(objects - 1)")]
+    stays = stands(
+        1,
+        "collective",
+        "all_gather",
+        [("forward", 22, PROGRAM), ("main", 41, PROGRAM)],
+        (source(22, function="forward", inside=own), source(41, inside=steps)),
+    )
+    ahead = stands(
+        2,
+        "collective",
+        "all_gather",
+        [("forward", 19, PROGRAM), ("main", 41, PROGRAM)],
+        (source(19, function="forward"), source(41, inside=steps)),
+    )
+    cause = first(a_job(waits(0, "broadcast", at=43, sources=(source(43, inside=steps),)), stays, ahead))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
+    assert "still in the loop at line 21" in cause.summary

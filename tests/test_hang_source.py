@@ -292,3 +292,27 @@ def build(trainer, rank):
 def test_what_only_one_rank_makes_only_it_calls(more: str, line: str, asks: str) -> None:
     asked = [each.asks for each in at(line, MADE + more).enclosing if each.asks]
     assert asked == ([asks] if asks else [])
+
+
+CAUGHT = """
+def train(parts):
+    while True:
+        try:
+            for part in parts:
+                model(part)
+        except StopIteration:
+            pass
+        except RuntimeError as error:
+            if "memory" not in str(error):
+                raise
+            failed = True
+        except ValueError:
+            raise
+        dist.barrier()
+"""
+
+
+def test_an_exception_that_is_caught_around_the_loop_ends_it() -> None:
+    found = context(Frame("train", "train.py", 6), lambda name: CAUGHT.encode())
+    assert found is not None
+    assert [(one.kind, one.line, one.text) for one in found.exits] == [("caught", 9, "RuntimeError")]
