@@ -4,7 +4,7 @@ Everything here is plain data that survives JSON. What could not be read is in `
 that it would have filled is None or empty: a rule must never take an empty field for an answer without looking there.
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct, field, structs
@@ -395,8 +395,7 @@ class NodeEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Names that the job uses, and its own host name -> addresses; () where it does not resolve."""
     kernel: tuple[KernelEvent, ...] = ()
     gpus: tuple[GpuUse, ...] = ()
-    ras: tuple[Ras, ...] = ()
-    """Two polls, or none."""
+    ras: tuple[Ras, ...] = ()  # two polls, or none
     unread: tuple[Unread, ...] = ()
 
     @property
@@ -431,9 +430,7 @@ class UnreadableEvidence(BadInput):
     """The text says what is wrong with the file."""
 
 
-class _Head(Struct):
-    """What every file of evidence says, and no other JSON does."""
-
+class _Head(Struct):  # what every file of evidence says, and no other JSON does
     schema: int
     kind: str
 
@@ -443,12 +440,11 @@ def from_json(raw: bytes) -> Evidence:
     try:
         if msgspec.json.decode(raw, type=_Head).kind != KIND:
             raise UnreadableEvidence("it is something else of gpudoctor's")
-        decoded: Any = msgspec.json.decode(raw, type=Evidence)
+        evidence = msgspec.json.decode(raw, type=Evidence)
     except msgspec.DecodeError as error:
         raise UnreadableEvidence(told(error, raw)) from None
     except (UnicodeDecodeError, RecursionError) as error:
         raise UnreadableEvidence(str(error)) from None
-    evidence: Evidence = structs.replace(decoded, nodes=tuple(structs.replace(node, own=()) for node in decoded.nodes))
     if evidence.schema > SCHEMA:
         raise UnreadableEvidence(f"it has schema {evidence.schema}; this gpudoctor reads up to {SCHEMA}")
-    return evidence
+    return structs.replace(evidence, nodes=tuple(structs.replace(node, own=()) for node in evidence.nodes))

@@ -31,15 +31,12 @@ from gpudoctor.snapshot.evidence import NodeProcesses, Process, Unread
 
 MAXIMUM_ENVIRONMENT = 1024 * 1024
 MAXIMUM_COMMAND = 128 * 1024
-MOST_PROCESSES = 4096
-"""Of one user on one node: 16 ranks with 128 data loaders each, and some more."""
+MOST_PROCESSES = 4096  # of one user on one node: 16 ranks with 128 data loaders each, and some more
 MOST_BYTES = 16 * 1024 * 1024
 """Of what is told of all processes; the connection ends at 32 MiB a line, and JSON makes some of it longer."""
-SIZE_OF_A_PROCESS = 1024
-"""What else is told of one."""
+SIZE_OF_A_PROCESS = 1024  # what else is told of one
 MOST_UNREAD = 32
-MOST_LOOKED_AT_FOR_SOCKETS = 256
-"""Processes of one user."""
+MOST_LOOKED_AT_FOR_SOCKETS = 256  # processes of one user
 SECOND_LOOKS = (0.02, 0.06, 0.12)
 """Seconds until a process in state D is looked at again: reading a disk takes milliseconds."""
 MOST_GENERATIONS = 64
