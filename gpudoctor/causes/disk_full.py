@@ -15,6 +15,7 @@ CAUSE = Cause(
     like=("program-error", "checkpoint-race"),
     fix=Fix("Make room, or write elsewhere; the message before names the path.", (command("df -h"), command("df -i"))),
     variants={
+        "path": Fix("Make room on the file system of {path}: {how}.", (command("df -h"), command("df -i"))),
         "evicted": Fix(
             "Write data, caches and checkpoints to a volume instead of the container's own disk, or ask for more "
             "ephemeral-storage.",
@@ -34,6 +35,10 @@ CAUSE = Cause(
             needle=(
                 "[Errno 28] No space left on device",
                 "PytorchStreamWriter failed writing file",
+            ),
+            pattern=(
+                r"\[Errno 28\] No space left on device(?:: (?P<path>[\"'][^\"'\n]{1,300}[\"']))?",
+                r"PytorchStreamWriter failed writing file",
             ),
             seen="a rank could not write: the disk or its quota is full",
             source="Python's OSError; torch caffe2/serialize/inline_container.cc",

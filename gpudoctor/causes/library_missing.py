@@ -28,7 +28,15 @@ CAUSE = Cause(
     variants={
         **fixes_of("import"),
         "package": (
-            "Install {package} in the environment of all nodes; where only one node fails, it has another environment."
+            "Install {package} in the environment of all nodes (python -m pip install '{package}', with the Python "
+            "that "
+            "starts the ranks); where only one node fails, it has another environment."
+        ),
+        "own-module": (
+            "{name} is a folder or file of the program itself, and Python does not look there: start it in the "
+            "program's "
+            "folder (python -m), put that into PYTHONPATH, or pip install -e it; another package of this name that is "
+            "installed is in its way."
         ),
         "packages": (
             "Ask for a version that there is for this Python and platform; the message lists those that there are."

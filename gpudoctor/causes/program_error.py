@@ -171,8 +171,9 @@ CAUSE = Cause(
             "open files."
         ),
         "arguments": (
-            "Call the program with the options that its usage lists; --local-rank is what torch's old launcher gives: "
-            "start by torchrun, which gives none."
+            "Correct what the program refuses, {reason}: its usage lists what it takes. --local-rank is what torch's "
+            "old "
+            "launcher gives: start by torchrun, which gives none."
         ),
         "script": "Correct the script at that line; `bash -n SCRIPT` reads it without running it.",
         "main-guard": "Put what the script does below: if __name__ == '__main__'.",

@@ -14,6 +14,7 @@ CAUSE = Cause(
         "no-script": Judged("file-missing", "user", "after a fix"),
         "quota": Judged("quota", "user", "after a fix"),
         "account": Judged("config", "user", "after a fix"),
+        "address": Judged("name-resolution", "scheduler", "after a fix"),
         "time": Judged("config", "user", "after a fix"),
         "controller": Judged("scheduler", "scheduler", "as it is"),
     },
@@ -41,6 +42,12 @@ CAUSE = Cause(
         "account": Fix(
             "Give an account, partition and QOS that the user may use.",
             (command("sacctmgr show assoc where user=$USER format=account,partition,qos"),),
+        ),
+        "address": Fix(
+            "The node's name must resolve where srun runs: compare slurm.conf (NodeAddr), DNS and /etc/hosts with the "
+            "address that the node has now (in a cloud it comes back with another), and have the controller read it "
+            "again.",
+            (command("sudo scontrol reconfigure"),),
         ),
         "time": Fix(
             "Ask for a time (--time) that partition and QOS allow; without one the partition's default must be within.",

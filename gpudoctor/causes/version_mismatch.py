@@ -41,6 +41,13 @@ CAUSE = Cause(
             "Start it by mpirun, or build Open MPI with the PMIx that this SLURM has; srun --mpi=list shows which.",
             (command("srun --mpi=list"),),
         ),
+        "extension": Fix(
+            "{package} was built for another torch, CUDA or C++ library than are installed: install it again for these "
+            "(python -m pip install --force-reinstall --no-cache-dir --no-build-isolation '{package}'), or a release "
+            "whose "
+            "wheel names this torch, the same on all nodes; take foreign folders out of LD_LIBRARY_PATH.",
+            (command("gpudoctor check pytorch nccl"),),
+        ),
         "library": Fix(
             "Install torch, NCCL and extensions that were built for each other, the same on all nodes; take foreign "
             "folders out of LD_LIBRARY_PATH.",

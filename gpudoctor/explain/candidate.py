@@ -8,6 +8,7 @@ from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.endings import ending_of
 from gpudoctor.explain.kinds import ROUTE
+from gpudoctor.explain.own_fixes import by_values
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.remedies import remedy_for
@@ -58,6 +59,7 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
             variant, values = remedied[0].id, {**remedied[1], **values}
     if cause == "rank-died" and (ending := ending_of(values)) is not None:
         cause, variant, confidence = ending.cause, ending.variant, min(ending.confidence, confidence)
+    variant, more = by_values(cause, variant, values)
     judged = ROUTE if cause == "firewall-ephemeral-ports" and NO_ROUTE in values.get("errno", "") else None
     if event.lived_on:
         share *= LIVED_ON
@@ -66,7 +68,7 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     return Candidate(
         cause=cause,
         variant=variant,
-        values=values,
+        values={**values, **more},
         confidence=share * confidence,
         standing=standing,
         moment=event.moment,

@@ -4,12 +4,16 @@ A library tells what it did not find and goes on until something is raised; a sh
 misses what it should have made. The exception stays the cause, and these lines are quoted with it.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
+from gpudoctor.explain.classes import judged_message
 from gpudoctor.explain.course import MILD, PROGRESS, TROUBLE
 from gpudoctor.explain.end_lines import OVER, tells_an_end
+from gpudoctor.explain.errnos import judged_words
+from gpudoctor.explain.last_words import BUILDING
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
@@ -22,6 +26,11 @@ NEAR, MOST = 8, 2
 """Lines before the exception that are looked at, and those of them that are quoted (our rules of thumb)."""
 
 
+OF_A_BUILD = re.compile(r"Error (?:building|compiling) (?:objects for )?extension")
+"""It tells only that a build has failed: the compiler's first error, wherever it stands, says of what."""
+FRAMED = re.compile(r"\s{0,8}[─╭╮╰╯│━┏┓=*#-]{2}")
+TITLE = 4
+"""Words of a title at most (our choice)."""
 DOUBTED = (LIKELY + SEEN) / 2
 """Below it a line is one of several that fit: surer ones say of themselves that they are the cause."""
 
@@ -39,9 +48,21 @@ def is_doubted(
         TROUBLE.search(text)
         and not (MILD.search(text) or HEADER in text or FRAME.search(text))
         # what announces the next lines, and what tells of an end, is no first cause
-        and not (text.rstrip().endswith(":") or tells_an_end(text))
+        and not (text.rstrip().endswith(":") or tells_an_end(text) or is_headline(text))
+        # the same trouble told twice is no other
+        and _kind(text) != cause.kind
         for text in before
     )
+
+
+def _kind(text: str) -> str:
+    judged = judged_words(text) or judged_message(text)
+    return judged.kind if judged else ""
+
+
+def is_headline(text: str) -> bool:
+    """A title in a frame, which says nothing itself."""
+    return bool(FRAMED.match(text)) and len(text.strip("─╭╮╰╯│━┏┓-=*# ").split()) <= TITLE
 
 
 def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause:
@@ -58,6 +79,10 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
         default=at.line,
     )
     inside = {line.line for line in cause.evidence}
+    if OF_A_BUILD.search(at.text):
+        lines = ((number, text) for number, text in ends.get(at.file, ()) if number not in inside)
+        built = next((Line(at.file, number, clean(text)) for number, text in lines if BUILDING.search(text)), None)
+        return cause if built is None else structs.replace(cause, evidence=(*cause.evidence, built))
     lines: list[Line] = []
     for number, text in reversed(ends.get(at.file, ())):
         if start - NEAR <= number < start and number not in inside:

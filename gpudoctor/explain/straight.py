@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from gpudoctor.explain.notebooks import from_notebook
 from gpudoctor.explain.writers import writer
 from gpudoctor.knowledge.typed import as_typed
 
@@ -64,7 +65,7 @@ def straight(text: bytes) -> Straight | None:
     if len(text) > MOST_BYTES:
         return None
     typed = _typed(text)
-    changed = _from_objects(typed) or _unescaped(typed) or _unfolded(typed) or _unwrapped(typed)
+    changed = _from_objects(typed) or _unescaped(typed) or _noted(typed) or _unfolded(typed) or _unwrapped(typed)
     if changed or typed == text:
         return changed
     return Straight(typed, tuple(range(1, typed.count(b"\n") + 2)))
@@ -129,6 +130,13 @@ def _unescaped(text: bytes) -> Straight | None:
         written += parts
         numbers += [number] * len(parts)
     return Straight(b"\n".join(written), tuple(numbers)) if len(written) > len(lines) else None
+
+
+def _noted(text: bytes) -> Straight | None:
+    if b"Traceback (most recent call last)" not in text:
+        return None
+    noted = from_notebook(text.decode("utf-8", "replace").split("\n"))
+    return None if noted is None else Straight("\n".join(noted[0]).encode(), tuple(noted[1]))
 
 
 def _unfolded(text: bytes) -> Straight | None:

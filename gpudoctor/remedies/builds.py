@@ -101,6 +101,37 @@ REMEDIES = (
         counter="error: unsupported version",
     ),
     Remedy(
+        "not-built-in",
+        words=r"Distributed package doesn't have (?P<name>NCCL|MPI|UCC|XCCL) built in",
+        fix=(
+            "This torch was built without {name}, as those for Windows, macOS and CPUs are: name the backend gloo (for "
+            "NCCL on Windows: run it under Linux or WSL 2), or install a build for CUDA."
+        ),
+        commands=(command('python -c "import torch; print(torch.__version__, torch.version.cuda)"'),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="torch distributed/distributed_c10d.py (_new_process_group_helper)",
+        sample="RuntimeError: Distributed package doesn't have NCCL built in",
+        counter="RuntimeError: the package is not built",
+    ),
+    Remedy(
+        "extension-build",
+        words=r"\AError building extension '(?P<name>[\w.-]{1,100})'\s*\Z",
+        fix=(
+            "Compiling failed, and the first `error:` before it says of what: it needs nvcc of the CUDA release that "
+            "torch "
+            "was built with (CUDA_HOME), a C++ compiler that this nvcc takes, and ninja; or install a build of the "
+            "package "
+            "that brings it compiled."
+        ),
+        commands=(command("nvcc --version"), command('python -c "import torch; print(torch.version.cuda)"')),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="torch utils/cpp_extension.py (_run_ninja_build)",
+        sample="RuntimeError: Error building extension 'fused_optim'",
+        counter="RuntimeError: the extension was built",
+    ),
+    Remedy(
         "host-key",
         words=r"Host key verification failed\.",
         lines=True,

@@ -8,6 +8,20 @@ WARNINGS = (
 )
 REMEDIES = (
     Remedy(
+        "queue-full",
+        types=("Full", "Empty"),
+        words=r"^\s*$|^[^\n]",
+        fix=(
+            "A queue was full, or empty, and the call did not wait for it: let put() and get() wait (no False, no "
+            "short "
+            "timeout), make the queue larger (maxsize), and look whether the other side still runs."
+        ),
+        kind="exception",
+        source="Python's Lib/queue.py, Lib/multiprocessing/queues.py",
+        sample="queue.Full: ",
+        counter="queue.Closed: the end",
+    ),
+    Remedy(
         "warning-raised",
         types=WARNINGS,
         words=r"\S",

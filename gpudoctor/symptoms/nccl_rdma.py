@@ -166,16 +166,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("ibv_reg_mr", "ibv_create_qp", "ibv_create_cq"),
         pattern=(
             r"(?P<call>ibv_reg_mr\w*)(?:\(\))? failed with error (?P<errno>Cannot allocate memory)",
+            r"(?P<call>ibv_(?:reg_mr\w{0,10}|create_(?:cq|qp|srq)))(?:\([^)\n]{0,80}\))? failed: (?P<errno>Cannot "
+            r"allocate memory)",
             r"Call to (?P<call>ibv_create_(?:qp|cq)) failed",
             r"(?P<call>ibv_reg_mr\w*|ibv_create_(?:qp|cq)) failed with (?:error )?(?P<errno>[^\n]*Cannot allocate "
             r"memory)",
         ),
         cause="memlock-limit",
         seen="{call} failed: memory could not be locked for RDMA",
-        source="NCCL misc/ibvwrap.cc; nccl-tests#206",
+        source="NCCL misc/ibvwrap.cc; nccl-tests#206; UCX src/uct/ib/base/ib_iface.c",
         sample=(
             WARN + "Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
             WARN + "Call to ibv_create_cq failed",
+            "ib_iface.c:1018 UCX  ERROR ibv_create_cq(cqe=4096) failed: Cannot allocate memory",
         ),
         counter=WARN + "Call to ibv_reg_dmabuf_mr failed with error Operation not supported",
     ),

@@ -104,12 +104,23 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="sbatch: error: Batch job submission failed: Invalid qos specification",
     ),
     Symptom(
+        "slurm-no-address",
+        pattern=r"[Cc]an't find (?:an )?address(?: for host (?P<host>[\w.-]{1,253}))?, check slurm\.conf",
+        cause="scheduler-refused",
+        variant="address",
+        seen=("SLURM knows no address of {host}", "SLURM knows no address of a node"),
+        source="slurm src/common/forward.c (fwd_tree_thread), slurm_errno.c",
+        sample="srun: error: fwd_tree_thread: can't find address for host gpu-a03, check slurm.conf",
+        counter="srun: launching StepId=88121.0 on host gpu-a03, 4 tasks: [0-3]",
+    ),
+    Symptom(
         "slurm-launch-failed",
         needle=("requeued held", "requeued_held", "Task launch for ", "Application launch failed: "),
         pattern=(
             r"launch[ _]failed[ _]requeued[ _]held",
-            r"Task launch for (?:StepId=)?\S{1,40} failed on node (?P<host>[\w.-]{1,253}): (?P<reason>[^\n]{1,100})",
-            r"srun: error: Application launch failed: (?P<reason>[^\n]{1,100})",
+            r"Task launch for (?:StepId=)?\S{1,40} failed on node (?P<host>[\w.-]{1,253}): (?P<reason>(?!Can't find an)"
+            r"[^\n]{1,100})",
+            r"srun: error: Application launch failed: (?P<reason>(?!Can't find an)[^\n]{1,100})",
         ),
         cause="node-lost",
         variant="launch",

@@ -1,0 +1,113 @@
+"""Fixes that name what has to be installed or where room has to be made, by the values that a line tells."""
+
+import re
+from collections.abc import Mapping
+
+DISTRIBUTIONS: Mapping[str, str] = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "yaml": "pyyaml",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "flash_attn_2_cuda": "flash-attn",
+    "flash_attn_3_cuda": "flash-attn",
+    "causal_conv1d_cuda": "causal-conv1d",
+    "selective_scan_cuda": "mamba-ssm",
+    "transformer_engine_torch": "transformer-engine[pytorch]",
+    "transformer_engine_extensions": "transformer-engine[pytorch]",
+    "google": "protobuf",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "git": "gitpython",
+    "mpi4py": "mpi4py",
+    "pytorch_lightning": "pytorch-lightning",
+    "tensorboardX": "tensorboardX",
+    "pycocotools": "pycocotools",
+    "hydra": "hydra-core",
+    "attr": "attrs",
+    "Crypto": "pycryptodome",
+    "OpenSSL": "pyopenssl",
+    "fitz": "pymupdf",
+    "docx": "python-docx",
+    "umap": "umap-learn",
+    "faiss": "faiss-cpu",
+    "ruamel": "ruamel.yaml",
+    "decord": "decord",
+    "bitsandbytes": "bitsandbytes",
+    "sentencepiece": "sentencepiece",
+}
+"""Names under which a module is imported, and under which PyPI has it, where they differ or are often asked for."""
+OF_A_PROGRAM = frozenset(
+    {
+        *("utils", "util", "src", "models", "model", "config", "configs", "data", "dataset", "lib", "libs", "core"),
+        *(
+            "tools",
+            "modules",
+            "common",
+            "helpers",
+            "train",
+            "trainer",
+            "main",
+            "network",
+            "networks",
+            "layers",
+            "losses",
+        ),
+        *("engine", "options", "scripts", "app", "project", "code", "eval", "metrics", "args", "arguments", "registry"),
+    }
+)
+"""Folders and files that programs have of their own: PyPI has others by these names."""
+PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>[A-Za-z_]\w{1,60})")
+SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(text), setting)
+    for text, setting in (
+        (r"^/dev/shm", "shared memory is given by --shm-size, or a volume of medium Memory"),
+        (r"huggingface", "HF_HOME says where models and data sets are kept"),
+        (r"/\.triton", "TRITON_CACHE_DIR says where Triton keeps what it compiles"),
+        (r"torch_extensions", "TORCH_EXTENSIONS_DIR says where extensions are built"),
+        (r"torchinductor", "TORCHINDUCTOR_CACHE_DIR says where torch.compile keeps what it compiles"),
+        (r"wandb", "WANDB_DIR, WANDB_CACHE_DIR and WANDB_DATA_DIR say where wandb writes"),
+        (r"/\.cache", "XDG_CACHE_HOME says where caches are kept"),
+        (r"^/(?:var/)?tmp(?:/|$)", "TMPDIR says where temporary files are made"),
+    )
+)  # fmt: skip
+"""By a part of the path, what moves it elsewhere."""
+ELSEWHERE = "what is written there can go to a larger file system, and old checkpoints and logs away"
+
+
+def module_fix(module: str) -> tuple[str, dict[str, str]]:
+    """The variant of the cause library-missing for a module that is not there, and its values."""
+    top = module.partition(".")[0]
+    if not top.isidentifier():
+        return "", {}
+    if top in OF_A_PROGRAM:
+        return "own-module", {"name": top}
+    return "package", {"package": DISTRIBUTIONS.get(top, top.replace("_", "-") if "_" in top else top)}
+
+
+def extension_fix(library: str) -> tuple[str, dict[str, str]]:
+    """The variant of the cause version-mismatch for a package's compiled file; "" where it is no package's."""
+    match = PACKAGE.search(library)
+    if match is None or match["name"] in ("torch", "nvidia"):
+        return "", {}
+    name = match["name"]
+    return "extension", {"package": DISTRIBUTIONS.get(name, name.replace("_", "-"))}
+
+
+def room_fix(path: str) -> tuple[str, dict[str, str]]:
+    """The variant of the cause disk-full for a path, and its values."""
+    plain = path.strip("'\"")
+    how = next((setting for words, setting in SETTINGS if words.search(plain)), ELSEWHERE)
+    return "path", {"path": plain, "how": how}
+
+
+def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str, dict[str, str]]:
+    """A narrower variant than a symptom's own, with its values; the same where there is none."""
+    if cause == "library-missing" and not variant and values.get("module"):
+        return module_fix(values["module"])
+    if cause == "version-mismatch" and variant == "library" and values.get("library"):
+        narrower = extension_fix(values["library"])
+        return narrower if narrower[0] else (variant, {})
+    if cause == "disk-full" and not variant and values.get("path"):
+        return room_fix(values["path"])
+    return variant, {}
