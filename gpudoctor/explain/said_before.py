@@ -80,8 +80,8 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
     )
     inside = {line.line for line in cause.evidence}
     if OF_A_BUILD.search(at.text):
-        lines = ((number, text) for number, text in ends.get(at.file, ()) if number not in inside)
-        built = next((Line(at.file, number, clean(text)) for number, text in lines if BUILDING.search(text)), None)
+        others = ((number, text) for number, text in ends.get(at.file, ()) if number not in inside)
+        built = next((Line(at.file, number, clean(text)) for number, text in others if BUILDING.search(text)), None)
         return cause if built is None else structs.replace(cause, evidence=(*cause.evidence, built))
     lines: list[Line] = []
     for number, text in reversed(ends.get(at.file, ())):
