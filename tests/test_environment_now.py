@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.hang import live
 from gpudoctor.hang.find import find_jobs
+from gpudoctor.hang.job import JobMember, Members
 from gpudoctor.read.job import environment_now as reading
 from gpudoctor.read.job import processes
 from gpudoctor.read.job.environment_now import as_set, environment_now
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.evidence import Process
 from tests.fake_tree import fake
 
 SETS = "import os, time; os.environ.update(RANK='3', WORLD_SIZE='8'); os.environ.pop('GONE'); "
@@ -123,3 +126,14 @@ def test_an_image_of_zeros_and_one_without_end() -> None:
     for image in (zeros, ring):
         line = f"{ctypes.addressof(image):x}-7fffffffffff r--p 00000000 00:00 1 /lib/libc.so.6\n"
         assert environment_now(System(), os.getpid(), line) == b""
+
+
+def test_a_driver_names_the_job_below_it() -> None:
+    """Its workers were started by another program, and no process of the job is it."""
+    with running("import time; ") as pid:
+        worker = Process(pid=pid, parent=os.getpid(), started=1)
+        job = Members(id="ray", members=(JobMember(node=0, process=worker, role="rank", rank=0),))
+        assert live._of_process((job,), pid, here=False) == (job,)
+        assert live._of_process((job,), os.getpid(), here=True) == (job,)
+        assert live._of_process((job,), os.getpid(), here=False) == ()
+        assert live._of_process((job,), 1 << 22, here=True) == ()
