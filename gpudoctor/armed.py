@@ -162,7 +162,7 @@ def _announce() -> None:
 
     if _state.announcement < 0:
         _state.announcement = os.memfd_create(ANNOUNCEMENT)
-    told = {
+    announcement = {
         "version": VERSION,
         "pid": _state.pid,
         "signal": _state.armed.signal,
@@ -171,7 +171,7 @@ def _announce() -> None:
         "pipe": _state.armed.pipe,
     }
     # Padded: a shorter text must not leave the end of a longer one.
-    os.pwrite(_state.announcement, json.dumps(told).encode().ljust(4096), 0)
+    os.pwrite(_state.announcement, json.dumps(announcement).encode().ljust(4096), 0)
 
 
 def _serve() -> None:

@@ -361,8 +361,8 @@ def variant_of(
         return "superseded", {"name": known.name, "since": known.since, "today": known.whole}
     if name := too_new(message, raised_in):
         return "not-yet", {"name": name, "release": dotted(arrived(name) or ())}
-    if told := of_torch(type_name, message, code):
-        return "torch-argument", told
+    if variant := of_torch(type_name, message, code):
+        return "torch-argument", variant
     if apart := devices_apart(message, alone=alone, source=source):
         return apart
     if lost := of_hugging_face(type_name, message, raised_in, code):
@@ -409,18 +409,18 @@ def judged_exception(type_name: str, message: str, raised_in: str = "", raised_b
         first = message.partition("\n")[0]
         if first and name in OF_PROGRAMMING:
             message = first
-        found = ERRNO.search(first[:200]) and judged_words(first)
-        found = (
-            found or judged_words(first) or judged_message(first) or judged_words(message) or judged_message(message)
+        verdict = ERRNO.search(first[:200]) and judged_words(first)
+        verdict = (
+            verdict or judged_words(first) or judged_message(first) or judged_words(message) or judged_message(message)
         )
         if (
             refused
-            and found in (None, DATA)
+            and verdict in (None, DATA)
             and is_of_settings(raised_in, raised_by, is_named=bool(names(said(message))))
         ):
             return CONFIG
-        if found and not (name == "AssertionError" and found in (DATA, FILE)):
-            return found
+        if verdict and not (name == "AssertionError" and verdict in (DATA, FILE)):
+            return verdict
     elif (ERRNO.search(message[:200]) or ERRNO_NAME.search(message[:200])) and (known := judged_words(message[:200])):
         return known
     if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")) and not refused:

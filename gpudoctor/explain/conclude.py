@@ -81,10 +81,10 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
     waiting = as_dumped(waits(facts, tracebacks, aborted), facts)
     if not any(candidate.standing == "cause" and candidate.confidence >= SURE for candidate in candidates):
         came = as_they_came(waiting)
-        told = by_program(came, facts, program) if not died else []
+        by_program_itself = by_program(came, facts, program) if not died else []
         # Which line it was, and below which condition, is more than that operations and sizes differ.
-        sure = told and told[0].confidence >= SURE
-        candidates += told if sure else left_out(waiting) or pattern(came, facts, died)
+        sure = by_program_itself and by_program_itself[0].confidence >= SURE
+        candidates += by_program_itself if sure else left_out(waiting) or pattern(came, facts, died)
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
     if failed:
@@ -118,8 +118,8 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
 
 def _alone(facts: Facts, frames: dict[int, Line]) -> list[Candidate]:
     """What each description of a collective says by itself."""
-    told = (event for event in facts.events if event.symptom.id in FINGERPRINTS)
-    return [_placed(of_symptom(event, standing="cause"), frames.get(id(event))) for event in told]
+    fingerprints = (event for event in facts.events if event.symptom.id in FINGERPRINTS)
+    return [_placed(of_symptom(event, standing="cause"), frames.get(id(event))) for event in fingerprints]
 
 
 def _placed(candidate: Candidate, frame: Line | None) -> Candidate:
@@ -174,8 +174,8 @@ def _descending(ordered: list[Candidate]) -> list[Candidate]:
 
 def _waited(causes: tuple[LogCause, ...], waiting: list[Wait]) -> str:
     """Who waited, and for whom where that is known."""
-    told = next((cause.summary for cause in causes if "did not come" in cause.summary), "")
-    return told if waiting and told else places(waiting)
+    never_came = next((cause.summary for cause in causes if "did not come" in cause.summary), "")
+    return never_came if waiting and never_came else places(waiting)
 
 
 def _behind(candidate: Candidate, first: Candidate) -> Candidate:

@@ -53,12 +53,12 @@ class EndLine(NamedTuple):
 def last_lines(
     ends: Mapping[str, Sequence[tuple[int, str]]],
     on: Mapping[str, int],
-    told: frozenset[tuple[str, int]],
+    lines_told: frozenset[tuple[str, int]],
 ) -> Iterator[Line]:
     """Those that may have ended the job, in their order. `on`: of each file, the last line that shows it getting on."""
     for file, lines in ends.items():
         for number, text in lines[-AT_THE_END:]:
-            if number > on.get(file, 0) and (file, number) not in told and not MILD.search(text):
+            if number > on.get(file, 0) and (file, number) not in lines_told and not MILD.search(text):
                 yield Line(file, number, clean(text))
 
 

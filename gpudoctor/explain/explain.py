@@ -92,13 +92,13 @@ def explain(
     if _went_on(scans, facts):
         concluded = Conclusion(causes=(), unknown=None, consequences=(), story=concluded.story)
     else:
-        told = frozenset((line.file, line.line) for line in _lines_told(facts))
-        untold = tuple(line for line in trouble if (line.file, line.line) not in told)
+        lines_told = frozenset((line.file, line.line) for line in _lines_told(facts))
+        untold = tuple(line for line in trouble if (line.file, line.line) not in lines_told)
         if not _decided(concluded) and course != "ended well":
             on = {found.file: max((*found.course.moves[-1:], found.course.ended)) for found in scans}
-            concluded = last_words(untold, concluded, ends, told, on)
+            concluded = last_words(untold, concluded, ends, lines_told, on)
         concluded = of_nothing(concluded, ends)
-        if _decided(concluded) and is_doubted(concluded.causes[0], told, ends):
+        if _decided(concluded) and is_doubted(concluded.causes[0], lines_told, ends):
             concluded = _less_sure(concluded)
         if concluded.causes or concluded.unknown:
             trouble = () if _decided(concluded) else untold
@@ -232,7 +232,7 @@ OF_A_START = "lightning-member"
 def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
     """Where a cause stands at the end, faults after which the job got on were none of its end."""
     ends = [(event.at.file, event.at.line) for event in facts.events if event.symptom.role == "cause"]
-    ends += [(told.at.file, told.traceback.first_line) for told in facts.tracebacks]
+    ends += [(traceback.at.file, traceback.traceback.first_line) for traceback in facts.tracebacks]
 
     def survived(file: str, line: int) -> bool:
         behind = [number for number in course[file].moves if number > line]
@@ -252,18 +252,19 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
         or (event.symptom.id in ABORTED and not _moves_behind(event, course, most))
     ]
     facts.tracebacks = [
-        told
-        for told in facts.tracebacks
-        if _silent_since(told, course[told.at.file]) or not survived(told.at.file, told.traceback.last_line)
+        traceback
+        for traceback in facts.tracebacks
+        if _silent_since(traceback, course[traceback.at.file])
+        or not survived(traceback.at.file, traceback.traceback.last_line)
     ]
 
 
-def _silent_since(told: ToldTraceback, course: CourseSeen) -> bool:
+def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:
     """The rank that raised wrote nothing more, though ranks are told apart behind it; the job has not ended well."""
-    if told.rank is None or course.ended > told.at.line:
+    if traceback.rank is None or course.ended > traceback.at.line:
         return False
-    behind = [writer(text).rank for number, text in course.end if number > told.traceback.last_line]
-    return any(rank is not None for rank in behind) and told.rank not in behind
+    behind = [writer(text).rank for number, text in course.end if number > traceback.traceback.last_line]
+    return any(rank is not None for rank in behind) and traceback.rank not in behind
 
 
 def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...]) -> Conclusion:

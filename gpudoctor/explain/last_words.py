@@ -108,14 +108,14 @@ def last_words(
     trouble: Sequence[Line],
     concluded: Conclusion,
     ends: Mapping[str, Sequence[tuple[int, str]]],
-    told: frozenset[tuple[str, int]],
+    lines_told: frozenset[tuple[str, int]],
     on: Mapping[str, int],
 ) -> Conclusion:
     """What the quoted lines tell by their form. They stand behind the last sign of progress.
 
     `ends`: the last lines of each file; what was written long before the end did not end the job. `told`: lines that
     something else speaks of. `on`: of each file, the last line that shows the job getting on."""
-    at_end = tuple(last_lines(ends, on, told))
+    at_end = tuple(last_lines(ends, on, lines_told))
     spoken = of_speakers(at_end)
     last = {file: lines[-1][0] for file, lines in ends.items() if lines}
     said = [
@@ -123,7 +123,7 @@ def last_words(
         for line in trouble
         if not OVER.search(line.text)
         and last.get(line.file, line.line) - line.line <= AFTERWARDS
-        and (line.file, line.line) not in told
+        and (line.file, line.line) not in lines_told
     ]
     for line in said:
         if spoken is not None and spoken.line.file == line.file and spoken.line.line <= line.line:
@@ -139,7 +139,7 @@ def last_words(
         more = tuple(
             Line(line.file, number, text)
             for number, text in ends.get(line.file, ())
-            if line.line < number <= line.line + MOST_MORE and (line.file, number) not in told
+            if line.line < number <= line.line + MOST_MORE and (line.file, number) not in lines_told
         )
         message = match["message"] or ""
         judged = judged_exception(match["type"], "\n".join((message, *(each.text for each in more))))
@@ -234,8 +234,8 @@ def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
 def of_nothing(concluded: Conclusion, ends: Mapping[str, Sequence[tuple[int, str]]]) -> Conclusion:
     """Where a program died of a value that is None, and the lines before tell what was not there: that is the cause."""
     first = concluded.causes[0] if concluded.causes else None
-    told = first.evidence[0].text if first and first.cause == "program-error" and first.evidence else ""
-    if first is None or not NOTHING.search(told):
+    first_words = first.evidence[0].text if first and first.cause == "program-error" and first.evidence else ""
+    if first is None or not NOTHING.search(first_words):
         return concluded
     at = first.evidence[0]
     before = [(number, text) for number, text in ends.get(at.file, ()) if number < at.line and not FRAME.search(text)]

@@ -87,14 +87,14 @@ NOT_A_PACKAGE = frozenset({"python", "torch.nn", "pip", "package", "library", "m
 
 
 def sentences(message: str) -> list[str]:
-    told = (" ".join(part.split()).strip() for part in SENTENCE.split(message[:MOST]))
-    return [text for text in told if text]
+    stripped = (" ".join(part.split()).strip() for part in SENTENCE.split(message[:MOST]))
+    return [text for text in stripped if text]
 
 
 def said(message: str) -> str:
     """The sentence by which it refuses; the first where none does."""
-    told = sentences(message)
-    text = next((each for each in told if REFUSING.search(each)), told[0] if told else "")
+    parts = sentences(message)
+    text = next((part for part in parts if REFUSING.search(part)), parts[0] if parts else "")
     text = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
     return text.rstrip(".!: ,")
 

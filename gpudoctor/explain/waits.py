@@ -64,14 +64,14 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
 
     `aborted`: tracebacks of ranks whose time was up before. They come from wherever the program was when it met the
     aborted communicator, which may be a later call; one that handles objects is still the one that waited."""
-    found: list[Wait] = []
+    seen: list[Wait] = []
     for event in facts.events:
         values = event.values
         if event.symptom.role != "consequence" or event.rank is None or not (values.keys() & WATCHDOG):
             continue
         if "sequence" not in values and named(values["operation"]) in PARTS_OF_ONE:
             continue
-        found.append(
+        seen.append(
             Wait(
                 rank=event.rank,
                 moment=event.moment,
@@ -84,7 +84,7 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
                 group=values.get("group", ""),
             )
         )
-    found += [_of_stack(told, told.rank) for told in facts.stacks if told.rank is not None]
+    seen += [_of_stack(stack, stack.rank) for stack in facts.stacks if stack.rank is not None]
     for traceback in tracebacks:
         at = next((raised for raised in traceback.told.traceback.raised if raised.collective), None)
         if at is None or traceback.told.rank is None:
@@ -94,7 +94,7 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
                 continue
         elif traceback.kind not in ("consequence", "communication"):
             continue
-        found.append(
+        seen.append(
             Wait(
                 rank=traceback.told.rank,
                 moment=traceback.told.moment,
@@ -105,13 +105,16 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
             )
         )
     by_rank: dict[int, Wait] = {}
-    for wait in found:
+    for wait in seen:
         by_rank[wait.rank] = _completed(by_rank[wait.rank], wait) if wait.rank in by_rank else wait
     return [by_rank[rank] for rank in sorted(by_rank)]
 
 
-def _of_stack(told: ToldStack, rank: int) -> Wait:
-    stack, wait = told.stack, Wait(rank=rank, moment=told.moment, line=told.at, operation=named(told.stack.collective))
+def _of_stack(told_stack: ToldStack, rank: int) -> Wait:
+    stack, wait = (
+        told_stack.stack,
+        Wait(rank=rank, moment=told_stack.moment, line=told_stack.at, operation=named(told_stack.stack.collective)),
+    )
     where = f"{stack.file}:{stack.at}" if stack.file else ""
     called = wait.operation != ""
     return structs.replace(wait, where=where, is_called=called, function=stack.collective, frames=stack.frames)

@@ -22,9 +22,9 @@ def is_template(text: str) -> bool:
 
 def values_of(sections: Sequence[TextSection]) -> dict[str, str]:
     """What the chart's values.yaml says, by dotted names."""
-    file = next((each for each in sections if each.name.rpartition("/")[2] == "values.yaml"), None)
+    file = next((section for section in sections if section.name.rpartition("/")[2] == "values.yaml"), None)
     documents = read_manifests(file.text) if file is not None else ()
-    return {".".join(value.path): value.value for each in documents for value in each.values}
+    return {".".join(value.path): value.value for document in documents for value in document.values}
 
 
 def filled(text: str, values: dict[str, str]) -> str:

@@ -24,8 +24,8 @@ def given_number(code: PythonCode, node: ast.expr | None, launches: Sequence[Lin
         return value
     if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Name) or not launches:
         return None
-    found = {option_of(code, node.attr, launch) for launch in launches}
-    return _number(found.pop() if len(found) == 1 else None)
+    given = {option_of(code, node.attr, launch) for launch in launches}
+    return _number(given.pop() if len(given) == 1 else None)
 
 
 def decided_number(code: PythonCode, node: ast.expr | None, launch: LintLaunch | None) -> int | None:
@@ -84,11 +84,11 @@ def option_call(code: PythonCode, name: str) -> ast.Call | None:
 @lru_cache(maxsize=16)
 def _options(code: PythonCode) -> dict[str, ast.Call]:
     """The options of its parsers, by the attribute that each fills."""
-    found: dict[str, ast.Call] = {}
+    calls: dict[str, ast.Call] = {}
     for call in code.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" and (named := _spellings(call)):
-            found.setdefault(_destination(call, named), call)
-    return found
+            calls.setdefault(_destination(call, named), call)
+    return calls
 
 
 def _spellings(call: ast.Call) -> list[str]:
@@ -97,9 +97,9 @@ def _spellings(call: ast.Call) -> list[str]:
 
 def _destination(call: ast.Call, spellings: Sequence[str]) -> str:
     """The attribute that argparse makes: dest=, else the first long spelling, else the first."""
-    told = constant(argument(call, "dest"))
-    if isinstance(told, str):
-        return told
+    dest = constant(argument(call, "dest"))
+    if isinstance(dest, str):
+        return dest
     first = next((spelling for spelling in spellings if spelling.startswith("--")), spellings[0])
     return first.lstrip("-").replace("-", "_")
 
@@ -183,11 +183,11 @@ def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
         )
         if not mine or has_stars(call) or not names or not all(isinstance(name, str) for name in names):
             return None
-        told = _keywords(call)
-        if told is None or code.scope_of(call) is not code.scope_of(made[0]) or code.is_conditional(call):
+        keywords = _keywords(call)
+        if keywords is None or code.scope_of(call) is not code.scope_of(made[0]) or code.is_conditional(call):
             return None
         try:
-            parser.add_argument(*[str(name) for name in names], **told)
+            parser.add_argument(*[str(name) for name in names], **keywords)
         except (ValueError, TypeError, argparse.ArgumentError):
             return None
     open_ended = sum("nargs" in {keyword.arg for keyword in call.keywords} for call in adds if not _spellings(call))
@@ -196,7 +196,7 @@ def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
 
 def _keywords(call: ast.Call) -> dict[str, Any] | None:
     """What counts for reading words; None where a part of it is not plain."""
-    found: dict[str, Any] = {}
+    keywords: dict[str, Any] = {}
     for keyword in call.keywords:
         value = constant(keyword.value)
         name = keyword.arg
@@ -205,27 +205,27 @@ def _keywords(call: ast.Call) -> dict[str, Any] | None:
                 isinstance(keyword.value, ast.Attribute) and keyword.value.attr == "BooleanOptionalAction"
             ):
                 return None
-            found[name] = value or argparse.BooleanOptionalAction
+            keywords[name] = value or argparse.BooleanOptionalAction
         elif name == "type":
             kind = keyword.value.id if isinstance(keyword.value, ast.Name) else ""
             if kind in _TYPES:
-                found[name] = _TYPES[kind]
+                keywords[name] = _TYPES[kind]
         elif name in ("nargs", "required", "dest", "choices"):
             plain = value is not None or (isinstance(keyword.value, ast.Constant) and keyword.value.value is None)
             if not plain and name != "choices":
                 return None
             if plain:
-                found[name] = value
+                keywords[name] = value
         elif name == "const":
-            found[name] = value
+            keywords[name] = value
         elif name == "default":
-            found[name] = None
-    if isinstance(found.get("nargs"), int) and found["nargs"] > MOST_WORDS:
+            keywords[name] = None
+    if isinstance(keywords.get("nargs"), int) and keywords["nargs"] > MOST_WORDS:
         return None
-    if any(keyword.arg == "type" for keyword in call.keywords) and "type" not in found:
-        found.pop("choices", None)  # a type of its own makes something else of the words
-    if found.get("action") in ("store_true", "store_false", "count"):
-        found.pop("type", None)
-    if found.get("action") in ("store_const", "append_const"):
-        found.setdefault("const", 1)
-    return found
+    if any(keyword.arg == "type" for keyword in call.keywords) and "type" not in keywords:
+        keywords.pop("choices", None)  # a type of its own makes something else of the words
+    if keywords.get("action") in ("store_true", "store_false", "count"):
+        keywords.pop("type", None)
+    if keywords.get("action") in ("store_const", "append_const"):
+        keywords.setdefault("const", 1)
+    return keywords

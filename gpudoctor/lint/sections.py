@@ -53,13 +53,13 @@ def split(text: str) -> tuple[TextSection, ...]:
 
 def _with_names(sections: list[TextSection]) -> tuple[TextSection, ...]:
     """`#@ node gpu-0` where no node has a number: nodes by name, counted in the order in which they come."""
-    names = [match[1] if (match := NAMED.fullmatch(each.name)) else "" for each in sections]
-    if any(each.kind == "node" for each in sections):
+    names = [match[1] if (match := NAMED.fullmatch(section.name)) else "" for section in sections]
+    if any(section.kind == "node" for section in sections):
         return tuple(sections)
     places = list(dict.fromkeys(name for name in names if name))
     return tuple(
-        structs.replace(each, kind="node", node=places.index(name), name=name) if name else each
-        for each, name in zip(sections, names, strict=True)
+        structs.replace(section, kind="node", node=places.index(name), name=name) if name else section
+        for section, name in zip(sections, names, strict=True)
     )
 
 

@@ -31,11 +31,11 @@ def files_of(job: LintJob, launch: LintLaunch) -> Iterator[TextSection]:
     words = [word.shown for word in (*script, *launch.script_words)]
     positional = [word for index, word in enumerate(words) if index == 0 or not words[index - 1].startswith("-")]
     named += [word for word in positional if NAMES.search(word) and not word.startswith("-")][:1]
-    named += [each.value for name, each in options.items() if name in OPTIONS and each.value is not None]
+    named += [option.value for name, option in options.items() if name in OPTIONS and option.value is not None]
     for name in dict.fromkeys(named):
         short = name.rpartition("/")[2]
         short = short if "." in short else f"{short}.yaml"
-        found = next((each for each in job.sections if each.kind == "file" and _is(each.name, short)), None)
+        found = next((section for section in job.sections if section.kind == "file" and _is(section.name, short)), None)
         if found is not None and NAMES.search(found.name):
             yield found
 

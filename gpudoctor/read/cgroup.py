@@ -30,15 +30,15 @@ class CgroupFolders(NamedTuple):
 
 def memberships(text: str) -> dict[str, str]:
     """/proc/self/cgroup as controller -> path; "" stands for the v2 hierarchy, whose line names no controller."""
-    found: dict[str, str] = {}
+    by_controller: dict[str, str] = {}
     for line in text.splitlines():
         number, _, rest = line.partition(":")
         controllers, colon, path = rest.partition(":")
         if colon and path.startswith("/"):
             # Only hierarchy 0 is v2; a v1 line may have an empty list only in garbage.
             names = [""] if number == "0" and not controllers else controllers.split(",")
-            found.update((name, path) for name in names)
-    return found
+            by_controller.update((name, path) for name in names)
+    return by_controller
 
 
 def amount(text: str) -> int | None:
@@ -102,15 +102,15 @@ def _upwards(mount: Mount, path: str, system: System) -> tuple[str, ...]:
 
 def tightest(folders: Sequence[str], limit: Callable[[str], float | None]) -> tuple[float, str] | None:
     """The smallest limit and the folder it stands in; the top of a hierarchy has no such file."""
-    found = []
+    candidates = []
     for folder in folders:
         try:
             value = limit(folder)
         except FileNotFoundError:
             continue
         if value is not None:
-            found.append((value, folder))
-    return min(found, default=None)
+            candidates.append((value, folder))
+    return min(candidates, default=None)
 
 
 def limits(system: System) -> Cgroup:
@@ -134,17 +134,17 @@ def limits(system: System) -> Cgroup:
     )
 
 
-def _memory(system: System, found: CgroupFolders | None) -> tuple[int | None, int | None]:
+def _memory(system: System, folders: CgroupFolders | None) -> tuple[int | None, int | None]:
     """Limit and use in bytes.
 
     Use is without `inactive_file`, page cache that the kernel drops before it kills: the "working set" by which
     the kubelet judges (cadvisor container/libcontainer/handler.go, setMemoryStats).
     """
-    if found is None:
+    if folders is None:
         return None, None
-    maximum, current, inactive = MEMORY_FILES[found.version]
-    limit = tightest(found.folders, lambda folder: amount(system.text(f"{folder}/{maximum}")))
-    folder = limit[1] if limit else found.folders[0]
+    maximum, current, inactive = MEMORY_FILES[folders.version]
+    limit = tightest(folders.folders, lambda folder: amount(system.text(f"{folder}/{maximum}")))
+    folder = limit[1] if limit else folders.folders[0]
     used: int | None = None
     if system.exists(f"{folder}/{current}"):
         cache = statistic(system.text(f"{folder}/memory.stat"), inactive)
@@ -152,30 +152,30 @@ def _memory(system: System, found: CgroupFolders | None) -> tuple[int | None, in
     return int(limit[0]) if limit else None, used
 
 
-def cpu_limit(system: System, found: CgroupFolders | None) -> tuple[float, str] | None:
+def cpu_limit(system: System, folders: CgroupFolders | None) -> tuple[float, str] | None:
     """The tightest quota, in CPUs, and the folder that it stands in. Raises `OSError` and `ValueError`."""
-    if found is None:
+    if folders is None:
         return None
 
     def limit(folder: str) -> float | None:
-        if found.version == 2:
+        if folders.version == 2:
             quota, period = system.text(f"{folder}/cpu.max").split()
             return cpus(quota, period)
         return cpus(system.text(f"{folder}/cpu.cfs_quota_us"), system.text(f"{folder}/cpu.cfs_period_us"))
 
-    return tightest(found.folders, limit)
+    return tightest(folders.folders, limit)
 
 
-def _cpu(system: System, found: CgroupFolders | None) -> float | None:
-    tight = cpu_limit(system, found)
+def _cpu(system: System, folders: CgroupFolders | None) -> float | None:
+    tight = cpu_limit(system, folders)
     return tight[0] if tight else None
 
 
-def _pids(system: System, found: CgroupFolders | None) -> tuple[int | None, int | None]:
-    if found is None:
+def _pids(system: System, folders: CgroupFolders | None) -> tuple[int | None, int | None]:
+    if folders is None:
         return None, None
-    limit = tightest(found.folders, lambda folder: amount(system.text(f"{folder}/pids.max")))
-    folder = limit[1] if limit else found.folders[0]
+    limit = tightest(folders.folders, lambda folder: amount(system.text(f"{folder}/pids.max")))
+    folder = limit[1] if limit else folders.folders[0]
     used = int(system.text(f"{folder}/pids.current")) if system.exists(f"{folder}/pids.current") else None
     return int(limit[0]) if limit else None, used
 

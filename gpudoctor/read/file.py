@@ -161,12 +161,14 @@ def _machine(text: str) -> Snapshot | None:
 
 def _with_the_rest_named(machine: Snapshot, text: str) -> Snapshot:
     """What stands in the same text and is not read here, or says that nvidia-smi could not be run."""
-    found = [_said(what, match).partition(";")[0] for pattern, what in LOOKALIKES if (match := pattern.search(text))]
+    lookalikes = [
+        _said(what, match).partition(";")[0] for pattern, what in LOOKALIKES if (match := pattern.search(text))
+    ]
     if (said := not_there.complaint(text, is_alone=False)) is not None:
         machine = msgspec.structs.replace(machine, lacks=(*machine.lacks, said))
-    if not found:
+    if not lookalikes:
         return machine
-    return msgspec.structs.replace(machine, origin=f"{machine.origin}; not read: {', '.join(found)}")
+    return msgspec.structs.replace(machine, origin=f"{machine.origin}; not read: {', '.join(lookalikes)}")
 
 
 def _said(what: str, match: re.Match[str]) -> str:

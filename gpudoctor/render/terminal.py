@@ -51,7 +51,7 @@ def show_report(report: Report, snapshot: Snapshot | None, screen: Console, verb
 
     Of a saved report there is no snapshot: it names the machine, and its GPUs stand in the findings only.
     """
-    found = culprits([(result.check, problem) for result, problem in report.problems], lambda each: each, _gpus_of)
+    groups = culprits([(result.check, problem) for result, problem in report.problems], lambda each: each, _gpus_of)
 
     def draw() -> None:
         if snapshot is None:
@@ -60,15 +60,17 @@ def show_report(report: Report, snapshot: Snapshot | None, screen: Console, verb
             _show_machine(snapshot, screen, verbosity)
         if gpus := snapshot.nvidia.gpus.value_or(()) if snapshot is not None else ():
             screen.print()
-            troubles = [(trouble.severity, trouble.leads.short, gpu) for trouble in found for gpu in trouble.leads.gpus]
+            troubles = [
+                (trouble.severity, trouble.leads.short, gpu) for trouble in groups for gpu in trouble.leads.gpus
+            ]
             asked = not report.sight.selected or OF_GPUS in report.sight.selected
             seen = not any(result.group == OF_GPUS for result in report.could_not_look)
             show_gpus(gpus, troubles, screen, well=(OK if seen else UNSEEN) if asked else NOT_ASKED)
             if verbosity >= REASONS:
                 show_processes(gpus, screen)
-        if found and verbosity == BRIEF:
+        if groups and verbosity == BRIEF:
             screen.print()
-        for culprit in found:
+        for culprit in groups:
             if verbosity == BRIEF:
                 show_briefly(culprit, culprit.leads, screen)
             else:
@@ -203,8 +205,8 @@ def _show_tally(report: Report, screen: Console, verbosity: int) -> None:
 
 
 def _distinct_reasons(report: Report, outcome: str) -> list[str]:
-    found = [reason for result in report.results if result.outcome == outcome for reason in result.reasons]
-    return list(dict.fromkeys(found))
+    reasons = [reason for result in report.results if result.outcome == outcome for reason in result.reasons]
+    return list(dict.fromkeys(reasons))
 
 
 def show_checks(checks: Sequence[Check], screen: Console) -> None:

@@ -78,8 +78,8 @@ class JobProcesses:
     def oom_kills(self) -> int | None:
         """Processes of a cgroup of the job that the kernel has ended for want of memory since the start; None: not
         told. Of nested ones the outer counts what the inner has counted, so that the largest number holds."""
-        found = [now - before for path, before in self._ooms.items() if (now := _kills(path)) is not None]
-        return max(0, *found) if found else None
+        kills = [now - before for path, before in self._ooms.items() if (now := _kills(path)) is not None]
+        return max(0, *kills) if kills else None
 
     def _count_in(self, pid: int) -> None:
         membership = processes.THIS.text_or_empty(f"/proc/{pid}/cgroup")

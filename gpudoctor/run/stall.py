@@ -150,20 +150,20 @@ class StallWatch:
         return self._counts if any(self._counts) else self._output()
 
     def _output(self) -> tuple[int, ...]:
-        found: list[int] = []
+        sizes: list[int] = []
         for number in self._files:
             try:
-                found.append(os.fstat(number).st_size)
+                sizes.append(os.fstat(number).st_size)
             except OSError:
-                found.append(-1)
+                sizes.append(-1)
         if self._folder is not None:
             for name in ("output.log", "output.tail-1", "output.tail-2"):
                 try:
                     status = (self._folder / name).stat()
-                    found += (status.st_size, status.st_mtime_ns)
+                    sizes += (status.st_size, status.st_mtime_ns)
                 except OSError:
-                    found.append(-1)
-        return tuple(found)
+                    sizes.append(-1)
+        return tuple(sizes)
 
     def _ask(self) -> None:
         self._looks += 1

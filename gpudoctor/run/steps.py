@@ -50,11 +50,11 @@ class Steps:
             if (place := announced.announcement(pid)) is not None:
                 self._found[pid] = place
         self._awaited = any(self._tried[pid] < QUICK_TRIES for pid in awaited)
-        found = ((pid, announced.collectives(pid, place)) for pid, place in self._found.items())
-        told = {pid: each for pid, each in found if each is not None}
-        self._named |= told.keys()
-        self._family.name_ranks({pid: rank for pid, (_, rank) in told.items()})
-        counts, now = tuple(begun for begun, _ in told.values()), time.monotonic()
+        answers = ((pid, announced.collectives(pid, place)) for pid, place in self._found.items())
+        by_pid = {pid: each for pid, each in answers if each is not None}
+        self._named |= by_pid.keys()
+        self._family.name_ranks({pid: rank for pid, (_, rank) in by_pid.items()})
+        counts, now = tuple(begun for begun, _ in by_pid.values()), time.monotonic()
         if counts and counts != self._counts:
             if not self._first:
                 self._first, self._before = now, max(counts)

@@ -34,16 +34,16 @@ def lines(steps: StepsSeen, use: bytes) -> Iterator[str]:
         )
     read = list(_read(use))
     gpus = _by_gpu(read)
-    told = [f"its processes held {max(line.get('memory', 0) for line in read) / GIB:.3g} GiB at most"] if read else []
+    words = [f"its processes held {max(line.get('memory', 0) for line in read) / GIB:.3g} GiB at most"] if read else []
     if gpus:
         busy = {index: sum(sample[0] for sample in samples) / len(samples) for index, samples in gpus.items()}
         least = min(busy, key=lambda index: busy[index])
         most = max(gpus, key=lambda index: max(each[1] for each in gpus[index]))
         mean = sum(busy.values()) / len(busy)
-        told.append(f"GPUs were busy {mean:.0f}% of the time (GPU {least}: {busy[least]:.0f}%)")
-        told.append(f"GPU {most} held {max(each[1] for each in gpus[most]) / GIB:.3g} GiB at most")
-    if told:
-        yield "; ".join(told)
+        words.append(f"GPUs were busy {mean:.0f}% of the time (GPU {least}: {busy[least]:.0f}%)")
+        words.append(f"GPU {most} held {max(each[1] for each in gpus[most]) / GIB:.3g} GiB at most")
+    if words:
+        yield "; ".join(words)
 
 
 def _amount(counts: Sequence[int]) -> str:
@@ -60,9 +60,9 @@ def _read(use: bytes) -> Iterator[dict[str, Any]]:
 
 def _by_gpu(read: Sequence[dict[str, Any]]) -> dict[int, list[tuple[float, float]]]:
     """Use in percent and bytes held, of those that were ever at work."""
-    found: dict[int, list[tuple[float, float]]] = {}
+    by_index: dict[int, list[tuple[float, float]]] = {}
     for line in read:
         for index, use, memory, *_ in line.get("gpus", ()):
             if use is not None and memory is not None:
-                found.setdefault(int(index), []).append((float(use), float(memory)))
-    return {index: samples for index, samples in found.items() if any(use for use, _ in samples)}
+                by_index.setdefault(int(index), []).append((float(use), float(memory)))
+    return {index: samples for index, samples in by_index.items() if any(use for use, _ in samples)}

@@ -30,7 +30,9 @@ def roots_differ(job: HangJob) -> Iterator[HangCause]:
     for group, (sequence, of_one) in last.items():
         if len(of_one) < 2 or all(entry.state == "completed" for entry in of_one.values()):
             continue
-        before = {rank for (name, number), each in roots.items() for rank in each if (name, number) < (group, sequence)}
+        before = {
+            rank for (name, number), ranks in roots.items() for rank in ranks if (name, number) < (group, sequence)
+        }
         odd = sorted(set(of_one) - before) or sorted(of_one)[1:]
         yield _differ(of_one, odd)
 

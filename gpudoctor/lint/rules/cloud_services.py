@@ -32,7 +32,9 @@ def estimator_that_is_refused(job: LintJob) -> Iterator[LintFinding]:
     for code in codes(job):
         values = PythonValues(code)
         for call in code.calls:
-            if not code.name(call.func).startswith("sagemaker.") or any(each.arg is None for each in call.keywords):
+            if not code.name(call.func).startswith("sagemaker.") or any(
+                keyword.arg is None for keyword in call.keywords
+            ):
                 continue
             kinds = values.mapping(argument(call, "distribution"))
             told = values.mapping(kinds.get("torch_distributed")) if kinds else None
@@ -120,7 +122,7 @@ def _azure(job: LintJob) -> Iterator[tuple[int, Span, tuple[LintLaunch, ...]]]:
         count, kind = values.get("distribution.process_count_per_instance"), values.get("distribution.type")
         known = manifest.kind == "AzureML" and count is not None and count.value.isdecimal()
         if known and count is not None and kind is not None and kind.value.lower() in ("pytorch", "mpi"):
-            inner = tuple(each for each in job.launches if is_in(each, manifest))
+            inner = tuple(launch for launch in job.launches if is_in(launch, manifest))
             yield int(count.value[:9]), count.span, inner
     for code in codes(job):
         values_of = PythonValues(code)
@@ -228,8 +230,8 @@ def variables_of_run_in_setup(job: LintJob) -> Iterator[LintFinding]:
             if value.path[:1] != ("setup",):
                 continue
             for name, own in _OF_RUN.items():
-                found = re.search(rf"\$\{{?{name}\b", value.value)
-                if found is None:
+                match = re.search(rf"\$\{{?{name}\b", value.value)
+                if match is None:
                     continue
                 yield LintFinding(
                     span=_line_with(job, value, name),
@@ -316,7 +318,7 @@ def _gpus_of_cluster(manifest: Manifest) -> int | None:
             group = path[: path.index("workerGroupSpecs") + 2]
             replicas = values.get((*group, "replicas"), values.get((*group, "minReplicas"), "1"))
             most = values.get((*group, "maxReplicas"), replicas)
-            replicas = max(replicas, most, key=lambda each: (len(each), each))
+            replicas = max(replicas, most, key=lambda text: (len(text), text))
         if not re.fullmatch(r"[0-9]{1,5}", replicas, re.ASCII):
             return None
         total += int(text[:5]) * int(replicas)

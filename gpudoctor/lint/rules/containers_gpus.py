@@ -149,11 +149,11 @@ def variable_in_a_list(job: LintJob) -> Iterator[LintFinding]:
     for section in job.sections:
         if not dockerfile.looks_like_dockerfile(section.text):
             continue
-        for found in _WORDS.finditer(section.text):
-            name = _NAME.search(found[0])
-            if name is None or re.search(r"\"(?:/\S*/)?(?:ba|da|z)?sh\"", found[0]):
+        for match in _WORDS.finditer(section.text):
+            name = _NAME.search(match[0])
+            if name is None or re.search(r"\"(?:/\S*/)?(?:ba|da|z)?sh\"", match[0]):
                 continue
-            at = found.start() + name.start()
+            at = match.start() + name.start()
             line = section.line + section.text.count("\n", 0, at)
             yield LintFinding(
                 span=Span(section.start + at, section.start + at + len(name[0]), line),
@@ -179,8 +179,8 @@ def _nodes_of(manifest: Manifest) -> tuple[int, Span] | None:
         if ".".join(value.path) in _NODES.get(manifest.kind, ()) and re.fullmatch(r"[0-9]{1,4}", value.value):
             return int(value.value), value.span
     pools = [v for v in manifest.values if v.path[-1:] == ("replicaCount",) and "workerPoolSpecs" in v.path]
-    if manifest.kind == "Vertex" and pools and all(re.fullmatch(r"[0-9]{1,4}", each.value) for each in pools):
-        return sum(int(each.value) for each in pools), pools[-1].span
+    if manifest.kind == "Vertex" and pools and all(re.fullmatch(r"[0-9]{1,4}", pool.value) for pool in pools):
+        return sum(int(pool.value) for pool in pools), pools[-1].span
     return None
 
 
@@ -198,7 +198,7 @@ def task_of_other_nodes(job: LintJob) -> Iterator[LintFinding]:
     number is the same on each."""
     for manifest in job.manifests:
         nodes = _nodes_of(manifest)
-        inner = [each for each in job.launches if each.launcher in look.TORCHRUN and is_in(each, manifest)]
+        inner = [launch for launch in job.launches if launch.launcher in look.TORCHRUN and is_in(launch, manifest)]
         if nodes is None or not inner:
             continue
         for launch in inner:

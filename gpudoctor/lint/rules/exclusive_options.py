@@ -161,7 +161,7 @@ def deepspeed_file_refused(job: LintJob) -> Iterator[LintFinding]:
         if _TEMPLATE.search(section.text):
             continue
         try:
-            found, twice = _loaded(section)
+            tree, twice = _loaded(section)
         except json.JSONDecodeError as error:
             if not _read_by_json(job, launch, section):
                 continue
@@ -181,7 +181,7 @@ def deepspeed_file_refused(job: LintJob) -> Iterator[LintFinding]:
                 happens="DeepSpeed ends with ValueError: Duplicate keys in DeepSpeed config.",
                 fix="Keep one of them.",
             )
-        on = [name for name in ("fp16", "bf16") if _enabled(found.get(name))]
+        on = [name for name in ("fp16", "bf16") if _enabled(tree.get(name))]
         if len(on) == 2:
             yield LintFinding(
                 span=_key(section, "fp16"),
@@ -189,7 +189,7 @@ def deepspeed_file_refused(job: LintJob) -> Iterator[LintFinding]:
                 happens="DeepSpeed ends: bfloat16 and fp16 modes cannot be simultaneously enabled.",
                 fix='Write "enabled": false in one of the two.',
             )
-        zero = found.get("zero_optimization")
+        zero = tree.get("zero_optimization")
         stage = zero.get("stage") if isinstance(zero, dict) else None
         if type(stage) is int and not 0 <= stage <= 3:
             yield LintFinding(
@@ -256,15 +256,15 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
     two of the three numbers are enough. transformers ends where the file says another number than its own options."""
     for launch, section in _files(job):
         try:
-            found, _ = _loaded(section)
+            tree, _ = _loaded(section)
         except (ValueError, RecursionError):
             continue
         if _TEMPLATE.search(section.text):
             continue
         options = everywhere(job, launch)
-        yield from _precisions(job, launch, section, found, options)
+        yield from _precisions(job, launch, section, tree, options)
         for key, name in _SAME:
-            option, value = options.get(name), found.get(key)
+            option, value = options.get(name), tree.get(key)
             is_number = type(value) is int and option is not None and option.number is not None
             if is_number and option is not None and option.number != value:
                 yield LintFinding(
@@ -273,7 +273,7 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
                     happens="transformers ends: DeepSpeed config values mismatch its TrainingArguments values.",
                     fix=f'Write "{key}": "auto", which takes the number of the command line.',
                 )
-        sizes = [found.get(key) for key in ("train_batch_size", *(key for key, _ in _SAME))]
+        sizes = [tree.get(key) for key in ("train_batch_size", *(key for key, _ in _SAME))]
         world = world_of(job, launch)
         if world is None or not is_whole(launch) or any("parallel" in name for name in options):
             continue

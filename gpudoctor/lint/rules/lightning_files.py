@@ -20,7 +20,7 @@ def _files(job: LintJob) -> Iterator[list[ManifestValue]]:
     words = {
         word.shown.rpartition("=")[2].rpartition("/")[2]
         for launch in job.launches
-        if any(each.shown in ("fit", "validate", "test") for each in launch.script_words[:3])
+        if any(script_word.shown in ("fit", "validate", "test") for script_word in launch.script_words[:3])
         for word in launch.script_words
     }
     for section in job.sections:
@@ -71,7 +71,7 @@ def no_such_key_of_trainer(job: LintJob) -> Iterator[LintFinding]:
     """A key that no release of Trainer has is refused before anything starts."""
     today = [name for name, (_, gone) in RELEASES.items() if not gone]
     for values in _files(job):
-        for value in {each.path[1]: each for each in reversed(values)}.values():
+        for value in {value.path[1]: value for value in reversed(values)}.values():
             name = value.path[1]
             if name in RELEASES or not re.fullmatch(r"[a-z_]+", name):
                 continue

@@ -67,7 +67,7 @@ _CUDA = re.compile(
 def cuda_before_the_fork(job: LintJob) -> Iterator[LintFinding]:
     """A forked process cannot use CUDA where the one that it comes from has begun to."""
     for code in codes(job):
-        launcher = next((each for each in code.calls if code.name(each.func).endswith("notebook_launcher")), None)
+        launcher = next((call for call in code.calls if code.name(call.func).endswith("notebook_launcher")), None)
         if launcher is None or constant(argument(launcher, "num_processes", 2)) == 1:
             continue
         for call in code.calls:

@@ -60,22 +60,28 @@ def device_number_not_visible(job: LintJob) -> Iterator[LintFinding]:
         yield from _of_script(job, launch)
 
 
-def _beyond(job: LintJob, span: Span, each: NamedDevices, there: SeenGpus, conditional: bool) -> Iterator[LintFinding]:
-    beyond = [number for number in each.numbers if number >= there.count]
+def _beyond(
+    job: LintJob, span: Span, devices: NamedDevices, there: SeenGpus, conditional: bool
+) -> Iterator[LintFinding]:
+    beyond = [number for number in devices.numbers if number >= there.count]
     if not beyond:
         return
-    known = all(number in there.numbers for number in each.numbers)
-    meant = [there.numbers.index(number) for number in each.numbers] if known else []
-    better = each.spelled.format(meant if len(each.numbers) > 1 or each.by != "torch" else meant[0]) if meant else ""
+    known = all(number in there.numbers for number in devices.numbers)
+    meant = [there.numbers.index(number) for number in devices.numbers] if known else []
+    better = (
+        devices.spelled.format(meant if len(devices.numbers) > 1 or devices.by != "torch" else meant[0])
+        if meant
+        else ""
+    )
     twice = " The numbers are counted twice:" if meant else ""
     names = ", ".join(map(str, meant[:-1])) + f" and {meant[-1]}" if len(meant) > 1 else "".join(map(str, meant))
     yield LintFinding(
         span=span,
         severity="warning" if conditional else None,
-        summary=f"{each.shown} names GPU {beyond[0]}, and {there.phrase}"
+        summary=f"{devices.shown} names GPU {beyond[0]}, and {there.phrase}"
         if not there.numbers
-        else f"{each.shown} in a program that sees {there.count} of the GPUs: {there.phrase}",
-        happens=_SAYS[each.by].format(list(each.numbers), list(range(there.count))),
+        else f"{devices.shown} in a program that sees {there.count} of the GPUs: {there.phrase}",
+        happens=_SAYS[devices.by].format(list(devices.numbers), list(range(there.count))),
         fix=f"Write {better}.{twice} within the program {'they are' if len(meant) > 1 else 'it is'} {names}."
         if meant
         else f"Name GPUs from 0 to {there.count - 1}." if there.count > 1 else "Name GPU 0.",
@@ -143,7 +149,7 @@ def _listed(value: object) -> tuple[int, ...]:
         return (
             tuple(map(int, parts)) if all(part.isascii() and part.isdigit() and len(part) < 4 for part in parts) else ()
         )
-    if isinstance(value, list) and all(type(each) is int and each >= 0 for each in value):
+    if isinstance(value, list) and all(type(item) is int and item >= 0 for item in value):
         return tuple(value)
     return ()
 
@@ -211,7 +217,7 @@ def _short(code: PythonCode, node: ast.expr) -> str:
 
 
 def _in_shell(value: object) -> str:
-    plain = isinstance(value, str) and value and all(each in "0123456789," for each in value)
+    plain = isinstance(value, str) and value and all(item in "0123456789," for item in value)
     return f"{VARIABLE}={value if plain else '...'} python ..."
 
 

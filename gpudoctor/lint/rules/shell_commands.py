@@ -228,7 +228,11 @@ def launcher_without_program(job: LintJob) -> Iterator[LintFinding]:
             and not asked & {"help", "version", "usage", "multi-prog"}
         ):
             yield _alone(invocation.span, invocation.program)
-    yield from (_alone(each.span, f"{each.program} exec") for each in job.invocations if _image_alone(each))
+    yield from (
+        _alone(invocation.span, f"{invocation.program} exec")
+        for invocation in job.invocations
+        if _image_alone(invocation)
+    )
 
 
 def _image_alone(invocation: Invocation) -> bool:

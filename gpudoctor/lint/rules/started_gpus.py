@@ -84,7 +84,7 @@ def _shown(code: PythonCode) -> int | None:
     """GPUs that the program shows itself by a constant."""
     places = list(sets_visible(code))
     told = constant(places[0].value) if len(places) == 1 else None
-    return len([each for each in told.split(",") if each.strip()]) if isinstance(told, str) else None
+    return len([part for part in told.split(",") if part.strip()]) if isinstance(told, str) else None
 
 
 _CONFIG = (
@@ -100,9 +100,11 @@ def _config(job: LintJob, launch: LintLaunch) -> dict[str, ManifestValue]:
     option = next((each for each in launch.every_option if each.name == "config-file"), None)
     if not name and option is not None and option.value is not None:
         name = (option.value.text or "").rpartition("/")[2]
-    file = next((each for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), None)
+    file = next(
+        (section for section in job.sections if section.kind == "file" and name and section.name.endswith(name)), None
+    )
     documents = read_manifests(file.text, file.start, file.line) if file is not None else ()
-    return {value.path[-1]: value for each in documents for value in each.values if value.path}
+    return {value.path[-1]: value for document in documents for value in document.values if value.path}
 
 
 @rule(
@@ -124,7 +126,7 @@ def file_without_a_kind(job: LintJob) -> Iterator[LintFinding]:
         kind, count = values.get("distributed_type"), values.get("num_processes")
         if kind is None or count is None or kind.value != "NO" or not re.fullmatch(r"[0-9]{1,5}", count.value):
             continue
-        if int(count.value) < 2 or any(launch.option(each) is not None for each in _KINDS):
+        if int(count.value) < 2 or any(launch.option(kind) is not None for kind in _KINDS):
             continue
         yield LintFinding(
             span=kind.span,

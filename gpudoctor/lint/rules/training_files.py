@@ -74,14 +74,14 @@ def options_refused_together(job: LintJob) -> Iterator[LintFinding]:
         whole = is_whole(launch) and (in_file is not None or program == "transformers")
         for row in REFUSED:
             conditions = row.conditions.split()
-            if row.program != program or (not whole and any(each.startswith("!") for each in conditions)):
+            if row.program != program or (not whole and any(condition.startswith("!") for condition in conditions)):
                 continue
             if program == "llamafactory" and in_file is None:
                 continue
-            if not all(_holds(each, options) for each in conditions):
+            if not all(_holds(condition, options) for condition in conditions):
                 continue
-            names = [re.split(r"!?=", each)[0] for each in conditions if not each.startswith("!")]
-            missing = [each[1:] for each in conditions if each.startswith("!")]
+            names = [re.split(r"!?=", condition)[0] for condition in conditions if not condition.startswith("!")]
+            missing = [condition[1:] for condition in conditions if condition.startswith("!")]
             placed = [options[name] for name in names]
             together = " and ".join(f"{each.written.lstrip('-')}{_shown(each)}" for each in placed)
             without = f" without {missing[0]}" if missing else ""

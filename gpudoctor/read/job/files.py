@@ -40,16 +40,16 @@ LIMITS = {
 
 def libraries(system: System, pid: int) -> dict[str, str]:
     """Name -> path of the libraries of training that it has mapped. Raises `OSError`. Not of a process in state D."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for line in system.raw(f"/proc/{pid}/maps", MAXIMUM_MAPS).split(b"\n"):
         fields = line.split(maxsplit=5)
         if len(fields) < 6 or b".so" not in fields[5]:
             continue
         path = fields[5].decode("utf-8", "backslashreplace").removesuffix(" (deleted)")
         name = path.rpartition("/")[2]
-        if len(found) < MOST_LIBRARIES and LIBRARY.fullmatch(name):
-            found.setdefault(name, path[:LONGEST_PATH])
-    return found
+        if len(by_name) < MOST_LIBRARIES and LIBRARY.fullmatch(name):
+            by_name.setdefault(name, path[:LONGEST_PATH])
+    return by_name
 
 
 class Versions:
@@ -61,17 +61,17 @@ class Versions:
 
     def of(self, pid: int, loaded: dict[str, str]) -> dict[str, str]:
         """ "torch" and "nccl" -> version, of those that are told."""
-        found: dict[str, str] = {}
+        versions: dict[str, str] = {}
         for name in ("libtorch_cpu.so", "libtorch.so", "libtorch_python.so", "libc10.so"):
             if (path := loaded.get(name)) and (version := self._torch(pid, _above(path, 2) + "/version.py")):
-                found["torch"] = version
+                versions["torch"] = version
                 break
         path = loaded.get("libnccl.so.2") or next(
             (path for name, path in loaded.items() if re.fullmatch(r"libnccl\.so[\d.]*", name)), ""
         )
         if path and (version := self._nccl_version(pid, path)):
-            found["nccl"] = version
-        return found
+            versions["nccl"] = version
+        return versions
 
     def _torch(self, pid: int, path: str) -> str:
         try:
@@ -140,7 +140,7 @@ class Open(NamedTuple):
 def open_files(system: System, pid: int) -> Open:
     """Regular files, FIFOs and devices, each once; what standard output and error go to. Raises `OSError`."""
     folder = f"/proc/{pid}/fd"
-    found: dict[str, None] = {}
+    targets: dict[str, None] = {}
     output: dict[str, None] = {}
     locked: dict[str, None] = {}
     descriptors: dict[str, str] = {}
@@ -155,23 +155,23 @@ def open_files(system: System, pid: int) -> Open:
         target = target[:LONGEST_PATH].encode("utf-8", "backslashreplace").decode()
         if name in ("1", "2") and not target.startswith("/dev/") and not target.startswith("/memfd:"):
             output[target] = None
-        if not target.startswith("/memfd:") and len(found) < MOST_FILES:
-            found[target] = None
+        if not target.startswith("/memfd:") and len(targets) < MOST_FILES:
+            targets[target] = None
             descriptors[name] = target
             if file_locks.is_locked(system, pid, name):
                 locked[target] = None
-    return Open(tuple(found), tuple(output), tuple(locked), file_locks.awaited(system, pid, descriptors))
+    return Open(tuple(targets), tuple(output), tuple(locked), file_locks.awaited(system, pid, descriptors))
 
 
 def limits(system: System, pid: int) -> dict[str, str]:
     """Soft limits by name, as /proc/PID/limits writes them. Raises `OSError`."""
-    found: dict[str, str] = {}
+    by_name: dict[str, str] = {}
     for line in system.text(f"/proc/{pid}/limits").splitlines():
         for title, name in LIMITS.items():
             words = line.removeprefix(title).split() if line.startswith(title) else []
             if words:
-                found[name] = words[0][:32]
-    return found
+                by_name[name] = words[0][:32]
+    return by_name
 
 
 def resident_bytes(system: System, pid: int) -> int | None:
@@ -188,10 +188,10 @@ def peak_bytes(system: System, pid: int) -> int | None:
 def cgroup(system: System, pid: int) -> str:
     """Its place in the v2 hierarchy, else in v1's of memory; empty where it is the top."""
     try:
-        found = memberships(system.text(f"/proc/{pid}/cgroup"))
+        members = memberships(system.text(f"/proc/{pid}/cgroup"))
     except OSError:
         return ""
-    path = found.get("memory") or found.get("") or ""
+    path = members.get("memory") or members.get("") or ""
     return "" if path == "/" else path.encode("utf-8", "backslashreplace").decode()[:LONGEST_PATH]
 
 

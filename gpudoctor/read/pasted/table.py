@@ -183,10 +183,10 @@ def _source(index: int) -> str:
 def _versions(title: re.Match[str] | None) -> Mapping[str, Reading[Any]]:
     if title is None:
         return {}
-    found = {"driver_version": _value(f"{SOURCE}: Driver Version", title["driver"], label)}
+    versions = {"driver_version": _value(f"{SOURCE}: Driver Version", title["driver"], label)}
     if title["cuda"]:
-        found["cuda_version"] = _value(f"{SOURCE}: CUDA Version", title["cuda"], cuda_version)
-    return found
+        versions["cuda_version"] = _value(f"{SOURCE}: CUDA Version", title["cuda"], cuda_version)
+    return versions
 
 
 def _value(where: str, text: str, convert: Callable[[str], Any]) -> Reading[Any]:
@@ -218,19 +218,19 @@ def _cut(source: str, *fields: str) -> dict[str, Reading[Any]]:
 
 
 def _identity(source: str, cells: tuple[str, ...]) -> dict[str, Reading[Any]]:
-    found: dict[str, Reading[Any]] = {}
+    facts: dict[str, Reading[Any]] = {}
     named = MODES.fullmatch(cells[0].partition(" ")[2].strip()) if cells else None
     if named is None:
-        found |= _cut(source, "name", "persistence_mode")
+        facts |= _cut(source, "name", "persistence_mode")
     else:
-        found["name"] = _value(f"{source}: Name", named["name"], label)
-        found["persistence_mode"] = _value(f"{source}: Persistence-M", _mode(named["mode"]), _on)
+        facts["name"] = _value(f"{source}: Name", named["name"], label)
+        facts["persistence_mode"] = _value(f"{source}: Persistence-M", _mode(named["mode"]), _on)
     if len(cells) < 2 or not cells[1]:
-        return found | _cut(source, "pci_bus_id", "display_active")
+        return facts | _cut(source, "pci_bus_id", "display_active")
     address, _, display = cells[1].partition(" ")
-    found["pci_bus_id"] = _value(f"{source}: Bus-Id", address, pci_address.normalised)
-    found["display_active"] = _value(f"{source}: Disp.A", display.strip() or "N/A", _on)
-    return found
+    facts["pci_bus_id"] = _value(f"{source}: Bus-Id", address, pci_address.normalised)
+    facts["display_active"] = _value(f"{source}: Disp.A", display.strip() or "N/A", _on)
+    return facts
 
 
 def _mode(text: str) -> str:
@@ -352,16 +352,16 @@ def _processes(lines: tuple[str, ...]) -> dict[int, list[GpuProcess] | None] | N
     box = _box(lines, "| Processes:")
     if box is None:
         return None
-    found: dict[int, list[GpuProcess] | None] = {}
+    by_gpu: dict[int, list[GpuProcess] | None] = {}
     for line in box:
         inside = line[1:].rstrip().removesuffix("|").rstrip()
         if (untold := NOT_TOLD.fullmatch(inside)) is not None:
-            found[int(untold["gpu"])] = None
+            by_gpu[int(untold["gpu"])] = None
         elif (row := PROCESS.fullmatch(inside)) is not None:
-            of_gpu = found.setdefault(int(row["gpu"]), [])
+            of_gpu = by_gpu.setdefault(int(row["gpu"]), [])
             if of_gpu is not None:
                 of_gpu.append(_process(row))
-    return found
+    return by_gpu
 
 
 def _process(row: re.Match[str]) -> GpuProcess:
@@ -383,7 +383,7 @@ def _mig_devices(lines: tuple[str, ...]) -> dict[int, list[MigDevice]] | None:
     box = _box(lines, "| MIG devices:")
     if box is None:
         return None
-    found: dict[int, list[MigDevice]] = {}
+    by_gpu: dict[int, list[MigDevice]] = {}
     for line in box:
         cells = _cells(line)
         row = MIG_ROW.fullmatch(cells[0]) if cells else None
@@ -392,7 +392,7 @@ def _mig_devices(lines: tuple[str, ...]) -> dict[int, list[MigDevice]] | None:
         source = f"{_source(int(row['gpu']))}: MIG device {row['device']}"
         memory = _memory(source, cells)
         never: Reading[Any] = missing(source, NEVER_IN_OUTPUT)
-        found.setdefault(int(row["gpu"]), []).append(
+        by_gpu.setdefault(int(row["gpu"]), []).append(
             MigDevice(
                 int(row["device"]),
                 uuid=never,
@@ -403,7 +403,7 @@ def _mig_devices(lines: tuple[str, ...]) -> dict[int, list[MigDevice]] | None:
                 memory_used_bytes=memory["memory_used_bytes"],
             )
         )
-    return found
+    return by_gpu
 
 
 def _mig_errors(lines: tuple[str, ...]) -> dict[int, dict[str, Reading[EccCounts]]]:
@@ -428,20 +428,20 @@ def _boxes(
     third = row.lines[2] if len(row.lines) > 2 else ()
     mode = third[2].rstrip("*") if len(third) > 2 else ""
     listed = processes.get(row.number, []) if processes is not None else None
-    found: dict[str, Reading[Any]] = {}
+    facts: dict[str, Reading[Any]] = {}
     if processes is None:
-        found["processes"] = missing(f"{source}: Processes", NOT_IN_OUTPUT)
+        facts["processes"] = missing(f"{source}: Processes", NOT_IN_OUTPUT)
     elif listed is None:
-        found["processes"] = missing(f"{source}: Processes", "not supported by this GPU", "absent")
+        facts["processes"] = missing(f"{source}: Processes", "not supported by this GPU", "absent")
     else:
-        found["processes"] = read(f"{source}: Processes", tuple(listed))
+        facts["processes"] = read(f"{source}: Processes", tuple(listed))
     where = f"{source}: MIG devices"
     if mode == "Enabled":
-        found["mig_devices"] = (
+        facts["mig_devices"] = (
             missing(where, NOT_IN_OUTPUT) if devices is None else read(where, tuple(devices.get(row.number, ())))
         )
     elif mode == "Disabled":
-        found["mig_devices"] = read(where, ())
+        facts["mig_devices"] = read(where, ())
     elif mode == "N/A":
-        found["mig_devices"] = missing(where, "nvidia-smi says N/A", "absent")
-    return found
+        facts["mig_devices"] = missing(where, "nvidia-smi says N/A", "absent")
+    return facts

@@ -165,15 +165,15 @@ def with_complaint(machine: Snapshot, complaint: Snapshot | None) -> Snapshot:
     if not said.gpus.is_read or not nvidia.gpus.is_read:
         gpus = nvidia.gpus if nvidia.gpus.is_read else said.gpus
         return replace(machine, nvidia=replace(nvidia, init_code=said.init_code, gpus=gpus))
-    found = list(nvidia.gpus.value)
+    marked = list(nvidia.gpus.value)
     for gpu in said.gpus.value:
-        places = [place for place, each in enumerate(found) if _at(each, gpu)]
+        places = [place for place, each in enumerate(marked) if _at(each, gpu)]
         if places:
-            found[places[0]] = replace(gpu, index=found[places[0]].index)
+            marked[places[0]] = replace(gpu, index=marked[places[0]].index)
             continue
-        free = set(range(len(found) + 1)) - {each.index for each in found}
-        found.append(replace(gpu, index=min(free)))
-    return replace(machine, nvidia=replace(nvidia, gpus=read(nvidia.gpus.source, tuple(found))))
+        free = set(range(len(marked) + 1)) - {each.index for each in marked}
+        marked.append(replace(gpu, index=min(free)))
+    return replace(machine, nvidia=replace(nvidia, gpus=read(nvidia.gpus.source, tuple(marked))))
 
 
 def _at(gpu: Gpu, other: Gpu) -> bool:

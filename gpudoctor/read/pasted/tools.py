@@ -45,5 +45,5 @@ TOOLS: Sequence[Tool] = (
 
 def parts_of(text: str) -> list[ToolOutput]:
     """What each tool in the text says."""
-    found = blocks(text, {tool.name: tool.heading for tool in TOOLS})
-    return [tool.parse(joined(found[tool.name])) for tool in TOOLS if tool.name in found]
+    parts = blocks(text, {tool.name: tool.heading for tool in TOOLS})
+    return [tool.parse(joined(parts[tool.name])) for tool in TOOLS if tool.name in parts]
