@@ -107,6 +107,9 @@ OUTSIDE = {
         Outside("two-megabits", rate="2mbit", on="n2", host="n2", names=LINK),
         Outside("six-megabits", rate="6mbit", on="n3", host="n3", names=LINK),
         Outside("loses-5-percent", loses=True, on="n2", host="n2", names=LINK),
+        Outside(
+            "late-rank", ("--at", "forward", "--rank", "2", "--ms", "20", "--step-ms", "13"), host="n3", names="rank 2"
+        ),
         Outside("healthy"),
         Outside("healthy-noise", ("--step-ms", "13", "--noise", "5", "--kind", "exponential")),
         Outside("clock-2-s-ahead", clock="2", on="n2"),
