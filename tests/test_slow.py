@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from gpudoctor import cli
 from gpudoctor.read.job import granted
 from gpudoctor.read.job.recorder_times import times_of
+from gpudoctor.slow import attend
 from gpudoctor.slow.attend import PaceTask, PaceTold, PaceWatch
 from gpudoctor.slow.attended import told
 from gpudoctor.slow.conclude import concluded, paces_of
@@ -247,6 +248,23 @@ def test_run_says_once_who_is_slow_and_at_the_end_how_it_went(tmp_path: Path) ->
     assert said == [found.slow]
     assert [line.partition(":")[0] for line in watch.end()] == ["pace", "slowest", "memory"]
     assert not told(report(even()), task).slow and not told(report(not_armed()), task).is_job
+
+
+def test_the_first_look_waits_for_the_first_collective(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ranks may take minutes to begin: a look before finds nothing, and the next comes two minutes later."""
+    now, asked, begun = [1000.0], list[float](), list[bool]()
+    monkeypatch.setattr(attend.time, "monotonic", lambda: now[0])
+    watch = PaceWatch(1, None, lambda lines: None, has_begun=lambda: bool(begun))
+    monkeypatch.setattr(watch, "_ask", asked.append)
+    while now[0] < 1060:
+        watch.look()
+        now[0] += 1.5
+    assert not asked
+    begun.append(True)
+    while not asked:
+        watch.look()
+        now[0] += 1.5
+    assert 1060 + attend.FIRST_SECONDS <= asked[0] < 1064 + attend.FIRST_SECONDS
 
 
 def gpudoctor(*words: str) -> int:

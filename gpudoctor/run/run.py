@@ -144,7 +144,14 @@ class AttendedRun:
         use = UseWritten(self._pid, self._kept.folder if self._kept else None, outlets)
         paces = None
         if self._wish.arm:
-            paces = PaceWatch(self._pid, folder, self._say_between, together.invited, lambda: together.has_head)
+            paces = PaceWatch(
+                self._pid,
+                folder,
+                self._say_between,
+                together.invited,
+                lambda: together.has_head,
+                lambda: any(steps.counts()),
+            )
 
         def look() -> None:
             family.look()

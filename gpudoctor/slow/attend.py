@@ -53,11 +53,14 @@ class PaceWatch:
         say: Callable[[Sequence[str]], None],
         invited: Callable[[], tuple[MeetAt | None, Mapping[str, str] | None]] = lambda: (None, None),
         is_looked_at: Callable[[], bool] = lambda: False,
+        has_begun: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`invited`: have agents of other nodes come to a look; `is_looked_at`: another node does."""
+        """`invited`: have agents of other nodes come to a look; `is_looked_at`: another node does; `has_begun`: ranks
+        have come to collectives, as far as they tell: a look before finds nothing, and the next one comes late."""
         self._invited, self._is_looked_at = invited, is_looked_at
         self._pid, self._folder, self._say = pid, folder, say
         self._next = 0.0
+        self._has_begun, self._waits_until = has_begun, time.monotonic() + FIRST_SECONDS * LONGER
         self._pause = FIRST_SECONDS
         self._look_at = time.monotonic() + self._pause
         self._child: active.Child | None = None
@@ -72,6 +75,10 @@ class PaceWatch:
         if now < self._next:
             return
         self._next = now + BETWEEN_SECONDS
+        if self._waits_until and (self._has_begun() or now >= self._waits_until):
+            self._waits_until, self._look_at = 0.0, now + FIRST_SECONDS
+        if self._waits_until:
+            return
         if self._child is not None and self._child.is_over():
             self.hear(self._child.end().output)
             self._child = None
