@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -253,7 +254,7 @@ def test_run_says_once_who_is_slow_and_at_the_end_how_it_went(tmp_path: Path) ->
 def test_the_first_look_waits_for_the_first_collective(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks may take minutes to begin: a look before finds nothing, and the next comes two minutes later."""
     now, asked, begun = [1000.0], list[float](), list[bool]()
-    monkeypatch.setattr(attend.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     watch = PaceWatch(1, None, lambda lines: None, has_begun=lambda: bool(begun))
     monkeypatch.setattr(watch, "_ask", asked.append)
     while now[0] < 1060:

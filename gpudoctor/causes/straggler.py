@@ -48,6 +48,11 @@ CAUSE = Cause(
             "out where a check names it.",
             (command("gpudoctor check gpu"), command("nvidia-smi -q -d PERFORMANCE,CLOCK")),
         ),
+        "network": Fix(
+            "Look at that node's network: the cable and the port at the switch, the speed that was negotiated, errors "
+            "and drops of the interface; leave the node out until it is as fast as the others.",
+            (command("gpudoctor check network"), command("ethtool -S eth0"), command("ip -s link")),
+        ),
         "host-code": Fix(
             "Look at what that rank does at this line in every step and the others do not: do it less often, in a "
             "thread, or on all ranks.",

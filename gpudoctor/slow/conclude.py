@@ -10,6 +10,7 @@ from gpudoctor.hang.job import JobMember, Members
 from gpudoctor.hang.users import words
 from gpudoctor.knowledge.wording import counted, listed, ranges
 from gpudoctor.slow.lateness import GroupPace, pace_of, roots
+from gpudoctor.slow.links import SlowNetwork, slow_network
 from gpudoctor.slow.report import CAUSE, JobPace, RankMemory, SlowRanks
 from gpudoctor.slow.times import LEAST, RankClock, clocks, groups
 from gpudoctor.slow.where import TimeSpent, time_spent
@@ -96,6 +97,12 @@ def concluded(
             if pace not in borne_out
         ]
         slow = tuple(_slow(job, sampled, pace, window, first) for pace in borne_out)
+    network = slow_network(nodes)
+    if network is not None:  # who waits for it comes late, and is not the reason
+        slow = (
+            _of_network(job, nodes, first, network),
+            *(late_ranks for late_ranks in slow if late_ranks.phase not in ("", "collective")),
+        )
     world = max((member.world_size or 0 for member in job.members), default=0)
     unknown = _unknown(job, nodes, first, world)
     return JobPace(
@@ -109,6 +116,24 @@ def concluded(
         memory=tuple(_memory(job, nodes)),
         notes=tuple(notes),
         samples_seconds=round(seconds, 1),
+    )
+
+
+def _of_network(job: Members, nodes: Sequence[NodePace], first: Paces, network: SlowNetwork) -> SlowRanks:
+    host = nodes[network.node].host
+    ranks = [member.rank for member in job.members if member.node == network.node and member.role == "rank"]
+    return SlowRanks(
+        ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
+        hosts=(host,),
+        lost_seconds=0.0,
+        step_seconds=max((pace.step_seconds for pace in first.groups), default=0.0),
+        lateness={},
+        phase="network",
+        why="network",
+        summary=f"the network of {host} is slow, and all ranks wait for it: {network.words}",
+        evidence=network.evidence,
+        fix=CAUSES[CAUSE].remedy("network"),
+        certainty=SEEN,
     )
 
 

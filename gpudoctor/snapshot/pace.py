@@ -5,7 +5,7 @@ Plain data between the nodes and `slow/`, as `evidence` is for `hang`.
 
 from msgspec import Struct
 
-from gpudoctor.named import HostName, Pid
+from gpudoctor.named import Address, HostName, Pid
 from gpudoctor.snapshot.evidence import GpuUse, Thread, Unread
 
 
@@ -88,6 +88,20 @@ class MemoryPeak(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Of its cgroup, or the machine's memory."""
 
 
+class LinkUse(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """All connections of this node's ranks from one address to another."""
+
+    local: Address
+    peer: Address
+    answers_after: float = 0.0
+    """Seconds until what is sent is acknowledged (the kernel's smoothed round trip), on the slowest of them."""
+    sent: int = 0
+    """Segments with data, since they were made."""
+    sent_again: int = 0
+    busy: float = 0.0
+    """Of the time of the look, in which something was under way on the busiest of them."""
+
+
 class NodePace(Struct, frozen=True, kw_only=True):
     """One node."""
 
@@ -101,6 +115,7 @@ class NodePace(Struct, frozen=True, kw_only=True):
     processes: tuple[ProcessPace, ...] = ()
     memory: tuple[MemoryPeak, ...] = ()
     gpus: tuple[GpuUse, ...] = ()
+    links: tuple[LinkUse, ...] = ()
     unread: tuple[Unread, ...] = ()
 
     @property

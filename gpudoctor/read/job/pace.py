@@ -16,6 +16,7 @@ from gpudoctor import active
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job import armed, files, gpus, granted, sampling
 from gpudoctor.read.job.layers import Layers
+from gpudoctor.read.job.links import LinksOfRanks
 from gpudoctor.read.job.recorder_times import TimesAnswer
 from gpudoctor.read.job.tasks import each
 from gpudoctor.read.job.wanted import Wanted
@@ -55,6 +56,7 @@ class _Look:
         self.ranks = {int(pid): rank for pid, rank in ranks.items() if pid.isdecimal()}
         self.layers = Layers(self.system, order, node)
         self.times = Apart("gpudoctor.read.job.recorder_times", "flight recorders")
+        self.links = LinksOfRanks(self.ranks)
         self.unread: list[Unread] = []
         self.gpu_child = gpus.begin(ANSWER_SECONDS)
 
@@ -72,6 +74,7 @@ class _Look:
                 processes=processes,
                 memory=tuple(self._memory()),
                 gpus=self._gpus(),
+                links=self.links.told(),
                 unread=tuple(self.unread[:256]),
             )
         finally:

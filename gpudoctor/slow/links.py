@@ -1,0 +1,111 @@
+"""Whether the network of one node is slow: what its ranks send is answered late or sent again, and between the other
+nodes it is not. A slow link holds up all ranks alike, so nobody's lateness tells it.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+from msgspec import Struct
+
+from gpudoctor.envelope import Seen
+from gpudoctor.slow.words import duration
+from gpudoctor.snapshot.pace import LinkUse, NodePace
+
+LEAST_ANSWER_SECONDS = 0.003
+TIMES_SLOWER = 5.0
+LEAST_BUSY = 0.2
+"""Of the time, in which something was under way on its slowest connection."""
+LEAST_AGAIN, LEAST_AGAIN_SHARE = 10, 0.005
+LEAST_SENT = 100
+"""Segments with data, below which nothing is said of what was lost: our rules of thumb."""
+LEAST_NODES = 3
+"""Of two, the connection between them is slow, and nothing tells whose."""
+
+
+class SlowNetwork(Struct, frozen=True, kw_only=True):
+    """Of one node."""
+
+    node: int
+    words: str
+    evidence: tuple[Seen, ...]
+
+
+def slow_network(nodes: Sequence[NodePace]) -> SlowNetwork | None:
+    """The node whose connections are worse than all others; None: there is none, or not one alone."""
+    owner = {link.local: number for number, node in enumerate(nodes) for link in node.links}
+    ways: dict[tuple[int, int], list[LinkUse]] = {}
+    for number, node in enumerate(nodes):
+        for link in node.links:
+            if owner.get(link.peer, number) != number:
+                ways.setdefault((number, owner[link.peer]), []).append(link)
+    there = sorted({number for way in ways for number in way})
+    if len(there) < LEAST_NODES:
+        return None
+    ill = [
+        slow for number in there if (slow := _late(nodes, ways, number) or _lossy(nodes, ways, number)) is not None
+    ]
+    return ill[0] if len(ill) == 1 else None
+
+
+def _late(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]], number: int) -> SlowNetwork | None:
+    """By pair of nodes, the slower of both directions: with a slow way out, answers to what came in are late too."""
+    pairs: dict[frozenset[int], float] = {}
+    for way, links in ways.items():
+        pairs[frozenset(way)] = max(pairs.get(frozenset(way), 0.0), *(link.answers_after for link in links))
+    own = [seconds for pair, seconds in pairs.items() if number in pair]
+    rest = [seconds for pair, seconds in pairs.items() if number not in pair]
+    busy = max((link.busy for way, links in ways.items() if number in way for link in links), default=0.0)
+    if len(own) < 2 or not rest or busy < LEAST_BUSY:
+        return None
+    if min(own) < max(LEAST_ANSWER_SECONDS, TIMES_SLOWER * max(rest)):
+        return None
+    name = nodes[number].host
+    return SlowNetwork(
+        node=number,
+        words=f"what is sent to and from it is answered after {duration(median(own))}, between other nodes after "
+        f"{_short(median(rest))}",
+        evidence=_seen(nodes, ways, f"network of {name}"),
+    )
+
+
+def _lossy(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]], number: int) -> SlowNetwork | None:
+    """Packets on their way to it are lost, or those from it, and no others."""
+    for end, words in ((1, "to"), (0, "from")):
+        own = [_again(links) for way, links in ways.items() if way[end] == number and _sent(links) >= LEAST_SENT]
+        rest = [_again(links) for way, links in ways.items() if number not in way and _sent(links) >= LEAST_SENT]
+        lost = sum(link.sent_again for way, links in ways.items() if way[end] == number for link in links)
+        if not own or not rest or lost < LEAST_AGAIN or min(own) < LEAST_AGAIN_SHARE:
+            continue
+        if min(own) >= TIMES_SLOWER * max(rest):
+            return SlowNetwork(
+                node=number,
+                words=f"{median(own):.1%} of what is sent {words} it is lost and sent again, between other nodes "
+                f"{median(rest):.1%}",
+                evidence=_seen(nodes, ways, f"network of {nodes[number].host}"),
+            )
+    return None
+
+
+def _sent(links: Sequence[LinkUse]) -> int:
+    return sum(link.sent for link in links)
+
+
+def _again(links: Sequence[LinkUse]) -> float:
+    return sum(link.sent_again for link in links) / max(1, _sent(links))
+
+
+def _seen(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]], source: str) -> tuple[Seen, ...]:
+    worst = sorted(ways.items(), key=lambda way: -max(link.answers_after for link in way[1]))[:8]
+    return tuple(
+        Seen(
+            source,
+            f"{nodes[way[0]].host} to {nodes[way[1]].host}: answered after "
+            f"{_short(max(link.answers_after for link in links))}, {sum(link.sent_again for link in links)} of "
+            f"{_sent(links)} segments sent again, {max(link.busy for link in links):.0%} of the time under way",
+        )
+        for way, links in worst
+    )
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds * 1e3:.1f} ms" if seconds < 0.01 else duration(seconds)
