@@ -1,6 +1,8 @@
 """Who is late, and where: of jobs made by hand, and of one that runs."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
 import time
@@ -14,15 +16,17 @@ from msgspec.structs import replace
 
 from gpudoctor import cli
 from gpudoctor.read.job import granted
+from gpudoctor.read.job.links import LinksOfRanks
 from gpudoctor.read.job.recorder_times import times_of
 from gpudoctor.slow import attend
 from gpudoctor.slow.attend import PaceTask, PaceTold, PaceWatch
 from gpudoctor.slow.attended import told
 from gpudoctor.slow.conclude import concluded, paces_of
+from gpudoctor.slow.links import slow_network
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, reason
 from gpudoctor.snapshot.evidence import GpuUse, Thread
-from gpudoctor.snapshot.pace import CpuQuota, NodePace, ProcessPace, StackSeen
+from gpudoctor.snapshot.pace import CpuQuota, LinkUse, NodePace, ProcessPace, StackSeen
 from tests.fake_tree import fake
 from tests.lab.slow.jobs import SCENARIOS, started
 from tests.lab.sshd import user_environment
@@ -287,3 +291,54 @@ def test_a_job_that_runs_is_asked_and_its_slow_rank_named(tmp_path: Path) -> Non
     assert done.returncode == 1, (answer, done.stderr)
     (found,) = answer["paces"][0]["slow"]
     assert (found["ranks"], found["phase"], found["where"]["line"] in scenario.numbers()) == ([1], "input", True)
+
+
+def linked(worse: int, **facts: float) -> list[NodePace]:
+    """Three nodes, each connected to both others; of node `worse` all connections are so."""
+    usual = {"answers_after": 0.0002, "sent": 1000, "busy": 0.2}
+    return [
+        NodePace(
+            hostname=f"n{node}",
+            links=tuple(
+                LinkUse(
+                    local=f"10.0.0.{node}",
+                    peer=f"10.0.0.{peer}",
+                    **{**usual, **(facts if worse in (node, peer) else {})},  # type: ignore[arg-type]
+                )
+                for peer in (1, 2, 3)
+                if peer != node
+            ),
+        )
+        for node in (1, 2, 3)
+    ]
+
+
+def test_the_node_whose_network_is_slow_is_told_by_its_connections() -> None:
+    late = slow_network(linked(2, answers_after=0.18, busy=0.9))
+    assert late is not None and late.node == 1
+    assert late.words == "what is sent to and from it is answered after 180 ms, between other nodes after 0.2 ms"
+    assert any("n2 to n1: answered after 180 ms" in seen.text for seen in late.evidence)
+    lossy = slow_network(linked(3, sent_again=50))
+    assert lossy is not None and lossy.node == 2 and "5.0% of what is sent to it is lost" in lossy.words
+    assert slow_network(linked(2)) is None
+    assert slow_network(linked(2, answers_after=0.18)) is None, "no busier than others: a machine that is crowded"
+    assert slow_network(linked(2, answers_after=0.002, busy=0.9)) is None, "another rack"
+    every = [replace(node, links=tuple(replace(link, answers_after=0.1) for link in node.links)) for node in linked(2)]
+    assert slow_network(every) is None, "all alike"
+    assert slow_network(linked(2, answers_after=0.18, busy=0.9)[:2]) is None, "of two nobody tells whose it is"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's sock_diag")
+def test_what_the_kernel_counts_of_a_connection() -> None:
+    with (
+        socket.create_server(("127.0.0.2", 0)) as listener,
+        socket.create_connection(listener.getsockname(), source_address=("127.0.0.1", 0)) as client,
+        listener.accept()[0] as server,
+    ):
+        links = LinksOfRanks([os.getpid()])
+        for _ in range(30):
+            client.send(b"x" * 1000)
+            server.recv(1000)
+        there = {(link.local, link.peer): link for link in links.told()}
+    assert there["127.0.0.1", "127.0.0.2"].sent >= 30 and 0 < there["127.0.0.1", "127.0.0.2"].answers_after < 1
+    assert LinksOfRanks([]).told() == ()

@@ -22,6 +22,8 @@ from gpudoctor.sure import PROVED, SEEN
 
 MOST_GROUPS = 64
 """Whose times are told; the late ones first."""
+WAITS_FOR_NETWORK = ("", "collective", "backward")
+"""Parts of a step in which a rank waits for the network too: DistributedDataParallel sums up in the backward."""
 STANDS_STILL_SECONDS = 10.0
 STANDS_STILL_STEPS = 20
 """So long after the last collective a job counts as one that does not get on."""
@@ -101,7 +103,7 @@ def concluded(
     if network is not None:  # who waits for it comes late, and is not the reason
         slow = (
             _of_network(job, nodes, first, network),
-            *(late_ranks for late_ranks in slow if late_ranks.phase not in ("", "collective")),
+            *(late_ranks for late_ranks in slow if late_ranks.phase not in WAITS_FOR_NETWORK),
         )
     world = max((member.world_size or 0 for member in job.members), default=0)
     unknown = _unknown(job, nodes, first, world)

@@ -3,7 +3,7 @@ nodes it is not. A slow link holds up all ranks alike, so nobody's lateness tell
 """
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import fmean, median
 
 from msgspec import Struct
 
@@ -12,9 +12,11 @@ from gpudoctor.slow.words import duration
 from gpudoctor.snapshot.pace import LinkUse, NodePace
 
 LEAST_ANSWER_SECONDS = 0.003
-TIMES_SLOWER = 5.0
+TIMES_SLOWER, TIMES_BUSIER = 2.0, 2.0
+"""Than the connections of the others with each other: both, for one of them alone a machine that is crowded shows too."""
 LEAST_BUSY = 0.2
-"""Of the time, in which something was under way on its slowest connection."""
+"""Of the time, in which something was under way."""
+TIMES_LOST = 5.0
 LEAST_AGAIN, LEAST_AGAIN_SHARE = 10, 0.005
 LEAST_SENT = 100
 """Segments with data, below which nothing is said of what was lost: our rules of thumb."""
@@ -41,9 +43,7 @@ def slow_network(nodes: Sequence[NodePace]) -> SlowNetwork | None:
     there = sorted({number for way in ways for number in way})
     if len(there) < LEAST_NODES:
         return None
-    ill = [
-        slow for number in there if (slow := _late(nodes, ways, number) or _lossy(nodes, ways, number)) is not None
-    ]
+    ill = [slow for number in there if (slow := _late(nodes, ways, number) or _lossy(nodes, ways, number)) is not None]
     return ill[0] if len(ill) == 1 else None
 
 
@@ -54,10 +54,12 @@ def _late(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]],
         pairs[frozenset(way)] = max(pairs.get(frozenset(way), 0.0), *(link.answers_after for link in links))
     own = [seconds for pair, seconds in pairs.items() if number in pair]
     rest = [seconds for pair, seconds in pairs.items() if number not in pair]
-    busy = max((link.busy for way, links in ways.items() if number in way for link in links), default=0.0)
-    if len(own) < 2 or not rest or busy < LEAST_BUSY:
+    if len(own) < 2 or not rest or min(own) < max(LEAST_ANSWER_SECONDS, TIMES_SLOWER * max(rest)):
         return None
-    if min(own) < max(LEAST_ANSWER_SECONDS, TIMES_SLOWER * max(rest)):
+    busy, others = (
+        [link.busy for way, links in ways.items() if (number in way) is its for link in links] for its in (True, False)
+    )
+    if fmean(busy) < max(LEAST_BUSY, TIMES_BUSIER * fmean(others)):
         return None
     name = nodes[number].host
     return SlowNetwork(
@@ -76,7 +78,7 @@ def _lossy(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]]
         lost = sum(link.sent_again for way, links in ways.items() if way[end] == number for link in links)
         if not own or not rest or lost < LEAST_AGAIN or min(own) < LEAST_AGAIN_SHARE:
             continue
-        if min(own) >= TIMES_SLOWER * max(rest):
+        if min(own) >= TIMES_LOST * max(rest):
             return SlowNetwork(
                 node=number,
                 words=f"{median(own):.1%} of what is sent {words} it is lost and sent again, between other nodes "

@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Collection, Iterator
+from statistics import median
 from typing import NamedTuple
 
 from gpudoctor.snapshot.pace import LinkUse
@@ -22,6 +23,8 @@ HEADER, MESSAGE, ATTRIBUTE = struct.Struct("=IHHII"), 72, struct.Struct("=HH")
 RTT, AGAIN, SENT, BUSY = 68, 100, 156, 168
 """Where they stand in tcp_info: microseconds, segments, data segments, microseconds with something under way."""
 ANSWER_SECONDS = 1.0
+LOOKS, BETWEEN_SECONDS = 5, 0.25
+"""How long an answer takes is their median: one alone may have met a moment in which a processor was taken."""
 MOST_SOCKETS = 65536
 MOST_LINKS = 1024
 
@@ -41,17 +44,21 @@ class LinksOfRanks:
         self._begun = time.monotonic()
         self._before = self._read()
 
-    def told(self, least_seconds: float = 1.0) -> tuple[LinkUse, ...]:
-        """A second after the beginning at the earliest, where there is anything to tell."""
+    def told(self) -> tuple[LinkUse, ...]:
+        """A second later, where there is anything to tell."""
         if not self._before:
             return ()
-        time.sleep(max(0.0, self._begun + least_seconds - time.monotonic()))
-        now, seconds = self._read(), time.monotonic() - self._begun
+        slow: dict[tuple[str, str], list[float]] = {}
+        for _ in range(LOOKS):
+            time.sleep(BETWEEN_SECONDS)
+            now, seconds = self._read(), time.monotonic() - self._begun
+            for ends, counted in now.items():
+                slow.setdefault(ends, []).append(counted.rtt)
         return tuple(
             LinkUse(
                 local=local,
                 peer=peer,
-                answers_after=round(counted.rtt, 6),
+                answers_after=round(median(slow[local, peer]), 6),
                 sent=counted.sent,
                 sent_again=counted.again,
                 busy=round(min(1.0, max(0.0, counted.busy - self._before[local, peer].busy) / seconds), 3),
