@@ -13,7 +13,7 @@ from gpudoctor.snapshot.pace import LinkUse, NodePace
 
 LEAST_ANSWER_SECONDS = 0.003
 TIMES_SLOWER, TIMES_BUSIER = 2.0, 2.0
-"""Than the connections of the others with each other: both, for one of them alone a machine that is crowded shows too."""
+"""Than the connections of the others with each other: both, for a crowded machine shows one of them too."""
 LEAST_BUSY = 0.2
 """Of the time, in which something was under way."""
 TIMES_LOST = 5.0
@@ -56,10 +56,9 @@ def _late(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]],
     rest = [seconds for pair, seconds in pairs.items() if number not in pair]
     if len(own) < 2 or not rest or min(own) < max(LEAST_ANSWER_SECONDS, TIMES_SLOWER * max(rest)):
         return None
-    busy, others = (
-        [link.busy for way, links in ways.items() if (number in way) is its for link in links] for its in (True, False)
-    )
-    if fmean(busy) < max(LEAST_BUSY, TIMES_BUSIER * fmean(others)):
+    busy = fmean(link.busy for way, links in ways.items() if number in way for link in links)
+    others_busy = fmean(link.busy for way, links in ways.items() if number not in way for link in links)
+    if busy < max(LEAST_BUSY, TIMES_BUSIER * others_busy):
         return None
     name = nodes[number].host
     return SlowNetwork(
