@@ -41,31 +41,34 @@ class LinksOfRanks:
 
     def __init__(self, pids: Collection[int]) -> None:
         self._pids = [pid for pid in pids if _net(pid) == _net(os.getpid())]
-        self._begun = time.monotonic()
-        self._before = self._read()
+        self._seen: dict[tuple[str, str], list[tuple[float, _Counted]]] = {}
+        """When a pair of addresses was looked at, and what was counted by then."""
+        self._look()
 
     def told(self) -> tuple[LinkUse, ...]:
         """A second later, where there is anything to tell."""
-        if not self._before:
-            return ()
-        slow: dict[tuple[str, str], list[float]] = {}
-        for _ in range(LOOKS):
+        for _ in range(LOOKS if self._seen else 0):
             time.sleep(BETWEEN_SECONDS)
-            now, seconds = self._read(), time.monotonic() - self._begun
-            for ends, counted in now.items():
-                slow.setdefault(ends, []).append(counted.rtt)
-        return tuple(
-            LinkUse(
-                local=local,
-                peer=peer,
-                answers_after=round(median(slow[local, peer]), 6),
-                sent=counted.sent,
-                sent_again=counted.again,
-                busy=round(min(1.0, max(0.0, counted.busy - self._before[local, peer].busy) / seconds), 3),
+            self._look()
+        uses = []
+        for (local, peer), looks in sorted(self._seen.items())[:MOST_LINKS]:
+            (begun, first), (ended, last) = looks[0], looks[-1]
+            uses.append(
+                LinkUse(
+                    local=local,
+                    peer=peer,
+                    answers_after=round(median(counted.rtt for _, counted in looks), 6),
+                    sent=last.sent,
+                    sent_again=last.again,
+                    busy=round(min(1.0, max(0.0, last.busy - first.busy) / max(ended - begun, BETWEEN_SECONDS)), 3),
+                )
             )
-            for (local, peer), counted in sorted(now.items())[:MOST_LINKS]
-            if (local, peer) in self._before
-        )
+        return tuple(uses)
+
+    def _look(self) -> None:
+        now = time.monotonic()
+        for ends, counted in self._read().items():
+            self._seen.setdefault(ends, []).append((now, counted))
 
     def _read(self) -> dict[tuple[str, str], _Counted]:
         """By both addresses: the slowest of their connections, and the sums of all."""
