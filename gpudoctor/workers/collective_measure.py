@@ -44,21 +44,28 @@ class Tester:
 
     def gather(self, numbers: List[float]) -> List[List[float]]:
         """Every rank's numbers, by rank."""
-        own = self.torch.tensor(numbers, dtype=self.torch.float64, device=self.device)
-        every = [self.torch.empty_like(own) for _ in range(self.ranks)]
-        self.torch.distributed.all_gather(every, own)
-        return [[float(number) for number in numbers_.tolist()] for numbers_ in every]
+        every = self.from_all(self.torch.tensor(numbers, dtype=self.torch.float64, device=self.device))
+        return [[float(number) for number in of_rank] for of_rank in every]
 
     def exchange(self, fields: Dict[str, Any]) -> List[Dict[str, Any]]:
         """Every rank's fields, by rank: JSON in tensors of fixed size, for a pickle from elsewhere may run code."""
         text = json.dumps(fields).encode("ascii")
         padded = list(text[:LONGEST].ljust(LONGEST))
-        own = self.torch.tensor(padded, dtype=self.torch.uint8, device=self.device)
-        every = [self.torch.empty_like(own) for _ in range(self.ranks)]
-        self.torch.distributed.all_gather(every, own)
+        every = self.from_all(self.torch.tensor(padded, dtype=self.torch.int32, device=self.device))
         if self.rank.rank != 0:
             return []
-        return [json.loads(bytes(tensor.tolist()).decode("ascii")) for tensor in every]
+        return [json.loads(bytes(of_rank).decode("ascii")) for of_rank in every]
+
+    def from_all(self, own: Any) -> List[List[Any]]:
+        """Every rank's numbers, by rank: the sum of tables in which each has filled its own row.
+
+        Trees and NVLS cannot gather, and since 2.24 NCCL ends with an error where NCCL_ALGO leaves nothing else, which
+        --compare is there to try; sums of 32 and 64 bits all of its algorithms can do."""
+        table = self.torch.zeros((self.ranks, len(own)), dtype=own.dtype, device=own.device)
+        table[self.rank.rank] = own
+        self.torch.distributed.all_reduce(table)
+        rows: List[List[Any]] = table.tolist()
+        return rows
 
     def synchronize(self) -> None:
         if self.device.type == "cuda":
