@@ -81,6 +81,7 @@ def test_undecided_answers_tell_a_restart_only_where_it_does_not_help() -> None:
     [
         ("ModuleNotFoundError: No module named 'cv2'", "opencv-python"),
         ("ModuleNotFoundError: No module named 'utils.misc'", "PYTHONPATH"),
+        ("ModuleNotFoundError: No module named 'colossalai._C'", "built without that extension"),
         ("OSError: [Errno 28] No space left on device: '/tmp/x1'", "TMPDIR"),
         ("ImportError: /v/lib/python3.11/site-packages/apex/a.so: undefined symbol: _ZN3", "apex was built"),
         ("RuntimeError: Distributed package doesn't have NCCL built in", "gloo"),

@@ -32,6 +32,13 @@ CAUSE = Cause(
             "that "
             "starts the ranks); where only one node fails, it has another environment."
         ),
+        "part": (
+            "{package} is installed and has no {module}: its release is another than the program was written for, it "
+            "was "
+            "built without that extension (reinstall it where nvcc and torch are of one CUDA), or a folder of the "
+            "same name "
+            "comes first on Python's path."
+        ),
         "own-module": (
             "{name} is a folder or file of the program itself, and Python does not look there: start it in the "
             "program's "

@@ -82,7 +82,9 @@ def module_fix(module: str) -> tuple[str, dict[str, str]]:
         return "", {}
     if top in OF_A_PROGRAM:
         return "own-module", {"name": top}
-    return "package", {"package": DISTRIBUTIONS.get(top, top.replace("_", "-") if "_" in top else top)}
+    if "." in module:  # Python names the first part that it does not find: what stands before it is there
+        return "part", {"package": DISTRIBUTIONS.get(top, top.replace("_", "-")), "module": module}
+    return "package", {"package": DISTRIBUTIONS.get(top, top.replace("_", "-"))}
 
 
 def extension_fix(library: str) -> tuple[str, dict[str, str]]:
