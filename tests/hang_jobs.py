@@ -186,6 +186,17 @@ def is_in(rank: int, kind: Kind, operation: str = "", *, at: int = 52, function:
     return member(rank, place_at(kind, operation, at=at, function=function), **more)
 
 
+SERVING = Thread(id=77, name="serve", state="S", waits_in="ep_poll", frames=(Frame("serve", PROGRAM, 9),))
+"""A thread that may put into a queue."""
+
+
+def serves(rank: int, *, at: int = 52, **more: Any) -> Rank:
+    """In a queue, beside a thread that fills it."""
+    stands = is_in(rank, "user code", "queue.get", at=at, **more)
+    samples = tuple(replace(sample, threads=(*sample.threads, SERVING)) for sample in stands.evidence.samples)
+    return replace(stands, evidence=replace(stands.evidence, samples=samples))
+
+
 def sleeps(rank: int, *, at: int = 52, **more: Any) -> Rank:
     return is_in(rank, "sleep", "time.sleep", at=at, waits_in="hrtimer_nanosleep", **more)
 

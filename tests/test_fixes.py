@@ -105,7 +105,7 @@ OPTIONS = {
     "hostname": "-I -f",
     "getent": "",
     "ping": "-c -W",
-    "ethtool": "-m",
+    "ethtool": "-m -S",
     "kubectl": "--sort-by",
     "sinfo": "--format --list-reasons",
     "mlxlink": "-d -m -e",

@@ -27,7 +27,7 @@ from gpudoctor.snapshot.evidence import (
     SourceContext,
     Thread,
 )
-from tests.hang_jobs import PROGRAM, a_job, is_in, place_at, sleeps, source, waits
+from tests.hang_jobs import PROGRAM, a_job, is_in, place_at, serves, sleeps, source, waits
 
 DRIVER = {"libcuda.so.580.95.05": "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"}
 LINE = place_at("user code", at=30)
@@ -295,7 +295,7 @@ def test_a_rank_in_a_queue_that_others_wait_for_in_training_is_no_server() -> No
     stands: dict[str, Any] = {"waits_in": "futex_do_wait", "moved": False}
     job = a_job(waits(0, "all_reduce"), is_in(1, "user code", "queue.get", **stands))
     assert conclude_job(job).causes[0].confidence >= 0.5
-    server = a_job(waits(0, "broadcast"), is_in(1, "user code", "queue.get", **stands))
+    server = a_job(waits(0, "broadcast"), serves(1, **stands))
     assert (conclude_job(server).state, conclude_job(server).causes) == ("slow", ())
 
 

@@ -18,7 +18,20 @@ from gpudoctor.hang.report import HangCause, JobReport
 from gpudoctor.knowledge.places import Place, place_of
 from gpudoctor.snapshot.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
 from gpudoctor.sure import SCALE
-from tests.hang_jobs import PROGRAM, a_job, data_loader, is_in, launcher, member, place_at, sleeps, source, stack, waits
+from tests.hang_jobs import (
+    PROGRAM,
+    a_job,
+    data_loader,
+    is_in,
+    launcher,
+    member,
+    place_at,
+    serves,
+    sleeps,
+    source,
+    stack,
+    waits,
+)
 
 LOOP = ("for", 25, "batch in loader")
 RANK_0 = ("if", 40, "rank == 0")
@@ -826,13 +839,13 @@ def test_places_of_hand_made_stacks_are_those_that_are_read() -> None:
 
 def test_ranks_that_all_wait_for_requests_are_no_hang() -> None:
     """A server between requests: every rank stands in a queue, and none waits for another."""
-    report = reported(a_job(*(is_in(rank, "user code", "queue.get", at=44) for rank in (0, 1))))
+    report = reported(a_job(*(serves(rank, at=44) for rank in (0, 1))))
     assert (report.state, report.causes) == ("slow", ())
     assert "queue.get at train.py:44" in report.undecided
 
 
 def test_a_server_whose_first_rank_has_no_request_is_no_sure_hang() -> None:
-    idle = is_in(0, "user code", "queue.get", at=44, sources=src(44, inside=[("if", 40, "rank == 0")]))
+    idle = serves(0, at=44, sources=src(44, inside=[("if", 40, "rank == 0")]))
     report = reported(a_job(idle, waits(1, "broadcast", at=45)))
     assert all(cause.confidence < 0.5 for cause in report.causes)
     assert report.state == "slow"

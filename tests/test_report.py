@@ -128,11 +128,12 @@ def test_nodes_are_folded_into_a_line_a_culprit() -> None:
     page = io.StringIO()
     show_survey(survey, console(no_color=True, file=page, width=80))
     shown = page.getvalue().splitlines()
-    assert shown[2:4] == [
+    assert shown[2:5] == [
         "error n[1-2]: GPU 3 has a bad row",
-        "  [row-remap-pending +1] on n1, the host as root: sudo nvidia-smi --gpu-reset -i 3",
+        "  [row-remap-pending +1] on n1, the host as root:",  # in one line with the command it would have 82 columns
+        "    sudo nvidia-smi --gpu-reset -i 3",
     ]
-    assert shown[-1].startswith("Not ready to train: errors on n[1-2]") and len(shown) == 6
+    assert shown[-1].startswith("Not ready to train: errors on n[1-2]") and len(shown) == 7
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -103,7 +103,10 @@ BAD: dict[tuple[str, str], str] = {
     ("D07", ""): "deepspeed --num_gpus=2 --include=localhost:1,2 train.py",
     ("D08", ""): "#@ file hf\nn1 slots=2\nn2 slots=2\n#@ every node\ndeepspeed --hostfile hf train.py",
     ("M02", ""): "mpirun -np 16 -H n1,n2 --bind-to none python hvd_horovod.py",
-    ("M04", ""): "#@ file hvd.py\nfrom horovod import torch as hvd\n#@ node 0\ntorchrun --nproc_per_node 4 hvd.py",
+    (
+        "M04",
+        "",
+    ): "#@ file hvd.py\nfrom horovod import torch as hvd\nhvd.init()\n#@ node 0\ntorchrun --nproc_per_node 4 hvd.py",
     ("L01", "lightning=2.5.1"): "#@ file t.py\nt = pl.Trainer(gpus=-1, strategy='ddp', amp_backend='native')\n",
     ("L02", "lightning=2.0"): "#@ file t.py\nt = pl.Trainer(devices=4, strategy='bagua')\n",
     ("L04", "lightning=1.6"): "#@ file t.py\nt = Trainer(gpus=2, strategy='dp', num_nodes=4)\n",

@@ -45,7 +45,7 @@ BAD: dict[str, str] = {
     "E04 imagenet-no-rank": (
         "python main.py --dist-url 'tcp://10.0.0.5:61234' --world-size 2 --multiprocessing-distributed /d\n"
     ),
-    "E04 loop-without-variable": (
+    "U03 loop-without-variable": (
         "for i in 0 1; do\n python main.py --init-method tcp://10.0.0.5:61234 --world-size 2 --rank 0 &\ndone\nwait\n"
     ),
     "E05 local-rank-argument": (

@@ -337,7 +337,7 @@ _JOB = (
 @rule(
     "K36",
     title="A container that starts ranks asks for GPUs",
-    severity="warning",
+    severity="info",
     source="Kubernetes' documentation, Schedule GPUs: a container without nvidia.com/gpu in its limits gets none",
     leads_to=("no-gpu-visible",),
     bad=(_JOB.format("resources: {limits: {cpu: 32, memory: 200Gi}}"), _JOB.format("workingDir: /app")),
