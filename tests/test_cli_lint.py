@@ -282,6 +282,6 @@ def test_check_on_the_head_decides_whether_c10d_recognises_it() -> None:
             return [each["severity"] for each in json.loads(done.stdout)["problems"] if each["code"] == "A07"]
 
         assert severities(a) == []  # its name resolves to 10.0.0.1
-        assert severities(b) == ["warning"]  # only the head can tell
+        assert severities(b) == ["info"]  # only the head can tell
         a.etc("hosts", "127.0.0.1 localhost\n127.0.1.1 a\n10.0.0.2 b\n")
         assert severities(a) == ["error"]

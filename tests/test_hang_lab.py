@@ -125,7 +125,7 @@ def test_a_slow_but_living_job(name: str, tmp_path: Path) -> None:
     check_healthy(answer)
 
 
-@pytest.mark.parametrize("name", ["lock_twice", "handler_lock", "guard_table", "saves_what_failed", "promotes_staged"])
+@pytest.mark.parametrize("name", ["lock_twice", "handler_lock", "guard_table", "saves_what_failed"])
 def test_a_job_as_users_write_them(name: str, tmp_path: Path) -> None:
     """Of `python -m tests.lab.hangs`: a lock taken twice, a handler that wants one, a collective by a table, what was
     swallowed below a barrier, a checkpoint that is saved after an exception, one copied between barriers."""

@@ -133,7 +133,7 @@ def test_all_dumps_together_have_a_deadline(tmp_path: Path, monkeypatch: pytest.
     found, unread = recorder.of_folder(tmp_path)
     assert time.monotonic() - begun < GENEROUS / 2
     assert found == ()
-    assert any("all together took longer than 0.8 s" in each.reason for each in unread)
+    assert any("all together took longer than " in each.reason for each in unread)
     report = conclude(Evidence(dumps=found, unread=unread))
     assert report.exit_status == 3
 

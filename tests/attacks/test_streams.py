@@ -29,7 +29,7 @@ pytestmark = LINUX
 
 @attack("faults", way="hang: started without standard error", weakness="its progress is a bug of ours")
 def test_hang_without_standard_error() -> None:
-    done = faulty("exec 2>&-", "hang", "--pid", str(os.getpid()))
+    done = faulty("exec 2>&-", "hang", "--pid", str(2**22 + 1))
     assert done.returncode == 2 and done.stdout == "", done  # what is wrong with --pid can be told nowhere
 
 
