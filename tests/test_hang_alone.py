@@ -1,11 +1,16 @@
 """`gpudoctor hang --pid` of a program that is no job: real Pythons that stand, and one that works."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from gpudoctor.read.job import processes
+from gpudoctor.read.system import System
 
 WAITS_FOR_QUEUE = """
 import queue
@@ -84,3 +89,24 @@ def test_what_is_no_python_is_refused() -> None:
         asleep.kill()
     assert done.returncode == 2
     assert "no process of a distributed job" in done.stderr and "no Python" in done.stderr
+
+
+DRIVER = """
+import subprocess, sys
+rank = "print('stands', flush=True); import time; time.sleep(100)"
+subprocess.run(["sh", "-c", 'RANK=0 WORLD_SIZE=2 "$0" -c "$1"; exit', sys.executable, rank])
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="hang reads /proc")
+@pytest.mark.parametrize(("program", "is_alone"), [(DRIVER, False), (WORKS, True)], ids=["driver", "works"])
+def test_what_has_started_a_job_is_none_by_itself(program: str, is_alone: bool) -> None:
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as standing:
+        assert standing.stdout is not None
+        standing.stdout.readline()
+        try:
+            found = processes.find(System(), doctor=1 << 22, alone=standing.pid).processes
+        finally:
+            os.killpg(standing.pid, signal.SIGKILL)
+    assert [process.pid for process in found if process.alone] == ([standing.pid] if is_alone else [])

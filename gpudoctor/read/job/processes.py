@@ -47,9 +47,8 @@ LAUNCHER_NAMES = re.compile(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|h
 def find(
     system: System, *, doctor: int | None = None, hostname: str = "", now: float = 0.0, alone: int = 0
 ) -> NodeProcesses:
-    """Everything of this node that may belong to a job. `doctor`: the process that is not to be seen, with its
-    descendants; our own without. `alone`: a Python that is told also where it belongs to none. Raises `OSError` when
-    /proc cannot be listed."""
+    """Everything of this node that may belong to a job; `alone`: a Python that is told also where it belongs to none.
+    `doctor`: who is not to be seen, with its descendants; we without. Raises `OSError` when /proc cannot be listed."""
     return _FirstLook(system, os.getpid() if doctor is None else doctor).result(hostname, now, alone)
 
 
@@ -85,7 +84,7 @@ class _FirstLook:
         communicates = self._spawning(chosen)
         self._silent_siblings(chosen)
         family = self._with_relatives(chosen)
-        is_alone = alone not in family and self._may_be_alone(alone)
+        is_alone = self._may_be_alone(alone, family)
         if is_alone:
             chosen[alone] = None
             family = self._with_relatives(chosen)
@@ -110,9 +109,10 @@ class _FirstLook:
             unread=tuple(unread),
         )
 
-    def _may_be_alone(self, pid: int) -> bool:
+    def _may_be_alone(self, pid: int, family: Sequence[int]) -> bool:
+        """Of a job, or of what has started one below it (Ray's driver), that job is meant."""
         process = self.every.get(pid)
-        if process is None or pid in self.ours or process.state in "ZX":
+        if process is None or pid in self.ours or process.state in "ZX" or {pid, *self._below([pid])} & {*family}:
             return False
         return commands.PYTHON.search(process.name.lower()) is not None and not commands.is_doctor(self._command(pid))
 
