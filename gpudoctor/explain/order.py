@@ -74,11 +74,11 @@ def _belongs_to_the_one_that_failed(facts: Facts, file: str) -> None:
     if rank is None or any(traceback.rank is not None or traceback.pid is not None for traceback in tracebacks):
         return
     tabled = min(ended.at.line for ended in exits)
+    own_lines: set[int] = set()
     for told in tracebacks:
-        if told.traceback.last_line >= tabled or not told.traceback.raised:
-            continue
-        told.rank = rank
-        for event in facts.events:
-            inside = told.traceback.first_line <= event.at.line <= told.traceback.last_line
-            if event.at.file == file and event.rank is None and inside:
-                event.rank = rank
+        if told.traceback.last_line < tabled and told.traceback.raised:
+            told.rank = rank
+            own_lines.update(range(told.traceback.first_line, told.traceback.last_line + 1))
+    for event in facts.events:
+        if event.at.file == file and event.rank is None and event.at.line in own_lines:
+            event.rank = rank

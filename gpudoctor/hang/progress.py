@@ -170,9 +170,9 @@ def _is_single(rank: Rank) -> bool:
     """Whether nothing is in its process that could put into a queue of it: no other thread but those of CUDA and torch,
     which run no Python. A thread in C may call some (gRPC's)."""
     threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
-    main = main_thread(rank.evidence.samples[-1], rank.pid) if threads else None
-    return main is not None and all(
-        thread.id == main.id or (not thread.frames and OF_THE_LIBRARIES.match(thread.name)) for thread in threads
+    others = [thread for thread in threads if thread.id != rank.pid]
+    return len(others) < len(threads) and all(
+        not thread.frames and OF_THE_LIBRARIES.match(thread.name) for thread in others
     )
 
 

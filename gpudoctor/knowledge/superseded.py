@@ -1,7 +1,7 @@
 """What tutorials of the field teach that is gone: since when, and what takes its place.
 
-Tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6; the rest is read from the sources of the releases (the project's
-facts on launching, parts 1.7, 2 and 3). Arguments of Trainer: knowledge/trainer_arguments.py.
+Tried with Lightning 1.5.10, 1.7.4, 1.9.5 and 2.6.6; the rest is read from the sources of the releases. Arguments of
+Trainer: knowledge/trainer_arguments.py.
 """
 
 import re
