@@ -15,7 +15,7 @@ EACH = 2
 
 
 def scripts() -> list[str]:
-    found = [text.text for start in starts() if start.half == "tune" for text in start.texts]
+    found = [text.text for start in starts() if start.measured and start.half == "tune" for text in start.texts]
     return [text for text in found if re.match(r"#!\S*(?:/|env )(?:ba)?sh\b", text)]
 
 
