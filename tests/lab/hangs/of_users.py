@@ -7,6 +7,8 @@ for what is seen on *tune*; of *keep* the sums alone are looked at.
 from collections.abc import Iterator
 
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
+from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on
+from tests.lab.hangs.fourth_lot import hanging as fourth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on
 from tests.lab.hangs.third_lot import hanging as third_hangs
 from tests.lab.hangs.training import Scenario
@@ -469,17 +471,28 @@ LATER_STRANGERS = {
     scenario.name: scenario for made in (_later_strangers, _later_strangers_get_on) for scenario in made()
 }
 THIRD_STRANGERS = {scenario.name: scenario for made in (third_hangs, third_gets_on) for scenario in made()}
+FOURTH_STRANGERS = {scenario.name: scenario for made in (fourth_hangs, fourth_gets_on) for scenario in made()}
 HANGING = {
     scenario.name: scenario
-    for made in (_hanging, _later, _strangers, _later_strangers, third_hangs)
+    for made in (_hanging, _later, _strangers, _later_strangers, third_hangs, fourth_hangs)
     for scenario in made()
 }
 GETTING_ON = {
     scenario.name: scenario
-    for made in (_healthy, _strangers_get_on, _later_strangers_get_on, third_gets_on)
+    for made in (_healthy, _strangers_get_on, _later_strangers_get_on, third_gets_on, fourth_gets_on)
     for scenario in made()
 }
 """None of them may be called hung in any of three looks; an idle server waits for work."""
 OF_USERS = HANGING | GETTING_ON
 
-__all__ = ["GETTING_ON", "HANGING", "LATER", "LATER_STRANGERS", "OF_STRANGERS", "OF_USERS", "THIRD_STRANGERS", "half"]
+__all__ = [
+    "FOURTH_STRANGERS",
+    "GETTING_ON",
+    "HANGING",
+    "LATER",
+    "LATER_STRANGERS",
+    "OF_STRANGERS",
+    "OF_USERS",
+    "THIRD_STRANGERS",
+    "half",
+]

@@ -67,6 +67,8 @@ class Scenario(NamedTuple):
     """Seconds after which it is where it stays, of one that never rests: threads of its libraries poll."""
     truly: bool = False
     """Started as a user does, each process with an `import torch` of its own: one of each launcher is."""
+    or_culprits: tuple[tuple[int, ...], ...] = ()
+    """Ranks that are as right as `culprits`, where two sides of one fault can be blamed."""
 
     def cheaper(self) -> "Scenario":
         """The same program for a healthy run: without a launcher, which imports torch too, and with two ranks where it
