@@ -191,9 +191,34 @@ def _twelve() -> Iterator[Scenario]:
     yield monitor._replace(causes=(diverges,), culprits=(1,), states=("running", "slow"))
 
 
+def _by_threads() -> Iterator[Scenario]:
+    """Twelve more, each after what people have told in public threads of PyTorch, Lightning, Megatron-LM, DeepSpeed,
+    fairseq and NCCL: empty shards, data of the first rank, rings, metrics of unlike keys, a group that is left, types,
+    signals, layers left out, a second backend, clocks, threads, a way back. In `thread_saves` all ranks have the fault,
+    and the one whose thread came first is the one that differs."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    diverges, order, uneven = "rank-divergent-decision", "collective-order-mismatch", "uneven-inputs"
+    for script, causes, culprits in (
+        ("clips_own_shard", (diverges,), (1,)),
+        ("data_of_first", (uneven, diverges), (0,)),
+        ("sequences_longer_than_buffer", ("p2p-order",), (0, 1, 2)),
+        ("metrics_of_seen", (diverges, uneven), (2,)),
+        ("leaves_the_group", (uneven, diverges), (1,)),
+        ("half_of_one", ("shape-mismatch",), (1,)),
+        ("preempted_alone", (diverges,), (1,)),
+        ("drops_layers", (diverges, "rank-dependent-graph"), (2,)),
+        ("waits_on_cpu", (diverges, order), (1,)),
+        ("saves_by_clock", (diverges,), (2,)),
+        ("thread_saves", (order, "concurrent-communicators"), (2,)),
+        ("shards_when_full", (diverges, order), (1,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+
+
 FIRST_ON_GPUS = {scenario.name: scenario for scenario in _all()}
 LATER_ON_GPUS = {scenario.name: scenario for scenario in _more()}
 AS_WRITTEN_ON_GPUS = {scenario.name: scenario for scenario in _as_written()}
 FURTHER_ON_GPUS = {scenario.name: scenario for scenario in _twelve()}
-ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS
+BY_THREADS_ON_GPUS = {scenario.name: scenario for scenario in _by_threads()}
+ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS
 EVERY = SCENARIOS | ON_GPUS
