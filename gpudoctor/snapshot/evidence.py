@@ -114,6 +114,15 @@ class Thread(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Innermost first; () where the thread runs no Python or was not read."""
 
 
+class Variables(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The local variables of a frame of the program that hold a number, a truth value or a tensor: nothing else of
+    what a program holds is kept."""
+
+    frame: Frame
+    values: dict[str, str] = field(default_factory=dict)
+    """ "4", "True", "float32[512, 1024]" of a tensor, by name."""
+
+
 class Sample(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A process at one moment."""
 
@@ -160,6 +169,8 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     asks: str = ""
     """Of a condition on the rank, whatever its names are: what it asks, followed through the file ("rank == 0" for
     "self.is_chief()"), with "something" for the rest of it. Empty where that was not followed, or it asks for none."""
+    gives: tuple[str, ...] = ()
+    """Of a call of a collective: the variables that it is given."""
 
 
 class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -321,6 +332,8 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """memory.events oom_kill of its cgroup."""
     armed: bool = False
     """gpudoctor.arm() runs in it."""
+    variables: tuple[Variables, ...] = ()
+    """Of the program's frames of its main thread in the last sample, innermost first; () where they were not read."""
 
     @property
     def pid(self) -> int:

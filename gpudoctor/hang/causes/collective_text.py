@@ -35,7 +35,7 @@ SUMS = [name for name, counted in COUNTED_AS.items() if counted == "AllReduce"]
 Counts = tuple[tuple[str, int], ...]
 
 
-def _standing(job: HangJob) -> JobProgress | None:
+def standing(job: HangJob) -> JobProgress | None:
     """Of a job whose ranks all wait on their GPUs, and whose recorders do not tell where they part."""
     progress = progress_of(job)
     if progress.verdict != "stuck" or progress.away or progress.stopped or progress.ended or job.missing:
@@ -68,7 +68,7 @@ def counts_of(job: HangJob) -> dict[int, Counts]:
     return next((counts for counts in groups if len(set(counts.values())) > 1), groups[0] if groups else {})
 
 
-def _odd(job: HangJob, counts: Mapping[int, Counts]) -> list[Rank]:
+def odd_by_counts(job: HangJob, counts: Mapping[int, Counts]) -> list[Rank]:
     """The ranks whose counts differ from those of more others; [] where there are none, or as many."""
     alike: defaultdict[Counts, list[Rank]] = defaultdict(list)
     for rank in job.ranks:
@@ -77,7 +77,7 @@ def _odd(job: HangJob, counts: Mapping[int, Counts]) -> list[Rank]:
     return small if others and len(small) < len(others[0]) else []
 
 
-def _counted(counts: Mapping[int, Counts]) -> list[Seen]:
+def counted(counts: Mapping[int, Counts]) -> list[Seen]:
     alike: defaultdict[Counts, list[int]] = defaultdict(list)
     for rank, own in counts.items():
         alike[own].append(rank)
@@ -90,7 +90,7 @@ def _counted(counts: Mapping[int, Counts]) -> list[Seen]:
 def guarded_calls(job: HangJob) -> Iterator[HangCause]:
     """In the function in which all wait, a collective is called under a condition on the rank, and no other branch
     pairs with it; or both branches call the same ones in different orders."""
-    progress = _standing(job)
+    progress = standing(job)
     if progress is None:
         return
     context = _common(progress.waiting)
@@ -112,7 +112,7 @@ def guarded_calls(job: HangJob) -> Iterator[HangCause]:
         evidence = (
             *stacks_of(progress.waiting),
             Seen(f"{context.file}:{own[0].line}", f"{own[0].kind} under {text}"),
-            *_counted(counts),
+            *counted(counts),
         )
         if others:
             kinds, other_kinds = [call.kind for call in own], [call.kind for call in others]
@@ -153,17 +153,17 @@ def _how_sure(
 
 def left_out(job: HangJob) -> Iterator[HangCause]:
     """All wait at one line, and NCCL has counted other collectives for one of them: it has gone another way."""
-    progress = _standing(job)
+    progress = standing(job)
     counts = counts_of(job) if progress is not None else {}
     if progress is None or len(set(counts.values())) < 2 or len(parties(progress.waiting)) != 1:
         return
     context = _common(progress.waiting)
-    odd = _odd(job, counts)
+    odd = odd_by_counts(job, counts)
     if context is None or not odd:
         return
     others = [rank for rank in progress.waiting if rank not in odd]
     exits = [enclosing for enclosing in passes_by(context) if enclosing.kind in ("continue", "pass")]
-    recorded = tuple(_counted(counts))
+    recorded = tuple(counted(counts))
     calls = _in_the_loop(context)
     if exits:
         yield divergent(odd, others, context, exits[0], SEEN, recorded)
@@ -182,7 +182,7 @@ def left_out(job: HangJob) -> Iterator[HangCause]:
             fix=CAUSES["collective-order-mismatch"].remedy("crossed"),
         )
         return
-    if "" not in less and (pairs := _pairs_in_the_loop(context)):
+    if "" not in less and (pairs := pairs_in_the_loop(context)):
         yield blame(
             "p2p-order",
             LIKELY,  # in the way to what the others have launched lies nothing else that waits for a rank
@@ -243,11 +243,11 @@ def _crossed(job: HangJob, odd: Sequence[Rank], others: Sequence[Rank]) -> list[
         for counts in groups
     ]
     totals = {sum(total[rank.rank] for total in sums) for rank in (*odd, *others)}
-    apart = len(sums) > 1 and all(_odd(job, counts) == odd for counts in groups)
-    return [line for counts in groups for line in _counted(counts)] if apart and len(totals) == 1 else []
+    apart = len(sums) > 1 and all(odd_by_counts(job, counts) == odd for counts in groups)
+    return [line for counts in groups for line in counted(counts)] if apart and len(totals) == 1 else []
 
 
-def _pairs_in_the_loop(context: SourceContext) -> list[Enclosing]:
+def pairs_in_the_loop(context: SourceContext) -> list[Enclosing]:
     """Sends and receives of each step."""
     loop = loop_around(context)
     return [
@@ -275,13 +275,13 @@ def _in_the_loop(context: SourceContext) -> list[Enclosing]:
 
 def only_pairs(job: HangJob) -> Iterator[HangCause]:
     """All wait in a loop whose every step only sends and receives: these do not pair, or it is the way between GPUs."""
-    progress = _standing(job)
+    progress = standing(job)
     context = _common(progress.waiting) if progress is not None else None
     if progress is None or context is None or len(set(counts_of(job).values())) > 1:
         return
     if any(not call.text for call in _in_the_loop(context)):
         return  # each step makes a collective
-    pairs = _pairs_in_the_loop(context)
+    pairs = pairs_in_the_loop(context)
     if not pairs or any(call.kind == "backward" for call in context.calls):
         return
     yield blame(

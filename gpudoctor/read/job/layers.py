@@ -38,10 +38,10 @@ class Layers:
         self._armed: dict[int, ArmedProcess | None] = {}
         self._readers = Readers(1)
 
-    def stacks(self, pids: Sequence[int], seconds: float) -> dict[int, Stacks]:
+    def stacks(self, pids: Sequence[int], seconds: float, *, variables: bool = False) -> dict[int, Stacks]:
         """By py-spy; where that may not, as an armed process writes them itself."""
         deadline = time.monotonic() + seconds
-        by_pid = stacks.dump(pids, timeout=max(0.2, seconds), native=self.order.native)
+        by_pid = stacks.dump(pids, timeout=max(0.2, seconds), native=self.order.native, variables=variables)
         for pid, stack in by_pid.items():
             left = deadline - time.monotonic()
             if not stack.by and left > 0.1 and (how := self.armed(pid)) is not None:

@@ -41,6 +41,7 @@ from gpudoctor.snapshot.evidence import (
     SourceContext,
     Thread,
     Unread,
+    Variables,
 )
 
 T = TypeVar("T")
@@ -154,6 +155,7 @@ class _SecondLook:
         self.unread: list[Unread] = []
         self.layers = Layers(self.system, order, node)
         self.sources = Sources()
+        self.variables: dict[int, tuple[Variables, ...]] = {}
         self.gpu_child = gpus.begin(max(1.0, self.deadline - time.monotonic()))
 
     def finish(self) -> NodeEvidence:
@@ -250,13 +252,15 @@ class _SecondLook:
         """The samples with the stacks of all that run Python; why some have none is said once."""
         wanted = [pid for pid, sample in samples.items() if self._runs_python(pid, sample)]
         try:
-            dumped = self.layers.stacks(wanted, min(seconds, self.deadline - time.monotonic()))
+            left = min(seconds, self.deadline - time.monotonic())
+            dumped = self.layers.stacks(wanted, left, variables=say)
         except Exception as error:  # the rest is worth having without them
             dumped = {pid: Stacks(reason=f"{type(error).__name__}: {error}"[:200]) for pid in wanted}
         found = dict(samples)
         for pid, stack in dumped.items():
             if stack.by:
                 found[pid] = sampling.with_stacks(samples[pid], stack.threads, stack.by)
+                self.variables[pid] = stack.variables
             elif say and stack.reason:
                 self.unread.append(Unread(f"stack of pid {pid}", stack.reason, pid))
         return found
@@ -398,6 +402,7 @@ class _SecondLook:
             limits=details.limits,
             oom_kills=details.oom_kills,
             armed=armed,
+            variables=self.variables.get(pid, ()),
         )
 
     @staticmethod

@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
 from gpudoctor.read.job.source_made import made_under
@@ -21,6 +23,7 @@ takes a thousand times the memory of its text [measured: 1.9 GiB for 2 MiB of li
 MOST_ENCLOSING = 32
 MOST_EXITS = 32
 MOST_CALLS = 64
+MOST_GIVEN = 8
 DEEPEST = 3
 """Calls from function to function on the way to a collective."""
 
@@ -303,7 +306,14 @@ def _calls(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
         for call in called(found.node):
             name = _collective(call)
             if name:
-                yield guarded(name, call, found)
+                yield structs.replace(guarded(name, call, found), gives=tuple(_given(call))[:MOST_GIVEN])
+
+
+def _given(call: ast.AST) -> Iterator[str]:
+    """The variables that a call is given, by place or by name."""
+    if isinstance(call, ast.Call):
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        yield from (argument.id for argument in given if isinstance(argument, ast.Name))
 
 
 def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:

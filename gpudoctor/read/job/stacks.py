@@ -6,6 +6,7 @@ processor time (py-spy 0.4.3), so a program a process is fast enough; several ru
 """
 
 import os
+import re
 import sys
 import sysconfig
 import time
@@ -19,9 +20,11 @@ from msgspec import Struct, structs
 
 from gpudoctor import active, programs
 from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS
+from gpudoctor.knowledge.places import is_user
+from gpudoctor.read.job import tensors
 from gpudoctor.read.job.refusals import not_permitted
 from gpudoctor.read.process import numbers_of, seen
-from gpudoctor.snapshot.evidence import Frame, Thread
+from gpudoctor.snapshot.evidence import Frame, Thread, Variables
 
 BY = "py-spy"
 TRIES = 3
@@ -30,6 +33,8 @@ OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootst
 """Where a thread's stack begins: a program, `python -m`, a thread's start. One that begins elsewhere was cut short,
 or its interpreter is embedded in a program."""
 MOST_TASKS = 4096
+MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES = 64, 8
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
 INSTALL = "py-spy is not installed; `{python} -m pip install py-spy` installs it"
 
 
@@ -43,19 +48,22 @@ class Stacks(NamedTuple):
     """As `Sample.stacks_by`; empty when nothing was read."""
     reason: str = ""
     """Why nothing was read, as a phrase; empty when it was."""
+    variables: tuple[Variables, ...] = ()
+    """Of the program's frames of the main thread, where they were asked for."""
 
 
-def dump(pids: Sequence[int], *, timeout: float, native: bool = False) -> dict[int, Stacks]:
+def dump(pids: Sequence[int], *, timeout: float, native: bool = False, variables: bool = False) -> dict[int, Stacks]:
     """The stacks of these processes, each within `timeout` seconds from now; one answer a pid, never raises.
 
     `native` adds frames of C and C++, for which py-spy stops each process for some tenths of a second (it goes on also
-    when py-spy is killed); where that fails, it is read without. May be called in any thread.
+    when py-spy is killed); where that fails, it is read without, as it is without `variables` where a first try with
+    them fails. May be called in any thread.
     """
     wanted = list(dict.fromkeys(pid for pid in pids if pid > 0))
     program = find_program()
     if not program:
         return {pid: Stacks(reason=INSTALL.format(python=sys.executable)) for pid in wanted}
-    return _Dumps(program, timeout, native).of(wanted)
+    return _Dumps(program, timeout, native, variables).of(wanted)
 
 
 def find_program() -> str | None:
@@ -80,9 +88,10 @@ class _Try(NamedTuple):
 class _Dumps:
     """py-spy for several processes, a bounded number at once."""
 
-    def __init__(self, program: str, timeout: float, native: bool) -> None:
+    def __init__(self, program: str, timeout: float, native: bool, variables: bool) -> None:
         self.program = program
         self.native = native
+        self.variables = variables
         self.deadline = time.monotonic() + timeout
         self.most = max(2, min(8, 2 * (os.cpu_count() or 1)))
         self.found: dict[int, Stacks] = {}
@@ -113,6 +122,7 @@ class _Dumps:
             self.found.setdefault(pid, Stacks(reason="there was no time left to read it"))
             return
         command = [self.program, "dump", "--json", "--pid", str(pid), "--native" if native else "--nonblocking"]
+        command += ["--locals"] if self.variables and number == 1 else []
         try:
             child = active.start(f"py-spy {pid}", command, timeout=left)
         except OSError as error:
@@ -129,7 +139,7 @@ class _Dumps:
             if threads:
                 before = self.found.get(pid)
                 if before is None or _depth(threads, pid) >= _depth(before.threads, pid):
-                    self.found[pid] = Stacks(threads, BY)
+                    self.found[pid] = Stacks(threads, BY, variables=variables_of(reply.output, pid, threads))
                 return again if _cut_short(threads, pid) and not attempt.native else None
             self.found.setdefault(pid, Stacks(reason="py-spy found no thread that runs Python in it"))
             return again
@@ -160,11 +170,18 @@ def _cut_short(threads: Sequence[Thread], pid: int) -> bool:
 # ---------------------------------------------------------------- what py-spy says
 
 
+class _Local(Struct):
+    name: str = ""
+    addr: int = 0
+    repr: str | None = None
+
+
 class _Frame(Struct):
     name: str = ""
     filename: str = ""
     module: str | None = None
     line: int = 0
+    locals: list[_Local] | None = None
 
 
 class _Thread(Struct):
@@ -232,6 +249,29 @@ def _frames(thread: _Thread) -> Iterator[Frame]:
             line=frame.line if 0 <= frame.line < 1 << 31 else 0,
             native=frame.module is not None,
         )
+
+
+def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[Variables, ...]:
+    """What the program's frames of the main thread hold, of a dump that `read` has read to these threads."""
+    number = next((at for at, thread in enumerate(threads) if thread.id == pid), None)
+    if number is None:
+        return ()
+    frames = msgspec.json.decode(output, type=list[_Thread])[-len(threads) :][number].frames[:MOST_FRAMES]
+    found: list[Variables] = []
+    with tensors.Memory(pid) as memory:
+        for frame, raw in zip(threads[number].frames, frames, strict=False):
+            if raw.locals and is_user(frame) and len(found) < MOST_FRAMES_WITH_VARIABLES:
+                held = {local.name[:LONGEST_NAME]: _value(local, memory) for local in raw.locals[:MOST_VARIABLES]}
+                found.append(Variables(frame=frame, values={name: value for name, value in held.items() if value}))
+    return tuple(found)
+
+
+def _value(local: _Local, memory: tensors.Memory) -> str:
+    """A number, a truth value, the type and sizes of a tensor; "" of all else."""
+    text = local.repr or ""
+    if text in ("True", "False") or _NUMBER.fullmatch(text):
+        return text
+    return memory.tensor(local.addr) if text.startswith(("<Tensor at ", "<Parameter at ")) else ""
 
 
 def _short(text: str, limit: int) -> str:

@@ -1,0 +1,195 @@
+"""All wait, no flight recorder tells where they part, and the ranks' own variables do: rounds, decisions, sizes.
+
+Python runs ahead of the GPU, so that the line at which a rank waits is seldom that of the collective that keeps it.
+In which round of the loop each rank is, and how many collectives NCCL has counted of each by then, tells more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpudoctor.hang.causes import LIKELY, POSSIBLE, HangCause, HangJob, Rank, Seen, blame, collective_divergence
+from gpudoctor.hang.causes import collective_text as text
+from gpudoctor.hang.progress import parties
+from gpudoctor.hang.relation import COUNTED, LOOPS, keeps_gradients, source_at, waits_with_a_root
+from gpudoctor.hang.variables import Apart, Unlike, held_at, levels_of, rounds_apart, tensor_at, unlike
+from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, who
+from gpudoctor.snapshot.evidence import Frame
+
+ALIKE = frozenset(
+    ("all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_gather_single")
+)
+"""Collectives to which every rank gives as many elements, of one type."""
+OF_A_DECISION = ("uneven-inputs", "rank-dependent-graph", "unused-parameters")
+"""What may lie behind a variable of the program that differs, where the text speaks for it."""
+
+
+def rounds(job: HangJob) -> Iterator[HangCause]:
+    """Some ranks wait a round behind the others, and have launched as many collectives: one more than these had in as
+    many rounds."""
+    if (progress := text.standing(job)) is None or (apart := rounds_apart(progress.waiting)) is None:
+        return
+    behind, ahead = apart.behind, apart.ahead
+    if len(behind) == len(ahead) or len(parties(behind)) > 1 or waits_with_a_root(behind[0]):
+        return
+    counts = text.counts_of(job)
+    sums = {number: sum(launched for _, launched in own) for number, own in counts.items()}
+    if not all(sums.get(rank.rank) for rank in progress.waiting) or not _made_in_each(apart, progress.waiting, sums):
+        return
+    if max(sums[rank.rank] for rank in ahead) > min(sums[rank.rank] for rank in behind):
+        return  # those ahead may have made it as well, and wait in what came behind it
+    few = behind if len(behind) < len(ahead) else ahead
+    if _has_inner_loop(behind[0], apart):
+        cause = "uneven-inputs"
+    else:
+        cause = (
+            "rank0-only-collective"
+            if few is behind and [rank.rank for rank in few] == [0]
+            else ("rank-divergent-decision")
+        )
+    yield blame(
+        cause,
+        LIKELY,
+        few,
+        f"{waiting_words(behind)}, with {apart.counter} {apart.rounds[0]} in the loop of line {apart.loop.line}, and "
+        f"{who(ahead, 'has', 'have')} come to {apart.rounds[1]} without that collective: NCCL has counted "
+        "no more of them there",
+        (*stacks_of(progress.waiting), *text.counted(counts), *_counters(apart)),
+        at=few[0].place.user_frame,
+    )
+
+
+def _made_in_each(apart: Apart, waiting: Sequence[Rank], sums: Mapping[int, int]) -> bool:
+    """Whether those ahead have launched a collective in each round up to theirs, under no condition: then they must
+    have launched more than who is behind, had these not made another one."""
+    level = levels_of(waiting)[-1]
+    frame = level[apart.ahead[0].rank]
+    context = source_at(apart.ahead[0], frame)
+    if context is None or text.pairs_in_the_loop(context):
+        return False
+    for call in context.calls:
+        if call.text or not apart.loop.line < call.line < min(level[rank.rank].line for rank in apart.ahead):
+            continue
+        if call.kind in text.COUNTED_AS:
+            return True
+        inside = source_at(apart.ahead[0], Frame(context.function, context.file, call.line))
+        # DDP and FSDP exchange gradients there: as many as there were rounds have been counted.
+        if call.kind == "backward" and keeps_gradients(inside) is None and min(sums.values()) > apart.rounds[0]:
+            return True
+    return False
+
+
+def _has_inner_loop(rank: Rank, apart: Apart) -> bool:
+    """Whether a rank is in a loop inside of the one in which rounds differ, whose rounds are not the same for all."""
+    for frame in rank.place.user_frames:
+        context = source_at(rank, frame)
+        for around in context.enclosing if context is not None else ():
+            if around == apart.loop:
+                return False
+            if around.kind in LOOPS and COUNTED.search(around.text) is None:
+                return True
+    return False
+
+
+def _counters(apart: Apart) -> list[Seen]:
+    each = zip((apart.behind, apart.ahead), apart.rounds, strict=True)
+    return [Seen(f"variables of {ranks_of(ranks)}", f"{apart.counter} = {number}") for ranks, number in each]
+
+
+def decisions(job: HangJob) -> Iterator[HangCause]:
+    """Ranks have parted, and those that differ by place or by NCCL's counts hold a variable unlike all others."""
+    if (progress := text.standing(job)) is None:
+        return
+    waiting = progress.waiting
+    found = list(unlike(waiting))
+    odd = found[0].odd if found else []
+    if not odd or any(each.odd != odd for each in found) or not _differs(job, waiting, odd):
+        return
+    if [rank.rank for rank in odd] == [0]:
+        return  # what rank 0 holds alone may be meant
+    first = found[-1]
+    numbers = tuple(rank.rank for rank in odd)
+    rules = (*collective_divergence.RULES, *text.RULES)
+    said = [cause for rule in rules for cause in rule(job) if cause.ranks == numbers and cause.confidence >= POSSIBLE]
+    cause = next((cause.cause for cause in said if cause.cause in OF_A_DECISION), "rank-divergent-decision")
+    others = [rank for rank in waiting if rank not in odd]
+    yield blame(
+        cause,
+        LIKELY,
+        odd,
+        f"{first.name} is {first.own} on {ranks_of(odd)} and {first.common} on {ranks_of(others)}; "
+        f"{waiting_words(odd)}; {waiting_words(others)}",
+        (*stacks_of(waiting), *(_seen(each, others) for each in found[:4])),
+        at=odd[0].place.user_frame if first.frame not in odd[0].place.user_frames else first.frame,
+    )
+
+
+def _seen(variable: Unlike, others: Sequence[Rank]) -> Seen:
+    return Seen(
+        f"variables of {variable.frame.function}",
+        f"{variable.name} = {variable.own} on {ranks_of(variable.odd)}, {variable.common} on {ranks_of(others)}",
+    )
+
+
+def _differs(job: HangJob, waiting: Sequence[Rank], odd: Sequence[Rank]) -> bool:
+    """Whether these are the ones that have gone another way, by what else is seen of the ranks."""
+    own = set(map(id, odd))
+    places = parties(waiting)
+    if len(places) > 1 and any(set(map(id, party)) == own for party in places):
+        return True
+    if set(map(id, text.odd_by_counts(job, text.counts_of(job)))) == own:
+        return True
+    apart = rounds_apart(waiting)
+    if apart is None:
+        return False
+    if own in (set(map(id, apart.behind)), set(map(id, apart.ahead))):
+        return True
+    # Who is no root goes on once it has given its part: one of those ahead has not.
+    return all(map(waits_with_a_root, apart.behind)) and own < set(map(id, apart.ahead))
+
+
+def sizes(job: HangJob) -> Iterator[HangCause]:
+    """All wait behind one collective, in one round, and what they have given to it is not of one type and size."""
+    if (progress := text.standing(job)) is None or len(parties(progress.waiting)) != 1:
+        return
+    waiting = progress.waiting
+    if len(set(text.counts_of(job).values())) > 1 or rounds_apart(waiting) is not None:
+        return
+    levels = levels_of(waiting)
+    if not levels:
+        return
+    frame = levels[-1][waiting[0].rank]
+    context = source_at(waiting[0], frame)
+    calls = [call for call in context.calls if call.line <= frame.line] if context is not None else []
+    last = max(calls, key=lambda call: call.line, default=None)
+    if last is None or last.kind not in ALIKE:
+        return
+    for name in last.gives:
+        given = {rank.rank: tensor_at(rank, levels[-1][rank.rank], name) for rank in waiting}
+        if None in given.values() or len(set(given.values())) < 2:
+            continue
+        yield blame(
+            "shape-mismatch",
+            LIKELY,  # it may have been given another tensor of that name since
+            _fewest(given, waiting),
+            f"{name}, which is given to {last.kind} in line {last.line}, is not alike on all ranks: "
+            + _texts(waiting, frame, name),
+            (*stacks_of(waiting), Seen("variables", _texts(waiting, frame, name))),
+            at=frame,
+        )
+        return
+
+
+def _fewest(given: Mapping[int, object], waiting: Sequence[Rank]) -> list[Rank]:
+    """The ranks whose tensor is that of fewer ranks; all of them where none is."""
+    values = list(given.values())
+    odd = [rank for rank in waiting if values.count(given[rank.rank]) * 2 < len(values)]
+    return odd or [*waiting]
+
+
+def _texts(waiting: Sequence[Rank], frame: Frame, name: str) -> str:
+    by_text: dict[str, list[Rank]] = {}
+    for rank in waiting:
+        by_text.setdefault(held_at(rank, frame).get(name, ""), []).append(rank)
+    return ", ".join(f"{value} on {ranks_of(ranks)}" for value, ranks in list(by_text.items())[:4])
+
+
+RULES = (rounds, decisions, sizes)

@@ -1,0 +1,139 @@
+"""What the ranks' own variables say: in which round of the loop each is, and what one holds unlike the others.
+
+Only what all ranks have in common is compared: the functions that all are in, from the outermost inwards, as far as
+they have called each other from the same lines. Counters of loops tell who is ahead; what else differs may be why.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from gpudoctor.hang.job import Rank
+from gpudoctor.hang.relation import LOOPS, RANK_WORDS, same_function, source_at
+from gpudoctor.snapshot.evidence import Enclosing, Frame
+
+_COUNTS = re.compile(r"step|epoch|iter|index|idx|batch_(?:idx|nr)|_?\b[ijkn]\b|seen|done|count|offset|position", re.I)
+"""Names of what changes from round to round: that it differs follows from where the ranks are."""
+_PLACES = re.compile(
+    r"stage|last|first|head|leader|root|src|dst|peer|next|prev|device|node|host|gpu|seed|port|pid|_id\b|world|local",
+    re.I,
+)
+"""Names of a rank's place among the others, which is meant to differ."""
+_WORDS = re.compile(r"[A-Za-z_]\w*")
+Level = Mapping[int, Frame]
+"""One function that all ranks are in: the frame of each, by rank."""
+
+
+def levels_of(ranks: Sequence[Rank]) -> list[Level]:
+    """The functions that all ranks are in, outermost first, up to the first in which their lines differ."""
+    found: list[Level] = []
+    for frames in zip(*(reversed(rank.place.user_frames) for rank in ranks), strict=False):
+        first = frames[0]
+        if any(frame.file != first.file or not same_function(frame.function, first.function) for frame in frames):
+            break
+        found.append({rank.rank: frame for rank, frame in zip(ranks, frames, strict=True)})
+        if any(frame.line != first.line for frame in frames):
+            break
+    return found
+
+
+def held_at(rank: Rank, frame: Frame) -> Mapping[str, str]:
+    """What a rank's variables hold in a frame, by name."""
+    return next((own.values for own in rank.evidence.variables if own.frame == frame), {})
+
+
+class Apart(NamedTuple):
+    """Ranks that are in an earlier round of a loop than the others."""
+
+    behind: list[Rank]
+    ahead: list[Rank]
+    loop: Enclosing
+    counter: str
+    rounds: tuple[int, int]
+    """Of `behind`, and of `ahead`."""
+
+
+def rounds_apart(ranks: Sequence[Rank]) -> Apart | None:
+    """Who is in an earlier round of the outermost loop around all in whose counters ranks differ; None where all are
+    in one round, in more than two, or it is not told."""
+    for level in levels_of(ranks):
+        for loop in _common_loops(ranks, level):
+            by_round: defaultdict[int, list[Rank]] = defaultdict(list)
+            counter = ""
+            for rank in ranks:
+                name, number = _counter(loop, held_at(rank, level[rank.rank]))
+                if number is None:
+                    return None
+                by_round[number].append(rank)
+                counter = name
+            if len(by_round) == 2:
+                low, high = sorted(by_round)
+                return Apart(by_round[low], by_round[high], loop, counter, (low, high))
+            if len(by_round) > 2:
+                return None
+    return None
+
+
+def _common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:
+    """The loops around the lines of all ranks in one function, outermost first."""
+    contexts = [source_at(rank, level[rank.rank]) for rank in ranks]
+    first = contexts[0]
+    if first is None or None in contexts:
+        return []
+    loops = (around for around in reversed(first.enclosing) if around.kind in LOOPS)
+    return [loop for loop in loops if all(context is not None and loop in context.enclosing for context in contexts)]
+
+
+def _counter(loop: Enclosing, values: Mapping[str, str]) -> tuple[str, int | None]:
+    """What a loop counts with, and how far it is: "step" of `step in range(1000)`, of `step < 1000`."""
+    names = _WORDS.findall(loop.text.partition(" in ")[0] if loop.kind == "for" else loop.text)
+    numbers = ((name, values.get(name, "")) for name in names)
+    return next(((name, int(text)) for name, text in numbers if text.lstrip("-").isdecimal()), ("", None))
+
+
+class Unlike(NamedTuple):
+    """A variable that some ranks hold otherwise than all others."""
+
+    name: str
+    odd: list[Rank]
+    own: str
+    common: str
+    frame: Frame
+    """Of one of the odd ones."""
+
+
+def unlike(ranks: Sequence[Rank]) -> Iterator[Unlike]:
+    """Variables of functions that all ranks are in, of which the fewer ranks hold one value and all others another:
+    no counters, no tensors, none that are called after the rank or its place, and no yes or no of the first or the
+    last rank, which are often asked whether they are it."""
+    for level in levels_of(ranks):
+        values = {rank.rank: held_at(rank, level[rank.rank]) for rank in ranks}
+        context = source_at(ranks[0], level[ranks[0].rank])
+        loops = context.enclosing if context is not None else ()
+        targets = {
+            word for loop in loops if loop.kind == "for" for word in _WORDS.findall(loop.text.partition(" in ")[0])
+        }
+        for name in values[ranks[0].rank]:
+            if name in targets or any(known.search(name) for known in (_COUNTS, RANK_WORDS, _PLACES)):
+                continue
+            by_value: defaultdict[str, list[Rank]] = defaultdict(list)
+            for rank in ranks:
+                by_value[values[rank.rank].get(name, "")].append(rank)
+            if len(by_value) != 2 or "" in by_value or any("[" in value for value in by_value):
+                continue
+            (own, odd), (common, others) = sorted(by_value.items(), key=lambda each: len(each[1]))
+            at_an_end = {rank.rank for rank in odd} & {ranks[0].rank, ranks[-1].rank}
+            if len(odd) < len(others) and not (at_an_end and own in ("True", "False")):
+                yield Unlike(name, odd, own, common, level[odd[0].rank])
+
+
+def tensor_at(rank: Rank, frame: Frame, name: str) -> tuple[str, int] | None:
+    """Type and number of elements of a tensor that a frame holds."""
+    kind, bracket, sizes = held_at(rank, frame).get(name, "").partition("[")
+    if not bracket:
+        return None
+    elements = 1
+    for size in sizes.rstrip("]").split(", "):
+        elements *= int(size)
+    return kind, elements
