@@ -215,10 +215,17 @@ def _by_threads() -> Iterator[Scenario]:
         yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
 
 
+def _polling() -> Iterator[Scenario]:
+    """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again."""
+    some = SCENARIOS["group_of_some"]
+    yield some._replace(name="group_of_some_on_nccl", polls=8.0)
+
+
 FIRST_ON_GPUS = {scenario.name: scenario for scenario in _all()}
 LATER_ON_GPUS = {scenario.name: scenario for scenario in _more()}
 AS_WRITTEN_ON_GPUS = {scenario.name: scenario for scenario in _as_written()}
 FURTHER_ON_GPUS = {scenario.name: scenario for scenario in _twelve()}
 BY_THREADS_ON_GPUS = {scenario.name: scenario for scenario in _by_threads()}
-ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS
+POLLING_ON_GPUS = {scenario.name: scenario for scenario in _polling()}
+ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS | POLLING_ON_GPUS
 EVERY = SCENARIOS | ON_GPUS
