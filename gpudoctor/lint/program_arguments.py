@@ -119,10 +119,11 @@ class _Parser(argparse.ArgumentParser):
 _TYPES: dict[str, type] = {"int": int, "float": float, "str": str}
 _ACTIONS = frozenset(("store", "store_const", "store_true", "store_false", "append", "append_const", "count", "extend"))
 _UNSURE = re.compile(
-    r"parse_known_args|parse_intermixed|add_subparsers|parents\s*=|fromfile_prefix_chars|add_argument_group|prefix_chars"
-    r"|add_mutually_exclusive|conflict_handler|allow_abbrev|sys\.argv|set_defaults|argument_default|configargparse|jsonargparse"
+    r"parse_known_args|parse_intermixed|add_subparsers|parents\s*=|fromfile_prefix_chars|prefix_chars"
+    r"|conflict_handler|allow_abbrev|sys\.argv|set_defaults|argument_default|configargparse|jsonargparse"
 )
 """Parsers of which more must be known than their add_argument."""
+_GROUPS = ("add_argument_group", "add_mutually_exclusive_group")
 
 
 def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | None:
@@ -138,11 +139,16 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
     ):
         return None
     given = [word for word in words if word is not None]
-    added = ["--local_rank=0"] if launch.launcher == "deepspeed" and launch.option("no-local-rank") is None else []
-    try:
-        parser.parse_args([*added, *given])
-    except _Refused as error:
-        said = str(error)
+    said = ""
+    for added in _put_in_front(launch):
+        try:
+            parser.parse_args([*added, *given])
+            return None
+        except _Refused as error:
+            said = said or str(error)
+        except Exception:  # a parser that cannot be rebuilt says nothing
+            return None
+    if said:
         about = [
             script_word
             for script_word in launch.script_words
@@ -151,10 +157,17 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
         about = about or [
             script_word for script_word in launch.script_words if script_word.text and script_word.text in said.split()
         ]
-        return (said[:200], about[0] if about else None) if said else None
-    except Exception:  # a parser that cannot be rebuilt says nothing
-        return None
+        return said[:200], about[0] if about else None
     return None
+
+
+def _put_in_front(launch: LintLaunch) -> list[list[str]]:
+    """What the launcher hands a program before its own words, by release: one that takes any of them is right."""
+    if launch.launcher == "deepspeed" and launch.option("no-local-rank", "no-python") is None:
+        return [["--local_rank=0"]]
+    if launch.launcher == "torch.distributed.launch" and launch.option("use-env") is None:
+        return [["--local_rank=0"], ["--local-rank=0"]]
+    return [[]]
 
 
 @lru_cache(maxsize=16)
@@ -168,18 +181,29 @@ def _rebuilt(code: PythonCode) -> argparse.ArgumentParser | None:
         return None
     name = bound.targets[0].id
     parser = _Parser(add_help=False)
+    theirs = {name}
+    for node in code.nodes:  # group = parser.add_argument_group("data")
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
+            made_by = node.value.func
+            of_parser = isinstance(made_by, ast.Attribute) and isinstance(made_by.value, ast.Name)
+            if of_parser and isinstance(made_by, ast.Attribute) and made_by.attr in _GROUPS:
+                theirs.add(node.targets[0].id)
     adds = [call for call in code.calls if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument"]
     for node in code.nodes:
         if isinstance(node, ast.Call) and any(
-            isinstance(arg, ast.Name) and arg.id == name for arg in (*node.args, *(k.value for k in node.keywords))
+            isinstance(arg, ast.Name) and arg.id in theirs for arg in (*node.args, *(k.value for k in node.keywords))
         ):
-            return None  # others add to it
+            if code.name(node.func) != "deepspeed.add_config_arguments":
+                return None  # others add to it
+            for flag in ("--deepspeed", "--deepscale"):
+                parser.add_argument(flag, action="store_true")
+                parser.add_argument(flag + "_config", type=str)
     for call in adds:
         names = [constant(arg) for arg in call.args]
         mine = (
             isinstance(call.func, ast.Attribute)
             and isinstance(call.func.value, ast.Name)
-            and call.func.value.id == name
+            and call.func.value.id in theirs
         )
         if not mine or has_stars(call) or not names or not all(isinstance(name, str) for name in names):
             return None

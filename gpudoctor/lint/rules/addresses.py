@@ -217,7 +217,8 @@ _USUAL = re.compile(r"(?:MASTER|MAIN|HEAD|CHIEF|RANK_?0|RDZV|HOST_NODE|NODE_?0|L
 
 def _not_set(job: LintJob, launch: LintLaunch, expansion: Expansion) -> tuple[str, bool] | None:
     setting = launch.invocation.settings.get(expansion.name)
-    if setting is not None and not setting.exported and expansion.where == "task" and setting.how == "assignment":
+    inherited = setting is not None and not setting.exported and setting.how == "assignment"
+    if inherited and expansion.where == "task" and not expansion.is_set:  # one that the task itself sets is set
         return f"and {expansion.name} is set in the batch script, but not exported to the tasks", True
     if expansion.is_set is not False or expansion.default is not None or setting is not None or expansion.value:
         return None

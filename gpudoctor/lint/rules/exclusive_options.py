@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
+from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_files import everywhere, with_options
 from gpudoctor.lint.told_options import ToldOption, is_whole, world_of
@@ -87,6 +88,10 @@ def two_half_precisions(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
+_NAMED = re.compile(r"[\"']([\w./-]+\.json)[\"']", re.ASCII)
+"""A file that a program names: deepspeed.initialize(config="ds.json"), TrainingArguments(deepspeed="ds.json")."""
+
+
 def _files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
     """DeepSpeed's files, and the first start that names each."""
     named: dict[str, LintLaunch] = {}
@@ -96,6 +101,9 @@ def _files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
         words += [f"{name}={option.value}" for name, option in options.items() if "deepspeed" in name]
         if (of_accelerate := launch.text("deepspeed-config-file")) is not None:
             words.append(f"deepspeed={of_accelerate}")
+        program = program_of(job, launch)
+        if program is not None and re.search("deepspeed", program.text, re.IGNORECASE):
+            words += ["deepspeed", *_NAMED.findall(program.text)]
         if launch.launcher == "deepspeed" or any("deepspeed" in word for word in words):
             for word in words:
                 named.setdefault(word.rpartition("=")[2].rpartition("/")[2], launch)
@@ -240,6 +248,9 @@ _SAME = (
     " size; transformers, integrations/deepspeed.py: values that mismatch TrainingArguments",
     bad=(
         _JSON.format(256, ""),
+        "torchrun --nproc_per_node=4 t.py\n#@ file t.py\nimport deepspeed\n"
+        "engine = deepspeed.initialize(model=net, config='ds.json')[0]\n#@ file ds.json\n"
+        '{\n  "train_batch_size": 8,\n  "train_micro_batch_size_per_gpu": 4\n}\n',
         "torchrun --nproc_per_node=8 sft.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --deepspeed"
         " ds.json\n#@ file ds.json\n"
         '{\n  "train_micro_batch_size_per_gpu": 8,\n  "gradient_accumulation_steps": "auto"\n}\n',

@@ -81,7 +81,7 @@ def mpirun_without_rank(job: LintJob) -> Iterator[LintFinding]:
             continue
         yield LintFinding(
             span=launch.script.span if launch.script is not None else look.head_span(launch),
-            severity=None if script else "warning",
+            severity=None if script else "info",
             summary=f"mpirun starts {name}, and nothing sets RANK, LOCAL_RANK and WORLD_SIZE from MPI's variables",
             happens="A script with env:// ends with 'environment variable RANK expected, but not set'; one that reads"
             " LOCAL_RANK with a default puts every process on GPU 0.",

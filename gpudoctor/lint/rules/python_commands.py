@@ -107,6 +107,7 @@ def _is_split(text: str, name: str) -> bool:
         _PARSER.format("", "--lr 0.1 --epochs 3"),
         _PARSER.format(", required=True", "--lr 0.1"),
         _PARSER.format("", "--gpus all"),
+        _PARSER.format("", "--lr 0.1").replace("torchrun", "python -m torch.distributed.launch"),
     ),
     good=(
         _PARSER.format(", required=True", "--lr 0.1 --gpus 4"),
@@ -125,13 +126,16 @@ def program_refuses_options(job: LintJob) -> Iterator[LintFinding]:
             said, word = refusal
             name = launch.script.shown if launch.script is not None else "the program"
             by_launcher = word is None and "local_rank" in said
+            if by_launcher and launch.launcher != "deepspeed" and job.facts.version("torch") is not None:
+                continue  # the release decides the spelling: V05
+            instead = "--no_local_rank" if launch.launcher == "deepspeed" else "--use_env, or by torchrun"
             yield LintFinding(
                 span=word.span if word is not None else (launch.script or launch.invocation.words[0]).span,
                 summary=f"{name}'s own parser says: {said}",
                 happens=f"{launch.launcher} hands it over to each rank, and each ends with status 2."
                 if by_launcher
                 else "Each rank ends with status 2 while it reads its options.",
-                fix="Let the program take --local_rank, or start it with --no_local_rank."
+                fix=f"Let the program take --local_rank, or start it with {instead}."
                 if by_launcher
                 else "Give the options that the program defines; python FILE --help lists them.",
             )

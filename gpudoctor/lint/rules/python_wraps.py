@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes
+from gpudoctor.lint.python_devices import sets_visible
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -18,6 +19,12 @@ _RUN = "#@ every node\ntorchrun --standalone --nproc-per-node=2 train.py\n"
 _DDP = _HEAD + "dist.init_process_group('nccl')\nnet = torch.nn.Linear(4, 4).cuda()\n"
 
 
+_EVERY = re.compile(
+    r"(?:list\()?range\((?:0, )?(?:torch\.)?(?:cuda\.)?device_count\(\)\)\)?"
+    r"|\[(\w+) for \1 in range\((?:torch\.)?(?:cuda\.)?device_count\(\)\)\]"
+)
+
+
 @rule(
     "T39",
     title="DistributedDataParallel is given the one GPU of its rank",
@@ -25,6 +32,7 @@ _DDP = _HEAD + "dist.init_process_group('nccl')\nnet = torch.nn.Linear(4, 4).cud
     leads_to=("program-error",),
     bad=(
         _DDP + "net = DistributedDataParallel(net, device_ids=[0, 1])\n" + _RUN,
+        _DDP + "net = DistributedDataParallel(net, device_ids=list(range(torch.cuda.device_count())))\n" + _RUN,
         _DDP + "ids = [0, 1, 2, 3]\nnet = DistributedDataParallel(net, device_ids=ids)\n" + _RUN,
     ),
     good=(
@@ -44,10 +52,13 @@ def several_device_ids(job: LintJob) -> Iterator[LintFinding]:
             behind = values.behind(ids) if isinstance(ids, ast.Name) else ids
             written = behind.elts if isinstance(behind, (ast.List, ast.Tuple)) else []
             count = len(told) if isinstance(told, list) else len(written)
-            if ids is not None and count > 1:
+            every = behind is not None and _EVERY.fullmatch(ast.unparse(behind)) is not None
+            one = job.facts.gpus_per_node == 1 or any(sets_visible(code))
+            if ids is not None and (count > 1 or (every and not one)):
+                several = "all GPUs as" if every else str(count)
                 yield LintFinding(
                     span=code.span(ids),
-                    summary=f"DistributedDataParallel is given {count} device_ids; it takes one, its rank's",
+                    summary=f"DistributedDataParallel is given {several} device_ids; it takes one, its rank's",
                     happens="ValueError: device_ids can only be None or contain a single element.",
                     fix="Write device_ids=[local_rank].",
                 )

@@ -213,6 +213,7 @@ def start_never_reached(job: LintJob) -> Iterator[LintFinding]:
                 and launch.invocation.span.start > invocation.span.end
                 and launch.invocation.manifest_path == invocation.manifest_path  # a step of a workflow is a shell
                 and not launch.invocation.conditional
+                and invocation not in launch.invocation.within  # exec ./start.sh: it begins here
             ),
             None,
         )

@@ -194,6 +194,10 @@ def srun_lets_survivors_wait(job: LintJob) -> Iterator[LintFinding]:
         return
 
 
+_PUBLIC = re.compile(r"nvcr\.io|docker://|ghcr\.io|docker\.io|\bpytorch/pytorch")
+"""Of images: registries whose images have no SLURM."""
+
+
 @rule(
     "S19",
     title="scontrol and srun are asked outside of the container",
@@ -230,8 +234,10 @@ def slurm_tools_inside_a_container(job: LintJob) -> Iterator[LintFinding]:
         used = re.search(r"(?:^|\$\(|`)\s*(scontrol|sinfo|squeue|srun)\b", "\n".join(texts), re.MULTILINE)
         if used is None:
             continue
+        public = any(_PUBLIC.search(word.shown) for around in invocation.within for word in around.words)
         yield LintFinding(
             span=invocation.span,
+            severity="warning" if public else None,  # a cluster's own image may bring SLURM along
             summary=f"{used[1]} is called inside a container; images mostly do not have it",
             happens="Its output is empty there, and an address made of it too: the rendezvous fails.",
             fix=f"Call {used[1]} in the batch script, export what it prints, and use the variable in the container.",
