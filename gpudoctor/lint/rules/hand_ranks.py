@@ -27,6 +27,7 @@ _OPTIONS = "python main.py --dist-url tcp://10.20.0.11:61234 --world-size {} --r
     bad=(
         _THREE + _LINES.format(0, 1, 1),
         _THREE + _LINES.format(1, 2, 3),
+        "#!/bin/bash\n" + _OPTIONS.format(2, 0) + _OPTIONS.format(2, 1),
         "#@ node 0\n" + _OPTIONS.format(2, 0) + "#@ node 1\n" + _OPTIONS.format(2, 0),
         "for i in 0 1 2 3; do\n  " + _OPTIONS.format(4, 0).replace("\n", " &\n") + "done\nwait\n",
         _THREE + "#@ every node\nfor r in 0 1 1; do ssh node-$r python train.py $r & done\nwait\n",
@@ -35,6 +36,7 @@ _OPTIONS = "python main.py --dist-url tcp://10.20.0.11:61234 --world-size {} --r
         _THREE + _LINES.format(0, 1, 2),
         _THREE + "#@ every node\nfor r in 0 1 2; do ssh node-$r python train.py $r & done\nwait\n",
         "#@ node 0\n" + _OPTIONS.format(2, 0) + "#@ node 1\n" + _OPTIONS.format(2, 1),
+        "#!/bin/bash\n" + _OPTIONS.format(2, 0).replace("\n", " &\n") + _OPTIONS.format(2, 1),
         _THREE.replace("world_size=3", "world_size=2")
         + "#@ every node\n" + "python train.py 0 &\npython train.py 1 &\nwait\n" * 2,
     ),
@@ -51,6 +53,8 @@ def ranks_of_several_starts(job: LintJob) -> Iterator[LintFinding]:
         twice = next((rank for rank, count in ranks.items() if count > 1), None)
         beyond = next((rank for rank in ranks if world is not None and rank >= world), None)
         missing = [rank for rank in range(world or 0) if rank not in ranks] if len(group) >= (world or 0) else []
+        if twice is None and beyond is None and len(group) == world:
+            yield from _one_after_another(job, group)
         if twice is not None:
             yield _twice(job, [each for each in group if each.rank == twice], missing)
         elif beyond is not None:
@@ -62,6 +66,27 @@ def ranks_of_several_starts(job: LintJob) -> Iterator[LintFinding]:
                 happens="It is refused, or all wait: rank 0 opens the store that the others connect to.",
                 fix=f"Count the ranks from 0: {', '.join(map(str, range(min(world or 1, 8))))}.",
             )
+
+
+def _one_after_another(job: LintJob, group: tuple[HandRank, ...]) -> Iterator[LintFinding]:
+    """Lines of a batch script, which one shell runs: the first rank waits for one that begins when it has ended."""
+    inner = [each.launch.invocation for each in group]
+    elsewhere = ("ssh", "srun", "pdsh", "kubectl", "mpirun", "blaunch")
+    alone = all(
+        not (each.background or each.in_loop or each.conditional)
+        and not any(outer.program in elsewhere for outer in each.within)
+        for each in inner
+    )
+    scripted = job.kind == "sbatch" or job.text.startswith("#!")
+    if not scripted or not alone or len({each.span.start for each in inner}) < len(group) or job.node_sections:
+        return
+    yield LintFinding(
+        span=inner[0].span,
+        summary=f"rank {group[0].rank} is started in front, without &: the next line starts rank {group[1].rank} when"
+        " it has ended",
+        happens=f"Rank {group[0].rank} waits for rank {group[1].rank} until the time-out.",
+        fix="Write & behind each of these commands, and wait behind the last.",
+    )
 
 
 def _twice(job: LintJob, same: list[HandRank], missing: list[int]) -> LintFinding:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
-from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
 _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=n0 --master-port=61234 train.py"
@@ -24,6 +24,9 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
         "ARGS=(--standalone --nproc-per-node=4)\ntorchrun $ARGS train.py\n",
         'ARGS=(--standalone --nproc-per-node=4)\ntorchrun "${ARGS[*]}" train.py\n',
         'ARGS="--standalone --nproc-per-node=4"\ntorchrun "$ARGS" train.py\n',
+        'LIST=$(scontrol show hostnames "$SLURM_JOB_NODELIST")\nHOSTS=("$LIST")\n'
+        + _TWO.format("$NODE_RANK").replace("=n0", "=${HOSTS[0]}")
+        + "\n",
     ),
     good=(
         'ARGS=(--standalone --nproc-per-node=4)\ntorchrun "${ARGS[@]}" train.py\n',
@@ -34,6 +37,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
 def words_run_together(job: LintJob) -> Iterator[LintFinding]:
     """`$ARGS` of an array is its first element alone, and what stands in quotes is one word, however many options are
     in it."""
+    yield from _one_of_lines(job)
     known: dict[str, int] = {}
     for launch in job.launches:
         for word in launch.invocation.words[1:]:
@@ -68,6 +72,34 @@ def words_run_together(job: LintJob) -> Iterator[LintFinding]:
                 happens="The launcher takes it for the script, and ends: can't open file, or unrecognized arguments.",
                 fix='Leave the quotes out, or take an array: ARGS=(...) and "${ARGS[@]}".',
             )
+
+
+_LINES = re.compile(
+    r"^[ \t]*(?:declare -a |local (?:-a )?|readonly )?(\w+)=\([ \t]*"
+    r"(\"\$(?:\{?(\w+)\}?|\((?:scontrol show hostnames?|cat|sort|uniq)\b[^\"\n]*(?:\"[^\"\n]*\"[^\"\n]*)*\))\")"
+    r"[ \t]*\)",
+    re.MULTILINE | re.ASCII,
+)
+_OF_LINES = r"^[ \t]*(?:export |local )?{}=\"?(?:\$\(|`)(?:scontrol show hostnames?|cat|sort|uniq|nodeset -e)\b"
+
+
+def _one_of_lines(job: LintJob) -> Iterator[LintFinding]:
+    """`NODES=("$LIST")` of a list with a line for each host: the quotes keep it one word."""
+    for match in islice(_LINES.finditer(job.text), 20):
+        listed = match[3] is None or re.search(_OF_LINES.format(match[3]), job.text, re.MULTILINE) is not None
+        used = re.search(rf"\$\{{#?{match[1]}\[", job.text[match.end() :])
+        if not listed or used is None:
+            continue
+        bare = match[2].strip('"')
+        line = job.text.count("\n", 0, match.start(2)) + 1
+        yield LintFinding(
+            span=Span(match.start(2), match.end(2), line),
+            summary=f"{match[1]}=({match[2]}) has one element, all lines of it in one word, for it stands in quotes",
+            happens=f"${{{match[1]}[0]}} is the names of all nodes at once, and ${{{match[1]}[1]}} is empty: srun -w"
+            " takes several nodes for one, or none.",
+            fix=f"Write {match[1]}=({bare}), or mapfile -t {match[1]} <<< {match[2]}.",
+            edits=(Edit(Span(match.start(2), match.end(2), line), bare),),
+        )
 
 
 def _elements(job: LintJob, name: str) -> int:

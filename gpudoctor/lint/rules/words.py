@@ -126,7 +126,11 @@ def _escaped(word: Word, fix: str) -> LintFinding:
     "Q22",
     title="The command of bash -c is one word",
     source="bash(1): -c takes its command from the next word; those behind it are $0, $1 ...; measured with bash 5.2",
-    bad=("bash -c torchrun --standalone --nproc-per-node=4 train.py\n", "ssh n1 hostname\nsh -c torchrun train.py\n"),
+    bad=(
+        "bash -c torchrun --standalone --nproc-per-node=4 train.py\n",
+        "ssh n1 hostname\nsh -c torchrun train.py\n",
+        "srun bash -c \\\n  && torchrun --standalone --nproc-per-node=4 train.py\n",
+    ),
     good=(
         "bash -c 'torchrun --standalone --nproc-per-node=4 train.py'\n",
         "bash -c 'torchrun $0 $@' --standalone train.py\n",
@@ -136,6 +140,18 @@ def bash_c_takes_one_word(job: LintJob) -> Iterator[LintFinding]:
     """Only the word behind -c is the command. What follows becomes its positional parameters, which nothing reads."""
     for invocation in job.invocations:
         words = invocation.words
+        if (
+            invocation.program in _SHELLS
+            and len(words) == 2
+            and re.fullmatch(r"-[a-z]*c", words[1].shown)
+            and re.match(r"[ \t]*(?:\\\r?\n[ \t]*)?(?:&&|\|\||[;|&\n]|\Z)", job.text[words[1].span.end :])
+        ):
+            yield LintFinding(
+                span=words[1].span,
+                summary=f"{invocation.program} -c has no command behind it: the quote that should begin it is missing",
+                happens=f"{invocation.program} ends: -c: option requires an argument; what follows runs outside of it.",
+                fix="Write a quote in front of the command that is meant, and one behind it.",
+            )
         if invocation.program not in _SHELLS or len(words) < 4 or re.fullmatch(r"-[a-z]*c", words[1].shown) is None:
             continue
         command, rest = words[2], words[3:]

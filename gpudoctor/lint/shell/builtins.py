@@ -66,9 +66,13 @@ def _shift(words: list[Word], variables: Variables) -> None:
 
 def _read(words: list[Word], variables: Variables, given: ShellSource, separators: str) -> bool:
     """Where what is read is known: the first line of it into names or an array, or all lines."""
+    shown = [word.shown for word in words[1:]]
+    if words[0].shown == "read" and (name := _all_of_it(shown)):
+        bind(variables, name, words[0], _as_runs(given))
+        return True
     if given.placeholders and any(sign in given.placeholders for sign in given.text):
         return False
-    shown, lines = [word.shown for word in words[1:]], given.text.splitlines()
+    lines = given.text.splitlines()
     options = [word for word in shown if word.startswith("-")]
     names = [word for word in shown if not word.startswith("-")]
     if any(not NAME.fullmatch(name) for name in names) or any(
@@ -89,3 +93,25 @@ def _read(words: list[Word], variables: Variables, given: ShellSource, separator
         rest = (separators[:1] or " ").join(parts[number:]) if last else "".join(parts[number : number + 1])
         bind(variables, name, words[0], (CommandRun(rest),))
     return True
+
+
+def _all_of_it(shown: list[str]) -> str:
+    """The one name of `read -r -d '' NAME`, which takes everything up to a NUL; empty of another read."""
+    ends = [at for at, word in enumerate(shown[:-1]) if re.fullmatch(r"-r?d", word) and shown[at + 1] == ""]
+    joined = next((word for word in shown if word in ("-d", "-rd")), "") if ends else ""
+    rest = [word for at, word in enumerate(shown) if not word.startswith("-") and at - 1 not in ends]
+    return rest[0] if joined and len(rest) == 1 and NAME.fullmatch(rest[0]) else ""
+
+
+def _as_runs(given: ShellSource) -> tuple[CommandRun, ...]:
+    """A text that was read, piece by piece."""
+    runs: list[CommandRun] = []
+    at = 0
+    for index in [*(each for each, sign in enumerate(given.text) if sign in given.placeholders), len(given.text)]:
+        if index > at:
+            start, end, exact = given.place(at, index)
+            runs.append(CommandRun(given.text[at:index], *((start, end) if exact else (-1, -1))))
+        if index < len(given.text):
+            runs.append(given.placeholders[given.text[index]])
+        at = index + 1
+    return tuple(runs)
