@@ -214,6 +214,7 @@ def _rank(scenario: str, folder: Path, rank: int) -> None:
 
 
 def main(folder: Path, scenarios: list[str]) -> int:
+    import torch._dynamo  # by a dump with stacks: as long again as torch, in each rank
     import torch.distributed
 
     del torch

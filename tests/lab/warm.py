@@ -667,6 +667,7 @@ def own_thread_pool() -> None:
 def load_torch() -> None:
     """And what torchrun and most ranks import after it. No thread may be there afterwards."""
     import torch
+    import torch._dynamo  # by the first optimizer, DDP or dump of a recorder: as long again as torch
     import torch.distributed
     import torch.distributed.run
     import torch.utils.data
