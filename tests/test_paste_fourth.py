@@ -1,7 +1,7 @@
 """A fourth set of pastes, written with exit status and what must be told before gpudoctor was run on them.
 
-Blackwell, AMD's table, drivers that do not load, containers that get no GPU, services, kernel logs in other forms, parts
-of logs; forms in which people posted them, in our own numbers. Half is kept apart by a hash of the name:
+Blackwell, AMD's table, drivers that do not load, containers that get no GPU, services, kernel logs in other forms, parts of
+logs; forms in which people posted them, in our own numbers. Half is kept apart by a hash of the name:
 `python -m tests.test_paste_fourth` prints what is wrong in the half that is looked at, and of the other only sums.
 First run and now: docs/measured/verdict.md.
 """
@@ -46,7 +46,8 @@ def amd_smi(count: int = 8, errors: dict[int, str] | None = None, version: str =
     for each in range(count):
         counted = (errors or {}).get(each, "0")
         lines += [
-            f"| 0000:{AMD_BUSES[each]}:00.0    AMD Instinct MI300X | 0 %      39 \u00b0C   {counted:<4}       131/750 W |",
+            f"| 0000:{AMD_BUSES[each]}:00.0    AMD Instinct MI300X "
+            f"| 0 %      39 \u00b0C   {counted:<4}       131/750 W |",
             f"| {each:>3}  {each:>6}  {7 - each:>6}        SPX/NPS1 | 0 %        N/A           283/196592 MB |",
             AMD_RULE
             if each == count - 1
@@ -83,8 +84,8 @@ OCI = (
 )
 HOOK = (
     OCI + "create failed: runc create failed: unable to start container process: error during container init: error "
-    "running prestart hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'\nnvidia-container-cli: {}: "
-    "unknown.\n"
+    "running prestart hook #0: exit status 1, stdout: , stderr: Auto-detected mode as 'legacy'\n"
+    "nvidia-container-cli: {}: unknown.\n"
 )
 SECTION = """\
 ==============NVSMI LOG==============
@@ -498,7 +499,7 @@ case(
     3,
 )
 case(
-    "cut",
+    "broken",
     "ports that wait for their switch",
     ibstat(*(port(f"mlx5_{each}", state="Initializing", sm="0", lid="0") for each in range(2))) + nvlinks(1, 4),
     1,
