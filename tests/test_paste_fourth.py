@@ -1,7 +1,7 @@
 """A fourth set of pastes, written with exit status and what must be told before gpudoctor was run on them.
 
-Blackwell, AMD's table, drivers that do not load, containers that get no GPU, services, kernel logs in other forms, parts of
-logs; forms in which people posted them, in our own numbers. Half is kept apart by a hash of the name:
+Blackwell, AMD's table, drivers that do not load, containers that get no GPU, services, kernel logs in other forms, and
+parts of logs; forms in which people posted them, in our own numbers. Half is kept apart by a hash of the name:
 `python -m tests.test_paste_fourth` prints what is wrong in the half that is looked at, and of the other only sums.
 First run and now: docs/measured/verdict.md.
 """
