@@ -101,7 +101,7 @@ def unseen(machine: Snapshot, results: Iterable[Result]) -> tuple[str, ...]:
         if reading is not None:
             found.append(f"{name} could not be read ({reading.source}: {reading.reason})")
     if (dead := sorted(reason for reason in asked if reason.startswith("reader of "))) and not found:
-        found.append(f"{len(dead)} readers of this machine gave no answer ({dead[0]})")
+        found.append(f"{counted(len(dead), 'reader')} of this machine gave no answer ({dead[0]})")
     return tuple(found)
 
 

@@ -10,14 +10,16 @@ from gpudoctor import __version__, defaults
 from gpudoctor.active import Waiting
 from gpudoctor.diagnose import diagnose
 from gpudoctor.fleet.compare import differences
-from gpudoctor.fleet.fleet import Fleet, Lost
+from gpudoctor.fleet.fleet import LOST_IDS, Fleet, Lost
 from gpudoctor.fleet.messages import Examine, Examined
 from gpudoctor.fleet.reach import ANSWER_SECONDS, REACH_SECONDS, reach, unheard
 from gpudoctor.fleet.survey import Survey, Unexamined, folded_problems, folded_reasons
 from gpudoctor.fleet.where import Where, standing_fleet
-from gpudoctor.nccl.lost import lost_findings
+from gpudoctor.nccl.lost import lost_findings, other_version
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.snapshot import Expectation, Snapshot, UnreadableSnapshot, from_json, read
+
+OTHER_VERSION = LOST_IDS["other version"]
 
 
 def surveyed(
@@ -37,11 +39,12 @@ def surveyed(
     started = time.monotonic()
     checks, broken = chosen_checks(names)  # a misspelt check is said before any node is reached
     with standing_fleet(where, os.environ) as fleet:
-        reach(fleet, timeout=REACH_SECONDS, on_change=unheard(fleet, waiting))
+        reach(fleet, timeout=REACH_SECONDS, on_change=unheard(fleet, waiting), only_asks=True)
         snapshots, unexamined = examined(
             fleet, Examine(torch=torch, python=python or "", brief=False, timeout=timeout), waiting
         )
         fleet.dismiss()
+        unlike = {node: version for node, version in fleet.other_versions.items() if fleet.name(node) in snapshots}
     if expect is not None:
         snapshots = {name: replace(snapshot, expected=read("--expect", expect)) for name, snapshot in snapshots.items()}
     reports = {name: diagnose(snapshot, checks, broken, names=names) for name, snapshot in snapshots.items()}
@@ -53,7 +56,14 @@ def surveyed(
         unexamined=unexamined,
         differences=differences(snapshots),
         problems=folded_problems(
-            (name, result.check, problem) for name, report in reports.items() for result, problem in report.problems
+            [
+                *((fleet.name(node), OTHER_VERSION, other_version(version)) for node, version in unlike.items()),
+                *(
+                    (name, result.check, problem)
+                    for name, report in reports.items()
+                    for result, problem in report.problems
+                ),
+            ]
         ),
         blind=folded_reasons(
             {
@@ -81,7 +91,7 @@ def examined(fleet: Fleet, order: Examine, waiting: Waiting) -> tuple[dict[str, 
             Examined,
             timeout=order.timeout + ANSWER_SECONDS,
             of=fleet.present,
-            waiting=lambda nodes: waiting([fleet.name(node) for node in nodes]),
+            waiting=waiting,
         )
         if fleet.present
         else {}

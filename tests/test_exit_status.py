@@ -3,6 +3,7 @@
 Every case was written down before its command was run.
 """
 
+import errno
 import io
 import json
 import re
@@ -226,6 +227,27 @@ def test_help_of_every_command_shows_its_row(name: str, capsys: pytest.CaptureFi
     assert status == 0
     assert sentence(name) in said
     assert f"`{name}`" in table()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_every_command_fits_a_terminal(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.run([name, "--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize("words", [("-o", "/root/x.json"), ("--output=/root/x.json",)])
+def test_a_named_file_that_may_not_be_looked_at_is_wrong_usage(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/root/x.json")
+
+    monkeypatch.setattr("gpudoctor.cli.files.check_writable", refused)
+    assert cli.run(["capture", "--no-torch", *words]) == 2
+    assert capsys.readouterr().err == "gpudoctor: /root/x.json: Permission denied\n"
 
 
 def test_the_table_names_every_command_and_no_other() -> None:

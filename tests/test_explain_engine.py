@@ -193,6 +193,21 @@ def test_a_folder_of_torchrun_gives_its_ranks(tmp_path: Path) -> None:
     assert "a folder without" in explain([str(empty)], stdin=io.BytesIO(), table=TABLE).unreadable[str(empty)]
 
 
+def test_a_folder_of_it_that_may_not_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.log").write_text("no room at all on disk\n")
+    (tmp_path / "closed").mkdir()
+    seen = os.scandir
+
+    def refused(path: str) -> object:
+        if path.endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return seen(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    answer = explain([str(tmp_path)], stdin=io.BytesIO(), table=TABLE)
+    assert answer.unreadable == {str(tmp_path / "closed"): "permission denied"} and answer.causes
+
+
 def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

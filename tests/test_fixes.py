@@ -119,7 +119,7 @@ OPTIONS = {
     "nvidia-modprobe": "-c -u",
     "nvidia-cuda-mps-control": "-d",
     "nvidia-imex-ctl": "-N",
-    "mokutil": "--sb-state",
+    "mokutil": "--sb-state --import",
     "update-initramfs": "-u",
     "grubby": "--update-kernel --args",
     "usermod": "-aG",

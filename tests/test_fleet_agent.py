@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -388,6 +388,16 @@ def test_reach_takes_each_node_for_what_it_said() -> None:
     assert changes == sorted(changes)
 
 
+def test_who_is_only_asked_may_be_of_another_version_and_is_named() -> None:
+    fleet = Told(3)
+    fleet.heard(0, encode(Hello(node=0, hostname="n0", gpudoctor=__version__)))
+    fleet.heard(1, encode(Hello(node=1, hostname="n1", gpudoctor="0.0.1")))
+    fleet.heard(2, encode(Hello(node=2, hostname="n2", gpudoctor="0.0.1", protocol=99)))
+    reach(fleet, timeout=0.3, only_asks=True)
+    assert fleet.present == (0, 1) and fleet.other_versions[1] == "0.0.1"
+    assert fleet.lost[2].kind == "other version"
+
+
 def test_ask_takes_only_the_answer_to_its_own_order() -> None:
     fleet = Told(3)
 
@@ -427,11 +437,13 @@ def test_of_a_lost_node_nothing_more_is_told() -> None:
 def test_whom_a_question_waits_for_is_told() -> None:
     fleet = Told(3)
     fleet.on_order = lambda order: fleet.arrived.put(Arrival(1, Pong(number=order.number, time=0.0)))
-    told: list[list[int]] = []
-    fleet.ask(Ping(), Pong, timeout=0.5, of=(0, 1), waiting=lambda nodes: told.append(list(nodes)))
-    assert told[0] == [0, 1]
-    assert told[-1] == [0]
+    told: list[Sequence[str]] = []
+    until = time.monotonic() + 0.5
+    fleet.ask(Ping(), Pong, timeout=0.5, of=(0, 1), waiting=told.append)
+    assert list(told[0]) == [fleet.name(0), fleet.name(1)]
+    assert list(told[-1]) == [fleet.name(0)]
     assert len(told) <= 4  # not once an event
+    assert all(until <= getattr(names, "until", 0.0) <= until + 0.5 for names in told)  # and for how long
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=60), st.booleans()), max_size=20))

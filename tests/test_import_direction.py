@@ -91,6 +91,7 @@ ROOMS = {
     "gpudoctor/devices.py": "check snapshot knowledge",
     "gpudoctor/topology.py": "snapshot knowledge",
     "gpudoctor/emit/": "emit knowledge",
+    "gpudoctor/read/pasted/troubles.py": "read snapshot cause causes symptom symptoms",
     "gpudoctor/read/": "read active marked snapshot knowledge launcher",
     "gpudoctor/explain/": "cause causes symptom symptoms remedy remedies sure explain knowledge check"
     " launcher.registry",

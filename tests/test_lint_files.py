@@ -380,3 +380,20 @@ def test_what_stands_in_well_kept_repositories_is_not_accused(tmp_path: Path, na
         timeout=60,
     )
     assert ": error:" not in done.stdout, done.stdout
+
+
+def test_a_folder_that_may_not_be_read_is_said(
+    tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "closed").mkdir()
+    seen = os.scandir
+
+    def refused(path: Any = ".") -> Any:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return seen(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    out = ended(capsys, ".")[1]
+    assert "closed" in out and "permission denied" in out
+    assert ended(capsys, "closed")[0] == 3

@@ -96,6 +96,7 @@ def test_gives_every_number_of_an_h100_in_its_unit(gpu_root: Path) -> None:
         "retired_pages": None,
         "recovery_action": 0,
         "inforom_valid": True,
+        "vgpu_licence": None,
         "pcie_generation": 5,
         "pcie_generation_max": 5,
         "pcie_width": 16,
@@ -117,6 +118,7 @@ SICK: list[tuple[str, dict[str, str | int | None], dict[str, Any]]] = [
     ("rows", {"remapped_rows": "3 1 1 1"}, {"remapped_rows": RemappedRows(3, 1, True, True)}),
     ("sram", {"sram_exceeded": 1}, {"sram_threshold_exceeded": True}),
     ("inforom", {"inforom": 0}, {"inforom_valid": False}),
+    ("licence", {"vgpu_licensed": 0}, {"vgpu_licence": "Unlicensed"}),
     ("recovery", {"recovery_action": 2}, {"recovery_action": 2}),
     (
         "ecc",

@@ -34,6 +34,15 @@ def _read() -> dict[str, Cause]:
     return {cause.id: cause for cause in by_stage}
 
 
-CAUSES: dict[str, Cause] = _read()
+CAUSES: dict[str, Cause]
+"""Read when it is asked for: who wants one file's cause does not pay for all."""
+
+
+def __getattr__(name: str) -> object:
+    if name != "CAUSES":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = _read()
+    return globals()[name]
+
 
 __all__ = ["CAUSES", "Cause"]

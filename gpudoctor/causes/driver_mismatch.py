@@ -52,6 +52,11 @@ CAUSE = Cause(
             "install a newer driver.",
             (command("ldconfig -p | grep libcuda.so"),),
         ),
+        "open modules": (
+            "Install the driver with open kernel modules (on Ubuntu nvidia-driver-580-open in place of "
+            "nvidia-driver-580) and reboot: GPUs since Blackwell have no other."
+        ),
+        "release": "Install a driver release that knows this GPU: NVIDIA's list of supported products names it.",
         "reload": "Reboot the node, or reload the driver, after it was updated.",
     },
     confirm="gpudoctor check driver pytorch names the versions that do not fit.",

@@ -18,6 +18,8 @@ CAUSE = Cause(
         "ldconfig": Judged("driver", "environment", "after a fix"),
         "cgroup version": Judged("driver", "environment", "after a fix"),
         "runtime": Judged("driver", "environment", "after a fix"),
+        "signature": Judged("driver", "node", "after a fix"),
+        "bar": Judged("driver", "node", "elsewhere"),
     },
     hangs_by="start",
     meaning=(
@@ -74,6 +76,15 @@ CAUSE = Cause(
         "module": Fix(
             "Load or install the driver for the kernel that runs; after an update of the kernel it must be built anew.",
             (command("lsmod | grep nvidia"), command("sudo dkms status"), command("sudo modprobe nvidia")),
+        ),
+        "signature": Fix(
+            "Enrol the key that signs the module (a password is asked for, and again at the next boot), or turn Secure "
+            "Boot off in the firmware.",
+            (command("mokutil --sb-state"), command("sudo mokutil --import /var/lib/shim-signed/mok/MOK.der")),
+        ),
+        "bar": (
+            "In the firmware: Above 4G Decoding and Resizable BAR on. In a virtual machine: UEFI (OVMF) in place of "
+            "BIOS, and room for 64-bit MMIO; pci=realloc on the kernel's command line helps on some hosts."
         ),
         "mps": Fix(
             "Start the MPS daemon anew for this user, or take CUDA_MPS_PIPE_DIRECTORY out of the environment.",

@@ -53,6 +53,8 @@ def run(arguments: Sequence[str]) -> int:
         if error.filename is not None or error.errno not in UNWRITTEN:
             here = programs.folder()
             why = lacking(error) if here else "the folder that it was started in is gone; cd to another"
+            if here and isinstance(error, PermissionError) and _is_named(error.filename, arguments):
+                return _refuse(why, arguments)
             return _refuse(f"could not look: {why}", arguments, status=3)
         _discard_output()
         return _complain(f"cannot write: {error.strerror or error}", status=3)
@@ -62,6 +64,11 @@ def run(arguments: Sequence[str]) -> int:
     if status == INTERRUPTED:  # typer has caught it, and says nothing
         return _interrupted()
     return status if isinstance(status, int) else 0
+
+
+def _is_named(file: object, arguments: Sequence[str]) -> bool:
+    """Whether the user has named this file: as with any other that may not be read, something else must be given."""
+    return any(file == word or (isinstance(file, str) and word.endswith(f"={file}")) for word in arguments)
 
 
 def _within_its_cost(arguments: Sequence[str]) -> object:

@@ -238,14 +238,17 @@ def _examined(
         from gpudoctor.plugins import chosen_checks
 
         loaded.append(chosen_checks(names))
-        import gpudoctor.render.terminal  # noqa: F401 - is needed next
+        if not shows_early:
+            import gpudoctor.render.terminal  # noqa: F401 - is needed next
 
     with Progress(sys.stderr, at_most=None if deep else timeout, no_color=no_color) as progress:
+        shows_early = is_shown and progress.is_shown
 
         def early(known: "Snapshot") -> None:
             from gpudoctor.diagnose import diagnose
 
             progress.found([problem for _, problem in diagnose(known, loaded[0][0]).problems])
+            import gpudoctor.render.terminal  # noqa: F401 - is needed next, and not for the first finding
 
         snapshot = examine_machine(
             python=python,
@@ -254,6 +257,6 @@ def _examined(
             timeout=timeout,
             waiting=progress.waiting,
             meanwhile=meanwhile,
-            early=early if is_shown and progress.is_shown else None,
+            early=early if shows_early else None,
         )
     return snapshot, loaded[0]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Framework = str
 else:
     Framework = Literal[tuple(registry.frameworks())]
+STARTED_BY = f"What starts the ranks: {', '.join(registry.frameworks())}."
 
 
 def launch(
@@ -47,7 +48,7 @@ def launch(
     hostfile: Hostfile = None,
     master_addr: MasterAddress = None,
     master_port: MasterPort = None,
-    framework: Annotated[Framework, option("--framework", "What starts the ranks.")] = "torchrun",
+    framework: Annotated[Framework, option("--framework NAME", STARTED_BY)] = "torchrun",
     framework_version: FrameworkVersion = None,
     strategy: Annotated[str | None, option("--strategy ddp|fsdp|...", SHARED_BY)] = None,
     precision: Annotated[Literal["fp32", "fp16", "bf16"] | None, option("--precision", COMPUTED_IN)] = None,

@@ -88,6 +88,10 @@ class Block(Struct):
     """Of a paste that was not as its program wrote it: `text` is, and this tells its lines' numbers."""
 
 
+MOST_REFUSED = 20
+"""Folders that may not be read, of which each is named."""
+
+
 def find_logs(paths: list[str]) -> tuple[list[str], dict[str, str]]:
     """Files to read, folders resolved to the logs in them; and what cannot be read, with the reason.
 
@@ -98,19 +102,25 @@ def find_logs(paths: list[str]) -> tuple[list[str], dict[str, str]]:
     unreadable: dict[str, str] = {}
     for path in paths:
         if path != "-" and Path(path).is_dir():
-            logs = _logs_in(path)
+            logs = _logs_in(path, unreadable)
             found += logs
-            if not logs:
+            if not logs and not unreadable:
                 unreadable[path] = "a folder without *.log, *.out, *.err or *.txt files"
         else:
             found.append(path)
     return list(dict.fromkeys(found)), unreadable
 
 
-def _logs_in(folder: str) -> list[str]:
+def _logs_in(folder: str, unreadable: dict[str, str]) -> list[str]:
+    """Folders in it that may not be read go to `unreadable`."""
+
+    def refused(error: OSError) -> None:
+        if len(unreadable) < MOST_REFUSED:
+            unreadable[os.path.normpath(error.filename)] = (error.strerror or str(error)).lower()
+
     logs: list[str] = []
     seen = 0
-    for place, folders, names in os.walk(folder, onerror=None):
+    for place, folders, names in os.walk(folder, onerror=refused):
         seen += len(folders) + len(names)
         if seen > MOST_NAMES or len(logs) >= MOST_FILES:
             break
@@ -118,7 +128,7 @@ def _logs_in(folder: str) -> list[str]:
         for name in sorted(names):
             base = name.removesuffix(".gz").removesuffix(".bz2").removesuffix(".xz").removesuffix(".zst")
             if base.endswith((".log", ".out", ".err", ".txt")) and len(logs) < MOST_FILES:
-                if not Path(place, name).is_file():  # a FIFO in the place of a log would be waited for
+                if not os.path.isfile(os.path.join(place, name)):  # noqa: PTH113, PTH118 - never raises; a FIFO in the place of a log would be waited for
                     continue
                 logs.append(str(Path(place) / name))
     return logs

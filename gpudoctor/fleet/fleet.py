@@ -5,13 +5,14 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.active import Awaited, Waiting
 from gpudoctor.fleet.messages import AnyReply, Bye, Garbled, Order, OrderFailed, Ping, Pong, Reply, encode, reply_from
 from gpudoctor.marked import MARK
 
@@ -115,6 +116,8 @@ class Fleet:
         self.nodes: tuple[Node, ...] = tuple(nodes)
         self.arrived: queue.SimpleQueue[Arrival] = queue.SimpleQueue()
         self.lost: dict[int, Lost] = {}
+        self.other_versions: dict[int, str] = {}
+        """Nodes whose agent is of another gpudoctor than this, and of which."""
         self.away: frozenset[int] = frozenset()
         """Nodes that left before the start and may come back (join mode)."""
         self._numbers = itertools.count(1)
@@ -243,13 +246,13 @@ class Fleet:
         timeout: float,
         of: Iterable[int] | None = None,
         patience: float = 0.0,
-        waiting: Callable[[Sequence[int]], None] | None = None,
+        waiting: Waiting | None = None,
     ) -> dict[int, R | Lost]:
         """Send an order and wait for one `answer` of each node that it is meant for.
 
         A node that is or gets lost gives its `Lost`; one that does not answer in time, `Lost("no answer")`, without
         being taken for lost by others; one that still answers pings has `patience` seconds more: it is busy. `waiting`
-        is called several times a second with the nodes still awaited.
+        is called several times a second with the names of the nodes still awaited, and until when at most.
         """
         wanted = set(order.to or range(len(self.nodes))) if of is None else set(of)
         answers: dict[int, R | Lost] = {node: self.lost[node] for node in wanted if node in self.lost}
@@ -261,7 +264,7 @@ class Fleet:
             if now >= deadline and not any(self._was_heard(node, now) for node in still_open):
                 break
             if waiting is not None and now - told_at >= TELL_SECONDS:  # not for each of a thousand answers
-                waiting(sorted(still_open))
+                waiting(Awaited((self.name(node) for node in sorted(still_open)), deadline + patience))
                 told_at = now
             event = self.next_event(min(deadline + patience - now, TELL_SECONDS))
             if event is None or event.node not in still_open:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from gpudoctor import __version__
-from gpudoctor.active import Waiting
+from gpudoctor.active import Awaited, Waiting
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import PROTOCOL, Hello
 
@@ -16,10 +16,13 @@ ANSWER_SECONDS = 10.0
 """Of an examination, on top of its readers' deadline: starting them, and the way of the answers."""
 
 
-def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) -> dict[int, Hello | Lost]:
+def reach(
+    fleet: Fleet, *, timeout: float, on_change: OnChange | None = None, only_asks: bool = False
+) -> dict[int, Hello | Lost]:
     """Every node's Hello, or why there is none: one that says nothing within `timeout` seconds is taken for lost.
 
-    An agent of another version is lost too: head and agents must mean the same by each word.
+    An agent of another version is lost too, for it might measure differently; where the fleet is only asked what its
+    nodes are and do (`only_asks`), its answers are taken, and `fleet.other_versions` names it.
     """
     by_node: dict[int, Hello | Lost] = dict(fleet.lost)
     deadline = time.monotonic() + timeout
@@ -29,7 +32,9 @@ def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) ->
             if isinstance(event.what, Lost):
                 by_node[event.node] = event.what
             elif isinstance(event.what, Hello):
-                by_node[event.node] = refused(event.what) or event.what
+                if event.what.gpudoctor != __version__:
+                    fleet.other_versions[event.node] = event.what.gpudoctor
+                by_node[event.node] = refused(event.what, other_version=only_asks) or event.what
         if on_change is not None:
             on_change(by_node)
     for node in range(len(fleet.nodes)):
@@ -40,8 +45,11 @@ def reach(fleet: Fleet, *, timeout: float, on_change: OnChange | None = None) ->
 
 
 def unheard(fleet: Fleet, waiting: Waiting) -> OnChange:
-    """An `on_change` that tells `waiting` the names of the nodes that have not answered."""
-    return lambda found: waiting([fleet.name(node) for node in range(len(fleet.nodes)) if node not in found])
+    """An `on_change` that tells `waiting` the names of the nodes that have not answered, within `REACH_SECONDS`."""
+    until = time.monotonic() + REACH_SECONDS
+    return lambda found: waiting(
+        Awaited((fleet.name(node) for node in range(len(fleet.nodes)) if node not in found), until)
+    )
 
 
 def _all_there(fleet: Fleet, answers: dict[int, Hello | Lost]) -> bool:
@@ -52,9 +60,9 @@ def _all_there(fleet: Fleet, answers: dict[int, Hello | Lost]) -> bool:
     return len(answers) == len(fleet.nodes)
 
 
-def refused(hello: Hello) -> Lost | None:
-    """Why an agent cannot be worked with; None when it can."""
-    if hello.gpudoctor != __version__:
+def refused(hello: Hello, *, other_version: bool = False) -> Lost | None:
+    """Why an agent cannot be worked with; None when it can. `other_version`: one that speaks these words may."""
+    if hello.gpudoctor != __version__ and not (other_version and hello.protocol == PROTOCOL):
         return Lost("other version", f"gpudoctor {hello.gpudoctor} there, {__version__} here")
     if hello.protocol != PROTOCOL:
         return Lost(

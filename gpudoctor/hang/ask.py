@@ -1,16 +1,18 @@
 """Asks a fleet's agents for the processes of its jobs, and for what they do: the head's side of `gpudoctor hang`."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from gpudoctor import __version__
+from gpudoctor.active import Waiting
 from gpudoctor.fleet.clocks import clock_offsets
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import FindRanks, LookAt, LookedAt, RanksFound
+from gpudoctor.fleet.names import folded
 from gpudoctor.hang.find import masters
 from gpudoctor.hang.job import Members
 from gpudoctor.named import told
@@ -27,9 +29,6 @@ from gpudoctor.snapshot.evidence import (
     SourceContext,
     Unread,
 )
-
-Waiting = Callable[[Sequence[str]], None]
-"""Called several times a second with the names of the nodes that have not answered yet."""
 
 FIND_SECONDS = 15.0
 """The answer takes a tenth of a second; a node whose disk or processors are overloaded, seconds."""
@@ -63,11 +62,17 @@ def processes(
         timeout=timeout,
         patience=PATIENCE_SECONDS,
         of=fleet.present,
-        waiting=_names(fleet, waiting),
+        waiting=waiting,
     )
     nodes: list[NodeProcesses] = []
     lost = lost_nodes(fleet)
+    others = [node for node in fleet.other_versions if node not in fleet.lost]
     unread: list[Unread] = []
+    if others:
+        where = folded([fleet.name(node) for node in others])
+        unread.append(
+            Unread(f"what only gpudoctor {__version__} reads", f"{fleet.other_versions[others[0]]} runs on {where}")
+        )
     for index in range(len(fleet.nodes)):
         answer = answers.get(index)
         node_processes = NodeProcesses(hostname=fleet.name(index))
@@ -108,7 +113,7 @@ def look(
         timeout=max(timeout, DUMP_SECONDS) + MARGIN_SECONDS,
         patience=PATIENCE_SECONDS,
         of=present,
-        waiting=_names(fleet, waiting),
+        waiting=waiting,
     )
     before = {
         (member.node, member.process.pid, member.process.started): member.process
@@ -247,10 +252,3 @@ def lost_nodes(fleet: Fleet) -> dict[str, str]:
 
 def words(lost: Lost) -> str:
     return f"{lost.kind}: {lost.detail}" if lost.detail else lost.kind
-
-
-def _names(fleet: Fleet, waiting: Waiting | None) -> Callable[[Sequence[int]], None] | None:
-    if waiting is None:
-        return None
-    tell = waiting
-    return lambda nodes: tell([fleet.name(node) for node in nodes])

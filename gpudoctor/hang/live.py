@@ -106,7 +106,7 @@ def hang_fleet(where: Where, job: str | None) -> Fleet:
 
 def arrive(fleet: Fleet, waiting: Waiting) -> None:
     """Wait for the agents. Raises `Unreached` when none answers, `CannotTell` when this machine's does not."""
-    answers = reach(fleet, timeout=REACH_SECONDS, on_change=unheard(fleet, waiting))
+    answers = reach(fleet, timeout=REACH_SECONDS, on_change=unheard(fleet, waiting), only_asks=True)
     if not fleet.present:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in list(ask.lost_nodes(fleet).items())[:4])
         problem = CannotTell if fleet.how == "local" else Unreached

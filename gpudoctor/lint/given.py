@@ -30,6 +30,7 @@ NOT_OURS = ("node_modules", "__pycache__", "site-packages", "dist-packages")
 MOST_FILES = 50_000
 """Names that are looked at in a folder."""
 MOST_READ = 4_000
+MOST_UNREAD = 20
 HEADERS = r"#SBATCH|#PBS|#BSUB|#PJM|#\$|#flux:|\bkind:|\bpython"
 
 
@@ -38,7 +39,7 @@ class GivenFiles(Struct, frozen=True):
 
     files: tuple[SourceFile, ...] = ()
     unread: dict[str, str] = {}
-    """A named file -> why it could not be read."""
+    """A named file, or a folder below a named one -> why it could not be read."""
     folders: tuple[str, ...] = ()
     passed_over: tuple[str, ...] = ()
     """Scripts and manifests of a folder in which no word starts a training."""
@@ -60,7 +61,7 @@ def gathered(names: Sequence[str]) -> GivenFiles:
             unread[name] = str(error).removeprefix(name).lstrip(": ")
     real = {os.path.realpath(file) for file in files}
     for folder in folders:
-        for path in _candidates(folder):
+        for path in _candidates(folder, unread):
             if os.path.realpath(path) in real:
                 continue
             if len(files) >= MOST_READ:
@@ -107,11 +108,18 @@ def starters() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, sorted(words)))})(?![\w-])|{HEADERS}")
 
 
-def _candidates(folder: str) -> Iterator[str]:
-    """By name, in order. A link is followed where it stays in the folder."""
+def _candidates(folder: str, unread: dict[str, str]) -> Iterator[str]:
+    """By name, in order. A link is followed where it stays in the folder. Of folders that may not be read, `unread` is
+    told.
+    """
+
+    def refused(error: OSError) -> None:
+        if len(unread) < MOST_UNREAD:
+            unread[os.path.normpath(error.filename)] = (error.strerror or str(error)).lower()
+
     root = os.path.realpath(folder)
     seen = 0
-    for path, folders, names in os.walk(folder):
+    for path, folders, names in os.walk(folder, onerror=refused):
         folders[:] = sorted(
             each
             for each in folders
@@ -126,8 +134,16 @@ def _candidates(folder: str) -> Iterator[str]:
             if not _looks_like_one(name):
                 continue
             path_of_file = os.path.join(path, name)  # noqa: PTH118
-            if not os.path.islink(path_of_file) or os.path.realpath(path_of_file).startswith(root + os.sep):  # noqa: PTH114
+            try:
+                is_outside = os.path.islink(path_of_file) and not _inside(path_of_file, root)  # noqa: PTH114
+            except OSError:  # a link that may not be followed
+                continue
+            if not is_outside:
                 yield os.path.normpath(path_of_file)
+
+
+def _inside(path: str, root: str) -> bool:
+    return os.path.realpath(path).startswith(root + os.sep)
 
 
 def _looks_like_one(name: str) -> bool:

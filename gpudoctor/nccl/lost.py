@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpudoctor import __version__
+from gpudoctor.check import Fix, Problem
 from gpudoctor.command import Command, command
 from gpudoctor.fleet.fleet import LOST_IDS, Fleet, Lost, LostKind, Node
 from gpudoctor.fleet.names import folded
@@ -224,3 +225,14 @@ def _commands(how: str, kind: LostKind, advice: LossAdvice, nodes: Sequence[Node
         lines = WITHOUT_SSH.get(kind, ())
     commands = [line(node) for node in nodes[:MOST_COMMANDS] for line in lines]
     return tuple(dict.fromkeys(commands))[:MOST_COMMANDS]
+
+
+def other_version(version: str) -> Problem:
+    """Of a node whose agent is of another gpudoctor, and was asked all the same."""
+    return Problem(
+        severity="warning",
+        summary=f"gpudoctor {version} has looked there, and this is {__version__}",
+        meaning="What only the newer of them reads or judges is missing of that node, or of the comparison.",
+        evidence=(read("the agent's first words", f"gpudoctor {version}"),),
+        fix=Fix.of("Install the same version there.", INSTALL),
+    )

@@ -17,9 +17,10 @@ from gpudoctor.read.held import held
 from gpudoctor.read.pasted import not_there
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
+from gpudoctor.read.pasted.troubles import told_troubles
 from gpudoctor.read.pasted.unfolded import unfolded
 from gpudoctor.read.pasted.unprefixed import layers
-from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
+from gpudoctor.snapshot import Snapshot, ToldTrouble, UnreadableSnapshot, from_json, read
 
 WHAT_TO_GIVE = (
     "--from reads what `gpudoctor capture -o FILE`, `nvidia-smi -q > FILE`, `nvidia-smi` and tools like it wrote"
@@ -51,7 +52,8 @@ BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 
-AMD = re.compile(r"AMD-SMI", re.IGNORECASE)
+AMD = re.compile(r"AMD-SMI Commands:|AMDSMI Tool: |AMD System Management Interface \|")
+"""amd-smi's help, which it prints without arguments before ROCm 7.0, and its version."""
 OF_ANOTHER_MAKER = re.compile(
     r"^\W{0,4}(?P<tool>(?!nvidia-|amd-|rocm-)[a-z]{2,9}-[sg]mi)\b.{0,80}\bversion\b", re.IGNORECASE | re.MULTILINE
 )
@@ -94,8 +96,18 @@ LOOKALIKES = (
         "what rocminfo shows, and nothing of the GPUs' health; run `gpudoctor check` there",
     ),
     (
-        re.compile(r"^\W*(?:Successfully ran diagnostic for group|Diagnostic +\| Result\b)", re.MULTILINE),
-        "what `dcgmi diag` says, whose own words count; run `nvidia-smi -q > FILE`",
+        re.compile(
+            r"^\W*(?:Successfully ran diagnostic for group|Diagnostic +\| Result\b|Health Monitor Report|"
+            r"\d{1,3} GPUs? found\.)",
+            re.MULTILINE,
+        ),
+        "what dcgmi shows, whose own words count; run `nvidia-smi -q > FILE`",
+    ),
+    (
+        re.compile(
+            r"^\W*\S{1,40}(?: \([^)\n]{1,60}\))? port \d{1,2} (?:\(\w+\) )?==> \S{1,20} \((?:Up|Down)\)", re.MULTILINE
+        ),
+        "what ibdev2netdev shows: the interfaces of RDMA devices, and not how their ports are; run `ibstat > FILE`",
     ),
     (
         re.compile(r"^(Collecting environment information|PyTorch version: )", re.MULTILINE),
@@ -109,6 +121,8 @@ LOOKALIKES = (
     ),
 )
 """Texts that people have instead, and what to do; a name in braces is a group of the pattern."""
+
+TOLD = "what other programs tell in the text"
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
 FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\n(?P<inside>.*)\n(?:```|~~~)\s*$", re.DOTALL)
@@ -141,10 +155,14 @@ def snapshot_of(raw: bytes) -> Snapshot:
         text = text.replace("\u00a0", " ")
     else:
         text = as_typed(text.encode("utf-8", "replace")).decode()
+    troubles = told_troubles(text) if len(text) <= MOST_PASTED else ()
     for each in (text, *(layers(text) if len(text) <= MOST_PASTED else ())):
         machine = _machine(each)
         if machine is not None:
-            return held(msgspec.to_builtins(_with_the_rest_named(machine, each)), Snapshot)
+            whole = _with_the_rest_named(_with_troubles(machine, troubles), each)
+            return held(msgspec.to_builtins(whole), Snapshot)
+    if troubles:
+        return held(msgspec.to_builtins(_with_troubles(nvidia_smi.unread_snapshot(TOLD), troubles)), Snapshot)
     if (said := not_there.complaint(stripped, is_alone=True)) is not None:
         return msgspec.structs.replace(nvidia_smi.unread_snapshot(not_there.SOURCE), lacks=(said,))
     is_of_others = AMD.search(stripped) or OF_ANOTHER_MAKER.search(stripped)
@@ -157,6 +175,12 @@ def _machine(text: str) -> Snapshot | None:
     parts = parts_of(unfolded(text)) if len(text) <= MOST_PASTED else []
     complaint = nvidia_smi.from_messages(text, is_alone=not parts and log is None)
     return with_complaint(together(parts, log), complaint) if parts else log if log is not None else complaint
+
+
+def _with_troubles(machine: Snapshot, troubles: tuple[ToldTrouble, ...]) -> Snapshot:
+    if not troubles:
+        return machine
+    return msgspec.structs.replace(machine, told_troubles=read(TOLD, troubles))
 
 
 def _with_the_rest_named(machine: Snapshot, text: str) -> Snapshot:

@@ -5,7 +5,7 @@ needs it is skipped; what nvidia-smi could not read keeps nvidia-smi's reason.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -136,9 +136,13 @@ PLACES = (
     SmiField("display_active", enabled, ("display active",)),
     SmiField("mig_mode", enabled, ("mig mode/current", "mig mode/current mig")),
     SmiField("mig_mode_pending", enabled, ("mig mode/pending", "mig mode/pending mig")),
+    SmiField(
+        "vgpu_licence",
+        label,
+        ("vgpu software licensed product/license status", "grid licensed product/license status"),
+    ),
 )
 
-LICENSED = ("vgpu software licensed product", "grid licensed product")
 MAXIMUM_GPUS = 256
 """Machines with 16 GPUs are rare; more than this is no output of nvidia-smi."""
 
@@ -181,7 +185,6 @@ def to_snapshot(log: Log) -> Snapshot:
         gpudoctor=__version__,
         origin=_origin(log, driver),
         taken_at=_taken_at(log),
-        lacks=tuple(_restricted(log)),
         nvidia=msgspec.structs.replace(
             nvidia,
             init_code=read(log.form, 0),
@@ -260,16 +263,6 @@ def _taken_at(log: Log) -> Reading[str]:
 
 def _header(log: Log, names: Iterable[str], convert: Callable[[str], Any]) -> Reading[Any]:
     return _reading(log.header, tuple(names), convert, log.form)
-
-
-def _restricted(log: Log) -> Iterator[str]:
-    """Virtual GPUs without licence, which the driver slows down: no other fact shows it (NVIDIA's licensing guide)."""
-    for index, gpu in enumerate(log.gpus):
-        status = next((entry for name in LICENSED if (entry := gpu.at(f"{name}/license status"))), None)
-        if status is not None and "(restricted)" in status.value.casefold():
-            said = status.value[:40]
-            yield f"GPU {index} has no licence of vGPU software and computes at an idle GPU's pace ({said})"
-            return
 
 
 def _gpus(log: Log, driver: Reading[str]) -> Reading[tuple[Gpu, ...]]:

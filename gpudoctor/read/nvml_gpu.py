@@ -15,6 +15,7 @@ from gpudoctor.read.nvml_calls import (
     FUNCTION_NOT_FOUND,
     INVALID_ARGUMENT,
     NOT_FOUND,
+    NOT_SUPPORTED,
     SUCCESS,
     TOO_OLD,
     CallFailed,
@@ -255,6 +256,17 @@ def _inforom_valid(device: NvmlDevice) -> bool:
     return True
 
 
+def _vgpu_licence(device: NvmlDevice) -> str:
+    features = device.ask_first_offered(
+        ("nvmlDeviceGetGridLicensableFeatures_v4",), ("nvmlDeviceGetGridLicensableFeatures",)
+    )
+    if not features.isGridLicenseSupported or not features.licensableFeaturesCount:
+        raise CallFailed(device.calls.source("nvmlDeviceGetGridLicensableFeatures_v4"), NOT_SUPPORTED)
+    count = min(features.licensableFeaturesCount, len(features.gridLicensableFeatures))
+    # Whether one is restricted, NVML does not tell a guest.
+    return "Licensed" if any(each.featureState for each in features.gridLicensableFeatures[:count]) else "Unlicensed"
+
+
 def _compute_mode(mode: int) -> str:
     if not 0 <= mode < len(COMPUTE_MODES):
         raise ValueError(f"answered with unknown compute mode {mode}")
@@ -375,6 +387,7 @@ FACTS = (
     Fact("nvmlDeviceGetMigDeviceHandleByIndex", ("mig_devices",), _mig_devices),
     Fact("nvmlDeviceGetGpuFabricInfo", ("fabric",), _fabric),
     Fact("nvmlDeviceGetNvLinkState", ("nvlinks",), lambda device: nvml_links.nvlinks(device.ask)),
+    Fact("nvmlDeviceGetGridLicensableFeatures_v4", ("vgpu_licence",), _vgpu_licence),
     # Last come those that may take long: the flash memory is read, and names of users are looked up.
     Fact("nvmlDeviceValidateInforom", ("inforom_valid",), _inforom_valid),
     Fact(

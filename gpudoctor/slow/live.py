@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import structs
 
-from gpudoctor.active import Waiting
+from gpudoctor.active import Awaited, Waiting
 from gpudoctor.fleet.clocks import ClockOffset, clock_offsets
 from gpudoctor.fleet.fleet import Fleet, Lost
 from gpudoctor.fleet.messages import Watch, Watched
@@ -82,7 +82,7 @@ class _Looks:
         first = paces_of(nodes)
         until = time.monotonic() + WAIT_SECONDS
         while first.ranks and not first.groups and time.monotonic() < until and _gets_on(first):
-            self._pause(2.0)
+            self._pause(2.0, Awaited(["more steps"], until))
             nodes = self._ask(ranks)
             first = paces_of(nodes)
         late = first.late
@@ -95,10 +95,10 @@ class _Looks:
         window = paces_of(sampled, since)
         return concluded(job, nodes, first, window, sampled, lasts)
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, seconds: float, awaited: Awaited) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            self.waiting(["more steps"])
+            self.waiting(awaited)
             self.fleet.keep_alive()
             time.sleep(min(0.5, left))
 
@@ -121,7 +121,7 @@ class _Looks:
             timeout=seconds + ASK_SECONDS + MARGIN_SECONDS,
             patience=PATIENCE_SECONDS,
             of=present,
-            waiting=lambda names: self.waiting([self.fleet.name(node) for node in names]),
+            waiting=self.waiting,
         )
         nodes = [NodePace(name=self.fleet.name(node)) for node in range(len(self.fleet.nodes))]
         for node, answer in answers.items():

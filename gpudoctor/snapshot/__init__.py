@@ -24,6 +24,7 @@ from gpudoctor.snapshot.host import (
     LinkLimit,
     Space,
     StuckProcess,
+    ToldTrouble,
     UsedPath,
     XidEvent,
 )
@@ -106,6 +107,8 @@ class Snapshot(Struct, frozen=True):
     """"this machine", or what a pasted file was ("nvidia-smi -q -x")."""
     lacks: tuple[str, ...] = ()
     """Of pasted output: what was cut off or is of a kind that says nothing of the devices' health, in words."""
+    told_troubles: Reading[tuple[ToldTrouble, ...]] = missing("other programs' words", "of pasted text", "not-asked")
+    """Lines of pasted text in which programs beside the tools tell of a failure."""
     expected: Reading[Expectation] = absent("--expect", "nobody said what to expect")
     """What this machine was said to have, by whoever asks about it."""
     environment: Reading[dict[VariableName, str]] = NOT_IN_SNAPSHOT
@@ -227,6 +230,7 @@ __all__ = [
     "Space",
     "UsedPath",
     "StuckProcess",
+    "ToldTrouble",
     "KernelLog",
     "XidEvent",
     "LinkLimit",

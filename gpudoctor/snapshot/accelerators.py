@@ -25,6 +25,8 @@ class PciDevice(Section, frozen=True):
     link_speed_max: str = ""
     model: str = ""
     """As lspci names it: "H100 SXM5 80GB"; only of pasted output."""
+    uncorrected_errors: int | None = None
+    """Counted since the driver was loaded; only of pasted output of amd-smi."""
     is_silent: bool = False
     """lspci says "(rev ff)": its configuration space reads all ones."""
 

@@ -50,6 +50,18 @@ class UsedPath(Section, frozen=True):
     space: Reading[Space] = NOT_IN_SNAPSHOT
 
 
+class ToldTrouble(Section, frozen=True):
+    """A line in which a program beside the tools tells of a failure; `symptom` and `cause` as `explain` has them."""
+
+    symptom: str
+    cause: str
+    variant: str
+    seen: str
+    """What the line says, in our words."""
+    values: dict[str, str]
+    line: str
+
+
 class StuckProcess(Section, frozen=True):
     """A process in state D (uninterruptible sleep) or Z (zombie) that has to do with a GPU or Python."""
 

@@ -140,6 +140,9 @@ class Gpu(Section, frozen=True):
     recovery_action: Reading[int] = NOT_IN_SNAPSHOT
     """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION (driver >= 570): 0 none, 1 reset, 2 reboot, 3 drain P2P, 4 drain+reset."""
     inforom_valid: Reading[bool] = NOT_IN_SNAPSHOT
+    vgpu_licence: Reading[str] = NOT_IN_SNAPSHOT
+    """In nvidia-smi's words: Licensed, Unlicensed, or that with (Unrestricted) or (Restricted); absent where none is
+    asked for."""
 
     pcie_generation: Reading[int] = NOT_IN_SNAPSHOT
     pcie_generation_max: Reading[int] = NOT_IN_SNAPSHOT

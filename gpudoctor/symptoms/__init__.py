@@ -13,6 +13,7 @@ SPEAKERS = (
     *(
         "kernel",
         "gpu",
+        "gpu_drivers",
         "schedulers",
         "slurm",
         "mpi",

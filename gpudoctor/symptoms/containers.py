@@ -79,12 +79,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "plugin-without-nvml",
-        pattern=r"Failed to initialize NVML: (?P<reason>could not load NVML library|ERROR_LIBRARY_NOT_FOUND)",
+        pattern=(
+            r"Failed to initialize NVML: (?P<reason>could not load NVML library|ERROR_LIBRARY_NOT_FOUND)",
+            r"factory\.go:\d{1,5}\] Incompatible (?:platform|strategy) detected",
+        ),
         cause="no-gpu-visible",
         variant="runtime",
-        seen="a container of this node has no library of the driver: NVIDIA's runtime did not start it",
-        source="NVIDIA k8s-device-plugin main.go, 0.7 to 0.17",
-        sample="2024/05/13 23:09:23 Failed to initialize NVML: could not load NVML library.",
+        seen="a container of this node has no library of the driver (NVML): NVIDIA's runtime did not start it",
+        source="NVIDIA k8s-device-plugin main.go, 0.7 to 0.17; factory.go since",
+        sample=(
+            "2024/05/13 23:09:23 Failed to initialize NVML: could not load NVML library.",
+            "E0303 11:12:13.352573       1 factory.go:115] Incompatible platform detected",
+        ),
         counter="Failed to initialize NVML: Driver/library version mismatch",
     ),
     Symptom(

@@ -131,6 +131,7 @@ CALLS = {
     "mig_devices": "MigDeviceHandleByIndex",
     "nvlinks": "NvLinkState",
     "fabric": "GpuFabricInfo",
+    "vgpu_licence": "GridLicensableFeatures_v4",
 }
 """The NVML call that each fact of a GPU comes from, without its "nvmlDeviceGet"."""
 
@@ -178,6 +179,7 @@ def gpu(index: int, **fields: Any) -> Gpu:
         "retired_pages": UNSUPPORTED,
         "recovery_action": UNSUPPORTED,
         "inforom_valid": True,
+        "vgpu_licence": UNSUPPORTED,
         "pcie_generation": 5,
         "pcie_generation_max": 5,
         "pcie_width": 16,

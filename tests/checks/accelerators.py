@@ -1,5 +1,7 @@
 """Cases of the checks in checks/gpudoctor_checks/accelerators/."""
 
+from msgspec import structs
+
 from gpudoctor.snapshot import DeviceNode, PciDevice, Snapshot, TorchFiles, absent
 from gpudoctor.testing.cases import error, info, silent, skipped, warning
 from gpudoctor.testing.machines import but, h100_node, node, unread
@@ -73,6 +75,16 @@ CASES = {
         silent(but(h100_node(1), PCI, (*h100_node(1).accelerators.pci.value, RYZEN_GRAPHICS))),
         skipped(but(INSTINCT, FILES, unread("torch/version.py"))),
         skipped(but(INSTINCT, PCI, unread("/sys/bus/pci/devices"))),
+    ],
+    "amd-gpu-uncorrected-errors": [
+        error(
+            plain(structs.replace(MI300X, uncorrected_errors=3)),
+            "0000:05:00.0",
+            "3 uncorrectable errors",
+            runs="sudo dmesg | grep -iE 'amdgpu.*(uncorrect|poison|retired|ras)' | tail -n 20",
+        ),
+        silent(plain(MI300X), plain(structs.replace(MI300X, uncorrected_errors=0))),
+        skipped(but(plain(), PCI, unread("/sys/bus/pci/devices"))),
     ],
     "amd-gpu-driver-missing": [
         error(plain(MI300X_UNBOUND), "0000:05:00.0 (no driver)", runs="sudo modprobe amdgpu"),

@@ -171,6 +171,25 @@ CASES = {
         silent(without_hardware(init(t4_node(), 9)), bound(init(t4_node(), 9), "nouveau")),
         skipped(but(init(h100_node(), 9), PCI, unread())),
     ],
+    "failure-told": [
+        error(
+            snapshot_of(
+                b'docker: Error response from daemon: could not select device driver "" with capabilities: [[gpu]].'
+            ),
+            "toolkit is not installed",
+            runs="sudo nvidia-ctk runtime configure --runtime=docker",
+        ),
+        error(
+            snapshot_of(b"[ 5.5] NVRM: GPU 0000:02:00.0: RmInitAdapter failed! (0x22:0x56:884)"), "no longer answers"
+        ),
+        error(
+            snapshot_of(b"modprobe: ERROR: could not insert 'nvidia': Key was rejected by service"),
+            "Secure Boot is on",
+            runs="mokutil --sb-state",
+        ),
+        silent(but(h100_node(), "told_troubles", ())),
+        skipped(but(h100_node(), "told_troubles", unread())),
+    ],
     "driver-serves-no-gpu": [
         error(snapshot_of(b"No devices were found"), "serves no GPU", runs="lspci -nn | grep -i nvidia"),
         silent(h100_node(1), but(h100_node(), "nvidia.gpus", ())),  # gpu-count-below-pci names the second's

@@ -114,6 +114,20 @@ CASES = {
         silent(one(inforom_valid=UNSUPPORTED)),
         skipped(one(inforom_valid=unread())),
     ],
+    "vgpu-unlicensed": [
+        error(
+            one(name="NVIDIA L4-24Q", vgpu_licence="Unlicensed (Restricted)"),
+            "GPU 3",
+            "restricted",
+            runs="sudo systemctl restart nvidia-gridd",
+        ),
+        error(one(vgpu_licence="Unlicensed (Restricted)"), "GPU 3"),
+        warning(one(name="GRID T4-16C", vgpu_licence="Unlicensed")),
+        warning(one(name="NVIDIA A40-48Q", vgpu_licence="Unlicensed (Unrestricted)")),
+        # A whole GPU, whose driver knows of licences.
+        silent(one(vgpu_licence="Unlicensed"), one(name="NVIDIA L4-24Q", vgpu_licence="Licensed (Expiry: N/A)")),
+        skipped(one(name="NVIDIA L4-24Q", vgpu_licence=unread())),
+    ],
     "clocks-held-down": [
         warning(
             one(clock_event_reasons=0x48, temperature_celsius=89),

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from msgspec.structs import replace
+
 from gpudoctor.read.nvidia_smi_values import label
 from gpudoctor.read.pasted.part import Pasted, ToolOutput, gpu
 from gpudoctor.snapshot import NEVER_IN_OUTPUT, NOT_IN_OUTPUT, Gpu, MigDevice, NvLink, Reading, missing, read
@@ -15,6 +17,8 @@ HEADING = re.compile(
 )
 MIG = re.compile(r"MIG (?P<name>\S{1,40}) +Device +(?P<index>\d{1,3}): \(UUID: (?P<uuid>MIG-[\w/-]{1,100})\)", re.ASCII)
 LINK = re.compile(r"Link (?P<link>\d{1,2}): (?:(?P<speed>[\d.]{1,8}) GB/s|<inactive>)$", re.ASCII)
+COUNTER = re.compile(r"Link (?P<link>\d{1,2}): (?P<what>Replay|Recovery|CRC) Errors?: (?P<count>\d{1,18})$", re.ASCII)
+"""`nvidia-smi nvlink -e`: of links that are up."""
 ALL_INACTIVE = "as all links are inActive"
 NOT_OFFERED = re.compile(r"Nvlink queries are not supported|NVLink not supported|Not Supported", re.IGNORECASE)
 
@@ -26,6 +30,7 @@ class _Listed:
         self.index, self.name, self.uuid = int(found["index"]), found["name"], found["uuid"]
         self.mig: list[MigDevice] = []
         self.links: dict[int, bool] = {}
+        self.errors: dict[int, dict[str, int]] = {}
         self.said = ""
 
 
@@ -47,6 +52,11 @@ def parse(block: Pasted) -> ToolOutput:
         elif (match := LINK.match(line)) is not None:
             current.links[int(match["link"])] = match["speed"] is not None and float_of(match["speed"]) > 0
             has_links = True
+        elif (match := COUNTER.match(line)) is not None:
+            link = int(match["link"])
+            current.links.setdefault(link, True)
+            current.errors.setdefault(link, {})[f"{match['what'].lower()}_errors"] = int(match["count"])
+            has_links = True
         elif ALL_INACTIVE in line or NOT_OFFERED.search(line):
             current.said, has_links = line, True
     return _output(listed, has_links=has_links, is_of_another=is_of_another)
@@ -63,6 +73,13 @@ def _output(listed: dict[int, _Listed], *, has_links: bool, is_of_another: bool)
     lacks = [f"`{LINKS}` is cut in GPU {cut[0]}"] if cut else []
     if is_of_another:
         lacks.append("GPUs of several machines are listed, of which the first are judged")
+    lacks += [
+        f"link {link} of GPU {each.index} counts {errors['crc_errors']} CRC errors, which links correct; whether they "
+        "grow, one look does not tell"
+        for each in listed.values()
+        for link, errors in each.errors.items()
+        if errors.get("crc_errors")
+    ][:4]
     if listed and sorted(listed) != list(range(len(listed))):
         lacks.append(f"the list is a part: it shows {len(listed)} GPUs, numbered up to {max(listed)}")
     return ToolOutput(
@@ -85,7 +102,8 @@ def _gpu(listed: _Listed, most: int, *, has_links: bool) -> Gpu:
     elif has_links and len(listed.links) < most:
         facts["nvlinks"] = missing(source, NOT_IN_OUTPUT)
     elif listed.links:
-        facts["nvlinks"] = read(source, tuple(NvLink(link, active) for link, active in sorted(listed.links.items())))
+        links = (replace(NvLink(link, up), **listed.errors.get(link, {})) for link, up in sorted(listed.links.items()))
+        facts["nvlinks"] = read(source, tuple(links))
     return gpu(listed.index, source, facts)
 
 

@@ -6,6 +6,8 @@ A device whose configuration space reads all ones shows as "(rev ff)": it does n
 import re
 
 from gpudoctor.knowledge import pci_address
+from gpudoctor.knowledge.gpus.nvidia_hardware import PASSED_ON
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 from gpudoctor.read.pci import is_of_interest, link_width
 from gpudoctor.snapshot import DRIVER_NOT_TOLD, PciDevice
@@ -55,7 +57,9 @@ def parse(block: Pasted) -> ToolOutput:
             facts[current][f"link_speed{end}"] = f"{_speed(link['speed'])} GT/s PCIe"
     devices = tuple(_with(device, facts[bus_id]) for bus_id, device in by_address.items())
     # A list without accelerators was filtered for something else, more often than it is of a machine without.
-    return ToolOutput(SOURCE, pci=devices or None, tells="what is on the PCI bus")
+    given = [device.driver for device in devices if device.driver in PASSED_ON]
+    lacks = (f"{given[0]} holds {counted(len(given), 'GPU')}, for a virtual machine to use",) if given else ()
+    return ToolOutput(SOURCE, pci=devices or None, lacks=lacks, tells="what is on the PCI bus")
 
 
 def _with(device: PciDevice, facts: dict[str, object]) -> PciDevice:

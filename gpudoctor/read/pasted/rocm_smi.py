@@ -28,6 +28,8 @@ HEADING = re.compile(
     r"|GPU\[\d{1,3}\]\s*: ?[A-Z]",
     re.ASCII,
 )
+REFUSED = re.compile(r"ERROR: \d{1,5} GPU\[(?P<index>\d{1,3})\]\s*: ?(?P<why>\S.{0,120})", re.ASCII)
+"""What it says of a GPU that gives a value it did not expect (rsmi_ret_ok)."""
 NO_GPU = "No AMD GPUs specified"
 """What it shows where its driver serves none."""
 NAMES = ("card series", "device name")
@@ -36,15 +38,18 @@ INSTINCT = re.compile(r"Instinct|\bMI\d{2,3}", re.IGNORECASE)
 
 def parse(block: Pasted) -> ToolOutput:
     names, buses, seen = dict[int, str](), dict[int, str](), set[int]()
-    failed = ""
+    failed, refused = "", dict[int, str]()
     for line in block.lines:
+        if (said := REFUSED.match(line)) is not None:
+            refused.setdefault(int(said["index"]), said["why"].strip())
+            continue
         if (said := NO_DRIVER.search(line) or NO_START.search(line)) is not None:
             failed = said[0]
         elif (fact := OF_A_GPU.match(line)) is not None:
             index, value = int(fact["index"]), fact["value"]
             seen.add(index)
             if fact["fact"].strip().casefold() in NAMES:
-                names[index] = value.removeprefix("AMD ")
+                names[index] = value
             elif fact["fact"].strip().casefold() == "pci bus" and BUS.fullmatch(value):
                 buses[index] = value
         elif (row := OF_HARDWARE.match(line)) is not None:
@@ -52,23 +57,28 @@ def parse(block: Pasted) -> ToolOutput:
             seen.add(int(row["index"]))
         elif (row := ROW.match(line)) is not None:
             seen.add(int(row["index"]))
-    devices = tuple(_device(buses[index], names.get(index, "")) for index in sorted(buses))
+    devices = tuple(served(buses[index], names.get(index, "")) for index in sorted(buses))
     modules = missing(REFUSAL, failed) if NO_START.match(failed) else read(REFUSAL, ())
     return ToolOutput(
         f"{SOURCE} ({counted(len(seen), 'AMD GPU')})" if seen else SOURCE,
         pci=devices or None,
         modules=modules if failed else None,
-        lacks=("it finds no AMD GPU",) if not seen and any(NO_GPU in line for line in block.lines) else (),
+        lacks=(
+            *(("it finds no AMD GPU",) if not seen and any(NO_GPU in line for line in block.lines) else ()),
+            *(f"GPU {index} gives rocm-smi no data ({why})" for index, why in refused.items()),
+        ),
         tells="" if failed else "names, temperatures or load" if seen else "nothing of a GPU",
     )
 
 
-def _device(bus: str, name: str) -> PciDevice:
+def served(bus: str, name: str, errors: int | None = None) -> PciDevice:
+    """A GPU that AMD's tools show."""
     return PciDevice(
         bus_id=pci_address.in_sysfs(bus),
         vendor="0x1002",
         device="0x0000",
         device_class="0x120000" if INSTINCT.search(name) else "0x030000",
         driver="amdgpu",  # it shows what this driver serves
-        model=name,
+        model=name.removeprefix("AMD "),
+        uncorrected_errors=errors,
     )

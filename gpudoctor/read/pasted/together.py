@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gpudoctor import __version__
 from gpudoctor.read.pasted.part import ToolOutput, has_silent, unread
-from gpudoctor.snapshot import Gpu, RdmaDevice, Reading, Snapshot, UnreadableSnapshot, is_left_out, read
+from gpudoctor.snapshot import Gpu, PciDevice, RdmaDevice, Reading, Snapshot, UnreadableSnapshot, is_left_out, read
 
 MAXIMUM_GPUS = 256
 """Machines with 16 GPUs are rare; more than this is no output of the tools."""
@@ -74,7 +74,8 @@ def _with(machine: Snapshot, part: ToolOutput) -> Snapshot:
         source = before.source if before.is_read else part.source
         machine = replace(machine, network=replace(machine.network, rdma_devices=read(source, devices)))
     if part.pci is not None:
-        machine = replace(machine, accelerators=replace(machine.accelerators, pci=read(part.source, part.pci)))
+        on_bus = _pci_merged(machine.accelerators.pci.value_or(()), part.pci)
+        machine = replace(machine, accelerators=replace(machine.accelerators, pci=read(part.source, on_bus)))
     if part.modules is not None:
         machine = replace(machine, accelerators=replace(machine.accelerators, kernel_modules=part.modules))
     if part.kernel_log is not None:
@@ -110,6 +111,15 @@ def _rdma_merged(known: Sequence[RdmaDevice], more: Sequence[RdmaDevice]) -> tup
         before = result.get(device.name)
         result[device.name] = device if before is None else _rdma_completed(before, device)
     return tuple(result.values())
+
+
+def _pci_merged(known: Sequence[PciDevice], more: Sequence[PciDevice]) -> tuple[PciDevice, ...]:
+    """The second tool's devices, with what only the first counts of them."""
+    errors = {device.bus_id: device.uncorrected_errors for device in known}
+    return tuple(
+        replace(device, uncorrected_errors=errors.get(device.bus_id)) if device.uncorrected_errors is None else device
+        for device in more
+    )
 
 
 def _rdma_completed(device: RdmaDevice, more: RdmaDevice) -> RdmaDevice:

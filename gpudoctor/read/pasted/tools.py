@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gpudoctor.read.pasted import (
+    amd_smi,
     gpu_list,
     ibstat,
     ibstatus,
@@ -36,6 +37,7 @@ TOOLS: Sequence[Tool] = (
     Tool("ibstat", ibstat.HEADING, ibstat.parse),
     Tool("ibv_devinfo", ibv_devinfo.HEADING, ibv_devinfo.parse),
     Tool("rdma link", rdma_link.HEADING, rdma_link.parse),
+    Tool("amd-smi", amd_smi.HEADING, amd_smi.parse),
     Tool("rocm-smi", rocm_smi.HEADING, rocm_smi.parse),
     Tool("lspci", lspci.HEADING, lspci.parse),
     Tool("kernel log", kernel_lines.HEADING, kernel_lines.parse),

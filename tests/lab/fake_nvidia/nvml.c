@@ -343,6 +343,19 @@ int nvmlDeviceValidateInforom(Device device) {
     return error ? error : valid ? SUCCESS : 14;
 }
 
+struct licences { int supported; unsigned count; struct { unsigned code, state; char info[128], product[128];
+                  unsigned enabled; struct { unsigned year; unsigned short rest[5]; unsigned char status; } until; } of[3]; };
+
+int nvmlDeviceGetGridLicensableFeatures_v4(Device device, struct licences *out) {
+    u64 licensed = 0;
+    OBEY(gpu_of(device), out, sizeof *out);
+    if (number_of(device, "vgpu_licensed", &licensed)) return SUCCESS;
+    out->supported = 1;
+    out->count = 1;
+    out->of[0].state = (unsigned)licensed;
+    return SUCCESS;
+}
+
 /* ---- MIG ---- */
 
 PAIR(nvmlDeviceGetMigMode, "mig_mode", "mig_pending")
