@@ -15,7 +15,7 @@ from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, progress_of, serves
+from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, progress_of, serves
 from gpudoctor.hang.recorders import Agreement
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows, stacks
@@ -169,7 +169,7 @@ def state_of(job: HangJob, progress: JobProgress, causes: Sequence[HangCause]) -
     if progress.verdict == "starting" and not shown:
         return "starting" if _age(job) < YOUNG_SECONDS or job.missing else "hung"
     if progress.verdict == "stuck" or shown:
-        asleep = not progress.waiting and all(rank.place.kind == "sleep" for rank in progress.away)
+        asleep = not progress.waiting and all(rank.place.kind == "sleep" or awaits_work(rank) for rank in progress.away)
         if (asleep or serves(progress)) and not shown:
             return "slow"
         return "hung"

@@ -1,13 +1,26 @@
 """A job in two: those that wait in the largest party, and one that is elsewhere, and what lies between them."""
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudoctor.hang.doing import stands
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.progress import JobProgress, parties, progress_of
-from gpudoctor.hang.relation import Relation, fork_of, is_by_rank, only_counts, own_guard, relation, source_at
+from gpudoctor.hang.progress import JobProgress, parties, progress_of, waits
+from gpudoctor.hang.relation import (
+    Relation,
+    fork_of,
+    group_argument,
+    is_by_rank,
+    only_counts,
+    own_guard,
+    relation,
+    same_function,
+    source_at,
+)
+from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
 
 COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
 
@@ -137,9 +150,12 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
     return None
 
 
-def returned(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
+_OWN = re.compile(r"\bself\.\w")
+
+
+def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = False) -> Passed | None:
     """Whether one party waits in a function that a condition above the line leaves early, and the other one is past the
-    call of it."""
+    call of it. `own_counts`: also one that counts what its object has done, and not the steps of the job."""
     for stays, gone in ((one, other), (other, one)):
         fork = fork_of(gone[0], stays[0])
         frames = stays[0].place.user_frames
@@ -149,6 +165,35 @@ def returned(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
             source = source_at(stays[0], frame)
             for leaves in source.exits if source is not None else ():
                 own = leaves.kind == "return" and leaves.line < frame.line and leaves.text
-                if own and not leaves.asks and not only_counts(leaves.text) and source is not None:
+                counts = only_counts(leaves.text) and not (own_counts and _OWN.search(leaves.text))
+                if own and not leaves.asks and not counts and source is not None:
                     return Passed(gone, stays, source, leaves)
     return None
+
+
+def calls_back(one: Rank, other: Rank, context: SourceContext) -> bool:
+    """Whether a framework, where two ranks part, has called a function of the program that only one of them is in: what
+    leaves the framework's own function early is not why."""
+    mine, theirs = one.place.user_frame, other.place.user_frame
+    if is_program(context.file) or mine is None or theirs is None:
+        return False
+    return mine.file != theirs.file or not same_function(mine.function, theirs.function)
+
+
+_EVERYBODY = re.compile(r"(?:None|.*\bWORLD)?")
+
+
+def group_of(rank: Rank) -> str:
+    """What the line at which a rank waits names as its process group; "" where it names none, or all."""
+    context = source_at(rank, rank.place.user_frame)
+    named = group_argument(context.text) if context is not None else ""
+    return "" if _EVERYBODY.fullmatch(named) else named
+
+
+def sure_of_group(rank: Rank, others: Sequence[Rank]) -> float:
+    """How sure it may be that all are to come to the collective of a rank: who names a process group that the others do
+    not name waits for its members, and one of these may be a rank that is in no collective."""
+    named = group_of(rank)
+    if not named or named in map(group_of, others):
+        return PROVED
+    return LIKELY if all(map(waits, others)) else POSSIBLE

@@ -281,6 +281,19 @@ def normal(file: str) -> str:
     return _STANDARD_LIBRARY.sub("/python/", file, count=1)
 
 
+ONLY_FIRST = (
+    ("/callbacks/progress/tqdm_progress.py", "on_train_batch_end"),
+    ("/callbacks/progress/progress_bar.py", "get_metrics"),
+    ("/lightning_utilities/core/rank_zero.py", "wrapped_fn"),
+    ("/lightning_fabric/utilities/rank_zero.py", "wrapped_fn"),
+    ("/pytorch_lightning/utilities/rank_zero.py", "wrapped_fn"),
+    ("/pytorch_lightning/utilities/distributed.py", "wrapped_fn"),
+    ("/accelerate/accelerator.py", "_inner"),
+)
+"""Functions of libraries from which a program is called on the first rank only: Lightning disables its progress bars
+on the others (`ProgressBar.setup`); `rank_zero_only` and accelerate's `on_main_process` call what they decorate there.
+"""
+
 # ---------------------------------------------------------------- whose a file is
 
 LAUNCHERS = registry.starters() | {"ipython", "ipython3", "jupyter", "jupyter-lab", "jupyter-notebook", "pytest"}

@@ -1,10 +1,26 @@
-"""Ranks part by an exception that some of them have had."""
+"""Ranks part for a reason that is not at the line where they part: an exception that some of them have had, a condition
+in what one of them has called, a part of a library that is for the first rank only, or what their models compute."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gpudoctor.hang.causes import SEEN, HangCause, HangJob, blame
-from gpudoctor.hang.parted import handler_of_one, parted
-from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words
+from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, blame
+from gpudoctor.hang.causes.collective_divergence import divergent, under_condition
+from gpudoctor.hang.doing import in_file
+from gpudoctor.hang.parted import (
+    Parted,
+    condition_below,
+    group_of,
+    handler_of_one,
+    parted,
+    returned,
+    swallowed,
+)
+from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.relation import fork_of, own_guard, passes_by
+from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, who
+from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program
+from gpudoctor.knowledge.places import main_thread
+from gpudoctor.snapshot.evidence import Frame
 
 
 def in_handler(job: HangJob) -> Iterator[HangCause]:
@@ -24,4 +40,97 @@ def in_handler(job: HangJob) -> Iterator[HangCause]:
         )
 
 
-RULES = (in_handler,)
+def further_in(job: HangJob) -> Iterator[HangCause]:
+    """At two collectives of one group, with nothing around the lines at which they part: a condition in what one of
+    them has called tells."""
+    if progress_of(job).busy:
+        return  # whom some of them wait for may come yet
+    for pair in parted(job):
+        if not _is_open(pair):
+            continue
+        one, other = pair.waiting, pair.other
+        small, large = (other, one) if len(other) <= len(one) else (one, other)
+        for left, stays in ((small, large), (large, small)):
+            if (condition := condition_below(left, stays)) is not None:
+                yield under_condition(condition, left, stays, ())
+                break
+        else:
+            if (early := returned(one, other, own_counts=True)) is not None:
+                yield divergent(early.gone, early.stays, early.source, early.line, LIKELY, ())
+
+
+def _is_open(pair: Parted) -> bool:
+    """Whether the lines at which two parties part leave open why they wait in two collectives."""
+    one, other = pair.waiting, pair.other
+    if pair.relation in ("past the loop", "other branch", "same line") or group_of(one[0]) != group_of(other[0]):
+        return False
+    if {one[0].place.kind, other[0].place.kind} != {"collective"}:
+        return False
+    fork = fork_of(one[0], other[0])
+    if fork is None or own_guard(fork.one_source) is not None or own_guard(fork.other_source) is not None:
+        return False
+    source = fork.one_source
+    if source is not None and is_program(source.file) and passes_by(source):
+        return False
+    return handler_of_one(pair) is None and swallowed(one, other) is None and returned(one, other) is None
+
+
+def for_the_first(job: HangJob) -> Iterator[HangCause]:
+    """A collective below a part of a library that only the first rank comes to."""
+    for pair in parted(job):
+        for ranks, others in ((pair.other, pair.waiting), (pair.waiting, pair.other)):
+            if any(_for_the_first(rank) for rank in others) or ranks[0].place.kind != "collective":
+                continue
+            if (part := _for_the_first(ranks[0])) is not None:
+                frame = ranks[0].place.user_frame
+                yield blame(
+                    "rank0-only-collective",
+                    SEEN,
+                    ranks,
+                    f"{who(ranks, 'waits', 'wait')} in {ranks[0].place.operation or 'a collective'}{at(frame)}, called "
+                    f"by {part.function}{at(part)}, to which only the first rank comes; {waiting_words(others)}",
+                    (*stacks_of(ranks), *stacks_of(others)),
+                    at=frame,
+                )
+
+
+def _for_the_first(rank: Rank) -> Frame | None:
+    """The frame of a library on its stack that is there on the first rank only."""
+    frames = _frames(rank)
+    return next(
+        (frame for frame in frames if any(in_file([frame], file, function) for file, function in ONLY_FIRST)), None
+    )
+
+
+def _frames(rank: Rank) -> Sequence[Frame]:
+    thread = main_thread(rank.evidence.samples[-1], rank.thread) if rank.evidence.samples else None
+    return thread.frames if thread is not None else ()
+
+
+def graphs_differ(job: HangJob) -> Iterator[HangCause]:
+    """In the backward pass of one line, in different collectives: what they compute there is not the same."""
+    for pair in parted(job):
+        one, other = pair.waiting[0], pair.other[0]
+        if one.place.user_frame is None or one.place.user_frame != other.place.user_frame:
+            continue
+        if one.place.operation == other.place.operation or not all(map(_in_backward, (one, other))):
+            continue
+        small, large = (
+            (pair.other, pair.waiting) if len(pair.other) <= len(pair.waiting) else (pair.waiting, pair.other)
+        )
+        yield blame(
+            "rank-dependent-graph",
+            LIKELY,
+            small,
+            f"{waiting_words(small)}; {waiting_words(large)}, all in the backward pass of this line: their models have "
+            "not run the same layers",
+            (*stacks_of(small), *stacks_of(large)),
+            at=small[0].place.user_frame,
+        )
+
+
+def _in_backward(rank: Rank) -> bool:
+    return in_file(_frames(rank), "torch/autograd/graph.py", "_engine_run_backward")
+
+
+RULES = (in_handler, further_in, for_the_first, graphs_differ)

@@ -9,14 +9,16 @@ from gpudoctor.hang.parted import (
     COLLECTIVE,
     Condition,
     Parted,
+    calls_back,
     condition_below,
     handler_of_one,
     parted,
     returned,
     standing_of,
+    sure_of_group,
     swallowed,
 )
-from gpudoctor.hang.progress import serves
+from gpudoctor.hang.progress import same_place, serves
 from gpudoctor.hang.relation import (
     COUNTED,
     OWN_NUMBER,
@@ -93,7 +95,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
         frame = party[0].place.user_frame
         yield blame(
             "rank0-only-collective",
-            sure,
+            min(sure, sure_of_group(party[0], others)),
             culprits,
             f"{who(party, 'waits', 'wait')} in {party[0].place.operation or 'a collective'}{at(frame)}, "
             f"which only {who(let_in or party, 'reaches', 'reach')} "
@@ -154,13 +156,9 @@ def _number_in(statement: Enclosing, rank: Rank) -> int:
 
 
 def _where_they_are(ranks: Sequence[Rank]) -> str:
-    first = [rank for rank in ranks if _same(rank, ranks[0])]
+    first = [rank for rank in ranks if same_place(rank.place, ranks[0].place)]
     more = len(ranks) - len(first)
     return standing_words(first) + (f", {more} more elsewhere" if more else "")
-
-
-def _same(one: Rank, other: Rank) -> bool:
-    return (one.place.kind, one.place.user_frame) == (other.place.kind, other.place.user_frame)
 
 
 def left_the_loop(job: HangJob) -> Iterator[HangCause]:
@@ -193,7 +191,7 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         elif counted:
             sure = POSSIBLE  # who has left it did so by an exception, or another way that is not read
             if (condition := condition_below(left, stays)) is not None:
-                yield _under_condition(condition, left, stays, recorded)
+                yield under_condition(condition, left, stays, recorded)
         else:
             sure = SEEN if loop is not None else LIKELY
             sure = surer(sure) if recorded else sure
@@ -309,7 +307,7 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         if other[0].place.kind not in COLLECTIVE:
             continue
         context = here or source_at(first[0], first[0].place.user_frame)
-        exits = passes_by(context) if context is not None else ()
+        exits = passes_by(context) if context is not None and not calls_back(first[0], other[0], context) else ()
         recorded = _recorded(job, other)
         small, large = (other, first) if len(other) <= len(first) else (first, other)
         if context is not None and exits:
@@ -361,7 +359,7 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         )
     own = condition_below(left, waits_in)
     if own is not None:
-        yield _under_condition(own, left, waits_in, recorded)
+        yield under_condition(own, left, waits_in, recorded)
     how = relation(waits_in[0], left[0])
     # Later in the same loop: it has not left. Later, by the program's text: it is past the line at least.
     sure = SEEN if how == "later in the loop" else LIKELY if how == "later" and context is not None else POSSIBLE
@@ -379,7 +377,7 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=left[0].place.user_frame)
 
 
-def _under_condition(
+def under_condition(
     condition: Condition, left: Sequence[Rank], stays: Sequence[Rank], recorded: Sequence[Seen]
 ) -> HangCause:
     """Some wait under a condition, and the others have found it otherwise."""

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
-from gpudoctor.hang.doing import FROM_OUTSIDE, doing, stands
+from gpudoctor.hang.doing import FROM_OUTSIDE, doing, in_file, stands
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
 from gpudoctor.hang.relation import guards_of, loop_around, source_at
 from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
 from gpudoctor.knowledge.place_markers import NOT_STORAGE, kernel_name
 from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
+from gpudoctor.knowledge.waits import OwnWait, wait_of
 from gpudoctor.snapshot.evidence import ProcessEvidence
 
 MOST_NAMED = 8
@@ -149,7 +150,11 @@ def computing(job: HangJob) -> Iterator[HangCause]:
         if serves(progress):
             return  # it waits for work
         wait = doing(party[0])
-        if wait is not None and wait.kind not in FROM_OUTSIDE:
+        if wait is not None and wait.kind in FROM_OUTSIDE:
+            # That it wakes to look for requests is no work, and who is asked for nothing comes to no collective.
+            yield _slow(progress, party, POSSIBLE, "waits for requests", "wait for requests", "")
+            continue
+        if wait is not None:
             doing_it = f"for {wait.operation}, and what {'it waits' if len(party) == 1 else 'they wait'} for gets on"
             yield _slow(progress, party, POSSIBLE, f"waits {doing_it}", f"wait {doing_it}", "")
             continue
@@ -198,7 +203,9 @@ def data(job: HangJob) -> Iterator[HangCause]:
             if progress.waiting:
                 yield _slow(progress, busy, MOVING, "waits for a data loader that works", "wait for data loaders", "")
         elif own := by_state["own"]:
-            yield _loader(progress, "dataloader-worker-slow", LIKELY, own, "stands in the data set's own code")
+            wait = _own_wait(own[0][1])
+            doing_it = f"waits for {wait.operation}" if wait is not None else "stands"
+            yield _loader(progress, "dataloader-worker-slow", LIKELY, own, f"{doing_it} in the data set's own code")
         elif all(rank.data_loaders and (rank.moved is False or asks_its_loaders(rank)) for rank in party):
             pairs = [(rank, rank.data_loaders[0]) for rank in party]
             yield _loader(progress, "dataloader-fork-deadlock", LIKELY, pairs, "uses no CPU time")
@@ -218,6 +225,9 @@ def worker_state(worker: ProcessEvidence) -> str:
         return "busy"
     if thread is None:
         return ""
+    wait = _own_wait(worker)
+    if wait is not None and wait.kind not in ("lock", "process lock"):
+        return "" if runs(worker) and not wait.polls else "own"
     names = {frame.function for frame in thread.frames[:3]}
     if "futex" in thread.waits_in or "futex" in thread.syscall:
         return "locked"
@@ -227,6 +237,18 @@ def worker_state(worker: ProcessEvidence) -> str:
     if place.kind == "data" or {"poll", "_poll", "wait", "get"} & names:
         return "idle"
     return ""
+
+
+def _own_wait(worker: ProcessEvidence) -> OwnWait | None:
+    """What the data set waits for, below the loop of a loader's process: a queue, a command, an answer."""
+    thread = main_thread(worker.samples[-1], worker.pid) if worker.samples else None
+    frames = thread.frames if thread is not None else ()
+    loop = next((number for number, frame in enumerate(frames) if in_file([frame], _WORKER, "_worker_loop")), 0)
+    user = next(filter(is_user, frames[:loop]), None)
+    return wait_of(thread, user, worker.sources) if user is not None else None
+
+
+_WORKER = "torch/utils/data/_utils/worker.py"
 
 
 def _loader(

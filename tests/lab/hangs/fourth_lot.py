@@ -280,7 +280,7 @@ def conditions() -> Iterator[Scenario]:
     )
     yield stranger(
         "rng_state_at_first_use",
-        (*DIFFERS, *ORDER),
+        (*DIFFERS, *RANK0, *ORDER),
         (2,),
         "dist.broadcast(self.state",
         "if step == 5 and",
