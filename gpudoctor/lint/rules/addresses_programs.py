@@ -20,7 +20,8 @@ _PROGRAM = (
     "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']), world_size=8)\n"
 )
 _OPTIONS = ("dist_url", "dist_init", "init_method", "master_addr", "master_address", "master_ip", "dist_init_method",
-            "distributed_init_method", "rdzv_endpoint", "main_process_ip", "head_ip", "tcp_url")  # fmt: skip
+            "distributed_init_method", "rdzv_endpoint", "main_process_ip", "head_ip", "tcp_url",
+            "coordinator", "coordinator_address")  # fmt: skip
 _LOOPBACK = re.compile(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?")
 
 
@@ -32,10 +33,13 @@ _LOOPBACK = re.compile(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(
     bad=(
         _JOB + "srun python train.py --dist-url tcp://localhost:29500\n",
         _JOB + "srun python train.py\n" + _PROGRAM.format("os.environ.setdefault('MASTER_ADDR', '127.0.0.1')"),
+        "#@ node a\npython t.py --coordinator localhost:5000 --rank 0\n"
+        "#@ node b\npython t.py --coordinator localhost:5000 --rank 1\n",
         Example("mpirun -np 8 -H a:4,b:4 python train.py --master_addr 127.0.0.1\n", "nodes=2"),
     ),
     good=(
         _JOB + "srun python train.py --dist-url tcp://node1:29500\n",
+        "python t.py --coordinator localhost:5000 --rank 0 &\npython t.py --coordinator localhost:5000 --rank 1\n",
         _JOB
         + "export MASTER_ADDR=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nsrun python train.py\n"
         + _PROGRAM.format("os.environ.setdefault('MASTER_ADDR', '127.0.0.1')"),
@@ -67,6 +71,10 @@ def _spread(job: LintJob, launch: LintLaunch) -> bool:
     if manifest is not None:
         return (pods_of(manifest, launch) or 1) > 1
     several = look.srun_nodes(job, launch) if look.sruns(launch) else nodes_of(job, launch)
+    script = launch.script.shown if launch.script is not None else ""
+    alike = [each for each in job.launches if each.launcher == "python" and each.script and each.script.shown == script]
+    if script and launch.launcher == "python" and not launch.around:
+        return len({look.node_of(job, each) for each in alike} - {None}) > 1
     return (several or 1) > 1 and (launch.launcher in ("srun", "mpirun") or launch.launcher in look.TORCHRUN)
 
 

@@ -119,6 +119,28 @@ def _container(launch: LintLaunch) -> Invocation | None:
     return invocation if invocation is not None and "run" in [word.shown for word in invocation.words[1:3]] else None
 
 
+def _holds_options(word: Word) -> bool:
+    """A word of unknown value may bring options along; "$PWD":/work or --name=$X holds none."""
+    return word.text is None and not word.quoted and word.raw.startswith(("$", "`"))
+
+
+def _begun_before(job: LintJob, launch: LintLaunch) -> Invocation | None:
+    """The `docker run --name NAME` of the container in which `docker exec NAME` starts it."""
+    inner = next((outer for outer in launch.invocation.within if outer.program in _DOCKERS), None)
+    if inner is None or "exec" not in [word.shown for word in inner.words[1:2]]:
+        return None
+    names = {word.shown for word in inner.words}
+    for outer in job.invocations:
+        words = [word.shown for word in outer.words]
+        if outer.program not in _DOCKERS or "run" not in words[1:3] or outer.span.start > inner.span.start:
+            continue
+        named = [word.partition("=")[2] for word in words if word.startswith("--name=")]
+        named += [words[at + 1] for at, word in enumerate(words[:-1]) if word == "--name"]
+        if names & {*named}:
+            return outer
+    return None
+
+
 def _shown(outer: Invocation) -> str:
     return " ".join(word.shown for word in outer.words)
 
@@ -200,6 +222,8 @@ def terminal_in_a_batch_job(job: LintJob) -> Iterator[LintFinding]:
         " --nproc-per-node=4 train.py\n",
         "docker run --ipc=host -e CUDA_VISIBLE_DEVICES=0,1,2,3 registry/train:1 torchrun --standalone"
         " --nproc-per-node=4 train.py\n",
+        "docker run -itd --name box --ipc=host registry/train:1\ndocker exec box torchrun --standalone"
+        " --nproc-per-node=4 train.py --backend nccl\n",
     ),
     good=(
         f"docker run --gpus all {_IMAGE}torchrun --standalone --nproc-per-node=4 train.py\n",
@@ -211,12 +235,12 @@ def docker_without_gpus(job: LintJob) -> Iterator[LintFinding]:
     if not job.facts.gpus_per_node and not re.search(r"cuda|nccl|nvidia|gpu", job.text, re.IGNORECASE):
         return
     for launch in job.launches:
-        outer = _container(launch)
+        outer = _container(launch) or _begun_before(job, launch)
         if outer is None or outer.program == "nvidia-docker" or processes.on_cpu(launch):
             continue
         text = _shown(outer)
         given = re.search(r"--gpus|--gpu\b|nvidia|--device|/dev/|rocm|--privileged|hpu|npu", text)
-        if given or any(word.text is None for word in outer.words[1:]):
+        if given or any(_holds_options(word) for word in outer.words[1:]):
             continue
         yield LintFinding(
             span=outer.words[0].span,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lint import look
+from gpudoctor.lint import lightning, look
 from gpudoctor.lint.edits import endpoint_instead, insert_options, spell
 from gpudoctor.lint.look import TORCHRUN, LintWorld, Value, label, labels, number, value
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -116,6 +116,30 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
             )
 
 
+def _of_lightning(job: LintJob) -> Iterator[LintFinding]:
+    """NODE_RANK in the environment is Lightning's, also where something else was meant (LightningEnvironment)."""
+    for launch in job.launches if lightning.calls(job) and not job.node_sections else ():
+        setting = launch.invocation.settings.get("NODE_RANK")
+        rank = setting.word.text if setting is not None and setting.exported else None
+        nodes = lightning.num_nodes(job, launch)
+        many = nodes[0] if nodes is not None else 1
+        told = lightning.argument(job, launch, "num_nodes", "nodes")
+        if launch.launcher != "python" or launch.around or (told is not None and nodes is None):
+            continue
+        alone = lightning.strategy(job, launch) is None and lightning.devices(job, launch) in (None, 1)
+        if setting is None or rank is None or not re.fullmatch(r"\d{1,4}", rank) or int(rank) < many or alone:
+            continue
+        if any(call.hides for call in lightning.calls(job)):
+            continue
+        yield LintFinding(
+            span=setting.word.span,
+            summary=f"NODE_RANK={rank} is in Lightning's environment, and its Trainer has"
+            f" {'one node' if many == 1 else f'{many} nodes'}",
+            happens=f"Its ranks count from node {rank} on, and wait for a rank 0 that never comes.",
+            fix="Take NODE_RANK away, or give the variable another name; of several nodes tell num_nodes too.",
+        )
+
+
 @rule(
     "R02",
     title="Node ranks go from 0 to nnodes - 1",
@@ -124,6 +148,7 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
     bad=(
         "#@ node 0\n" + _STATIC.format(1) + "#@ node 1\n" + _STATIC.format(2),
         "#@ node 1\n" + _STATIC.format(2),
+        "export NODE_RANK=1\npython t.py\n#@ file t.py\nimport lightning as L\nL.Trainer(devices=2, strategy='ddp')\n",
         "#@ node 0\n" + _ACCELERATE.format(1) + "#@ node 1\n" + _ACCELERATE.format(2),
     ),
     good=(_BOTH, "#@ node 1\n" + _STATIC.format(1)),
@@ -131,6 +156,7 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
 def node_rank_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     """Node ranks count from 0. Node rank 0 opens the store that all others connect to: where no node has it, or a rank
     is beyond the number of nodes, everybody waits."""
+    yield from _of_lightning(job)
     for world, ranks in _ranked(job):
         known = [(launch, told_rank, rank) for launch, told_rank in ranks if (rank := number(told_rank)) is not None]
         most = max((nodes[1] for launch in world.launches if (nodes := look.nnodes(launch))), default=0)
