@@ -189,10 +189,11 @@ def test_tensors_that_no_collective_was_given_may_have_any_size() -> None:
 def test_only_functions_that_all_are_in_are_compared() -> None:
     here, there = lines(40, 45, calls=())
     members = [holds(0, 40, here, step=3, samples=1), holds(1, 45, there, step=4, samples=1)]
-    assert len(levels_of(members)) == 2
+    assert len(levels_of(members)) == 1
     apart = rounds_apart(members)
     assert apart is not None
     assert (apart.counter, apart.rounds, [rank.rank for rank in apart.ahead]) == ("step", (3, 4), [1])
     assert list(unlike(members)) == []
-    elsewhere = is_in(2, "cuda sync", "item", at=9, function="other", **SPIN)
+    held = Variables(frame=Frame("other", PROGRAM, 9), values={"step": "4"})
+    elsewhere = is_in(2, "cuda sync", "item", at=9, function="other", variables=(held,), **SPIN)
     assert rounds_apart([*members, elsewhere]) is None

@@ -18,6 +18,7 @@ from gpudoctor.hang.relation import (
     same_function,
     source_at,
 )
+from gpudoctor.hang.variables import rounds_apart
 from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
@@ -61,10 +62,18 @@ def parted(job: HangJob) -> list[Parted]:
     others = [*waiting[1:], *(party for party in away if party[0].place.kind in ("exit", "user code", "sleep"))]
     pairs = []
     for other in others:
-        how, back = relation(first[0], other[0]), relation(other[0], first[0])
+        how, back = lies(first[0], other[0]), lies(other[0], first[0])
         turned = back == "past the loop" and how != "past the loop"
         pairs.append(Parted(other, first, back) if turned else Parted(first, other, how))
     return pairs
+
+
+def lies(one: Rank, other: Rank) -> Relation:
+    """Where the second rank is, seen from the first: one further down in a loop that is a round behind is not past the
+    line of the first."""
+    how = relation(one, other)
+    apart = rounds_apart((one, other)) if how == "later in the loop" else None
+    return "earlier" if apart is not None and apart.behind == [other] else how
 
 
 class Handled(NamedTuple):

@@ -26,9 +26,11 @@ Level = Mapping[int, Frame]
 
 
 def levels_of(ranks: Sequence[Rank]) -> list[Level]:
-    """The functions that all ranks are in, outermost first, up to the first in which their lines differ."""
+    """The functions that all ranks are in, outermost first, up to the first in which their lines differ. Of Python's
+    own stacks: where a rank's GPU is, a flight recorder tells."""
     found: list[Level] = []
-    for frames in zip(*(reversed(rank.place.user_frames) for rank in ranks), strict=False):
+    own = ([held.frame for held in reversed(rank.evidence.variables)] for rank in ranks)
+    for frames in zip(*own, strict=False):
         first = frames[0]
         if any(frame.file != first.file or not same_function(frame.function, first.function) for frame in frames):
             break

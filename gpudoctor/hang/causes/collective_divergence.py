@@ -12,6 +12,7 @@ from gpudoctor.hang.parted import (
     calls_back,
     condition_below,
     handler_of_one,
+    lies,
     parted,
     returned,
     standing_of,
@@ -38,7 +39,6 @@ from gpudoctor.hang.relation import (
     own_guard,
     passed_loop,
     passes_by,
-    relation,
     source_at,
     waits_with_a_root,
 )
@@ -360,7 +360,7 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     own = condition_below(left, waits_in)
     if own is not None:
         yield under_condition(own, left, waits_in, recorded)
-    how = relation(waits_in[0], left[0])
+    how = lies(waits_in[0], left[0])
     # Later in the same loop: it has not left. Later, by the program's text: it is past the line at least.
     sure = SEEN if how == "later in the loop" else LIKELY if how == "later" and context is not None else POSSIBLE
     sure = sure if keeps is None and own is None else POSSIBLE

@@ -5,8 +5,10 @@ from math import prod
 
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.courses import words as collective_words
+from gpudoctor.hang.extra_calls import recorders_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
+from gpudoctor.hang.relation import source_at
 from gpudoctor.hang.waits_for import ChainEnd
 from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
@@ -195,10 +197,9 @@ def _in_its_line(entry: Collective, description: str = "") -> str:
 
 
 def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
-    (large, _), (small, entry) = split.parties[0], split.parties[-1]
+    small, entry = split.parties[-1]
     what = "types" if split.kind == "dtype" else "sizes"
-    involved = [rank for rank in job.ranks if rank.rank in {*large, *small}]
-    by_ddp = not entry.frames and bool(job.ranks) and all(rank.place.kind == "backward" for rank in involved)
+    by_ddp = not entry.frames and bool(job.ranks) and _all_in_backward(job, split.parties)
     return blame(
         "rank-dependent-graph" if by_ddp else "shape-mismatch",
         SEEN if by_ddp else sure,  # why DDP's buckets differ, the recorder does not tell
@@ -210,18 +211,37 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     )
 
 
+def _all_in_backward(job: HangJob, parties: Sequence[tuple[Sequence[int], Collective]]) -> bool:
+    """Whether ranks are in backward, all of them: what is called there, and when, is the framework's, by its graph.
+    Without stacks: a call of autograd's own thread has no line of the program, where the recorder keeps lines."""
+    numbers = {rank for ranks, _ in parties for rank in ranks}
+    if involved := [rank for rank in job.ranks if rank.rank in numbers]:
+        return all(map(_in_backward, involved))
+    own = (recorder for rank, recorder in recorders_of(job).items() if rank in numbers)
+    return not any(entry.frames for _, entry in parties) and all(any(e.frames for e in one.entries) for one in own)
+
+
+def _in_backward(rank: Rank) -> bool:
+    """By its stack; of one that is gone by the line that its recorder names."""
+    if rank.place.kind == "backward" or (context := source_at(rank, rank.place.user_frame)) is None:
+        return rank.place.kind == "backward"
+    return any((call.kind, call.line) == ("backward", context.line) for call in context.calls)
+
+
 def _other_calls(split: GroupSplit) -> bool:
     """Whether the parties came from different lines of the program: sizes that differ are no fault of a tensor then."""
     return unlike_lines({line_of_program(entry) for _, entry in split.parties})
 
 
 def _operations(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
-    """Of one line, or each with what the other does next: it is the order. Else one may as well have gone another way,
-    and the lines of the program tell more, where they are read."""
+    """Of one line, or each with what the other does next: it is the order; in one backward it is the graph. Else one
+    may as well have gone another way, and the lines of the program tell more, where they are read."""
     small, entry = split.parties[-1]
     other_calls = _other_calls(split)
     causes: tuple[tuple[str, float], ...] = ((ORDER, SEEN),)
-    if other_calls and not split.swapped:
+    if not other_calls and _all_in_backward(job, split.parties):
+        causes = (("rank-dependent-graph", SEEN), (ORDER, HINT))
+    elif other_calls and not split.swapped:
         causes = (("rank-divergent-decision", POSSIBLE), (ORDER, HINT))
         causes = (("rank0-only-collective", POSSIBLE), *causes) if tuple(small) == (0,) else causes
     for cause, sure in causes:

@@ -37,10 +37,14 @@ Counts = tuple[tuple[str, int], ...]
 
 def standing(job: HangJob) -> JobProgress | None:
     """Of a job whose ranks all wait on their GPUs, and whose recorders do not tell where they part."""
+    told = job.agreement is not None and not job.agreement.unread
+    return None if told else all_wait(job)
+
+
+def all_wait(job: HangJob) -> JobProgress | None:
+    """Of a job whose ranks all wait on their GPUs."""
     progress = progress_of(job)
     if progress.verdict != "stuck" or progress.away or progress.stopped or progress.ended or job.missing:
-        return None
-    if job.agreement is not None and not job.agreement.unread:
         return None
     waiting = progress.waiting
     if len(waiting) < 2 or not all(uses_gpu(rank.evidence, rank.node) for rank in waiting):

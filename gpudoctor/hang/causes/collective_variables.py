@@ -96,7 +96,9 @@ def _counters(apart: Apart) -> list[Seen]:
 
 def decisions(job: HangJob) -> Iterator[HangCause]:
     """Ranks have parted, and those that differ by place or by NCCL's counts hold a variable unlike all others."""
-    if (progress := text.standing(job)) is None:
+    progress = text.all_wait(job)
+    met = job.agreement is not None and job.agreement.first is not None and job.agreement.first.kind == "none"
+    if progress is None or met:
         return
     waiting = progress.waiting
     found = list(unlike(waiting))

@@ -139,7 +139,10 @@ class _Dumps:
             if threads:
                 before = self.found.get(pid)
                 if before is None or _depth(threads, pid) >= _depth(before.threads, pid):
-                    self.found[pid] = Stacks(threads, BY, variables=variables_of(reply.output, pid, threads))
+                    held = variables_of(reply.output, pid, threads)
+                    if not held and before is not None and _frames_of(before.threads, pid) == _frames_of(threads, pid):
+                        held = before.variables
+                    self.found[pid] = Stacks(threads, BY, variables=held)
                 return again if _cut_short(threads, pid) and not attempt.native else None
             self.found.setdefault(pid, Stacks(reason="py-spy found no thread that runs Python in it"))
             return again
@@ -156,8 +159,12 @@ def _is_stopped(pid: int) -> bool:
     return process is not None and process.state in "Tt"
 
 
+def _frames_of(threads: Sequence[Thread], pid: int) -> tuple[Frame, ...]:
+    return next((thread.frames for thread in threads if thread.id == pid), ())
+
+
 def _depth(threads: Sequence[Thread], pid: int) -> int:
-    return sum(len(thread.frames) for thread in threads if thread.id == pid)
+    return len(_frames_of(threads, pid))
 
 
 def _cut_short(threads: Sequence[Thread], pid: int) -> bool:

@@ -195,24 +195,27 @@ def _by_threads() -> Iterator[Scenario]:
     """Twelve more, each after what people have told in public threads of PyTorch, Lightning, Megatron-LM, DeepSpeed,
     fairseq and NCCL: empty shards, data of the first rank, rings, metrics of unlike keys, a group that is left, types,
     signals, layers left out, a second backend, clocks, threads, a way back. In `thread_saves` all ranks have the fault,
-    and the one whose thread came first is the one that differs."""
+    and the one whose thread came first is the one that differs. `sequences_longer_than_buffer` was expected to make
+    some steps first: NCCL connects two ranks at their first message, and waits for both there: it stands in step 0."""
     three = Scenario("", "", (), (), ranks=3, reached=REACHED)
     diverges, order, uneven = "rank-divergent-decision", "collective-order-mismatch", "uneven-inputs"
     for script, causes, culprits in (
         ("clips_own_shard", (diverges,), (1,)),
         ("data_of_first", (uneven, diverges), (0,)),
-        ("sequences_longer_than_buffer", ("p2p-order",), (0, 1, 2)),
         ("metrics_of_seen", (diverges, uneven), (2,)),
         ("leaves_the_group", (uneven, diverges), (1,)),
         ("half_of_one", ("shape-mismatch",), (1,)),
         ("preempted_alone", (diverges,), (1,)),
         ("drops_layers", (diverges, "rank-dependent-graph"), (2,)),
         ("waits_on_cpu", (diverges, order), (1,)),
-        ("saves_by_clock", (diverges,), (2,)),
         ("thread_saves", (order, "concurrent-communicators"), (2,)),
         ("shards_when_full", (diverges, order), (1,)),
     ):
         yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+    ring = three._replace(name="sequences_longer_than_buffer", script="cuda/sequences_longer_than_buffer.py")
+    yield ring._replace(causes=("p2p-order",), culprits=(0, 1, 2), reached="rank {rank} step 0 begins")
+    clock = three._replace(name="saves_by_clock", script="cuda/saves_by_clock.py", polls=20.0)  # it is due by then
+    yield clock._replace(causes=(diverges,), culprits=(2,))
 
 
 def _polling() -> Iterator[Scenario]:
