@@ -4,6 +4,7 @@ Python runs ahead of the GPU, so that the line at which a rank waits is seldom t
 In which round of the loop each rank is, and how many collectives NCCL has counted of each by then, tells more.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, HangCause, HangJob, Rank, Seen, blame, collective_divergence
@@ -18,8 +19,8 @@ ALIKE = frozenset(
     ("all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_gather_single")
 )
 """Collectives to which every rank gives as many elements, of one type."""
-OF_A_DECISION = ("uneven-inputs", "rank-dependent-graph", "unused-parameters")
-"""What may lie behind a variable of the program that differs, where the text speaks for it."""
+OF_DATA = re.compile(r"sample|batch(?:es)?$|row|file|item|length|\blen|num_|size|total", re.I)
+"""Names of how much there is of something, of which ranks may have unlike much."""
 
 
 def rounds(job: HangJob) -> Iterator[HangCause]:
@@ -109,9 +110,12 @@ def decisions(job: HangJob) -> Iterator[HangCause]:
         return  # what rank 0 holds alone may be meant
     first = found[-1]
     numbers = tuple(rank.rank for rank in odd)
-    rules = (*collective_divergence.RULES, *text.RULES)
-    said = [cause for rule in rules for cause in rule(job) if cause.ranks == numbers and cause.confidence >= POSSIBLE]
-    cause = next((cause.cause for cause in said if cause.cause in OF_A_DECISION), "rank-divergent-decision")
+    uneven = any(
+        (cause.cause, cause.ranks) == ("uneven-inputs", numbers) and cause.confidence >= POSSIBLE
+        for rule in collective_divergence.RULES
+        for cause in rule(job)
+    )
+    cause = "uneven-inputs" if uneven and OF_DATA.search(first.name) else "rank-divergent-decision"
     others = [rank for rank in waiting if rank not in odd]
     yield blame(
         cause,

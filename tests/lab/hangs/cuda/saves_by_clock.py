@@ -39,9 +39,9 @@ def main() -> None:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     rank = dist.get_rank()
-    prepare(cached=rank == 2)
-    clock = Clock(6.0)
     model = DistributedDataParallel(torch.nn.Linear(32, 4).cuda())
+    prepare(cached=rank == 2)
+    clock = Clock(8.0)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for step in range(100_000):
         time.sleep(0.3 + 0.2 * rank if healthy else 0.05)
