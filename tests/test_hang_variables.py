@@ -119,6 +119,32 @@ def test_a_rank_a_round_behind_that_has_launched_as_many_has_made_one_more(
     assert first.confidence >= 0.5
 
 
+@pytest.mark.parametrize(
+    ("inner", "cause"),
+    [("batch in loader", "uneven-inputs"), ("callback in self.callbacks", "rank-divergent-decision")],
+)
+def test_a_rank_that_is_in_the_next_epoch_had_fewer_batches(inner: str, cause: str) -> None:
+    loops = [("for", 25, inner), ("for", 20, "epoch in range(9)"), ("function", 10, "main")]
+    behind, ahead = lines(51, 40, inside=loops)
+    members = [
+        holds(rank, 40 if rank == 1 else 51, ahead if rank == 1 else behind, epoch=rank % 2) for rank in (0, 1, 2)
+    ]
+    first = first_of(*members, counts=(5, 5, 5))
+    assert (first.cause, first.ranks) == (cause, (1,))
+
+
+def test_who_is_a_round_behind_is_not_past_a_backward_further_up() -> None:
+    """waits_on_cpu of tests/lab/hangs: it has not come to the backward of this round, with all its gradients."""
+    up, down = lines(30, 52, calls=[("backward", 30, "")])
+    held = [Variables(frame=Frame("main", PROGRAM, at), values={"step": step}) for at, step in ((30, "5"), (52, "4"))]
+    own: dict[str, Any] = {"sources": (up,), "variables": tuple(held[:1])}
+    others = [is_in(rank, "backward", "backward", at=30, **own) for rank in (0, 2)]
+    for variables, sure in ((tuple(held[1:]), False), ((), True)):
+        rank = is_in(1, "collective", "all_reduce", at=52, sources=(down,), variables=variables)
+        causes = conclude_job(a_job(others[0], rank, others[1])).causes
+        assert (causes[0].cause == "unused-parameters" and causes[0].confidence >= 0.5) is sure
+
+
 def test_who_is_ahead_and_has_launched_more_may_have_made_it_too() -> None:
     behind, ahead = lines(51, 40)
     members = [holds(0, 51, behind, step=3), holds(1, 40, ahead, step=4), holds(2, 40, ahead, step=4)]
@@ -178,6 +204,16 @@ def test_what_is_given_to_one_collective_in_unlike_sizes_is_a_mismatch() -> None
     assert (first.cause, first.ranks, first.confidence) == ("shape-mismatch", (2,), 0.65)
     types = [gathers(rank, logits=f"{'float32' if rank != 1 else 'bfloat16'}[8, 4]") for rank in range(3)]
     assert first_of(*types, counts=(5, 5, 5)).ranks == (1,)
+
+
+def test_ranks_that_name_unlike_roots_have_parted() -> None:
+    call = Enclosing("gather", 39, "", gives=("predictions", "writer"))
+    context = replace(source(40, inside=LOOP), calls=(call,))
+    for roots, odd in (((0, 1, 0), (1,)), ((0, 1), (1,)), ((2, 2, 1), (2,))):
+        first = first_of(*(holds(rank, 40, context, writer=root) for rank, root in enumerate(roots)), counts=(5,) * 3)
+        assert (first.cause, first.ranks, first.confidence) == ("rank-divergent-decision", odd, 0.65)
+    alike = [holds(rank, 40, context, writer=0, other=rank) for rank in range(3)]
+    assert first_of(*alike, counts=(5, 5, 5)).confidence < 0.5
 
 
 def test_tensors_that_no_collective_was_given_may_have_any_size() -> None:

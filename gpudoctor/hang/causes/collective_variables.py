@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, HangCause, HangJob, Rank, Seen, blame, collective_divergence
 from gpudoctor.hang.causes import collective_text as text
 from gpudoctor.hang.progress import parties
-from gpudoctor.hang.relation import COUNTED, LOOPS, keeps_gradients, source_at, waits_with_a_root
+from gpudoctor.hang.relation import COUNTED, LOOPS, WITH_A_ROOT, keeps_gradients, source_at, waits_with_a_root
 from gpudoctor.hang.variables import Apart, Unlike, held_at, levels_of, rounds_apart, tensor_at, unlike
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, who
 from gpudoctor.snapshot.evidence import Frame
@@ -19,6 +19,7 @@ ALIKE = frozenset(
     ("all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_gather_single")
 )
 """Collectives to which every rank gives as many elements, of one type."""
+OVER_DATA = re.compile(r"load|batch|data|sample|step|iter|shard|file", re.I)
 OF_DATA = re.compile(r"sample|batch(?:es)?$|row|file|item|length|\blen|num_|size|total", re.I)
 """Names of how much there is of something, of which ranks may have unlike much."""
 
@@ -79,13 +80,13 @@ def _made_in_each(apart: Apart, waiting: Sequence[Rank], sums: Mapping[int, int]
 
 
 def _has_inner_loop(rank: Rank, apart: Apart) -> bool:
-    """Whether a rank is in a loop inside of the one in which rounds differ, whose rounds are not the same for all."""
+    """Whether a rank is in a loop over data inside of the one in which rounds differ: over the batches of an epoch."""
     for frame in rank.place.user_frames:
         context = source_at(rank, frame)
         for around in context.enclosing if context is not None else ():
             if around == apart.loop:
                 return False
-            if around.kind in LOOPS and COUNTED.search(around.text) is None:
+            if around.kind in LOOPS and COUNTED.search(around.text) is None and OVER_DATA.search(around.text):
                 return True
     return False
 
@@ -152,6 +153,36 @@ def _differs(job: HangJob, waiting: Sequence[Rank], odd: Sequence[Rank]) -> bool
     return all(map(waits_with_a_root, apart.behind)) and own < set(map(id, apart.ahead))
 
 
+def roots(job: HangJob) -> Iterator[HangCause]:
+    """Ranks in one function that give a collective with a root unlike numbers: each has another root in mind."""
+    if (progress := text.standing(job)) is None:
+        return
+    inside: dict[tuple[str, str], list[Rank]] = {}
+    for rank in progress.waiting:
+        if rank.evidence.variables:
+            frame = rank.evidence.variables[0].frame
+            inside.setdefault((frame.file, frame.function), []).append(rank)
+    for ranks in inside.values():
+        context = source_at(ranks[0], ranks[0].evidence.variables[0].frame)
+        rooted = [each for each in context.calls if each.kind in WITH_A_ROOT] if context is not None else []
+        for call, name in ((each, name) for each in rooted for name in each.gives):
+            named = {rank.rank: rank.evidence.variables[0].values.get(name, "") for rank in ranks}
+            if len(set(named.values())) < 2 or not all(map(str.isdecimal, named.values())):
+                continue
+            usual = max(named.values(), key=lambda value: (list(named.values()).count(value), value == "0"))
+            odd = [rank for rank in ranks if named[rank.rank] != usual]
+            told = ", ".join(f"{value} on rank {number}" for number, value in list(named.items())[:4])
+            yield blame(
+                "rank-divergent-decision",
+                LIKELY,  # that the number is the root's, its place in the call does not say
+                odd,
+                f"{name}, which is given to {call.kind} in line {call.line}, is {told}",
+                (*stacks_of(progress.waiting), Seen("variables", f"{name}: {told}")),
+                at=odd[0].place.user_frame,
+            )
+            return
+
+
 def sizes(job: HangJob) -> Iterator[HangCause]:
     """All wait behind one collective, in one round, and what they have given to it is not of one type and size."""
     if (progress := text.standing(job)) is None or len(parties(progress.waiting)) != 1:
@@ -198,4 +229,4 @@ def _texts(waiting: Sequence[Rank], frame: Frame, name: str) -> str:
     return ", ".join(f"{value} on {ranks_of(ranks)}" for value, ranks in list(by_text.items())[:4])
 
 
-RULES = (rounds, decisions, sizes)
+RULES = (rounds, decisions, roots, sizes)

@@ -213,7 +213,7 @@ def _by_threads() -> Iterator[Scenario]:
     ):
         yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
     ring = three._replace(name="sequences_longer_than_buffer", script="cuda/sequences_longer_than_buffer.py")
-    yield ring._replace(causes=("p2p-order",), culprits=(0, 1, 2), reached="rank {rank} step 0 begins")
+    yield ring._replace(causes=("p2p-order",), culprits=(0, 1, 2), reached="rank {rank} step 0 begins", polls=10.0)
     clock = three._replace(name="saves_by_clock", script="cuda/saves_by_clock.py", polls=20.0)  # it is due by then
     yield clock._replace(causes=(diverges,), culprits=(2,))
 
