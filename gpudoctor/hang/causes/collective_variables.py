@@ -7,7 +7,7 @@ In which round of the loop each rank is, and how many collectives NCCL has count
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudoctor.hang.causes import LIKELY, POSSIBLE, HangCause, HangJob, Rank, Seen, blame, collective_divergence
+from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.causes import collective_text as text
 from gpudoctor.hang.progress import parties
 from gpudoctor.hang.relation import COUNTED, LOOPS, WITH_A_ROOT, keeps_gradients, source_at, waits_with_a_root
@@ -20,8 +20,6 @@ ALIKE = frozenset(
 )
 """Collectives to which every rank gives as many elements, of one type."""
 OVER_DATA = re.compile(r"load|batch|data|sample|step|iter|shard|file", re.I)
-OF_DATA = re.compile(r"sample|batch(?:es)?$|row|file|item|length|\blen|num_|size|total", re.I)
-"""Names of how much there is of something, of which ranks may have unlike much."""
 
 
 def rounds(job: HangJob) -> Iterator[HangCause]:
@@ -110,16 +108,9 @@ def decisions(job: HangJob) -> Iterator[HangCause]:
     if [rank.rank for rank in odd] == [0]:
         return  # what rank 0 holds alone may be meant
     first = found[-1]
-    numbers = tuple(rank.rank for rank in odd)
-    uneven = any(
-        (cause.cause, cause.ranks) == ("uneven-inputs", numbers) and cause.confidence >= POSSIBLE
-        for rule in collective_divergence.RULES
-        for cause in rule(job)
-    )
-    cause = "uneven-inputs" if uneven and OF_DATA.search(first.name) else "rank-divergent-decision"
     others = [rank for rank in waiting if rank not in odd]
     yield blame(
-        cause,
+        "rank-divergent-decision",
         LIKELY,
         odd,
         f"{first.name} is {first.own} on {ranks_of(odd)} and {first.common} on {ranks_of(others)}; "
