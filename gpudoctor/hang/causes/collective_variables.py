@@ -20,6 +20,7 @@ ALIKE = frozenset(
 )
 """Collectives to which every rank gives as many elements, of one type."""
 OVER_DATA = re.compile(r"load|batch|data|sample|step|iter|shard|file", re.I)
+"""A loop of which ranks may have unlike many rounds by their data: over callbacks or layers they are the program's."""
 
 
 def rounds(job: HangJob) -> Iterator[HangCause]:
