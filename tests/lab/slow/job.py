@@ -76,8 +76,11 @@ class Samples(Dataset[Tensor]):
     def __getitem__(self, index: int) -> Tensor:
         if torch.utils.data.get_worker_info() is None:
             delay("input")
-            if given.at == "storage" and rank == given.rank:
+        if given.at == "storage":
+            if given.rank in (rank, -2):
                 read(index)
+        elif torch.utils.data.get_worker_info() is None:
+            pass
         elif given.at == "worker" and rank == given.rank:
             time.sleep(given.ms / 1000)
         return torch.full((64,), float(index % 7))

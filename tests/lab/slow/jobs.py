@@ -8,6 +8,7 @@ tune and keep: by the hash of the name, as in tests/lab/hangs.
 
 import contextlib
 import hashlib
+import os
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from typing import NamedTuple
 
 from gpudoctor.run.arming import SITE
 from tests.lab.hangs.training import MARK, end, free_port
+from tests.lab.slow.slow_files import read_limit, slow_files
 from tests.lab.sshd import user_environment, wait_until
 
 SCRIPT = Path(__file__).parent / "job.py"
@@ -42,6 +44,10 @@ class SlowScenario(NamedTuple):
     ranks: int = 4
     cpus: float = 0.0
     """Quota of the slow rank's cgroup; 0: none."""
+    read_ms: float = 0.0
+    """Each read of what it is given to read takes so long; 0: it is a file on this disk."""
+    read_bytes: int = 0
+    """Bytes a second that the slow rank's cgroup may read; 0: all."""
 
     @property
     def half(self) -> str:
@@ -84,6 +90,19 @@ def _planted() -> Iterator[SlowScenario]:
     yield SlowScenario("quota-of-two", burns, 1, why=("cpu-quota",), cpus=0.1, ranks=2)
 
 
+def _of_storage() -> Iterator[SlowScenario]:
+    """The slow rank reads from slow files; in the last one all ranks do."""
+    at = ("--at", "storage", "--step-ms")
+    yield SlowScenario("fuse-20-in-15", (*at, "13", "--rank", "1"), 1, ("input",), why=("storage",), read_ms=20.0)
+    yield SlowScenario("fuse-20-in-200", (*at, "198", "--rank", "2"), 2, ("input",), why=("storage",), read_ms=20.0)
+    worker = (*at, "13", "--rank", "3", "--workers", "1")
+    yield SlowScenario("fuse-80-in-worker", worker, 3, ("input",), why=("storage",), read_ms=80.0)
+    words = (*at, "13", "--rank", "1")
+    yield SlowScenario("limit-1-megabyte", words, 1, ("input",), why=("storage",), read_bytes=1 << 20)
+    yield SlowScenario("limit-of-two", words, 1, ("input",), why=("storage",), read_bytes=1 << 20, ranks=2)
+    yield SlowScenario("healthy-fuse-of-all", (*at, "13", "--rank", "-2"), read_ms=20.0)
+
+
 def _healthy() -> Iterator[SlowScenario]:
     for kind, noise in (("even", 0.0), ("uniform", 5.0), ("exponential", 5.0), ("rare", 1.0), ("pause", 5.0)):
         for step in (13.0, 60.0):
@@ -92,7 +111,7 @@ def _healthy() -> Iterator[SlowScenario]:
             yield SlowScenario(f"healthy-{kind}-{step:g}-of-two", words, ranks=2)
 
 
-SCENARIOS = {scenario.name: scenario for scenario in (*_planted(), *_healthy())}
+SCENARIOS = {scenario.name: scenario for scenario in (*_planted(), *_of_storage(), *_healthy())}
 
 
 @contextlib.contextmanager
@@ -107,12 +126,23 @@ def started(scenario: SlowScenario, folder: Path, *, arm: bool = True, seconds: 
     processes: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
         output = stack.enter_context(log.open("wb"))
+        options = [*scenario.options]
+        if scenario.read_ms:
+            options += ["--file", str(stack.enter_context(slow_files(folder / mark[:8], scenario.read_ms)))]
+        elif scenario.read_bytes:
+            data = folder / "data"
+            data.write_bytes(os.urandom(16 << 20))
+            options += ["--file", str(data)]
         groups = stack.enter_context(contextlib.ExitStack())  # removed once nothing is in them
         stack.callback(end, mark, processes)
         for rank in range(scenario.ranks):
-            words = [sys.executable, str(SCRIPT), *scenario.options]
-            if scenario.cpus and rank == scenario.rank:
-                group = groups.enter_context(cpu_group(mark, scenario.cpus))
+            words = [sys.executable, str(SCRIPT), *options]
+            if (scenario.cpus or scenario.read_bytes) and rank == scenario.rank:
+                group = groups.enter_context(
+                    cpu_group(mark, scenario.cpus)
+                    if scenario.cpus
+                    else read_limit(mark[:8], folder, scenario.read_bytes)
+                )
                 words = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *words]
             own = variables | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
             processes.append(subprocess.Popen(words, env=own, stdout=output, stderr=output, cwd=folder))
