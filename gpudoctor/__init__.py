@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from gpudoctor.armed import Armed as Armed
     from gpudoctor.armed import arm as arm
+    from gpudoctor.armed import step as step
     from gpudoctor.devices import DevicesAnswer as DevicesAnswer
     from gpudoctor.errors import BadInput as BadInput
     from gpudoctor.errors import CannotTell as CannotTell
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _NAMES = {
-    "armed": "arm Armed",
+    "armed": "arm Armed step",
     "library": "bandwidth broken_plugins devices diagnose examine explain hang launch_plan launch_text lint load"
     " survey topology",
     "errors": "BadInput CannotTell Error Unreached",

@@ -20,6 +20,8 @@ FOLDER = "gpudoctor-armed-"
 PIPE_VARIABLE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 COUNTS_AT = 4096
 """Where in the announcement the counts stand: collectives begun, groups (0: there are none yet), and its rank."""
+STEP_AT = COUNTS_AT + 24
+"""Behind them: the step that the program says it is in, plus one (0: it says none)."""
 COUNT_SECONDS = 2.0
 MOST_LEFTOVERS = 64
 NEW_SECONDS = 60.0
@@ -113,6 +115,19 @@ def count_collectives(seconds: float = COUNT_SECONDS) -> None:
     import threading
 
     threading.Thread(target=_count, args=(seconds,), name="gpudoctor-counts", daemon=True).start()
+
+
+def step(number: int) -> None:
+    """Say which step of the training this process is in: `gpudoctor run` tells it where the job stands still or ends.
+
+    Eight bytes in memory, about a microsecond. Arms the process where that was not done. Never raises. For Lightning
+    and transformers see `gpudoctor.callbacks`.
+    """
+    with contextlib.suppress(Exception):
+        if _state.pid != os.getpid():
+            arm()
+        if _state.announcement >= 0:
+            os.pwrite(_state.announcement, (int(number) + 1).to_bytes(8, "little"), STEP_AT)
 
 
 def _count(seconds: float) -> None:

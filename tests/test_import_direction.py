@@ -121,13 +121,14 @@ ROOMS = {
     "gpudoctor/run/relay.py": "",
     "gpudoctor/run/rank_log.py": "",
     "gpudoctor/run/site/": "",
-    "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet hang launcher.told snapshot.evidence"
-    " active armed read causes sure explain left knowledge render.words",
+    "gpudoctor/run/": "run slow.attend diagnose examination lint plugins fleet hang launcher.told nccl"
+    " snapshot.evidence active armed read causes sure explain left knowledge render.words",
     "gpudoctor/library.py": "*",
     "gpudoctor/testing/": "testing check diagnose report snapshot symptom lint",
     "gpudoctor/cli/": "*",
     "gpudoctor/__init__.py": "*",
     "gpudoctor/armed.py": "",
+    "gpudoctor/callbacks.py": "armed",
     "gpudoctor/__main__.py": "cli",
     "checks/": "check snapshot knowledge causes",
 }

@@ -134,7 +134,7 @@ def test_another_interpreter_than_asked_for() -> None:
     moved = cluster(n02=lambda machine: but(machine, "training.python", read("which", "/usr/bin/python3")))
     found = one(judged(moved, python=python))
     assert (found.id, found.nodes) == ("interpreter-missing-on-node", ("n02",))
-    assert f"--python {python} cannot be run on n02, where /usr/bin/python3 was found" in found.problem.summary
+    assert f"{python} cannot be run on n02, where /usr/bin/python3 was found" in found.problem.summary
 
 
 # --- clocks -------------------------------------------------------------------------------------------------------

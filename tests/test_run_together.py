@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.fleet import orders
-from gpudoctor.fleet.messages import Examine, FindRanks, Launch, Run
+from gpudoctor.fleet.messages import Examine, FindRanks, Launch, Listen, Reach, Run
 from gpudoctor.read.process import descendants
 from gpudoctor.run.meeting import Meeting, found_token, leave_token, meeting, ports
 from tests.lab.ends.started import truly
@@ -76,11 +76,14 @@ def test_a_token_is_taken_from_a_file_of_this_user_alone(tmp_path: Path) -> None
 
 
 def test_who_comes_to_a_look_reads_and_starts_nothing() -> None:
-    assert orders.of_a_look(FindRanks()) == FindRanks()
+    for order in (FindRanks(), Listen(), Reach(), Examine()):
+        assert orders.of_a_look(order, {}) == order
     launch = Launch("1", (0,), (1,), "n1", 29500, "gloo", "cpu", ())
     for order in (Run(launch=launch, python=sys.executable), Examine(files=("/etc/shadow",))):
         with pytest.raises(orders.NotAllowed):
-            orders.of_a_look(order)
+            orders.of_a_look(order, {})
+    anybodys = orders.of_a_look(Examine(python="/tmp/python3"), {})
+    assert isinstance(anybodys, Examine) and not anybodys.python
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ from gpudoctor.slow.conclude import concluded, paces_of
 from gpudoctor.slow.links import slow_network
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, reason
-from gpudoctor.snapshot.evidence import GpuUse, Thread
-from gpudoctor.snapshot.pace import CpuQuota, LinkUse, NodePace, ProcessPace, StackSeen
+from gpudoctor.snapshot.evidence import GpuUse
+from gpudoctor.snapshot.pace import CpuQuota, LinkUse, NodePace, ProcessPace
 from tests.fake_tree import fake
 from tests.lab.slow.jobs import SCENARIOS, started
 from tests.lab.sshd import user_environment
@@ -160,7 +160,7 @@ def test_what_holds_back_the_whole_process_is_told_before_what_its_code_does() -
 
 IN_OWN_CODE = TimeSpent(phase="host code", samples=10, of=20)
 AT_ITS_LOADER = TimeSpent(phase="input", samples=10, of=20, waits_for_worker=True)
-READS = ProcessPace(pid=9, stacks=(StackSeen(thread=Thread(id=9), count=20, waits_for_disk=15),))
+READS = ProcessPace(pid=9, file_looks=100, file_waits=75, file="/data/shard-3.tar")
 COMPUTES = ProcessPace(pid=9, seconds=20.0, cpu_seconds=19.0)
 HOT, COOL = GpuUse(index=3, clock_mhz=900, clock_events=0x40), GpuUse(index=0, clock_mhz=1900, clock_events=0)
 
@@ -169,7 +169,8 @@ HOT, COOL = GpuUse(index=3, clock_mhz=900, clock_events=0x40), GpuUse(index=0, c
     ("spent", "variant", "more"),
     [
         (IN_OWN_CODE, "host-code", {}),
-        (replace(IN_OWN_CODE, waits_for_disk=8), "storage", {}),
+        (IN_OWN_CODE, "storage", {"process": READS}),
+        (IN_OWN_CODE, "host-code", {"process": READS, "others": (replace(READS, file_waits=60),)}),
         (replace(AT_ITS_LOADER, waits_for_worker=False), "no-workers", {}),
         (AT_ITS_LOADER, "few-workers", {"workers": (COMPUTES,)}),
         (AT_ITS_LOADER, "storage", {"workers": (READS,)}),

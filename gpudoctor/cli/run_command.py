@@ -92,7 +92,10 @@ def run(
     ] = False,
     preflight: Annotated[
         Literal["full", "short", "none"],
-        option("--preflight", "Before the start: lint and check, at most 5 s; full: torch is imported too."),
+        option(
+            "--preflight",
+            "Before the start: lint, check, the ways between nodes; at most 5 s. full: torch is imported too.",
+        ),
     ] = "short",
     stop_on_error: Annotated[
         bool,

@@ -178,7 +178,7 @@ class Agent:
 
         orders.check(order)
         if self._shows_jobs:
-            return orders.of_a_look(order)
+            return orders.of_a_look(order, os.environ)
         return orders.of_a_guest(order, os.environ) if self._is_guest else order
 
     def _begin(self, order: AnyOrder) -> Reply | Later | None:

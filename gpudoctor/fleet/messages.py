@@ -178,7 +178,8 @@ class Target(Struct, frozen=True):
     node: int
     address: str
     port: int
-    purpose: Literal["rendezvous", "ephemeral"] = "ephemeral"
+    purpose: Literal["rendezvous", "ephemeral", "knock"] = "ephemeral"
+    """ "knock": a port that is somebody else's. It is connected to, and nothing is said."""
 
 
 class Reach(Order, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from gpudoctor import programs
-from gpudoctor.fleet.messages import AnyOrder, Examine, FindRanks, Launch, Listen, LookAt, Run, Watch, may_set
+from gpudoctor.fleet.messages import AnyOrder, Examine, FindRanks, Launch, Listen, LookAt, Reach, Run, Watch, may_set
 from gpudoctor.read.interpreter import choose
 
 MOST_NODES = 16384
@@ -101,12 +101,14 @@ def of_a_guest(order: AnyOrder, environment: Mapping[str, str]) -> AnyOrder:
     return order
 
 
-def of_a_look(order: AnyOrder) -> AnyOrder:
-    """What is done of an order on a node whose doctor attends the same job as the head's: it reads, and starts nothing.
-    Raises `NotAllowed`."""
-    if not isinstance(order, FindRanks | LookAt | Watch):
-        raise NotAllowed("a node of a job that is attended is looked at, and does nothing else")
-    return order
+def of_a_look(order: AnyOrder, environment: Mapping[str, str]) -> AnyOrder:
+    """What is done of an order on a node whose doctor attends the same job as the head's: it reads, and tries the ways
+    between the nodes as one that joined a test; it starts no rank. Raises `NotAllowed`."""
+    if isinstance(order, FindRanks | LookAt | Watch):
+        return order
+    if isinstance(order, Examine | Listen | Reach):
+        return of_a_guest(order, environment)
+    raise NotAllowed("a node of a job that is attended is looked at, and does nothing else")
 
 
 def _may_run(python: str, environment: Mapping[str, str]) -> bool:

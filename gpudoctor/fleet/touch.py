@@ -74,6 +74,9 @@ class _Attempt:
                     return
                 self.connection.getpeername()  # raises when a mere wake-up is taken for success
                 self._connected = time.monotonic()
+                if self.target.purpose == "knock":
+                    self._over("connected", "")
+                    return
             if mask & selectors.EVENT_WRITE and self._to_send:
                 self._to_send = self._to_send[self.connection.send(self._to_send[:CHUNK]) :]
             if mask & selectors.EVENT_READ:

@@ -66,6 +66,9 @@ class PreflightWish(Struct, frozen=True, kw_only=True):
     master_address: str = ""
     master_port: int = 0
     """0: any free one from 61000 on."""
+    port_is_held: bool = False
+    """`master_port` is, or will at any moment be, the job's own, on which nobody else may listen: what refuses a
+    connection there is no packet filter, as far as that can be told."""
     python: str = ""
     """The training interpreter; empty: each node's own choice."""
     settings: dict[str, str] = field(default_factory=dict)
@@ -274,7 +277,9 @@ class _Run:
                 continue
             self.reached[node] = answer.touched
             for touched in answer.touched:
-                if touched.target.purpose == "rendezvous":
+                if touched.target.purpose == "knock" and touched.outcome == "refused":
+                    continue  # nobody listens yet
+                if touched.target.purpose in ("rendezvous", "knock"):
                     rendezvous[fleet.name(node)] = touched
                 elif 0 <= touched.target.node < len(fleet.nodes):
                     between[fleet.name(node), fleet.name(touched.target.node)] = touched
@@ -293,11 +298,11 @@ class _Run:
 
     def listen(self, nodes: Nodes, secret: str) -> tuple[int, dict[int, Listening | Lost]]:
         """Open the listeners; the rendezvous port, and what the nodes said."""
-        fixed = self.wish.master_port
+        fixed, held = self.wish.master_port, self.wish.port_is_held
         there = [node for node in self.fleet.present if node not in self.stuck]
         for attempt in range(PORT_TRIES):
             port = fixed or random.SystemRandom().randint(FIRST_PORT, LAST_PORT)
-            order = Listen(port=port, port_on=(0,), secret=secret)
+            order = Listen(port=0 if held else port, port_on=(0,), secret=secret)
             answers = self.fleet.ask(order, Listening, of=there, timeout=LISTEN_SECONDS)
             head = answers.get(0)
             why = head.port_error if isinstance(head, Listening) else ""
@@ -334,7 +339,8 @@ class _Run:
         """The head's port, where it could be opened and its address is known."""
         head, address = listening.get(0), self.literal(master)
         is_open = isinstance(head, Listening) and not head.port_error
-        return Target(0, address, port, "rendezvous") if is_open and address else None
+        purpose: Literal["knock", "rendezvous"] = "knock" if self.wish.port_is_held else "rendezvous"
+        return Target(0, address, port, purpose) if is_open and address else None
 
     def literal(self, master: str) -> str:
         """The rendezvous address as a number: a name as the nodes resolve it, the head's own loopback aside."""

@@ -298,8 +298,8 @@ def _rendezvous(
         f"{folded(others or names)} cannot connect to the rendezvous port {port} of {head}, while other ports of it "
         f"are open: {outcome_words(first)}",
         meaning="Their ranks do not get to the rendezvous; all others wait for them until their time-out.",
-        fix=f"Open port {port} on {head}, or take another one: --master-port. Without that option a free one from "
-        "61000 on is taken.",
+        fix=f"Open port {port} on {head}, or take another one: --master-port."
+        + ("" if first.target.purpose == "knock" else " Without that option a free one from 61000 on is taken."),
         commands=(nodes.on(head, drop), command("gpudoctor nccl-test --master-port 61234")),
         evidence=(*(_seen(node, failed[node]) for node in names[:MOST_NAMED]), *_filters(nodes, (head,))),
         nodes=(head, *others),

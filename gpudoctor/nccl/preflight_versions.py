@@ -70,7 +70,7 @@ def _interpreter(nodes: Nodes, python: str) -> Iterator[Finding]:
         yield finding(
             "interpreter-missing-on-node",
             "error",
-            f"--python {python} cannot be run on {folded(names)}, where {next(iter(elsewhere.values()))} was found",
+            f"{python} cannot be run on {folded(names)}, where {next(iter(elsewhere.values()))} was found",
             meaning="The ranks of these nodes would run another Python, with another torch or none.",
             fix="Name an interpreter that every node has (one on a shared file system), or install it there.",
             commands=tuple(nodes.on(name, command("ls -l {:path}", python)) for name in names[:MOST_COMMANDS]),

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.preflight import BeforeTold
 
 
 class OtherNode(Struct, kw_only=True):
@@ -17,6 +18,8 @@ class OtherNode(Struct, kw_only=True):
     name: str
     began: float
     """When its command was started, by the head's clock, in seconds since 1970."""
+    ahead: float = 0.0
+    """Of the head's clock."""
     ended: tuple[ProcessEnded, ...] = ()
     status: int | None = None
     seconds: float = 0.0
@@ -44,6 +47,18 @@ class Alone:
     def has_head(self) -> bool:
         """Whether another node keeps the report, and looks."""
         return False
+
+    # before the start
+
+    def before(self) -> BeforeTold | None:
+        """What a look at all nodes together has found; None: it goes on still, or has not begun."""
+        return BeforeTold()
+
+    def not_started(self) -> None:
+        """It has an error, and is not to start (--stop-on-error)."""
+
+    def started(self) -> None:
+        """The command runs now."""
 
     # while it runs
 

@@ -21,13 +21,12 @@ from gpudoctor.lint.several import judged
 from gpudoctor.lint.starts import SourceFile, StartFiles
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.lifeline import end_with_the_doctor
-from gpudoctor.run.preflight import BeforeTask, BeforeTold
+from gpudoctor.run.preflight import BeforeTask, BeforeTold, in_few_lines
 
 COMMAND_LINE = "the command line"
 SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 PROCESSOR_SECONDS = 40.0
 MEMORY = 2 * GIB
-MOST_SHOWN = 4
 READ_SECONDS = 4.0
 
 
@@ -48,9 +47,7 @@ def looked(task: BeforeTask) -> BeforeTold:
         return BeforeTold()
     if report.understood == Understood():
         return BeforeTold()
-    errors = [*_of_lint(report), *_of_check(task.torch)]
-    more = (f"and {len(errors) - MOST_SHOWN} more errors",) if len(errors) > MOST_SHOWN else ()
-    return BeforeTold(errors=len(errors), lines=(*errors[:MOST_SHOWN], *more))
+    return in_few_lines([*_of_lint(report), *_of_check(task.torch)])
 
 
 def _linted(words: Sequence[str]) -> LintReport:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpudoctor.read import process as processes
 from gpudoctor.read.cgroup import oom_kills_in, oom_place
-from gpudoctor.run.endings import Endings, ProcessEnded
+from gpudoctor.run.endings import PYTHONS, Endings, ProcessEnded
 
 FIRST_SECONDS, MOST_SECONDS = 0.25, 2.0
 """From look to look: it takes half a millisecond, and grows with the job's processes."""
@@ -52,8 +52,9 @@ class JobProcesses:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Processes of it that may be ranks, and live as far as is known."""
-        return self._endings.ranks()
+        """Processes of it that may be ranks, and live as far as is known; the command itself first, where it is one."""
+        own = (self._pid,) if self.name.startswith(PYTHONS) else ()
+        return (*own, *self._endings.ranks())
 
     def name_ranks(self, ranks: Mapping[int, int]) -> None:
         """What armed processes say of themselves: those of spawn have no RANK that others see."""

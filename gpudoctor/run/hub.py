@@ -275,6 +275,8 @@ class MemberHub:
         self._token = token or found_token(task.meeting.shared)
         self._ended = self._sent = False
         self._sending = threading.Lock()
+        self._met = threading.Event()
+        """The head has taken this node in: what is said before is taken for an answer to what it asks."""
         self._guests: list[subprocess.Popen[bytes]] = []
 
     def work(self) -> None:
@@ -286,6 +288,7 @@ class MemberHub:
         channel, connection = self._found()
         channel.send("C", line_of(NodePresent(name=self._task.name, began=self._task.began)))
         threading.Thread(target=self._hear, args=(channel, connection), daemon=True).start()
+        self._met.wait(HANDSHAKE_SECONDS)
         with contextlib.suppress(OSError):
             for message in self._control.lines():
                 channel.send("C", line_of(message))
@@ -328,6 +331,7 @@ class MemberHub:
                     self._send_somebody(connection.getpeername()[0], message.port)
                 else:
                     self._control.tell(message)
+                    self._met.set()
                     if isinstance(message, SendFiles):
                         self._send_files(channel, message.status)
         except OSError as error:

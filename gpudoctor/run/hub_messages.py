@@ -22,7 +22,7 @@ class NodePresent(HubMessage, frozen=True):
 
     name: str
     began: float
-    """When its command was started, in seconds since 1970 by its own clock."""
+    """When its command was started (or is about to be: `PartBegan`), in seconds since 1970 by its own clock."""
     version: str = f"{__version__} {PROTOCOL}"
     ahead: float = 0.0
     uncertainty: float = 0.0
@@ -51,6 +51,18 @@ class ProcessesDied(HubMessage, frozen=True):
     """Processes of the job that have not ended well there; all that are known by then."""
 
     ended: tuple[ProcessEnded, ...]
+
+
+class PartBegan(HubMessage, frozen=True):
+    """The command is started there: at this time by its own clock."""
+
+    began: float
+
+
+class LookedBefore(HubMessage, frozen=True):
+    """What the look at all nodes before the start has found."""
+
+    errors: int
 
 
 class PartEnded(HubMessage, frozen=True):
@@ -115,6 +127,8 @@ AnyHubMessage = (
     | ClockAsked
     | ClockTold
     | ProcessesDied
+    | PartBegan
+    | LookedBefore
     | PartEnded
     | PartTold
     | SendFiles

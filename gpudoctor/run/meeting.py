@@ -26,6 +26,7 @@ from gpudoctor.run.batch import OF_SLURM, nodes_of, word_of
 from gpudoctor.run.kept import NoFolder, state_folder
 
 HEADS = re.compile(r"--(?:master[-_]addr|rdzv[-_]endpoint|main[-_]process[-_]ip)(?:=|$)(?P<value>.*)")
+HEADS_PORTS = re.compile(r"--(?:master|main[-_]process)[-_]port(?:=|$)(?P<value>.*)")
 NODE_RANKS = re.compile(r"--(?:node|machine)[-_]rank(?:=|$)(?P<value>.*)")
 PORTS = 4
 """Of a token, one after the other: another program may have one of them."""
@@ -64,21 +65,23 @@ def meeting(command: Sequence[str], environment: Mapping[str, str]) -> tuple[Mee
         except NoFolder as error:
             return None, str(error)
         return Meeting(nodes=nodes, head=first, is_head=environment.get("SLURM_PROCID") == "0", shared=shared), ""
-    where = word_of(command, HEADS) or next(
-        (
-            environment[name]
-            for name in ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR")
-            if environment.get(name)
-        ),
-        "",
-    )
-    head, _ = address_and_port(where, 0)
+    head, _ = told_rendezvous(command, environment)
     if not head or head in ("localhost", "127.0.0.1", "::1"):
         return None, "the line names no node at which they could meet (--master-addr, --rdzv-endpoint)"
     if not given:
         return None, f"they have no way to know each other: set {TOKEN} to the same secret on all of them"
     rank = word_of(command, NODE_RANKS) or environment.get("PET_NODE_RANK", "")
     return Meeting(nodes=nodes, head=head, is_head=rank == "0" if rank.isdecimal() else None), ""
+
+
+def told_rendezvous(command: Sequence[str], environment: Mapping[str, str]) -> tuple[str, int]:
+    """Where the ranks will meet, as far as the line or an operator tells; "" and 0 where not."""
+    where, port = word_of(command, HEADS), word_of(command, HEADS_PORTS)
+    if not where:
+        names = ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "MASTER_ADDR")
+        where = next((environment[name] for name in names if environment.get(name)), "")
+    port = port or environment.get("PET_MASTER_PORT", "") or environment.get("MASTER_PORT", "")
+    return address_and_port(where, int(port) if port.isascii() and port.isdecimal() and len(port) < 6 else 0)
 
 
 def ports(token: str) -> list[int]:

@@ -1,7 +1,9 @@
-"""Looks before the start, for a few seconds: a child asks `lint` and `check`; what takes longer goes on beside it."""
+"""Looks before the start, for a few seconds: a child asks `lint` and `check`, and where the job has several nodes
+another one whether these can train together; what takes longer goes on beside the job."""
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -12,6 +14,7 @@ from gpudoctor import active
 MOST_SECONDS = 5.0
 """That the start waits."""
 BESIDE_SECONDS = 90.0
+MOST_SHOWN = 4
 Preflight = Literal["full", "short", "none"]
 
 
@@ -30,13 +33,25 @@ class BeforeTold(Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
 
 
+def in_few_lines(errors: Sequence[str]) -> BeforeTold:
+    """The first errors, and how many more there are."""
+    more = (f"and {len(errors) - MOST_SHOWN} more errors",) if len(errors) > MOST_SHOWN else ()
+    return BeforeTold(errors=len(errors), lines=(*errors[:MOST_SHOWN], *more))
+
+
 class Looking:
     """One look, which may outlast the wait for it."""
 
-    def __init__(self, command: tuple[str, ...], preflight: Preflight) -> None:
+    def __init__(
+        self, command: tuple[str, ...], preflight: Preflight, together: Callable[[], BeforeTold | None]
+    ) -> None:
+        """`together`: what the look at all nodes has found."""
         self._child: active.Child | None = None
+        self._together: Callable[[], BeforeTold | None] | None = together
+        self._of_nodes: BeforeTold | None = None
         self._until = time.monotonic() + MOST_SECONDS
         if preflight == "none":
+            self._together = None
             return
         try:
             task = msgspec.json.encode(BeforeTask(command=command, torch=preflight == "full")).decode()
@@ -48,20 +63,28 @@ class Looking:
 
     def wait(self, until: Callable[[float], bool]) -> bool:
         """As long as the start may wait. `until` waits some seconds; true: somebody wants us gone."""
-        while self._child is not None and not self._child.is_over() and time.monotonic() < self._until:
+        while time.monotonic() < self._until:
+            self._hear()
+            if self._together is None and (self._child is None or self._child.is_over()):
+                break
             if until(0.01):
                 return True
         return False
 
+    def _hear(self) -> None:
+        if self._together is not None and (of_nodes := self._together()) is not None:
+            self._of_nodes, self._together = of_nodes, None
+
     def told(self) -> BeforeTold:
         """What was found, once; nothing as long as it looks."""
-        if self._child is None or not self._child.is_over():
-            return BeforeTold()
-        reply, self._child = self._child.end(), None
-        try:
-            return msgspec.json.decode(reply.output, type=BeforeTold)
-        except msgspec.DecodeError:
-            return BeforeTold()
+        self._hear()
+        own, of_nodes = BeforeTold(), self._of_nodes or BeforeTold()
+        self._of_nodes = None
+        if self._child is not None and self._child.is_over():
+            reply, self._child = self._child.end(), None
+            with contextlib.suppress(msgspec.DecodeError):
+                own = msgspec.json.decode(reply.output, type=BeforeTold)
+        return BeforeTold(errors=own.errors + of_nodes.errors, lines=(*own.lines, *of_nodes.lines))
 
     def end(self) -> None:
         """Nobody waits for it any more."""

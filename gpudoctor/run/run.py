@@ -26,8 +26,8 @@ from gpudoctor.run.end import RunEnded, SignalSeen, look_into
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.kept import OUTPUT, SECOND
-from gpudoctor.run.preflight import Looking, Preflight
-from gpudoctor.run.stall import OnStall, StallTold, StallWatch
+from gpudoctor.run.preflight import BeforeTold, Looking, Preflight
+from gpudoctor.run.stall import OnStall, StallTold, StallWatch, in_steps
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.steps import Steps
 from gpudoctor.run.summary import StepsSeen, lines
@@ -77,6 +77,8 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     """That reached the doctor while it ran."""
     ended: tuple[ProcessEnded, ...] = ()
     """Processes of the job that ended by a signal or with another status than 0, the first first."""
+    steps: tuple[int, int] | None = None
+    """The least and the most that its ranks were in when they were last asked (gpudoctor.step)."""
     lost: tuple[str, ...] = ()
     """What could not be kept, and why."""
 
@@ -109,16 +111,8 @@ class AttendedRun:
     def attend(self) -> NoReturn:
         """Never returns: it ends as the command has ended."""
         before = block()
-        looking = Looking(self._wish.command, self._wish.preflight)
-        if looking.wait(_asked_to_end):
-            looking.end()
-            end_as(-_last_asked[-1])
-        first = looking.told()
-        for line in first.lines:
-            self._say(f"before the start: {line}")
-        if first.errors and self._wish.stop_on_error:
-            self._say("not started: it has an error (--stop-on-error)")
-            end_as(OWN_FAILURE)
+        folder = self._kept.folder if self._kept is not None else None
+        looking = self._looked_before(folder)
         self._began = time.monotonic()
         outlets = channels(captured=self._wish.log)
         self._write()
@@ -127,7 +121,6 @@ class AttendedRun:
             self._lost.append("no process could be started that keeps its output")
             outlets = tuple(channel for channel in outlets if channel.kind == "file")
         try:
-            folder = self._kept.folder if self._kept is not None else None
             environment = without_token(armed(self._environment, folder) if self._wish.arm else self._environment)
             self._pid = start(self._wish.command, outlets, environment, before)
         except CannotStart as error:
@@ -136,7 +129,10 @@ class AttendedRun:
         for channel in outlets:
             if channel.writing >= 0:
                 os.close(channel.writing)
-        together = self._together = self._with_others(folder)
+        together = self._together
+        if self._wish.preflight == "none":
+            together = self._together = self._with_others(folder)
+        together.started()
         waiting = Waiting(self._pid, attendant, outlets)
         family = JobProcesses(self._pid, self._began)
         steps = Steps(family)
@@ -178,6 +174,7 @@ class AttendedRun:
             seconds=time.monotonic() - self._began,
             signals=tuple(waiting.signals),
             ended=family.ended,
+            steps=steps.at,
         )
         attendant.finish()
         while not attendant.drained(0.25) and not _asked_to_end():
@@ -206,6 +203,25 @@ class AttendedRun:
         attendant.part()
         end_as(status)
 
+    def _looked_before(self, folder: Path | None) -> Looking:
+        """The look before the start, which may go on beside the command. Does not return where that is not to start."""
+        if self._wish.preflight != "none":
+            self._together = self._with_others(folder)
+        looking = Looking(self._wish.command, self._wish.preflight, self._together.before)
+        asked = looking.wait(_asked_to_end)
+        first = BeforeTold() if asked else looking.told()
+        for line in first.lines:
+            self._say(f"before the start: {line}")
+        stops = bool(first.errors) and self._wish.stop_on_error
+        if stops:
+            self._say("not started: it has an error (--stop-on-error)")
+            self._together.not_started()
+        if stops or asked:
+            looking.end()
+            self._together.close()
+            end_as(-_last_asked[-1] if asked else OWN_FAILURE)
+        return looking
+
     def _with_others(self, folder: Path | None) -> Alone:
         """Who speaks with the other nodes of the job, where it has any."""
         if nodes_of(self._wish.command, self._environment) < 2:
@@ -227,6 +243,7 @@ class AttendedRun:
             self._wish.on_stall,
             self._say_between,
             collectives=steps.counts,
+            steps=lambda: steps.at,
             together=self._together,
         )
 
@@ -275,7 +292,8 @@ class AttendedRun:
             else "ended well"
         )
         where = f"; its output is in {self._kept.folder}" if self._kept is not None else ""
-        self._say(f"{how} after {_duration(seconds)}{where}")
+        last = f"; it was last seen{in_steps(self._record.steps)}" if self._record.steps else ""
+        self._say(f"{how} after {_duration(seconds)}{last}{where}")
         for lost in self._lost:
             self._say(lost)
 

@@ -50,6 +50,14 @@ class StallTold(Struct, frozen=True, kw_only=True):
     confidence: float = 0.0
 
 
+def in_steps(steps: tuple[int, int] | None) -> str:
+    """ " in step 12", " in steps 12 to 13"; empty where none is told."""
+    if steps is None:
+        return ""
+    least, most = steps
+    return f" in step {most}" if least == most else f" in steps {least} to {most}"
+
+
 class StallTask(Struct, frozen=True, kw_only=True):
     """For the child that looks."""
 
@@ -74,8 +82,11 @@ class StallWatch:
         say: Callable[[Sequence[str]], None],
         collectives: Callable[[], tuple[int, ...]] = lambda: (),
         together: Alone | None = None,
+        steps: Callable[[], tuple[int, int] | None] = lambda: None,
     ) -> None:
-        """`collectives`: how many each rank has begun; () where none tells. `together`: with other nodes."""
+        """`collectives`: how many each rank has begun; () where none tells. `together`: with other nodes. `steps`: the
+        least and the most that its ranks say they are in."""
+        self._steps = steps
         self._together = together or Alone()
         self._pid, self._folder, self._say, self._collectives = pid, folder, say, collectives
         self._counts: tuple[int, ...] = ()
@@ -197,5 +208,6 @@ class StallWatch:
             self._told = stall_told.cause
             self._last = stall_told
             what = "begun no collective" if self._said == self._counts else "said nothing"
-            self._say((f"it has {what} for {now - self._since:.0f} s, and stands still", *stall_told.lines))
+            at = in_steps(self._steps())
+            self._say((f"it has {what} for {now - self._since:.0f} s{at}, and stands still", *stall_told.lines))
             self._said = self._amount()  # our own words may stand in its file now

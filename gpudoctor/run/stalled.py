@@ -63,19 +63,20 @@ def dumped(task: StallTask) -> Iterator[str]:
     for process in processes.descendants(task.pid):
         how = armed.find(process.pid)
         descriptor = announced.announcement(process.pid)
-        told_of = announced.collectives(process.pid, descriptor) if descriptor is not None else None
-        if place is None or how is None or told_of is None or len(written) >= MOST_DUMPS:
+        progress = announced.progress(process.pid, descriptor) if descriptor is not None else None
+        rank = progress.rank if progress is not None else None
+        if place is None or how is None or rank is None or len(written) >= MOST_DUMPS:
             continue
         content = armed.recorder_json(process.pid, how, DUMP_SECONDS)
         if content is not None:
             with contextlib.suppress(OSError):
                 place.mkdir(mode=0o700, exist_ok=True)
-                file = place / f"rank_{told_of[1]}.json"
+                file = place / f"rank_{rank}.json"
                 file.touch(mode=0o600)
                 file.write_bytes(content)
-                written.append(told_of[1])
+                written.append(rank)
         with contextlib.suppress(recorder_pipe.NotAsked):
-            recorder_pipe.ask(process.pid, recorder_pipe.name(told_of[1], {}, how.pipe))
+            recorder_pipe.ask(process.pid, recorder_pipe.name(rank, {}, how.pipe))
             asked += 1
     if not written and not asked:
         yield "no rank gave a dump of its flight recorder: none is armed, or it is off"

@@ -29,6 +29,12 @@ class Steps:
         self._counts: tuple[int, ...] = ()
         self._first = self._moved = self._longest = 0.0
         self._before = 0
+        self._at: list[int] = []
+
+    @property
+    def at(self) -> tuple[int, int] | None:
+        """The least and the most step of its ranks when they were last asked; None: none tells (`gpudoctor.step`)."""
+        return (min(self._at), max(self._at)) if self._at else None
 
     def counts(self) -> tuple[int, ...]:
         """Collectives begun, by rank; () where no rank tells. Called often; looks now and then."""
@@ -50,11 +56,13 @@ class Steps:
             if (place := announced.announcement(pid)) is not None:
                 self._found[pid] = place
         self._awaited = any(self._tried[pid] < QUICK_TRIES for pid in awaited)
-        answers = ((pid, announced.collectives(pid, place)) for pid, place in self._found.items())
-        by_pid = {pid: each for pid, each in answers if each is not None}
+        answers = ((pid, announced.progress(pid, place)) for pid, place in self._found.items())
+        by_pid = {pid: progress for pid, progress in answers if progress is not None}
         self._named |= by_pid.keys()
-        self._family.name_ranks({pid: rank for pid, (_, rank) in by_pid.items()})
-        counts, now = tuple(begun for begun, _ in by_pid.values()), time.monotonic()
+        self._family.name_ranks({pid: own.rank for pid, own in by_pid.items() if own.rank is not None})
+        self._at = [own.step for own in by_pid.values() if own.step is not None] or self._at
+        counts = tuple(own.begun for own in by_pid.values() if own.rank is not None)
+        now = time.monotonic()
         if counts and counts != self._counts:
             if not self._first:
                 self._first, self._before = now, max(counts)

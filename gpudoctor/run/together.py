@@ -32,9 +32,11 @@ from gpudoctor.run.hub_messages import (
     FilesSent,
     HeadMet,
     HubTask,
+    LookedBefore,
     NodeApart,
     NodePresent,
     NodeRefused,
+    PartBegan,
     PartEnded,
     PartTold,
     ProcessesDied,
@@ -46,6 +48,8 @@ from gpudoctor.run.hub_messages import (
 )
 from gpudoctor.run.kept import logs
 from gpudoctor.run.meeting import Meeting, found_token, meeting
+from gpudoctor.run.nodes_before import NodesBefore, said_elsewhere
+from gpudoctor.run.preflight import BeforeTold
 
 GATHER_SECONDS = 6.0
 """For which the head waits at a bad end for what the other nodes have seen."""
@@ -81,6 +85,8 @@ class Together(Alone):
         self._lines = ArrivingLines()
         self._control: socket.socket | None = None
         self._stops = 0
+        self._nodes_before = NodesBefore(command, environment)
+        self._before: BeforeTold | None = None
         if self._meeting is not None:
             self._start(self._meeting)
 
@@ -114,6 +120,25 @@ class Together(Alone):
     @property
     def has_head(self) -> bool:
         return bool(self._address) and self._control is not None and not self.is_head
+
+    # before the start
+
+    def before(self) -> BeforeTold | None:
+        self._hear()
+        if self._control is None:
+            return BeforeTold()
+        if self.is_head and self._before is None and len(self.others) >= self.nodes - 1:
+            self._before = self._nodes_before.look(self.invited)
+            if self._before is not None:
+                self.tell(LookedBefore(errors=self._before.errors))
+        return self._before
+
+    def not_started(self) -> None:
+        self.tell(LookedBefore(errors=1))
+
+    def started(self) -> None:
+        self._began = time.time()
+        self.tell(PartBegan(began=self._began))
 
     # while it runs
 
@@ -176,11 +201,16 @@ class Together(Alone):
         elif isinstance(message, StopJob):
             self.stop, self._stops = message.number, self._stops + 1
         elif isinstance(message, NodePresent):
-            self.others[message.host] = OtherNode(name=message.host, began=message.began - message.ahead)
+            began, ahead = message.began - message.ahead, message.ahead
+            self.others[message.host] = OtherNode(name=message.host, began=began, ahead=ahead)
         elif isinstance(message, FilesSent) and not message.host:
             self._sent = True
+        elif isinstance(message, LookedBefore):
+            self._before = said_elsewhere(message.host, message.errors)
         elif node is None:
             return
+        elif isinstance(message, PartBegan):
+            node.began = message.began - node.ahead
         elif isinstance(message, ProcessesDied):
             node.ended = message.ended
         elif isinstance(message, PartEnded):
@@ -313,6 +343,7 @@ class Together(Alone):
         return tuple(lines)
 
     def close(self) -> None:
+        self._nodes_before.end()
         if self._control is not None:
             with contextlib.suppress(OSError):
                 self._control.shutdown(socket.SHUT_WR)

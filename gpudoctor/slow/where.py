@@ -63,8 +63,6 @@ class TimeSpent(Struct, frozen=True, kw_only=True):
     others: int = 0
     """The same of ranks that are not late."""
     of_others: int = 0
-    waits_for_disk: int = 0
-    """Of `samples`, in the kernel's state D."""
     waits_for_worker: bool = False
     """For one of its data loader's workers, and not in the data set itself."""
 
@@ -136,7 +134,6 @@ def time_spent(late: Sequence[ProcessPace], others: Sequence[ProcessPace], share
         of=of,
         others=passed[best],
         of_others=of_others,
-        waits_for_disk=sum(stack.waits_for_disk for stack in stacks),
         waits_for_worker=2 * for_worker > count,
     )
 

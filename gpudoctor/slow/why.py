@@ -13,8 +13,11 @@ from gpudoctor.snapshot.pace import ProcessPace
 
 HELD_BACK = 0.5
 """Of what is lost, that being held back must explain: our rule of thumb."""
-DISK = 0.5
-"""Of the samples in a place, in the kernel's state D."""
+LEAST_WAITS = 0.03
+"""Of the time, that it waits for files; and it is so many times what others do."""
+TIMES_OTHERS = 3.0
+WORKERS_WAIT = 0.5
+"""Of the time of data loader workers."""
 SLOWER_CLOCK = 0.9
 
 
@@ -123,20 +126,32 @@ def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
 
 
 def _storage(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
-    if spent is not None and spent.phase not in ("collective", "GPU") and spent.waits_for_disk >= DISK * spent.samples:
-        seen = Seen(
-            f"rank {rank.rank} pid {rank.process.pid}",
-            f"in the kernel's state D in {spent.waits_for_disk} of {spent.samples} samples there",
-        )
-        return Reason(variant="storage", words="it waits there for storage", evidence=(seen,))
+    own = _at_files([rank.process])
+    others = max((_at_files([other]) for other in rank.others), default=0.0)
+    if own >= max(HELD_BACK * rank.share, LEAST_WAITS, TIMES_OTHERS * others):
+        words = "it waits there for storage" if spent is not None else "it waits for storage"
+        return _of_storage("its main thread", words, [rank.process])
     if spent is None or spent.phase != "input" or not spent.waits_for_worker:
         return None
-    stacks = [stack for worker in rank.workers for stack in worker.stacks]
-    disk, count = sum(stack.waits_for_disk for stack in stacks), sum(stack.count for stack in stacks)
-    if not count or disk < DISK * count:
-        return None
-    seen = Seen("its data loader workers", f"in the kernel's state D in {disk} of {count} samples")
-    return Reason(variant="storage", words="its data loader workers wait for storage", evidence=(seen,))
+    if _at_files(rank.workers) >= WORKERS_WAIT:
+        return _of_storage("its data loader workers", "its data loader workers wait for storage", rank.workers)
+    return None
+
+
+def _at_files(processes: Sequence[ProcessPace]) -> float:
+    """The part of the time in which their main threads waited for files."""
+    return sum(process.file_waits for process in processes) / max(1, sum(process.file_looks for process in processes))
+
+
+def _of_storage(who: str, words: str, processes: Sequence[ProcessPace]) -> Reason:
+    waits, looks = (sum(getattr(process, name) for process in processes) for name in ("file_waits", "file_looks"))
+    file = next((process.file for process in processes if process.file), "")
+    where = f" ({file})" if file else ""
+    return Reason(
+        variant="storage",
+        words=words + where,
+        evidence=(Seen(who, f"waited for a file in {waits} of {looks} looks{where}"),),
+    )
 
 
 def _input(rank: LateRank, spent: TimeSpent | None) -> Reason | None:

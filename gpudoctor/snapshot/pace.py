@@ -44,8 +44,6 @@ class StackSeen(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     thread: Thread
     count: int = 1
-    waits_for_disk: int = 0
-    """In how many of them it was in the kernel's state D."""
 
 
 class CpuQuota(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -74,6 +72,11 @@ class ProcessPace(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cpus_allowed: str = ""
     """As /proc/PID/status lists them: "0-3"."""
     quota: CpuQuota | None = None
+    file_looks: int = 0
+    """So often was asked whether its main thread waits for a file, and so often it did."""
+    file_waits: int = 0
+    file: str = ""
+    """One that it waited for."""
     lost: bool = False
     """It had ended by the last look."""
 

@@ -9,29 +9,43 @@ import os
 import stat
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from gpudoctor.read.job import inside
 
 PROC = "/proc"
 ANNOUNCEMENT = "/memfd:gpudoctor-armed"
-COUNTS_AT, COUNTS = 4096, struct.Struct("<QQq")
-"""Of the announcement: collectives begun, groups, rank."""
+COUNTS_AT, COUNTS = 4096, struct.Struct("<QQqQ")
+"""Of the announcement: collectives begun, groups, rank; the step that the program says it is in, plus one."""
 MOST_DESCRIPTORS = 65536
 
 
 def announcement(pid: int) -> int | None:
-    """The descriptor of a process's announcement, for `collectives`; None where it has none."""
+    """The descriptor of a process's announcement, for `progress`; None where it has none."""
     return descriptor_of(pid, ANNOUNCEMENT)
 
 
-def collectives(pid: int, descriptor: int) -> tuple[int, int] | None:
-    """How many collectives an armed process has begun over all its groups, and its rank; None: it does not
-    say."""
+class RankProgress(NamedTuple):
+    """How far an armed process has come, as it says."""
+
+    begun: int = 0
+    """Collectives, over all its groups."""
+    rank: int | None = None
+    """None: it is in no group yet."""
+    step: int | None = None
+    """As its program counts; None: that tells none."""
+
+
+def progress(pid: int, descriptor: int) -> RankProgress | None:
+    """None: it does not say."""
     try:
-        begun, groups, rank = COUNTS.unpack(read_from(pid, descriptor, COUNTS.size, COUNTS_AT))
+        counted = read_from(pid, descriptor, COUNTS.size, COUNTS_AT).ljust(COUNTS.size, b"\0")
+        begun, groups, rank, step = COUNTS.unpack(counted)
     except (OSError, struct.error):
         return None
-    return (int(begun), int(rank)) if groups else None
+    if not groups and not step:
+        return None
+    return RankProgress(int(begun), int(rank) if groups else None, int(step) - 1 if step else None)
 
 
 def _path(pid: int, descriptor: int) -> str:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gpudoctor import active
 from gpudoctor.read.apart import Apart, NotAnswered
-from gpudoctor.read.job import armed, files, gpus, granted, sampling
+from gpudoctor.read.job import armed, file_waits, files, gpus, granted, sampling
 from gpudoctor.read.job.layers import Layers
 from gpudoctor.read.job.links import LinksOfRanks
 from gpudoctor.read.job.recorder_times import TimesAnswer
@@ -33,6 +33,8 @@ STACK_SECONDS = 0.8
 ANSWER_SECONDS = 5.0
 """For one rank's recorder: 20 ms, and more on a node whose processors are all taken."""
 MOST_SAMPLED = 64
+MOST_ASKED = 24
+"""Of these are asked several times a second whether they wait for files."""
 MOST_FRAMES = 48
 MOST_STACKS = 64
 """Different ones of a process; of others only the count is lost."""
@@ -125,8 +127,11 @@ class _Look:
         end = time.monotonic() + self.order.seconds
         while (begun := time.monotonic()) < end:
             self._sample(kept, begun)
-            pause = BETWEEN_SECONDS + random.random() * MORE_SECONDS
-            time.sleep(max(0.0, min(end, begun + pause) - time.monotonic()))
+            until = min(end, begun + BETWEEN_SECONDS + random.random() * MORE_SECONDS)
+            while (left := until - time.monotonic()) > 0:
+                for waits in [one.files for one in kept.values()][:MOST_ASKED]:
+                    waits.look()
+                time.sleep(min(left, file_waits.BETWEEN_SECONDS))
         for pid, each_kept in kept.items():
             each_kept.end(self._seen(pid))
         return tuple(each_kept.told() for each_kept in kept.values())
@@ -161,6 +166,7 @@ class _Kept:
         self.first: Sample | None = None
         self.last: Sample | None = None
         self.stacks: dict[tuple[object, ...], StackSeen] = {}
+        self.files = file_waits.FileWaits(system, pid)
         self.reason = ""
         self.count = 0
 
@@ -184,12 +190,8 @@ class _Kept:
         seen = self.stacks.get(key)
         if seen is None and len(self.stacks) >= MOST_STACKS:
             return
-        disk = int(main.state == "D")
-        self.stacks[key] = (
-            structs.replace(seen, count=seen.count + 1, waits_for_disk=seen.waits_for_disk + disk)
-            if seen is not None
-            else StackSeen(thread=main, count=1, waits_for_disk=disk)
-        )
+        count = seen.count + 1 if seen is not None else 1
+        self.stacks[key] = StackSeen(thread=seen.thread if seen is not None else main, count=count)
 
     def end(self, sample: Sample | None) -> None:
         self.last, self.ended = sample, time.monotonic()
@@ -206,6 +208,9 @@ class _Kept:
             cpu_seconds=_less((first, last), "cpu_seconds"),
             cpus_allowed=self._cpus_allowed(),
             quota=self._quota(),
+            file_looks=self.files.looks,
+            file_waits=self.files.waits,
+            file=self.files.file,
             lost=last is None,
         )
 

@@ -50,6 +50,7 @@ SYSCALLS = {
         128: "rt_sigtimedwait",
         130: "rt_sigsuspend",
         202: "futex",
+        217: "getdents64",
         230: "clock_nanosleep",
         232: "epoll_wait",
         247: "waitid",
@@ -59,6 +60,10 @@ SYSCALLS = {
         271: "ppoll",
         281: "epoll_pwait",
         288: "accept4",
+        295: "preadv",
+        296: "pwritev",
+        327: "preadv2",
+        328: "pwritev2",
         332: "statx",
         449: "futex_waitv",
     },
@@ -70,12 +75,15 @@ SYSCALLS = {
         35: "unlinkat",
         38: "renameat",
         56: "openat",
+        61: "getdents64",
         63: "read",
         64: "write",
         65: "readv",
         66: "writev",
         67: "pread64",
         68: "pwrite64",
+        69: "preadv",
+        70: "pwritev",
         72: "pselect6",
         73: "ppoll",
         79: "newfstatat",
@@ -96,12 +104,30 @@ SYSCALLS = {
         242: "accept4",
         260: "wait4",
         276: "renameat2",
+        286: "preadv2",
+        287: "pwritev2",
         291: "statx",
     },
 }
 """Of those that a training process may wait in; asm/unistd_64.h and asm-generic/unistd.h of Linux."""
 WITH_DESCRIPTOR = frozenset(
-    {"read", "write", "pread64", "pwrite64", "readv", "writev", "ioctl", "fcntl", "flock", "fsync", "fdatasync"}
+    {
+        "read",
+        "write",
+        "pread64",
+        "pwrite64",
+        "readv",
+        "writev",
+        "preadv",
+        "pwritev",
+        "preadv2",
+        "pwritev2",
+        "ioctl",
+        "fcntl",
+        "flock",
+        "fsync",
+        "fdatasync",
+    }
     | {"connect", "accept", "accept4", "sendto", "recvfrom", "sendmsg", "recvmsg", "epoll_wait", "epoll_pwait"}
 )
 """Their first argument is a file descriptor."""
@@ -185,6 +211,12 @@ def _syscall(system: System, folder: str) -> str:
     except OSError:  # no right to it, or a kernel without CONFIG_HAVE_ARCH_TRACEHOOK
         return ""
     return syscall(words, platform.machine())
+
+
+def syscall_of(system: System, folder: str) -> tuple[str, int | None]:
+    """Its name and, where it takes one, the descriptor; the name is empty where `_syscall` tells nothing."""
+    match = re.fullmatch(r"(.*)\((?:([0-9]+), )?\.\.\.\)", _syscall(system, folder))
+    return (match[1], int(match[2]) if match[2] else None) if match else ("", None)
 
 
 def syscall(words: list[str], machine: str) -> str:
