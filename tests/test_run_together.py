@@ -79,9 +79,9 @@ def test_who_comes_to_a_look_reads_and_starts_nothing() -> None:
     for order in (FindRanks(), Listen(), Reach(), Examine()):
         assert orders.of_a_look(order, {}) == order
     launch = Launch("1", (0,), (1,), "n1", 29500, "gloo", "cpu", ())
-    for order in (Run(launch=launch, python=sys.executable), Examine(files=("/etc/shadow",))):
+    for forbidden in (Run(launch=launch, python=sys.executable), Examine(files=("/etc/shadow",))):
         with pytest.raises(orders.NotAllowed):
-            orders.of_a_look(order, {})
+            orders.of_a_look(forbidden, {})
     anybodys = orders.of_a_look(Examine(python="/tmp/python3"), {})
     assert isinstance(anybodys, Examine) and not anybodys.python
 
