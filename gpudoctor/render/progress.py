@@ -60,7 +60,7 @@ class Progress:
     def waiting(self, names: Sequence[str]) -> None:
         """Show what is awaited, once a second has passed or something was found."""
         seconds = time.monotonic() - self._started
-        if not self.is_shown or (seconds < QUIET_SECONDS and not self._found):
+        if not self.is_shown or not names or (seconds < QUIET_SECONDS and not self._found):
             return
         words = ", ".join(dict.fromkeys(WORDS.get(name, name) for name in names))
         text = f"{seconds:.0f}{self._most(names)}, waiting for {words}"
