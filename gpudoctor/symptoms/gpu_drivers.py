@@ -9,7 +9,8 @@ from gpudoctor.symptom import PROVED, Symptom
 
 ADDRESS = r"(?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 UNTRUSTED = "Key was rejected by service|Required key not available|Operation not permitted"
-MODULE = r"(?P<module>nvidia(?:[_-]\w{1,20})?|amdgpu)"
+MODULE = r"(?P<module>nvidia(?:[_-](?:current|uvm|current-uvm|\d{3}\w{0,20}))?|amdgpu)"
+"""Without which nothing computes; nvidia_peermem and nvidia_fs are for some networks and file systems."""
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
