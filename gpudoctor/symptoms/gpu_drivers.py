@@ -57,15 +57,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "driver-without-this-gpu",
-        pattern=r"NVRM: (?:\S{1,40} ){0,8}?is not supported by (?:the|open) (?P<release>[^\n]{2,60}?)"
-        r"(?: driver)? release",
-        needle="is not supported by",
+        needle=("installed in this system is not supported", "is not supported by open nvidia.ko"),
         cause="driver-mismatch",
         variant="release",
         confidence=PROVED,
-        seen="the driver release {release} does not know a GPU of this machine: it is too old or too new for it",
+        seen="NVIDIA's driver of this release does not serve a GPU here, which is too old or too new for it",
         source="NVIDIA's driver (nv-pci.c)",
-        sample="[    9.104] NVRM: installed in this system is not supported by the NVIDIA 390.157 driver release.",
+        sample=(
+            "[    9.104] NVRM: installed in this system is not supported by the",
+            "[    9.104] NVRM: The NVIDIA GPU 0000:01:00.0 (PCI ID: 10de:1b80) installed in this system is not "
+            "supported by open nvidia.ko because it does not include the required GPU System Processor (GSP).",
+        ),
         counter="[    9.104] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  390.157",
     ),
     Symptom(
