@@ -141,11 +141,6 @@ LIMIT_CASES = {
 }
 
 MEMORY_CASES = {
-    "swap-too-small": [
-        info(but(h100_node(), "host.swap_total_bytes", 0), "0 bytes"),
-        silent(but(h100_node(), "host.swap_total_bytes", 2**31)),
-        skipped("host.swap_total_bytes"),
-    ],
     "memory-low": [
         warning(with_host(H100, memory_available_bytes=9 * GIB), "9 GiB", "8 GPUs want 16 GiB"),
         # a laptop
