@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from gpudoctor.check import Fix, Severity
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.render.html.markup import LONGEST, Markup, Part, folded, table, tag
+from gpudoctor.render.html.markup import LONGEST, Markup, Part, folded, prose, table, tag
 
 MOST_CARDS, MOST_LINES = 100, 1000
 """Of thousands of findings a browser makes nothing that anybody reads."""
@@ -52,9 +52,9 @@ def card(found: Card) -> Markup:
         "article",
         tag("p", tags, class_="tags"),
         tag("h3", f"{found.who}: " if found.who else "", found.summary),
-        tag("p", found.meaning) if found.meaning else None,
+        tag("p", prose(found.meaning)) if found.meaning else None,
         fix_of(found.fix) if found.fix is not None else None,
-        [tag("p", note) for note in found.notes],
+        [tag("p", prose(note)) for note in found.notes],
         folded(f"From the same: {len(others)}", tag("ul", others)) if others else None,
         seen(found.evidence),
         class_=f"card {found.severity}",
@@ -77,9 +77,9 @@ def fix_of(fix: Fix, word: str = "Fix") -> Markup:
     place = f" ({fix.where})" if fix.where and fix.commands else ""
     return tag(
         "div",
-        tag("p", tag("strong", f"{word}{place}: "), fix.text),
+        tag("p", tag("strong", f"{word}{place}: "), prose(fix.text)),
         lines(fix.commands),
-        tag("p", tag("strong", "Risk: "), fix.risk) if fix.risk else None,
+        tag("p", tag("strong", "Risk: "), prose(fix.risk)) if fix.risk else None,
         [fix_of(other, "Or") for other in fix.otherwise],
         class_="fix",
     )
@@ -111,7 +111,7 @@ def to_do_first(found: Card | None, why: Part = None) -> Markup | None:
         "section",
         tag("h2", "What to do first"),
         tag("p", f"{found.who}: " if found.who else "", found.summary, class_="soft"),
-        tag("p", tag("strong", f"{what}{place}")),
+        tag("p", tag("strong", prose(f"{what}{place}"))),
         lines([command]) if command is not None else None,
         why,
         class_="card first",

@@ -16,7 +16,7 @@ from gpudoctor.render.html.markup import Markup, Part, section, table, tag
 from gpudoctor.render.html.markup import folded as opened
 from gpudoctor.render.html.squares import Square, squares
 
-SIGNS = {"error": "✕", "warning": "!", "info": "i", "differs": "≠", "unseen": "?", "lost": "✕", "": ""}
+SIGNS = {"error": "✕", "warning": "!", "info": "i", "differs": "≠", "unseen": "?", "lost": "-", "": ""}
 WORDS = {"error": "error", "warning": "warning", "info": "worth knowing", "differs": "differs from most nodes",
          "unseen": "could not look", "lost": "not examined", "": "nothing found"}  # fmt: skip
 WORST_FIRST = ("lost", "error", "warning", "differs", "unseen", "info", "")

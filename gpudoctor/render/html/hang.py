@@ -10,7 +10,7 @@ from gpudoctor.render.hang import Folded, folded, name_of, place, verdict_of, ve
 from gpudoctor.render.html.courses import course
 from gpudoctor.render.html.findings import Card, cards, to_do_first
 from gpudoctor.render.html.frame import Mood, Sheet, page
-from gpudoctor.render.html.markup import Markup, Part, section, table, tag
+from gpudoctor.render.html.markup import Markup, Part, prose, section, table, tag
 from gpudoctor.render.html.markup import folded as opened
 from gpudoctor.render.html.squares import KINDS, Square, key, letter, squares
 from gpudoctor.snapshot.evidence import Frame
@@ -85,7 +85,7 @@ def _job(job: JobReport, report: HangReport) -> list[Part]:
         suspects = {rank for cause in job.causes[:1] if not job.undecided for rank in cause.ranks}
         parts.append(section("Where each rank stands", _ranks(job, suspects)))
     if job.only_recorder:
-        parts.append(tag("p", job.only_recorder, class_="soft"))
+        parts.append(tag("p", prose(job.only_recorder), class_="soft"))
     return parts
 
 

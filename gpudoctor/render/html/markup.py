@@ -1,5 +1,6 @@
 """Elements of a page. Whatever is no `Markup` is text and is escaped: names and messages of a machine are anybody's."""
 
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
@@ -17,6 +18,7 @@ Part: TypeAlias = "str | int | Iterable[Part] | None"
 """What stands in an element: text, `Markup`, or several of them; None is nothing."""
 LONGEST = 10_000
 """Characters of one text: nobody reads more of a name or a message."""
+CODE = re.compile(r"`([^`\n]+)`")
 VOID = frozenset(("br", "hr", "meta", "rect", "line", "circle", "path", "use"))
 """Elements that hold nothing; those of a picture too, which are closed in themselves."""
 
@@ -50,6 +52,11 @@ def tag(element: str, /, *content: Part, **attributes: str | int | float | bool 
     if element in VOID and not content:
         return Markup(f"<{' '.join(words)}/>")
     return Markup(f"<{' '.join(words)}>{text(content)}</{element}>")
+
+
+def prose(words: str) -> list[Part]:
+    """Sentences of ours, in which `words` between backticks are code."""
+    return [tag("code", part) if number % 2 else part for number, part in enumerate(CODE.split(words))]
 
 
 def table(titles: Iterable[Part], rows: Iterable[Markup], *, label: str) -> Markup:
