@@ -60,7 +60,7 @@ def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
 
 
 _NO_PROGRAM = re.compile(
-    r"\.(?:sh|bash|zsh|slurm|sbatch|txt|ya?ml|json|jsonl|toml|cfg|ini|csv|hosts?)$|(?:^|/)hostfile$"
+    r"\.(?:sh|bash|zsh|ipynb|slurm|sbatch|txt|ya?ml|json|jsonl|toml|cfg|ini|csv|hosts?)$|(?:^|/)hostfile$"
 )
 """Ends of files that Python does not run."""
 

@@ -1,6 +1,7 @@
-"""Rules of who makes the process group of a program: T35, T36."""
+"""Rules of who makes the process group of a program: T35, T36, T52."""
 
 import ast
+import difflib
 import re
 import sys
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, own_nodes
+from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "#@ file train.py\nimport torch\nimport torch.distributed as dist\n"
@@ -148,3 +150,39 @@ def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
                     fix="Call torch.distributed.init_process_group('nccl') before; torchrun starts the ranks.",
                 )
                 break
+
+
+_BACKENDS = ("nccl", "gloo", "mpi", "ucc", "xccl", "ccl", "hccl", "cncl", "eccl", "mccl", "smddp", "xla", "fake", "tcp",
+             "undefined", "flagcx", "threaded", "dummy", "mooncake")  # fmt: skip
+_CALL = _HEAD + "dist.init_process_group({})\n" + _RUN
+
+
+@rule(
+    "T52",
+    title="A process group has a backend that torch knows",
+    source="torch/distributed/distributed_c10d.py, BackendConfig: Invalid backend; tried with torch 2.13",
+    leads_to=("program-error",),
+    bad=(_CALL.format("'ncll'"), _CALL.format("backend='cuda'")),
+    good=(_CALL.format("'NCCL'"), _CALL.format("'cpu:gloo,cuda:nccl'"), _CALL.format("'mine'")),
+)
+def no_such_backend(job: LintJob) -> Iterator[LintFinding]:
+    """A name that is nearly one of torch's, or the name of a device, is the backend of nobody."""
+    for code, starts in codes_and_starts(job):
+        values = PythonValues(code, starts[0] if len(starts) == 1 else None)
+        for call in code.calls:
+            told = argument(call, "backend", 0) if code.torch_name(call.func) == "init_process_group" else None
+            name = values.value(told) if told is not None else None
+            if told is None or not isinstance(name, str) or ":" in name or name.lower() in _BACKENDS:
+                continue
+            near = next(iter(difflib.get_close_matches(name.lower(), _BACKENDS[:3], 1, 0.6)), "")
+            if not near and name.lower() not in ("cuda", "gpu", "cpu", "ddp", "env", "env://", "pytorch", "torch"):
+                continue
+            if re.search(rf"register_backend|import {re.escape(name)}", code.text):
+                continue
+            better = near or ("gloo" if name.lower() == "cpu" else "nccl")
+            yield LintFinding(
+                span=code.span(told),
+                summary=f'"{name}" is no backend of torch.distributed',
+                happens="ValueError: Invalid backend, or the backend is not there (AttributeError), on every rank.",
+                fix=f'Write "{better}".',
+            )

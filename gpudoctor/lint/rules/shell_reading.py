@@ -120,6 +120,7 @@ def _is_script(launch: LintLaunch, word: Word) -> bool:
         "NPROC = 4\ntorchrun --standalone --nproc-per-node=$NPROC train.py\n",
         "$NPROC=4\ntorchrun --standalone --nproc-per-node=$NPROC train.py\n",
         "CUDA_VISIBLE_DEVICES=0, 1 torchrun --standalone --nproc-per-node=2 train.py\n",
+        "CUDA_VISIBLE_DEVICES= 0,1 " + _ONE,
         "nohup CUDA_VISIBLE_DEVICES=0,1 " + _ONE,
     ),
     good=(
@@ -137,7 +138,7 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
         line = _line(job, invocation.words[0].span)
         if re.fullmatch(r"[A-Z_][A-Z0-9_]*", shown[0]) and len(shown) > 1 and shown[1][:1] == "=" and shown[1] != "==":
             what, fix = f"{shown[0]} {shown[1]} is a command named {shown[0]}", f"Write {shown[0]}=..., without blanks."
-        elif re.fullmatch(r"\d{1,6},?", shown[0]) and re.match(r"\s*(?:export\s+)?\w+=\S*\s+\d", line):
+        elif re.fullmatch(r"\d{1,6}[\d,]*", shown[0]) and re.match(r"\s*(?:export\s+)?\w+=\S*\s+\d", line):
             what, fix = (
                 f"{shown[0]} is taken for a command: the value before it ends at the blank",
                 "Take the blank out.",

@@ -73,6 +73,7 @@ def nearest(name: str, known: Iterator[str] | tuple[str, ...] | list[str]) -> st
     bad=(
         "MASTER_ADR=10.20.0.11\n" + _GOOD.replace("10.20.0.11", "$MASTER_ADDRS"),
         "NPROC_PER_NODE=4\n" + _GOOD.replace("node=4", "node=$NPROC_PER_NODES"),
+        "gpus=4\n" + _GOOD.replace("node=4", "node=$GPUS"),
         _BATCH.format("", "4").replace("$SLURM_NODEID", "$SLURM_NODE_ID"),
     ),
     good=(
@@ -91,7 +92,8 @@ def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
                 unset = expansion.is_set is False or expansion.name.startswith("SLURM_")
                 if not expansion.name or not unset or expansion.default is not None or expansion.name in known:
                     continue
-                meant = nearest(expansion.name, known)
+                same = (name for name in launch.invocation.settings if name.lower() == expansion.name.lower())
+                meant = nearest(expansion.name, known) or next(same, "")
                 if not meant:
                     continue
                 yield LintFinding(

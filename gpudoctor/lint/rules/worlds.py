@@ -53,6 +53,7 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
         _PROGRAM + "python train.py\n",
         _PROGRAM.replace("RANK", "LOCAL_RANK") + "python3 -u train.py --lr 0.1\n",
         _JOINS + "CUDA_VISIBLE_DEVICES=0,1 python train.py\n",
+        _JOINS + "srun -n 8 python train.py\n",
     ),
     good=(
         _JOINS + "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 python train.py\n",
@@ -73,16 +74,22 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
         for launch in launches:
             known = (*launch.invocation.settings, *job.facts.variables)
             lacking = next((name for name in read if name not in known), None)
-            if lacking is None or launch.launcher != "python" or launch.around or look.from_platform(job, launch):
-                continue
-            if launch.invocation.within:
+            by_srun = launch.launcher == "srun" and [outer.program for outer in launch.invocation.within] == ["srun"]
+            if by_srun and re.search(r"container-image|\bPMI|--mpi|--task-prolog|prolog", job.text):
+                continue  # enroot's hook for torch, a prolog of tasks
+            plain = launch.launcher == "python" and not launch.around and not launch.invocation.within
+            if lacking is None or not (plain or by_srun) or look.from_platform(job, launch):
                 continue
             name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
             yield LintFinding(
                 span=launch.invocation.span,
-                summary=f"{name} reads {lacking} from the environment, and plain python starts it: it is not set",
+                summary=f"{name} reads {lacking} from the environment, and {'srun' if by_srun else 'plain python'}"
+                " starts it: it is not set",
                 happens=f"It ends with {read[lacking]}.",
-                fix=f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
+                fix="Set RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS in each task, by bash -c"
+                " '...'; or let srun start one torchrun on each node."
+                if by_srun
+                else f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
             )
 
 
