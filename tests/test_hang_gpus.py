@@ -301,3 +301,20 @@ def test_a_rank_in_a_queue_that_others_wait_for_in_training_is_no_server() -> No
 
 def test_sleep_beside_waits_stays_what_it_was() -> None:
     assert conclude_job(a_job(waits(0), sleeps(1))).causes[0].cause == "slow-rank-timeout"
+
+
+@pytest.mark.parametrize(
+    ("text", "libraries", "told"),
+    [
+        ("dist.all_reduce(x, group=evaluation)", DRIVER, True),
+        ("dist.all_reduce(x)", DRIVER, False),
+        ("dist.all_reduce(x, group=evaluation)", {}, False),
+    ],
+)
+def test_a_group_that_one_rank_left_out_blocks_the_first_call_on_the_next(
+    text: str, libraries: dict[str, str], told: bool
+) -> None:
+    """group_of_some of tests/lab/hangs on NCCL, whose new_group waits for nobody."""
+    context = source(41, inside=LOOP, calls=[("new_group", 12, "rank in members"), ("new_group", 13, "")], text=text)
+    first = conclude_job(a_job(*(waits(rank, sources=(context,), libraries=libraries) for rank in range(3)))).causes[0]
+    assert (first.cause == "collective-order-mismatch" and first.confidence >= 0.5) is told

@@ -33,6 +33,8 @@ def groups_of_some(job: HangJob) -> Iterator[HangCause]:
     if past:
         if creating and all(rank.place.kind in ("collective", "backward") for rank in past):
             yield from _past_the_creation(creating, past)
+        elif not creating:
+            yield from _in_the_first_call(past)
         return
     by_listeners: defaultdict[int, list[Rank]] = defaultdict(list)
     for rank in waiting:
@@ -79,6 +81,26 @@ def _past_the_creation(creating: Sequence[Rank], past: Sequence[Rank]) -> Iterat
         at=place,
         fix=CAUSES["collective-order-mismatch"].remedy("groups"),
     )
+
+
+def _in_the_first_call(past: Sequence[Rank]) -> Iterator[HangCause]:
+    """With NCCL new_group waits for nobody: the communicator is made in the first call on the group, which blocks until
+    all have come to it under the group's number. That is another one where a rank has left out a group before."""
+    frame = past[0].place.user_frame
+    guards = _guarded_creations(past[0])
+    on_gpu = all(uses_gpu(rank.evidence, rank.node) and rank.place.kind == "collective" for rank in past)
+    alike = {rank.place.user_frame for rank in past} == {frame}
+    if guards and on_gpu and alike and group_argument(_text_at(past[0], frame)):
+        yield blame(
+            "collective-order-mismatch",
+            LIKELY,  # which ranks the condition keeps out is not followed
+            past,
+            f"{waiting_words(past)}, in the call itself and not for their GPUs{_only_where(guards)}: its group has not "
+            "one number on all ranks",
+            (*stacks_of(past), *_guards_seen(frame, guards)),
+            at=frame,
+            fix=CAUSES["collective-order-mismatch"].remedy("groups"),
+        )
 
 
 def _only_where(guards: Sequence[Enclosing]) -> str:
