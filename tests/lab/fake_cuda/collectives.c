@@ -3,7 +3,8 @@
  *
  * What a rank brings to a collective lies in the file $FAKE_NCCL_DIR/COMMUNICATOR/NUMBER.RANK, what it sends to another
  * in sFROM-TO.NUMBER. A collective is done once all ranks have brought theirs to that number, all with the same
- * operation, type, count, reduction and root; else it stays, as it (mostly) does on GPUs. Everything here is called with
+ * operation, type, count, reduction and root; else it stays, as it (mostly) does on GPUs: small all_reduces of unlike
+ * counts end there with wrong sums (over sockets, docs/measured/gpu.md), and stand here. Everything here is called with
  * `state` held, but for the functions that NCCL has too.
  */
 
