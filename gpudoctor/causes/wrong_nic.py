@@ -29,7 +29,7 @@ CAUSE = Cause(
         ),
         "bridge": Fix(
             "Keep NCCL off {interface}: name the interface that leads to the other nodes in NCCL_SOCKET_IFNAME (and "
-            "GLOO_SOCKET_IFNAME), on every node, or exclude it (^lo,docker0,{interface}).",
+            "GLOO_SOCKET_IFNAME), on every node, or exclude it (^lo,{interface}).",
             (command("ip -brief address"), command("export NCCL_SOCKET_IFNAME=^lo,docker,virbr,lxcbr")),
         ),
         "unfilled": Fix(

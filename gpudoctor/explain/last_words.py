@@ -61,6 +61,7 @@ BUILDING = re.compile(
 MOST_NOT_NUMBERS = 3
 """Losses that are no numbers: so many are more than a step that a loss scaler leaves out (our rule of thumb)."""
 ENDED = "The program ended by that error: no line behind it tells of anything else."
+NO_NUMBERS = "What it trained before is lost with the first of these steps: no update makes a number of a weight again."
 LAST = 4
 """Lines at the end among which such a line is the program's last word (our rule of thumb)."""
 NOT_THERE = re.compile(r"(?i)\b(?:do(?:es)? not exist|doesn't exist|not found|no such|could not|cannot|can't|denied)\b")
@@ -181,7 +182,7 @@ def last_words(
             return _caused(concluded, reason, f"a build ended with {shortened(built.text)}", (built,))
         lost = [line for line in said if NOT_A_NUMBER.search(line.text)]
         if len(lost) >= MOST_NOT_NUMBERS:
-            return _caused(concluded, NAN, f"the loss is no number since {shortened(lost[0].text)}", tuple(lost))
+            return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
     for line in said:
         is_last = last.get(line.file, line.line) - line.line < LAST
         if FATAL.search(line.text) or (is_last and ENDS_WITH.search(line.text)):
@@ -270,7 +271,7 @@ def _caused(
         confidence=LIKELY,
         evidence=evidence,
         summary=summary,
-        meaning=known.meaning if known.id != "program-error" else ENDED,
+        meaning=known.meaning if known.id != "program-error" else NO_NUMBERS if judged == NAN else ENDED,
         fix=known.remedy(variant, place="", who="that process", **values),
         confirm=known.confirm if known.id != "program-error" else "",
     )
