@@ -43,8 +43,8 @@ def in_handler(job: HangJob) -> Iterator[HangCause]:
 def further_in(job: HangJob) -> Iterator[HangCause]:
     """At two collectives of one group, with nothing around the lines at which they part: a condition in what one of
     them has called tells."""
-    if progress_of(job).busy:
-        return  # whom some of them wait for may come yet
+    if progress_of(job).away:
+        return  # whom some of them wait for, in a group that their lines do not name, may come yet
     for pair in parted(job):
         if not _is_open(pair):
             continue
