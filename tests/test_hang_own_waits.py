@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
-from gpudoctor.hang.doing import acting_thread
+from gpudoctor.hang.doing import COUNTER, acting_thread
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.live import may_pass
 from gpudoctor.hang.report import JobReport
@@ -235,3 +235,21 @@ def test_a_rank_is_where_the_thread_is_that_it_waits_for() -> None:
     works = Thread(id=77, frames=stack(place_at("collective", "all_gather_object", at=22, function="step")))
     samples = tuple(structs.replace(each, threads=(*each.threads, works)) for each in rank.evidence.samples)
     assert acting_thread(structs.replace(rank.evidence, samples=samples)) == 77
+
+
+def test_the_thread_that_counts_under_run_is_no_progress_of_the_program() -> None:
+    """It wakes every other second in each armed rank; where gpudoctor is a checkout its file looks like the user's."""
+    rank = standing(("threading.py", "Condition.wait"), ("concurrent/futures/_base.py", "as_completed"))
+    counts = [
+        structs.replace(
+            Thread(id=78, name=COUNTER, frames=(Frame("_count", "/home/mara/gpudoctor/armed.py", 140),)),
+            switches=number,
+        )
+        for number in (5, 6)
+    ]
+    samples = tuple(
+        structs.replace(sample, threads=(*sample.threads, thread))
+        for sample, thread in zip(rank.evidence.samples, counts, strict=True)
+    )
+    armed = structs.replace(rank, evidence=structs.replace(rank.evidence, samples=samples))
+    assert reported(a_job(waits(0, "all_reduce"), armed)).state == "hung"

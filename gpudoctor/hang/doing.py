@@ -23,6 +23,9 @@ SERVERS = (
 )
 """Functions in which a thread waits for requests; "": any of the file."""
 _MANAGERS = "/python/multiprocessing/managers.py"
+COUNTER = "gpudoctor-counts"
+"""The thread of an armed rank that counts its collectives (armed.py): it wakes every other second, and is none of the
+program's."""
 SPINS_FROM = 0.5
 """CPU seconds a second from which a thread does not wait: our rule of thumb."""
 
@@ -110,7 +113,8 @@ def children(rank: Rank) -> tuple[ProcessEvidence, ...]:
 def own_threads(rank: Rank) -> list[Thread]:
     """Its other threads that run the program, or tasks of it."""
     threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
-    return [thread for thread in threads if thread.id != rank.pid and any(map(is_user, thread.frames))]
+    others = (thread for thread in threads if thread.id != rank.pid and thread.name != COUNTER)
+    return [thread for thread in others if any(map(is_user, thread.frames))]
 
 
 def _ran(rank: Rank, thread: Thread) -> bool:
