@@ -1,4 +1,4 @@
-"""Rules of how a program wraps its model, and of what Horovod leaves to it: T39, T42, T43; of mmengine: T44."""
+"""Rules of how a program wraps its model, and of what Horovod leaves to it: T39, T42, T43, T53; of mmengine: T44."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.python_code import PythonCode, argument, codes
+from gpudoctor.lint.python_code import PythonCode, argument, codes, own_nodes
 from gpudoctor.lint.python_devices import sets_visible
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
@@ -161,3 +161,79 @@ def launcher_not_told(job: LintJob) -> Iterator[LintFinding]:
             happens="Each process trains by itself on the whole of the data, all of a node on one GPU.",
             fix=f"Add --launcher {'slurm' if launch.launcher == 'srun' else 'pytorch'} behind the configuration.",
         )
+
+
+_OWN = _HEAD + "def main(rank):\n    dist.init_process_group('nccl', rank=rank, world_size=4)\n{}"
+_WRAPPED = "    net = DistributedDataParallel(net, device_ids=[rank])\n"
+_CURRENT = re.compile(r"set_device|default_device|default_tensor_type|cuda\.device\(|CUDA_VISIBLE_DEVICES|HIP_VISIBLE")
+"""What gives a process another current GPU than the first one that is there."""
+
+
+@rule(
+    "T53",
+    title="A model stands on the GPU that device_ids names",
+    source="torch/nn/parallel/distributed.py: device_ids moves inputs, the weights stay; NCCL: Duplicate GPU detected",
+    leads_to=("duplicate-gpu",),
+    bad=(
+        _OWN.format("    net = torch.nn.Linear(4, 4).cuda()\n" + _WRAPPED),
+        _OWN.format("    net = torch.nn.Linear(4, 4)\n    net.to('cuda')\n" + _WRAPPED),
+        _OWN.format("    device = torch.device('cuda:0')\n    net = torch.nn.Linear(4, 4).to(device)\n" + _WRAPPED),
+    ),
+    good=(
+        _OWN.format("    net = torch.nn.Linear(4, 4).cuda(rank)\n" + _WRAPPED),
+        _OWN.format("    torch.cuda.set_device(rank)\n    net = torch.nn.Linear(4, 4).cuda()\n" + _WRAPPED),
+        _OWN.format("    net = torch.nn.Linear(4, 4).cuda()\n    net = net.to(rank)\n" + _WRAPPED),
+        _OWN.format("    net = torch.nn.Linear(4, 4).cuda()\n" + _WRAPPED.replace("[rank]", "[0]")),
+    ),
+)
+def model_on_another_gpu(job: LintJob) -> Iterator[LintFinding]:
+    """cuda() and "cuda" mean the first GPU until a process chooses another one; device_ids chooses none."""
+    for code in codes(job):
+        if "device_ids" not in code.text or _CURRENT.search(code.text):
+            continue
+        values = PythonValues(code)
+        for call in code.calls:
+            ids = argument(call, "device_ids", 1)
+            wrapped = argument(call, "module", 0)
+            if code.torch_name(call.func) != "DistributedDataParallel" or not isinstance(wrapped, ast.Name):
+                continue
+            if not isinstance(ids, ast.List) or len(ids.elts) != 1 or isinstance(values.value(ids.elts[0]), int):
+                continue
+            moves = [
+                node
+                for node in own_nodes(code.scope_of(call))
+                if isinstance(node, ast.Call) and node.lineno < call.lineno and _moves(code, node, wrapped.id)
+            ]
+            if moves and all(_is_first(code, values, moved) for moved in moves):
+                yield LintFinding(
+                    span=code.span(moves[-1]),
+                    summary=f"{wrapped.id} goes to GPU 0 on every rank; device_ids={ast.unparse(ids)} moves the inputs",
+                    happens="NCCL ends with: Duplicate GPU detected; or weights and inputs are on different GPUs.",
+                    fix=f"Write torch.cuda.set_device({ast.unparse(ids.elts[0])}) before the first cuda, or move"
+                    f" {wrapped.id} to that device.",
+                )
+
+
+def _moves(code: PythonCode, call: ast.Call, name: str) -> bool:
+    """Whether it moves what `name` names: `name.cuda()`, or `name = Net().to(...)`."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("cuda", "to"):
+        return False
+    above = code.parents.get(call)
+    made = isinstance(above, ast.Assign) and any(
+        isinstance(target, ast.Name) and target.id == name for target in above.targets
+    )
+    return made or (isinstance(call.func.value, ast.Name) and call.func.value.id == name)
+
+
+def _is_first(code: PythonCode, values: PythonValues, call: ast.Call) -> bool:
+    """cuda(), to("cuda"), to(device) of which the text says that it is that: GPU 0, where none was chosen."""
+    if not call.args and not call.keywords:
+        return isinstance(call.func, ast.Attribute) and call.func.attr == "cuda"
+    if len(call.args) != 1 or call.keywords:
+        return False
+    place: ast.expr | None = call.args[0]
+    if isinstance(place, ast.Name):
+        place = values.behind(place) or place
+    if isinstance(place, ast.Call) and code.torch_name(place.func) == "device" and len(place.args) == 1:
+        place = place.args[0]
+    return values.value(place) in ("cuda", "cuda:0")
