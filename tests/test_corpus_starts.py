@@ -11,7 +11,7 @@ LEAST_FOUND = {"tune": 0.77, "keep": 0.64}
 """Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
 MOST_FALSE_ERRORS = {"tune": 0, "keep": 2}
 MOST_FALSE_WARNINGS = {"tune": 1, "keep": 3}
-MOST_NOT_UNDERSTOOD = {"tune": 5, "keep": 11}
+MOST_NOT_UNDERSTOOD = {"tune": 5, "keep": 13}
 
 
 def test_starts_load_and_have_their_own_ids() -> None:

@@ -113,7 +113,9 @@ def lint(
     def judge(start: "StartFiles", name: str = "") -> "JudgedStart":
         from gpudoctor.lint.several import judged
 
-        done = judged(start, known, kind, name)
+        # of several files --kind is about those that could be of that kind: a program beside a script stays one
+        other = kind in ("shell", "sbatch", "slurm") and start.main.file.endswith((".py", ".yaml", ".yml", ".ipynb"))
+        done = judged(start, known, None if several and other else kind, name)
         return _verified(done, timeout) if check else done
 
     several = command is None and bool(files) and (len(files or []) > 1 or pass_over or _is_folder(files))

@@ -136,7 +136,10 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
         shown = [word.shown for word in invocation.words[:3]]
         outer = invocation.within[-1].program if invocation.within else ""
         line = _line(job, invocation.words[0].span)
-        if re.fullmatch(r"[A-Z_][A-Z0-9_]*", shown[0]) and len(shown) > 1 and shown[1][:1] == "=" and shown[1] != "==":
+        begins = line.rpartition(shown[0])[0]  # of text in quotes that was taken for a command it is not the first word
+        first = not begins.strip() or re.search(r"(?:[;&|({]|\b(?:then|do|else|export))\s*$", begins) is not None
+        named = first and re.fullmatch(r"[A-Z_][A-Z0-9_]*", shown[0])
+        if named and len(shown) > 1 and shown[1][:1] == "=" and shown[1] != "==":
             what, fix = f"{shown[0]} {shown[1]} is a command named {shown[0]}", f"Write {shown[0]}=..., without blanks."
         elif re.fullmatch(r"\d{1,6}[\d,]*", shown[0]) and re.match(r"\s*(?:export\s+)?\w+=\S*\s+\d", line):
             what, fix = (
