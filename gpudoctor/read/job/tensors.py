@@ -1,8 +1,8 @@
 """The type and sizes of a torch tensor of another process, read from its memory without stopping it.
 
 A tensor's Python object begins with the object's header of two words, behind which is a pointer to its TensorImpl
-(torch/csrc/autograd/python_variable.h; up to torch 2.9 a word of MaybeOwned lies between). In that, c10 keeps
-(c10/core/TensorImpl.h, c10/core/impl/SizesAndStrides.h, the same since torch 1.8):
+(torch/csrc/autograd/python_variable.h; in older releases a word of MaybeOwned lies between: both are tried). In that,
+c10 keeps (c10/core/TensorImpl.h, c10/core/impl/SizesAndStrides.h; tried with torch 2.13 and 2.14):
 
 | words | |
 |---|---|
