@@ -65,7 +65,7 @@ def test_without_a_terminal_or_where_it_cannot_move_nothing_is_shown(monkeypatch
 
 def test_what_children_have_said_is_seen_while_another_is_still_asked(tmp_path: Path) -> None:
     go_on = tmp_path / "go on"
-    code = f"import os\nprint('begun', flush=True)\nwhile not os.path.exists({str(go_on)!r}): pass\nprint('ended')"
+    code = f"import os\nos.write(1, b'begun\\n')\nwhile not os.path.exists({str(go_on)!r}): pass\nprint('ended')"
     seen: list[ChildReply] = []
 
     def look(replies: Mapping[str, ChildReply]) -> None:
