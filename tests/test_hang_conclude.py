@@ -25,13 +25,11 @@ from gpudoctor.snapshot.evidence import (
     Evidence,
     Frame,
     Group,
-    Ras,
-    RasCommunicator,
-    RasRank,
     Recorder,
     from_json,
     to_json,
 )
+from gpudoctor.snapshot.ras import Ras, RasCommunicator, RasRank
 from tests.hang_jobs import a_job, data_loader, is_in, member, place_at, sleeps, source, waits
 
 RULE_FILES = sorted(Path(causes.__file__).parent.glob("*_*.py"))

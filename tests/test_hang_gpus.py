@@ -19,14 +19,12 @@ from gpudoctor.snapshot.evidence import (
     NodeEvidence,
     Process,
     ProcessEvidence,
-    Ras,
-    RasCommunicator,
-    RasRank,
     Recorder,
     Sample,
     SourceContext,
     Thread,
 )
+from gpudoctor.snapshot.ras import Ras, RasCommunicator, RasRank
 from tests.hang_jobs import PROGRAM, a_job, is_in, place_at, serves, sleeps, source, waits
 
 DRIVER = {"libcuda.so.580.95.05": "/usr/lib/x86_64-linux-gnu/libcuda.so.580.95.05"}

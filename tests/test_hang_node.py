@@ -43,12 +43,12 @@ from gpudoctor.snapshot.evidence import (
     NodeProcesses,
     Process,
     ProcessEvidence,
-    Ras,
     Sample,
     Thread,
     from_json,
     to_json,
 )
+from gpudoctor.snapshot.ras import Ras
 from tests.fake_tree import Link, Refusing, fake
 from tests.hang_evidence import evidence_of
 from tests.lab import machines, warm

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from gpudoctor.read.job import ras, ras_elsewhere
 from gpudoctor.read.job.ras import NoRas, may_ask
 from gpudoctor.read.job.ras_text import UnreadableRas, parse
-from gpudoctor.snapshot.evidence import RasRank
+from gpudoctor.snapshot.ras import RasRank
 from tests.lab.requirements import require
 
 HEAD = """NCCL version {version} compiled with CUDA 12.8

@@ -14,7 +14,8 @@ from gpudoctor.hang.report import HangCause
 from gpudoctor.hang.variables import levels_of, rounds_apart, unlike
 from gpudoctor.read.job import stacks
 from gpudoctor.read.job.tensors import sizes_in
-from gpudoctor.snapshot.evidence import Enclosing, Frame, Ras, RasCommunicator, RasRank, SourceContext, Variables
+from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables, SourceContext
+from gpudoctor.snapshot.ras import Ras, RasCommunicator, RasRank
 from tests.hang_jobs import PROGRAM, a_job, is_in, source
 from tests.lab.requirements import require
 
@@ -83,7 +84,7 @@ def test_a_tensor_is_known_by_its_number_of_elements(words: tuple[int, ...], tex
 
 def holds(rank: int, at: int, context: SourceContext, **values: object) -> Rank:
     """A rank that waits for its GPU at a line of `main`, and what it holds there."""
-    held = Variables(frame=Frame("main", PROGRAM, at), values={name: str(value) for name, value in values.items()})
+    held = FrameVariables(frame=Frame("main", PROGRAM, at), values={name: str(value) for name, value in values.items()})
     return is_in(rank, "cuda sync", "item", at=at, sources=(context,), variables=(held,), **SPIN)
 
 
@@ -136,7 +137,9 @@ def test_a_rank_that_is_in_the_next_epoch_had_fewer_batches(inner: str, cause: s
 def test_who_is_a_round_behind_is_not_past_a_backward_further_up() -> None:
     """waits_on_cpu of tests/lab/hangs: it has not come to the backward of this round, with all its gradients."""
     up, down = lines(30, 52, calls=[("backward", 30, "")])
-    held = [Variables(frame=Frame("main", PROGRAM, at), values={"step": step}) for at, step in ((30, "5"), (52, "4"))]
+    held = [
+        FrameVariables(frame=Frame("main", PROGRAM, at), values={"step": step}) for at, step in ((30, "5"), (52, "4"))
+    ]
     own: dict[str, Any] = {"sources": (up,), "variables": tuple(held[:1])}
     others = [is_in(rank, "backward", "backward", at=30, **own) for rank in (0, 2)]
     for variables, sure in ((tuple(held[1:]), False), ((), True)):
@@ -230,6 +233,6 @@ def test_only_functions_that_all_are_in_are_compared() -> None:
     assert apart is not None
     assert (apart.counter, apart.rounds, [rank.rank for rank in apart.ahead]) == ("step", (3, 4), [1])
     assert list(unlike(members)) == []
-    held = Variables(frame=Frame("other", PROGRAM, 9), values={"step": "4"})
+    held = FrameVariables(frame=Frame("other", PROGRAM, 9), values={"step": "4"})
     elsewhere = is_in(2, "cuda sync", "item", at=9, function="other", variables=(held,), **SPIN)
     assert rounds_apart([*members, elsewhere]) is None

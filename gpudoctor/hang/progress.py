@@ -45,7 +45,8 @@ from gpudoctor.hang.gpus import (
 )
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.knowledge.places import CPU_OF_A_LOOK, MPI, Kind, Place, main_thread
-from gpudoctor.snapshot.evidence import ProcessEvidence, Ras, Sample
+from gpudoctor.snapshot.evidence import ProcessEvidence, Sample
+from gpudoctor.snapshot.ras import Ras
 
 Motion = Literal["gets on", "still", "polls", "spins", "moves", "unknown"]
 Movement = Literal["moves", "held", "stuck", "starting", "unknown"]

@@ -45,7 +45,7 @@ def held_at(rank: Rank, frame: Frame) -> Mapping[str, str]:
     return next((own.values for own in rank.evidence.variables if own.frame == frame), {})
 
 
-class Apart(NamedTuple):
+class RoundsApart(NamedTuple):
     """Ranks that are in an earlier round of a loop than the others."""
 
     behind: list[Rank]
@@ -56,7 +56,7 @@ class Apart(NamedTuple):
     """Of `behind`, and of `ahead`."""
 
 
-def rounds_apart(ranks: Sequence[Rank]) -> Apart | None:
+def rounds_apart(ranks: Sequence[Rank]) -> RoundsApart | None:
     """Who is in an earlier round of the outermost loop around all in whose counters ranks differ; None where all are
     in one round, in more than two, or it is not told."""
     for level in levels_of(ranks):
@@ -71,7 +71,7 @@ def rounds_apart(ranks: Sequence[Rank]) -> Apart | None:
                 counter = name
             if len(by_round) == 2:
                 low, high = sorted(by_round)
-                return Apart(by_round[low], by_round[high], loop, counter, (low, high))
+                return RoundsApart(by_round[low], by_round[high], loop, counter, (low, high))
             if len(by_round) > 2:
                 return None
     return None

@@ -11,6 +11,7 @@ from msgspec import Struct, field, structs
 
 from gpudoctor.errors import BadInput
 from gpudoctor.named import HostName, InterfaceName, Pid, PidOrNone, told
+from gpudoctor.snapshot.ras import Ras
 
 SCHEMA = 1
 """Raised when a reader of older evidence would be misled."""
@@ -114,7 +115,7 @@ class Thread(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Innermost first; () where the thread runs no Python or was not read."""
 
 
-class Variables(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class FrameVariables(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The local variables of a frame of the program that hold a number, a truth value or a tensor: nothing else of
     what a program holds is kept."""
 
@@ -261,37 +262,6 @@ class Recorder(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What had ended was left out of the dump (TORCH_INCLUDE_ONLY_ACTIVE), as gaps between its entries show."""
 
 
-class RasRank(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    rank: int
-    host: str = ""
-    pid: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
-    """Collectives launched, by NCCL's name; {"": n} where only a total is told."""
-    status: str = ""
-    """ "RUNNING", "INIT", "ABORT", "unresponsive", "dead"."""
-
-
-class RasCommunicator(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    id: str
-    size: int
-    errors: str = ""
-    """ "OK", "MISMATCH", "INCOMPLETE", "ERROR" as NCCL says; or empty (JSON)."""
-    ranks: tuple[RasRank, ...] = ()
-    """All of them from JSON; from text only those that NCCL lists."""
-    missing: tuple[RasRank, ...] = ()
-    parties: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """From text, by NCCL's name of the collective: (how many ranks, up to which number they have launched)."""
-
-
-class Ras(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One answer of NCCL's RAS."""
-
-    at: float
-    source: str
-    nccl: str = ""
-    communicators: tuple[RasCommunicator, ...] = ()
-
-
 # ---------------------------------------------------------------- a process, a node, all
 
 
@@ -332,7 +302,7 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """memory.events oom_kill of its cgroup."""
     armed: bool = False
     """gpudoctor.arm() runs in it."""
-    variables: tuple[Variables, ...] = ()
+    variables: tuple[FrameVariables, ...] = ()
     """Of the program's frames of its main thread in the last sample, innermost first; () where they were not read."""
 
     @property

@@ -11,7 +11,7 @@ from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.causes import collective_text as text
 from gpudoctor.hang.progress import parties
 from gpudoctor.hang.relation import COUNTED, LOOPS, WITH_A_ROOT, keeps_gradients, source_at, waits_with_a_root
-from gpudoctor.hang.variables import Apart, Unlike, held_at, levels_of, rounds_apart, tensor_at, unlike
+from gpudoctor.hang.variables import RoundsApart, Unlike, held_at, levels_of, rounds_apart, tensor_at, unlike
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, who
 from gpudoctor.snapshot.evidence import Frame
 
@@ -58,7 +58,7 @@ def rounds(job: HangJob) -> Iterator[HangCause]:
     )
 
 
-def _made_in_each(apart: Apart, waiting: Sequence[Rank], sums: Mapping[int, int]) -> bool:
+def _made_in_each(apart: RoundsApart, waiting: Sequence[Rank], sums: Mapping[int, int]) -> bool:
     """Whether those ahead have launched a collective in each round up to theirs, under no condition: then they must
     have launched more than who is behind, had these not made another one."""
     level = levels_of(waiting)[-1]
@@ -78,7 +78,7 @@ def _made_in_each(apart: Apart, waiting: Sequence[Rank], sums: Mapping[int, int]
     return False
 
 
-def _has_inner_loop(rank: Rank, apart: Apart) -> bool:
+def _has_inner_loop(rank: Rank, apart: RoundsApart) -> bool:
     """Whether a rank is in a loop over data inside of the one in which rounds differ: over the batches of an epoch."""
     for frame in rank.place.user_frames:
         context = source_at(rank, frame)
@@ -90,7 +90,7 @@ def _has_inner_loop(rank: Rank, apart: Apart) -> bool:
     return False
 
 
-def _counters(apart: Apart) -> list[Seen]:
+def _counters(apart: RoundsApart) -> list[Seen]:
     each = zip((apart.behind, apart.ahead), apart.rounds, strict=True)
     return [Seen(f"variables of {ranks_of(ranks)}", f"{apart.counter} = {number}") for ranks, number in each]
 

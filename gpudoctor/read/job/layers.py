@@ -11,7 +11,8 @@ from gpudoctor.read.job.recorder_apart import Readers
 from gpudoctor.read.job.stacks import Stacks
 from gpudoctor.read.job.wanted import Wanted
 from gpudoctor.read.system import System
-from gpudoctor.snapshot.evidence import Ras, Recorder, Sample, Unread
+from gpudoctor.snapshot.evidence import Recorder, Sample, Unread
+from gpudoctor.snapshot.ras import Ras
 
 MOST_RAS = 4
 """RAS servers of a node that are asked: jobs in containers of their own have one each."""

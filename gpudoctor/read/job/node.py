@@ -28,21 +28,21 @@ from gpudoctor.read.ranks import parse_environment
 from gpudoctor.read.sockets import Tables
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import (
+    FrameVariables,
     GpuUse,
     KernelEvent,
     NodeEvidence,
     NodeProcesses,
     Process,
     ProcessEvidence,
-    Ras,
     Recorder,
     Sample,
     Socket,
     SourceContext,
     Thread,
     Unread,
-    Variables,
 )
+from gpudoctor.snapshot.ras import Ras
 
 T = TypeVar("T")
 
@@ -155,7 +155,7 @@ class _SecondLook:
         self.unread: list[Unread] = []
         self.layers = Layers(self.system, order, node)
         self.sources = Sources()
-        self.variables: dict[int, tuple[Variables, ...]] = {}
+        self.variables: dict[int, tuple[FrameVariables, ...]] = {}
         self.gpu_child = gpus.begin(max(1.0, self.deadline - time.monotonic()))
 
     def finish(self) -> NodeEvidence:

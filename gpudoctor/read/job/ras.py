@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 
 from gpudoctor.read.job.ras_text import UnreadableRas, parse
-from gpudoctor.snapshot.evidence import Ras
+from gpudoctor.snapshot.ras import Ras
 
 DEFAULT_HOST = "localhost"
 DEFAULT_PORT = 28028

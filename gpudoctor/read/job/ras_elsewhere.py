@@ -17,7 +17,7 @@ from gpudoctor import active
 from gpudoctor.lacking import lacking
 from gpudoctor.marked import MARK, messages
 from gpudoctor.read.job import ras
-from gpudoctor.snapshot.evidence import Ras
+from gpudoctor.snapshot.ras import Ras
 
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of <sched.h>."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from gpudoctor.snapshot.evidence import Ras, RasCommunicator, RasRank
+from gpudoctor.snapshot.ras import Ras, RasCommunicator, RasRank
 
 MOST_COMMUNICATORS = 16384
 MOST_RANKS = 1 << 17

@@ -24,7 +24,7 @@ from gpudoctor.knowledge.places import is_user
 from gpudoctor.read.job import tensors
 from gpudoctor.read.job.refusals import not_permitted
 from gpudoctor.read.process import numbers_of, seen
-from gpudoctor.snapshot.evidence import Frame, Thread, Variables
+from gpudoctor.snapshot.evidence import Frame, FrameVariables, Thread
 
 BY = "py-spy"
 TRIES = 3
@@ -48,7 +48,7 @@ class Stacks(NamedTuple):
     """As `Sample.stacks_by`; empty when nothing was read."""
     reason: str = ""
     """Why nothing was read, as a phrase; empty when it was."""
-    variables: tuple[Variables, ...] = ()
+    variables: tuple[FrameVariables, ...] = ()
     """Of the program's frames of the main thread, where they were asked for."""
 
 
@@ -258,18 +258,18 @@ def _frames(thread: _Thread) -> Iterator[Frame]:
         )
 
 
-def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[Variables, ...]:
+def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[FrameVariables, ...]:
     """What the program's frames of the main thread hold, of a dump that `read` has read to these threads."""
     number = next((at for at, thread in enumerate(threads) if thread.id == pid), None)
     if number is None:
         return ()
     frames = msgspec.json.decode(output, type=list[_Thread])[-len(threads) :][number].frames[:MOST_FRAMES]
-    found: list[Variables] = []
+    found: list[FrameVariables] = []
     with tensors.Memory(pid) as memory:
         for frame, raw in zip(threads[number].frames, frames, strict=False):
             if raw.locals and is_user(frame) and len(found) < MOST_FRAMES_WITH_VARIABLES:
                 held = {local.name[:LONGEST_NAME]: _value(local, memory) for local in raw.locals[:MOST_VARIABLES]}
-                found.append(Variables(frame=frame, values={name: value for name, value in held.items() if value}))
+                found.append(FrameVariables(frame=frame, values={name: value for name, value in held.items() if value}))
     return tuple(found)
 
 
