@@ -13,7 +13,10 @@ CAUSE = Cause(
     hangs_by="gone",
     meaning=("A rank cannot write its checkpoint, log or cache, and ends by an exception. The others wait for it."),
     like=("program-error", "checkpoint-race"),
-    fix=Fix("Make room, or write elsewhere; the message before names the path.", (command("df -h"), command("df -i"))),
+    fix=Fix(
+        "Make room on that disk, or write elsewhere; the message before names the path.",
+        (command("df -h"), command("df -i")),
+    ),
     variants={
         "path": Fix("Make room on the file system of {path}: {how}.", (command("df -h"), command("df -i"))),
         "evicted": Fix(

@@ -7,7 +7,10 @@ CAUSE = Cause(
     kind="nccl-setting",
     blame="environment",
     restart="after a fix",
-    judged={"comm-id-name": Judged("name-resolution", "environment", "after a fix")},
+    judged={
+        "comm-id-name": Judged("name-resolution", "environment", "after a fix"),
+        "ucx": Judged("rdma", "environment", "after a fix"),
+    },
     hangs_by="start",
     meaning=(
         "Variables of NCCL forbid every algorithm, protocol or network that could do the work, or name one that is "

@@ -58,6 +58,10 @@ CAUSE = Cause(
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
         "refused": "Change what is refused{place}, as the message says: {said}.",
         "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
+        "elsewhere": (
+            "{path} is not this user's to write there{place}: a folder of another user or of root, or one that does "
+            "not stay. Give the job a folder of its own that is writable: {how}."
+        ),
         "superseded": "This Lightning does not know {name}{place}: {since}. Write {today}.",
         "not-yet": (
             "The installed Lightning is older than {name}{place}, which came with lightning {release}: install that "

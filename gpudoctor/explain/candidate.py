@@ -11,7 +11,7 @@ from gpudoctor.explain.kinds import ROUTE
 from gpudoctor.explain.own_fixes import by_values
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
-from gpudoctor.remedies import remedy_for
+from gpudoctor.remedies import remedy_for, remedy_of_line
 from gpudoctor.symptom import UNSAID
 
 Standing = Literal["cause", "pattern", "connection", "consequence"]
@@ -24,6 +24,10 @@ SURER = 0.35
 MOST_EVIDENCE = 8
 NO_ROUTE = "No route to host"
 """EHOSTUNREACH: nobody has that address there, or a firewall says so in place of the node."""
+NO_MORE = frozenset(
+    {("library-missing", "environment"), ("container-not-started", "sandbox"), ("scheduler-refused", "controller")}
+)
+"""Of a speaker's line of any content: what it quotes may be known better."""
 LIVED_ON = 0.4
 """What is left of the confidence of what the program lived through: it may still explain what came of it."""
 
@@ -57,6 +61,8 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
         remedied = remedy_for(f"{type_name.rpartition(' ')[2]}Error", message)
         if remedied is not None and remedied[0].id in CAUSES[cause].variants:
             variant, values = remedied[0].id, {**remedied[1], **values}
+    if (cause, variant) in NO_MORE and (known := remedy_of_line(event.at.text)) and known[0].judged:
+        cause, variant, values = "program-error", known[0].id, {**known[1], **values}
     if cause == "rank-died" and (ending := ending_of(values)) is not None:
         cause, variant, confidence = ending.cause, ending.variant, min(ending.confidence, confidence)
     variant, more = by_values(cause, variant, values)

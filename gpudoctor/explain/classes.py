@@ -50,6 +50,7 @@ from gpudoctor.explain.told_by_place import (
     of_torch,
     variable_of,
 )
+from gpudoctor.explain.type_names import OF_NAME
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
 from gpudoctor.remedies import remedy_for
@@ -170,9 +171,16 @@ def _inherited(name: str) -> Judged | None:
     return next((OF_TYPE[ancestor.__name__] for ancestor in ancestors if ancestor.__name__ in OF_TYPE), None)
 
 
+SIZES = r"(?:\[\d{1,12}(?:, ?\d{1,12}){0,7},?\]|\(\d{1,12}(?:, ?\d{1,12}){0,7},?\))"
+"""Sizes of a tensor, as torch and numpy write them: a message that names two of them, and a shape, is about shapes."""
 OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (re.compile(text), judged)
     for text, judged in (
+        (r"\bRAY_memory_\w{3,40}|\bray-oom-prevention\b", MEMORY),
+        (r"(?i)\b(?:cuda|gpu|device|hbm)\b[ -](?:memory )?allocation (?:has )?failed|"
+         r"failed to allocate[^\n]{0,40}\b(?:device|gpu|cuda|hbm|vram)\b|"
+         r"Attempting to (?:reserve|allocate) [\d.]+ ?[KMGT]i?B?\b[^\n]{0,60}\bnot possible|"
+         r"\b(?:cudaErrorMemoryAllocation|hipErrorOutOfMemory|CUDA_ERROR_OUT_OF_MEMORY)\b", GPU_MEMORY),
         (r"(?i)(?:cuda|gpu|hip|cublas\w*|nccl)[^\n]{0,40}out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_"
          r"FAILED|No available memory for the cache blocks|KV cache[^\n]{0,80}(?:larger than|memory)|"
          r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),
@@ -187,7 +195,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"weights_only|Weights only load failed|invalid load key|HeaderTooLarge|InvalidHeader|"
          r"MetadataIncompleteBuffer|"
          r"unexpected EOF, expected \d+ more bytes|optimizer group|parameter group|"
-         r"(?i:\b(?:load|restor|resum|sav)\w{1,4}\b[^\n]{0,30}\bcheckpoint|\bcheckpoint\b[^\n]{0,20}\b(?:load|restor|sav)ed)",
+         r"(?i:\b(?:load|restor|resum|sav)\w{1,4}\b[^\n]{0,30}\bcheckpoint|\bcheckpoint\b[^\n]{0,20}\b(?:load"
+         r"|restor|sav)ed)",
          CHECKPOINT),
         (r"inline_container\.cc:\d+\]? ?\. unexpected pos|PytorchStreamWriter failed|write_end_of_file",
          own("disk-full", "node")),
@@ -197,10 +206,12 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"\bminimum\b|minimum loss scale", NAN),
         (r"(?i)\bworld[ _]?size\b[^\n]{0,40} divisible by|divisible by[^\n]{0,40}(?:parallel|world|batch_size)",
          CONFIG),
-        (r"must match the size of tensor|shapes cannot be multiplied|size mismatch, |(?i:shape)[^\n]{0,40}(?:is )?"
+        (rf"\A(?![^\n]*\bconstraint\b)[^\n]*?(?i:shape|size|dimension)[^\n]{{0,80}}?{SIZES}[^\n]{{1,120}}?{SIZES}|"
+         r"must match the size of tensor|shapes cannot be multiplied|size mismatch, |(?i:shape)[^\n]{0,40}(?:is )?"
          r"invalid for input|expected input\S{0,3} to have|Sizes of tensors must match|"
          r"to have \d+ channels|size\(-1\) must be|same shape|"
-         r"not broadcastable|mat1 and mat2|The expanded size of the tensor|could not be broadcast|inconsistent tensor "
+         r"not broadcastable|mat1 and mat2|The expanded size of the tensor|could not be broadcast"
+         r"|inconsistent tensor "
          r"size|Expected input batch_size|Calculated padded input size|not divisible|Dimension out of range", SHAPE),
         (r"stack expects each tensor to be equal size|default_collate|each element in list of batch|"
          r"num_samples should be"
@@ -218,18 +229,23 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"No CUDA GPUs are available|(?i:cuda driver (?:can't|cannot|could not) be loaded)|"
          r"no NVIDIA driver|CUDA driver (?:version|initialization)|driver is too old",
          own("driver", "node")),
-        (r"got an unexpected keyword argument|has no attribute|cannot import name|undefined symbol|version [`']?GLIBC|"
+        (r"cannot import name '\w{1,80}' from '[\w.]{1,200}' \((?![^)\n]*(?:site|dist)-packages)[^)\n]{1,400}\)",
+         IMPORT),
+        (r"got an unexpected keyword argument|has no attribute|cannot import name|undefined symbol"
+         r"|version [`']?GLIBC|"
          r"numpy\.dtype size changed|(?:was|were|been) compiled (?:against|using|with)|requires [\w-]+ ?[<>=]=|"
          r"incompatible with|is required for a normal functioning|untagged enum|Descriptors cannot|"
          r"(?:newer|older|different) version of|no kernel image|multiarray failed|_ARRAY_API not found|"
-         r"does not recognize this architecture|operator \S+ does not exist|Couldn't instantiate the backend tokenizer"
+         r"does not recognize this architecture|operator \S+ does not exist"
+         r"|Couldn't instantiate the backend tokenizer"
          r"|CUDA_HOME environment variable is not set|does not match the version|"
          r"mismatches the CUDA version|No matching distribution found|find a version that satisfies|[Uu]nsatisfiable|"
          r"ResolutionImpossible|unsupported GNU version", MISMATCH),
         (r"(?i)requires the \S+ library but it was not found|(?:please|try to)[^\n]{0,20} (?:pip )?install\b|is not "
          r"installed|\b\w+ is required to (?:build|compile|use|run)\b|"
          r"No module named|ensure you(?:'ve| have) installed", IMPORT),
-        (r"inplace operation|ready (?:only once|twice)|backward through the graph a second|does not require grad|leaf "
+        (r"inplace operation|ready (?:only once|twice)|backward through the graph a second|does not require grad"
+         r"|leaf "
          r"Variable|start a new process before|re-initialize CUDA in forked|"
          r"(?i:can't pickle|cannot pickle|refusing to serialize)|Can't get local",
          ARGUMENT),
@@ -253,7 +269,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)not a valid model identifier|is not a local folder|\b404 client error|Repository Not Found|"
          r"Entry Not Found|"
          r"couldn't find (?:a |any )?(?:dataset|data file)|doesn't exist on the hub", FILE),
-        (r"(?i)offline|couldn't connect to|max retries exceeded|connection error|429 client error|\b50\d server error|"
+        (r"(?i)offline|couldn't connect to|max retries exceeded|connection error|429 client error"
+         r"|\b50\d server error|"
          r"Too Many Requests|HTTPSConnectionPool|Read timed out", DOWNLOAD),
         (r"(?i)name resolution|getaddrinfo|nodename nor servname|Name or service not known|"
          r"No address associated|(?:can't|could not|cannot) resolve|does not resolve|NXDOMAIN", NAME),
@@ -303,32 +320,11 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"webdataset|tarfile|"
          r"zipfile|gzip|lzma|zlib|h5py|json|csv|datasets|streaming|torch[/\\]utils[/\\]data|lmdb|tokenizers", DATA),
         (r"importlib|cpp_extension|pkg_resources|triton|_inductor|_dynamo", MISMATCH),
-        (r"torch[/\\]cuda|nvidia|pynvml", own("driver", "node")),
+        (r"torch[/\\]cuda|pynvml", own("driver", "node")),
         (r"multiprocessing", LIMITS),
         (r"torch[/\\]nn|_tensor|torch[/\\]autograd|einops", ARGUMENT),
     )
 )  # fmt: skip
-OF_NAME: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(text), judged)
-    for text, judged in (
-        (r"OutOfMemory|OOM", GPU_MEMORY),
-        (r"^Rendezvous", RENDEZVOUS),
-        (r"Config|Argument|Option|Usage|Validation|Setting|Missing(?:Mandatory|Config)|Interpolation", CONFIG),
-        (r"Permission|Auth|Forbidden|Access|Credential|Gated|Token", PERMISSION),
-        (r"NotFound|Missing|NoSuch", FILE),
-        (
-            r"\wTimeout|Timeout(?!Error$)|Http|HTTP|Connect|Network|Url|URL|Remote|Protocol|SSL|Throttl|ClientError|Download",
-            DOWNLOAD,
-        ),
-        (r"Decode|Pars|Corrupt|Truncat|Malformed|Format|Data|Image|Sample|Zip|Arrow|Parquet", DATA),
-        (r"Version|Compat|Requirement|Compil|Backend", MISMATCH),
-        (r"Shape|Dimension|Size", SHAPE),
-        (r"Checkpoint|Pickl|Serializ|Tensor", CHECKPOINT),
-        (r"Import|Module", IMPORT),
-        (r"Memory", MEMORY),
-        (r"NaN|Nan|Overflow|Diverge", NAN),
-    )
-)
 
 
 def cause_of(judged: Judged) -> str:
@@ -390,9 +386,20 @@ def judged_message(message: str) -> Judged | None:
     )
 
 
-def judged_exception(type_name: str, message: str, raised_in: str = "", raised_by: str = "") -> Judged:
+OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
+"""Functions in which a data set reads what it gives: a file there is no checkpoint."""
+
+
+def judged_exception(
+    type_name: str, message: str, raised_in: str = "", raised_by: str = "", called_by: str = ""
+) -> Judged:
     """`type_name`: with its module, where that was written. `raised_in`, `raised_by`: the file and function of the
-    innermost frame."""
+    innermost frame. `called_by`: the function of the innermost in the user's code."""
+    judged = _judged_exception(type_name, message, raised_in, raised_by)
+    return DATA if judged == CHECKPOINT and not OF_SAMPLES.isdisjoint((raised_by, called_by)) else judged
+
+
+def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: str) -> Judged:
     if (remedied := remedy_for(type_name, message)) and remedied[0].judged:
         return remedied[0].judged
     if caller(type_name, message, raised_in):

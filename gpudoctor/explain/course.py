@@ -34,7 +34,8 @@ LONG = 600.0
 MANY_GAPS = 10
 
 PROGRESS = re.compile(
-    r"\b(?:global[ _]?)?(?:it|(?:step|iter(?:ation)?|epoch|batch|update)s?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
+    r"\b(?:global[ _]?)?(?:it|itr|(?:step|iter(?:ation)?|epoch|batch|update|tick|episode"
+    r"|round)s?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
     r"|\b\d{1,9}/\d{1,9}\b[^\n]{0,40}?(?:\d:\d\d|it/s|s/it)"
     r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d",
     re.IGNORECASE,
@@ -62,9 +63,11 @@ DENIED = re.compile(
 TROUBLE = re.compile(
     r"\b(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
     r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
-    r"unable to|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow|terminated|stopping|no "
+    r"unable to|no module named|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow"
+    r"|terminated|stopping|no "
     r"space left|"
-    r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted|unexpected "
+    r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted"
+    r"|unexpected "
     r"eof|unexpected end|exiting|terminating the process|"
     r"no route to host|exec format error|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
@@ -191,9 +194,10 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
             ignored = RAISED.search(line) is None
             continue
         ignored = False
-        bad = None if MILD.search(line) else TROUBLE.search(line)
+        no_number = NOT_A_NUMBER.search(line)
+        bad = no_number or (None if MILD.search(line) else TROUBLE.search(line))
         step = PROGRESS.search(line)
-        if step is not None and (bad is None or step.start() < bad.start()) and not NOT_A_NUMBER.search(line):
+        if step is not None and (bad is None or step.start() < bad.start()) and no_number is None:
             shape = LETTERS.sub("", line[max(0, step.start() - 40) : step.end()])
             of_all = OF_ALL.search(step[0])  # of a bar the count, and not its clock
             place = of_all[0] if of_all else line

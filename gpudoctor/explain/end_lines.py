@@ -18,9 +18,14 @@ AT_THE_END = 24
 MOST_MORE = 8
 """Lines behind such a line that are read with it."""
 OVER = re.compile(
-    r"(?i)\b(?:retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|warning)\b"
+    r"(?i)\b(?:retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|"
+    r"warning(?!\s{2,}[A-Z]))\b"
 )
-"""What is tried again, or left out, ended nothing."""
+"""What is tried again, or left out, ended nothing. "Warning" in a column is what Kubernetes calls each event that
+is not normal."""
+EVENT = re.compile(r"\bWarning\s{2,}[A-Z]")
+STARTED = re.compile(r"\bNormal\s{2,}(?:Started|Scheduled|Admitted|QuotaReserved)\s")
+"""Kubernetes tells what it could not do at once, and then that it has done it: the container has started."""
 ENDED = re.compile(
     r"(?i)(?P<who>[^\n]{0,200}?)\b(?:exit(?:ed|s)?|ended|failed|fails|crashed|died|dies|terminated|finished|returned|"
     r"completed|stopped|killed)\b(?P<how>[^\n]{0,60}?)\b(?:(?:exit|return)[ -]?)?(?:code|status|rc)\b(?: of)?"
@@ -62,10 +67,17 @@ def last_lines(
                 yield Line(file, number, clean(text))
 
 
+def is_over(line: Line, later: Sequence[Line]) -> bool:
+    """It says itself that it ended nothing, or what stands behind it does."""
+    if EVENT.search(line.text) and any(STARTED.search(each.text) for each in later):
+        return True
+    return OVER.search(line.text) is not None
+
+
 def of_speakers(lines: Sequence[Line]) -> OfSpeaker | None:
     """The first of whose words it is known what they mean."""
     for index, line in enumerate(lines):
-        remedied = None if OVER.search(line.text) else remedy_of_line(line.text[writer(line.text).length :])
+        remedied = None if is_over(line, lines[index + 1 :]) else remedy_of_line(line.text[writer(line.text).length :])
         if remedied is not None and remedied[0].judged is not None:
             more = tuple(each for each in lines[index + 1 : index + 1 + MOST_MORE] if each.file == line.file)
             return OfSpeaker(line, more, *remedied)

@@ -77,6 +77,8 @@ ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno:? ?=? ?(
 """Python's, Rust's (safetensors, tokenizers), and what C programs print."""
 ERRNO_NAME = re.compile(r"\bE[A-Z]{2}[A-Z0-9]{1,12}\b")
 """The constant itself, as libuv, and torch's store with it, print it."""
+NUMBERED = re.compile(r" \d")
+"""Behind such words: "invalid argument 2: ..." is torch's of an argument by its number, and no errno's."""
 OF_LOADER = "cannot open shared object file"
 """ld.so's words, in front of the errno's: a library is missing, and not a file of the program's."""
 OF_SHARED_MEMORY = re.compile(
@@ -114,5 +116,9 @@ def judged_words(text: str) -> Judged | None:
         if (known := OF_ERRNO.get(getattr(errno, name, -1))) is not None:
             return known
     lower = text[:1000].lower()
-    named = [(at, judged) for words, judged in _errors() if (at := lower.rfind(words.lower())) >= 0]
+    named = [
+        (at, judged)
+        for words, judged in _errors()
+        if (at := lower.rfind(words.lower())) >= 0 and not NUMBERED.match(lower, at + len(words))
+    ]
     return max(named, key=lambda each: each[0])[1] if named else None

@@ -14,7 +14,7 @@ from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
 from gpudoctor.explain.course import MILD, MOST_MOVES, MOST_TROUBLE, PROGRESS, TROUBLE, WENT_ON, Course, CourseSeen
-from gpudoctor.explain.last_words import last_words, of_nothing
+from gpudoctor.explain.last_words import last_words, of_nothing, told_before_a_signal
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
 from gpudoctor.explain.order import Facts, put_together
@@ -44,6 +44,8 @@ TELLS_LITTLE = ("exception", "other", "config")
 """Classes that words alone do not show of a line that may be no error at all."""
 THINGS = ("checkpoint", "data")
 """Classes by the words for things of which every log speaks; a line that refuses nothing tells no fault of them."""
+BY_SIGNAL = ("native-crash", "rank-died")
+"""Causes that tell only how a process ended."""
 OTHER = Judged("other", "program", "not decided")
 
 
@@ -97,6 +99,8 @@ def explain(
         if not _decided(concluded) and course != "ended well":
             on = {found.file: max((*found.course.moves[-1:], found.course.ended)) for found in scans}
             concluded = last_words(untold, concluded, ends, lines_told, on)
+        if _decided(concluded) and concluded.causes[0].cause in BY_SIGNAL:
+            concluded = told_before_a_signal(concluded, ends, lines_told)
         concluded = of_nothing(concluded, ends)
         if _decided(concluded) and is_doubted(concluded.causes[0], lines_told, ends):
             concluded = _less_sure(concluded)

@@ -14,17 +14,18 @@ from msgspec import structs
 
 from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.classes import REFUSES, cause_of, judged_exception, judged_message, variant_of
+from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
-from gpudoctor.explain.end_lines import OVER, ends_told, last_lines, of_speakers
+from gpudoctor.explain.end_lines import EVENT, OVER, ends_told, last_lines, of_speakers
 from gpudoctor.explain.endings import OF_SIGNAL, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
-from gpudoctor.explain.kinds import CONFIG, DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
+from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.own_words import suggested
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
+from gpudoctor.explain.speakers import spoken_error
 from gpudoctor.explain.told_by_place import NOTHING
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.remedies import remedy_of_line
@@ -34,17 +35,8 @@ EXCEPTION_LINE = re.compile(
     r"(?:^|[\s:\]|>\"\x27])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60}(?:Error|Exception)|Exception|"
     r"(?<=\.)[A-Z]\w{2,60}(?=: )))(?:: (?P<message>[^\n]{1,1000})|:?\s*$)"
 )
-OF_A_POD = re.compile(r"\s*(?:Reason|Status|Type):\s")
+OF_A_POD = re.compile(r"\s*\"?(?:[Rr]eason|[Ss]tatus|[Tt]ype)\"?:\s")
 """kubectl describe: why a pod has ended or waits, in one word."""
-FATAL = re.compile(
-    r"(?:^|[\s\]])(?:sbatch|srun|salloc|slurmstepd|scancel|docker|podman|apptainer|singularity|enroot|pyxis|mpirun|"
-    r"mpiexec|prterun|qsub|qrsh|bsub|jsrun|kubectl|ssh|pdsh|horovodrun|deepspeed|accelerate|torchrun)"
-    r"(?:@[\w.-]{1,253})?: (?:fatal )?(?:error|fatal): \S|"
-    r"\bHost key verification failed\.|\bssh exited with exit code [1-9]|"
-    r"\bNCCL WARN\b|Error response from daemon: |(?:Warning\s+Failed\w*)\s[^\n]{0,60}\bkubelet\b",
-    re.IGNORECASE,
-)
-"""An error of what starts jobs. Of a program that nobody here knows, "FATAL" may be anything."""
 ENDS_WITH = re.compile(
     r"^(?:> )?(?:error|fatal(?: error)?|panic|abort(?:ing|ed)?)\b[:!] \S|\b(?:exiting(?: now)?|will now abort"
     r"(?:\(\))?|aborting)[.!]?\s*$|MPI_ERRORS_ARE_FATAL",
@@ -58,13 +50,18 @@ BUILDING = re.compile(
     r"^ninja: build stopped|^make(?:\[\d+\])?: \*\*\* |error: command '[^'\n]{1,200}' failed with exit "
 )
 """GCC's, Clang's, NVCC's and EDG's form of an error, the linkers', and what ends the build that called them."""
-MOST_NOT_NUMBERS = 3
+MOST_NOT_NUMBERS = 2
 """Losses that are no numbers: so many are more than a step that a loss scaler leaves out (our rule of thumb)."""
 ENDED = "The program ended by that error: no line behind it tells of anything else."
 NO_NUMBERS = "What it trained before is lost with the first of these steps: no update makes a number of a weight again."
+OF_ANYTHING = frozenset({"data", "checkpoint", "config", "file-missing"})
+"""Classes by the words for things of which every log speaks."""
 LAST = 4
 """Lines at the end among which such a line is the program's last word (our rule of thumb)."""
-NOT_THERE = re.compile(r"(?i)\b(?:do(?:es)? not exist|doesn't exist|not found|no such|could not|cannot|can't|denied)\b")
+NOT_THERE = re.compile(
+    r"(?i)\b(?:do(?:es)? not exist|doesn't exist|not found|no such|could not|cannot|can't"
+    r"|denied)\b"
+)
 BEFORE = 40
 """Lines before an exception, its traceback among them, that may tell what was not there (our rule of thumb)."""
 NEAR = 12
@@ -79,7 +76,8 @@ FAILED = re.compile(
 )
 """perror(3), error(3), err(3), and the shells: what failed, a colon, and strerror(3)'s words."""
 OF_A_LIBRARY = re.compile(
-    r"\bUCX\s+(?:ERROR|FATAL|WARN)\b|\blibfabric:|\bNET/(?:OFI|IB)\b|<warn>|\bibv_\w{3,40}|\bfi_\w{3,40}|\brdma_\w{3,40}|"
+    r"\bUCX\s+(?:ERROR|FATAL|WARN)\b|\blibfabric:|\bNET/(?:OFI|IB)\b|<warn>|\bibv_\w{3,40}|\bfi_\w{3,40}"
+    r"|\brdma_\w{3,40}|"
     r"\bNCCL (?:WARN|INFO)\b|\[c10d\]"
 )
 """Of a library's call: the errno's words are those of a device or a connection there, and no file's or program's."""
@@ -122,7 +120,7 @@ def last_words(
     said = [
         line
         for line in trouble
-        if not OVER.search(line.text)
+        if not (OVER.search(line.text) or EVENT.search(line.text))
         and last.get(line.file, line.line) - line.line <= AFTERWARDS
         and (line.file, line.line) not in lines_told
     ]
@@ -183,21 +181,35 @@ def last_words(
         lost = [line for line in said if NOT_A_NUMBER.search(line.text)]
         if len(lost) >= MOST_NOT_NUMBERS:
             return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
+    if error := spoken_error(sorted({*said, *at_end}, key=lambda line: (line.file, line.line))):
+        unknown = f"the log ends with an error that no table knows: {shortened(error.line.text)}"
+        return structs.replace(concluded, unknown=unknown, judged=error.judged or concluded.judged)
     for line in said:
         is_last = last.get(line.file, line.line) - line.line < LAST
-        if FATAL.search(line.text) or (is_last and ENDS_WITH.search(line.text)):
+        if is_last and ENDS_WITH.search(line.text):
             if (remedied := remedy_of_line(line.text)) and remedied[0].judged:
                 return _caused(concluded, remedied[0].judged, f"the log ends with {shortened(line.text)}", (line,))
             unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
             known = judged_words(line.text) or judged_message(line.text) or concluded.judged
-            if known is None and REFUSES.search(line.text):
-                known = CONFIG  # what starts a job refuses what it was told
             return structs.replace(concluded, unknown=unknown, judged=known)
         if is_last and (signalled := SIGNALLED.search(line.text)):
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
             return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL))
-    return concluded if concluded.causes or concluded.unknown else _of_status(at_end, concluded)
+    if concluded.causes or concluded.unknown:
+        return concluded
+    ended = _of_status(at_end, concluded)
+    return ended if ended.causes or ended.unknown else _of_known_words(said, on, concluded)
+
+
+def _of_known_words(said: Sequence[Line], on: Mapping[str, int], concluded: Conclusion) -> Conclusion:
+    """The first line of trouble whose words tell of what it is, of a log that shows no job getting on."""
+    for line in said:
+        judged = None if on.get(line.file) else judged_words(line.text) or judged_message(line.text)
+        if judged is not None and judged.kind not in OF_ANYTHING:
+            unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
+            return structs.replace(concluded, unknown=unknown, judged=judged)
+    return concluded
 
 
 def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
@@ -230,6 +242,22 @@ def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
         unknown = f"something ended, and why this log does not say: {shortened(told[0].line.text)}"
         return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL) if number else None)
     return concluded
+
+
+def told_before_a_signal(
+    concluded: Conclusion, ends: Mapping[str, Sequence[tuple[int, str]]], lines_told: frozenset[tuple[str, int]]
+) -> Conclusion:
+    """Where a signal ended a program, and a speaker whom we know has told directly before of what: the cause."""
+    at = min(concluded.causes[0].evidence, key=lambda line: line.line, default=None)
+    if at is None:
+        return concluded
+    near = {at.file: [each for each in ends.get(at.file, ()) if at.line - NEAR <= each[0] < at.line]}
+    spoken = of_speakers(tuple(last_lines(near, {}, lines_told)))
+    if spoken is None or spoken.remedy.judged is None:
+        return concluded
+    summary = f"before a signal ended it, the program told {shortened(spoken.line.text)}"
+    its_fix = (spoken.remedy.id, {"told": "", **spoken.values})
+    return _caused(concluded, spoken.remedy.judged, summary, (spoken.line, at), message=spoken.text, its_fix=its_fix)
 
 
 def of_nothing(concluded: Conclusion, ends: Mapping[str, Sequence[tuple[int, str]]]) -> Conclusion:

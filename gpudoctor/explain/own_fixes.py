@@ -63,9 +63,19 @@ SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for text, setting in (
         (r"^/dev/shm", "shared memory is given by --shm-size, or a volume of medium Memory"),
         (r"huggingface", "HF_HOME says where models and data sets are kept"),
-        (r"/\.triton", "TRITON_CACHE_DIR says where Triton keeps what it compiles"),
+        (r"/\.?triton\b", "TRITON_CACHE_DIR says where Triton keeps what it compiles"),
         (r"torch_extensions", "TORCH_EXTENSIONS_DIR says where extensions are built"),
         (r"torchinductor", "TORCHINDUCTOR_CACHE_DIR says where torch.compile keeps what it compiles"),
+        (r"matplotlib", "MPLCONFIGDIR says where matplotlib keeps its fonts and settings"),
+        (r"/numba|__pycache__", "NUMBA_CACHE_DIR, and PYTHONPYCACHEPREFIX, say where compiled code is kept"),
+        (r"/\.nv/|ComputeCache", "CUDA_CACHE_PATH says where the driver keeps what it compiles"),
+        (r"vllm", "VLLM_CACHE_ROOT says where vLLM keeps what it makes"),
+        (r"nltk_data", "NLTK_DATA says where NLTK looks"),
+        (r"/ray(?:/|$)", "--temp-dir of `ray start` (or _temp_dir of ray.init) says where Ray writes"),
+        (r"apptainer|singularity", "APPTAINER_CACHEDIR and APPTAINER_TMPDIR say where images are kept and unpacked"),
+        (r"enroot", "ENROOT_CACHE_PATH, ENROOT_DATA_PATH and ENROOT_RUNTIME_PATH say where enroot writes"),
+        (r"conda|/pkgs(?:/|$)", "CONDA_PKGS_DIRS and CONDA_ENVS_PATH say where conda writes"),
+        (r"/pip(?:/|$)", "PIP_CACHE_DIR says where pip keeps what it fetches"),
         (r"wandb", "WANDB_DIR, WANDB_CACHE_DIR and WANDB_DATA_DIR say where wandb writes"),
         (r"/\.cache", "XDG_CACHE_HOME says where caches are kept"),
         (r"^/(?:var/)?tmp(?:/|$)", "TMPDIR says where temporary files are made"),
@@ -99,8 +109,12 @@ def extension_fix(library: str) -> tuple[str, dict[str, str]]:
 def room_fix(path: str) -> tuple[str, dict[str, str]]:
     """The variant of the cause disk-full for a path, and its values."""
     plain = path.strip("'\"")
-    how = next((setting for words, setting in SETTINGS if words.search(plain)), ELSEWHERE)
-    return "path", {"path": plain, "how": how}
+    return "path", {"path": plain, "how": setting_of(plain) or ELSEWHERE}
+
+
+def setting_of(path: str) -> str:
+    """What moves elsewhere what is written there; empty where no setting is known to."""
+    return next((setting for words, setting in SETTINGS if words.search(path)), "")
 
 
 def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str, dict[str, str]]:

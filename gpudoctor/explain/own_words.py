@@ -8,6 +8,7 @@ of [...]`, "--a cannot be used with --b", "requires b", "please install c". What
 import re
 from collections.abc import Iterator
 
+from gpudoctor.explain.own_fixes import setting_of
 from gpudoctor.explain.told_by_place import advice
 from gpudoctor.fault_classes import Class
 
@@ -73,7 +74,8 @@ INSTALL = tuple(
     )
 )
 PATH = re.compile(
-    r"[\'\"`](?P<quoted>(?:[~.]{0,2}/)?[\w.@+~-]{1,80}(?:[/\\][\w.@+=~ -]{0,80}){1,20}|[\w-]{1,80}\.\w{1,12})[\'\"`]|"
+    r"[\'\"`](?P<quoted>(?:[~.]{0,2}/)?[\w.@+~-]{1,80}(?:[/\\][\w.@+=~ -]{0,80}){1,20}|"
+    r"/\.[\w.@+~-]{1,80}|[\w-]{1,80}\.\w{1,12})[\'\"`]|"
     r"(?:^|(?<=[\s:=(]))(?P<bare>[~.]{0,2}/[\w.@+=~-]{1,80}(?:/[\w.@+=~-]{0,80}){0,20})"
 )
 OF_SETTINGS: frozenset[Class] = frozenset({"config", "argument", "assertion", "exception", "launcher"})
@@ -146,6 +148,10 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         path = match["quoted"] or match["bare"]
         where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
         return "path", {"path": path, "where": where, "told": also_told(message)}
+    if kind in ("permission", "storage", "quota") and (match := PATH.search(message[:MOST])):
+        path = match["quoted"] or match["bare"]
+        if how := setting_of(path):
+            return "elsewhere", {"path": path, "how": how}
     if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
         return "allowed", {**values, "allowed": match["allowed"].strip()}
     if advised:

@@ -28,6 +28,8 @@ NEAR, MOST = 8, 2
 
 OF_A_BUILD = re.compile(r"Error (?:building|compiling) (?:objects for )?extension")
 """It tells only that a build has failed: the compiler's first error, wherever it stands, says of what."""
+OF_NINJA = re.compile(r"\s{0,12}FAILED: \S")
+"""ninja's name of what a failed command was to make; the compiler's error follows."""
 FRAMED = re.compile(r"\s{0,8}[─╭╮╰╯│━┏┓=*#-]{2}")
 TITLE = 4
 """Words of a title at most (our choice)."""
@@ -48,7 +50,7 @@ def is_doubted(
         TROUBLE.search(text)
         and not (MILD.search(text) or HEADER in text or FRAME.search(text))
         # what announces the next lines, and what tells of an end, is no first cause
-        and not (text.rstrip().endswith(":") or tells_an_end(text) or is_headline(text))
+        and not (text.rstrip().endswith(":") or tells_an_end(text) or is_headline(text) or OF_NINJA.match(text))
         # the same trouble told twice is no other
         and _kind(text) != cause.kind
         for text in before

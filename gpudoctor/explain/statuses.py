@@ -2,14 +2,31 @@
 
 Sources: the enumerations of cublas_api.h, cudnn_graph.h, cufft.h, cusolver_common.h, cusparse.h and curand.h (CUDA 13),
 as torch prints them (CUDABlas.cpp, Exceptions.h, CuFFTUtils.h); nccl.h's ncclResult_t, as torch's NCCLUtils.cpp
-explains it. A status that has several reasons (NOT_INITIALIZED, INTERNAL_ERROR) stands in none.
+explains it; driver_types.h, hip_runtime_api.h, ze_api.h and ur_api.h of the runtimes of GPUs; nrt_status.h; absl
+status.h. A status that has several reasons (NOT_INITIALIZED of a library, INTERNAL_ERROR) stands in none.
 """
 
 import re
 
-from gpudoctor.cause import Judged, Restart
+from gpudoctor.cause import Blame, Judged, Restart
+from gpudoctor.fault_classes import Class
 
 AFTER: Restart = "after a fix"
+
+
+def _names(kind: Class, blame: Blame, restart: Restart, names: str) -> tuple[tuple[str, Judged], ...]:
+    """The rows of statuses that runtimes of GPUs have by the same name: as CUDA's runtime, HIP and MUSA write it, and
+    as CUDA's driver, SYCL, Unified Runtime and Level Zero do."""
+    constants = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", names).replace("\\w_", "\\w").upper().replace("\\W", "\\w")
+    return (
+        (rf"\b(?:cuda|hip|musa)Error(?:{names})\b", Judged(kind, blame, restart)),
+        (
+            rf"\b(?:CUDA_ERROR|ZE_RESULT_ERROR|(?:UR_RESULT|PI|SYCL)_ERROR|HIP_ERROR)_(?:{constants})\b",
+            Judged(kind, blame, restart),
+        ),
+    )
+
+
 OF_STATUS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (re.compile(text), judged)
     for text, judged in (
@@ -46,6 +63,57 @@ OF_STATUS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
             r"ncclInvalid(?:Argument|Usage)\b",
             Judged("argument", "program", AFTER),
         ),
+        *_names("gpu-memory", "program", AFTER, "MemoryAllocation|OutOfMemory|OutOfDeviceMemory"),
+        *_names(
+            "no-device", "environment", "not decided", "NoDevice|DevicesUnavailable|DeviceNotFound|DeviceAlreadyInUse"
+        ),
+        *_names("device-ordinal", "program", AFTER, "InvalidDevice"),
+        *_names(
+            *("driver", "node", AFTER),
+            "InsufficientDriver|InitializationError|NotInitialized|Uninitialized|SystemDriverMismatch|SystemNotReady|"
+            "StubLibrary|CompatNotSupportedOnDevice|CallRequiresNewerDriver",
+        ),
+        *_names("device-lost", "node", "elsewhere", "EccUncorrectable|EccNotCorrectable|HardwareStackError|DeviceLost"),
+        *_names("device-lost", "node", "elsewhere", "NvlinkUncorrectable|DeviceRequiresReset|DeviceInLowPowerState"),
+        *_names("assertion", "program", AFTER, "Assert"),
+        *_names(
+            *("illegal-access", "program", AFTER),
+            "IllegalAddress|LaunchFailure|LaunchFailed|MisalignedAddress|InvalidAddressSpace|InvalidPc|IllegalInstruction",
+        ),
+        *_names("peer-access", "program", AFTER, "PeerAccess\\w{3,20}|TooManyPeers"),
+        *_names(
+            *("dependency-mismatch", "environment", AFTER),
+            "NoKernelImageForDevice|NoBinaryForGpu|InvalidPtx|UnsupportedPtxVersion|InvalidKernelImage|InvalidImage|"
+            "InvalidKernelFile|SharedObject\\w{4,24}|InvalidDeviceFunction|JitCompiler\\w{5,20}|UnsupportedVersion|"
+            "UnsupportedFeature|InvalidNativeBinary|ModuleBuildFailure|InvalidSource",
+        ),
+        *_names(
+            "argument", "program", AFTER, "InvalidValue|InvalidArgument|InvalidConfiguration|InvalidResourceHandle"
+        ),
+        *_names("host-memory", "program", AFTER, "OutOfHostMemory"),
+        (
+            # AWS Neuron, nrt_status.h
+            r"\bNRT_(?:EXEC_HW_ERR_\w{3,30}|HW_ERROR)\b",
+            Judged("device-lost", "node", "elsewhere"),
+        ),
+        (r"\bNRT_(?:RESOURCE|EXEC_OOB)\b", Judged("gpu-memory", "program", AFTER)),
+        (r"\bNRT_FAIL_HOST_MEM_ALLOC\b", Judged("host-memory", "program", AFTER)),
+        (r"\bNRT_(?:LOAD_NOT_ENOUGH_NC|EXEC_NC_BUSY)\b", Judged("no-device", "environment", AFTER)),
+        (r"\bNRT_UNSUPPORTED_NEFF_VERSION\b", Judged("dependency-mismatch", "environment", AFTER)),
+        (r"\bNRT_EXEC_COMPLETED_WITH_NUM_ERR\b", Judged("nan", "program", AFTER)),
+        # Ascend's HCCL, its error codes in the user's guide
+        (r"\bEI0002\b", Judged("nccl-timeout", "program", "not decided")),
+        (r"\bEI000[34]\b", Judged("config", "user", AFTER)),
+        (r"\bEI0005\b", Judged("divergence", "program", AFTER)),
+        (r"\bEI0006\b", Judged("rendezvous", "environment", "not decided")),
+        # absl's and gRPC's status codes, where one stands before its message
+        (r"\b(?:UNAVAILABLE|CANCELLED|ABORTED): ", Judged("dead-rank", "node", "not decided")),
+        (r"\bDEADLINE_EXCEEDED: ", Judged("rendezvous", "environment", "not decided")),
+        (r"\b(?:PERMISSION_DENIED|UNAUTHENTICATED): ", Judged("permission", "environment", AFTER)),
+        (r"\bNOT_FOUND: ", Judged("file-missing", "environment", AFTER)),
+        (r"\bDATA_LOSS: ", Judged("data", "environment", AFTER)),
+        (r"\bUNIMPLEMENTED: ", Judged("dependency-mismatch", "environment", AFTER)),
+        (r"\b(?:INVALID_ARGUMENT|OUT_OF_RANGE): ", Judged("argument", "program", AFTER)),
         (r"ncclRemoteError\b", Judged("dead-rank", "program", "not decided")),
         (r"ncclInternalError\b", Judged("dependency-mismatch", "environment", "not decided")),
     )

@@ -36,6 +36,8 @@ NARROW, WIDE = 40, 250
 USUAL = frozenset({79, 80, 100, 120, 132})
 """Widths of terminals at which one folded line is believed; else it takes `MANY`."""
 MANY = 3
+SPACED = 7
+"""Lines from which on a text of which each second is empty is believed to have been spaced so (our choice)."""
 MAIL = 60, 82
 """Columns between which mails are folded."""
 MAILS = frozenset({70, 71, 72, 75, 76, 77, 78, 79, 80})
@@ -64,11 +66,28 @@ def straight(text: bytes) -> Straight | None:
     """The text as its program wrote it; None where it is so already, or too long to be a paste."""
     if len(text) > MOST_BYTES:
         return None
+    typed = _single_spaced(_typed(text))
+    if typed is not None:
+        numbers = tuple(number for number, line in enumerate(text.split(b"\n"), 1) if line.strip())
+        inner = straight(typed)
+        if inner is None:
+            return Straight(typed, numbers)
+        return Straight(inner.text, tuple(numbers[min(number, len(numbers)) - 1] for number in inner.numbers))
     typed = _typed(text)
     changed = _from_objects(typed) or _unescaped(typed) or _noted(typed) or _unfolded(typed) or _unwrapped(typed)
     if changed or typed == text:
         return changed
     return Straight(typed, tuple(range(1, typed.count(b"\n") + 2)))
+
+
+def _single_spaced(text: bytes) -> bytes | None:
+    """Without the empty line behind each line, as word processors and some pages paste; None where it has none such."""
+    lines = [line.strip(b"\r") for line in text.rstrip().split(b"\n")]
+    filled = [line for line in lines if line.strip()]
+    spaced = (
+        len(lines) >= SPACED and all(line.strip() for line in lines[::2]) and not any(map(bytes.strip, lines[1::2]))
+    )
+    return b"\n".join(filled) + b"\n" if spaced else None
 
 
 def _typed(text: bytes) -> bytes:

@@ -183,7 +183,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 break
             continue
         if state == "frames":
-            bare = GROUP.sub("", line) if line.lstrip().startswith(("|", "+")) else line
+            bare = GROUP.sub("", line) if line.lstrip().startswith(("|", "+-", "+ Exc")) else line
             frame = FRAME.match(line)
             if frame is not None:
                 frames.append(_frame(frame, number + offset, text))

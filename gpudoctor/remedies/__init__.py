@@ -8,10 +8,13 @@ from gpudoctor.fault_classes import Class
 from gpudoctor.remedies import (
     builds,
     checkpoints,
+    clusters,
     data,
     environments,
     installers,
     models,
+    networks,
+    nodes,
     options,
     parallel,
     plain,
@@ -25,7 +28,7 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
     for family in (
         *(parallel, tensors, data, checkpoints, models, environments, builds),
-        *(services, transfers, installers, options, plain),
+        *(services, nodes, clusters, networks, transfers, installers, options, plain),
     )
     for remedy in family.REMEDIES
 )

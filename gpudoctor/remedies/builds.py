@@ -34,7 +34,8 @@ REMEDIES = (
         words=(
             r"Installed CUDA version (?P<have>[\d.]+) does not match the version torch was compiled with "
             r"(?P<wanted>[\d.]+)",
-            r"detected CUDA version \((?P<have>[\d.]+)\) mismatches the version that was used to compile\s{1,8}PyTorch "
+            r"detected CUDA version \((?P<have>[\d.]+)\) mismatches the version that was used to "
+            r"compile\s{1,8}PyTorch "
             r"\((?P<wanted>[\d.]+)\)",
         ),
         fix=(
@@ -66,8 +67,10 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "An extension is compiled here, and there is no compiler: install one (Debian and Ubuntu: build-essential; "
-            "conda: gxx_linux-64), or name it in CC and CXX. What is said behind it of a missing attribute or operator "
+            "An extension is compiled here, and there is no compiler: install one (Debian and Ubuntu: "
+            "build-essential; "
+            "conda: gxx_linux-64), or name it in CC and CXX. What is said behind it of a missing attribute or "
+            "operator "
             "only follows."
         ),
         commands=(command("sudo apt-get install --yes build-essential"),),
@@ -104,7 +107,8 @@ REMEDIES = (
         "not-built-in",
         words=r"Distributed package doesn't have (?P<name>NCCL|MPI|UCC|XCCL) built in",
         fix=(
-            "This torch was built without {name}, as those for Windows, macOS and CPUs are: name the backend gloo (for "
+            "This torch was built without {name}, as those for Windows, macOS and CPUs are: name the backend "
+            "gloo (for "
             "NCCL on Windows: run it under Linux or WSL 2), or install a build for CUDA."
         ),
         commands=(command('python -c "import torch; print(torch.__version__, torch.version.cuda)"'),),
@@ -153,11 +157,12 @@ REMEDIES = (
         words=r"Couldn't find the specified plugin name for mpi/(?P<name>\w{1,30})",
         lines=True,
         fix=(
-            "This SLURM was built without {name}: the first line lists what it has; give one of these (--mpi=pmix), or "
+            "This SLURM was built without {name}: the first line lists what it has; give one of these "
+            "(--mpi=pmix), or "
             "--mpi=none for ranks that do not use MPI (torch's do not)."
         ),
         commands=(command("srun --mpi=list"),),
-        kind="config",
+        kind="launcher",
         blame="user",
         source="slurm src/interfaces/mpi.c, common/plugin.c",
         sample="srun: error: Couldn't find the specified plugin name for mpi/pmix_v5 looking at all files",
@@ -196,7 +201,8 @@ REMEDIES = (
     ),
     Remedy(
         "not-executable",
-        words=r"(?:line \d{1,7}|^[\w./-]{1,200}: \d{1,7}|^-?(?:bash|zsh|sh|dash|ksh)): (?P<file>[./][\w./+-]{1,300}): "
+        words=r"(?:line \d{1,7}|^[\w./-]{1,200}: \d{1,7}|^-?(?:bash|zsh|sh|dash"
+        r"|ksh)): (?P<file>[./][\w./+-]{1,300}): "
         r"Permission denied\s*$",
         lines=True,
         fix=(

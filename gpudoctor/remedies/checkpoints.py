@@ -30,8 +30,10 @@ REMEDIES = (
         words=r"^'param_groups'$",
         types=("KeyError",),
         fix=(
-            "What was given to optimizer.load_state_dict is no optimizer's state: look at what the code that saved the "
-            "checkpoint put under that entry (a scheduler's state, the model's, arguments in another order), and print "
+            "What was given to optimizer.load_state_dict is no optimizer's state: look at what the code that "
+            "saved the "
+            "checkpoint put under that entry (a scheduler's state, the model's, arguments in another order), "
+            "and print "
             "its keys."
         ),
         kind="checkpoint",
@@ -133,7 +135,8 @@ REMEDIES = (
         ),
         kind="checkpoint",
         source="deepspeed/runtime/zero/stage_1_and_2.py (_load_legacy_checkpoint)",
-        sample="deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used a DP world size of "
+        sample="deepspeed.runtime.zero.utils.ZeRORuntimeException: The checkpoint being loaded used a DP world "
+        "size of "
         "16 but the current world size is 8.",
         counter="ZeRORuntimeException: gradients are not partitioned",
     ),

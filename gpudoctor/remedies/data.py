@@ -10,7 +10,8 @@ REMEDIES = (
         words=r"^(?P<what>Expecting value|Extra data|Unterminated string|Expecting \S{1,60}(?: \S{1,20}){0,5}): "
         r"line (?P<line>\d{1,9}) column",
         fix=(
-            "What was read is no JSON at its line {line} ({what}): a file that is empty or was not written to its end, "
+            "What was read is no JSON at its line {line} ({what}): a file that is empty or was not written to "
+            "its end, "
             "a page in place of the file, a manifest that wants one object a line (JSONL) and holds an empty line or "
             "one list. Print that line; python -m json.tool FILE names it too."
         ),
@@ -43,7 +44,8 @@ REMEDIES = (
         ),
         fix=(
             "The samples of a batch differ in size: bring them to one in the data set (resize, crop or pad; "
-            "convert('RGB') for channels; padding and truncation for tokens), or pad them in a collate_fn of your own. "
+            "convert('RGB') for channels; padding and truncation for tokens), or pad them in a collate_fn of "
+            "your own. "
             "num_workers=0 names the sample."
         ),
         kind="data",
@@ -64,7 +66,8 @@ REMEDIES = (
             r"has no samples|dataset is empty|found 0 (?:images|files|samples)",
         ),
         fix=(
-            "The data set is empty on that rank: look at its folder, pattern and split as that node sees them, and at "
+            "The data set is empty on that rank: look at its folder, pattern and split as that node sees them, "
+            "and at "
             "what filters it (class names that differ from the annotation's, a minimum size); print len(dataset) "
             "before the loader."
         ),
@@ -132,8 +135,10 @@ REMEDIES = (
         "bad-json-row",
         words=r"JSON parse error: (?P<what>[^\n]{1,120}?) in row (?P<row>\d+)",
         fix=(
-            "Row {row} (of the block, from 0) of a JSON lines file cannot be read ({what}): one whole object stands on "
-            "each line there. `python -m json.tool --json-lines FILE` names the first bad line; repair or leave it out."
+            "Row {row} (of the block, from 0) of a JSON lines file cannot be read ({what}): one whole object "
+            "stands on "
+            "each line there. `python -m json.tool --json-lines FILE` names the first bad line; repair or leave "
+            "it out."
         ),
         kind="data",
         source="Apache Arrow cpp/src/arrow/json/parser.cc",
@@ -162,7 +167,8 @@ REMEDIES = (
         "shared-object",
         words=r"unable to open shared memory object <[^>\n]{1,200}> in (?:read-write|read-only) mode(?!: No space)",
         fix=(
-            "A worker could not make or find its piece of shared memory: as a rule the limit of open files is reached "
+            "A worker could not make or find its piece of shared memory: as a rule the limit of open files is "
+            "reached "
             "(raise it, or torch.multiprocessing.set_sharing_strategy('file_system')), or /dev/shm is full, or the "
             "process that had made it has ended; fewer workers need less of all."
         ),
@@ -171,7 +177,8 @@ REMEDIES = (
         blame="environment",
         source="torch aten MapAllocator.cpp (before 1.9 without the errno)",
         sample="RuntimeError: unable to open shared memory object </torch_77_13> in read-write mode",
-        counter="RuntimeError: unable to open shared memory object </torch_77_13> in read-write mode: No space left on "
+        counter="RuntimeError: unable to open shared memory object </torch_77_13> in read-write mode: No space "
+        "left on "
         "device (28)",
     ),
     Remedy(

@@ -20,7 +20,8 @@ REMEDIES = (
         blame="environment",
         source="NumPy numpy/_core/code_generators/generate_numpy_api.py, Cython's check of sizes",
         sample=(
-            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, got "
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C "
+            "header, got "
             "88 from PyObject",
             "AttributeError: _ARRAY_API not found",
         ),
@@ -30,7 +31,8 @@ REMEDIES = (
         "torchvision",
         words=r"operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops",
         fix=(
-            "torchvision was built for another torch: install the one that belongs to this torch (torch 2.N goes with "
+            "torchvision was built for another torch: install the one that belongs to this torch (torch 2.N "
+            "goes with "
             "torchvision 0.N+15), both from the same index."
         ),
         commands=(command("python -m pip list | grep -E '^torch'"),),
@@ -90,7 +92,8 @@ REMEDIES = (
         words=r"No module named 'horovod(?:\.[\w.]{1,80})?'",
         fix=(
             "Horovod is built against the torch that is installed: HOROVOD_WITH_PYTORCH=1 pip install "
-            "--no-cache-dir horovod, behind torch. Its last release is of 2023; torch's DistributedDataParallel under "
+            "--no-cache-dir horovod, behind torch. Its last release is of 2023; torch's DistributedDataParallel "
+            "under "
             "torchrun does the same."
         ),
         commands=(command("env HOROVOD_WITH_PYTORCH=1 python -m pip install --no-cache-dir horovod"),),
@@ -145,7 +148,8 @@ REMEDIES = (
         kind="dependency-mismatch",
         blame="environment",
         source="Python Python/ceval.c (import_from)",
-        sample="ImportError: cannot import name 'get_info' from 'mmengine.dist.utils' (/e/lib/python3.9/site-packages/"
+        sample="ImportError: cannot import name 'get_info' from 'mmengine.dist.utils' "
+        "(/e/lib/python3.9/site-packages/"
         "mmengine/dist/utils.py)",
         counter="ImportError: cannot import name 'build' from 'models' (/w/models/__init__.py)",
     ),
@@ -212,7 +216,8 @@ REMEDIES = (
         "tracker-key",
         words=r"api_key not configured \(no-tty\)",
         fix=(
-            "wandb has no key here, and asks where nobody can answer: put WANDB_API_KEY into the job's environment or "
+            "wandb has no key here, and asks where nobody can answer: put WANDB_API_KEY into the job's "
+            "environment or "
             "`wandb login` once on that node; or do without (report_to none, WANDB_MODE=disabled), or keep it "
             "for later."
         ),
@@ -276,9 +281,11 @@ REMEDIES = (
     Remedy(
         "gated",
         words=r"(?:Cannot access gated repo|Access to model [^\n]{1,120} is restricted|401 Client Error[^\n]{0,40}"
-        r"Unauthorized for url: https://huggingface|You must (?:have access to it and )?be authenticated to access it)",
+        r"Unauthorized for url: https://huggingface"
+        r"|You must (?:have access to it and )?be authenticated to access it)",
         fix=(
-            "Accept the model's terms on its page with the account whose token the job has, and give the job the token "
+            "Accept the model's terms on its page with the account whose token the job has, and give the job "
+            "the token "
             "(HF_TOKEN, or `hf auth login` on that node)."
         ),
         kind="permission",

@@ -13,7 +13,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "There is no {name} here: make it, or name one of those that are there; on a node the list may be another "
+            "There is no {name} here: make it, or name one of those that are there; on a node the list may be "
+            "another "
             "than where it was made (another home folder, another conda)."
         ),
         commands=(command("conda info --envs"),),
@@ -100,7 +101,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "{file} is for another kind of processor than this machine has (arm64 and x86-64), or a script without its "
+            "{file} is for another kind of processor than this machine has (arm64 and x86-64), or a script "
+            "without its "
             "first line #!: take the build or image for this one (docker pull --platform)."
         ),
         commands=(command("uname -m"),),
@@ -118,7 +120,8 @@ REMEDIES = (
         words=r"symbol (?P<symbol>\w{1,200}),? version (?P<version>\S{1,60}) not defined in file (?P<file>\S{1,200})",
         lines=True,
         fix=(
-            "{file} that is found is of another release than the library that asks it for {symbol}: let both come from "
+            "{file} that is found is of another release than the library that asks it for {symbol}: let both "
+            "come from "
             "one place (LD_LIBRARY_PATH empty for pip's torch, which brings its own CUDA libraries), or install both "
             "again in one release."
         ),
@@ -140,7 +143,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "Java's memory is used up: give it more (-Xmx, spark.driver.memory, spark.executor.memory), and the job as "
+            "Java's memory is used up: give it more (-Xmx, spark.driver.memory, spark.executor.memory), and the "
+            "job as "
             "much as that and half as much again."
         ),
         kind="host-memory",

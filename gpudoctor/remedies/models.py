@@ -11,13 +11,15 @@ REMEDIES = (
         fix=(
             "{total} is not {micro} x {steps} x {world} (samples of a GPU, steps, processes): leave one of the "
             "three out "
-            'of DeepSpeed\'s configuration, or write "auto" under a Trainer, and it is computed. {world} is the number '
+            'of DeepSpeed\'s configuration, or write "auto" under a Trainer, and it is computed. {world} is the '
+            "number "
             "of processes that it sees: with 1 on several GPUs the program was not started by a launcher."
         ),
         kind="config",
         blame="user",
         source="deepspeed/runtime/config.py (_batch_assertion)",
-        sample="AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * "
+        sample="AssertionError: Check batch related parameters. train_batch_size is not equal to "
+        "micro_batch_per_gpu * "
         "gradient_acc_step * world_size 32 != 2 * 4 * 2",
         counter="AssertionError: Train batch size: 0 has to be greater than 0",
     ),
@@ -39,7 +41,8 @@ REMEDIES = (
         "parallel-product",
         words=r"world[ _]size \((?P<world>\d+)\) is not divisible by (?P<what>[^\n]{1,80}?)\s?\((?P<size>\d+)\)",
         fix=(
-            "The {world} processes must be a multiple of tensor x pipeline x context parallel size ({size}): start so "
+            "The {world} processes must be a multiple of tensor x pipeline x context parallel size ({size}): "
+            "start so "
             "many, or take smaller parallel sizes."
         ),
         kind="config",
@@ -82,9 +85,11 @@ REMEDIES = (
         "fewer-gpus",
         words=r"You requested gpu: \[[\d, ]*\]\s*But your machine only has: \[(?P<have>[\d, ]*)\]",
         fix=(
-            "The process sees only GPUs [{have}], counted from 0 (with CUDA_VISIBLE_DEVICES=2,5 they are 0 and 1): ask "
+            "The process sees only GPUs [{have}], counted from 0 (with CUDA_VISIBLE_DEVICES=2,5 they are 0 and "
+            "1): ask "
             "for no more (devices), widen CUDA_VISIBLE_DEVICES or the "
-            "container's GPUs; in SLURM ask for GPUs per node (--gpus-per-node or --gres=gpu:N), since --gpus-per-task "
+            "container's GPUs; in SLURM ask for GPUs per node (--gpus-per-node or --gres=gpu:N), since "
+            "--gpus-per-task "
             "and --gpu-bind show each task its own only."
         ),
         commands=(command("gpudoctor devices"),),
@@ -97,7 +102,8 @@ REMEDIES = (
     ),
     Remedy(
         "model-config-key",
-        words=r"^'(?P<name>num_\w{1,30}_heads|num_hidden_layers|hidden_size|intermediate_size|rope_\w{1,20}|vocab_size|"
+        words=r"^'(?P<name>num_\w{1,30}_heads|num_hidden_layers|hidden_size|intermediate_size|rope_\w{1,20}"
+        r"|vocab_size|"
         r"model_type|architectures|max_position_embeddings)'$",
         types=("KeyError",),
         fix=(

@@ -24,7 +24,8 @@ REMEDIES = (
         "optimizer-elsewhere",
         words=r"Tensors of the same index must be on the same device and the same dtype",
         fix=(
-            "The optimizer's state is on another device, or of another dtype, than the parameters: make the optimizer "
+            "The optimizer's state is on another device, or of another dtype, than the parameters: make the "
+            "optimizer "
             "after the model has its device and dtype, and load its state after that. Under the Trainer with FSDP it "
             "is a fault of transformers, which 4.47 mends."
         ),
@@ -39,7 +40,8 @@ REMEDIES = (
         types=("AttributeError",),
         words=r"'(?P<sampler>\w{0,60}Sampler)' object has no attribute '(?P<name>batch_size|drop_last|sampler)'",
         fix=(
-            "The framework makes the sampler anew for each rank, and {sampler} has no {name} to do it by: give it that "
+            "The framework makes the sampler anew for each rank, and {sampler} has no {name} to do it by: give "
+            "it that "
             "attribute, or divide the samples by rank in it and switch the framework's own off (Lightning: "
             "Trainer(use_distributed_sampler=False), before 2.0 replace_sampler_ddp=False; accelerate: "
             "use_seedable_sampler and split_batches as they were)."
@@ -66,7 +68,8 @@ REMEDIES = (
         words=r"Expected to mark a variable ready only once",
         fix=(
             "Reentrant checkpointing and DDP do not go together: pass use_reentrant=False to checkpoint "
-            "(Transformers: gradient_checkpointing_kwargs={{'use_reentrant': False}}), or DDP(static_graph=True) where "
+            "(Transformers: gradient_checkpointing_kwargs={{'use_reentrant': False}}), or "
+            "DDP(static_graph=True) where "
             "each step uses the same parameters; use no parameter outside of forward, and none in two forwards."
         ),
         kind="argument",
@@ -142,7 +145,8 @@ REMEDIES = (
         "fsdp-dtypes",
         words=r"(?:Must flatten tensors with|`FlatParameter` requires) uniform (?:`dtype`|dtype)",
         fix=(
-            "FSDP puts the parameters of a unit into one tensor, which has one dtype: bring the model to one before it "
+            "FSDP puts the parameters of a unit into one tensor, which has one dtype: bring the model to one "
+            "before it "
             "is wrapped (model.to(torch.bfloat16); adapters and norms too; pure_bf16 or its like in a framework), or "
             "wrap the parts apart by the auto_wrap_policy, or use FSDP2 (fully_shard), which mixes."
         ),

@@ -82,7 +82,8 @@ REMEDIES = (
             r"^local variable '(?P<name>\w{1,80})' referenced before assignment",
         ),
         fix=(
-            "{name} is assigned in that function, so all of the function takes it for its own, which has no value yet. "
+            "{name} is assigned in that function, so all of the function takes it for its own, which has no "
+            "value yet. "
             "Where the module's {name} is meant, as in {name} = {name}.cuda(): write `global {name}` as the first "
             "line, hand it over as an argument, or give the new one another name. Where an `if`, a `try` or a loop "
             "assigns it, that was passed by."
@@ -134,7 +135,8 @@ REMEDIES = (
         words=r"mat1 and mat2 shapes cannot be multiplied \(\d+x(?P<given>\d+) and (?P<wanted>\d+)x\d+\)",
         fix=(
             "A linear layer there is made for {wanted} features and gets {given}: make it for {given}, or bring what "
-            "comes before to {wanted}. Where nobody changed the model, the input's size or the checkpoint is another's."
+            "comes before to {wanted}. Where nobody changed the model, the input's size or the checkpoint is "
+            "another's."
         ),
         kind="shape",
         source="torch aten native/LinearAlgebra.cpp, native/cuda/Blas.cpp",

@@ -32,7 +32,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "Not all processes of the job came to the meeting in time: start every one of num_processes, each with its "
+            "Not all processes of the job came to the meeting in time: start every one of num_processes, each "
+            "with its "
             "own process_id and one coordinator_address that all reach; a task that is named as timed out died "
             "before or "
             "never started, and where nodes start slowly give jax.distributed.initialize a longer "
@@ -66,7 +67,8 @@ REMEDIES = (
         kind="dead-rank",
         restart="not decided",
         source="openxla coordination_service.cc; tensorflow core/common_runtime/base_collective_executor.cc",
-        sample="jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: The following tasks are unhealthy (stopped sending "
+        sample="jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: The following tasks are unhealthy (stopped "
+        "sending "
         "heartbeats):",
         counter="UNAVAILABLE: failed to connect to all addresses",
     ),
@@ -82,7 +84,8 @@ REMEDIES = (
         fix=(
             "Nothing answers at the address of the head, scheduler or coordinator: look whether it still runs there, "
             "in "
-            "its own log, and whether this node reaches that address and port (--interface, a firewall, the address of "
+            "its own log, and whether this node reaches that address and port (--interface, a firewall, the "
+            "address of "
             "another network)."
         ),
         kind="route",
@@ -163,7 +166,8 @@ REMEDIES = (
         ),
         types=("KilledWorker", "WorkerCrashedError"),
         fix=(
-            "The process that ran the task died, several times or without a word: its own log and the kernel's on that "
+            "The process that ran the task died, several times or without a word: its own log and the kernel's "
+            "on that "
             "node tell of what (mostly memory: fewer or smaller tasks at once, a higher --memory-limit)."
         ),
         kind="dead-rank",
@@ -271,13 +275,15 @@ REMEDIES = (
         words=r"\bError from server \(Forbidden\)|\bforbidden: User \"[^\"\n]{1,253}\" cannot\b",
         lines=True,
         fix=(
-            "Kubernetes does not let this account do that: give its role the verb and resource that the message names "
+            "Kubernetes does not let this account do that: give its role the verb and resource that the message "
+            "names "
             "(kubectl auth can-i), or use an account that has it."
         ),
         kind="permission",
         blame="environment",
         source="kubernetes apimachinery pkg/api/errors, apiserver authorization",
-        sample='Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ml:default" cannot list '
+        sample='Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ml:default" '
+        "cannot list "
         'resource "pods" in API group "" in the namespace "ml"',
         counter='Error from server (NotFound): pods "fit-master-0" not found',
     ),

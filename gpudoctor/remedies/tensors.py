@@ -104,7 +104,8 @@ REMEDIES = (
         ),
         commands=(command("nvidia-smi"),),
         kind="gpu-memory",
-        source="cuDNN's and cuBLAS's reference (NOT_INITIALIZED: an error of the CUDA runtime at the handle's making, "
+        source="cuDNN's and cuBLAS's reference (NOT_INITIALIZED: an error of the CUDA runtime at the handle's "
+        "making, "
         "as a rule no memory); torch aten cuda/CUDAContext, cudnn/Handle.cpp",
         sample=(
             "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
@@ -118,7 +119,8 @@ REMEDIES = (
         fix=(
             "That Triton kernel was tuned for a GPU with more shared memory ({wanted} bytes wanted, {have} "
             "there): take "
-            "smaller blocks or fewer num_stages, another attention implementation (sdpa), a newer Triton, or run that "
+            "smaller blocks or fewer num_stages, another attention implementation (sdpa), a newer Triton, or "
+            "run that "
             "part without torch.compile."
         ),
         commands=(command("export TORCHDYNAMO_DISABLE=1"),),

@@ -93,7 +93,8 @@ REMEDIES = (
         lines=True,
         fix=(
             "The server's certificate is signed by nobody whom this machine knows: install the site's CA (ca-"
-            "certificates; SSL_CERT_FILE, REQUESTS_CA_BUNDLE and GIT_SSL_CAINFO name its file), as where a proxy reads "
+            "certificates; SSL_CERT_FILE, REQUESTS_CA_BUNDLE and GIT_SSL_CAINFO name its file), as where a "
+            "proxy reads "
             "along."
         ),
         kind="download",
@@ -137,7 +138,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The file is cut off, or is something else than its name says (often an error page or a Git LFS pointer): "
+            "The file is cut off, or is something else than its name says (often an error page or a Git LFS "
+            "pointer): "
             "look with `file` and `ls -l`, compare its checksum with the source's, and fetch it again."
         ),
         kind="data",
@@ -163,7 +165,8 @@ REMEDIES = (
         fix=(
             "The job has no valid credentials for that service: give it a role or key (AWS_ACCESS_KEY_ID or an "
             "instance "
-            "profile, GOOGLE_APPLICATION_CREDENTIALS, WANDB_API_KEY) where every rank sees it; those of a login shell "
+            "profile, GOOGLE_APPLICATION_CREDENTIALS, WANDB_API_KEY) where every rank sees it; those of a login "
+            "shell "
             "end at the container or the batch script."
         ),
         kind="permission",
@@ -221,7 +224,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The service holds back whoever asks too often: fetch once and share it, let fewer ranks ask at once, and "
+            "The service holds back whoever asks too often: fetch once and share it, let fewer ranks ask at "
+            "once, and "
             "try again later."
         ),
         kind="download",
@@ -240,11 +244,12 @@ REMEDIES = (
             r"\bZONE_RESOURCE_POOL_EXHAUSTED\w{0,20}|does not have enough resources available to fulfill",
             r"\b(?:Zonal|Overconstrained)?AllocationFailed\b|\bSkuNotAvailable\b|\bStockout\b",
             r"\bCatalog does not contain any instances satisfying the request\b|\bResourcesUnavailableError\b",
-            r"\bNo resource satisfying\b",
+            r"\bNo resource satisfying\b|\bCapacityError\b: ?Unable to provision",
         ),
         lines=True,
         fix=(
-            "The cloud has no such machines there now: ask for another zone, region, size or number of nodes, reserve "
+            "The cloud has no such machines there now: ask for another zone, region, size or number of nodes, "
+            "reserve "
             "capacity, or try again later.{told}"
         ),
         kind="scheduler",

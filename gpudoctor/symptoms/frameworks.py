@@ -108,7 +108,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="Horovod has waited more than {seconds} s for ranks that did not submit a tensor; the lines below name "
         "them",
         source=HOROVOD + "/stall_inspector.cc",
-        sample="[2025-08-19 11:40:02.345: W horovod/common/stall_inspector.cc:107] One or more tensors were submitted "
+        sample="[2025-08-19 11:40:02.345: W horovod/common/stall_inspector.cc:107] One or more tensors were "
+        "submitted "
         "to be reduced, gathered or broadcasted by subset of ranks and are waiting for remainder of ranks for more "
         "than 60 seconds.",
         counter="all tensors were submitted to be reduced",
@@ -148,7 +149,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "horovod-operations-differ",
         needle=("Mismatched MPI operations: One ", "Mismatched collective operations: One "),
-        pattern=r"Mismatched (?:MPI|collective) operations: One rank did an? (?P<operation>\w+), but another rank did "
+        pattern=r"Mismatched (?:MPI"
+        r"|collective) operations: One rank did an? (?P<operation>\w+), but another rank did "
         r"an? (?P<other_operation>\w+)",
         cause="collective-order-mismatch",
         seen="Horovod: one rank does {operation} where another does {other_operation}",
@@ -179,7 +181,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "bitsandbytes-no-binary",
-        pattern=r"Could not find the bitsandbytes CUDA binary at [^\n]{0,300}?libbitsandbytes_cuda(?P<version>\d{2,4})",
+        pattern=r"Could not find the bitsandbytes CUDA binary "
+        r"at [^\n]{0,300}?libbitsandbytes_cuda(?P<version>\d{2,4})",
         cause="version-mismatch",
         variant="bitsandbytes",
         confidence=LIKELY,
@@ -187,6 +190,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="bitsandbytes cextension.py (get_native_library)",
         sample="Could not find the bitsandbytes CUDA binary at PosixPath('/e/bitsandbytes/libbitsandbytes_cuda126.so')",
         counter="Loading bitsandbytes native library from: /e/bitsandbytes/libbitsandbytes_cuda126.so",
+    ),
+    Symptom(
+        "ray-node-dead",
+        pattern=r"\bnode with node id: \w{1,80} and address: (?P<host>[\w.:-]{1,253})[^\n]{0,300}\bhas been "
+        r"marked dead\b",
+        cause="node-lost",
+        confidence=LIKELY,
+        seen="Ray no longer heard from the node {host}",
+        source="Ray src/ray/gcs/gcs_server (health checks), python/ray/_private/worker.py",
+        sample="WARNING worker.py:1829 -- The node with node id: a5f8 and address: 10.1.2.3 and node name: "
+        "10.1.2.3 has been "
+        "marked dead because the detector has missed too many heartbeats from it.",
+        counter="The node with node id: a5f8 and address: 10.1.2.3 is alive",
     ),
     Symptom(
         "ray-worker-died",
@@ -199,7 +215,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=LIKELY,
         seen="a worker process of Ray died",
         source="Ray's exceptions.py",
-        sample="A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the "
+        sample="A worker died or was killed while executing a task by an unexpected system error. To "
+        "troubleshoot the "
         "problem, check the logs for the dead worker.",
         counter="The actor is alive",
     ),

@@ -52,8 +52,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="the kernel's OOM killer ended {process} (pid {pid})",
         source="kernel mm/oom_kill.c",
         sample=(
-            TIME
-            + "Memory cgroup out of memory: Killed process 6177 (python3.11) total-vm:93111220kB, anon-rss:61442004kB, "
+            TIME + "Memory cgroup out of memory: Killed process 6177 (python3.11) total-vm:93111220kB, "
+            "anon-rss:61442004kB, "
             "file-rss:0kB, shmem-rss:1204kB, UID:1000 pgtables:140020kB oom_score_adj:0",
             TIME + "Out of memory: Kill process 6177 (pt_main_thread) score 911 or sacrifice child",
         ),
@@ -87,6 +87,21 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=TIME + "python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
     ),
     *hardware(),
+    Symptom(
+        "xid-follows-hardware",
+        pattern=XID.replace("{codes}", r"\d{1,3}")
+        + r"[^\n]{0,200} caused by previous Xid (?P<earlier>"
+        + "|".join(map(str, sorted(by_level("hardware"))))
+        + r")\b",
+        cause="xid-gpu-lost",
+        variant="reboot",
+        confidence=LIKELY,
+        seen="a channel of the GPU at {address} was torn down because of Xid {earlier} before it, a fault of "
+        "the hardware",
+        source="NVIDIA Xid catalog (knowledge/gpus/xid.py)",
+        sample=f"{TIME}NVRM: Xid (PCI:{PCI}): 45, pid=6177, name=python, Ch 00000010 caused by previous Xid 79",
+        counter=f"{TIME}NVRM: Xid (PCI:{PCI}): 45, pid=6177, name=python, Ch 00000010",
+    ),
     Symptom(
         "xid-of-program",
         pattern=xid(by_level("application")),
@@ -140,7 +155,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="the NVIDIA driver in the kernel is of another version than its libraries",
         source="NVIDIA's driver; NVML_ERROR_LIB_RM_VERSION_MISMATCH",
         sample=(
-            TIME + "NVRM: API mismatch: the client 'nvidia-smi' (pid 6177) has the version 570.133.20, but this kernel "
+            TIME + "NVRM: API mismatch: the client 'nvidia-smi' (pid 6177) has the version 570.133.20, but this "
+            "kernel "
             "module has the version 570.86.15.",
             "Failed to initialize NVML: Driver/library version mismatch",
         ),
@@ -260,7 +276,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="the firewall of this node dropped packets",
         source="ufw, kernel net/netfilter",
         sample=(
-            TIME + "[UFW BLOCK] IN=ens3 OUT= MAC=52:54:00:aa SRC=10.2.0.7 DST=10.2.0.9 LEN=60 TOS=0x00 TTL=64 ID=1 DF "
+            TIME + "[UFW BLOCK] IN=ens3 OUT= MAC=52:54:00:aa SRC=10.2.0.7 DST=10.2.0.9 LEN=60 TOS=0x00 TTL=64 "
+            "ID=1 DF "
             "PROTO=TCP SPT=41122 DPT=39001 WINDOW=64240",
             TIME + "nf_conntrack: nf_conntrack: table full, dropping packet",
         ),

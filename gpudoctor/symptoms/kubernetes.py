@@ -6,6 +6,9 @@ images, cm/devicemanager, nodeshutdown), pkg/volume, plugin/pkg/admission/resour
 
 from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 
+NOT_ADMITTED = r"UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError|OutOf[a-z][\w./-]{2,60}"
+"""Reasons of pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/cm/topologymanager."""
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "pod-not-schedulable",
@@ -44,13 +47,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"requested number of devices unavailable for (?P<resource>[\w./-]{1,80})\. Requested: "
             r"(?P<count>\d+), Available: (?P<available>\d+)",
-            r"(?P<reason>no healthy devices present; cannot allocate unhealthy devices) (?P<resource>[\w./-]{1,80})",
+            r"(?P<reason>no healthy devices present); cannot(?: allocate unhealthy "
+            r"devices (?P<resource>[\w./-]{1,80}))?",
         ),
         cause="scheduler-refused",
         variant="devices",
         seen=(
             "the node had {available} of {count} {resource} when the pod came",
             "the node had no healthy {resource} when the pod came",
+            "the node had no healthy device of that kind when the pod came",
         ),
         source="kubernetes pkg/kubelet/cm/devicemanager/manager.go",
         sample=(
@@ -78,7 +83,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             'error: error validating "job.yaml": error validating data: ValidationError(Pod.spec.containers[0]): '
             'unknown field "resource" in io.k8s.api.core.v1.Container',
             'error: unable to recognize "job.yaml": no matches for kind "PyTorchJob" in version "kubeflow.org/v1"',
-            'Error from server (BadRequest): error when creating "STDIN": PyTorchJob in version "v1" cannot be handled '
+            'Error from server (BadRequest): error when creating "STDIN": PyTorchJob in version "v1" cannot be '
+            "handled "
             'as a PyTorchJob: strict decoding error: unknown field "spec.pytorchReplicaSpec"',
             "services.train.deploy Additional property gpus is not allowed",
         ),
@@ -86,14 +92,25 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pod-not-admitted",
-        pattern=r"(?:Reason|Status):\s{1,24}UnexpectedAdmissionError\b|\bWarning\s+UnexpectedAdmissionError\s",
+        pattern=(
+            rf"(?i:\breason|\bstatus)\"?:\s{{1,24}}\"?(?P<reason>{NOT_ADMITTED})\b"
+            rf"|\bWarning\s+UnexpectedAdmissionError\s",
+            rf"\s\d{{1,3}}/\d{{1,3}}\s+(?P<reason>{NOT_ADMITTED})\s",
+        ),
         unless="requested number of devices",
         cause="scheduler-refused",
         variant="devices",
         confidence=LIKELY,
-        seen="the node's kubelet did not admit the pod, mostly because a device was not to be had",
+        seen=(
+            "the node's kubelet did not admit the pod ({reason}), mostly because a device was not to be had",
+            "the node's kubelet did not admit the pod, mostly because a device was not to be had",
+        ),
         source="kubernetes pkg/kubelet/lifecycle/predicate.go",
-        sample="Reason:           UnexpectedAdmissionError",
+        sample=(
+            "Reason:           UnexpectedAdmissionError",
+            "  reason: OutOfnvidia.com/gpu",
+            "fit-0-lt2jq    0/1     UnexpectedAdmissionError   0          72m",
+        ),
         counter="Reason:           Completed",
     ),
     Symptom(
@@ -138,7 +155,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "pod-volume-not-mounted",
         needle=("MountVolume.", "Unable to attach or mount volumes", "Multi-Attach error for volume", "AttachVolume."),
         pattern=(
-            r"MountVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\" : (?P<reason>(?!secret|configmap)"
+            r"MountVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\" : (?P<reason>(?!secret"
+            r"|configmap)"
             r"[^\n]{1,200})",
             r"Unable to attach or mount volumes: unmounted volumes=\[(?P<volume>[^\]\n]{1,253})\]",
             r"Multi-Attach error for volume \"(?P<volume>[^\"\n]{1,253})\"",
@@ -322,7 +340,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         source="kubernetes pkg/kubelet/kuberuntime; containerd internal/cri (sandbox_run.go)",
         sample=(
-            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime "
+            "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no "
+            "runtime "
             'for "nvidia" is configured'
         ),
         counter="Created pod sandbox",

@@ -11,6 +11,17 @@ WARN, INFO = NODE + "init.cc:2501 NCCL WARN ", NODE + "NCCL INFO "
 
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
+        "nccl-collectives-differ",
+        pattern=r"\bMismatched collective detected, please check your collective calls at and around "
+        r"rank (?P<rank>\d+)",
+        cause="collective-order-mismatch",
+        seen="NCCL found at and around rank {rank} another collective than on the other ranks, or other sizes",
+        source="NCCL enqueue and init (its check of collectives)",
+        sample=WARN + "Mismatched collective detected, please check your collective calls at and around rank 5. "
+        "You can",
+        counter=WARN + "Mismatched NCCL git versions detected: rank 0",
+    ),
+    Symptom(
         "nccl-tensor-of-other-gpu",
         pattern=r"\b(?P<argument>\w{1,60}) allocated on device (?P<gpu>\d+) mismatchs with NCCL device (?P<other>\d+)",
         cause="device-not-set",
@@ -117,7 +128,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         variant="library",
         seen="the loaded NCCL is not the one that the program was built with",
         source="NCCL dev_runtime.cc",
-        sample=WARN + "NCCL library is too old. This application was compiled with NCCL version 2.30.7, but is running "
+        sample=WARN + "NCCL library is too old. This application was compiled with NCCL version 2.30.7, but is "
+        "running "
         "with NCCL library version 2.28.3.",
         counter=INFO + "NCCL version 2.30.7+cuda13.0",
     ),

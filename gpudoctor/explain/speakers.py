@@ -1,0 +1,118 @@
+"""Error lines by who writes them: whoever the line's form shows marks it as an error itself, whatever it says.
+
+Of a speaker that nobody here knows "error" may be anything, and such a line is only quoted. Of one of these the job has
+failed by it, where nothing behind it shows the job getting on; what no word of the line tells is then of the kind that
+this speaker is about. Forms: slurm log.c (`fatal: `, `error: `); MPICH's hydra (HYDU_dump_prefix); DRM_ERROR of the
+kernel; Kubernetes' events (pkg/kubelet/events/event.go, pkg/scheduler, Volcano, coscheduling) and its reasons for a
+pod that is not admitted (pkg/kubelet/lifecycle/predicate.go); runc, crun, containerd, BuildKit, conmon; glog and absl;
+TORQUE's and Grid Engine's reports; the launchers of Paddle and others.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gpudoctor.cause import Judged
+from gpudoctor.explain.classes import REFUSES, judged_message
+from gpudoctor.explain.end_lines import is_over
+from gpudoctor.explain.errnos import judged_words
+from gpudoctor.explain.kinds import CONFIG, DIED
+from gpudoctor.explain.report import Line
+
+SCHEDULER = Judged("scheduler", "scheduler", "not decided")
+ON_NODE = Judged("scheduler", "node", "elsewhere")
+LAUNCHER = Judged("launcher", "environment", "not decided")
+IMAGE = Judged("image", "environment", "not decided")
+GPU = Judged("device-lost", "node", "elsewhere")
+NODE = Judged("node-lost", "node", "elsewhere")
+RDMA = Judged("rdma", "node", "not decided")
+DRIVER = Judged("driver", "node", "after a fix")
+STORAGE = Judged("storage", "environment", "not decided")
+
+
+class Speaker(NamedTuple):
+    form: re.Pattern[str]
+    judged: Judged | None
+    """What it is about; None: only words tell."""
+    commands: bool = False
+    """What a user calls with options of his: what it refuses is a setting."""
+
+
+SPEAKERS: tuple[Speaker, ...] = (
+    Speaker(
+        re.compile(
+            r"\b(?:slurmd|slurmctld|slurmdbd|slurmrestd|munged)(?:\[\d{1,8}\])?: (?:\w{4,12}: )?(?:fatal"
+            r"|error): {1,2}\S"
+        ),
+        SCHEDULER,
+    ),
+    Speaker(
+        re.compile(
+            r"(?i)(?:^|[\s\]])(?:sbatch|srun|salloc|slurmstepd|scancel|scontrol|squeue|docker|podman|apptainer|"
+            r"singularity|enroot|pyxis|mpirun|mpiexec|prterun|qsub|qrsh|bsub|jsrun|kubectl|ssh|pdsh|horovodrun|"
+            r"deepspeed|accelerate|torchrun)(?:@[\w.-]{1,253})?: (?:fatal )?(?:error|fatal): \S|"
+            r"\bHost key verification failed\.|\bssh exited with exit code [1-9]|\bNCCL WARN\b"
+        ),
+        None,
+        commands=True,
+    ),
+    Speaker(
+        re.compile(
+            r"^\[(?:mpiexec|proxy:\d{1,4}:\d{1,4}|hydserv)@[\w.-]{1,253}\] "
+            r"(?=[^\n]*(?:\berror|\bunable|\bfail|\bassert|\bunexpected|\bcannot))"
+        ),
+        LAUNCHER,
+    ),
+    Speaker(re.compile(r"\bNVRM: Xid \([^)\n]{1,40}\): \d{1,3},[^\n]{0,200} caused by previous Xid \d{1,3}\b"), GPU),
+    Speaker(
+        re.compile(r"\b(?:NVRM|nvidia-modeset|nvidia-nvlink): [^\n]{0,160}(?:\b[Ff]ail|\b[Ee]rror|\bERROR)"), DRIVER
+    ),
+    Speaker(re.compile(r"^(?:[^\n]{0,80}\s)?LustreError: \d|\bGPFS: \S{0,20} ?\[[EX]\]"), STORAGE),
+    Speaker(
+        re.compile(
+            r"\bWarning\s{2,}(?:FailedScheduling|Unschedulable|NotEnough\w{1,30}|FailedCreate|FailedAdmission|"
+            r"FailedPlacement|SchedulerError|TopologyAffinityError|OutOf\w{2,30}|NodeAffinity|NodePorts"
+            r"|QuotaReserved|"
+            r"Inadmissible|PodGroupUnschedulable)\s|"
+            r"(?i:\breason\"?: \"?)(?:UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError"
+            r"|OutOf[a-z]\w{2,30}"
+            r"|Unschedulable)\b|\s\d{1,3}/\d{1,3}\s+(?:UnexpectedAdmissionError|TopologyAffinityError"
+            r"|OutOf[a-z]\w{2,30}"
+            r"|NodeAffinity|NodeShutdown|ContainerStatusUnknown)\s"
+        ),
+        SCHEDULER,
+    ),
+    Speaker(
+        re.compile(
+            r"\bWarning\s{2,}Failed\w{0,40}\s|\bcontainer create failed: |\bOCI runtime \w{3,10} (?:failed|error)\b|"
+            r"\brunc (?:create|run) failed: |\berror executing hook\b|\bfailed to create (?:shim|containerd) task: |"
+            r"^ERROR: failed to solve: |\bError response from daemon: "
+        ),
+        IMAGE,
+    ),
+    Speaker(
+        re.compile(r"^[\d :.-]{15,30}: [EF] (?:external|tensorflow|xla|tsl|third_party)/\S{3,200}:\d{1,6}\] "), None
+    ),
+    Speaker(re.compile(r"^error reason\s{1,6}\d{1,6}:\s"), ON_NODE),
+    Speaker(re.compile(r"^(?:LAUNCH )?ERROR\b[^\n]{0,60}\b(?:ABORT!!!|Container failed !!!)"), DIED),
+)  # fmt: skip
+
+
+class Spoken(NamedTuple):
+    line: Line
+    judged: Judged | None
+
+
+def spoken_error(lines: Sequence[Line]) -> Spoken | None:
+    """The first line that one of them marks as an error, and of what kind it is."""
+    for index, line in enumerate(lines):
+        speaker = next((each for each in SPEAKERS if each.form.search(line.text)), None)
+        if speaker is not None and not is_over(line, lines[index + 1 :]):
+            judged = judged_words(line.text) or judged_message(line.text)
+            if judged is None and speaker.commands and REFUSES.search(line.text):
+                judged = CONFIG
+            return Spoken(line, judged or speaker.judged)
+    return None
+
+
+__all__ = ["Spoken", "spoken_error"]

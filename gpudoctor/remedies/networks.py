@@ -1,0 +1,179 @@
+"""What network cards, InfiniBand's tools, mounts and network file systems, Kerberos and sshd say."""
+
+from gpudoctor.check import command
+from gpudoctor.remedy import Remedy
+
+REMEDIES = (
+    Remedy(
+        "card-not-healthy",
+        words=(
+            r"\bmlx[45]_core [0-9a-f:.]{7,12}:? [^\n]{0,160}(?:\bhealth compromised|\bassert_var\b|\bfatal"
+            r"|\btimeout\b|"
+            r"\bfailed\b|\bnot healthy|\bUnrecoverable|\bINTERNAL_TIMEOUT)",
+            r"\b(?:bnxt_en|bnxt_re|irdma|ice|efa|hfi1|qedr) [0-9a-f:.]{7,12}:? [^\n]{0,120}\b(?:fatal"
+            r"|firmware (?:error|hang)|reset)",
+        ),
+        lines=True,
+        fix=(
+            "The network card or its firmware failed on that node: leave the node out; its driver is loaded "
+            "again or the "
+            "card reset by who runs the cluster, and its firmware brought to what the driver wants."
+        ),
+        commands=(command("sudo dmesg --ctime | grep -iE 'mlx5|bnxt|irdma|efa|hfi1'"),),
+        kind="rdma",
+        blame="node",
+        restart="elsewhere",
+        source="kernel drivers/net/ethernet/mellanox/mlx5/core (health.c, cmd.c), broadcom/bnxt, drivers/infiniband/hw",
+        sample="mlx5_core 0000:9d:00.0: print_health_info:439:(pid 0): Health issue observed, firmware internal "
+        "error, fatal",
+        counter="mlx5_core 0000:9d:00.0: firmware version: 28.39.1002",
+    ),
+    Remedy(
+        "no-such-rdma-device",
+        words=r"\bIB device \S{1,40} (?:was )?not found\b|\bNo IB devices found\b"
+        r"|\b[Ff]ailed to get IB devices list\b|\bunable to find (?:a "
+        r"specific )?(?:IB|RDMA|HCA) (?:device|port)\b|\bCA '\S{1,40}' (?:not found|port)\b",
+        lines=True,
+        fix=(
+            "There is no such InfiniBand or RoCE device: ibv_devices lists those that this node or container "
+            "sees; a container "
+            "needs /dev/infiniband, and the driver must be loaded."
+        ),
+        commands=(command("ibv_devices; ls /dev/infiniband"),),
+        kind="rdma",
+        blame="environment",
+        source="linux-rdma perftest_resources.c, rdma-core ibverbs, infiniband-diags",
+        sample="IB device mlx5_9 not found",
+        counter="IB device mlx5_0",
+    ),
+    Remedy(
+        "rdma-test-not-connected",
+        words=(
+            r"\b(?:Unable|Failed|Couldn't) to (?:init the socket connection|exchange data|connect the QPs"
+            r"|modify QP|create QP)\b|"
+            r"\bCouldn't connect to \S{1,253}:\d{1,6}\b|\bFailed to modify QP \d{1,9} to RT[RS]\b",
+            r"\bCompletion with error at (?:client|server)\b|\bFailed status \d{1,2}: wr_id \d",
+        ),
+        lines=True,
+        fix=(
+            "The two ends do not reach each other over that device and GID: the server must run first, on the "
+            "same device, "
+            "GID index (-x) and MTU; between them the fabric (subnet manager, VLAN, PFC, a firewall for the "
+            "first TCP "
+            "connection) must let it pass."
+        ),
+        commands=(command("ibv_devinfo | grep -E 'hca_id|state|link_layer'"),),
+        kind="rdma",
+        blame="fabric",
+        restart="not decided",
+        source="linux-rdma perftest perftest_communication.c, perftest_resources.c",
+        sample=("Failed to modify QP 281 to RTR", " Completion with error at client"),
+        counter="local address: LID 0x01 QPN 0x0119",
+    ),
+    Remedy(
+        "subnet-manager",
+        words=r"\b[Ss]ubnet manager\b[^\n]{0,60}\b(?:not (?:running|found)|unreachable|down)\b"
+        r"|\bosm_vendor_\w{3,30}: ERR\b|\bSM_?NOT_?FOUND\b|"
+        r"\bibwarn: \[\d{1,8}\][^\n]{0,120}\b(?:failed|can't|bad|timeout)",
+        lines=True,
+        fix="InfiniBand needs one subnet manager that answers (opensm or the switch's): start it, and look at "
+        "sminfo and the links.",
+        commands=(command("sminfo; ibstat"),),
+        kind="rdma",
+        blame="fabric",
+        restart="not decided",
+        source="opensm; infiniband-diags libibmad",
+        sample="ibwarn: [4431] mad_rpc_open_port: can't open UMAD port (mlx5_0:1)",
+        counter="SM lid: 1",
+    ),
+    Remedy(
+        "mount-refused",
+        words=(
+            r"\bmount(?:\.\w{2,12})?: [^\n]{0,200}?(?P<why>access denied by server|wrong fs type"
+            r"|unknown filesystem type|requested NFS "
+            r"version[^\n]{0,60}|Protocol not supported|special device \S{1,200} does not exist|bad option"
+            r"|system call failed)",
+            r"\bmount\.lustre: [^\n]{0,120}(?P<why>failed|unknown)",
+        ),
+        lines=True,
+        fix=(
+            "The file system could not be mounted there ({why}): look at the server's exports and the path, at "
+            "the options, and "
+            "at whether the helper for that kind (nfs-common, the Lustre or cloud client) is installed on that node."
+        ),
+        commands=(command("mount | tail; sudo dmesg --ctime | tail"),),
+        kind="storage",
+        blame="environment",
+        restart="not decided",
+        source="util-linux sys-utils/mount.c; nfs-utils utils/mount/error.c; lustre utils/mount_lustre.c",
+        sample="mount.nfs: access denied by server while mounting filer:/data",
+        counter="mount.nfs: timeout set for Mon",
+    ),
+    Remedy(
+        "file-server-gone",
+        words=(
+            r"\bLustreError: \d[^\n]{0,200}\b(?:evicted|failed|timed out|not available"
+            r"|Connection to \S{1,80} was lost)\b|\bLNetError: \d",
+            r"\b(?:ceph|libceph): [^\n]{0,120}\b(?:hung|stale|socket closed|went (?:down|away)|denied reconnect"
+            r"|blocklisted)\b",
+            r"\bCIFS: VFS: [^\n]{0,120}\b(?:has not responded|Send error|rc = -)\b"
+            r"|\bbeegfs[^\n]{0,80}\b(?:[Cc]ommunication error|unreachable)\b",
+            r"\b(?:mmfs|GPFS)\w{0,4}:? [^\n]{0,60}\[E\]|\bfuse: [^\n]{0,60}\b(?:not connected|failed)\b"
+            r"|\bwekafs\b[^\n]{0,80}\berror\b",
+        ),
+        lines=True,
+        fix=(
+            "The file system's servers are lost to that node: whoever reads or writes there waits or fails. "
+            "Look at its state "
+            "there and on other nodes; leave the node out where only it has lost them."
+        ),
+        commands=(command("sudo dmesg --ctime | tail -50; df -h"),),
+        kind="storage",
+        blame="fabric",
+        restart="not decided",
+        source="lustre ptlrpc and lnet; kernel fs/ceph, net/ceph, fs/smb/client; BeeGFS client; IBM Storage Scale",
+        sample="[ 77.1] LustreError: 167-0: scratch-MDT0000-mdc-ffff: This client was evicted by "
+        "scratch-MDT0000; in progress operations fail",
+        counter="Lustre: scratch-MDT0000: Connection restored to 10.0.0.2@o2ib",
+    ),
+    Remedy(
+        "ticket-expired",
+        words=r"\bTicket (?:has )?expired\b|\bClock skew too great\b|\bNo (?:valid )?credentials were supplied\b"
+        r"|\bNo Kerberos credentials available\b|"
+        r"\bkinit: |\bCredentials cache (?:file|keyring)[^\n]{0,80}not found\b|\bKey has expired\b"
+        r"|\bRequired key not available\b|"
+        r"\bTokens? (?:for \S{1,60} )?ha(?:s|ve) expired\b|\bexpired credential\b|\bRewound credential\b",
+        lines=True,
+        fix=(
+            "The credential that opens it has run out, or clocks differ: get a new one (kinit, aklog; on the "
+            "node, in the job, "
+            "with a renewing keytab for long ones), and have the nodes' clocks set (chrony)."
+        ),
+        commands=(command("klist; date; chronyc tracking"),),
+        kind="permission",
+        blame="environment",
+        source="MIT krb5 lib/krb5/error_tables; OpenAFS; kernel keys; munge libmunge/strerror.c",
+        sample="kinit: Clock skew too great while getting initial credentials",
+        counter="Ticket cache: FILE:/tmp/krb5cc_1000",
+    ),
+    Remedy(
+        "ssh-not-let-in",
+        words=r"\bToo many authentication failures\b|\bkex_exchange_identification: "
+        r"|\bssh_exchange_identification: |\bPermission denied \(publickey"
+        r"|\bno matching (?:host key type|key exchange method|cipher) found\b"
+        r"|\bREMOTE HOST IDENTIFICATION HAS CHANGED\b",
+        lines=True,
+        fix=(
+            "ssh is refused before anything is started there: give the job's user a key that this host takes "
+            "without a "
+            "question, its present host key in known_hosts (ssh-keygen -R HOST), and no more connections at "
+            "once than sshd "
+            "lets wait (MaxStartups)."
+        ),
+        kind="permission",
+        blame="environment",
+        source="OpenSSH sshconnect2.c, kex.c, sshconnect.c",
+        sample="kex_exchange_identification: Connection closed by remote host",
+        counter="Authenticated to gpu-3 using publickey",
+    ),
+)
