@@ -14,7 +14,7 @@ from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
 from gpudoctor.explain.course import MILD, MOST_MOVES, MOST_TROUBLE, PROGRESS, TROUBLE, WENT_ON, Course, CourseSeen
-from gpudoctor.explain.last_words import last_words, of_nothing, told_before_a_signal
+from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, told_before_a_signal
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
 from gpudoctor.explain.order import Facts, put_together
@@ -111,6 +111,8 @@ def explain(
             concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
+    if not (concluded.causes or concluded.unknown) and course == "not shown":
+        concluded = of_known_words(trouble, concluded)
     known = bool(concluded.causes or concluded.unknown)
     judged = _judged(concluded)
     restart = judged.restart if judged else "not decided"

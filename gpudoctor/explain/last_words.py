@@ -196,16 +196,14 @@ def last_words(
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
             return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL))
-    if concluded.causes or concluded.unknown:
-        return concluded
-    ended = _of_status(at_end, concluded)
-    return ended if ended.causes or ended.unknown else _of_known_words(said, on, concluded)
+    return concluded if concluded.causes or concluded.unknown else _of_status(at_end, concluded)
 
 
-def _of_known_words(said: Sequence[Line], on: Mapping[str, int], concluded: Conclusion) -> Conclusion:
-    """The first line of trouble whose words tell of what it is, of a log that shows no job getting on."""
-    for line in said:
-        judged = None if on.get(line.file) else judged_words(line.text) or judged_message(line.text)
+def of_known_words(trouble: Sequence[Line], concluded: Conclusion) -> Conclusion:
+    """The first line of trouble whose words tell of what it is, whoever wrote it, of a log that shows no job."""
+    for line in trouble:
+        over = OVER.search(line.text) or EVENT.search(line.text)
+        judged = None if over else judged_words(line.text) or judged_message(line.text)
         if judged is not None and judged.kind not in OF_ANYTHING:
             unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
             return structs.replace(concluded, unknown=unknown, judged=judged)
