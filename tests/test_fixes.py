@@ -106,7 +106,7 @@ OPTIONS = {
     "getent": "",
     "ping": "-c -W",
     "ethtool": "-m -S",
-    "kubectl": "--sort-by",
+    "kubectl": "--sort-by --all-namespaces --field-selector",
     "sinfo": "--format --list-reasons",
     "mlxlink": "-d -m -e",
     "cma_roce_mode": "-d -p",

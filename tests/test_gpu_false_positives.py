@@ -174,7 +174,7 @@ def test_nothing_is_green_that_was_not_looked_at() -> None:
     machine = h100_node()
     denied = unread()
     machine = but(
-        machine,
+        but(machine, "told_troubles", denied),
         "nvidia",
         msgspec.structs.replace(machine.nvidia, **dict.fromkeys(machine.nvidia.__struct_fields__, denied)),
     )

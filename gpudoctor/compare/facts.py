@@ -78,6 +78,7 @@ _GPU = {
     "mig_devices[].memory_total_bytes": ComparedFact("memory", more(SIZES), shown=size),
     "compute_mode": ComparedFact("compute mode", changed),
     "persistence_mode": ComparedFact("persistence mode", changed, shown=on_off),
+    "vgpu_licence": ComparedFact("vGPU licence", changed),
     "compute_capability": ComparedFact("compute capability", changed, shown=dotted),
     "vbios_version": ComparedFact("VBIOS", version),
     "gsp_firmware_version": ComparedFact("GSP firmware", version),
@@ -145,6 +146,7 @@ FACTS: dict[str, ComparedFact] = {
     "accelerators.pci[]": ComparedFact("PCI device", changed, gone="error"),
     "accelerators.pci[].is_silent": ComparedFact("answers on the bus no more:", good(False), "error", yes_no),
     **_below("nvidia.gpus[]", _GPU),
+    "accelerators.pci[].uncorrected_errors": ComparedFact("errors that could not be corrected", fewer),
     "accelerators.pci[].link_width": ComparedFact("PCIe lanes", more()),
     "accelerators.pci[].link_width_max": ComparedFact("PCIe lanes that device and slot support", more()),
     "accelerators.pci[].link_speed_max": ComparedFact(
@@ -351,6 +353,7 @@ VOLATILE: dict[str, str] = {
             "taken_at",
             "origin",
             "lacks",
+            "told_troubles",
             "expected",
             "training.chosen_by",
             "training.python_probe",

@@ -98,12 +98,12 @@ SPEAKERS: tuple[Speaker, ...] = (
 )  # fmt: skip
 
 
-class Spoken(NamedTuple):
+class SpokenError(NamedTuple):
     line: Line
     judged: Judged | None
 
 
-def spoken_error(lines: Sequence[Line]) -> Spoken | None:
+def spoken_error(lines: Sequence[Line]) -> SpokenError | None:
     """The first line that one of them marks as an error, and of what kind it is."""
     for index, line in enumerate(lines):
         speaker = next((each for each in SPEAKERS if each.form.search(line.text)), None)
@@ -111,8 +111,5 @@ def spoken_error(lines: Sequence[Line]) -> Spoken | None:
             judged = judged_words(line.text) or judged_message(line.text)
             if judged is None and speaker.commands and REFUSES.search(line.text):
                 judged = CONFIG
-            return Spoken(line, judged or speaker.judged)
+            return SpokenError(line, judged or speaker.judged)
     return None
-
-
-__all__ = ["Spoken", "spoken_error"]

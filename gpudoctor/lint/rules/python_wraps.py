@@ -16,7 +16,10 @@ _HEAD = (
     "from torch.nn.parallel import DistributedDataParallel\n"
 )
 _RUN = "#@ every node\ntorchrun --standalone --nproc-per-node=2 train.py\n"
-_DDP = _HEAD + "dist.init_process_group('nccl')\nnet = torch.nn.Linear(4, 4).cuda()\n"
+_DDP = (
+    _HEAD
+    + "dist.init_process_group('nccl')\ntorch.cuda.set_device(dist.get_rank())\nnet = torch.nn.Linear(4, 4).cuda()\n"
+)
 
 
 _EVERY = re.compile(

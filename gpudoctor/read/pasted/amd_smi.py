@@ -13,8 +13,9 @@ from gpudoctor.read.pasted.rocm_smi import served
 from gpudoctor.snapshot import PciDevice
 
 SOURCE = "amd-smi"
-HEADING = re.compile(r"\|\s*AMD-SMI \d[\w.+-]{0,40} |\|=+\+=+\||\| Processes: ")
-"""Its title; and what also stands in nvidia-smi's table, which goes on with whose table it is."""
+HEADING = re.compile(r"\|\s*AMD-SMI \d[\w.+-]{0,40} ")
+GOES_ON = re.compile(r"\|=+\+=+\||\| Processes: ")
+"""What stands in nvidia-smi's table too."""
 ADDRESS = r"(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 FIRST = re.compile(
     rf"\|\s*{ADDRESS}\s+(?P<name>\S.*?)\s*\|\s*(?:\d+ ?%|N/A)\s+(?:-?\d+ ?\S?C|N/A)\s+(?P<errors>\d{{1,9}}|N/A)\s.*\|",

@@ -15,10 +15,14 @@ OTHERS = re.compile(r"=+NVSMI LOG=+|<nvidia_smi_log\b|<\?xml |#{20,}|=== .{1,80}
 """Where output begins that other readers read, or a title that somebody wrote between outputs."""
 
 
-def blocks(text: str, headings: Mapping[str, re.Pattern[str]]) -> dict[str, list[Pasted]]:
-    """The blocks of each tool, by its name."""
+Patterns = Mapping[str, re.Pattern[str]]
+"""By a tool's name."""
+
+
+def blocks(text: str, headings: Patterns, goes_on: Patterns) -> dict[str, list[Pasted]]:
+    """The blocks of each tool, by its name. `goes_on`: lines that are no heading where that tool's block is open."""
     by_tool: dict[str, list[Pasted]] = {}
-    for name, lines, ends_the_text in _split(text, headings):
+    for name, lines, ends_the_text in _split(text, headings, goes_on):
         while lines and not lines[-1].strip():
             lines.pop()
         if lines:
@@ -26,11 +30,12 @@ def blocks(text: str, headings: Mapping[str, re.Pattern[str]]) -> dict[str, list
     return by_tool
 
 
-def _split(text: str, headings: Mapping[str, re.Pattern[str]]) -> Iterator[tuple[str, list[str], bool]]:
+def _split(text: str, headings: Patterns, goes_on: Patterns) -> Iterator[tuple[str, list[str], bool]]:
     name, lines = "", list[str]()
     for raw in text.split("\n"):
         line = raw[:LONGEST_LINE].strip().lstrip(MARGIN)
-        opened = _opened(line, headings, name)
+        further = goes_on.get(name)
+        opened = name if further and further.match(line) else _opened(line, headings, name)
         if opened == name or not line:
             lines.append(line)
             continue
@@ -44,7 +49,7 @@ def _split(text: str, headings: Mapping[str, re.Pattern[str]]) -> Iterator[tuple
         yield name, lines, True
 
 
-def _opened(line: str, headings: Mapping[str, re.Pattern[str]], current: str) -> str:
+def _opened(line: str, headings: Patterns, current: str) -> str:
     """The tool of which the line is a heading, first of all the one whose lines these are; else nothing."""
     if current and headings[current].match(line):
         return current

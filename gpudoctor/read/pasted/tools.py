@@ -27,6 +27,8 @@ class Tool(NamedTuple):
     name: str
     heading: re.Pattern[str]
     parse: Callable[[Pasted], ToolOutput]
+    goes_on: re.Pattern[str] | None = None
+    """Lines that begin another tool's output, but for behind this one's heading."""
 
 
 TOOLS: Sequence[Tool] = (
@@ -37,7 +39,7 @@ TOOLS: Sequence[Tool] = (
     Tool("ibstat", ibstat.HEADING, ibstat.parse),
     Tool("ibv_devinfo", ibv_devinfo.HEADING, ibv_devinfo.parse),
     Tool("rdma link", rdma_link.HEADING, rdma_link.parse),
-    Tool("amd-smi", amd_smi.HEADING, amd_smi.parse),
+    Tool("amd-smi", amd_smi.HEADING, amd_smi.parse, amd_smi.GOES_ON),
     Tool("rocm-smi", rocm_smi.HEADING, rocm_smi.parse),
     Tool("lspci", lspci.HEADING, lspci.parse),
     Tool("kernel log", kernel_lines.HEADING, kernel_lines.parse),
@@ -47,5 +49,6 @@ TOOLS: Sequence[Tool] = (
 
 def parts_of(text: str) -> list[ToolOutput]:
     """What each tool in the text says."""
-    parts = blocks(text, {tool.name: tool.heading for tool in TOOLS})
+    further = {tool.name: tool.goes_on for tool in TOOLS if tool.goes_on is not None}
+    parts = blocks(text, {tool.name: tool.heading for tool in TOOLS}, further)
     return [tool.parse(joined(parts[tool.name])) for tool in TOOLS if tool.name in parts]
