@@ -107,7 +107,7 @@ class Snapshot(Struct, frozen=True):
     """"this machine", or what a pasted file was ("nvidia-smi -q -x")."""
     lacks: tuple[str, ...] = ()
     """Of pasted output: what was cut off or is of a kind that says nothing of the devices' health, in words."""
-    told_troubles: Reading[tuple[ToldTrouble, ...]] = absent("other programs' words", "no text was pasted")
+    told_troubles: Reading[tuple[ToldTrouble, ...]] = missing("other programs' words", "of pasted text", "not-asked")
     """Lines of pasted text in which programs beside the tools tell of a failure."""
     expected: Reading[Expectation] = absent("--expect", "nobody said what to expect")
     """What this machine was said to have, by whoever asks about it."""
