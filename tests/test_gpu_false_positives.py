@@ -132,7 +132,9 @@ def test_a_fact_that_no_gpu_supports_is_no_problem(fact: str) -> None:
     # Without its identity a GPU is one that cannot be opened, which NVML never words as "not supported".
     machine = every(h100_node(), **{fact: UNSUPPORTED})
     results = [ask(check, machine) for check in CHECKS]
-    assert [(one.check, one.problems) for one in results if one.outcome not in ("ok", "not-applicable", "not-run")] == []
+    assert [
+        (one.check, one.problems) for one in results if one.outcome not in ("ok", "not-applicable", "not-run")
+    ] == []
 
 
 KINDS: dict[MissingKind, set[str]] = {"denied": set(), "lost": {"gpu-lost"}, "timeout": {"nvml-unresponsive"}}
