@@ -107,7 +107,7 @@ def sweep(order: str) -> tuple[dict[str, Gpu], Gpu, Nvidia]:
 @pytest.mark.parametrize(("code", "kind"), [(3, "absent"), (13, "absent"), (999, "failed"), (15, "lost")])
 def test_each_function_that_fails_costs_its_own_facts(code: int, kind: str) -> None:
     sick, healthy, found = sweep(f"fail:{code}")
-    assert kinds(healthy) == {None, "failed"}  # no NUMA node without /sys
+    assert kinds(healthy) == {None, "failed", "absent"}  # no NUMA node without /sys, and no licence that is asked for
     assert found.peers.is_read
     for function, gpu in sick.items():
         changed = changed_from(healthy, gpu)
@@ -117,6 +117,8 @@ def test_each_function_that_fails_costs_its_own_facts(code: int, kind: str) -> N
             assert changed == {}, function
         elif function == "nvmlDeviceGetGraphicsRunningProcesses_v3" and code == 3:
             assert changed == {}, "a GPU that cannot draw still has processes that compute"
+        elif function == "nvmlDeviceGetGridLicensableFeatures_v4" and not changed:
+            assert kind == "absent", "a card that is no virtual one has no licence to begin with"
         elif function in FALLS_BACK and code == 13:
             assert all(reading.missing_kind in (None, "failed") for reading in changed.values()), function
         elif function in INSIDE:
