@@ -107,7 +107,7 @@ def sweep(order: str) -> tuple[dict[str, Gpu], Gpu, Nvidia]:
 @pytest.mark.parametrize(("code", "kind"), [(3, "absent"), (13, "absent"), (999, "failed"), (15, "lost")])
 def test_each_function_that_fails_costs_its_own_facts(code: int, kind: str) -> None:
     sick, healthy, found = sweep(f"fail:{code}")
-    assert kinds(healthy) == {None, "failed", "absent"}  # no NUMA node without /sys, and no licence that is asked for
+    assert kinds(healthy) == {None, "failed", "absent"}  # no NUMA node without /sys, no licence asked for
     assert found.peers.is_read
     for function, gpu in sick.items():
         changed = changed_from(healthy, gpu)

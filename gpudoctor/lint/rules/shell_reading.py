@@ -136,7 +136,7 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
         shown = [word.shown for word in invocation.words[:3]]
         outer = invocation.within[-1].program if invocation.within else ""
         line = _line(job, invocation.words[0].span)
-        # Of text in quotes that was taken for a command it is not the first word; an unfinished quote is no word at all.
+        # Of text in quotes that was taken for a command it is not the first word; an unfinished quote is no word.
         begins = line.rpartition(shown[0])[0] if shown[0] else line
         first = not begins.strip() or re.search(r"(?:[;&|({]|\b(?:then|do|else|export))\s*$", begins) is not None
         named = first and re.fullmatch(r"[A-Z_][A-Z0-9_]*", shown[0])
