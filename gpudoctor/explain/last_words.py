@@ -182,16 +182,14 @@ def last_words(
         if len(lost) >= MOST_NOT_NUMBERS:
             return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
     if error := spoken_error(sorted({*said, *at_end}, key=lambda line: (line.file, line.line))):
-        unknown = f"the log ends with an error that no table knows: {shortened(error.line.text)}"
-        return structs.replace(concluded, unknown=unknown, judged=error.judged or concluded.judged)
+        return _of_no_table(concluded, error.line, error.judged or concluded.judged)
     for line in said:
         is_last = last.get(line.file, line.line) - line.line < LAST
         if is_last and ENDS_WITH.search(line.text):
             if (remedied := remedy_of_line(line.text)) and remedied[0].judged:
                 return _caused(concluded, remedied[0].judged, f"the log ends with {shortened(line.text)}", (line,))
-            unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
             known = judged_words(line.text) or judged_message(line.text) or concluded.judged
-            return structs.replace(concluded, unknown=unknown, judged=known)
+            return _of_no_table(concluded, line, known)
         if is_last and (signalled := SIGNALLED.search(line.text)):
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
@@ -205,9 +203,14 @@ def of_known_words(trouble: Sequence[Line], concluded: Conclusion) -> Conclusion
         over = OVER.search(line.text) or EVENT.search(line.text)
         judged = None if over else judged_words(line.text) or judged_message(line.text)
         if judged is not None and judged.kind not in OF_ANYTHING:
-            unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
-            return structs.replace(concluded, unknown=unknown, judged=judged)
+            return _of_no_table(concluded, line, judged)
     return concluded
+
+
+def _of_no_table(concluded: Conclusion, line: Line, judged: Judged | None) -> Conclusion:
+    """An error of which only the class is known, if that."""
+    unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
+    return structs.replace(concluded, unknown=unknown, judged=judged)
 
 
 def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
