@@ -218,6 +218,35 @@ def _by_threads() -> Iterator[Scenario]:
     yield clock._replace(causes=(diverges,), culprits=(2,))
 
 
+def _by_stories() -> Iterator[Scenario]:
+    """Sixteen more, after public threads of DeepSpeed (5066), ms-swift (8102), ALCHEMI (143), SpecForge (467), SGLang
+    (34910), Lightning, verl, DETR and others that tell what the cause was: experts without tokens, padding that counts
+    for nothing, sets, listed folders, a `suppress` around too much, an idle engine, halos, NaN, tied weights, counters
+    of one's own, a lock that is left, layers frozen alone, pipes, prints that reduce, retries, a thread that ended."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    rank0, diverges, order = "rank0-only-collective", "rank-divergent-decision", "collective-order-mismatch"
+    uneven, graph, waits = "uneven-inputs", "rank-dependent-graph", "slow-rank-timeout"
+    for script, causes, culprits in (
+        ("expert_without_tokens", (diverges, graph, "unused-parameters"), (1,)),
+        ("padding_not_in_loss", (graph, "unused-parameters", diverges), (2,)),
+        ("outputs_of_a_set", (order, diverges), (2,)),
+        ("files_as_walked", ("shape-mismatch",), (1,)),
+        ("suppresses_too_much", (diverges, "object-collective", order), (0,)),
+        ("idle_without_dummy", (diverges, order), (0,)),
+        ("halo_without_border", ("p2p-order", diverges), (2,)),
+        ("nan_skips_backward", (diverges, uneven), (1,)),
+        ("tied_weights_sent", (diverges, order), (2,)),
+        ("logs_by_own_count", (diverges, order), (1,)),
+        ("extension_lock_left", ("file-lock-wait", waits), (1,)),
+        ("freezes_alone", (graph, diverges, "unused-parameters"), (1,)),
+        ("log_pipe_full", ("child-process-wait", waits), (2,)),
+        ("meter_in_print", (rank0,), (0,)),
+        ("retries_request", (waits,), (2,)),
+        ("prefetch_died", ("queue-wait", waits), (1,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+
+
 def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again."""
     some = SCENARIOS["group_of_some"]
@@ -229,6 +258,8 @@ LATER_ON_GPUS = {scenario.name: scenario for scenario in _more()}
 AS_WRITTEN_ON_GPUS = {scenario.name: scenario for scenario in _as_written()}
 FURTHER_ON_GPUS = {scenario.name: scenario for scenario in _twelve()}
 BY_THREADS_ON_GPUS = {scenario.name: scenario for scenario in _by_threads()}
+BY_STORIES_ON_GPUS = {scenario.name: scenario for scenario in _by_stories()}
 POLLING_ON_GPUS = {scenario.name: scenario for scenario in _polling()}
-ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS | POLLING_ON_GPUS
+ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS | BY_STORIES_ON_GPUS
+ON_GPUS |= POLLING_ON_GPUS
 EVERY = SCENARIOS | ON_GPUS
