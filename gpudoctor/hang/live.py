@@ -47,6 +47,8 @@ class JobsWanted(NamedTuple):
     native: bool = False
     interval: float | None = None
     """Seconds between looks of --watch; None: look once."""
+    quiet: float | None = None
+    """As `Evidence.quiet_seconds`."""
 
 
 def hang(where: Where, asked: JobsWanted, waiting: Waiting) -> tuple[HangReport, Evidence]:
@@ -195,6 +197,7 @@ def look_at(fleet: Fleet, chosen: choose.ChosenJobs, asked: JobsWanted, waiting:
         )
         for number, members in enumerate(chosen.looks or ((),))
     ]
+    found = [structs.replace(evidence, quiet_seconds=asked.quiet) for evidence in found]
     return Looks(tuple(found), tuple(members[0].user for members in chosen.looks), chosen)
 
 

@@ -12,6 +12,7 @@ What a rank's own movement means depends on where it is:
 | waits in MPI | same place, spins, as MPI does until its peers come | unknown |
 | waits in rendezvous, init or a store | same place; it polls whether or not its peers come | still, or polls |
 | is anywhere else | `places.moved`, or a worker of its own computes | moves, or still |
+| looks whether a file has come | and who was there has seen no collective begun for long | still |
 | was sampled once | | unknown |
 
 | the job | verdict |
@@ -44,6 +45,7 @@ from gpudoctor.hang.gpus import (
     waits_for_others,
 )
 from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.relation import awaits_file
 from gpudoctor.knowledge.places import CPU_OF_A_LOOK, MPI, Kind, Place, main_thread
 from gpudoctor.snapshot.evidence import ProcessEvidence, Sample
 from gpudoctor.snapshot.ras import Ras
@@ -118,7 +120,8 @@ def progress_of(job: HangJob) -> JobProgress:
             away.append(rank)
     launched = _Launched(job)
     motions = [_of_waiting(rank, launched.grow(rank)) for rank in waiting]
-    elsewhere = [_of_away(rank) for rank in away]
+    quiet = job.evidence.quiet_seconds is not None
+    elsewhere = [_of_away(rank, quiet) for rank in away]
     return JobProgress(
         verdict=_verdict(waiting, motions, elsewhere, bool(stopped)),
         waiting=tuple(waiting),
@@ -213,9 +216,12 @@ def _cpu_seconds(process: ProcessEvidence) -> float:
     return 0.0 if first is None or last is None else last - first
 
 
-def _of_away(rank: Rank) -> Motion:
+def _of_away(rank: Rank, quiet: bool) -> Motion:
+    """`quiet`: no rank has begun a collective for long."""
     if lets_work(rank):
         return "moves"
+    if quiet and awaits_file(rank):
+        return "still"
     if rank.moved is None:
         return "unknown"
     if stands(rank):

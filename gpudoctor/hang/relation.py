@@ -24,6 +24,7 @@ _IS_ZERO = re.compile(
     r"|is_world_process_zero|is_local_process_zero|is_rank_zero|is_rank0|is_chief|is_first_worker|is_primary",
     re.I,
 )
+_ASKS_FOR_FILE = re.compile(r"\b(?:l?exists|is_?file|is_?dir|listdir|scandir|i?glob|iterdir|stat|getsize)\(")
 _COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|\b[in]\b", re.I)
 _ALIKE = frozenset(("len", "int", "min", "max", "range", "abs", "round", "isinstance", "hasattr", "getattr"))
 """Calls in a condition that say the same on every rank, where what they are given is counted."""
@@ -331,6 +332,18 @@ def loop_around(context: SourceContext | None) -> Enclosing | None:
     if context is None:
         return None
     return next((enclosing for enclosing in context.enclosing if enclosing.kind in LOOPS), None)
+
+
+def awaits_file(rank: Rank) -> bool:
+    """Whether it asks again and again whether a file has come, and sleeps in between, at one line in both looks."""
+    loop = loop_around(source_at(rank, rank.place.user_frame))
+    return (
+        rank.place.kind == "sleep"
+        and rank.first_place == rank.place
+        and loop is not None
+        and loop.kind == "while"
+        and _ASKS_FOR_FILE.search(loop.text) is not None
+    )
 
 
 def is_within(rank: Rank, context: SourceContext | None, loop: Enclosing) -> bool:

@@ -65,6 +65,8 @@ class StallTask(Struct, frozen=True, kw_only=True):
     folder: str = ""
     name: str = ""
     on_stall: OnStall = "report"
+    quiet: float | None = None
+    """For so many seconds no rank has begun a collective; None where none tells."""
     meet: MeetAt | None = None
     """Where agents of all nodes of the job come to this look."""
 
@@ -181,7 +183,10 @@ class StallWatch:
         self._asked_at = self._said
         meet, environment = self._together.invited()
         name = f"hang-{self._looks}"
-        task = StallTask(pid=self._pid, folder=str(self._folder or ""), name=name, on_stall=self._on_stall, meet=meet)
+        quiet = time.monotonic() - self._since if self._said == self._counts else None
+        task = StallTask(
+            pid=self._pid, folder=str(self._folder or ""), name=name, on_stall=self._on_stall, quiet=quiet, meet=meet
+        )
         command = active.own_module("gpudoctor.run.stalled", msgspec.json.encode(task).decode())
         try:
             self._child = active.start("hang", command, timeout=LOOK_SECONDS, environment=environment)

@@ -40,7 +40,8 @@ def looked(task: StallTask) -> StallTold:
     """Look once, and keep what was seen."""
     try:
         with active.ending():
-            report, evidence = hang(Where(meet=task.meet), JobsWanted(pid=task.pid), lambda names: None)
+            wanted = JobsWanted(pid=task.pid, quiet=task.quiet)
+            report, evidence = hang(Where(meet=task.meet), wanted, lambda names: None)
     except Error:  # no job of torch's, or it has ended
         return StallTold()
     if task.folder:

@@ -403,6 +403,8 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Flight recorders of --dumps, which belong to no process that was seen."""
     sources: tuple[SourceContext, ...] = ()
     unread: tuple[Unread, ...] = ()
+    quiet_seconds: float | None = None
+    """For so long no rank has begun a collective, as who was there has seen: `gpudoctor run`. None: nobody was."""
 
 
 def to_json(evidence: Evidence) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import FROM_OUTSIDE, doing, in_file, stands
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
-from gpudoctor.hang.relation import guards_of, loop_around, source_at
+from gpudoctor.hang.relation import awaits_file, guards_of, loop_around, source_at
 from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
 from gpudoctor.knowledge.place_markers import NOT_STORAGE, kernel_name
 from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
@@ -127,7 +127,9 @@ def sleeping(job: HangJob) -> Iterator[HangCause]:
         polls = [rank for rank in without(party, still) if rank.first_place == rank.place and _in_while(rank)]
         if polls:
             note = "at the same line in both looks: what it waits for there has not come"
-            yield _slow(progress, polls, POSSIBLE, "looks again and again", "look again and again", note)
+            shown = job.evidence.quiet_seconds is not None and all(map(awaits_file, polls))
+            sure = LIKELY if shown else POSSIBLE
+            yield _slow(progress, polls, sure, "looks again and again", "look again and again", note)
 
 
 def _in_while(rank: Rank) -> bool:
