@@ -38,11 +38,13 @@ def two() -> Iterator[tuple[Host, ...]]:
 class Part:
     """Of a job, one node's."""
 
-    def __init__(self, machine: Host, folder: Path, options: tuple[str, ...], variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, machine: Host, folder: Path, options: tuple[str, ...], variables: Mapping[str, str], nodes: int = 2
+    ) -> None:
         script = folder / "start.py"
         script.write_text(STAND_IN)
         ours = (sys.executable, "-m", "gpudoctor", "run", *options, "--")
-        line = ("python3", str(script), "--nnodes=2", "--master-addr=10.0.0.1", "--master-port=29511")
+        line = ("python3", str(script), f"--nnodes={nodes}", "--master-addr=10.0.0.1", "--master-port=29511")
         environment = {
             **user_environment(),
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -173,3 +175,48 @@ def test_a_node_that_comes_late_is_not_waited_for(two: tuple[Host, ...], tmp_pat
     finally:
         for part in filter(None, (head, second)):
             part.end()
+
+
+@pytest.fixture
+def four() -> Iterator[tuple[Host, ...]]:
+    with hosts("n1", "n2", "n3", "n4") as machines:
+        yield machines
+
+
+OF_FOUR = {
+    "none": None,
+    "ports of n3": r"error .*\bn3\b.*\[ports-blocked-between-nodes\]",
+    "between n2 and n4": r"error (?=.*\bn2\b)(?=.*\bn4\b).*\[ports-blocked-between-nodes\]",
+    "port of the ranks": r"error (?=.*\bn2\b)(?=.*\bn3\b)(?=.*\bn4\b).*29511 of n1.*\[master-unreachable\]",
+    "large packets of n4": r"error .*\bn4\b.*\[large-packets-lost\]",
+    "interface of n2": r"error .*\bn2\b.*eth7.*\[socket-interface-missing\]",
+}
+"""What is wrong on one of four nodes, and what must be said of it, written before any was run."""
+
+
+@pytest.mark.parametrize("fault", OF_FOUR)
+def test_four_nodes_and_a_fault_of_one(four: tuple[Host, ...], tmp_path: Path, fault: str) -> None:
+    of_n2 = {"GLOO_SOCKET_IFNAME": "eth7"} if fault == "interface of n2" else {}
+    if fault == "ports of n3":
+        four[2].filter('iif != "lo" tcp dport 20000-65535 ct state new drop')
+    elif fault == "between n2 and n4":
+        four[1].filter(f"ip saddr {four[3].address()} tcp dport 20000-65535 ct state new drop")
+        four[3].filter(f"ip saddr {four[1].address()} tcp dport 20000-65535 ct state new drop")
+    elif fault == "port of the ranks":
+        traffic.drop(four[0], 29511)
+    elif fault == "large packets of n4":
+        traffic.switch_mtu(four[3], 1400)
+    variables = {"LASTS": "25"}
+    parts = []
+    try:
+        for number, machine in enumerate(four):
+            parts.append(Part(machine, tmp_path, (), {**variables, **(of_n2 if number == 1 else {})}, nodes=4))
+        statuses = [part.process.wait(PATIENCE) for part in parts]
+    finally:
+        for part in parts:
+            part.end()
+    said = parts[0].said
+    assert statuses == [0, 0, 0, 0], "".join(part.said for part in parts)
+    expected = OF_FOUR[fault]
+    assert said.count("before the start: error") == (expected is not None), said
+    assert expected is None or re.search(f"(?m)^gpudoctor: before the start: {expected}", said), said

@@ -123,16 +123,17 @@ def concluded(
 
 def _of_network(job: Members, nodes: Sequence[NodePace], first: Paces, network: SlowNetwork) -> SlowRanks:
     host = nodes[network.node].host
+    of = f"of {host}" if network.to is None else f"from {host} to {nodes[network.to].host}"
     ranks = [member.rank for member in job.members if member.node == network.node and member.role == "rank"]
     return SlowRanks(
         ranks=tuple(sorted(rank for rank in ranks if rank is not None)),
-        hosts=(host,),
+        hosts=tuple(nodes[end].host for end in (network.node, network.to) if end is not None),
         lost_seconds=0.0,
         step_seconds=max((pace.step_seconds for pace in first.groups), default=0.0),
         lateness={},
         phase="network",
         why="network",
-        summary=f"the network of {host} is slow, and all ranks wait for it: {network.words}",
+        summary=f"the network {of} is slow, and all ranks wait for it: {network.words}",
         evidence=network.evidence,
         fix=CAUSES[CAUSE].remedy("network"),
         certainty=SEEN,

@@ -22,12 +22,17 @@ LEAST_SENT = 100
 """Segments with data, below which nothing is said of what was lost: our rules of thumb."""
 LEAST_NODES = 3
 """Of two, the connection between them is slow, and nothing tells whose."""
+TIMES_NARROWER = 10.0
+LEAST_TAKEN = 0.1
+"""Of the time, that what was sent takes on a way that is held to so little: our rules of thumb."""
 
 
 class SlowNetwork(Struct, frozen=True, kw_only=True):
-    """Of one node."""
+    """Of one node, or of the way from it to another."""
 
     node: int
+    to: int | None = None
+    """The other end, where one way alone is slow and its ends are not told apart."""
     words: str
     evidence: tuple[Seen, ...]
 
@@ -44,7 +49,44 @@ def slow_network(nodes: Sequence[NodePace]) -> SlowNetwork | None:
     if len(there) < LEAST_NODES:
         return None
     ill = [slow for number in there if (slow := _late(nodes, ways, number) or _lossy(nodes, ways, number)) is not None]
-    return ill[0] if len(ill) == 1 else None
+    return ill[0] if len(ill) == 1 else None if ill else _narrow(nodes, ways)
+
+
+def _narrow(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]]) -> SlowNetwork | None:
+    """Ways that hold back what they are given, at a tenth of what others have carried. A ring gives most of what it
+    sends to one neighbour, so one way may be all that shows a slow interface."""
+    held = {way: min(link.held_to for link in links if link.held_to) for way, links in ways.items() if _is_held(links)}
+    reached = {way: max(link.reached for link in links) for way, links in ways.items()}
+    others = [rate for way, rate in reached.items() if way not in held]
+    usual = median(others) if others else 0.0
+    slow = {way: rate for way, rate in held.items() if TIMES_NARROWER * rate <= usual}
+    if not slow:
+        return None
+    first, *more = slow
+    shared = set(first).intersection(*more)
+    if not shared:
+        return None
+    node, to = first if len(shared) > 1 else (shared.pop(), None)
+    rate = max(slow.values())
+    taken = max(link.carried / rate for way in slow for link in ways[way])
+    out, into = (f"from {nodes[first[0]].host}", f"to {nodes[first[1]].host}")
+    where = f"{out} {into}" if to is not None else f"{'from' if first[0] == node else 'to'} {nodes[node].host}"
+    return SlowNetwork(
+        node=node,
+        to=to,
+        words=f"what is sent {where} is held to {_rate(rate)}, which takes {min(1.0, taken):.0%} of the time; other "
+        f"ways have carried {_rate(usual)}",
+        evidence=_seen(nodes, ways, f"network {where}"),
+    )
+
+
+def _is_held(links: Sequence[LinkUse]) -> bool:
+    return any(link.held_to and link.carried >= LEAST_TAKEN * link.held_to for link in links)
+
+
+def _rate(bytes_a_second: float) -> str:
+    bits = 8 * bytes_a_second
+    return f"{bits / 1e9:.3g} Gbit/s" if bits >= 1e9 else f"{bits / 1e6:.2g} Mbit/s"
 
 
 def _late(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]], number: int) -> SlowNetwork | None:

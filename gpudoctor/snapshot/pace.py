@@ -103,6 +103,13 @@ class LinkUse(Struct, frozen=True, omit_defaults=True, kw_only=True):
     sent_again: int = 0
     busy: float = 0.0
     """Of the time of the look, in which something was under way on the busiest of them."""
+    carried: float = 0.0
+    """Bytes a second that were acknowledged in the time of the look."""
+    held_to: float = 0.0
+    """Bytes a second at which it took what it was given, where more waited for it (the kernel's delivery rate, not
+    limited by the application); 0: nothing waited for it."""
+    reached: float = 0.0
+    """The highest delivery rate that was seen."""
 
 
 class NodePace(Struct, frozen=True, kw_only=True):

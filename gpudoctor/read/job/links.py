@@ -20,20 +20,44 @@ DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 INFO = 2  # INET_DIAG_INFO
 ESTABLISHED = 1 << 1
 HEADER, MESSAGE, ATTRIBUTE = struct.Struct("=IHHII"), 72, struct.Struct("=HH")
-RTT, AGAIN, SENT, BUSY = 68, 100, 156, 168
-"""Where they stand in tcp_info: microseconds, segments, data segments, microseconds with something under way."""
+FLAGS, RTT, AGAIN, ACKED, SENT, RATE, BUSY = 7, 68, 100, 120, 156, 160, 168
+"""Where they stand in tcp_info: microseconds, segments, bytes, data segments, bytes a second, microseconds with
+something under way. The lowest bit of the flags: the rate is what the program gave, and not what the way took; such a
+one takes the place of another only where it is higher (tcp_rate.c)."""
 ANSWER_SECONDS = 1.0
-LOOKS, BETWEEN_SECONDS = 5, 0.25
-"""How long an answer takes is their median: one alone may have met a moment in which a processor was taken."""
+LOOK_SECONDS, BETWEEN_SECONDS = 1.25, 0.05
+"""How long an answer takes is the median of these looks: one may have met a moment in which a processor was taken."""
+LOOK_SHARE = 0.05
+"""Of the time, that looking may take: a node may have thousands of connections."""
+LEAST_HELD = 2
+"""Looks that must have met a connection whose way took no more."""
+LEAST_BYTES = 20_000
+"""Acknowledged in the time of the look: of less the kernel's rate says nothing."""
 MOST_SOCKETS = 65536
 MOST_LINKS = 1024
 
 
 class _Counted(NamedTuple):
-    rtt: float
-    sent: int
-    again: int
-    busy: float
+    rtt: float = 0.0
+    sent: int = 0
+    again: int = 0
+    busy: float = 0.0
+    acked: int = 0
+    rate: float = 0.0
+    held: tuple[float, ...] = ()
+    """The rates of those connections whose way took no more."""
+
+    def with_(self, other: "_Counted") -> "_Counted":
+        """The slowest of several connections, and the sums of all."""
+        return _Counted(
+            max(self.rtt, other.rtt),
+            self.sent + other.sent,
+            self.again + other.again,
+            max(self.busy, other.busy),
+            self.acked + other.acked,
+            max(self.rate, other.rate),
+            (*self.held, *other.held),
+        )
 
 
 class LinksOfRanks:
@@ -41,18 +65,24 @@ class LinksOfRanks:
 
     def __init__(self, pids: Collection[int]) -> None:
         self._pids = [pid for pid in pids if _net(pid) == _net(os.getpid())]
+        self._inodes = {inode for pid in self._pids for inode in _inodes(pid)}
         self._seen: dict[tuple[str, str], list[tuple[float, _Counted]]] = {}
         """When a pair of addresses was looked at, and what was counted by then."""
         self._look()
 
     def told(self) -> tuple[LinkUse, ...]:
         """A second later, where there is anything to tell."""
-        for _ in range(LOOKS if self._seen else 0):
-            time.sleep(BETWEEN_SECONDS)
+        self._inodes = {inode for pid in self._pids for inode in _inodes(pid)}
+        until = time.monotonic() + LOOK_SECONDS
+        while self._seen and time.monotonic() < until:
+            time.sleep(max(BETWEEN_SECONDS, self._took / LOOK_SHARE))
             self._look()
         uses = []
         for (local, peer), looks in sorted(self._seen.items())[:MOST_LINKS]:
             (begun, first), (ended, last) = looks[0], looks[-1]
+            lasts = max(ended - begun, BETWEEN_SECONDS)
+            is_used = last.acked - first.acked >= LEAST_BYTES
+            held = [rate for _, counted in looks for rate in counted.held if rate] if is_used else []
             uses.append(
                 LinkUse(
                     local=local,
@@ -60,7 +90,10 @@ class LinksOfRanks:
                     answers_after=round(median(counted.rtt for _, counted in looks), 6),
                     sent=last.sent,
                     sent_again=last.again,
-                    busy=round(min(1.0, max(0.0, last.busy - first.busy) / max(ended - begun, BETWEEN_SECONDS)), 3),
+                    busy=round(min(1.0, max(0.0, last.busy - first.busy) / lasts), 3),
+                    carried=round(max(0, last.acked - first.acked) / lasts, 1),
+                    held_to=round(median(held), 1) if len(held) >= LEAST_HELD else 0.0,
+                    reached=round(max(counted.rate for _, counted in looks), 1),
                 )
             )
         return tuple(uses)
@@ -69,24 +102,17 @@ class LinksOfRanks:
         now = time.monotonic()
         for ends, counted in self._read().items():
             self._seen.setdefault(ends, []).append((now, counted))
+        self._took = time.monotonic() - now
 
     def _read(self) -> dict[tuple[str, str], _Counted]:
         """By both addresses: the slowest of their connections, and the sums of all."""
         if not self._pids:
             return {}
-        inodes = {inode for pid in self._pids for inode in _inodes(pid)}
         by_ends: dict[tuple[str, str], _Counted] = {}
         for family in (socket.AF_INET, socket.AF_INET6):
             for inode, local, peer, seen in _sockets(family):
-                if inode not in inodes or local == peer:
-                    continue
-                known = by_ends.get((local, peer), _Counted(0.0, 0, 0, 0.0))
-                by_ends[local, peer] = _Counted(
-                    max(known.rtt, seen.rtt),
-                    known.sent + seen.sent,
-                    known.again + seen.again,
-                    max(known.busy, seen.busy),
-                )
+                if inode in self._inodes and local != peer:
+                    by_ends[local, peer] = by_ends.get((local, peer), _Counted()).with_(seen)
         return by_ends
 
 
@@ -143,9 +169,9 @@ def _one(family: int, message: bytes) -> tuple[int, str, str, _Counted] | None:
             if len(told) < BUSY + 8:  # before Linux 4.10
                 return None
             rtt, again, sent = (struct.unpack_from("=I", told, place)[0] for place in (RTT, AGAIN, SENT))
-            return inode, ends[0], ends[1], _Counted(
-                rtt / 1e6, sent, again, struct.unpack_from("=Q", told, BUSY)[0] / 1e6
-            )  # fmt: skip
+            acked, rate, busy = (struct.unpack_from("=Q", told, place)[0] for place in (ACKED, RATE, BUSY))
+            held = () if told[FLAGS] & 1 else (float(rate),)
+            return inode, *ends, _Counted(rtt / 1e6, sent, again, busy / 1e6, acked, rate, held)
         at += length + 3 & ~3
     return None
 
