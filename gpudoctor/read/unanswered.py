@@ -16,6 +16,8 @@ def unanswered(reply: ChildReply, running: Sequence[str]) -> Missing:
     if reply.timed_out and calls:
         tail = f"; process {reply.pid} hangs in the kernel and cannot be killed" if reply.stuck else ""
         return Missing(f"{calls} did not return within {reply.seconds:.0f} s{tail}", "timeout")
+    if reply.timed_out and not reply.stuck:  # crowded out: that says nothing of a driver
+        return Missing(f"it had not come to its first call within {reply.seconds:.0f} s")
     if reply.failure:
         return Missing(f"{reply.failure} during {calls}" if calls else reply.failure, reply.missing_kind)
     return Missing("the reader did not answer")

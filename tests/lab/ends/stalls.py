@@ -38,7 +38,7 @@ STALL = 8.0
 IN_TIME = STALL + 15
 WATCHED = 50.0
 """Seconds that a healthy job is watched, from its start."""
-LONGEST = 150.0
+LONGEST = 240.0
 UNDECIDED = 45.0
 """Seconds after the word that it stands still in which a cause may still come."""
 MOST_WAIT = 30.0
