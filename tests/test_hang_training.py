@@ -17,7 +17,7 @@ from gpudoctor.hang.recorders import GroupSplit, compare
 from gpudoctor.hang.report import HangCause, JobReport
 from gpudoctor.knowledge.places import Place, place_of
 from gpudoctor.snapshot.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
-from gpudoctor.sure import SCALE
+from gpudoctor.sure import POSSIBLE, SCALE
 from tests.hang_jobs import (
     PROGRAM,
     a_job,
@@ -861,3 +861,20 @@ def test_what_follows_from_ranks_that_have_parted_is_no_second_cause() -> None:
     )
     assert [cause.cause for cause in reported(job).causes][:1] == ["rank-divergent-decision"]
     assert "collective-order-mismatch" not in {cause.cause for cause in reported(job).causes}
+
+
+def test_who_waits_for_a_file_stands_still_where_somebody_has_seen_for_how_long() -> None:
+    """One look cannot tell it from work; `gpudoctor run` has seen that no collective was begun meanwhile."""
+    looking = src(52, inside=[("while", 51, "not os.path.exists(path)")])
+    job = a_job(waits(0), sleeps(1, moved=True, sources=looking))
+    seen = structs.replace(job, evidence=structs.replace(job.evidence, quiet_seconds=130.0))
+    assert (reported(job).state, first(job).confidence) == ("slow", POSSIBLE)
+    assert (reported(seen).state, first(seen).cause, first(seen).ranks) == ("hung", "slow-rank-timeout", (1,))
+    counting = src(52, inside=[("while", 51, "len(rows) < wanted")])
+    works = a_job(waits(0), sleeps(1, moved=True, sources=counting))
+    works = structs.replace(works, evidence=structs.replace(works.evidence, quiet_seconds=130.0))
+    assert reported(works).state == "slow", "what its own loop changes may come by its own work"
+    busy = data_loader(4101, 4001, cpu=(1.0, 2.5))
+    helped = a_job(waits(0), sleeps(1, moved=True, sources=looking, data_loaders=(busy,)))
+    helped = structs.replace(helped, evidence=structs.replace(helped.evidence, quiet_seconds=130.0))
+    assert reported(helped).state == "slow", "a process of its own may make the file"

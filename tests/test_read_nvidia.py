@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpudoctor.active import ChildReply
 from gpudoctor.read import nvidia
 from gpudoctor.read.nvml_calls import explain
 from gpudoctor.read.system import System
@@ -364,3 +365,11 @@ def test_torch_sees_the_same_fake_machine(environment_on: Callable[..., dict[str
         text=True,
     )
     assert done.stdout.split() == ["8", "2", "1", "1", "0"], done.stderr
+
+
+def test_a_reader_that_never_began_says_nothing_of_the_driver() -> None:
+    """On a crowded machine Python itself may take longer than the time for the whole look."""
+    crowded_out = ChildReply("nvidia", b"", "", None, timed_out=True, stuck=False, seconds=4.0, pid=1)
+    assert nvidia.assemble(crowded_out).init_code.missing_kind == "failed"
+    stuck = nvidia.assemble(crowded_out._replace(stuck=True))
+    assert stuck.init_code.missing_kind == "timeout", "the kernel keeps it: that is the driver's doing"

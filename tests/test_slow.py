@@ -329,6 +329,44 @@ def test_the_node_whose_network_is_slow_is_told_by_its_connections() -> None:
     assert slow_network(linked(2, answers_after=0.18, busy=0.9)[:2]) is None, "of two nobody tells whose it is"
 
 
+def ring(held: dict[tuple[int, int], float], carried: float = 350e3) -> list[NodePace]:
+    """Four nodes that hand on what they have in a ring, and little to the others; some ways hold it back."""
+    return [
+        NodePace(
+            hostname=f"n{node}",
+            links=tuple(
+                LinkUse(
+                    local=f"10.0.0.{node}",
+                    peer=f"10.0.0.{peer}",
+                    answers_after=0.0002,
+                    sent=1000,
+                    busy=0.2,
+                    carried=carried if peer == node % 4 + 1 else 7e3,
+                    held_to=held.get((node, peer), 0.0),
+                    reached=9e8,
+                )
+                for peer in (1, 2, 3, 4)
+                if peer != node
+            ),
+        )
+        for node in (1, 2, 3, 4)
+    ]
+
+
+def test_a_way_that_holds_back_what_it_is_given() -> None:
+    narrow = slow_network(ring({(3, 4): 750e3}))
+    assert narrow is not None and (narrow.node, narrow.to) == (2, 3)
+    assert narrow.words.startswith("what is sent from n3 to n4 is held to 6 Mbit/s, which takes 47% of the time")
+    several = slow_network(ring({(3, 4): 750e3, (3, 1): 60e3}))
+    assert several is not None and (several.node, several.to) == (2, None) and "from n3 is held" in several.words
+    into = slow_network(ring({(3, 4): 750e3, (2, 4): 60e3}))
+    assert into is not None and (into.node, into.to) == (3, None) and "to n4 is held" in into.words
+    assert slow_network(ring({(3, 4): 750e3, (1, 2): 750e3})) is None, "two that share no end"
+    assert slow_network(ring({(3, 4): 4e8})) is None, "no narrower than others"
+    assert slow_network(ring({(3, 4): 750e3}, carried=30e3)) is None, "it is seldom waited for"
+    assert slow_network(ring({(1, 2): 7e5, (2, 3): 7e5, (3, 4): 7e5, (4, 1): 7e5})) is None, "all alike"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's sock_diag")
 def test_what_the_kernel_counts_of_a_connection() -> None:
     with (
