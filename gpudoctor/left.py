@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from gpudoctor.crowded import slowdown
 from gpudoctor.explain.program import OfProgram, Program, Stood
 from gpudoctor.hang.causes.collective_divergence import RULES
 from gpudoctor.hang.conclude import ordered
@@ -74,7 +75,7 @@ def _written_at(path: str) -> float:
 def _read(lines: Mapping[Frame, float]) -> tuple[SourceContext, ...]:
     sources = Sources()
     try:
-        return sources.then(lines, time.monotonic() + SECONDS)
+        return sources.then(lines, time.monotonic() + SECONDS * slowdown())
     finally:
         sources.end()
 

@@ -168,3 +168,41 @@ def test_a_gather_that_one_rank_has_left_out(tmp_path: Path) -> None:
     assert (first.cause, first.ranks, first.confidence) == ("rank-divergent-decision", (2,), 0.65)
     waits = explained(BEFORE + gather + later + later.replace("ank 1", "ank 2").replace("[rank1", "[rank2"), tmp_path)
     assert all(cause.confidence < 0.5 for cause in waits.causes)  # both are past it: neither was left out
+
+
+SHARDED = "/opt/env/lib/python3.11/site-packages/torch/distributed/fsdp/_fully_shard/"
+
+
+def of_fsdp(rank: int, operation: str, function: str, elements: int, below: str = "") -> str:
+    """What a hook of FSDP2 has started in a backward pass; `below`: lines of the program, of a forward one."""
+    head = f"[rank{rank}]:[E1123 21:01:54.6{rank} ProcessGroupNCCL.cpp"
+    return (
+        f"{head}:741] [PG GUID 0(default_pg) Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL("
+        f"SeqNum=54, OpType={operation}, NumelIn={elements}, NumelOut={elements}, Timeout(ms)=100000) ran for 100008 "
+        f"milliseconds before timing out.\n{head}:785] Stack trace of the failed collective: \n"
+        f"#0 {function} from {C10D}:3906\n#1 post_backward from {SHARDED}_fsdp_param_group.py:712\n{below}\n"
+    )
+
+
+def test_unlike_collectives_of_fsdp_in_one_backward_are_another_graph(tmp_path: Path) -> None:
+    """padding_not_in_loss of tests/lab/hangs."""
+    gathers = ("_ALLGATHER_BASE", "all_gather_single", 1430)
+    scatters = ("_REDUCE_SCATTER_BASE", "reduce_scatter_single", 4290)
+    waited = of_fsdp(0, *gathers) + of_fsdp(1, *gathers) + of_fsdp(2, *scatters)
+    first = explained(BEFORE + waited + end(1) + LAUNCHER, tmp_path).causes[0]
+    assert (first.cause, first.ranks, first.confidence >= 0.5) == ("rank-dependent-graph", (2,), True)
+    forward = "#2 forward from /home/mara/train.py:20\n#3 <module> from /home/mara/train.py:40\n"
+    waited = of_fsdp(0, *gathers) + of_fsdp(1, *gathers) + of_fsdp(2, *gathers[:2], 195, forward)
+    first = explained(BEFORE + waited + end(1) + LAUNCHER, tmp_path).causes[0]
+    assert first.cause != "rank-dependent-graph" or first.confidence < 0.5
+
+
+def test_sizes_that_hooks_of_the_program_give_need_not_be_of_one_parameter(tmp_path: Path) -> None:
+    """A hook of each parameter sums its gradient at one line: where ranks part, two parameters meet there."""
+    waited = "".join(watchdog(rank, "ALLREDUCE", "all_reduce", 15) for rank in range(3))
+    unlike = waited.replace("NumelIn=64", "NumelIn=512", 1)
+    first = explained(BEFORE + unlike + end(1) + LAUNCHER, tmp_path).causes[0]
+    assert first.confidence < 0.5, "its stack begins with the hook"
+    whole = unlike.replace("train.py:15\n", "train.py:15\n#2 <module> from /home/mara/train.py:40\n")
+    first = explained(BEFORE + whole + end(1) + LAUNCHER, tmp_path).causes[0]
+    assert (first.cause, first.confidence >= 0.5) == ("shape-mismatch", True)

@@ -3,6 +3,7 @@ and a rank that works, or starts one command after the other, which has not left
 
 from collections.abc import Sequence
 
+import pytest
 from msgspec import structs
 
 from gpudoctor.hang.job import HangJob, Rank
@@ -81,12 +82,12 @@ def test_a_rank_in_the_handler_of_an_exception_of_its_own() -> None:
     assert "except Exception, line 32" in cause.summary
 
 
-def saving(rank: int, *, swallows: bool) -> Rank:
+def saving(rank: int, *, swallows: bool, tries: tuple[str, int, str] = ("try", 11, ""), handler: int = 14) -> Rank:
     """Below `save()` at line 53, where `promote()` is tried."""
-    exits = [("pass", 14, "OSError")] if swallows else []
+    exits = [("pass", handler, "OSError")] if swallows else []
     sources = (
         source(37, function="promote"),
-        source(12, function="save", inside=[("try", 11, "")], exits=exits),
+        source(12, function="save", inside=[tries], exits=exits),
         source(53, inside=[("if", 52, "step % 5 == 4"), EPOCHS]),
     )
     lines = [("promote", 37, PROGRAM), ("save", 12, PROGRAM), ("main", 53, PROGRAM)]
@@ -104,6 +105,14 @@ def test_an_exception_that_a_function_swallows_has_led_one_past_what_the_others_
     assert cause.where is not None and cause.where.line == 14
     otherwise = first(parted_by_saving(swallows=False))
     assert "swallowed" not in otherwise.summary
+
+
+@pytest.mark.parametrize(("manager", "swallows"), [("contextlib.suppress(OSError)", True), ("torch.no_grad()", False)])
+def test_a_suppress_around_a_collective_swallows_too(manager: str, swallows: bool) -> None:
+    """suppresses_too_much of tests/lab/hangs."""
+    gone = waits(0, "all_reduce", at=50, sources=(source(50, inside=[EPOCHS]),))
+    others = [saving(rank, swallows=swallows, tries=("with", 11, manager), handler=11) for rank in (1, 2)]
+    assert ("swallowed" in first(a_job(gone, *others)).summary) is swallows
 
 
 def evaluating(rank: int, condition: str) -> Rank:

@@ -597,6 +597,31 @@ def test_an_exchange_whose_sizes_do_not_fit() -> None:
     assert all(cause.confidence < 0.5 for cause in reported(fits).causes)
 
 
+def test_an_exchange_in_equal_parts_of_unlike_tensors() -> None:
+    """files_as_walked: each takes as much as it gives, and not as much as the others."""
+    sizes = (12, 30, 12)
+    entries = [[structs.replace(entry("all_to_all_single", 4, size=n), output_sizes=((n,),))] for n in sizes]
+    job = recorded(waits(0), waits(1), waits(2), entries=entries)
+    assert (first(job).cause, first(job).ranks) == ("shape-mismatch", (1,))
+
+
+@pytest.mark.parametrize(
+    ("asks", "cause"),
+    [
+        ("self.lock.exists()", "file-lock-wait"),
+        ("os.path.exists(folder / 'lock')", "file-lock-wait"),
+        ("not self.lock.exists()", "slow-rank-timeout"),
+        ("not Path(done).is_file()", "slow-rank-timeout"),
+        ("pending(lock)", "slow-rank-timeout"),
+    ],
+)
+def test_a_file_that_is_waited_for_to_go_is_a_lock(asks: str, cause: str) -> None:
+    loop = source(25, function="wait", inside=[("while", 24, asks), ("function", 23, "wait")])
+    rank = sleeps(1, at=25, function="wait", moved=True, sources=(loop,))
+    found = first(a_job(waits(0), rank, waits(2)))
+    assert (found.cause, found.ranks) == (cause, (1,))
+
+
 @pytest.mark.parametrize("name", FIRES)
 def test_what_holds_a_job_is_named(name: str) -> None:
     job, cause, ranks, line = FIRES[name]

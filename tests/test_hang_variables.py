@@ -148,6 +148,17 @@ def test_who_is_a_round_behind_is_not_past_a_backward_further_up() -> None:
         assert (causes[0].cause == "unused-parameters" and causes[0].confidence >= 0.5) is sure
 
 
+@pytest.mark.parametrize("odd", [2, 1])
+def test_of_neighbours_in_several_rounds_who_is_furthest_behind_holds_the_fault(odd: int) -> None:
+    """halo_without_border: each waits for the next one, and is a round ahead of it."""
+    (here,) = lines(40, calls=())
+    members = [
+        holds(rank, 40, here, step=4 + (rank - odd) % 3, walls_from=9 if rank == odd else 4) for rank in range(3)
+    ]
+    first = first_of(*members, counts=(5, 5, 5))
+    assert (first.cause, first.ranks) == ("rank-divergent-decision", (odd,))
+
+
 def test_who_is_ahead_and_has_launched_more_may_have_made_it_too() -> None:
     behind, ahead = lines(51, 40)
     members = [holds(0, 51, behind, step=3), holds(1, 40, ahead, step=4), holds(2, 40, ahead, step=4)]

@@ -12,6 +12,7 @@ from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
+from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
@@ -84,7 +85,9 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
         by_program_itself = by_program(came, facts, program) if not died else []
         # Which line it was, and below which condition, is more than that operations and sizes differ.
         sure = by_program_itself and by_program_itself[0].confidence >= SURE
-        candidates += by_program_itself if sure else left_out(waiting) or pattern(came, facts, died)
+        candidates += (
+            by_program_itself if sure else (left_out(waiting) or unlike_graphs(came) or pattern(came, facts, died))
+        )
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
     if failed:

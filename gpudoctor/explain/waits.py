@@ -57,6 +57,10 @@ class Wait(Struct, frozen=True, kw_only=True):
     function: str = ""
     frames: tuple[StackFrame, ...] = ()
     """Of the user's code, innermost first, where the log tells the stack from which it was called."""
+    in_backward: bool = False
+    """A hook of torch's has started it in a backward pass."""
+    is_whole: bool = True
+    """Its stack begins with a module; else a hook of the program may have started it in a backward pass."""
 
 
 def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()) -> list[Wait]:
@@ -117,7 +121,8 @@ def _of_stack(told_stack: ToldStack, rank: int) -> Wait:
     )
     where = f"{stack.file}:{stack.at}" if stack.file else ""
     called = wait.operation != ""
-    return structs.replace(wait, where=where, is_called=called, function=stack.collective, frames=stack.frames)
+    wait = structs.replace(wait, function=stack.collective, frames=stack.frames, in_backward=stack.by_hook)
+    return structs.replace(wait, where=where, is_called=called, is_whole=stack.is_whole)
 
 
 WATCHDOG = {"sequence", "operation"}
@@ -148,6 +153,8 @@ def _completed(first: Wait, later: Wait) -> Wait:
         is_called=called is not None,
         function=first.function or later.function,
         frames=first.frames or later.frames,
+        in_backward=first.in_backward or later.in_backward,
+        is_whole=first.is_whole and later.is_whole,
     )
 
 
@@ -254,12 +261,13 @@ def different(found: list[Wait]) -> list[Candidate]:
         lines = {wait.where for wait in found}
         if unlike_lines(lines):
             return _parted(odd, first, f"{summary}: they no longer take part in the same collectives", found)
+        of_one_line = lines != {""} and all(wait.is_whole for wait in found)
         reduce = (
             odd[0].operation == "allreduce" and max(filter(None, (odd[0].elements, rest.elements)), default=0) > 1024
         )
         return [
-            # Of one line, it is its tensor; where no line is told, it may as well be two calls that have met.
-            candidate("shape-mismatch", LIKELY if lines != {""} else POSSIBLE, first, summary, odd, found),
+            # Of one line, it is its tensor; where no line is told, or that of a hook, two calls may as well have met.
+            candidate("shape-mismatch", LIKELY if of_one_line else POSSIBLE, first, summary, odd, found),
             candidate("rank-dependent-graph", HINT if not reduce else POSSIBLE, first, summary, odd, found),
             candidate("collective-order-mismatch", POSSIBLE, first, summary, odd, found),
         ]

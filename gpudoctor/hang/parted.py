@@ -136,7 +136,7 @@ class Passed(NamedTuple):
 
 
 def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
-    """Whether one party waits below a `try` whose exception is swallowed, and the other one is not in it."""
+    """Whether one party waits below a `try` or `suppress` that swallows the exception, and the other is not in it."""
     for stays, gone in ((one, other), (other, one)):
         fork = fork_of(gone[0], stays[0])
         frames = stays[0].place.user_frames
@@ -145,7 +145,7 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
         theirs = {around.line for around in fork.one_source.enclosing} if fork.one_source is not None else set()
         for frame in frames[: frames.index(fork.other) + 1]:
             source = source_at(stays[0], frame)
-            tries = [around.line for around in source.enclosing if around.kind == "try"] if source is not None else []
+            tries = [around.line for around in source.enclosing if _may_swallow(around)] if source is not None else []
             own = [line for line in tries if frame != fork.other or line not in theirs]
             # Who returns, or goes on with the next round, in the handler has swallowed it too.
             passes = [
@@ -153,10 +153,14 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
                 for leaves in (source.exits if source is not None else ())
                 if leaves.kind in ("pass", "caught") or leaves.text.startswith("except")
             ]
-            line = next((leaves for leaves in passes if own and leaves.line > min(own)), None)
+            line = next((leaves for leaves in passes if own and leaves.line >= min(own)), None)
             if line is not None and source is not None:
                 return Passed(gone, stays, source, line)
     return None
+
+
+def _may_swallow(around: Enclosing) -> bool:
+    return around.kind == "try" or (around.kind == "with" and re.search(r"\bsuppress\(", around.text) is not None)
 
 
 _OWN = re.compile(r"\bself\.\w")

@@ -241,7 +241,8 @@ class _View:
 
     def _unequal_exchange(self, before: int) -> tuple[int, SplitKind] | None:
         """The first all_to_all up to `before` that has not completed, and in which ranks give and take different
-        numbers of elements, all in all: what one sends another one does not expect."""
+        numbers of elements, all in all, or each as many as it gives, and not as many as the others: what one sends
+        another one does not expect."""
         exchanges: dict[int, list[Collective]] = defaultdict(list)
         for entries in self.entries.values():
             for entry in entries:
@@ -249,7 +250,9 @@ class _View:
                     exchanges[entry.sequence].append(entry)
         for number, entries in sorted(exchanges.items()):
             whole = len(entries) == len(self.ranks) and any(entry.state != "completed" for entry in entries)
-            if whole and sum(map(given, entries)) != sum(map(taken, entries)):
+            sizes = [(given(entry), taken(entry)) for entry in entries]
+            each_alike = len(set(sizes)) > 1 and all(gives == takes for gives, takes in sizes)
+            if whole and (each_alike or sum(map(given, entries)) != sum(map(taken, entries))):
                 return number, "shape"
         return None
 

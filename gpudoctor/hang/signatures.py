@@ -98,6 +98,8 @@ def taken(entry: Collective) -> int:
     return sum(prod(size) for size in entry.output_sizes)
 
 
-def exchanged(entries: Sequence[Collective]) -> tuple[bool, ...]:
-    """What tells the parties of an exchange apart, whose sizes need not be alike: who takes as much as it gives."""
-    return tuple(given(entry) == taken(entry) for entry in entries if entry.operation in EXCHANGES)
+def exchanged(entries: Sequence[Collective]) -> tuple[int | None, ...]:
+    """What tells the parties of an exchange apart, whose sizes need not be alike: how much those give who take as much,
+    None of the others."""
+    exchanges = (entry for entry in entries if entry.operation in EXCHANGES)
+    return tuple(given(entry) if given(entry) == taken(entry) else None for entry in exchanges)

@@ -59,22 +59,33 @@ class RoundsApart(NamedTuple):
 def rounds_apart(ranks: Sequence[Rank]) -> RoundsApart | None:
     """Who is in an earlier round of the outermost loop around all in whose counters ranks differ; None where all are
     in one round, in more than two, or it is not told."""
+    loop, counter, by_round = _rounds(ranks)
+    if loop is None or len(by_round) != 2:
+        return None
+    low, high = sorted(by_round)
+    return RoundsApart(by_round[low], by_round[high], loop, counter, (low, high))
+
+
+def furthest_behind(ranks: Sequence[Rank]) -> list[Rank]:
+    """Who is in the earliest of several rounds: where neighbours exchange with neighbours, each is a round apart."""
+    _, _, by_round = _rounds(ranks)
+    return by_round[min(by_round)] if len(by_round) > 1 else []
+
+
+def _rounds(ranks: Sequence[Rank]) -> tuple[Enclosing | None, str, Mapping[int, list[Rank]]]:
+    """The outermost loop around all in whose counters ranks differ, with what it counts by, and who is in which."""
     for level in levels_of(ranks):
         for loop in _common_loops(ranks, level):
             by_round: defaultdict[int, list[Rank]] = defaultdict(list)
             counter = ""
             for rank in ranks:
-                name, number = _counter(loop, held_at(rank, level[rank.rank]))
+                counter, number = _counter(loop, held_at(rank, level[rank.rank]))
                 if number is None:
-                    return None
+                    return None, "", {}
                 by_round[number].append(rank)
-                counter = name
-            if len(by_round) == 2:
-                low, high = sorted(by_round)
-                return RoundsApart(by_round[low], by_round[high], loop, counter, (low, high))
-            if len(by_round) > 2:
-                return None
-    return None
+            if len(by_round) > 1:
+                return loop, counter, by_round
+    return None, "", {}
 
 
 def _common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:

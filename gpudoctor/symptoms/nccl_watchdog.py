@@ -19,6 +19,7 @@ WORK = (
 )
 LAST = (
     r"last enqueued (?:\w{1,8} )?work: (?P<last_enqueued>-?\d+), "
+    r"(?:last started (?:\w{1,8} )?work: -?\d+ \(\w{0,40}\), )?"
     r"last completed (?:\w{1,8} )?work: (?P<last_completed>-?\d+)"
 )
 SOURCE = "torch ProcessGroupNCCL.cpp"
@@ -64,6 +65,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "or timeout) detected by watchdog at work: 77, last enqueued NCCL work: 77, last completed NCCL work: 76.",
             "[rank2]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 2] Timeout at NCCL work: 12, last enqueued NCCL work: "
             "12, last completed NCCL work: 11.",
+            "[rank2]:[E ProcessGroupNCCL.cpp:2390] [PG ID 0 PG GUID 0(default_pg) Rank 2]  failure detected by "
+            "watchdog at work sequence id: 56 PG status: last enqueued work: 66, last started work: 57 "
+            "(_ALLGATHER_BASE), last completed work: 55",
         ),
         counter="[Rank 5] last step was 4471, last enqueued work: unknown",
     ),

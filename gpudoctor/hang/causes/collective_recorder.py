@@ -5,6 +5,7 @@ from math import prod
 
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.courses import words as collective_words
+from gpudoctor.hang.doing import short
 from gpudoctor.hang.extra_calls import recorders_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
@@ -12,7 +13,8 @@ from gpudoctor.hang.relation import source_at
 from gpudoctor.hang.waits_for import ChainEnd
 from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
-from gpudoctor.snapshot.evidence import Collective, Frame
+from gpudoctor.knowledge.places import main_thread
+from gpudoctor.snapshot.evidence import Collective, Frame, SourceContext
 from gpudoctor.sure import less_sure
 
 LARGE_OBJECT_BYTES = 64 * 1024 * 1024
@@ -200,9 +202,10 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     small, entry = split.parties[-1]
     what = "types" if split.kind == "dtype" else "sizes"
     by_ddp = not entry.frames and bool(job.ranks) and _all_in_backward(job, split.parties)
+    by_hook = not by_ddp and _all_by_hooks(job, split.parties)
     return blame(
-        "rank-dependent-graph" if by_ddp else "shape-mismatch",
-        SEEN if by_ddp else sure,  # why DDP's buckets differ, the recorder does not tell
+        "rank-dependent-graph" if by_ddp or by_hook else "shape-mismatch",
+        SEEN if by_ddp else LIKELY if by_hook else sure,  # why DDP's buckets differ, the recorder does not tell
         small,
         f"ranks came to {entry.operation} #{split.sequence} of group {split.group} with different {what}: "
         + ", ".join(f"{ranks_of(ranks)} {_tensor(other)}" for ranks, other in split.parties[:3]),
@@ -219,6 +222,27 @@ def _all_in_backward(job: HangJob, parties: Sequence[tuple[Sequence[int], Collec
         return all(map(_in_backward, involved))
     own = (recorder for rank, recorder in recorders_of(job).items() if rank in numbers)
     return not any(entry.frames for _, entry in parties) and all(any(e.frames for e in one.entries) for one in own)
+
+
+def _all_by_hooks(job: HangJob, parties: Sequence[tuple[Sequence[int], Collective]]) -> bool:
+    """Whether hooks of the program have started it in threads of autograd, one parameter after the other: there, no
+    module is below their frames, and the main thread has called backward before the line in which it is."""
+    if not all(entry.frames and all(short(frame) != "<module>" for frame in entry.frames) for _, entry in parties):
+        return False
+    numbers = {rank for ranks, _ in parties for rank in ranks}
+    involved = [rank for rank in job.ranks if rank.rank in numbers]
+    return bool(involved) and all(any(map(_has_called_backward, _own_contexts(rank))) for rank in involved)
+
+
+def _own_contexts(rank: Rank) -> Iterator[SourceContext]:
+    """What the program says around the lines in which its main thread is."""
+    thread = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    contexts = (source_at(rank, frame) for frame in (thread.frames if thread is not None else ()))
+    yield from (context for context in contexts if context is not None)
+
+
+def _has_called_backward(context: SourceContext) -> bool:
+    return any(call.kind == "backward" and call.line <= context.line for call in context.calls)
 
 
 def _in_backward(rank: Rank) -> bool:
@@ -239,7 +263,7 @@ def _operations(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
     small, entry = split.parties[-1]
     other_calls = _other_calls(split)
     causes: tuple[tuple[str, float], ...] = ((ORDER, SEEN),)
-    if not other_calls and _all_in_backward(job, split.parties):
+    if not other_calls and (_all_in_backward(job, split.parties) or _all_by_hooks(job, split.parties)):
         causes = (("rank-dependent-graph", SEEN), (ORDER, HINT))
     elif other_calls and not split.swapped:
         causes = (("rank-divergent-decision", POSSIBLE), (ORDER, HINT))
@@ -318,7 +342,7 @@ def face_to_face(job: HangJob) -> Iterator[HangCause]:
     pairs = [rank for rank in progress.waiting if rank.place.kind == "point-to-point"]
     if progress.verdict not in ("stuck", "held") or len(pairs) < 2 or progress.stopped or progress.ended:
         return
-    operations = {rank.place.operation for rank in pairs}
+    operations = {operation for rank in pairs for operation in _open_halves(rank) or (rank.place.operation,)}
     one_way = operations <= {"send", "isend"} or operations <= {"recv", "irecv"}
     sure = POSSIBLE
     if len(pairs) == len(job.ranks) and not job.missing:
@@ -335,6 +359,13 @@ def face_to_face(job: HangJob) -> Iterator[HangCause]:
         [Seen(f"{process_of(rank)} stack", place_words(rank.place)) for rank in pairs[:8]],
         at=pairs[0].place.user_frame,
     )
+
+
+def _open_halves(rank: Rank) -> set[str]:
+    """The sends and receives that a rank has open by its recorder: a batch of them is started as one."""
+    recorder = rank.evidence.recorder
+    entries = recorder.entries if recorder is not None else ()
+    return {entry.operation for entry in entries if entry.point_to_point and entry.state != "completed"}
 
 
 RULES = (disagree, groups_crossed, chains_end, face_to_face)

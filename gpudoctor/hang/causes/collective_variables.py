@@ -11,7 +11,16 @@ from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.causes import collective_text as text
 from gpudoctor.hang.progress import parties
 from gpudoctor.hang.relation import COUNTED, LOOPS, WITH_A_ROOT, keeps_gradients, source_at, waits_with_a_root
-from gpudoctor.hang.variables import RoundsApart, Unlike, held_at, levels_of, rounds_apart, tensor_at, unlike
+from gpudoctor.hang.variables import (
+    RoundsApart,
+    Unlike,
+    furthest_behind,
+    held_at,
+    levels_of,
+    rounds_apart,
+    tensor_at,
+    unlike,
+)
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, who
 from gpudoctor.snapshot.evidence import Frame
 
@@ -26,17 +35,17 @@ OVER_DATA = re.compile(r"load|batch|data|sample|step|iter|shard|file", re.I)
 def rounds(job: HangJob) -> Iterator[HangCause]:
     """Some ranks wait a round behind the others, and have launched as many collectives: one more than these had in as
     many rounds."""
-    if (progress := text.standing(job)) is None or (apart := rounds_apart(progress.waiting)) is None:
+    if (progress := text.all_wait(job)) is None or (apart := rounds_apart(progress.waiting)) is None:
         return
     behind, ahead = apart.behind, apart.ahead
     if len(behind) == len(ahead) or len(parties(behind)) > 1 or waits_with_a_root(behind[0]):
         return
     counts = text.counts_of(job)
-    sums = {number: sum(launched for _, launched in own) for number, own in counts.items()}
-    if not all(sums.get(rank.rank) for rank in progress.waiting) or not _made_in_each(apart, progress.waiting, sums):
+    if text.standing(job) is None:
+        if not _meet_by_recorders(job, apart):
+            return
+    elif not _has_made_as_many(apart, progress.waiting, counts):
         return
-    if max(sums[rank.rank] for rank in ahead) > min(sums[rank.rank] for rank in behind):
-        return  # those ahead may have made it as well, and wait in what came behind it
     few = behind if len(behind) < len(ahead) else ahead
     if _has_inner_loop(behind[0], apart):
         cause = "uneven-inputs"
@@ -51,11 +60,29 @@ def rounds(job: HangJob) -> Iterator[HangCause]:
         LIKELY,
         few,
         f"{waiting_words(behind)}, with {apart.counter} {apart.rounds[0]} in the loop of line {apart.loop.line}, and "
-        f"{who(ahead, 'has', 'have')} come to {apart.rounds[1]} without that collective: NCCL has counted "
-        "no more of them there",
+        f"{who(ahead, 'has', 'have')} come to {apart.rounds[1]} without that collective: no more of them have been "
+        "counted there",
         (*stacks_of(progress.waiting), *text.counted(counts), *_counters(apart)),
         at=few[0].place.user_frame,
     )
+
+
+def _meet_by_recorders(job: HangJob, apart: RoundsApart) -> bool:
+    """Whether ranks of unlike rounds have come to one number, with unlike operations."""
+    met = job.agreement.first if job.agreement is not None else None
+    if met is None or met.kind != "operation":
+        return False
+    by_round = {frozenset(rank.rank for rank in ranks) for ranks in (apart.behind, apart.ahead)}
+    return {frozenset(ranks) for ranks, _ in met.parties} == by_round
+
+
+def _has_made_as_many(apart: RoundsApart, waiting: Sequence[Rank], counts: Mapping[int, text.Counts]) -> bool:
+    """Whether NCCL has counted of those behind as many collectives as of those ahead, who make some in each round."""
+    sums = {number: sum(launched for _, launched in own) for number, own in counts.items()}
+    if not all(sums.get(rank.rank) for rank in waiting) or not _made_in_each(apart, waiting, sums):
+        return False
+    # else those ahead may have made it as well, and wait in what came behind it
+    return max(sums[rank.rank] for rank in apart.ahead) <= min(sums[rank.rank] for rank in apart.behind)
 
 
 def _made_in_each(apart: RoundsApart, waiting: Sequence[Rank], sums: Mapping[int, int]) -> bool:
@@ -138,7 +165,7 @@ def _differs(job: HangJob, waiting: Sequence[Rank], odd: Sequence[Rank]) -> bool
         return True
     apart = rounds_apart(waiting)
     if apart is None:
-        return False
+        return set(map(id, furthest_behind(waiting))) == own
     if own in (set(map(id, apart.behind)), set(map(id, apart.ahead))):
         return True
     # Who is no root goes on once it has given its part: one of those ahead has not.

@@ -1,7 +1,9 @@
 """A rank is elsewhere while the others wait for it: it sleeps, reads, compiles, waits for data, or computes."""
 
+import re
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import FROM_OUTSIDE, doing, in_file, stands
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
@@ -125,7 +127,10 @@ def sleeping(job: HangJob) -> Iterator[HangCause]:
         if still:
             yield _slow(progress, still, SEEN, "sleeps", "sleep", "it has not woken between two looks")
         polls = [rank for rank in without(party, still) if rank.first_place == rank.place and _in_while(rank)]
-        if polls:
+        locks = [rank for rank in polls if _awaits_removal(rank)]
+        if locks:
+            yield _lock_left(progress, locks)
+        elif polls:
             note = "at the same line in both looks: what it waits for there has not come"
             shown = job.evidence.quiet_seconds is not None and all(map(awaits_file, polls))
             sure = LIKELY if shown else POSSIBLE
@@ -137,6 +142,30 @@ def _in_while(rank: Rank) -> bool:
     context = source_at(rank, rank.place.user_frame)
     loop = loop_around(context)
     return loop is not None and loop.kind == "while" and loop.text not in ("True", "1")
+
+
+_STILL_THERE = re.compile(r"(?!not\b)[\w.\[\]'\" /+()-]*\b(?:l?exists|is_?file|is_?dir)\([^()]*\)")
+
+
+def _awaits_removal(rank: Rank) -> bool:
+    """Whether it sleeps in a loop as long as a file is there: the file is a lock."""
+    loop = loop_around(source_at(rank, rank.place.user_frame))
+    return loop is not None and loop.kind == "while" and _STILL_THERE.fullmatch(loop.text) is not None
+
+
+def _lock_left(progress: JobProgress, ranks: Sequence[Rank]) -> HangCause:
+    frame = ranks[0].place.user_frame
+    loop = loop_around(source_at(ranks[0], frame))
+    asks = f"`while {loop.text}` in line {loop.line}" if loop is not None else ""
+    return blame(
+        "file-lock-wait",
+        LIKELY,  # who has made the file may live, and remove it yet
+        ranks,
+        f"{who(ranks, 'waits', 'wait')} until a file is gone{at(frame)}: {asks}; {waiting_words(progress.waiting)}",
+        (*stacks_of(ranks, "in that loop in both looks"), *stacks_of(progress.waiting)),
+        at=frame,
+        fix=CAUSES["file-lock-wait"].remedy("left"),
+    )
 
 
 def compiling(job: HangJob) -> Iterator[HangCause]:

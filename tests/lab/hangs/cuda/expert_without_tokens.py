@@ -14,13 +14,13 @@ class Mixture(torch.nn.Module):
         super().__init__()
         self.experts = torch.nn.ModuleList(torch.nn.Linear(64, 64) for _ in range(experts))
 
-    def forward(self, tokens: torch.Tensor, chosen: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor, chosen: list[int]) -> torch.Tensor:
         out = torch.zeros_like(tokens)
         for number, expert in enumerate(self.experts):
-            rows = (chosen == number).nonzero().flatten()
-            if len(rows) == 0:
+            rows = [row for row, expert_of_row in enumerate(chosen) if expert_of_row == number]
+            if not rows:
                 continue
-            out = out.index_add(0, rows.to(out.device), expert(tokens[rows.to(out.device)]))
+            out = out + torch.nn.functional.pad(expert(tokens[: len(rows)]), (0, 0, 0, len(tokens) - len(rows)))
         return out
 
 
@@ -39,9 +39,9 @@ def main() -> None:
     for step in range(1000):
         time.sleep(0.3 + 0.2 * rank if healthy else 0.05)
         print(f"rank {rank} step {step} begins", flush=True)
-        chosen = torch.arange(16) % 4
+        chosen = [row % 4 for row in range(16)]
         if rank == 1 and step >= 3 and not healthy:
-            chosen[chosen == 2] = 3  # of this rank's text nothing is for it
+            chosen = [3 if expert == 2 else expert for expert in chosen]  # of this rank's text nothing is for it
         tokens = torch.ones(16, 64, device="cuda", requires_grad=True)
         loss = model(tokens, chosen).square().mean()
         loss.backward()
