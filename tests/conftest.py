@@ -16,6 +16,7 @@ from tests.lab import warm
 from tests.lab.nvidia import Machine, fake_nvidia
 from tests.lab.reading import HOST_PID_NAMESPACE, write
 from tests.quick import Watch, is_quick, none_is_quick, spread
+from tests.rest import is_named, on_wish
 
 # Where Python is told to keep no compiled files, each of the thousand processes started here would compile the whole
 # of gpudoctor, and each worker rewrite every test again.
@@ -38,6 +39,10 @@ for _number in {signal.SIGINT, getattr(signal, "SIGQUIT", signal.SIGINT), getatt
         signal.signal(_number, heard_and_not_heeded)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rest", action="store_true", help="the lab's other cases too (tests/rest.py)")
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """True: it is left out; None: others decide."""
     return True if config.option.markexpr == "quick" and none_is_quick(collection_path) else None
@@ -52,6 +57,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         others = [item for item in items if item.get_closest_marker("quick") is None]
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if item.get_closest_marker("quick") is not None]
+    if not (config.getoption("--rest") or is_named(config.args, config.option.keyword)):
+        left_out = on_wish(items)
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
     if worker := getattr(config, "workerinput", None):
         items[:] = spread(items, worker["workercount"])
 

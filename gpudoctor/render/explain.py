@@ -70,7 +70,7 @@ def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
     for command in cause.fix.commands:
         show_command(command, screen)
     if cause.confidence < CERTAIN:
-        test = f": {cause.confirm}" if cause.confirm else ""
+        test = f". To confirm: {cause.confirm}" if cause.confirm else ""
         show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
 
 

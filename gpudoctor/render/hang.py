@@ -131,7 +131,7 @@ def _show_cause(cause: HangCause, screen: Console, verbosity: int) -> None:
     else:
         _show_reasons(cause, screen)
     if cause.confidence < CERTAIN:
-        test = f": {cause.confirm}" if cause.confirm else ""
+        test = f". To confirm: {cause.confirm}" if cause.confirm else ""
         show(f"How sure: {cause.confidence:.2f} of 1{test}", screen, indent=2)
 
 

@@ -124,7 +124,7 @@ def _log_cause(cause: LogCause, *, first: bool) -> Card:
         fix=cause.fix,
         evidence=tuple(f"{line.file}:{line.line}: {line.text}" for line in cause.evidence),
         sure=f"How sure: {cause.confidence:.2f} of 1",
-        notes=(cause.confirm,) if cause.confirm else (),
+        notes=(f"To confirm: {cause.confirm}",) if cause.confirm else (),
     )
 
 

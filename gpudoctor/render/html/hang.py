@@ -65,7 +65,12 @@ def cause_card(cause: HangCause) -> Card:
         evidence=tuple(f"{seen.source}: {seen.text}" for seen in cause.evidence),
         sure=f"How sure: {cause.confidence:.2f} of 1",
         notes=tuple(
-            part for part in (f"Where: {place(cause.where)}" if cause.where is not None else "", cause.confirm) if part
+            part
+            for part in (
+                f"Where: {place(cause.where)}" if cause.where is not None else "",
+                f"To confirm: {cause.confirm}" if cause.confirm else "",
+            )
+            if part
         ),
     )
 

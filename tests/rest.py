@@ -1,0 +1,89 @@
+"""Cases of the lab that run on wish: `python -m pytest --rest`, or by their name.
+
+Each is a case of a kind of which others run always, and takes seconds of real processes. All that is here is what runs
+always: a case that is added to one of these tests runs on wish until it is named.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pytest
+
+ALWAYS: dict[str, tuple[str, ...]] = {
+    "test_env_oracle.py::test_nccl_does_what_env_says": (
+        "RoCE alone",
+        "eight rails",
+        "rails and storage",
+        "one interface",
+        "Kubernetes'",
+        "podman's",
+    ),
+    "test_hang_lab.py::test_a_hanging_job": (
+        *("different_groups", "early_continue", "group_of_some", "holds_gil", "loader_deadlock", "order_of_metrics"),
+        *("out_of_memory", "reads_fifo", "sleeps", "stops", "swallowed_exception", "uneven_batches"),
+    ),
+    "test_hang_lab.py::test_a_hanging_job_on_three_hosts": ("stops",),
+    "test_hang_lab.py::test_a_job_as_users_write_them": ("guard_table", "saves_what_failed"),
+    "test_hang_lab.py::test_a_slow_but_living_job": (
+        *("breakpoint_left", "evaluate_on_rank0", "loader_deadlock", "sleeps", "slow_checkpoint"),
+    ),
+    "test_hang_lab.py::test_an_armed_job_shows_its_flight_recorder": ("different_shapes", "early_continue"),
+    "test_hang_start_lab.py::test_its_healthy_twin_is_not_blamed": ("clocks", "stale-process", "wrong-interface"),
+    "test_hang_start_lab.py::test_the_cause_is_named_first": (
+        *("a-node-is-not-started", "clocks", "firewall", "local-rank", "master-address", "node-rank"),
+        *("world-size", "wrong-interface"),
+    ),
+    "test_launch_lab.py::test_slurm": ("train.sbatch",),
+    "test_launch_lab.py::test_spawn": ("one",),
+    "test_launch_lab.py::test_torchrun_c10d_on_three_hosts": ("head-is-127.0.1.1",),
+    "test_launch_verify.py::test_what_is_wrong_on_one_host": ("a blocked port", "a clock"),
+    "test_launch_verify.py::test_what_is_wrong_with_a_plan": ("changes1-address owner-a-10.0.0.",),
+    "test_lint_runs.py::test_a_bad_start_ends_as_its_rule_says_and_a_good_one_trains": ("M02", "Q02", "Q27", "V03"),
+    "test_nccl_lab.py::test_a_slow_host_is_found": ("abc",),
+    "test_nccl_lab.py::test_the_preflight_names": (  # the faults themselves: tests/test_preflight_lab.py
+        *("another torch", "changed host key", "gpudoctor missing", "host down", "no such interface"),
+        *("only ssh gets to b", "small MTU on b", "ssh is refused"),
+    ),
+    "test_nccl_lab.py::test_three_nodes_of_slurm": ("sbatch",),
+    "test_nccl_lab_middle.py::test_a_signal_to_the_head_ends_everything": ("15",),
+    "test_nccl_lab_middle.py::test_what_happens_in_the_middle_is_named": ("a rank is killed", "a rank is stopped"),
+    "test_nccl_oracle.py::test_nccl_does_as_we_say": (
+        *("file: comment", "files: homes", "hcas: one closed", "hcas: rails and storage", "interfaces: mixed"),
+        *("interfaces: two", "paths: PCIe switches", "paths: flat in a VM"),
+    ),
+    "test_run_together.py::test_a_doctor_that_is_killed_hurts_no_job_and_the_other_says_so": ("1",),
+    "test_visible_devices.py::test_agrees_with_the_fake_driver": ("8xH100", "MIG", "mixed"),
+}
+"""The cases of a parametrized test that always run, by file and function."""
+
+
+def on_wish(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Those that are left out where nobody asks for them; `pytest.UsageError` for a case named here that is none."""
+    left_out, missing = [], {(test, case) for test, cases in ALWAYS.items() for case in cases}
+    files = set()
+    for item in items:
+        test = f"{item.path.name}::{getattr(item, 'originalname', '')}"
+        if test not in ALWAYS or not isinstance(item, pytest.Function):
+            continue
+        case = item.callspec.id
+        files.add(test)
+        missing.discard((test, case))
+        if case not in ALWAYS[test]:
+            left_out.append(item)
+    if unknown := sorted(f"{test}[{case}]" for test, case in missing if test in files):
+        raise pytest.UsageError(f"tests/rest.py names what is no case: {', '.join(unknown)}")
+    return left_out
+
+
+def is_named(words: Sequence[str], keyword: str) -> bool:
+    """Whether somebody asks for single tests: all that this names are to run."""
+    return bool(keyword) or any("::" in word for word in words)
+
+
+def unknown_tests(folder: Path) -> list[str]:
+    """Tests of the table that are in no file."""
+    return [
+        test
+        for test in ALWAYS
+        if f"def {test.partition('::')[2]}(" not in (folder / test.partition("::")[0]).read_text()
+    ]
