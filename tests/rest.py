@@ -59,8 +59,9 @@ ALWAYS: dict[str, tuple[str, ...]] = {
 
 def on_wish(items: Iterable[pytest.Item]) -> list[pytest.Item]:
     """Those that are left out where nobody asks for them; `pytest.UsageError` for a case named here that is none."""
-    left_out, missing = [], {(test, case) for test, cases in ALWAYS.items() for case in cases}
-    files = set()
+    left_out: list[pytest.Item] = []
+    missing = {(test, case) for test, cases in ALWAYS.items() for case in cases}
+    files: set[str] = set()
     for item in items:
         test = f"{item.path.name}::{getattr(item, 'originalname', '')}"
         if test not in ALWAYS or not isinstance(item, pytest.Function):
