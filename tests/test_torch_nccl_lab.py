@@ -4,11 +4,18 @@ torch's CUDA build and NCCL come from the package index into a cache (tests/lab/
 tests skip, and where the lab is required they are downloaded.
 """
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from tests.lab import machines
 from tests.lab.nccl import wheels
+from tests.lab.nvidia import fake_nvidia
 from tests.lab.torch_nccl import score
-from tests.lab.torch_nccl.looks import View, Wheels, run
+from tests.lab.torch_nccl.looks import View, Wheels, environment, free_port, meeting_place, run
 
 pytestmark = pytest.mark.timeout(600)
 LIMIT = 120
@@ -47,3 +54,35 @@ def test_a_hanging_job_on_nccl(name: str, views: tuple[View, ...], release: Whee
 @pytest.mark.parametrize("name", HEALTHY)
 def test_a_living_job_on_nccl(name: str, release: Wheels) -> None:
     check(name, ("container",), release, healthy=True)
+
+
+UNLIKE = """
+import os, torch, torch.distributed as dist
+rank = int(os.environ["RANK"])
+torch.cuda.set_device(rank)
+dist.init_process_group("nccl")
+own = torch.ones(512 << rank, device="cuda")
+dist.all_reduce(own)
+torch.cuda.synchronize()
+print("over", flush=True)
+os._exit(0)
+"""
+
+
+def test_small_sums_of_unlike_sizes_end_as_on_gpus(tmp_path: Path, release: Wheels) -> None:
+    """512 numbers and 1,024 do not hang over sockets, and nobody says a word (docs/measured/gpu.md)."""
+    with meeting_place() as place, fake_nvidia(machines.hgx_h100()) as around:
+        variables = {**os.environ, **around, **environment(release, "plain", tmp_path, place)}
+        del variables["FAKE_NCCL_SMALL"]
+        variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", UNLIKE], env=variables | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+            )
+            for rank in (0, 1)
+        ]
+        try:
+            assert [rank.communicate(timeout=240)[0].strip() for rank in ranks] == ["over", "over"]
+        finally:
+            for rank in ranks:
+                rank.kill()

@@ -13,13 +13,15 @@ from gpudoctor.hang.relation import source_at
 from gpudoctor.hang.waits_for import ChainEnd
 from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
-from gpudoctor.knowledge.places import main_thread
+from gpudoctor.knowledge.places import is_user, main_thread
 from gpudoctor.snapshot.evidence import Collective, Frame, SourceContext
 from gpudoctor.sure import less_sure
 
 LARGE_OBJECT_BYTES = 64 * 1024 * 1024
 """Of a pickled object from which it is named: our rule of thumb; it passes through CPU, pickle and a padded gather."""
 MOST_PARTIES = 4
+KEPT_FRAMES = 12
+"""So many are read of an entry: of more, it is not seen where the stack begins (read/job/recorder_entries.py)."""
 ORDER = "collective-order-mismatch"
 
 
@@ -203,6 +205,8 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     what = "types" if split.kind == "dtype" else "sizes"
     by_ddp = not entry.frames and bool(job.ranks) and _all_in_backward(job, split.parties)
     by_hook = not by_ddp and _all_by_hooks(job, split.parties)
+    if not job.ranks and all(map(_begins_in_the_air, (other for _, other in split.parties))):
+        sure = POSSIBLE  # of two parameters whose hooks have met, the line tells nothing
     return blame(
         "rank-dependent-graph" if by_ddp or by_hook else "shape-mismatch",
         SEEN if by_ddp else LIKELY if by_hook else sure,  # why DDP's buckets differ, the recorder does not tell
@@ -227,11 +231,18 @@ def _all_in_backward(job: HangJob, parties: Sequence[tuple[Sequence[int], Collec
 def _all_by_hooks(job: HangJob, parties: Sequence[tuple[Sequence[int], Collective]]) -> bool:
     """Whether hooks of the program have started it in threads of autograd, one parameter after the other: there, no
     module is below their frames, and the main thread has called backward before the line in which it is."""
-    if not all(entry.frames and all(short(frame) != "<module>" for frame in entry.frames) for _, entry in parties):
+    if not all(map(_begins_in_the_air, (entry for _, entry in parties))):
         return False
     numbers = {rank for ranks, _ in parties for rank in ranks}
     involved = [rank for rank in job.ranks if rank.rank in numbers]
     return bool(involved) and all(any(map(_has_called_backward, _own_contexts(rank))) for rank in involved)
+
+
+def _begins_in_the_air(entry: Collective) -> bool:
+    """Whether neither a module nor a thread of Python is below the lines of the program that have started it: a thread
+    of autograd begins with a hook."""
+    frames = entry.frames
+    return 0 < len(frames) < KEPT_FRAMES and all(short(frame) != "<module>" and is_user(frame) for frame in frames)
 
 
 def _own_contexts(rank: Rank) -> Iterator[SourceContext]:

@@ -191,6 +191,7 @@ def environment(wheels_: Wheels, way: str, folder: Path, place: Path) -> dict[st
         "LD_LIBRARY_PATH": str(wheels_.standins),
         "FAKE_CUDA_SPIN": str(folder / "spin"),
         "FAKE_NCCL_DIR": str(place),
+        "FAKE_NCCL_SMALL": "0",  # the lab's tensors stand for those of a model, of which none is small
         "NCCL_SOCKET_IFNAME": "lo",
         "NCCL_RAS_ADDR": f"localhost:{free_port()}",
         "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC": "1000",
