@@ -34,3 +34,22 @@ def test_the_class_of_an_end(line: str) -> None:
     assert said.kind == SAYS[line], said
     assert said.exit_status == 1
     assert said.causes[0].fix.text
+
+
+def test_the_sum_of_a_trainer_is_a_good_end() -> None:
+    """transformers' Trainer writes loss and epoch beside it, as in each of its steps."""
+    steps = "{'loss': 1.21, 'learning_rate': 1e-05, 'epoch': 1.98}\n"
+    total = "{'train_runtime': 812.4, 'train_samples_per_second': 9.2, 'train_loss': 1.4, 'epoch': 2.0}\n"
+    log = steps + total + "100%|####| 740/740 [13:32<00:00,  1.10s/it]\n"
+    said = explain(["-"], stdin=io.BytesIO(log.encode()))
+    assert (said.course, said.exit_status) == ("ended well", 0)
+    lost = explain(["-"], stdin=io.BytesIO(f"{log}OSError: [Errno 28] No space left on device\n".encode()))
+    assert lost.exit_status == 1 and lost.causes[0].cause == "disk-full"
+
+
+def test_a_time_limit_speaks_of_no_failure_before_it() -> None:
+    line = "slurmstepd: error: *** JOB 5512 ON gpu-07 CANCELLED AT 2025-04-01T06:00:21 DUE TO TIME LIMIT ***\n"
+    said = explain(["-"], stdin=io.BytesIO(line.encode()))
+    assert said.unknown == (
+        "SLURM ended JOB 5512 at its time limit; whether anything failed before it, these logs do not say"
+    )

@@ -275,4 +275,6 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         (f" at {traceback.first.file}:{traceback.first.at}" for traceback in tracebacks if traceback.first.file), ""
     )
     said = of_symptom(later, standing="consequence").summary
-    return f"{said}{place}; what failed before it, these logs do not say"
+    ended_from_outside = CAUSES[later.symptom.cause].blame == "scheduler" if later.symptom.cause in CAUSES else False
+    before = "whether anything failed before it" if ended_from_outside else "what failed before it"
+    return f"{said}{place}; {before}, these logs do not say"

@@ -86,6 +86,8 @@ MILD = re.compile(
 OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
 LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
 """The last of all of them is done."""
+SUMMED_UP = re.compile(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
+"""transformers' Trainer, of the whole training (speed_metrics, called when it is over): its loss and epoch stand beside."""
 RETRYING = re.compile(
     r"\bretrying \((?P<attempt>\d{1,6})/(?P<most>\d{1,6})\)|, retrying (?P<first>\d{1,6})/(?P<of>\d{1,6}) after"
 )
@@ -203,7 +205,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
             place = of_all[0] if of_all else line
             if shapes.setdefault(shape, place) != place:  # the same words with another number: it gets on
                 moves.append(index)
-            if LAST_ONE.search(line):
+            if LAST_ONE.search(line) or SUMMED_UP.search(line):
                 ended = index
         elif bad is not None:
             trouble.append(index)

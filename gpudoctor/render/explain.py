@@ -28,8 +28,6 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
         others = answer.causes
         if answer.unknown:
             show(f"undecided {answer.unknown}", screen, style="bold", head="bold magenta")
-            if others:
-                show(others[0].confirm, screen, indent=2)
             for line in answer.story[-3:] if not others else ():
                 _show_line(line, screen, names)
     if others:
@@ -84,7 +82,7 @@ def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str], 
         longest = LONGEST_FIRST if len(said) == 1 else LONGEST_LINE
         _show_line(cause.evidence[0], screen, names, indent=4, longest=longest)
     if known and known.confirm:
-        show(known.confirm, screen, indent=4, style="dim")
+        show(f"To confirm: {known.confirm}", screen, indent=4, style="dim")
     if advised:
         show(f"If so: {cause.fix.text}", screen, indent=4)
 

@@ -112,7 +112,7 @@ def _show_job(job: JobReport, screen: Console, verbosity: int) -> None:
             said = cause.summary if verbosity > BRIEF else headline(cause.summary, screen.width - len(tag) - 7)
             show(f"{cause.confidence:.2f} {said}{tag}", screen, indent=2)
             if cause.confirm and verbosity > BRIEF:
-                show(cause.confirm, screen, indent=4, style="dim")
+                show(f"To confirm: {cause.confirm}", screen, indent=4, style="dim")
         if len(others) > MOST_ALTERNATIVES:
             show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")
     if job.ranks:
