@@ -87,7 +87,7 @@ OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
 LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
 """The last of all of them is done."""
 SUMMED_UP = re.compile(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
-"""transformers' Trainer, of the whole training (speed_metrics, called when it is over): its loss and epoch stand beside."""
+"""Of the whole training (speed_metrics of transformers' Trainer, at its end): its loss and epoch stand beside."""
 RETRYING = re.compile(
     r"\bretrying \((?P<attempt>\d{1,6})/(?P<most>\d{1,6})\)|, retrying (?P<first>\d{1,6})/(?P<of>\d{1,6}) after"
 )
