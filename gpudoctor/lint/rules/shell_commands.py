@@ -291,6 +291,7 @@ def background_without_wait(job: LintJob) -> Iterator[LintFinding]:
             lead = "" if job.text[:end].endswith("\n") else "\n"
             yield LintFinding(
                 span=inside.span,
+                severity="error",  # a script of a terminal may end before its children, a batch script may not
                 summary="started in the background, and no wait follows",
                 happens="The batch script ends, and SLURM ends the job with everything that it started.",
                 fix="Write wait on a line of its own at the end, or leave & out.",
@@ -328,8 +329,10 @@ def _blocking(job: LintJob) -> Iterator[LintFinding]:
             continue
         if nodes is not None and nodes[1] < 2:
             continue
+        within = {invocation.program for invocation in launches[0].invocation.within}
         yield LintFinding(
             span=launches[0].invocation.span,
+            severity="error" if within <= {"ssh"} and not (within and _returns_at_once(launches[0])) else None,
             summary=f"node ranks {ranks[0]} to {ranks[-1]} are started one after the other, each waited for",
             happens=f"Node rank {ranks[0]} waits for the others, which are never started: a rendezvous time-out.",
             fix="End the line with &, and write wait behind the loop.",
