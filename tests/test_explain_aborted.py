@@ -13,12 +13,12 @@ SUMS = ((0, "ALLREDUCE", "all_reduce", 11), (1, "BROADCAST", "broadcast", 15), (
 C10D = "/opt/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 
 
-def watchdog(rank: int, operation: str, function: str, line: int) -> str:
+def watchdog(rank: int, operation: str, function: str, line: int, number: int = 7) -> str:
     head = f"[rank{rank}]:[E1123 21:01:54.6{rank} ProcessGroupNCCL.cpp"
     return (
         f"{head}:741] [PG GUID 0(default_pg) Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL("
-        f"SeqNum=7, OpType={operation}, NumelIn=64, NumelOut=64, Timeout(ms)=100000) ran for 100008 milliseconds "
-        "before timing out.\n"
+        f"SeqNum={number}, OpType={operation}, NumelIn=64, NumelOut=64, Timeout(ms)=100000) ran for 100008 "
+        "milliseconds before timing out.\n"
         f"{head}:785] Stack trace of the failed collective: \n"
         f"#0 {function} from {C10D}:3906\n#1 main from /home/mara/train.py:{line}\n\n"
     )
@@ -206,3 +206,10 @@ def test_sizes_that_hooks_of_the_program_give_need_not_be_of_one_parameter(tmp_p
     whole = unlike.replace("train.py:15\n", "train.py:15\n#2 <module> from /home/mara/train.py:40\n")
     first = explained(BEFORE + whole + end(1) + LAUNCHER, tmp_path).causes[0]
     assert (first.cause, first.confidence >= 0.5) == ("shape-mismatch", True)
+
+
+def test_batches_that_all_wait_in_have_no_other_half_or_do_not_arrive(tmp_path: Path) -> None:
+    """halo_without_border of tests/lab/hangs: neighbours, each a batch ahead of the next; why, no log tells."""
+    batches = "".join(watchdog(rank, "COALESCED", "batch_isend_irecv", 19, 7 - rank) for rank in range(3))
+    answer = explained(BEFORE + batches + end(1) + LAUNCHER, tmp_path)
+    assert (answer.causes[0].cause, answer.causes[0].confidence < 0.5) == ("p2p-order", True)

@@ -44,15 +44,18 @@ def stack(file: Path, *lines: int) -> tuple[Frame, ...]:
     return tuple(Frame(names.get(line, "train"), str(file), line) for line in (*lines, MAIN))
 
 
-def dump(rank: int, file: Path, *last: int, operation: str = "all_reduce") -> Recorder:
-    """Of a rank whose gradients were summed twice; `last`: the lines of what it called then, none of a third time."""
+def dump(rank: int, file: Path, *last: int, operation: str = "all_reduce", rounds: int = 2) -> Recorder:
+    """Of a rank whose gradients were summed twice, or more; `last`: the lines of what it called then, none of a further
+    time."""
     group = Group(key="0", description="default_pg", ranks=(0, 1, 2))
     start = Collective(group="0", sequence=1, operation="broadcast", state="completed", frames=stack(file, STARTS))
-    sums = [Collective(group="0", sequence=number, state="completed", **GRADIENTS) for number in (2, 3)]  # type: ignore[arg-type]
+    sums = [Collective(group="0", sequence=number, state="completed", **GRADIENTS) for number in range(2, 2 + rounds)]  # type: ignore[arg-type]
     if last:
-        third = Collective(group="0", sequence=4, operation=operation, input_sizes=((1,),), frames=stack(file, *last))
+        third = Collective(
+            group="0", sequence=2 + rounds, operation=operation, input_sizes=((1,),), frames=stack(file, *last)
+        )
     else:
-        third = Collective(group="0", sequence=4, **GRADIENTS)  # type: ignore[arg-type]
+        third = Collective(group="0", sequence=2 + rounds, **GRADIENTS)  # type: ignore[arg-type]
     return Recorder(source=f"r{rank}", rank=rank, written_at=WRITTEN, groups=(group,), entries=(start, *sums, third))
 
 
@@ -80,10 +83,12 @@ def test_a_collective_below_a_condition_on_the_rank(program: Path) -> None:
     assert first.confidence >= 0.85 and "pid" not in "".join(seen.source for seen in first.evidence)
 
 
-def test_a_rank_that_is_through_with_the_loop(program: Path) -> None:
+@pytest.mark.parametrize("rounds", [2, 40])
+def test_a_rank_that_is_through_with_the_loop(program: Path, rounds: int) -> None:
+    """Also where hooks alone have started what ranks have called for long: the last line that they called tells."""
     program.write_text(PROGRAM.replace("range(1000)", "loader"))
     os.utime(program, (WRITTEN - 60, WRITTEN - 60))
-    first = concluded(dump(0, program), dump(1, program), dump(2, program, LEFT)).causes[0]
+    first = concluded(*(dump(rank, program, *(LEFT,) * (rank == 2), rounds=rounds) for rank in range(3))).causes[0]
     assert (first.cause, first.ranks) == ("uneven-inputs", (2,)) and first.confidence >= 0.65
 
 

@@ -128,6 +128,8 @@ def _of_stack(told_stack: ToldStack, rank: int) -> Wait:
 WATCHDOG = {"sequence", "operation"}
 PARTS_OF_ONE = ("send", "recv")
 """What gloo names when a collective times out: the part of it that one rank had to do."""
+BATCH = "batchisendirecv"
+"""Sends and receives that are started as one: a batch has a number, and it is each rank's own."""
 
 
 def _completed(first: Wait, later: Wait) -> Wait:
@@ -305,7 +307,7 @@ def _parted(odd: list[Wait], first: Wait, summary: str, found: list[Wait]) -> li
 
 def _apart(found: list[Wait], first: Wait) -> list[Candidate]:
     """Different numbers: the rank that has completed least is behind."""
-    if pairs := [wait for wait in found if wait.operation in PARTS_OF_ONE]:
+    if pairs := [wait for wait in found if wait.operation in (*PARTS_OF_ONE, BATCH)]:
         return _unpaired(found, pairs, first)
     numbered = [wait for wait in found if wait.sequence is not None]
     behind_at = min(wait.completed if wait.completed is not None else wait.sequence or 0 for wait in numbered)
@@ -337,6 +339,10 @@ def _unpaired(found: list[Wait], pairs: list[Wait], first: Wait) -> list[Candida
     few = pairs if len(pairs) <= len(rest) or not rest else rest
     summary = f"{ranks_text([wait.rank for wait in pairs])} waited in {said(pairs[0])}"
     summary += f", {ranks_text([wait.rank for wait in rest])} in {said(rest[0])}" if rest else ""
+    if not rest:  # or what was sent does not arrive
+        causes_of_all = ("p2p-order", "rank-divergent-decision", "ib-link-down")
+        everybody = [[wait.rank for wait in pairs]] * len(causes_of_all)
+        return _undecided(causes_of_all, POSSIBLE, first, f"{summary}: nothing else is open", found, everybody)
     summary += ": a send or receive has no other half"
     causes = (("p2p-order", POSSIBLE), ("rank-divergent-decision", HINT))
     return [candidate(cause, sure, first, summary, few, found) for cause, sure in causes]

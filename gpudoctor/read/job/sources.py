@@ -3,7 +3,8 @@
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -58,10 +59,11 @@ class Sources:
             return self._with_backwards(pid, list(dict.fromkeys(filter(is_user, frames))), deadline)
 
     def left(self, dumps: Sequence[Recorder], deadline: float) -> tuple[SourceContext, ...]:
-        """Of the lines from which ranks that are gone had called their last collectives, of files as they were then."""
+        """Of the lines from which ranks that are gone had called their last collectives, and the last one that the
+        program has called itself, of files as they were then."""
         lines: dict[Frame, float] = {}
         for dump in dumps:
-            for entry in last_entries(dump):
+            for entry in (*last_entries(dump), *_last_called(dump)):
                 for frame in filter(is_user, entry.frames[:MOST_SOURCES]):
                     lines[frame] = min(dump.written_at, lines.get(frame, dump.written_at))
         return self.then(lines, deadline)
@@ -123,6 +125,12 @@ def last_entries(recorder: Recorder) -> Sequence[Collective]:
     entries = recorder.entries
     first = next((at for at, entry in enumerate(entries) if entry.state != "completed"), len(entries))
     return entries[max(0, first - MOST_ENTRIES // 2) :][:MOST_ENTRIES]
+
+
+def _last_called(dump: Recorder) -> Iterator[Collective]:
+    """Of a training whose collectives DDP's hooks have started for long, the one that tells where its loop stands."""
+    called = (entry for entry in reversed(dump.entries) if any(map(is_user, entry.frames)))
+    yield from islice(called, 1)
 
 
 def _view(pid: int) -> View:
