@@ -248,7 +248,10 @@ def _by_stories() -> Iterator[Scenario]:
 
 
 def _polling() -> Iterator[Scenario]:
-    """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again."""
+    """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
+    rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
+    alone = Scenario("falls_back_to_cpu", "cuda/falls_back_to_cpu.py", ("no-gpu-visible",), (1,), ranks=3, polls=10.0)
+    yield alone._replace(reached="rank {rank} step 0 begins")
     some = SCENARIOS["group_of_some"]
     yield some._replace(name="group_of_some_on_nccl", polls=8.0)
 
