@@ -5,6 +5,7 @@ import io
 import pytest
 
 from gpudoctor.explain.explain import explain
+from gpudoctor.explain.told_by_place import advice
 
 SAYS = {
     "fish: Job 1, 'python train.py' terminated by signal SIGSEGV (Address boundary error)": "signal",
@@ -53,3 +54,36 @@ def test_a_time_limit_speaks_of_no_failure_before_it() -> None:
     assert said.unknown == (
         "SLURM ended JOB 5512 at its time limit; whether anything failed before it, these logs do not say"
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "cause"),
+    [("huggingface.co", "download-failed"), ("0.0.0.0", "program-error"), ("trainer-0", "program-error")],
+)
+def test_a_server_of_the_job_itself_is_no_download(host: str, cause: str) -> None:
+    refused = "Failed to establish a new connection: [Errno 111] Connection refused"
+    line = (
+        f"requests.exceptions.ConnectionError: HTTPConnectionPool(host='{host}', port=8000): Max retries exceeded with "
+    )
+    said = explain(
+        ["-"], stdin=io.BytesIO(f"{line}url: /health/ (Caused by NewConnectionError('{refused}'))\n".encode())
+    )
+    assert said.causes[0].cause == cause, said
+
+
+def test_who_interrupts_a_program_is_told() -> None:
+    text = 'Traceback (most recent call last):\n  File "t.py", line 20, in <module>\n    wait()\nKeyboardInterrupt\n'
+    said = explain(["-"], stdin=io.BytesIO(text.encode()))
+    assert (
+        said.unknown
+        == "interrupted at t.py:20 by SIGINT: by Ctrl-C, or by who passed it on; why, these logs do not say"
+    )
+    assert said.kind == "user-interrupt"
+
+
+def test_advice_that_ends_with_a_colon_takes_the_line_below() -> None:
+    assert (
+        advice("It failed. Please run the following:\n\n  python -m tool\n")
+        == "Please run the following: python -m tool"
+    )
+    assert advice("It failed. Please run the following:") == "Please run the following"

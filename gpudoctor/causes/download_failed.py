@@ -1,6 +1,10 @@
 from gpudoctor.cause import LIKELY, Cause, Fix, Symptom, command
 from gpudoctor.remedies import fixes_of
 
+_OF_THE_SITE = r"host='(?:localhost|127\.|0\.0\.0\.0|::1|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|[\w-]{1,63}')"
+"""A server of this machine or of its own network, by loopback, private address or a name without a domain: nothing is
+downloaded from the internet, and what is to listen there is a part of the job."""
+
 CAUSE = Cause(
     id="download-failed",
     title="a rank could not download a model or data set",
@@ -31,6 +35,8 @@ CAUSE = Cause(
                 "requests.exceptions.ReadTimeout",
                 "We couldn't connect to 'https://",
             ),
+            pattern=rf"(?:LocalEntryNotFoundError|HfHubHTTPError|MaxRetryError|requests\.exceptions\.(?:ConnectionError|"
+            rf"ReadTimeout)|We couldn't connect to 'https://)(?![^\n]{{0,60}}{_OF_THE_SITE})",
             unless="Retrying",
             confidence=LIKELY,
             seen="a rank could not download a model or data set",

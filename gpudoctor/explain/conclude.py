@@ -267,6 +267,8 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
     if tracebacks:
         first = tracebacks[0].first
         place = f" at {first.file}:{first.at}" if first.file else ""
+        if tracebacks[0].last.name == "KeyboardInterrupt":
+            return f"interrupted{place} by SIGINT: by Ctrl-C, or by who passed it on; why, these logs do not say"
         return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
     later = next((event for event in facts.events if event.symptom.role in ("consequence", "connection")), None)
     if later is None:

@@ -167,10 +167,19 @@ def _called_with(argument: str, code: str) -> str:
 
 def advice(message: str) -> str:
     """What the message itself says is to be done; empty where it says nothing of the kind."""
-    said = [match["advice"].strip() for match in ADVICE.finditer(message[:3_000])]
+    kept = message[:3_000]
+    said = [
+        f"{match['advice'].strip()}{_shown_below(kept, match.end())}".rstrip(":") for match in ADVICE.finditer(kept)
+    ]
     return next(
         (sentence for sentence in said if not NO_ADVICE.search(sentence) and len(sentence) <= LONGEST_ADVICE), ""
     )
+
+
+def _shown_below(message: str, end: int) -> str:
+    """The next line, where a sentence ends there with a colon: a command, mostly."""
+    below = message[end:].lstrip("\n").lstrip()
+    return f" {below.partition(chr(10))[0].strip()}" if message[:end].endswith(":") and below else ""
 
 
 def of_hugging_face(type_name: str, message: str, raised_in: str, code: str) -> dict[str, str] | None:

@@ -49,7 +49,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"exitcode\s{0,6}: (?P<exitcode>\d{1,3})\b\)? ?(?:local_rank: (?P<local_rank>\d+) ?)?\(pid: "
         r"(?P<pid>\d+)\)",
         role="consequence",
-        seen="process {pid} ended with status {exitcode}; its own lines say why",
+        seen="process {pid} ended with status {exitcode}",
         source=AGENT,
         sample=(
             "E0819 11:40:02.17 6123 torch/distributed/elastic/multiprocessing/api.py:987] failed (exitcode: 1) "

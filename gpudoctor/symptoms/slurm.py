@@ -46,7 +46,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         role="consequence",
         confidence=HINT,
-        seen="task {tasks} on {host} ended; its own lines say why",
+        seen="task {tasks} on {host} failed",
         source=SOURCE,
         sample=("srun: error: gpu-a03: tasks 4-7: Exited with exit code 1", "srun: error: gpu-a03: task 5: Terminated"),
         counter="srun: error: gpu-a03: task 5: Killed",
