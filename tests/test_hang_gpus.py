@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.hang.gpus import gpus_of, is_quiet, uses_gpu, waits_in_driver
+from gpudoctor.hang.job import Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import asks_for
 from gpudoctor.snapshot.evidence import (
@@ -316,3 +317,33 @@ def test_a_group_that_one_rank_left_out_blocks_the_first_call_on_the_next(
     context = source(41, inside=LOOP, calls=[("new_group", 12, "rank in members"), ("new_group", 13, "")], text=text)
     first = conclude_job(a_job(*(waits(rank, sources=(context,), libraries=libraries) for rank in range(3)))).causes[0]
     assert (first.cause == "collective-order-mismatch" and first.confidence >= 0.5) is told
+
+
+def starting(rank: int, backend: str, text: str = "", guard: str = "") -> Rank:
+    """Rank 1 of falls_back_to_cpu, where it sets a backend up, or a rank behind that."""
+    threads = {"gloo": "gloo_tcp_loop", "nccl": "pt_nccl_watchdg"}
+    own = Thread(id=70, name=threads[backend], state="S")
+    inside = [("else", 19, guard)] if guard else []
+    if backend == "nccl":
+        return waits(rank, at=29, more_threads=(own,))
+    return is_in(rank, "communicator init", "init_process_group", at=23, more_threads=(own,),
+                 sources=(source(23, inside=inside, text=text),))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "guard", "sure"),
+    [
+        ('dist.init_process_group("gloo")', "device.type == 'cuda'", True),
+        ('dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")', "", True),
+        ("dist.init_process_group(arguments.backend)", "", False),
+    ],
+)
+def test_who_sets_up_gloo_where_the_others_have_nccl_sees_no_gpu(text: str, guard: str, sure: bool) -> None:
+    alone = starting(1, "gloo", text, guard)
+    causes = {
+        cause.cause: cause for cause in conclude_job(a_job(starting(0, "nccl"), alone, starting(2, "nccl"))).causes
+    }
+    found = causes["no-gpu-visible"]
+    assert (found.ranks, found.confidence >= 0.85) == ((1,), sure)
+    together = conclude_job(a_job(*(starting(rank, "gloo", text, guard) for rank in range(3))))
+    assert "no-gpu-visible" not in {cause.cause for cause in together.causes}, "all take gloo"

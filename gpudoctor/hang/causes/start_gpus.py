@@ -1,13 +1,33 @@
-"""Ranks that share a GPU by mistake, and nodes that NCCL takes for one."""
+"""Ranks that share a GPU by mistake, or see none, and nodes that NCCL takes for one."""
 
+import re
 from collections.abc import Iterator
 
-from gpudoctor.hang.causes import CAUSES, POSSIBLE, SEEN, HangCause, HangJob, HangRule, Rank, Seen, blame, command
+from gpudoctor.hang.causes import (
+    CAUSES,
+    LIKELY,
+    POSSIBLE,
+    SEEN,
+    HangCause,
+    HangJob,
+    HangRule,
+    Rank,
+    Seen,
+    blame,
+    command,
+)
+from gpudoctor.hang.doing import in_file
+from gpudoctor.hang.relation import source_at
 from gpudoctor.hang.starts import is_before_training
-from gpudoctor.hang.words import numbers_of, ranks_of
+from gpudoctor.hang.words import at, numbers_of, ranks_of, stacks_of, verb, who
+from gpudoctor.knowledge.places import main_thread
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.snapshot.evidence import NodeEvidence
 
+C10D = "torch/distributed/distributed_c10d.py"
+NCCL, GLOO = "pt_nccl_", "gloo_tcp_"
+"""How ProcessGroupNCCL and gloo name their threads."""
+DEVICE = re.compile(r"cuda|device|gpu", re.I)
 BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 
 
@@ -116,6 +136,55 @@ def hosts_are_taken_for_one(job: HangJob) -> Iterator[HangCause]:
         return
 
 
+def one_has_taken_gloo(job: HangJob) -> Iterator[HangCause]:
+    """A rank that sets up gloo alone, where the others have NCCL: programs choose gloo where they see no GPU."""
+    alone = [rank for rank in job.ranks if _sets_up_gloo(rank) and not _has_nccl(rank)]
+    others = [rank for rank in job.ranks if rank not in alone]
+    if not alone or not others or not all(map(_has_nccl, others)):
+        return
+    values = ((rank, rank.environment.get("CUDA_VISIBLE_DEVICES", "(not set)")) for rank in alone[:6])
+    yield blame(
+        "no-gpu-visible",
+        SEEN if all(map(_asks_for_its_device, alone)) else LIKELY,  # else an argument may have named gloo
+        alone,
+        f"{who(alone, 'sets', 'set')} up gloo{at(alone[0].place.user_frame)}, and {ranks_of(others)} "
+        f"{verb(others, 'has', 'have')} NCCL: so it is where a program asks whether it sees a GPU",
+        (
+            *stacks_of(alone),
+            *(Seen(f"rank {rank.rank} environment", f"CUDA_VISIBLE_DEVICES={value}") for rank, value in values),
+            *stacks_of(others),
+        ),
+        at=alone[0].place.user_frame,
+    )
+
+
+def _asks_for_its_device(rank: Rank) -> bool:
+    """Whether a condition on the device, or what it says in its own line, has led a rank to where it is."""
+    context = source_at(rank, rank.place.user_frame)
+    if context is None:
+        return False
+    around = (each.text for each in context.enclosing if each.kind in ("if", "elif", "else"))
+    return any(map(DEVICE.search, (context.text, *around)))
+
+
+def _sets_up_gloo(rank: Rank) -> bool:
+    thread = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    return (
+        thread is not None
+        and rank.place.kind == rank.first_place.kind == "communicator init"
+        and (in_file(thread.frames, C10D, "_create_gloo_process_group") or _has_thread(rank, GLOO))
+    )
+
+
+def _has_nccl(rank: Rank) -> bool:
+    return _has_thread(rank, NCCL)
+
+
+def _has_thread(rank: Rank, name: str) -> bool:
+    threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
+    return any(thread.name.startswith(name) for thread in threads)
+
+
 def _are_different_machines(nodes: list[NodeEvidence]) -> bool:
     """Their GPUs, or where none was read their boot ids, are not the same."""
     gpus = [frozenset(gpu.uuid for gpu in node.gpus if gpu.uuid) for node in nodes]
@@ -124,4 +193,4 @@ def _are_different_machines(nodes: list[NodeEvidence]) -> bool:
     return len({node.boot_id for node in nodes if node.boot_id}) > 1
 
 
-RULES: tuple[HangRule, ...] = (gpus_are_shared, hosts_are_taken_for_one)
+RULES: tuple[HangRule, ...] = (gpus_are_shared, one_has_taken_gloo, hosts_are_taken_for_one)

@@ -63,7 +63,7 @@ def _all() -> Iterator[Scenario]:
     yield Scenario(
         "download_on_rank0",
         "download_on_rank0.py",
-        ("slow-rank-timeout",),
+        ("slow-rank-timeout", "service-no-answer"),  # the second had no name of its own when this was written
         (0,),
         ("return connection.recv", "download(server)"),
         ranks=3,
@@ -251,7 +251,7 @@ def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
     rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
     alone = Scenario("falls_back_to_cpu", "cuda/falls_back_to_cpu.py", ("no-gpu-visible",), (1,), ranks=3, polls=10.0)
-    yield alone._replace(reached="rank {rank} step 0 begins")
+    yield alone._replace(reached="rank {rank} step 0 begins", silent=(1,))
     some = SCENARIOS["group_of_some"]
     yield some._replace(name="group_of_some_on_nccl", polls=8.0)
 

@@ -18,7 +18,9 @@ def main() -> None:
     device = torch.device("cuda", local_rank) if torch.cuda.is_available() else torch.device("cpu")
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
     rank = dist.get_rank()
     for step in range(1000):
         time.sleep(0.3 + 0.2 * rank if healthy else 0.05)
