@@ -5,6 +5,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from gpudoctor.lint.assumed_start import as_started
 from gpudoctor.lint.fix import ORDER, Judged, corrected
 from gpudoctor.lint.ignores import Ignores
 from gpudoctor.lint.model import LintJob
@@ -82,11 +83,31 @@ def judge(
 ) -> tuple[tuple[FiredRule, ...], tuple[str, ...]]:
     """What fires and no comment silences, the worst first; and which rules crashed. `off`: codes and ids of rules that
     may not judge."""
-    fired_rules: list[FiredRule] = []
-    crashed: list[str] = []
     judging = [rule for rule in rules if rule.code not in off and rule.id not in off]
     ignores = Ignores(job.text)
-    for rule in judging:
+    fired_rules, crashed = _judge(job, judging, ignores)
+    if started := as_started(job):
+        known = {(fired.rule.code, fired.finding.span.line) for fired in fired_rules}
+        more, _ = _judge(started, judging, ignores)
+        fired_rules += [
+            fired
+            for fired in more
+            if fired.finding.span.end <= len(job.text)
+            and (fired.rule.code, fired.finding.span.line) not in known
+            and all(edit.span.end <= len(job.text) for edit in fired.finding.edits)
+        ]
+    names = {name for rule in judging for name in (rule.code, rule.id)}
+    fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(names, off)]
+    fired_rules.sort(
+        key=lambda rule: (ORDER[rule.severity], rule.finding.span.line, rule.finding.span.start, rule.rule.code)
+    )
+    return tuple(fired_rules), tuple(crashed)
+
+
+def _judge(job: LintJob, rules: Sequence[LintRule], ignores: Ignores) -> tuple[list[FiredRule], list[str]]:
+    fired_rules: list[FiredRule] = []
+    crashed: list[str] = []
+    for rule in rules:
         try:
             said: set[tuple[int, str]] = set()
             for finding in islice(rule.judge(job), MOST_FINDINGS):
@@ -99,12 +120,7 @@ def judge(
             crashed.append(
                 f"rule {rule.code} {rule.id} could not judge this text: {type(error).__name__}; a bug in gpudoctor"
             )
-    known = {name for rule in judging for name in (rule.code, rule.id)}
-    fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(known, off)]
-    fired_rules.sort(
-        key=lambda rule: (ORDER[rule.severity], rule.finding.span.line, rule.finding.span.start, rule.rule.code)
-    )
-    return tuple(fired_rules), tuple(crashed)
+    return fired_rules, crashed
 
 
 def linted(

@@ -83,7 +83,7 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
             trainers=tuple(call for each in sections for call in trainers.calls(each.text, each.start, each.line)),
             notes=left_out,
         )  # fmt: skip
-    return _shell(text, sections, facts, kind_of_text)
+    return read_shell(text, sections, facts, kind_of_text)
 
 
 def _as_they_are_read(sections: tuple[TextSection, ...]) -> tuple[TextSection, ...]:
@@ -172,7 +172,8 @@ def _documents(section: TextSection) -> tuple[Manifest, ...]:
     return manifests.read_manifests(section.text, section.start, section.line)
 
 
-def _shell(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind: Kind) -> LintJob:
+def read_shell(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind: Kind) -> LintJob:
+    """The job of a text whose sections are known."""
     shell = invocations(text, sections, facts, batch=kind == "sbatch")
     files = _Files(text)
     commands, notes = [*shell.invocations], [*shell.notes]

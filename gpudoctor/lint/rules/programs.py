@@ -300,12 +300,21 @@ def _lines(program: Program) -> set[int]:
     return {place.span.line for name in ("spawn", "start_processes") for place in program.calls.get(name, ())}
 
 
+_IMPORTS = re.compile(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
+"""What a name does that is only imported, as the head of a tutorial has it: nothing."""
+
+
 @rule(
     "T06",
     title="Each rank has a part of the data of its own",
     severity="warning",
     source="torch.utils.data.distributed.DistributedSampler",
-    bad=(_LOADER.format("") + _STARTED, _LOADER.format(", num_workers=4") + _STARTED.replace("=4 ", "=8 ")),
+    bad=(
+        _LOADER.format("") + _STARTED,
+        _LOADER.format(", num_workers=4") + _STARTED.replace("=4 ", "=8 "),
+        _LOADER.format("").replace("import torch\n", "import torch\nfrom torch.utils.data import DistributedSampler\n")
+        + _STARTED,
+    ),
     good=(
         _LOADER.format("").replace("shuffle=True", "sampler=DistributedSampler(data)") + _STARTED,
         _LOADER.format("").replace("import torch\n", "import torch\nfrom accelerate import Accelerator\n") + _STARTED,
@@ -316,7 +325,10 @@ def loader_without_sampler(job: LintJob) -> Iterator[LintFinding]:
     it, and with one seed all see the same batches."""
     for program in programs(job):
         wraps = program.calls.get("DistributedDataParallel", ()) or program.calls.get("DDP", ())
-        if not wraps or program.names(*_BY_FRAMEWORK, r"\w*[sS]ampler", "IterableDataset", "get_world_size", "split"):
+        if not wraps or program.names(*_BY_FRAMEWORK):
+            continue
+        used = _IMPORTS.sub("", program.text)
+        if re.search(r"\b(?:\w*[sS]ampler|IterableDataset|get_world_size|split)\b", used):
             continue
         for place in program.calls.get("DataLoader", ()):
             if re.search(r"\bshuffle\s*=\s*True\b", place.words):

@@ -125,15 +125,25 @@ def _twice(code: PythonCode, call: ast.Call, why: str) -> LintFinding:
         _HEAD + _WRAP + "net = DistributedDataParallel(net)\n" + _RUN,
         _HEAD + _WRAP + "def main():\n    model = DistributedDataParallel(net)\nmain()\n" + _RUN,
         _HEAD.partition("\n")[2] + _WRAP + "net = DistributedDataParallel(net)\n",
+        _HEAD + _WRAP + "net = DistributedDataParallel(net)\ndist.init_process_group('nccl')\n" + _RUN,
+        _HEAD
+        + _WRAP
+        + "def main():\n    model = DistributedDataParallel(net)\n    dist.init_process_group('nccl')\nmain()\n"
+        + _RUN,
     ),
     good=(
         _HEAD + _WRAP + "dist.init_process_group('gloo')\nnet = DistributedDataParallel(net)\n" + _RUN,
         _HEAD + _WRAP + "from mine import setup\nsetup()\nnet = DistributedDataParallel(net)\n" + _RUN,
+        _HEAD
+        + _WRAP
+        + "def wrapped():\n    return DistributedDataParallel(net)\ndist.init_process_group('gloo')\nwrapped()\n"
+        + _RUN,
     ),
 )
 def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
     """A launcher sets variables; the group that DistributedDataParallel talks over is made by init_process_group."""
     for code, starts in codes_and_starts(job):
+        yield from _wrapped_too_early(code)
         is_started = any(look.traits(each).sets_ranks for each in starts)
         if not code.brings("torch") or _OWN_GROUP.search(code.text) or not (is_started or code.is_whole()):
             continue
@@ -152,6 +162,26 @@ def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
                 break
 
 
+def _wrapped_too_early(code: PythonCode) -> Iterator[LintFinding]:
+    """One scope wraps, and further down makes the only group of the text."""
+    made = [call for call in code.calls if code.torch_name(call.func) == "init_process_group"]
+    if len(made) != 1 or len(_OWN_GROUP.findall(_IMPORTED.sub("", code.text))) != 1 or code.is_conditional(made[0]):
+        return
+    scope = code.scope_of(made[0])
+    for call in code.calls:
+        if code.torch_name(call.func) not in _WRAPS or code.scope_of(call) is not scope or code.is_conditional(call):
+            continue
+        if call.lineno < made[0].lineno and argument(call, "process_group") is None:
+            yield LintFinding(
+                span=code.span(call),
+                summary=f"{code.torch_name(call.func)} wraps a model before line {code.line + made[0].lineno - 1} makes"
+                " the process group",
+                happens="Every rank ends: ValueError, Default process group has not been initialized.",
+                fix="Call init_process_group before the model is wrapped.",
+            )
+
+
+_IMPORTED = re.compile(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 _BACKENDS = ("nccl", "gloo", "mpi", "ucc", "xccl", "ccl", "hccl", "cncl", "eccl", "mccl", "smddp", "xla", "fake", "tcp",
              "undefined", "flagcx", "threaded", "dummy", "mooncake")  # fmt: skip
 _CALL = _HEAD + "dist.init_process_group({})\n" + _RUN
