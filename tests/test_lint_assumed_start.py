@@ -2,10 +2,10 @@
 
 import pytest
 
-from gpudoctor.lint.asked import every_rule
-from gpudoctor.lint.facts import LintFacts
 from gpudoctor.lint.lint import lint
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
+from gpudoctor.lint.rule import every_rule
 
 HEAD = (
     "import os\nimport torch\nimport torch.distributed as dist\nfrom torch.nn.parallel import DistributedDataParallel\n"
