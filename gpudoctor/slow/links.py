@@ -2,6 +2,7 @@
 nodes it is not. A slow link holds up all ranks alike, so nobody's lateness tells it.
 """
 
+import math
 from collections.abc import Sequence
 from statistics import fmean, median
 
@@ -54,16 +55,18 @@ def slow_network(nodes: Sequence[NodePace]) -> SlowNetwork | None:
 
 def _narrow(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]]) -> SlowNetwork | None:
     """Ways that hold back what they are given, at a tenth of what others have carried. A ring gives most of what it
-    sends to one neighbour, so one way may be all that shows a slow interface."""
-    held = {way: min(link.held_to for link in links if link.held_to) for way, links in ways.items() if _is_held(links)}
+    sends to one neighbour, so one way may be all that is waited for; what else leaves or reaches an end of it, however
+    little, tells which of both it is."""
+    held = {way: _held_to(links) for way, links in ways.items() if _held_to(links)}
     reached = {way: max(link.reached for link in links) for way, links in ways.items()}
-    others = [rate for way, rate in reached.items() if way not in held]
+    others = [rate for way, rate in reached.items() if way not in held] or list(reached.values())
     usual = median(others) if others else 0.0
-    slow = {way: rate for way, rate in held.items() if TIMES_NARROWER * rate <= usual}
+    narrow = {way: rate for way, rate in held.items() if TIMES_NARROWER * rate <= usual}
+    slow = {way: rate for way, rate in narrow.items() if _is_waited_for(ways[way])}
     if not slow:
         return None
     first, *more = slow
-    shared = set(first).intersection(*more)
+    shared = set(first).intersection(*narrow) or set(first).intersection(*more)
     if not shared:
         return None
     node, to = first if len(shared) > 1 else (shared.pop(), None)
@@ -80,7 +83,11 @@ def _narrow(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]
     )
 
 
-def _is_held(links: Sequence[LinkUse]) -> bool:
+def _held_to(links: Sequence[LinkUse]) -> float:
+    return min((link.held_to for link in links if link.held_to), default=0.0)
+
+
+def _is_waited_for(links: Sequence[LinkUse]) -> bool:
     return any(link.held_to and link.carried >= LEAST_TAKEN * link.held_to for link in links)
 
 
@@ -138,13 +145,15 @@ def _again(links: Sequence[LinkUse]) -> float:
 
 
 def _seen(nodes: Sequence[NodePace], ways: dict[tuple[int, int], list[LinkUse]], source: str) -> tuple[Seen, ...]:
-    worst = sorted(ways.items(), key=lambda way: -max(link.answers_after for link in way[1]))[:8]
+    narrow_first = sorted(ways.items(), key=lambda way: _held_to(way[1]) or math.inf)
+    worst = sorted(narrow_first, key=lambda way: -max(link.answers_after for link in way[1]))[:8]
     return tuple(
         Seen(
             source,
             f"{nodes[way[0]].host} to {nodes[way[1]].host}: answered after "
             f"{_short(max(link.answers_after for link in links))}, {sum(link.sent_again for link in links)} of "
-            f"{_sent(links)} segments sent again, {max(link.busy for link in links):.0%} of the time under way",
+            f"{_sent(links)} segments sent again, {max(link.busy for link in links):.0%} of the time under way"
+            + (f", held to {_rate(held)}" if (held := _held_to(links)) else ""),
         )
         for way, links in worst
     )
