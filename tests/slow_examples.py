@@ -116,6 +116,12 @@ IN_INPUT = (
     Frame("main", "/home/mara/train.py", 77),
 )
 IN_FORWARD = (Frame("_call_impl", f"{TORCH}/nn/modules/module.py", 1780), Frame("main", "/home/mara/train.py", 80))
+IN_BACKWARD = (
+    Frame("_engine_run_backward", f"{TORCH}/autograd/graph.py", 865),
+    Frame("backward", f"{TORCH}/autograd/__init__.py", 364),
+    Frame("backward", f"{TORCH}/_tensor.py", 649),
+    Frame("main", "/home/mara/train.py", 82),
+)
 WAITS = (
     Frame("all_reduce", f"{TORCH}/distributed/distributed_c10d.py", 2800),
     Frame("main", "/home/mara/train.py", 84),

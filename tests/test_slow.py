@@ -23,14 +23,16 @@ from gpudoctor.slow.attend import PaceTask, PaceTold, PaceWatch
 from gpudoctor.slow.attended import told
 from gpudoctor.slow.conclude import concluded, paces_of
 from gpudoctor.slow.links import slow_network
+from gpudoctor.slow.report import JobPace
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, reason
-from gpudoctor.snapshot.evidence import GpuUse
+from gpudoctor.snapshot.evidence import Frame, GpuUse
 from gpudoctor.snapshot.pace import CpuQuota, LinkUse, NodePace, ProcessPace
 from tests.fake_tree import fake
 from tests.lab.slow.jobs import SCENARIOS, started
 from tests.lab.sshd import user_environment
 from tests.slow_examples import (
+    IN_BACKWARD,
     IN_FORWARD,
     IN_INPUT,
     WAITS,
@@ -221,6 +223,33 @@ def test_a_place_where_others_stand_as_often_is_not_named() -> None:
     assert time_spent(own, [stands(2, (10, IN_FORWARD), (10, IN_INPUT))], 0.1) is None
     spent = time_spent(own, [stands(2, (10, IN_FORWARD), (10, WAITS))], 0.5)
     assert spent is not None and spent.phase == "input"
+
+
+def test_who_may_only_pass_on_what_came_late_to_it_is_not_named() -> None:
+    """Over gloo a slow way delays the rank at its end: asleep in the backward, it waits for what is summed up there."""
+
+    def of_hosts(hosts: int, own: tuple[Frame, ...], waits_in: str) -> JobPace:
+        nodes = times({1: 0.02}, node_of=lambda rank: rank % hosts)
+        looks = [stands(4000 + rank, (12, own if rank == 1 else WAITS), (20, WAITS)) for rank in range(4)]
+        asleep = [
+            replace(
+                each, stacks=tuple(replace(one, thread=replace(one.thread, waits_in=waits_in)) for one in each.stacks)
+            )
+            for each in looks
+        ]
+        sampled = [
+            replace(node, processes=tuple(asleep[rank.rank] for rank in node.ranks), clock_offset_seconds=0.0)
+            for node in nodes
+        ]
+        first = paces_of(sampled)
+        return concluded(members(4, lambda rank: rank % hosts), sampled, first, first, sampled, 40.0)
+
+    passed_on = of_hosts(2, IN_BACKWARD, "futex_do_wait")
+    assert (passed_on.verdict, passed_on.slow) == ("unknown", ()) and "by its network" in passed_on.unknown
+    (computes,) = of_hosts(2, IN_BACKWARD, "").slow
+    assert (computes.ranks, computes.phase) == ((1,), "backward")
+    (alone,) = of_hosts(1, IN_BACKWARD, "futex_do_wait").slow
+    assert (alone.ranks, alone.phase) == ((1,), ""), "no network is between them"
 
 
 def test_what_a_recorder_says_is_taken_with_care() -> None:

@@ -85,6 +85,7 @@ def concluded(
     """`first`: of all that the recorders held. `window`: of what was issued while stacks were looked at, which must
     bear it out; None where nobody was late."""
     slow: tuple[SlowRanks, ...] = ()
+    passed_on: list[str] = []
     notes = list(first.notes)
     late = first.late
     if window is not None:
@@ -98,7 +99,15 @@ def concluded(
             for pace in late
             if pace not in borne_out
         ]
-        slow = tuple(_slow(job, sampled, pace, window, first) for pace in borne_out)
+        named = {pace.key: _slow(job, sampled, pace, window, first) for pace in borne_out}
+        slow = tuple(found for found in named.values() if found is not None)
+        passed_on = [
+            f"{_ranks(pace.late)} came late to group {pace.key}, and was not seen to do anything of its own for longer "
+            "than others: what it waits for may come late, by its network"
+            for pace in borne_out
+            if named[pace.key] is None
+        ]
+        notes += passed_on
     network = slow_network(nodes)
     if network is not None:  # who waits for it comes late, and is not the reason
         slow = (
@@ -106,7 +115,7 @@ def concluded(
             *(late_ranks for late_ranks in slow if late_ranks.phase not in WAITS_FOR_NETWORK),
         )
     world = max((member.world_size or 0 for member in job.members), default=0)
-    unknown = _unknown(job, nodes, first, world)
+    unknown = _unknown(job, nodes, first, world) or next(iter(passed_on), "")
     return JobPace(
         id=job.id,
         user=words(job.user) if job.user else "",
@@ -171,12 +180,16 @@ def _unknown(job: Members, nodes: Sequence[NodePace], paces: Paces, world: int) 
     return ""
 
 
-def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Paces, first: Paces) -> SlowRanks:
+def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Paces, first: Paces) -> SlowRanks | None:
+    """None: it may only pass on what it waited for."""
     own = next((group for group in window.groups if group.key == pace.key and set(group.late) & set(pace.late)), pace)
     looked = [_of_rank(job, sampled, rank, pace) for rank in pace.late]
     there = [rank for rank in looked if rank is not None]
-    spent = time_spent([rank.process for rank in there], there[0].others if there else (), own.share)
+    spent = time_spent([rank.process for rank in there], there[0].others if there else (), own.share, pace.backend)
     why = next((reason_seen for rank in there if (reason_seen := reason(rank, spent)) is not None), None)
+    nodes = len({clock.node for clock in first.ranks.values()})
+    if spent is None and why is None and _passes_on(pace, nodes):
+        return None
     hosts = tuple(dict.fromkeys(first.ranks[rank].host for rank in pace.late))
     variant = why.variant if why is not None else ""
     return SlowRanks(
@@ -190,11 +203,17 @@ def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Pa
         phase=spent.phase if spent is not None else "",
         where=spent.where if spent is not None else None,
         why=variant,
-        summary=_summary(pace, own, spent, why, len({clock.node for clock in first.ranks.values()}) > 1, hosts),
+        summary=_summary(pace, own, spent, why, nodes > 1, hosts),
         evidence=tuple(_evidence(pace, own, spent, why)),
         fix=CAUSES[CAUSE].remedy(variant),
         certainty=SEEN if spent is None else PROVED,
     )
+
+
+def _passes_on(pace: GroupPace, nodes: int) -> bool:
+    """Whether what it waited for may have come late to it. A collective of gloo ends on each rank when its own part has
+    come, and a slow way delays all that this one does next; NCCL's are waited for by the GPU."""
+    return pace.backend == "gloo" and nodes > 1
 
 
 def _summary(

@@ -67,7 +67,9 @@ class TimeSpent(Struct, frozen=True, kw_only=True):
     """For one of its data loader's workers, and not in the data set itself."""
 
 
-def part_of(thread: Thread) -> StepPart:
+def part_of(thread: Thread, backend: str = "") -> StepPart:
+    """`backend`: of the group. gloo's ranks compute on the processor, so that the thread that has called backward runs
+    it: asleep in it, it waits for what DistributedDataParallel sums up there."""
     place = place_of(thread, gpu=True)
     line = (
         ProgramLine(place.user_frame.file, place.user_frame.line, place.user_frame.function)
@@ -78,6 +80,9 @@ def part_of(thread: Thread) -> StepPart:
         return StepPart("collective", line)
     outer = next((phase for frame in reversed(thread.frames) if (phase := _phase(frame)) is not None), None)
     kind = KINDS.get(place.kind)
+    python = next((frame for frame in thread.frames if not frame.native), None)
+    if backend == "gloo" and "futex" in thread.waits_in and python is not None and _phase(python) == "backward":
+        return StepPart("collective", line)
     if kind in ("GPU", "storage", "compile") and outer != "input":
         return StepPart(kind, line)
     return StepPart(outer or kind or "host code", line)
@@ -99,13 +104,15 @@ def waits_for_worker(thread: Thread) -> bool:
     return bool(names & {"_try_get_data", "_get_data"})
 
 
-def time_spent(late: Sequence[ProcessPace], others: Sequence[ProcessPace], share: float) -> TimeSpent | None:
+def time_spent(
+    late: Sequence[ProcessPace], others: Sequence[ProcessPace], share: float, backend: str = ""
+) -> TimeSpent | None:
     """`share`: of each step, that is lost. None where the samples do not tell.
 
     A late rank does all that the others do, and while they wait it does one thing for longer. Of each part of the step
     it is asked how much likelier its samples are if that is the one: `_speaks_for`.
     """
-    own, rest = _counted(late), _counted(others)
+    own, rest = _counted(late, backend), _counted(others, backend)
     of, of_others = sum(own.values()), sum(rest.values())
     phases, passed = _by_phase(own), _by_phase(rest)
     best = _likeliest(
@@ -124,7 +131,7 @@ def time_spent(late: Sequence[ProcessPace], others: Sequence[ProcessPace], share
             if part.phase == best and part.line is not None
         }
     )
-    stacks = [stack for process in late for stack in process.stacks if part_of(stack.thread).phase == best]
+    stacks = [stack for process in late for stack in process.stacks if part_of(stack.thread, backend).phase == best]
     count = sum(stack.count for stack in stacks)
     for_worker = sum(stack.count for stack in stacks if waits_for_worker(stack.thread))
     return TimeSpent(
@@ -154,11 +161,11 @@ def _likeliest(parts: dict[T, float]) -> T | None:
     return ordered[0]
 
 
-def _counted(processes: Iterable[ProcessPace]) -> Counter[StepPart]:
+def _counted(processes: Iterable[ProcessPace], backend: str) -> Counter[StepPart]:
     counted_parts: Counter[StepPart] = Counter()
     for process in processes:
         for stack in process.stacks:
-            counted_parts[part_of(stack.thread)] += stack.count
+            counted_parts[part_of(stack.thread, backend)] += stack.count
     return counted_parts
 
 
