@@ -8,6 +8,7 @@ from typing import Any
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.programs import program_of
+from gpudoctor.lint.python_code import codes, constant
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_files import everywhere, with_options
 from gpudoctor.lint.told_options import ToldOption, is_whole, world_of
@@ -60,6 +61,9 @@ def _is_on(option: ToldOption | None) -> bool:
     return option is not None and (option.value is None or option.value.lower() not in _FALSE)
 
 
+_ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments('out', {})\n"
+
+
 @rule(
     "W05",
     title="One half precision is chosen, not two",
@@ -68,10 +72,14 @@ def _is_on(option: ToldOption | None) -> bool:
     bad=(
         "torchrun --standalone --nproc_per_node=4 sft.py --per_device_train_batch_size 4 --bf16 True --fp16 True\n",
         "torchrun --standalone --nproc_per_node=4 pretrain_gpt.py --micro-batch-size 4 --fp16 --bf16\n",
+        _ARGS.format("fp16=True, bf16=True"),
+        _ARGS.format("fp16_full_eval=True, bf16_full_eval=True"),
     ),
     good=(
         "torchrun --standalone --nproc_per_node=4 sft.py --per_device_train_batch_size 4 --bf16 True --fp16 False\n",
         "torchrun --standalone --nproc_per_node=4 train.py --fp16 --bf16\n",
+        _ARGS.format("fp16=not new, bf16=new"),
+        _ARGS.format("fp16=False, bf16=True"),
     ),
 )
 def two_half_precisions(job: LintJob) -> Iterator[LintFinding]:
@@ -86,6 +94,19 @@ def two_half_precisions(job: LintJob) -> Iterator[LintFinding]:
                 happens="It ends while it reads its options: fp16 and bf16 exclude each other.",
                 fix="Keep --bf16 on Ampere and newer GPUs, --fp16 on older ones.",
             )
+    for code in codes(job):
+        for call in code.calls:
+            if code.name(call.func).partition(".")[0] not in ("transformers", "trl"):
+                continue
+            on = {keyword.arg: keyword for keyword in call.keywords if constant(keyword.value) is True}
+            for suffix in ("", "_full_eval"):
+                if f"fp16{suffix}" in on and f"bf16{suffix}" in on:
+                    yield LintFinding(
+                        span=code.span(on[f"bf16{suffix}"]),
+                        summary=f"fp16{suffix} and bf16{suffix} are both True; one of them is taken",
+                        happens="ValueError: At most one of fp16 and bf16 can be True, but not both.",
+                        fix=f"Keep bf16{suffix} on Ampere and newer GPUs, fp16{suffix} on older ones.",
+                    )
 
 
 _NAMED = re.compile(r"[\"']([\w./-]+\.json)[\"']", re.ASCII)
