@@ -1,6 +1,6 @@
 """Jobs as users write them, run and looked at three times: `python -m tests.lab.hangs [NAME...] [--half tune]`,
-or only those after public threads (`--strangers`), or only the second, third or fourth lot of these (`--later`,
-`--third`, `--fourth`), which want the frameworks of the `frameworks` extra: what is not installed is left out, with a
+or only those after public threads (`--strangers`), or only the second to fifth lot of these (`--later`, `--third`,
+`--fourth`, `--fifth`), which want the frameworks of the `frameworks` extra: what is not installed is left out, with a
 word.
 
 Of *keep* only sums are printed, unless names are given. Exit status: 1 when an answer was wrong, or a job did not
@@ -23,6 +23,7 @@ from msgspec import Struct, convert, to_builtins
 
 from gpudoctor.sure import LIKELY
 from tests.lab.hangs.of_users import (
+    FIFTH_STRANGERS,
     FOURTH_STRANGERS,
     GETTING_ON,
     LATER_STRANGERS,
@@ -182,6 +183,7 @@ def main() -> int:
     parser.add_argument("--later", action="store_true", help="only the second lot of those")
     parser.add_argument("--third", action="store_true", help="only the third")
     parser.add_argument("--fourth", action="store_true", help="only the fourth")
+    parser.add_argument("--fifth", action="store_true", help="only the fifth")
     parser.add_argument("--looks", type=int, default=3, help="so many looks at each job")
     parser.add_argument("--part", default="1/1", help="of two processes that share the work, the first: 1/2")
     parser.add_argument("--score", action="store_true", help="only the sums of the rows in --keep's folder")
@@ -192,6 +194,7 @@ def main() -> int:
     wanted_lots = (
         *((OF_STRANGERS, chosen.strangers), (LATER_STRANGERS, chosen.later)),
         *((THIRD_STRANGERS, chosen.third), (FOURTH_STRANGERS, chosen.fourth)),
+        (FIFTH_STRANGERS, chosen.fifth),
     )
     lots = [lot for lot, wanted in wanted_lots if wanted]
     names = [

@@ -7,6 +7,8 @@ for what is seen on *tune*; of *keep* the sums alone are looked at.
 from collections.abc import Iterator
 
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
+from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on
+from tests.lab.hangs.fifth_lot import hanging as fifth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on
 from tests.lab.hangs.fourth_lot import hanging as fourth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on
@@ -471,21 +473,26 @@ LATER_STRANGERS = {
     scenario.name: scenario for made in (_later_strangers, _later_strangers_get_on) for scenario in made()
 }
 THIRD_STRANGERS = {scenario.name: scenario for made in (third_hangs, third_gets_on) for scenario in made()}
+FIFTH_STRANGERS = {scenario.name: scenario for made in (fifth_hangs, fifth_gets_on) for scenario in made()}
 FOURTH_STRANGERS = {scenario.name: scenario for made in (fourth_hangs, fourth_gets_on) for scenario in made()}
 HANGING = {
     scenario.name: scenario
-    for made in (_hanging, _later, _strangers, _later_strangers, third_hangs, fourth_hangs)
+    for made in (_hanging, _later, _strangers, _later_strangers, third_hangs, fourth_hangs, fifth_hangs)
     for scenario in made()
 }
 GETTING_ON = {
     scenario.name: scenario
-    for made in (_healthy, _strangers_get_on, _later_strangers_get_on, third_gets_on, fourth_gets_on)
+    for made in (
+        *(_healthy, _strangers_get_on, _later_strangers_get_on),
+        *(third_gets_on, fourth_gets_on, fifth_gets_on),
+    )
     for scenario in made()
 }
 """None of them may be called hung in any of three looks; an idle server waits for work."""
 OF_USERS = HANGING | GETTING_ON
 
 __all__ = [
+    "FIFTH_STRANGERS",
     "FOURTH_STRANGERS",
     "GETTING_ON",
     "HANGING",
