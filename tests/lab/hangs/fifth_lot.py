@@ -46,11 +46,9 @@ LAST = {
     "claims_tasks": "is through",
     "logs_every_seconds": "step 3",
     "writer_of_main": "epoch 2",
-    "saves_state_on_main": "step 5",
     "gathers_at_spike": "step 6",
     "gathers_where_positive": "step 4",
     "saves_dcp_on_main": "step 6",
-    "nothing_to_do": "has",
     "grads_that_are_none": "step 5",
     "retries_with_barrier": "step 4",
     "evaluates_by_samples": "step 5",
@@ -216,13 +214,6 @@ def decisions() -> Iterator[Scenario]:
         ranks=3,
     )._replace(or_culprits=((0, 2),))
     yield stranger(
-        "nothing_to_do",
-        (*DIFFERS, *UNEVEN),
-        (2,),
-        *("sys.exit(0)", "if not mine", "dist.all_reduce(total)", "mine = TODO"),
-        ranks=3,
-    )._replace(age=6.0)
-    yield stranger(
         "grads_that_are_none",
         (*DIFFERS, "rank-dependent-graph", "unused-parameters"),
         (1,),
@@ -271,9 +262,6 @@ def of_the_first() -> Iterator[Scenario]:
         *("dist.all_gather_object(parts", "if self.writer is not None", "self.writer.add_figure("),
         *("self.writer = Writer()", "self.epoch_end("),
         ranks=3,
-    )
-    yield stranger(
-        "saves_state_on_main", RANK0, (0,), "accelerator.save_state(", "if step and step", "save(accelerator"
     )
     yield stranger("saves_dcp_on_main", RANK0, (0,), "dcp.save(", "if self.master and", "self.keep(step)", ranks=3)
     yield stranger(
