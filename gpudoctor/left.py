@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
 from gpudoctor.explain.program import OfProgram, Program, Stood
-from gpudoctor.hang.causes.collective_divergence import RULES
+from gpudoctor.hang.causes import collective_divergence, collective_loops
 from gpudoctor.hang.conclude import ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
 from gpudoctor.hang.job import Rank
@@ -46,7 +46,8 @@ def program_of(paths: Sequence[str]) -> Program:
         }
         hooked = _in_backward(list(places.values()), sources)
         job = of_places({**dict.fromkeys(stood, hooked), **places}, world_size, sources)
-        causes = ordered([cause for rule in RULES for cause in rule(job)], progress_of(job))
+        rules = (*collective_divergence.RULES, *collective_loops.RULES)
+        causes = ordered([cause for rule in rules for cause in rule(job)], progress_of(job))
         return [
             OfProgram(
                 cause.cause,

@@ -216,14 +216,16 @@ def test_a_decorator_that_lets_in_the_first_rank_only() -> None:
     assert plain is not None and all(statement.kind != "if" for statement in plain.enclosing)
 
 
-def scaled(leaves: tuple[str, int, str], *, past: bool = True) -> HangJob:
-    """Two ranks in `step()` at line 23, called in line 40; one waits behind the call, or before it."""
-    loop = [("for", 32, "step in range(1000)")]
+def scaled(leaves: tuple[str, int, str], *, past: bool = True, guard: str = "", repeated: bool = True) -> HangJob:
+    """Two ranks in `step()` at line 23, called in line 40; one waits behind the call, or before it: in the next round,
+    where it is a loop."""
+    loop = [("for", 32, "step in range(1000)")] if repeated else []
     there = (source(23, function="step", exits=[leaves]), source(40, inside=loop))
     lines = [("step", 23, PROGRAM), ("main", 40, PROGRAM)]
     others = [stands(rank, "collective", "broadcast", lines, there) for rank in (0, 2)]
     line = 41 if past else 35
-    return a_job(others[0], waits(1, "all_reduce", at=line, sources=(source(line, inside=loop),)), others[1])
+    own = [*([("if", 34, guard)] if guard else []), *loop]
+    return a_job(others[0], waits(1, "all_reduce", at=line, sources=(source(line, inside=own),)), others[1])
 
 
 def test_a_condition_that_leaves_a_function_early() -> None:
@@ -232,8 +234,11 @@ def test_a_condition_that_leaves_a_function_early() -> None:
     assert cause.where is not None and cause.where.line == 22
     for other in (scaled(("return", 24, "not finite(gradients)")), scaled(("return", 22, "step % 5"))):
         assert all("leads past it" not in each.summary for each in reported(other).causes)
-    earlier = reported(scaled(("return", 22, "not finite(gradients)"), past=False))
-    assert all("leads past it" not in each.summary for each in earlier.causes)
+    next_round = first(scaled(("return", 22, "not finite(gradients)"), past=False))
+    assert (next_round.cause, next_round.ranks) == ("rank-divergent-decision", (1,))
+    for more in ({"guard": "found"}, {"repeated": False}):
+        earlier = reported(scaled(("return", 22, "not finite(gradients)"), past=False, **more))
+        assert all("leads past it" not in each.summary for each in earlier.causes)
 
 
 def test_who_returns_in_a_handler_has_swallowed_the_exception() -> None:

@@ -15,6 +15,7 @@ from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.parted import where_they_part
 from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, progress_of, serves
 from gpudoctor.hang.recorders import Agreement
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
@@ -235,7 +236,12 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
     if causes:
         names = ", ".join(dict.fromkeys(cause.cause for cause in causes[:3]))
         test = causes[0].confirm
-        return f"Nothing moves, and several causes fit ({names})." + (f" What decides: {test}" if test else "")
+        sure = where_they_part(job)
+        return (
+            f"Nothing moves, and several causes fit ({names})."
+            + (f" What is seen: {sure}." if sure else "")
+            + (f" What decides: {test}" if test else "")
+        )
     if not job.ranks and job.agreement is not None:
         return _why_dumps_do_not_decide(job.agreement)
     if job.missing and job.ranks:

@@ -8,10 +8,13 @@ from gpudoctor.hang.doing import stands
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import JobProgress, parties, progress_of, waits
 from gpudoctor.hang.relation import (
+    LOOPS,
+    Fork,
     Relation,
     fork_of,
     group_argument,
     is_by_rank,
+    loop_around,
     only_counts,
     own_guard,
     relation,
@@ -19,6 +22,7 @@ from gpudoctor.hang.relation import (
     source_at,
 )
 from gpudoctor.hang.variables import rounds_apart
+from gpudoctor.hang.words import ranks_of
 from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
@@ -163,6 +167,37 @@ def _may_swallow(around: Enclosing) -> bool:
     return around.kind == "try" or (around.kind == "with" and re.search(r"\bsuppress\(", around.text) is not None)
 
 
+def where_they_part(job: HangJob) -> str:
+    """The last function that two parties of ranks are both in, and the line of each there: true whatever the reason."""
+    for pair in parted(job):
+        fork = fork_of(pair.waiting[0], pair.other[0])
+        if fork is not None:
+            one, other = ranks_of(pair.waiting), ranks_of(pair.other)
+            return (
+                f"{one} and {other} have gone different ways in {fork.one.function} of "
+                f"{fork.one.file.rpartition('/')[2]}: lines {fork.one.line} and {fork.other.line}"
+            )
+    return ""
+
+
+def share_a_loop(one: Rank, other: Rank) -> bool:
+    """Whether a loop is around the lines at which two ranks part, or around the call that both are in."""
+    fork = fork_of(one, other)
+    frames = one.place.user_frames
+    if fork is None or fork.one not in frames:
+        return False
+    outer = frames[frames.index(fork.one) + 1 :]
+    return _in_one_loop(fork) or any(loop_around(source_at(one, frame)) is not None for frame in outer)
+
+
+def _in_one_loop(fork: Fork) -> bool:
+    own, theirs = (
+        {around.line for around in source.enclosing if around.kind in LOOPS} if source is not None else set()
+        for source in (fork.one_source, fork.other_source)
+    )
+    return bool(own & theirs)
+
+
 _OWN = re.compile(r"\bself\.\w")
 
 
@@ -172,8 +207,10 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
     for stays, gone in ((one, other), (other, one)):
         fork = fork_of(gone[0], stays[0])
         frames = stays[0].place.user_frames
-        if fork is None or fork.other not in frames or fork.one.line <= fork.other.line:
+        if fork is None or fork.other not in frames:
             continue
+        if fork.one.line <= fork.other.line and (own_guard(fork.one_source) is not None or not _in_one_loop(fork)):
+            continue  # what each round of a loop makes, who is past it has made with all: it is in the next one
         for frame in frames[: frames.index(fork.other)]:
             source = source_at(stays[0], frame)
             for leaves in source.exits if source is not None else ():

@@ -272,14 +272,29 @@ def _is_rank(node: ast.expr) -> bool:
     return bool(_RANK.fullmatch(_name(node)))
 
 
-def passes_by(context: SourceContext) -> tuple[Enclosing, ...]:
+def passes_by(context: SourceContext, *, further_out: bool = False) -> tuple[Enclosing, ...]:
     """Statements that leave the loop around a line, or go round it, for a reason that may differ from rank to rank:
-    not those that count steps, which all ranks count alike."""
+    not those that count steps, which all ranks count alike. `further_out`: also those of the loops around that one."""
     return tuple(
         enclosing
-        for enclosing in context.exits
+        for enclosing in (*context.exits, *(context.outer_exits if further_out else ()))
         if enclosing.kind in ("continue", "pass") or not (enclosing.kind == "caught" or _counts(enclosing.text))
     )
+
+
+def goes_round(context: SourceContext, rank: Rank) -> list[Enclosing]:
+    """What leads a rank past a line in the loop, and on to the next round. Where it waits in the call itself, and not
+    for its GPU, that is above the line, and no exception that is caught in a `try` which the line is not in."""
+    ways = [each for each in passes_by(context) if each.kind in ("continue", "pass")]
+    if rank.place.kind == "cuda sync" or not rank.place.operation or context.line <= 0:
+        return ways
+    guarded = any(around.kind == "try" for around in context.enclosing)
+    return [
+        each
+        for each in ways
+        if (guarded and each.line > context.line if each.kind == "pass" else each.line < context.line)
+        and not (each.kind == "continue" and only_counts(each.text))
+    ]
 
 
 def caught_around(context: SourceContext | None) -> Enclosing | None:

@@ -88,6 +88,16 @@ def _rounds(ranks: Sequence[Rank]) -> tuple[Enclosing | None, str, Mapping[int, 
     return None, "", {}
 
 
+def in_one_round(one: Rank, other: Rank) -> bool:
+    """Whether two ranks are seen to be in the same round of all loops that are around both."""
+    counters = [
+        [_counter(loop, held_at(rank, level[rank.rank]))[1] for rank in (one, other)]
+        for level in levels_of((one, other))
+        for loop in _common_loops((one, other), level)
+    ]
+    return bool(counters) and all(mine is not None and mine == theirs for mine, theirs in counters)
+
+
 def _common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:
     """The loops around the lines of all ranks in one function, outermost first."""
     contexts = [source_at(rank, level[rank.rank]) for rank in ranks]

@@ -187,6 +187,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     exits: tuple[Enclosing, ...] = ()
     """`continue`, `break`, `return`, swallowed exceptions in the same loop or function that pass this line by; the text
     is the condition that guards each."""
+    outer_exits: tuple[Enclosing, ...] = ()
+    """`break` and `return` of the loops further out around the line, beside the innermost one; told in the same way."""
     calls: tuple[Enclosing, ...] = ()
     """Calls of collectives in the same function: kind is the name ("all_reduce", "barrier"), text the innermost
     condition that guards it ("" for none)."""

@@ -21,23 +21,18 @@ from gpudoctor.hang.parted import (
 )
 from gpudoctor.hang.progress import same_place, serves
 from gpudoctor.hang.relation import (
-    COUNTED,
-    OWN_NUMBER,
     admits,
     branches_part,
-    caught_around,
     condition_of,
     fork_of,
+    goes_round,
     group_argument,
     guards_of,
     is_by_rank,
-    is_within,
     keeps_gradients,
-    loop_around,
     never_meet,
     only_counts,
     own_guard,
-    passed_loop,
     passes_by,
     source_at,
     waits_with_a_root,
@@ -45,21 +40,17 @@ from gpudoctor.hang.relation import (
 from gpudoctor.hang.words import (
     at,
     entry_words,
-    place_words,
     ranks_of,
     stacks_of,
     standing_words,
     statement_seen,
-    still_in,
-    verb,
     waiting_words,
-    where,
     where_line,
     who,
 )
 from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
-from gpudoctor.sure import less_sure, surer
+from gpudoctor.sure import less_sure
 
 ORDER = "collective-order-mismatch"
 
@@ -76,7 +67,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
     for party in waiting:
         if party[0].place.kind == "backward":
             continue
-        guard = _rank_guard(party[0], job)
+        guard = rank_guard(party[0], job)
         if guard is None:
             continue
         statement, context, sure = guard
@@ -105,13 +96,13 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 *stacks_of(party),
                 statement_seen(context, statement),
                 *stacks_of(others),
-                *_recorded(job, party),
+                *of_recorders(job, party),
             ),
             at=frame,
         )
 
 
-def _rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, float] | None:
+def rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, float] | None:
     """The condition that keeps other ranks from where a rank waits; None where another line may pair with it."""
     for guard in guards_of(rank):
         if all(guard.frame in each.place.user_frames for each in job.ranks):
@@ -121,7 +112,7 @@ def _rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, flo
         world = {admits(statement, number) for number in range(min(job.world_size, 4))}
         if verdicts | world == {True}:
             continue
-        if guard.frame == rank.place.user_frame and _pairs(context, statement, rank.place.operation):
+        if _pairs(context, statement, rank.place.operation):
             return None
         return statement, context, SEEN if None in verdicts else PROVED  # by what else it asks, it may let others in
     return None
@@ -138,9 +129,9 @@ def _in_other_branch(context: SourceContext, other: Rank) -> bool:
 
 def _pairs(context: SourceContext, statement: Enclosing, operation: str) -> bool:
     """Whether the function calls the same operation under another condition on the rank: the other branch, or the
-    second half of "let one rank go first"."""
-    for call in context.calls:
-        if call.kind != operation or call.line == context.line:
+    second half of "let one rank go first"; or a function of its own there that leads to collectives."""
+    for call in (*context.calls, *context.leads_to):
+        if call.line == context.line or (call.kind != operation and call in context.calls):
             continue
         own = f"not ({statement.text})" if statement.kind == "else" else statement.text
         if call.text != own and is_by_rank(call):
@@ -161,73 +152,9 @@ def _where_they_are(ranks: Sequence[Rank]) -> str:
     return standing_words(first) + (f", {more} more elsewhere" if more else "")
 
 
-def left_the_loop(job: HangJob) -> Iterator[HangCause]:
-    """Some ranks are past the loop in which others wait: they had fewer steps, or left it for a reason of their own."""
-    for pair in parted(job):
-        if pair.relation != "past the loop" or handler_of_one(pair) is not None:
-            continue
-        stays, left = pair.waiting, pair.other
-        if _rank_guard(stays[0], job) is not None or _guarded_away(left, job):
-            continue
-        context = _loop_source(stays[0], left[0])
-        loop = loop_around(context)
-        exits = passes_by(context) if context is not None else ()
-        goes_round = [enclosing for enclosing in exits if enclosing.kind in ("continue", "pass")]
-        leaves = [enclosing for enclosing in exits if enclosing.kind in ("break", "return")]
-        inside = [rank for rank in job.ranks if is_within(rank, context, loop)] if loop is not None else [*stays]
-        through = len(job.ranks) - len(inside) if loop is not None and len(inside) >= len(stays) else len(left)
-        culprits = left if through <= max(len(inside), len(stays)) or goes_round or leaves else stays
-        line = goes_round[0] if goes_round else leaves[0] if leaves else None
-        recorded = _recorded(job, left)
-        counted = loop is not None and COUNTED.search(loop.text) is not None
-        if line is not None and context is not None:
-            # What goes round has made fewer collectives for sure; what leaves may count the same on every rank.
-            own = SEEN if goes_round else LIKELY
-            yield divergent(left, stays, context, line, surer(own) if recorded else own, recorded)
-            sure = POSSIBLE if goes_round or counted else LIKELY  # a loop that counts is as long on every rank
-        elif (caught := caught_around(context)) is not None and context is not None:
-            yield divergent(left, stays, context, caught, LIKELY, recorded)
-            sure = POSSIBLE
-        elif counted:
-            sure = POSSIBLE  # who has left it did so by an exception, or another way that is not read
-            if (condition := condition_below(left, stays)) is not None:
-                yield under_condition(condition, left, stays, recorded)
-        else:
-            sure = SEEN if loop is not None else LIKELY
-            sure = surer(sure) if recorded else sure
-        place = where(culprits[0].place.user_frame)
-        around = () if context is None or loop is None else (statement_seen(context, loop),)
-        # As many rounds as each rank has found, and no batches: `for _ in range(objects)`.
-        own_number = line is None and loop is not None and OWN_NUMBER.search(loop.text) is not None
-        for cause in ("rank-divergent-decision", "uneven-inputs") if own_number else ("uneven-inputs",):
-            yield blame(
-                cause,
-                POSSIBLE if own_number and cause == "uneven-inputs" else sure,
-                culprits,
-                still_in(stays, left, loop)
-                if culprits is stays
-                else f"{who(left, 'is', 'are')} through with the loop"
-                + (f" at line {loop.line}" if loop is not None else "")
-                + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
-                (*stacks_of(left), *stacks_of(stays), *around, *recorded),
-                at=place or (where_line(context, loop) if context is not None and loop is not None else None),
-            )
-
-
-def _guarded_away(left: Sequence[Rank], job: HangJob) -> bool:
+def guarded_away(left: Sequence[Rank], job: HangJob) -> bool:
     """Whether those that left wait in a collective that only they reach: `guarded` names that."""
-    return left[0].place.kind in COLLECTIVE and _rank_guard(left[0], job) is not None
-
-
-def _loop_source(stays: Rank, left: Rank) -> SourceContext | None:
-    """What the program says around the line at which the ranks part, or else around the innermost line in a loop."""
-    if (passed := passed_loop(stays, left)) is not None:
-        return passed
-    for frame in stays.place.user_frames:
-        context = source_at(stays, frame)
-        if loop_around(context) is not None:
-            return context
-    return None
+    return left[0].place.kind in COLLECTIVE and rank_guard(left[0], job) is not None
 
 
 def divergent(
@@ -285,18 +212,18 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
                 LIKELY,
                 small,
                 f"{waiting_words(small)}; {waiting_words(large)}, and neither call can go with the other",
-                (*stacks_of(small), *stacks_of(large), *_recorded(job, small)),
+                (*stacks_of(small), *stacks_of(large), *of_recorders(job, small)),
                 at=small[0].place.user_frame,
             )
             continue
-        if _rank_guard(first[0], job) is not None or _guarded_away(other, job):
+        if rank_guard(first[0], job) is not None or guarded_away(other, job):
             continue
         if (passed := swallowed(first, other)) is not None and other[0].place.kind in COLLECTIVE:
             gone, stays, source, line = passed
-            yield divergent(gone, stays, source, line, SEEN, _recorded(job, gone))
+            yield divergent(gone, stays, source, line, SEEN, of_recorders(job, gone))
             continue
         if (early := returned(first, other)) is not None and other[0].place.kind in COLLECTIVE:
-            yield divergent(early.gone, early.stays, early.source, early.line, LIKELY, _recorded(job, early.gone))
+            yield divergent(early.gone, early.stays, early.source, early.line, LIKELY, of_recorders(job, early.gone))
             continue
         if (alone := alone_in_the_loop(job, first, other)) is not None:
             yield alone
@@ -307,11 +234,15 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         if other[0].place.kind not in COLLECTIVE:
             continue
         context = here or source_at(first[0], first[0].place.user_frame)
-        exits = passes_by(context) if context is not None and not calls_back(first[0], other[0], context) else ()
-        recorded = _recorded(job, other)
+        inside = context is not None and not calls_back(first[0], other[0], context)
+        around = goes_round(context, first[0]) if context is not None and inside else []
+        exits = passes_by(context) if context is not None and inside else ()
+        exits = tuple(each for each in exits if each.kind not in ("continue", "pass"))
+        recorded = of_recorders(job, other)
         small, large = (other, first) if len(other) <= len(first) else (first, other)
-        if context is not None and exits:
-            yield divergent(small, large, context, exits[0], SEEN, recorded)
+        if context is not None and (around or exits):
+            # What goes round may have passed one of the two by; what leaves the loop need not be how they came apart.
+            yield divergent(small, large, context, (around or exits)[0], SEEN if around else LIKELY, recorded)
             continue
         guard = own_guard(there) or own_guard(here)
         under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
@@ -342,7 +273,7 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     exits = [
         enclosing for enclosing in (passes_by(context) if context else ()) if enclosing.kind in ("continue", "pass")
     ]
-    recorded = _recorded(job, left)
+    recorded = of_recorders(job, left)
     if context is not None and exits:
         yield divergent(left, waits_in, context, exits[0], SEEN, recorded)
     evidence = (*stacks_of(left), *stacks_of(waits_in), *recorded)
@@ -360,9 +291,12 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     own = condition_below(left, waits_in)
     if own is not None:
         yield under_condition(own, left, waits_in, recorded)
+    elif (own := condition_below(waits_in, left)) is not None:  # the backward pass itself is under one
+        yield under_condition(own, waits_in, left, recorded)
     how = lies(waits_in[0], left[0])
-    # Later in the same loop: it has not left. Later, by the program's text: it is past the line at least.
-    sure = SEEN if how == "later in the loop" else LIKELY if how == "later" and context is not None else POSSIBLE
+    # That a gradient is missing, no observation but this says: it may have come here by a round that it has left out.
+    past = how == "later in the loop" or (how == "later" and context is not None)
+    sure = POSSIBLE if not past else SEEN if recorded else LIKELY
     sure = sure if keeps is None and own is None else POSSIBLE
     seen = f"{waiting_words(waits_in)}; {standing_words(left)}"
     doubts = [
@@ -378,13 +312,13 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
 
 
 def under_condition(
-    condition: Condition, left: Sequence[Rank], stays: Sequence[Rank], recorded: Sequence[Seen]
+    condition: Condition, left: Sequence[Rank], stays: Sequence[Rank], recorded: Sequence[Seen], sure: float = SEEN
 ) -> HangCause:
     """Some wait under a condition, and the others have found it otherwise."""
     guard, source = condition
     return blame(
         "rank-divergent-decision",
-        SEEN,
+        sure,
         left if len(left) <= len(stays) else stays,
         f"{waiting_words(left)}, under `{guard.kind} {guard.text}` in line {guard.line}; {waiting_words(stays)}",
         (*stacks_of(left), *stacks_of(stays), statement_seen(source, guard), *recorded),
@@ -397,18 +331,21 @@ def _order(
 ) -> HangCause:
     """Two branches of one condition. Each that calls what the other waits in makes it a matter of order."""
     own, theirs = first[0].place.operation, other[0].place.operation
+    direct = here.line == _line(first[0]) and there.line == _line(other[0])
     calls = [call for context in (here, there) for call in context.calls]
     both = (
         own != theirs and sum(call.kind == own for call in calls) > 1 and sum(call.kind == theirs for call in calls) > 1
     )
     in_groups = own == theirs and group_argument(here.text) != group_argument(there.text)
-    recorded = _recorded(job, other)
+    recorded = of_recorders(job, other)
     small, large = (other, first) if len(other) <= len(first) else (first, other)
     context = there if small is other else here
     guard = own_guard(context)
     asks_rank = guard is not None and is_by_rank(guard)
     cause = ORDER if both or own == theirs or asks_rank else "rank-divergent-decision"
-    sure = PROVED if both and recorded else SEEN
+    # Where the branches call functions that make these calls, the calls are in the right branches: why they do not meet
+    # is further in.
+    sure = PROVED if both and recorded else SEEN if both or in_groups or direct else POSSIBLE
     if own == theirs and not in_groups:  # a broadcast in both branches, to give and to receive, is how it is done
         sure = HINT
     return blame(
@@ -428,7 +365,11 @@ def _order(
     )
 
 
-def _recorded(job: HangJob, suspects: Sequence[Rank]) -> tuple[Seen, ...]:
+def _line(rank: Rank) -> int:
+    return rank.place.user_frame.line if rank.place.user_frame is not None else 0
+
+
+def of_recorders(job: HangJob, suspects: Sequence[Rank]) -> tuple[Seen, ...]:
     """What flight recorders say, where it blames the same ranks."""
     split = job.agreement.first if job.agreement is not None else None
     if split is None:
@@ -445,4 +386,4 @@ def _recorded(job: HangJob, suspects: Sequence[Rank]) -> tuple[Seen, ...]:
     return ()
 
 
-RULES = (guarded, left_the_loop, within_the_loop)
+RULES = (guarded, within_the_loop)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.causes import HangCause, HangJob, collective_divergence
+from gpudoctor.hang.causes import HangCause, HangJob, collective_divergence, collective_loops
 from gpudoctor.hang.dumped import with_ranks
 
 
@@ -10,7 +10,7 @@ def by_program(job: HangJob) -> Iterator[HangCause]:
     """What the rules on lines of the program say of ranks that have left their recorders only."""
     seen = with_ranks(job)
     if seen is not None:
-        for rule in collective_divergence.RULES:
+        for rule in (*collective_divergence.RULES, *collective_loops.RULES):
             yield from rule(seen)
 
 

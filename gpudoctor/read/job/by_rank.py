@@ -36,11 +36,13 @@ VARIABLES = {
     "PMI_RANK": RANK,
 }
 KNOWN = re.compile(
+    r"(?!(?:\w+_)?(?:lora|low|svd|matrix|adapter|projection|galore|max|min|num|target|approx|tensor|layer)_rank$)"
     r"(?:\w+_)?rank|is_(?:local_|world_)?(?:main|master|chief|primary|global_zero|first_worker|rank_?0|rank_zero)"
     r"(?:_process)?(?:_zero)?|is_(?:world|local)_process_zero|(?:main|master)_process",
     re.I,
 )
-"""Names of libraries' attributes that are the rank, or whether it is 0, where the file itself does not say."""
+"""Names of libraries' attributes that are the rank, or whether it is 0, where the file itself does not say. The
+rank of a matrix is none."""
 CONVERTS = ("int", "bool", "str", "abs")
 DEEPEST = 6
 MOST_STEPS = 2000
@@ -58,6 +60,14 @@ class ByRank:
         """By the function's name: what it returns."""
         self._left = MOST_STEPS
         functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        functions |= {
+            node.name: made
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef)
+            for made in node.body
+            if isinstance(made, ast.FunctionDef) and made.name == "__init__"
+        }
+        self._under = dict(_under_conditions(tree))
         for node in ast.walk(tree):
             if len(self.values) + len(self.results) > MOST_NAMES:
                 break
@@ -89,6 +99,8 @@ class ByRank:
         name = call.func.id if isinstance(call.func, ast.Name) else ""
         called = functions.get(name)
         parameters = [arg.arg for arg in called.args.args] if called is not None else []
+        if called is not None and called.name == "__init__":
+            parameters = parameters[1:]
         for parameter, value in zip(parameters, call.args, strict=False):
             if not (isinstance(value, ast.Name) and value.id == parameter):
                 self.values[parameter].append(value)
@@ -97,7 +109,7 @@ class ByRank:
                 continue
             if keyword.arg in parameters:
                 self.values[keyword.arg].append(keyword.value)
-            elif name[:1].isupper():
+            if name[:1].isupper():
                 self.values["." + keyword.arg].append(keyword.value)
 
     def asks(self, condition: ast.expr) -> str:
@@ -148,12 +160,24 @@ class ByRank:
         if isinstance(node, ast.BinOp):
             left = self._told(node.left, depth + 1)
             return ast.BinOp(left, node.op, _blank(node.right)) if left is not None else None
+        if isinstance(node, ast.IfExp):
+            return self._chosen(node.body, node.orelse, node.test, depth)
         if isinstance(node, ast.Compare) and len(node.comparators) == 1:
+            if isinstance(node.ops[0], ast.Is | ast.IsNot) and _is_nothing(node.comparators[0]):
+                there = self._there(node.left, depth + 1)
+                return there if there is None or isinstance(node.ops[0], ast.IsNot) else ast.UnaryOp(ast.Not(), there)
             left, right = self._told(node.left, depth + 1), self._told(node.comparators[0], depth + 1)
             if left is None and right is None:
                 return None
             return ast.Compare(left or _blank(node.left), node.ops, [right or _blank(node.comparators[0])])
         return None
+
+    def _chosen(self, one: ast.expr, other: ast.expr, test: ast.expr, depth: int) -> ast.expr | None:
+        """Whether there is something, of what the rank decides: `Writer() if rank == 0 else None`."""
+        if _is_nothing(one) == _is_nothing(other):
+            return None
+        inner = self._told(test, depth + 1)
+        return inner if inner is None or _is_nothing(other) else ast.UnaryOp(ast.Not(), inner)
 
     def _called(self, node: ast.Call, depth: int) -> ast.expr | None:
         name = _name(node.func)
@@ -178,12 +202,50 @@ class ByRank:
             others = (self._told(value, depth + 1) for value in given[1:])
             if first is not None and all(other is not None and ast.dump(other) == same for other in others):
                 return first
+            if (there := self._present(given, depth)) is not None:
+                return there
         name = key.lstrip(".")
         if name in self.results and not given and isinstance(node, ast.Attribute):  # a property
             nodes = [self._told(returned, depth + 1) for returned in self.results[name]]
             if len(nodes) == 1:
                 return nodes[0]
         return ast.Name(name) if KNOWN.fullmatch(name) else None
+
+    def _there(self, node: ast.expr, depth: int) -> ast.expr | None:
+        """Whether a name, or what a function returns, is something, where the rank decides that."""
+        if depth > DEEPEST:
+            return None
+        if isinstance(node, ast.IfExp):
+            return self._told(node, depth)
+        if isinstance(node, ast.Call):
+            results = self.results.get(_name(node.func), [])
+            return self._there(results[0], depth + 1) if len(results) == 1 else None
+        if not isinstance(node, ast.Name | ast.Attribute):
+            return None
+        given = self.values.get(node.id if isinstance(node, ast.Name) else "." + node.attr, [])
+        return self._there(given[0], depth + 1) if len(given) == 1 else self._present(given, depth)
+
+    def _present(self, given: list[ast.expr], depth: int) -> ast.expr | None:
+        """Whether there is something, where a name is given nothing first and something under one condition on the
+        rank."""
+        some = [value for value in given if not _is_nothing(value)]
+        tests = [self._under.get(id(value)) for value in some]
+        if len(some) == len(given) or len(some) != 1 or tests[0] is None:
+            return None
+        return self._told(tests[0], depth + 1)
+
+
+def _is_nothing(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and (node.value is None or node.value is False)
+
+
+def _under_conditions(tree: ast.Module) -> Iterator[tuple[int, ast.expr]]:
+    """Of what is given under an `if` alone: the value, and the condition."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If):
+            for statement in node.body:
+                if isinstance(statement, ast.Assign):
+                    yield id(statement.value), node.test
 
 
 def _given(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:

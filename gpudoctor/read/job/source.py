@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -143,6 +144,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         text=_line_text(statement, frame.line),
         enclosing=tuple(inside)[:MOST_ENCLOSING],
         exits=tuple(_exits(own, scope, names))[:MOST_EXITS],
+        outer_exits=tuple(_outer_exits(own, names))[:MOST_EXITS],
         calls=tuple(_calls(scope, names))[:MOST_CALLS],
         leads_to=tuple(_calls_of_own(scope, functions_of(tree), names))[:MOST_CALLS],
         gradients=tuple(_gradients(scope, functions_of(tree)))[:MOST_CALLS],
@@ -278,6 +280,27 @@ def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iter
     for handler in (handler for node in tries for handler in node.handlers if _swallows(handler)):
         if (caught := text_of(handler.type) if handler.type is not None else "") not in ENDS_A_LOOP:
             yield Enclosing("caught", handler.lineno, caught)
+
+
+def _outer_exits(path: Sequence[_Step], names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """What leaves the loops further out, or goes round them, beside what is in the innermost one."""
+    loops = [
+        step.node
+        for step in reversed(path[:-1])
+        if isinstance(step.node, ast.For | ast.AsyncFor | ast.While) and step.part == "body"
+    ]
+    for inner, loop in itertools.pairwise(loops):
+        first, last = int(getattr(inner, "lineno", 0)), int(getattr(inner, "end_lineno", 0))
+        for found in walk(loop, names):
+            node = found.node
+            at = int(getattr(node, "lineno", 0))
+            guard, asks = (cut(found.guards[-1][0]), found.guards[-1][1]) if found.guards else ("", "")
+            if first <= at <= last:
+                continue
+            if isinstance(node, ast.Return):
+                yield Enclosing("return", at, guard, asks)
+            elif isinstance(node, ast.Break) and not found.in_loop:
+                yield Enclosing("break", at, guard, asks)
 
 
 ENDS_A_LOOP = ("StopIteration", "KeyboardInterrupt", "GeneratorExit", "queue.Empty", "Empty")

@@ -1,0 +1,136 @@
+"""Some ranks are past a loop in which others wait: what the loop goes over, what leads out of it, and what variables
+of those that have left say to it."""
+
+from collections.abc import Iterator, Sequence
+
+from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes.collective_divergence import (
+    divergent,
+    guarded_away,
+    of_recorders,
+    rank_guard,
+    under_condition,
+)
+from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
+from gpudoctor.hang.parted import Condition, condition_below, handler_of_one, parted, share_a_loop
+from gpudoctor.hang.relation import caught_around, goes_round, is_within, loop_around, passed_loop, passes_by, source_at
+from gpudoctor.hang.variables import held_at, in_one_round
+from gpudoctor.hang.words import (
+    place_words,
+    stacks_of,
+    statement_seen,
+    still_in,
+    verb,
+    waiting_words,
+    where,
+    where_line,
+    who,
+)
+from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.sure import surer
+
+
+def left_the_loop(job: HangJob) -> Iterator[HangCause]:
+    """Some ranks are past the loop in which others wait: they had fewer steps, or left it for a reason of their own."""
+    for pair in parted(job):
+        if pair.relation != "past the loop" or handler_of_one(pair) is not None:
+            continue
+        stays, left = pair.waiting, pair.other
+        if rank_guard(stays[0], job) is not None or guarded_away(left, job):
+            continue
+        context = _loop_source(stays[0], left[0])
+        recorded = of_recorders(job, left)
+        another_round = share_a_loop(stays[0], left[0]) and not in_one_round(stays[0], left[0])
+        condition = condition_below(left, stays) if another_round else None
+        if context is None or loop_around(context) is None:
+            yield from _without_loop(stays, left, recorded, condition)
+            continue
+        loops = loops_left(stays[0], left[0], context)
+        exits = passes_by(context, further_out=True)
+        rounds = goes_round(context, stays[0])
+        leaves = _taken(left[0], context, [each for each in exits if each.kind in ("break", "return")])
+        inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
+        through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
+        few = left if through <= max(len(inside), len(stays)) else stays
+        ended = how_ended(loops)
+        if rounds:
+            # What goes round has made fewer collectives for sure.
+            yield divergent(left, stays, context, rounds[0], surer(SEEN) if recorded else SEEN, recorded)
+        elif leaves:
+            own, sure = leaves
+            if is_of_data(own):
+                yield _fewer_rounds("uneven-inputs", sure, few, stays, left, loops[0], context, recorded)
+            else:
+                yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded)
+        elif (caught := caught_around(context)) is not None:
+            yield divergent(left, stays, context, caught, LIKELY, recorded)
+        sure = POSSIBLE
+        if not rounds and not leaves and caught_around(context) is None and condition is None:
+            sure = ended.sure if ended.sure == POSSIBLE or not recorded else surer(ended.sure)
+        elif leaves and condition is None and ended.cause == "uneven-inputs" and leaves[1] == LIKELY:
+            sure = POSSIBLE
+        if condition is not None and not rounds:
+            # What they wait in may be what the others have found needless, a round ahead of them.
+            yield under_condition(condition, left, stays, recorded, SEEN if ended.alike else LIKELY)
+        yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded)
+
+
+def _taken(left: Rank, context: SourceContext, leaves: Sequence[Enclosing]) -> tuple[Enclosing, float] | None:
+    """Which of the ways out of a loop a rank has taken, and how sure that is: its variables say it, or nothing speaks
+    against it. None where they speak against all."""
+    values = next((held_at(left, frame) for frame in left.place.user_frames if frame.function == context.function), {})
+    verdicts = [(holds(each.text, values), each) for each in leaves]
+    taken = next((each for verdict, each in verdicts if verdict), None)
+    if taken is not None:
+        return taken, SEEN
+    open_ones = [each for verdict, each in verdicts if verdict is None]
+    return (open_ones[0], LIKELY) if open_ones else None
+
+
+def _without_loop(
+    stays: Sequence[Rank], left: Sequence[Rank], recorded: Sequence[Seen], condition: Condition | None
+) -> Iterator[HangCause]:
+    if condition is not None:
+        yield under_condition(condition, left, stays, recorded)
+    yield _fewer_rounds("uneven-inputs", POSSIBLE if condition else LIKELY, left, stays, left, None, None, recorded)
+
+
+def _fewer_rounds(
+    cause: str,
+    sure: float,
+    culprits: Sequence[Rank],
+    stays: Sequence[Rank],
+    left: Sequence[Rank],
+    loop: Enclosing | None,
+    context: SourceContext | None,
+    recorded: Sequence[Seen],
+) -> HangCause:
+    """Some have left a loop that they went round more seldom than the others."""
+    around = () if context is None or loop is None else (statement_seen(context, loop),)
+    return blame(
+        cause,
+        sure,
+        culprits,
+        still_in(stays, left, loop)
+        if culprits is stays
+        else f"{who(left, 'is', 'are')} through with the loop"
+        + (f" at line {loop.line}" if loop is not None else "")
+        + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
+        (*stacks_of(left), *stacks_of(stays), *around, *recorded),
+        at=where(culprits[0].place.user_frame)
+        or (where_line(context, loop) if context is not None and loop is not None else None),
+    )
+
+
+def _loop_source(stays: Rank, left: Rank) -> SourceContext | None:
+    """What the program says around the line at which the ranks part, or else around the innermost line in a loop."""
+    if (passed := passed_loop(stays, left)) is not None:
+        return passed
+    for frame in stays.place.user_frames:
+        context = source_at(stays, frame)
+        if loop_around(context) is not None:
+            return context
+    return None
+
+
+RULES = (left_the_loop,)

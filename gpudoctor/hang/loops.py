@@ -1,0 +1,160 @@
+"""What a loop of the program goes over, and by what it may end on one rank before it does on another; and what the
+variables of a rank say to a condition."""
+
+import ast
+import operator
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from gpudoctor.hang.job import Rank
+from gpudoctor.hang.relation import COUNTED, LOOPS, OWN_NUMBER, fork_of, loop_around, only_counts, source_at
+from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.sure import LIKELY, POSSIBLE, SEEN
+
+Ends = Literal["alike", "with its data", "by a decision", "by what the rank holds", "unknown"]
+"""How a loop ends: after as many rounds on all ranks; when there is no more data; when a condition is found otherwise;
+after as many rounds as the rank has of something that is no data; that is not told by its text."""
+
+_DATA = re.compile(
+    r"load|batch|data|sample|shard|read|stream|file|record|chunk|next\(|corpus|split|episode|rollout", re.I
+)
+_HELD = re.compile(
+    r"\.(?:items|keys|values|parameters|named_parameters|modules|named_modules|children|buffers)\(\)"
+    r"|\b(?:\w+_)?(?:param|parameter|grad|gradient|layer|module|metric|loss|losse|key|name|callback|hook|bucket|group"
+    r"|optimizer|expert|head|task|policie|model)s\b",
+    re.I,
+)
+_ENDS_WITH_DATA = re.compile(
+    r"StopIteration|\b(?:not\s+)?\w*(?:batch|batches|data|sample|item|row|chunk|record|shard|example|inputs?)\w*(?:\[0\])?"
+    r"(?:\s+is\s+None)?$",
+    re.I,
+)
+
+
+def ends(loop: Enclosing) -> Ends:
+    """How a loop ends that nobody leaves early."""
+    if loop.kind == "while":
+        if _DATA.search(loop.text) and "None" in loop.text:
+            return "with its data"
+        return "unknown" if loop.text in ("True", "1") or only_counts(loop.text) else "by a decision"
+    if COUNTED.search(loop.text) is not None:
+        return "alike"
+    over = loop.text.partition(" in ")[2]
+    if _HELD.search(over):
+        return "by what the rank holds"
+    if OWN_NUMBER.search(loop.text) is not None:
+        return "unknown"
+    return "with its data" if _DATA.search(over) else "unknown"
+
+
+class Ended(NamedTuple):
+    """How it comes that some ranks are through with loops in which others are."""
+
+    loop: Enclosing
+    """The loop that tells."""
+    cause: str
+    sure: float
+    alike: bool = False
+    """All of the loops have as many rounds on all ranks, as far as their text tells."""
+
+
+def how_ended(loops: Sequence[Enclosing]) -> Ended:
+    """Of loops that some ranks have left, the innermost first, by nothing that leaves one early."""
+    kinds = [ends(loop) for loop in loops]
+    outer = next((number for number in reversed(range(len(loops))) if kinds[number] != "alike"), None)
+    if outer is None:
+        return Ended(loops[0], "uneven-inputs", POSSIBLE, True)
+    loop, kind = loops[outer], kinds[outer]
+    if kind == "by what the rank holds":
+        if "with its data" in kinds[:outer]:
+            return Ended(loops[kinds.index("with its data")], "uneven-inputs", LIKELY)
+        return Ended(loop, "rank-divergent-decision", LIKELY, not outer and len(loops) == 1)
+    if kind == "by a decision":
+        return Ended(loop, "rank-divergent-decision", SEEN)
+    if kind == "with its data":
+        return Ended(loop, "uneven-inputs", SEEN)
+    # As many rounds as each rank has found, and no batches: `for _ in range(objects)`.
+    own = OWN_NUMBER.search(loop.text) is not None
+    return Ended(loop, "rank-divergent-decision" if own else "uneven-inputs", SEEN if own else LIKELY)
+
+
+def loops_left(stays: Rank, left: Rank, context: SourceContext) -> list[Enclosing]:
+    """The loops around a rank that another one is not in, the innermost first."""
+    fork = fork_of(stays, left)
+    theirs = set()
+    if fork is not None and fork.other_source is not None:
+        theirs = {around.line for around in fork.other_source.enclosing if around.kind in LOOPS}
+    frames = stays.place.user_frames
+    inner = frames[: frames.index(fork.one) + 1] if fork is not None and fork.one in frames else ()
+    sources = [source for frame in inner if (source := source_at(stays, frame)) is not None]
+    every = [
+        around
+        for source in sources or [context]
+        for around in source.enclosing
+        if around.kind in LOOPS and not (fork is not None and source == fork.one_source and around.line in theirs)
+    ]
+    loop = loop_around(context)
+    return every or ([loop] if loop is not None else [])
+
+
+def is_of_data(leaves: Enclosing) -> bool:
+    """Whether what leaves a loop does so because there is no more data: `if batch is None: break`."""
+    return _ENDS_WITH_DATA.search(leaves.text.removeprefix("except ").strip()) is not None
+
+
+_COMPARES = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_COMPUTES = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_DEEPEST = 16
+
+
+def holds(condition: str, values: Mapping[str, str]) -> bool | None:
+    """What a rank's variables say to a condition; None where it asks for more than numbers and truth values that were
+    read."""
+    try:
+        result = _value(ast.parse(condition.strip(), mode="eval").body, values, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+    return None if result is None else bool(result)
+
+
+def _value(node: ast.expr, values: Mapping[str, str], depth: int) -> float | None:
+    if depth > _DEEPEST:
+        return None
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, int | float) else None
+    if isinstance(node, ast.Name):
+        return _number(values.get(node.id, ""))
+    if isinstance(node, ast.UnaryOp):
+        inner = _value(node.operand, values, depth + 1)
+        if inner is None or not isinstance(node.op, ast.Not | ast.USub):
+            return None
+        return not inner if isinstance(node.op, ast.Not) else -inner
+    if isinstance(node, ast.BinOp) and type(node.op) in _COMPUTES:
+        left, right = (_value(side, values, depth + 1) for side in (node.left, node.right))
+        return None if left is None or right is None else _COMPUTES[type(node.op)](left, right)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARES:
+        left, right = (_value(side, values, depth + 1) for side in (node.left, node.comparators[0]))
+        return None if left is None or right is None else bool(_COMPARES[type(node.ops[0])](left, right))
+    if isinstance(node, ast.BoolOp):
+        parts = [_value(part, values, depth + 1) for part in node.values]
+        decisive = isinstance(node.op, ast.Or)  # one True decides an `or`, one False an `and`
+        known = [bool(part) for part in parts if part is not None]
+        return decisive if decisive in known else None if None in parts else not decisive
+    return None
+
+
+def _number(text: str) -> float | None:
+    if text in ("True", "False"):
+        return text == "True"
+    try:
+        return float(text)
+    except ValueError:
+        return None
