@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from gpudoctor.hang.job import Rank
 from gpudoctor.knowledge.place_markers import normal
-from gpudoctor.knowledge.places import CPU_OF_A_LOOK, in_collective, is_user, main_thread, moved, place_of
+from gpudoctor.knowledge.places import CPU_OF_A_LOOK, Kind, in_collective, is_user, main_thread, moved, place_of
 from gpudoctor.knowledge.waits import PIPE, OwnWait, wait_of
 from gpudoctor.snapshot.evidence import Frame, ProcessEvidence, Thread
 
@@ -12,6 +12,8 @@ OF_CHILDREN = frozenset(("pool", "future", "process", "child", "queue", "full pi
 """Waits in which a child may be the one that is waited for."""
 OF_THREADS = frozenset(("future", "thread", "queue"))
 """Those in which another thread may be."""
+BEGINNINGS: frozenset[Kind] = frozenset(("rendezvous", "store wait", "communicator init"))
+"""Places in which a process waits for ranks to begin."""
 FROM_OUTSIDE = frozenset(("serves", "listens"))
 """Waits for somebody to connect: no fault of a server."""
 SERVERS = (
@@ -49,7 +51,21 @@ def stands(rank: Rank) -> bool:
         return False  # what it waits for was started after the look had begun: one command after the other
     if now.kind in OF_CHILDREN and any(_gets_on(child) for child in children(rank) if not serves_python(child)):
         return False
+    if now.kind in OF_THREADS and forked_in_lock(rank) is not None:
+        return True  # whatever its threads do meanwhile: of what was forked nobody lets the lock go
     return not (now.kind in OF_THREADS and any(_ran(rank, thread) for thread in own_threads(rank)))
+
+
+def forked_in_lock(rank: Rank) -> ProcessEvidence | None:
+    """A child that was forked without an exec, and stands in a lock of the program in both looks."""
+    for child in children(rank):
+        if has_exited(child) or not child.samples or child.process.command != rank.evidence.process.command:
+            continue
+        thread = main_thread(child.samples[-1], child.pid)
+        own = wait_of(thread, place_of(thread).user_frame, child.sources)
+        if own is not None and own.kind == "lock" and not _gets_on(child):
+            return child
+    return None
 
 
 def acting_thread(process: ProcessEvidence) -> int:
@@ -79,6 +95,9 @@ def _gets_on(child: ProcessEvidence) -> bool:
         counts = {(sample.read_bytes, sample.written_bytes) for sample in child.samples}
         if None not in next(iter(counts)):
             return len(counts) > 1
+    places = [place_of(main_thread(sample, child.pid)) for sample in child.samples]
+    if all(place.kind in BEGINNINGS for place in places) and places[0].user_frame == places[-1].user_frame:
+        return False  # it polls a store of its own, whether or not its peers come
     return moved(child.samples, child.pid) is True
 
 

@@ -26,6 +26,8 @@ _IS_ZERO = re.compile(
 )
 _ASKS_FOR_FILE = re.compile(r"\b(?:l?exists|is_?file|is_?dir|listdir|scandir|i?glob|iterdir|stat|getsize)\(")
 _COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|\b[in]\b", re.I)
+_COUNTERS = re.compile(r"step|epoch|iter|batch_idx|max_(?:batches|samples|updates)|limit_(?:train|val)|\b[in]\b", re.I)
+"""Names of counters themselves: `kl > limit` counts nothing."""
 _ALIKE = frozenset(("len", "int", "min", "max", "range", "abs", "round", "isinstance", "hasattr", "getattr"))
 """Calls in a condition that say the same on every rank, where what they are given is counted."""
 
@@ -304,7 +306,7 @@ def caught_around(context: SourceContext | None) -> Enclosing | None:
 
 def _counts(condition: str) -> bool:
     """Whether a condition compares counters and nothing else: `stopper.step(loss)` calls what may answer anything."""
-    if not _COUNTS.search(condition):
+    if not _COUNTERS.search(condition):
         return False
     try:
         calls = [node for node in ast.walk(ast.parse(condition.strip(), mode="eval")) if isinstance(node, ast.Call)]

@@ -8,6 +8,7 @@ from gpudoctor.hang.doing import (
     FROM_OUTSIDE,
     children,
     doing,
+    forked_in_lock,
     handler_of,
     has_exited,
     in_file,
@@ -219,6 +220,11 @@ def _thread(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | No
     del job
     rank = ranks[0]
     words = f"for {_where(rank, wait)}"
+    if (child := forked_in_lock(rank)) is not None:
+        words += (
+            f" of process {child.pid}, which stands in a lock{at(place_of(_stack(child)).user_frame)} since its fork"
+        )
+        return ToldWait("fork-held-lock", SEEN, words, seen=(_seen(child),))
     for thread in own_threads(rank):
         frame = innermost(thread)
         own = wait_of(thread, frame, rank.evidence.sources)
