@@ -291,11 +291,12 @@ def goes_round(context: SourceContext, rank: Rank) -> list[Enclosing]:
     if rank.place.kind == "cuda sync" or not rank.place.operation or context.line <= 0:
         return ways
     guarded = any(around.kind == "try" for around in context.enclosing)
+    withs = {around.line for around in context.enclosing if around.kind == "with"}  # contextlib.suppress
     return [
         each
         for each in ways
-        if (guarded and each.line > context.line if each.kind == "pass" else each.line < context.line)
-        and not (each.kind == "continue" and only_counts(each.text))
+        if (each.kind == "pass" and (each.line in withs or (guarded and each.line > context.line)))
+        or (each.kind == "continue" and each.line < context.line and not only_counts(each.text))
     ]
 
 
