@@ -48,7 +48,7 @@ def ends(loop: Enclosing) -> Ends:
     return "with its data" if _DATA.search(over) else "unknown"
 
 
-class Ended(NamedTuple):
+class LoopEnded(NamedTuple):
     """How it comes that some ranks are through with loops in which others are."""
 
     loop: Enclosing
@@ -59,24 +59,24 @@ class Ended(NamedTuple):
     """All of the loops have as many rounds on all ranks, as far as their text tells."""
 
 
-def how_ended(loops: Sequence[Enclosing]) -> Ended:
+def how_ended(loops: Sequence[Enclosing]) -> LoopEnded:
     """Of loops that some ranks have left, the innermost first, by nothing that leaves one early."""
     kinds = [ends(loop) for loop in loops]
     outer = next((number for number in reversed(range(len(loops))) if kinds[number] != "alike"), None)
     if outer is None:
-        return Ended(loops[0], "uneven-inputs", POSSIBLE, True)
+        return LoopEnded(loops[0], "uneven-inputs", POSSIBLE, True)
     loop, kind = loops[outer], kinds[outer]
     if kind == "by what the rank holds":
         if "with its data" in kinds[:outer]:
-            return Ended(loops[kinds.index("with its data")], "uneven-inputs", LIKELY)
-        return Ended(loop, "rank-divergent-decision", LIKELY, not outer and len(loops) == 1)
+            return LoopEnded(loops[kinds.index("with its data")], "uneven-inputs", LIKELY)
+        return LoopEnded(loop, "rank-divergent-decision", LIKELY, not outer and len(loops) == 1)
     if kind == "by a decision":
-        return Ended(loop, "rank-divergent-decision", SEEN)
+        return LoopEnded(loop, "rank-divergent-decision", SEEN)
     if kind == "with its data":
-        return Ended(loop, "uneven-inputs", SEEN)
+        return LoopEnded(loop, "uneven-inputs", SEEN)
     # As many rounds as each rank has found, and no batches: `for _ in range(objects)`.
     own = OWN_NUMBER.search(loop.text) is not None
-    return Ended(loop, "rank-divergent-decision" if own else "uneven-inputs", SEEN if own else LIKELY)
+    return LoopEnded(loop, "rank-divergent-decision" if own else "uneven-inputs", SEEN if own else LIKELY)
 
 
 def loops_left(stays: Rank, left: Rank, context: SourceContext) -> list[Enclosing]:
