@@ -78,11 +78,18 @@ class StartedByPython(Struct, frozen=True):
     options: tuple[Word, ...] = ()
 
 
+WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v|type -p) ([\w.+-]+)(?:\)|`)", re.ASCII)
+"""`$(which python)`: a path to it."""
+
+
 def name_of(word: Word) -> str:
     """The program that a word names, without its folder: "python3.11" of "/usr/bin/python3.11"."""
     shown = word.text if word.text is not None else word.shown
     if word.text is None and PYTHON_VARIABLE.fullmatch(shown):
         return "python"
+    which = WHICH.fullmatch(shown)
+    if which is not None:
+        return which[1]
     return shown.rpartition("/")[2]
 
 

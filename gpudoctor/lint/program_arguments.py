@@ -76,6 +76,21 @@ def option_of(code: PythonCode, name: str, launch: LintLaunch | None) -> str | N
     return str(default) if isinstance(default, (int, str)) and not isinstance(default, bool) else None
 
 
+def given_of(call: ast.Call, launch: LintLaunch | None) -> tuple[str | None, bool]:
+    """What the words of a start give an option, None where they do not name it; and whether that is known."""
+    if launch is None:
+        return None, False
+    spellings, words = _spellings(call), [word.text for word in launch.script_words]
+    for index, word in enumerate(words):
+        if word is None:
+            return None, False
+        option, equals, value = word.partition("=")
+        if option in spellings:
+            following = words[index + 1] if index + 1 < len(words) else ""
+            return value if equals else following, equals != "" or following is not None
+    return None, True
+
+
 def option_call(code: PythonCode, name: str) -> ast.Call | None:
     """The add_argument that fills an attribute."""
     return _options(code).get(name)

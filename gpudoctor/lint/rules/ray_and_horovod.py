@@ -1,11 +1,14 @@
 """Rules of Ray's and Horovod's own commands: J01 to J04."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, Word
+from gpudoctor.lint.python_code import argument, codes, constant
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -179,4 +182,56 @@ def horovod_hosts(job: LintJob) -> Iterator[LintFinding]:
                 summary=f"-np {ranks}, and the hosts of -H have {counted(slots, 'slot')}",
                 happens="horovodrun ends: Requested more processes than there are available slots.",
                 fix=f"Write -np {slots}, or more slots.",
+            )
+
+
+_LOOP = (
+    "#@ file r.py\nimport torch\nfrom ray.train import ScalingConfig\nfrom ray.train.torch import TorchTrainer\n"
+    "def loop(c):\n    net = {}\n    for x in data():\n        net(x).sum().backward()\n        opt.step()\n"
+    "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers={})).fit()\n#@ every node\npython r.py\n"
+)
+_PREPARES = re.compile(
+    r"prepare_model|prepare_trainer|DataParallel|DDP\b|FSDP|fully_shard|lightning|accelerat|transformers|deepspeed"
+    r"|all_reduce|tensorflow|horovod"
+)
+
+
+@rule(
+    "J13",
+    title="Ray's workers train one model",
+    severity="warning",
+    source="Ray 2.40, ray.train.torch.prepare_model: it moves the model and wraps it in DistributedDataParallel",
+    bad=(_LOOP.format("torch.nn.Linear(4, 4).cuda()", 4), _LOOP.format("make()", 2)),
+    good=(
+        _LOOP.format("ray.train.torch.prepare_model(make())", 4),
+        _LOOP.format("torch.nn.Linear(4, 4).cuda()", 1),
+    ),
+)
+def ray_workers_train_apart(job: LintJob) -> Iterator[LintFinding]:
+    """Ray joins the workers to a process group, and no more: gradients are averaged by whoever wraps the model."""
+    for code in codes(job):
+        if _PREPARES.search(code.text) or not code.brings("ray"):
+            continue
+        for call in code.calls:
+            if code.name(call.func) not in ("ray.train.torch.TorchTrainer", "ray.train.TorchTrainer"):
+                continue
+            loop = argument(call, "train_loop_per_worker", 0)
+            function = code.functions.get(loop.id) if isinstance(loop, ast.Name) else None
+            scale = argument(call, "scaling_config")
+            count = constant(argument(scale, "num_workers")) if isinstance(scale, ast.Call) else None
+            backward = next(
+                (
+                    node
+                    for node in ast.walk(function)
+                    if isinstance(node, ast.Call) and last_name(node.func) == "backward"
+                ),
+                None,
+            ) if function is not None else None  # fmt: skip
+            if backward is None or type(count) is not int or count < 2 or function is None:
+                continue
+            yield LintFinding(
+                span=code.span(function.body[0]),
+                summary=f"{count} workers train, and {function.name} prepares no model",
+                happens="Gradients are not averaged: each worker trains a model of its own, on all of the data.",
+                fix="Write model = ray.train.torch.prepare_model(model), and prepare_data_loader for its data.",
             )

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lint import allocation, lightning
+from gpudoctor.lint import allocation, lightning, processes
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED
@@ -49,7 +49,9 @@ def sbatch_line_ignored(job: LintJob) -> Iterator[LintFinding]:
         same = allocation.in_force(job, option.name)
         repeated = same is not None and same.value == option.value
         severity = None
-        if deliberate or repeated:
+        if deliberate and _asks_gpus(option) and _wants_gpus(job):
+            severity = "warning"
+        elif deliberate or repeated:
             severity = "info"
         elif option.name not in _RESOURCES:
             severity = "warning"
@@ -93,6 +95,20 @@ def _heeded(job: LintJob, option: SbatchOption, late: bool, after: int) -> tuple
     if after > start:
         return ()
     return (Edit(Span(after, after, 1), moved), Edit(Span(start, end, option.span.line), ""))
+
+
+def _asks_gpus(option: SbatchOption) -> bool:
+    return option.name.startswith("gpus") or (option.name == "gres" and "gpu" in (option.value or ""))
+
+
+def _wants_gpus(job: LintJob) -> bool:
+    """Whether no line in force asks for GPUs, and several ranks are started."""
+    asked = any(_asks_gpus(each) or each.name == "exclusive" for each in job.every_sbatch if not each.ignored)
+    return not asked and any(
+        (processes.per_node(job, launch) or 0) > 1 and not processes.on_cpu(launch)
+        and not any(outer.option("gres", "gpus", "gpus-per-node", "gpus-per-task") for outer in launch.around)
+        for launch in job.launches
+    )  # fmt: skip
 
 
 @rule(

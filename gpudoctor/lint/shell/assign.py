@@ -50,6 +50,9 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
             runs = (*before.runs, *runs)
         elif sign == "+=" and before is not None:
             runs = None
+    is_itself = array is None and index is None and sign != "+=" and _is_itself(name, text[start:end])
+    if is_itself and before is None and target.is_set(name) is False:
+        return  # `export PORT="$PORT"` sets nothing
     value = word(expander.source, start, end, list(runs or ()))
     if runs is None:
         first = text[start:end]
@@ -61,6 +64,11 @@ def assign(node: "Node", expander: Expander, how: How, *, exported: bool, into: 
                 items = (*before.items[:number], runs, *before.items[number + 1 :])
         runs = items[0] if items else None
     target.set(name, ShellVariable(SetVariable(name, value, exported, how), runs, items, open=several))
+
+
+def _is_itself(name: str, written: str) -> bool:
+    plain = written.strip().strip('"')
+    return plain in (f"${name}", f"${{{name}}}")
 
 
 def _any_number(items: list[tuple[CommandRun, ...]], at: int) -> bool:

@@ -21,6 +21,10 @@ ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "has
 """Commands of which `&&` is a question: what follows may not run."""
 
 
+COUNTS_ON = re.compile(
+    r"\b(\w+)=[^\n;]*\b\1\b|\b(\w+)\+=|\(\(\s*(\w+)(?:\+\+|\+=)|\(\(\s*\+\+(\w+)|\blet\s+[\"']?(\w+)(?:\+\+|\+=)"
+)
+"""What a loop makes of its own value of the turn before."""
 BREAK = re.compile(r"(?<![\w-])break(?![\w-])")
 MOST_TURNS = 64
 
@@ -198,6 +202,10 @@ class Control(Gathered):
         if values is None:
             bind(variables, label, place, None)
             before = variables.copy()
+            for found in COUNTS_ON.finditer(written(body, script)):
+                name = next(filter(None, found.groups()))
+                if variables.get(name) is not None:  # in each turn another
+                    bind(variables, name, structs.replace(place, shown=f"${name}"), None)
             self.statements(body, script, variables, inside)
             variables.merge([variables.copy(), before])
             return

@@ -299,7 +299,11 @@ def _tmux(words: Sequence[Word]) -> WhatStarts | None:
         texts = [index for index, word in enumerate(words) if index > 1 and " " in word.shown]
         return WhatStarts(texts=(texts[0],)) if texts else None
     last = len(words) - 1
-    return WhatStarts(texts=(last,)) if last > 1 and " " in words[last].shown else None
+    if last > 1 and " " in words[last].shown:
+        return WhatStarts(texts=(last,))
+    if last < 2 or words[1].shown not in ("new-session", "new", "new-window", "neww", "split-window"):
+        return None
+    return _command(words, _after_options(words, 2, "-s -n -c -e -t -x -y -F -f -l"))  # several words are no shell's
 
 
 def _screen(words: Sequence[Word]) -> WhatStarts | None:

@@ -1,0 +1,114 @@
+"""The courses of two ranks beside each other: where one comes to a collective and the other does not."""
+
+import ast
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from gpudoctor.lint.courses.events import Collective, Event, Fork, Leave, Round
+from gpudoctor.lint.courses.follow import collectives
+
+
+class Parting(Struct, frozen=True):
+    """Where two ranks part."""
+
+    node: ast.AST
+    """What one of them comes to, or where it leaves."""
+    call: str
+    one: bool
+    """It is the first rank that comes to it."""
+    other: Collective | None
+    """What the other rank comes to instead; None: nothing."""
+    leaves: str = ""
+    """It leaves there: break, return; the other goes on."""
+
+
+def parting(
+    one: Sequence[Event], other: Sequence[Event], ranks: tuple[int, int], after: bool = False
+) -> Parting | None:
+    """The first place where they part; None: nowhere that is known. `after`: a collective follows behind."""
+    mine, theirs = _shared(one, ranks), _shared(other, ranks)
+    a = b = 0
+    while a < len(mine) or b < len(theirs):
+        first = mine[a] if a < len(mine) else None
+        second = theirs[b] if b < len(theirs) else None
+        if isinstance(first, Collective) and first.is_weak:
+            a += 1
+            continue
+        if isinstance(second, Collective) and second.is_weak:
+            b += 1
+            continue
+        rest_of_other, rest_of_one = theirs[b:], mine[a:]
+        if isinstance(first, Fork) and not _matches(first, second):
+            found = _of_fork(first, rest_of_other, True, after)
+            if found is not None:
+                return found
+            a += 1
+        elif isinstance(second, Fork) and not _matches(second, first):
+            found = _of_fork(second, rest_of_one, False, after)
+            if found is not None:
+                return found
+            b += 1
+        elif isinstance(first, Fork) and isinstance(second, Fork):
+            found = parting(first.yes, second.yes, ranks, after or b + 1 < len(theirs))
+            found = found or parting(first.no, second.no, ranks, after or b + 1 < len(theirs))
+            if found is not None:
+                return found
+            a, b = a + 1, b + 1
+        elif isinstance(first, Round) and isinstance(second, Round) and first.node is second.node:
+            weak = first.is_loop and bool(collectives(second.events))
+            found = parting(first.events, second.events, ranks, weak or (not first.is_loop and after))
+            if found is not None:
+                return found
+            a, b = a + 1, b + 1
+        elif isinstance(first, Leave) or isinstance(second, Leave):
+            return None
+        elif isinstance(first, Round):
+            mine[a : a + 1] = [*_shared(first.events, ranks)]
+        elif isinstance(second, Round):
+            theirs[b : b + 1] = [*_shared(second.events, ranks)]
+        elif isinstance(first, Collective) and isinstance(second, Collective) and first.call == second.call:
+            a, b = a + 1, b + 1
+        elif isinstance(first, Collective):
+            return Parting(first.node, first.call, True, second if isinstance(second, Collective) else None)
+        elif isinstance(second, Collective):
+            return Parting(second.node, second.call, False, None)
+    return None
+
+
+def _matches(fork: Fork, event: Event | None) -> bool:
+    return isinstance(event, Fork) and event.node is fork.node
+
+
+def _of_fork(fork: Fork, others: Sequence[Event], is_one: bool, after: bool) -> Parting | None:
+    """A condition that only one of them comes to: what stands below it, the other does not do."""
+    for events in (fork.yes, fork.no):
+        inside = [each for each in collectives(events) if not each.is_weak]
+        if inside:
+            return Parting(inside[0].node, inside[0].call, is_one, None)
+        leaves = [each for each in events if isinstance(each, Leave) and each.how in ("break", "return")]
+        if leaves and (after or any(True for _ in collectives(others))):
+            return Parting(leaves[0].node, "", is_one, next(iter(collectives(others)), None), leaves[0].how)
+    return None
+
+
+def _shared(events: Sequence[Event], ranks: tuple[int, int]) -> list[Event]:
+    """What both of them would come to, without what says nothing."""
+    found: list[Event] = []
+    for event in events:
+        if isinstance(event, Collective):
+            if event.group is None or all(rank in event.group for rank in ranks):
+                found.append(event)
+        elif (
+            isinstance(event, Leave)
+            or (isinstance(event, Fork) and (_leaves(event) or collectives((event,))))
+            or (isinstance(event, Round) and (collectives((event,)) or _leaves(event)))
+        ):
+            found.append(event)
+    return found
+
+
+def _leaves(event: Event) -> bool:
+    if isinstance(event, Fork):
+        return any(isinstance(each, Leave) or _leaves(each) for each in (*event.yes, *event.no))
+    return isinstance(event, Round) and any(map(_leaves, event.events))

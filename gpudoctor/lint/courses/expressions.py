@@ -1,0 +1,340 @@
+"""One rank's way through a program: expressions."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from gpudoctor.lint.courses.events import Collective, Deed, Event
+from gpudoctor.lint.courses.seats import Seat
+from gpudoctor.lint.courses.values import (
+    LARGEST,
+    ClassOf,
+    Function,
+    Names,
+    Thing,
+    Unknown,
+    Value,
+    cast,
+    is_known,
+    truth,
+    unknown,
+)
+from gpudoctor.lint.program_arguments import given_of, option_call
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument
+
+OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod, ast.Div: operator.truediv,
+}  # fmt: skip
+COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Is: operator.eq, ast.IsNot: operator.ne,
+}  # fmt: skip
+MOST_STEPS = 20_000
+SCALARS = (bool, int, float, str)
+
+
+class TooLong(Exception):
+    """The program is not followed to its end."""
+
+
+class Expressions:
+    """State of one rank, and what its expressions are worth."""
+
+    DEEPEST = 24
+    ABSENT = object()
+
+    def __init__(self, code: PythonCode, seat: Seat, name: str = "__main__") -> None:
+        self.code, self.seat = code, seat
+        self.module: Names = {"__name__": name}
+        self.environment: Names = {}
+        self.events: list[Event] = []
+        self.deeds: list[Deed] = []
+        self.spawned: list[tuple[Function, tuple[Value, ...], ast.Call]] = []
+        self.results: list[Value] = []
+        self.yields: list[Callable[[], None]] = []
+        self.calls_open: list[int] = []
+        self.conditions: list[int] = []
+        self.journal: dict[tuple[int, str], tuple[Names, Value]] = {}
+        self.outside: dict[int, set[str]] = {}
+        self.is_sure, self.has_grad, self.wraps = True, True, False
+        self.depth = self.steps = self.barriers = 0
+        self.world: int | None = None
+        self.rank: int | None = None
+        self.backend = ""
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise TooLong
+
+    def inlined(self, function: Function, given: Names, node: ast.AST) -> Value:
+        raise NotImplementedError
+
+    def called(self, node: ast.Call, frame: tuple[Names, ...]) -> Value:
+        raise NotImplementedError
+
+    def put(self, names: Names, name: str, value: Value) -> None:
+        """All that is written goes by here, so that it can be taken back."""
+        self.journal.setdefault((id(names), name), (names, names.get(name, self.ABSENT)))
+        names[name] = value
+
+    def do(self, what: str, node: ast.expr, value: Value = None, more: Value = None) -> None:
+        self.deeds.append(Deed(what, node, value, more, self.is_sure, hash(tuple(self.conditions)), self.barriers))
+
+    def meet(self, call: str, node: ast.expr, group: tuple[int, ...] | None = None, *, is_weak: bool = False) -> None:
+        self.events.append(Collective(call, node, group, is_weak))
+        self.barriers += group is None and not is_weak
+
+    def store(self, target: ast.expr, value: Value, frame: tuple[Names, ...]) -> None:
+        if isinstance(target, ast.Name):
+            names = frame[0]
+            if target.id in self.outside.get(id(names), ()):
+                names = next((each for each in frame[1:] if target.id in each), self.module)
+            self.put(names, target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            items = value if isinstance(value, (list, tuple)) and len(value) == len(target.elts) else None
+            for place, each in enumerate(target.elts):
+                self.store(each, items[place] if items is not None else unknown(target, place, value), frame)
+        elif isinstance(target, ast.Starred):
+            self.store(target.value, unknown(target, value), frame)
+        elif isinstance(target, ast.Attribute):
+            holder = self.value(target.value, frame)
+            if isinstance(holder, Thing):
+                self.put(holder.fields, target.attr, value)
+        elif isinstance(target, ast.Subscript):
+            holder, place = self.value(target.value, frame), self.value(target.slice, frame)
+            if isinstance(holder, Thing) and holder.kind == "environ" and isinstance(place, str):
+                self.put(self.environment, place, value)
+            elif isinstance(holder, dict) and isinstance(place, str):
+                self.put(holder, place, value)
+
+    def value(self, node: ast.expr, frame: tuple[Names, ...]) -> Value:
+        self.step()
+        if isinstance(node, ast.Constant):
+            return node.value if node.value is None or isinstance(node.value, SCALARS) else unknown(node)
+        if isinstance(node, ast.Name):
+            named = next((names[node.id] for names in frame if node.id in names), self.ABSENT)
+            if named is not self.ABSENT:
+                return named
+            imported = self.code.name(node)
+            return Thing("environ", hash("environ")) if imported == "os.environ" else unknown("name", node.id)
+        if isinstance(node, ast.Call):
+            return self.called(node, frame)
+        if isinstance(node, ast.Attribute):
+            return self.attribute(node, self.value(node.value, frame))
+        if isinstance(node, ast.Subscript):
+            return self._item(node, self.value(node.value, frame), self.value(node.slice, frame))
+        if isinstance(node, (ast.List, ast.Tuple)):
+            items = [self.value(each, frame) for each in node.elts]
+            return items if isinstance(node, ast.List) else tuple(items)
+        if isinstance(node, ast.Dict):
+            pairs: Names = {}
+            for key, each in zip(node.keys, node.values, strict=True):
+                name = self.value(key, frame) if key is not None else None
+                inner = self.value(each, frame)
+                if not isinstance(name, str):
+                    return unknown(node, name, inner)
+                pairs[name] = inner
+            return pairs
+        if isinstance(node, ast.BoolOp):
+            return self._bool(node, frame)
+        if isinstance(node, ast.UnaryOp):
+            inner = self.value(node.operand, frame)
+            if isinstance(node.op, ast.Not):
+                decided = truth(inner)
+                return unknown("not", inner) if decided is None else not decided
+            return -inner if isinstance(node.op, ast.USub) and type(inner) in (int, float) else unknown(node, inner)
+        if isinstance(node, ast.BinOp):
+            return self.of_two(node, node.op, self.value(node.left, frame), self.value(node.right, frame))
+        if isinstance(node, ast.Compare):
+            return self._compare(node, frame)
+        if isinstance(node, ast.IfExp):
+            test = self.value(node.test, frame)
+            decided = truth(test)
+            if decided is None:
+                return unknown(node, test, self.value(node.body, frame), self.value(node.orelse, frame))
+            return self.value(node.body if decided else node.orelse, frame)
+        if isinstance(node, ast.JoinedStr):
+            parts = [self.value(each, frame) for each in node.values]
+            plain = all(isinstance(each, SCALARS) for each in parts)
+            return "".join(map(str, parts)) if plain else unknown(node, *parts)
+        if isinstance(node, ast.FormattedValue):
+            inner = self.value(node.value, frame)
+            if node.format_spec is None or not isinstance(inner, SCALARS):
+                return inner if node.format_spec is None else unknown(node, inner)
+            spec = self.value(node.format_spec, frame)
+            try:
+                return format(inner, spec) if isinstance(spec, str) and len(spec) < 8 else unknown(node, inner)
+            except (ValueError, TypeError):
+                return unknown(node, inner)
+        if isinstance(node, ast.Lambda):
+            return Function(node, frame)
+        if isinstance(node, ast.NamedExpr):
+            value = self.value(node.value, frame)
+            self.store(node.target, value, frame)
+            return value
+        if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
+            return self._made(node, frame)
+        if isinstance(node, ast.Yield):
+            if self.yields:
+                self.yields[-1]()
+            return None
+        parts = [self.value(each, frame) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+        return unknown(node, *parts)
+
+    def of_two(self, node: ast.AST, sign: ast.operator, one: Value, other: Value) -> Value:
+        apply = OPERATORS.get(type(sign))
+        numbers = isinstance(one, (int, float)) and isinstance(other, (int, float))
+        texts = isinstance(one, str) and (isinstance(other, str) or (isinstance(sign, ast.Mod) and is_known(other)))
+        if apply is not None and ((numbers and max(abs(one), abs(other)) < LARGEST) or texts):
+            try:
+                return apply(one, other)
+            except (ArithmeticError, TypeError, ValueError):
+                pass
+        if isinstance(one, list) and isinstance(other, list) and isinstance(sign, ast.Add):
+            return one + other
+        return unknown(node, one, other)
+
+    def _bool(self, node: ast.BoolOp, frame: tuple[Names, ...]) -> Value:
+        """What is decided decides alone: `rank == 0 and loss < best` is false on rank 1."""
+        ends = isinstance(node.op, ast.Or)
+        left: list[Value] = []
+        for each in node.values:
+            value = self.value(each, frame)
+            decided = truth(value)
+            if decided is None:
+                left.append(value)
+            elif decided is ends:
+                return value if not left else ends if not ends else unknown(node, *left, value)
+        return unknown(node, *left) if left else value
+
+    def _compare(self, node: ast.Compare, frame: tuple[Names, ...]) -> Value:
+        one = self.value(node.left, frame)
+        others = [self.value(each, frame) for each in node.comparators]
+        if len(others) != 1:
+            return unknown(node, one, *others)
+        other, sign = others[0], node.ops[0]
+        if isinstance(sign, (ast.In, ast.NotIn)):
+            if isinstance(other, Thing) and other.kind == "environ" and isinstance(one, str):
+                there = self.seat.variable(one) if one not in self.environment else ""
+                return (
+                    unknown(node, one)
+                    if isinstance(there, Unknown)
+                    else (there is not None) is isinstance(sign, ast.In)
+                )
+            if (
+                is_known(one)
+                and isinstance(other, (list, tuple, dict))
+                and (isinstance(other, dict) or is_known(other))
+            ):
+                return (one in other) is isinstance(sign, ast.In)
+            return unknown(node, one, other)
+        compare = COMPARED[type(sign)]
+        if isinstance(sign, (ast.Is, ast.IsNot)) and (one is None or other is None):
+            known = is_known(one) or isinstance(one, (Thing, Function, ClassOf, list, tuple, dict))
+            return (
+                ((one is None) == (other is None)) is isinstance(sign, ast.Is) if known else unknown(node, one, other)
+            )
+        if is_known(one) and is_known(other):
+            try:
+                return bool(compare(one, other))
+            except TypeError:
+                return unknown(node, one, other)
+        return unknown(node, one, other)
+
+    def _item(self, node: ast.Subscript, holder: Value, place: Value) -> Value:
+        if isinstance(holder, Thing) and holder.kind == "environ" and isinstance(place, str):
+            found = self.variable(place)
+            return found if found is not None else unknown("absent", place)
+        if isinstance(holder, dict) and isinstance(place, str) and place in holder:
+            return holder[place]
+        if isinstance(holder, (list, tuple, str)) and type(place) is int and -len(holder) <= place < len(holder):
+            return holder[place]
+        return unknown(node, holder, place)
+
+    def variable(self, name: str) -> Value:
+        return self.environment[name] if name in self.environment else self.seat.variable(name)
+
+    def _made(
+        self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp, frame: tuple[Names, ...]
+    ) -> Value:
+        loop = node.generators[0]
+        items = self.value(loop.iter, frame)
+        items = list(items) if isinstance(items, range) and len(items) <= 64 else items
+        if (
+            len(node.generators) > 1
+            or not isinstance(items, (list, tuple))
+            or isinstance(node, ast.DictComp)
+            or loop.ifs
+        ):
+            inner = ({}, *frame)
+            for each in node.generators:
+                self.store(each.target, unknown(each, self.value(each.iter, inner)), inner)
+            elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+            return unknown(node, *(self.value(each, inner) for each in elements))
+        made = []
+        for item in items[:64]:
+            inner = ({}, *frame)
+            self.store(loop.target, item, inner)
+            made.append(self.value(node.elt, inner))
+        return made
+
+    def attribute(self, node: ast.Attribute, holder: Value) -> Value:
+        whole = self.code.name(node)
+        if whole == "os.environ":
+            return Thing("environ", hash("environ"))
+        if not isinstance(holder, Thing):
+            return unknown("attribute", node.attr, holder)
+        if node.attr in holder.fields:
+            return holder.fields[node.attr]
+        if holder.kind == "arguments":
+            return self._option(node, holder)
+        if holder.kind == "instance" and isinstance(holder.node, ast.ClassDef):
+            method = next(
+                (each for each in holder.node.body if isinstance(each, FUNCTIONS) and each.name == node.attr), None
+            )
+            if method is not None:
+                outer = holder.fields.get("", (self.module,))
+                if any(ast.unparse(each) == "property" for each in method.decorator_list):
+                    return self.inlined(Function(method, outer, holder), {"self": holder}, node)
+                return Function(method, outer, holder)
+        if holder.kind == "accelerator":
+            return self._of_accelerator(node.attr, holder)
+        if holder.kind in ("ddp", "fsdp", "engine") and node.attr == "module":
+            if self.has_grad and holder.kind == "ddp":
+                self.do("inside", node, holder.fields.get("name"))
+            return holder.fields.get("inner", unknown("module", holder))
+        return unknown("attribute", node.attr, holder)
+
+    def _of_accelerator(self, name: str, holder: Thing) -> Value:
+        seat = self.seat
+        known = {"is_main_process": seat.rank == 0, "is_local_main_process": seat.local == 0,
+                 "process_index": seat.rank, "local_process_index": seat.local, "num_processes": seat.world,
+                 "is_last_process": seat.rank == seat.world - 1,
+                 "device": Thing("device", hash(("device", seat.local)), {"index": seat.local})}  # fmt: skip
+        return known.get(name, unknown("attribute", name, holder))
+
+    def _option(self, node: ast.Attribute, holder: Thing) -> Value:
+        """`args.local_rank` as argparse makes it of the words of the start; an expression as default is followed."""
+        call = option_call(self.code, node.attr)
+        if call is None:
+            return unknown("argument", node.attr)
+        given, is_told = given_of(call, self.seat.launch)
+        kind, action = argument(call, "type"), argument(call, "action")
+        if action is not None:
+            flag = action.value if isinstance(action, ast.Constant) else ""
+            if not is_told or flag not in ("store_true", "store_false"):
+                return unknown("argument", node.attr)
+            return (given is not None) is (flag == "store_true")
+        if not is_told or argument(call, "nargs") is not None:
+            return unknown("argument", node.attr)
+        name = kind.id if isinstance(kind, ast.Name) else "" if kind is not None else "str"
+        if self.seat.launch is not None and self.seat.launch.launcher == "deepspeed" and node.attr == "local_rank":
+            return self.seat.local
+        if given is not None:
+            return cast(name, given) if name in ("int", "float", "str") else unknown("argument", node.attr, given)
+        default = argument(call, "default")
+        value = self.value(default, (self.module,)) if default is not None else None
+        return cast(name, value) if isinstance(value, str) and name in ("int", "float") else value

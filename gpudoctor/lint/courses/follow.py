@@ -1,0 +1,262 @@
+"""One rank's way through a program: statements."""
+
+import ast
+from collections.abc import Sequence
+from typing import Literal
+
+from gpudoctor.lint.courses.calls import Calls
+from gpudoctor.lint.courses.events import Collective, Event, Fork, Leave, Round
+from gpudoctor.lint.courses.values import ClassOf, Function, Names, Unknown, Value, is_known, key_of, truth, unknown
+from gpudoctor.lint.python_code import FUNCTIONS
+
+Way = Literal["", "break", "continue", "return", "end"]
+"""How a statement is left."""
+LONGEST = 16
+"""Items of a loop that is followed one by one."""
+Written = dict[tuple[int, str], tuple[Names, Value]]
+ENDS = frozenset(("sys.exit", "os._exit", "exit", "quit", "os.abort"))
+
+
+class Follower(Calls):
+    """See the package."""
+
+    def program(self) -> None:
+        """The module's own statements."""
+        self.block(self.code.tree.body, (self.module,))
+
+    def block(self, statements: Sequence[ast.stmt], frame: tuple[Names, ...]) -> Way:
+        for statement in statements:
+            way = self.statement(statement, frame)
+            if way:
+                return way
+        return ""
+
+    def statement(self, node: ast.stmt, frame: tuple[Names, ...]) -> Way:
+        self.step()
+        if isinstance(node, FUNCTIONS):
+            self.put(frame[0], node.name, Function(node, frame))
+        elif isinstance(node, ast.ClassDef):
+            self.put(frame[0], node.name, ClassOf(node, frame))
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+            self._assign(node, frame)
+        elif isinstance(node, ast.Expr):
+            self.value(node.value, frame)
+            if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in ENDS:
+                return "end"
+        elif isinstance(node, ast.If):
+            return self._choice(node, node.test, node.body, node.orelse, frame)
+        elif isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            return self._loop(node, frame)
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            return self._with(node, 0, frame)
+        elif isinstance(node, ast.Try):
+            way = self.block(node.body, frame)
+            way = way or self.block(node.orelse, frame)
+            for handler in node.handlers:
+                _, _, written = self._apart(handler.body, frame)
+                self._may_be_written(handler, written)
+            return self.block(node.finalbody, frame) or ("" if way == "end" and node.handlers else way)
+        elif isinstance(node, ast.Return):
+            self.results.append(self.value(node.value, frame) if node.value is not None else None)
+            return "return"
+        elif isinstance(node, ast.Raise):
+            return "end"
+        elif isinstance(node, ast.Break):
+            return "break"
+        elif isinstance(node, ast.Continue):
+            return "continue"
+        elif isinstance(node, ast.Assert):
+            self.value(node.test, frame)
+        elif isinstance(node, ast.Delete):
+            pass
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            self.outside.setdefault(id(frame[0]), set()).update(node.names)
+        elif isinstance(node, ast.Match):
+            subject = self.value(node.subject, frame)
+            for case in node.cases:
+                events, _, written = self._apart(case.body, frame)
+                self.events.append(Fork(hash((key_of(subject), id(case))), case, tuple(events), ()))
+                self._may_be_written(case, written)
+        return ""
+
+    def _assign(self, node: ast.Assign | ast.AnnAssign | ast.AugAssign, frame: tuple[Names, ...]) -> None:
+        if node.value is None:
+            return
+        value = self.value(node.value, frame)
+        if isinstance(node, ast.AugAssign):
+            old = self.value(node.target, frame)
+            value = self.of_two(node, node.op, old, value)
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            self.store(target, value, frame)
+
+    def _choice(
+        self, node: ast.AST, test: ast.expr, body: list[ast.stmt], orelse: list[ast.stmt], frame: tuple[Names, ...]
+    ) -> Way:
+        value = self.value(test, frame)
+        decided = truth(value)
+        if decided is not None:
+            return self.block(body if decided else orelse, frame)
+        return self._fork(node, key_of(value), body, orelse, frame)
+
+    def _fork(
+        self, node: ast.AST, key: int, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], frame: tuple[Names, ...]
+    ) -> Way:
+        self.conditions.append(key)
+        yes, way, written = self._apart(body, frame)
+        self.conditions[-1] = hash(("not", key))
+        no, other_way, other = self._apart(orelse, frame)
+        self.conditions.pop()
+        self.events.append(Fork(key, node, tuple(yes), tuple(no)))
+        if way and not other_way:
+            self._take(other)
+        elif other_way and not way:
+            self._take(written)
+        else:
+            for place in written.keys() | other.keys():
+                names, name = (written.get(place) or other[place])[0], place[1]
+                before = names.get(name, None)
+                one, two = written.get(place, (names, before))[1], other.get(place, (names, before))[1]
+                same = one is two or (is_known(one) and is_known(two) and one == two and type(one) is type(two))
+                self.put(
+                    names, name, one if same or two is None else two if one is None else unknown(node, key, one, two)
+                )
+        return (
+            (way if way == other_way else "return" if {way, other_way} == {"return", "end"} else "end")
+            if (way and other_way)
+            else ""
+        )
+
+    def _apart(self, body: Sequence[ast.stmt], frame: tuple[Names, ...]) -> tuple[list[Event], Way, Written]:
+        """What would happen there; what it has written is taken back, and told."""
+        events, self.events = self.events, []
+        sure, self.is_sure = self.is_sure, False
+        journal, self.journal = self.journal, {}
+        self.depth += 1
+        kept = len(self.results)
+        way = self.block(body, frame) if self.depth < self.DEEPEST else ""
+        self.depth -= 1
+        if way == "return" and len(self.results) > kept + 1:
+            del self.results[kept:-1]
+        inner, self.events = self.events, events
+        if way:
+            inner.append(Leave(way, body[-1] if body else self.code.tree))
+        written: Written = {place: (names, names.get(place[1])) for place, (names, _) in self.journal.items()}
+        for (_, name), (names, old) in self.journal.items():
+            if old is self.ABSENT:
+                names.pop(name, None)
+            else:
+                names[name] = old
+        self.journal, self.is_sure = journal, sure
+        return inner, way, written
+
+    def _take(self, written: Written) -> None:
+        for (_, name), (names, value) in written.items():
+            self.put(names, name, value)
+
+    def _may_be_written(self, node: ast.AST, written: Written) -> None:
+        for (_, name), (names, value) in written.items():
+            before = names.get(name)
+            if before is not value:
+                self.put(names, name, unknown(node, name, before, value))
+
+    def _loop(self, node: ast.For | ast.AsyncFor | ast.While, frame: tuple[Names, ...]) -> Way:
+        items: Value = self.value(node.iter, frame) if not isinstance(node, ast.While) else None
+        if isinstance(items, range):
+            items = list(items[: LONGEST + 1])
+        if isinstance(items, (list, tuple)) and len(items) <= LONGEST and not isinstance(node, ast.While):
+            for item in items:
+                self.store(node.target, item, frame)
+                way = self.block(node.body, frame)
+                if way in ("return", "end"):
+                    return way
+                if way == "break":
+                    return ""
+            return self.block(node.orelse, frame)
+        if not isinstance(node, ast.While):
+            self.store(node.target, unknown(node, "item", items), frame)
+        kept, done = len(self.results), len(self.deeds)
+        _, _, written = self._apart(node.body, frame)
+        del self.results[kept:], self.deeds[done:]
+        for (_, name), (names, value) in written.items():
+            old = names.get(name)
+            if old is not value and not (isinstance(old, (Function, ClassOf)) or old is None):
+                self.put(names, name, unknown(node, name, old, value))
+        outer, self.events = self.events, []
+        sure = self.is_sure
+        if isinstance(node, ast.While):
+            self.value(node.test, frame)
+        way = self.block(node.body, frame)
+        inner, self.events = self.events, outer
+        self.is_sure = sure
+        self.events.append(Round(node, tuple(inner)))
+        for (_, name), (names, _) in written.items():
+            if isinstance(names.get(name), Unknown) or is_known(names.get(name)):
+                self.put(names, name, unknown(node, name, "after", names.get(name)))
+        return way if way in ("return", "end") else self.block(node.orelse, frame)
+
+    def _with(self, node: ast.With | ast.AsyncWith, place: int, frame: tuple[Names, ...]) -> Way:
+        """A context manager of the text is followed to its `yield`, which is the block."""
+        if place == len(node.items):
+            return self.block(node.body, frame)
+        item = node.items[place]
+        called = item.context_expr
+        made = self.value(called.func, frame) if isinstance(called, ast.Call) else None
+        if isinstance(made, Function) and any(isinstance(each, ast.Yield) for each in ast.walk(made.node)):
+            way: list[Way] = []
+            self.yields.append(lambda: way.append(self._with(node, place + 1, frame)))
+            self.value(called, frame)
+            self.yields.pop()
+            return way[0] if way else ""
+        value = self.value(called, frame)
+        if item.optional_vars is not None:
+            self.store(item.optional_vars, value, frame)
+        grad, self.has_grad = (
+            self.has_grad,
+            self.has_grad and "no_grad" not in ast.unparse(called) and "inference_mode" not in (ast.unparse(called)),
+        )
+        way_of_body = self._with(node, place + 1, frame)
+        self.has_grad = grad
+        return way_of_body
+
+    def inlined(self, function: Function, given: Names, node: ast.AST) -> Value:
+        """What a function of the text gives, called with these."""
+        if self.calls_open.count(id(function.node)) > 1 or len(self.calls_open) > self.DEEPEST:
+            return unknown(node, "deep", *given.values())
+        self.calls_open.append(id(function.node))
+        frame = (dict(given), *function.outer)
+        outer, self.events = self.events, []
+        kept = len(self.results)
+        grad = self.has_grad
+        if isinstance(function.node, ast.Lambda):
+            result = self.value(function.node.body, frame)
+        else:
+            decorated = " ".join(ast.unparse(each) for each in function.node.decorator_list)
+            self.has_grad = grad and "no_grad" not in decorated and "inference_mode" not in decorated
+            way = self.block(function.node.body, frame)
+            results, self.results[kept:] = self.results[kept:], []
+            result = (
+                results[0]
+                if len(results) == 1 and way == "return"
+                else unknown(node, "result", *results)
+                if results
+                else None
+            )
+        self.has_grad = grad
+        inner, self.events = self.events, outer
+        if inner:
+            self.events.append(Round(node, tuple(inner), is_loop=False))
+        self.calls_open.pop()
+        return result
+
+
+def collectives(events: Sequence[Event]) -> list[Collective]:
+    """All in it, on whatever way."""
+    found: list[Collective] = []
+    for event in events:
+        if isinstance(event, Collective):
+            found.append(event)
+        elif isinstance(event, Fork):
+            found += collectives(event.yes) + collectives(event.no)
+        elif isinstance(event, Round):
+            found += collectives(event.events)
+    return found

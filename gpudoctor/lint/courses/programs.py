@@ -1,0 +1,122 @@
+"""The courses of a program's ranks, for every start of it that the text has."""
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+
+from msgspec import Struct, structs
+
+from gpudoctor.lint.courses.expressions import TooLong
+from gpudoctor.lint.courses.follow import Follower
+from gpudoctor.lint.courses.seats import Seat, seats_of
+from gpudoctor.lint.courses.values import cloned
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.python_code import PythonCode, codes_and_starts
+
+STRANGE = (
+    "lightning",
+    "pytorch_lightning",
+    "ray",
+    "composer",
+    "ignite",
+    "colossalai",
+    "mmengine",
+    "fastai",
+    "torch_xla",
+)
+"""Packages that start, wrap or save themselves: what ranks do there is told by others."""
+MOST_LAUNCHES = 4
+
+
+class Courses(Struct, frozen=True, eq=False):
+    """What some ranks of one start do."""
+
+    code: PythonCode
+    launch: LintLaunch | None
+    ranks: tuple[Follower, ...]
+    spawn: ast.Call | None = None
+    """What has started them, where the program does so itself."""
+    count: int | None = None
+    """Of these, on a node."""
+
+
+def courses(job: LintJob) -> tuple[Courses, ...]:
+    """Of every program of the text, in every start that is told; what is not followed to its end is left out."""
+    return _courses(_Same(job))
+
+
+class _Same:
+    """A job, compared by what it is and not by what it says: it is asked several times."""
+
+    def __init__(self, job: LintJob) -> None:
+        self.job = job
+
+    def __hash__(self) -> int:
+        return id(self.job)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.job is other.job
+
+
+@lru_cache(maxsize=2)
+def _courses(same: _Same) -> tuple[Courses, ...]:
+    return tuple(_found(same.job))
+
+
+def _found(job: LintJob) -> Iterator[Courses]:
+    for code, launches in codes_and_starts(job):
+        if code.brings(*STRANGE) or not code.brings("torch", "accelerate", "deepspeed"):
+            continue
+        starts: list[tuple[LintLaunch | None, tuple[Seat, ...]]] = [
+            (launch, seats_of(job, launch)) for launch in launches[:MOST_LAUNCHES]
+        ]
+        if not launches and job.kind == "python":
+            gpus = job.facts.gpus_per_node
+            alone = Seat(rank=0, local=0, node=0, world=1, each=1, gpus=gpus, variables={}, is_bare=False, launch=None)
+            starts = [(None, (alone,))]
+        for launch, seats in starts:
+            try:
+                yield from _of_start(job, code, launch, seats)
+            except (TooLong, RecursionError):
+                continue
+
+
+def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: tuple[Seat, ...]) -> Iterator[Courses]:
+    followed = []
+    for seat in seats:
+        follower = Follower(code, seat)
+        if _is_sharded(job, launch):
+            follower.environment[" sharded"] = True
+        follower.program()
+        followed.append(follower)
+    if not followed:
+        return
+    if len(seats) > 1 or not followed[0].spawned:
+        yield Courses(code, launch, tuple(followed))
+    if len(seats) == 1 and len(followed[0].spawned) > 1:
+        parent = followed[0]
+        first = parent.spawned[0][2]
+        together = [each for each in parent.spawned if each[2] is first]
+        if len(together) > 1:
+            children = []
+            for index, (function, arguments, node) in enumerate(together):
+                seat = structs.replace(seats[0], rank=index, local=index, world=len(together), each=len(together))
+                child = Follower(code, seat, "__mp_main__")
+                child.environment = dict(parent.environment)
+                child.program()
+                child.environment = {**parent.environment, **child.environment}
+                child.events, child.deeds = [], []
+                own = child.module.get(function.node.name) if isinstance(function.node, ast.FunctionDef) else None
+                child.called_by(own if own is not None else function, tuple(cloned(each) for each in arguments), node)
+                children.append(child)
+            yield Courses(code, launch, tuple(children), first, len(together))
+
+
+def _is_sharded(job: LintJob, launch: LintLaunch | None) -> bool:
+    """Whether accelerate is told DeepSpeed or FSDP."""
+    if launch is None or launch.launcher != "accelerate":
+        return False
+    if launch.option("use-deepspeed", "use-fsdp") is not None:
+        return True
+    values = (value for manifest in job.manifests for value in manifest.values)
+    return any(value.path == ("distributed_type",) and value.value in ("DEEPSPEED", "FSDP") for value in values)

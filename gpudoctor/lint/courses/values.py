@@ -1,0 +1,117 @@
+"""Values of a followed program: Python's own where known, `Unknown` with a key where not, `Thing` for objects."""
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+Value = Any
+"""None, a bool, a number, text, a list, a tuple or a dict of values; Unknown; Thing; Function."""
+Names = dict[str, Value]
+LARGEST = 1 << 40
+
+
+class Unknown(Struct, frozen=True):
+    """Nobody knows. Two ranks with the same key have the same value, for all that the text tells."""
+
+    key: int
+
+
+class Thing(Struct, eq=False):
+    """An object: a model, a group, parsed arguments, an instance of the program's own class."""
+
+    kind: str
+    key: int
+    fields: Names = field(default_factory=dict)
+    node: ast.AST | None = None
+
+
+class Function(Struct, frozen=True, eq=False):
+    """A function of the text, with the names around it; of a method its instance too."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    outer: tuple[Names, ...]
+    own: Value = None
+
+
+class ClassOf(Struct, frozen=True, eq=False):
+    node: ast.ClassDef
+    outer: tuple[Names, ...]
+
+
+def key_of(value: Value) -> int:
+    if isinstance(value, (Unknown, Thing)):
+        return value.key
+    if isinstance(value, (Function, ClassOf)):
+        return id(value.node)
+    if isinstance(value, (list, tuple)):
+        return hash(("items", *map(key_of, value)))
+    if isinstance(value, dict):
+        return hash(("pairs", *((str(name), key_of(each)) for name, each in value.items())))
+    return hash((type(value).__name__, value))
+
+
+def unknown(*parts: Any) -> Unknown:
+    """Made of these parts: AST nodes by where they stand, values by their keys."""
+    return Unknown(hash(tuple(id(each) if isinstance(each, ast.AST) else key_of(each) for each in parts)))
+
+
+def is_known(value: Value) -> bool:
+    """A plain value, all of it."""
+    if isinstance(value, (list, tuple)):
+        return all(map(is_known, value))
+    if isinstance(value, dict):
+        return all(map(is_known, value.values()))
+    return value is None or isinstance(value, (bool, int, float, str))
+
+
+def truth(value: Value) -> bool | None:
+    """Whether it counts as true; None where nobody knows."""
+    if isinstance(value, Unknown):
+        return None
+    if isinstance(value, (Thing, Function, ClassOf)):
+        return None if isinstance(value, Thing) and value.kind in ("tensor", "instance") else True
+    return bool(value)
+
+
+def cloned(value: Value, done: dict[int, Value] | None = None) -> Value:
+    """For another process: what it changes is its own."""
+    done = {} if done is None else done
+    if id(value) in done:
+        return done[id(value)]
+    if isinstance(value, Thing):
+        copy = Thing(value.kind, value.key, {}, value.node)
+        done[id(value)] = copy
+        copy.fields = {name: cloned(each, done) for name, each in value.fields.items()}
+        return copy
+    if isinstance(value, (list, tuple)):
+        return type(value)(cloned(each, done) for each in value)
+    if isinstance(value, Mapping):
+        return {name: cloned(each, done) for name, each in value.items()}
+    return value
+
+
+def cast(kind: str, value: Value) -> Value:
+    """int("3"), str(3), float, bool; Unknown where it cannot be told."""
+    makers: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
+    if not is_known(value) or isinstance(value, (list, tuple, dict)) or (value is None and kind != "bool"):
+        return unknown(kind, value)
+    try:
+        made = makers[kind](value)
+    except (ValueError, OverflowError, TypeError):
+        return unknown(kind, value)
+    return made if not isinstance(made, int) or abs(made) < LARGEST else unknown(kind, value)
+
+
+def device_number(value: Value) -> int | str | None:
+    """3 of 3, "cuda:3" and a device made of them; "cuda" of the current one; "cpu"; None where nobody knows."""
+    if isinstance(value, Thing) and value.kind == "device":
+        return device_number(value.fields.get("index"))
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        return None
+    if isinstance(value, int):
+        return value if value >= 0 else None
+    if value.startswith("cuda:") and value[5:].isdecimal() and len(value) < 9:
+        return int(value[5:])
+    return value if value in ("cuda", "cpu") else None

@@ -1,0 +1,138 @@
+"""Rules of the files and folders that the ranks of a program write and read, followed through its text: T58, T59."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.lint.courses.events import Deed
+from gpudoctor.lint.courses.follow import Follower
+from gpudoctor.lint.courses.programs import Courses, courses
+from gpudoctor.lint.courses.values import Thing, Unknown, key_of
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
+
+OWN_DISKS = re.compile(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[Tt]mp_?[Dd]ir|^\$")
+
+
+@rule(
+    "T58",
+    title="A checkpoint is written by one rank, into a folder that is there",
+    severity="warning",
+    source="apex#886, nanochat#336; torch.save writes where it is told, and waits for nobody",
+    bad=(
+        DDP + "os.makedirs('out', exist_ok=True)\nif int(os.environ['LOCAL_RANK']) == 0:\n"
+        "    torch.save(net.module.state_dict(), 'out/a.pt')\n" + TWO,
+        DDP + "for epoch in range(9):\n    net(batch()).sum().backward()\n"
+        "    torch.save(net.module.state_dict(), 'a.pt')\n" + RUN,
+        DDP + "if rank == 0:\n    os.makedirs('out')\ntorch.save(state(), f'out/{rank}.pt')\n" + RUN,
+    ),
+    good=(
+        DDP + "if rank == 0:\n    os.makedirs('out', exist_ok=True)\n"
+        "    torch.save(net.module.state_dict(), 'out/a.pt')\n" + TWO,
+        DDP + "if rank == 0:\n    os.makedirs('out')\ndist.barrier()\ntorch.save(state(), f'out/{rank}.pt')\n" + RUN,
+    ),
+)  # fmt: skip
+def several_write_one_file(job: LintJob) -> Iterator[LintFinding]:
+    """Several processes that write one file write over each other; a folder that one of them makes is there for the
+    others only after a barrier."""
+    for each in courses(job):
+        yield from _written_twice(job, each)
+        yield from _folder_too_late(each)
+
+
+def _written_twice(job: LintJob, each: Courses) -> Iterator[LintFinding]:
+    places: dict[tuple[int, int, int], list[tuple[Follower, Deed]]] = {}
+    for follower, deed in of(each.ranks, "save"):
+        if isinstance(deed.value, (str, Thing, Unknown)):
+            places.setdefault((id(deed.node), key_of(deed.value), deed.condition), []).append((follower, deed))
+    for writers in places.values():
+        seats = {follower.seat.rank: follower.seat for follower, _ in writers}
+        deed = writers[0][1]
+        text = f"{deed.value if isinstance(deed.value, str) else ''} {each.code.words(deed.node)}"
+        if len(seats) < 2 or OWN_DISKS.search(text) or any(rank.seat.is_assumed for rank in each.ranks):
+            continue
+        if each.spawn is None and not any(follower.rank is not None for follower, _ in writers):
+            continue
+        by_nodes = all(seat.local == 0 for seat in seats.values())
+        is_shared = "SLURM" in job.text or "SBATCH" in job.text or "srun" in job.text
+        yield LintFinding(
+            span=each.code.span(deed.node),
+            summary="local rank 0 of each node writes this file, so several nodes write it at once"
+            if by_nodes
+            else "every rank writes this file, all at once",
+            happens="They write over each other where the disk is shared, and the file may not be readable."
+            if by_nodes
+            else "They write over each other, and the file may not be readable.",
+            fix="Write it on rank 0 alone: if dist.get_rank() == 0.",
+            severity="info" if by_nodes and not is_shared else None,
+        )
+
+
+def _folder_too_late(each: Courses) -> Iterator[LintFinding]:
+    made = [(follower, deed) for follower, deed in of(each.ranks, "folder") if isinstance(deed.value, str)]
+    for follower, deed in made:
+        if any(other is not follower and later.value == deed.value for other, later in made):
+            continue
+        for other, save in of(each.ranks, "save"):
+            folder = save.value.fields.get("folder") if isinstance(save.value, Thing) else save.value
+            inside = isinstance(folder, str) and (
+                folder == deed.value or folder.startswith(deed.value.rstrip("/") + "/")
+            )
+            if (
+                other is not follower
+                and inside
+                and save.barriers <= deed.barriers
+                and follower.seat.node == other.seat.node
+            ):
+                yield LintFinding(
+                    span=each.code.span(deed.node),
+                    summary=f"rank {follower.seat.rank} alone makes this folder, and rank {other.seat.rank} saves into"
+                    f" it, line {line_of(each.code, save.node)}, without a barrier between",
+                    happens="A rank that comes first ends: the parent directory does not exist.",
+                    fix="Make it on every rank (exist_ok=True), or call dist.barrier() behind it on all.",
+                )
+                return
+
+
+@rule(
+    "T59",
+    title="What rank 0 saved from its GPU is loaded onto the GPU of each rank",
+    severity="warning",
+    source="torch.load's documentation (map_location), pytorch#23138: every process takes memory of GPU 0",
+    bad=(
+        DDP + "if os.path.exists('a.pt'):\n    net.load_state_dict(torch.load('a.pt'))\nif rank == 0:\n"
+        "    torch.save(net.state_dict(), 'a.pt')\n" + RUN,
+        DDP + "P = 'last.pt'\ndef load():\n    return torch.load(P)\nstate = load()\nif rank == 0:\n"
+        "    torch.save(net.state_dict(), P)\n"
+        + RUN,
+    ),
+    good=(
+        DDP + "net.load_state_dict(torch.load('a.pt', map_location='cpu'))\nif rank == 0:\n"
+        "    torch.save(net.state_dict(), 'a.pt')\n"
+        + RUN,
+        DDP + "if rank == 0:\n    torch.save(net.state_dict(), 'a.pt')\n" + RUN,
+    ),
+)  # fmt: skip
+def loaded_onto_the_first_gpu(job: LintJob) -> Iterator[LintFinding]:
+    """torch.load puts a tensor where it was saved from: the file of rank 0 onto GPU 0, in every process."""
+    for each in courses(job):
+        loads = [
+            (follower, deed) for follower, deed in of(each.ranks, "load") if not deed.more and deed.value is not None
+        ]
+        saved = {key_of(deed.value) for _, deed in of(each.ranks, "save") if _is_weights(deed)}
+        ranks = {follower.seat.rank for follower, deed in loads if key_of(deed.value) in saved}
+        if len(ranks) > 1 and each.ranks[0].backend in ("nccl", ""):
+            deed = next(deed for _, deed in loads if key_of(deed.value) in saved)
+            yield LintFinding(
+                span=each.code.span(deed.node),
+                summary="every rank loads, without map_location, what rank 0 has saved from GPU 0",
+                happens="Each process takes memory of GPU 0, which may run out, and loading is slow.",
+                fix='Write torch.load(..., map_location="cpu"), or the device of the rank.',
+            )
+
+
+def _is_weights(save: Deed) -> bool:
+    """Whether what is saved may be of a GPU: weights, or what a name stands for; not a dict of numbers."""
+    first = save.node.args[0] if isinstance(save.node, ast.Call) and save.node.args else None
+    return not isinstance(first, ast.Dict) or "state_dict" in ast.unparse(first)
