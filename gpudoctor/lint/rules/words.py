@@ -60,7 +60,7 @@ def words_in_one_word(job: LintJob) -> Iterator[LintFinding]:
         if first is not None and len(parts) > 1 and parts[0].rpartition("/")[2] in _programs():
             yield LintFinding(
                 span=first.span,
-                summary=f'"{" ".join((first.text or "").split())[:60]}" is one word, and stands where a program\'s name is wanted',
+                summary=f'"{" ".join(parts)[:60]}" is one word, and stands where a program\'s name is wanted',
                 happens=f"No such file or directory: no program is called {parts[0]!r} and its options together.",
                 fix="Make each word an element of its own."
                 if invocation.manifest_path or job.kind == "python"
