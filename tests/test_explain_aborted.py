@@ -213,3 +213,15 @@ def test_batches_that_all_wait_in_have_no_other_half_or_do_not_arrive(tmp_path: 
     batches = "".join(watchdog(rank, "COALESCED", "batch_isend_irecv", 19, 7 - rank) for rank in range(3))
     answer = explained(BEFORE + batches + end(1) + LAUNCHER, tmp_path)
     assert (answer.causes[0].cause, answer.causes[0].confidence < 0.5) == ("p2p-order", True)
+
+
+def test_where_many_ranks_stand_is_one_fact(tmp_path: Path) -> None:
+    """Two ranks of five in what may be a barrier are no surer a cause than one of three."""
+    sure = []
+    for waiting, others in (([1], [0, 2]), ([1, 3], [0, 2, 4])):
+        parted = "".join(watchdog(rank, "ALLREDUCE", "all_reduce", 11) for rank in others)
+        parted += "".join(
+            watchdog(rank, "ALLREDUCE", "barrier", 30).replace("NumelIn=64", "NumelIn=1") for rank in waiting
+        )
+        sure.append(explained(BEFORE + parted + end(1) + LAUNCHER, tmp_path).causes[0].confidence)
+    assert sure[0] == sure[1] < 0.5

@@ -102,6 +102,7 @@ def _merged(same: list[Candidate]) -> Candidate:
     ranks = {rank for candidate in alike for rank in candidate.ranks}
     # time-outs of several ranks are one fact, seen from several sides
     unsaid = first.standing == "consequence" or first.variant == "silent"
+    unsaid |= first.standing == "pattern" and len(alike) == 1  # where they all stand is one, however many they are
     more = 0 if unsaid else min(3, max(len(kinds), len(ranks)) - 1)
     doubt = (1.0 - max(candidate.confidence for candidate in same)) * (SURER if more > 0 else 1.0)
     if more > 1:
