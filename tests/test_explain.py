@@ -218,10 +218,16 @@ def test_a_healthy_log_says_so() -> None:
 
 
 def test_a_log_that_shows_no_progress_is_not_called_healthy() -> None:
-    done = run("-", stdin=b"reading the ledger\nqstore: FATAL: ledger is out of balance\n")
+    done = run("-", stdin=b"reading the ledger\nqstore: the ledger could not be balanced, failed\n")
     assert done.returncode == 3
-    assert b"line 2 | qstore: FATAL: ledger is out of balance" in done.stdout
+    assert b"line 2 | qstore: the ledger could not be balanced, failed" in done.stdout
     assert run("-", stdin=b"").returncode == 3
+
+
+def test_a_last_line_that_its_writer_marks_as_an_error_is_a_failure_even_of_a_stranger() -> None:
+    done = run("-", stdin=b"reading the ledger\nqstore: FATAL: ledger is out of balance\n")
+    assert done.returncode == 1 and done.stdout.startswith(b"undecided")
+    assert b"line 2 | qstore: FATAL: ledger is out of balance" in done.stdout
 
 
 def test_a_cause_gives_status_1_and_fits_80_columns() -> None:

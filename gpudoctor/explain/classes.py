@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
+from gpudoctor.explain.by_shape import by_shape
 from gpudoctor.explain.devices_apart import devices_apart, is_of_two_devices
 from gpudoctor.explain.errnos import ERRNO, ERRNO_NAME, judged_words
 from gpudoctor.explain.kinds import (
@@ -300,8 +301,9 @@ OF_A_CALL = frozenset({"RuntimeError", "ValueError", "Exception"})
 REFUSES = re.compile(
     r"(?i)\b(?:must|should|(?:can|may) only|cannot|can't|needs? to|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|only|"
     r"(?:do(?:es)?n't|do(?:es)? not|did not|didn't) (?:support|match|have|take|accept|allow|contain)|"
-    r"not (?:supported|allowed|permitted|implemented|needed)|unsupported|invalid|unexpected|unknown|already|mixed|"
-    r"duplicate|got)\b|\bno (?:\w{2,20} ){1,3}for\b|\bbut \S{1,30} is None\b|\bbigger than\b"
+    r"not (?:supported|allowed|permitted|implemented|needed|compatible)|unsupported|invalid|unexpected|unknown|already|"
+    r"unrecognized|attempted to|mixed|duplicate|got)\b|\bno (?:\w{2,20} ){1,3}(?:for|associated with)\b|"
+    r"\bbut \S{1,30} is None\b|\bbigger than\b"
 )
 """How Python and torch word it (TORCH_CHECK, ValueError) that a call was given what it does not take."""
 LONGEST_REFUSAL = 600
@@ -391,11 +393,12 @@ OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "
 
 
 def judged_exception(
-    type_name: str, message: str, raised_in: str = "", raised_by: str = "", called_by: str = ""
+    type_name: str, message: str, raised_in: str = "", raised_by: str = "", called_by: str = "", code: str = ""
 ) -> Judged:
-    """`type_name`: with its module, where that was written. `raised_in`, `raised_by`: the file and function of the
-    innermost frame. `called_by`: the function of the innermost in the user's code."""
+    """`type_name`: with its module, where that was written. `raised_in`, `raised_by`, `code`: file, function and source
+    of the innermost frame. `called_by`: the function of the innermost in the user's code."""
     judged = _judged_exception(type_name, message, raised_in, raised_by)
+    judged = by_shape(judged, type_name, message, raised_in, raised_by, called_by, code)
     return DATA if judged == CHECKPOINT and not OF_SAMPLES.isdisjoint((raised_by, called_by)) else judged
 
 

@@ -36,7 +36,8 @@ MANY_GAPS = 10
 PROGRESS = re.compile(
     r"\b(?:global[ _]?)?(?:it|itr|(?:step|iter(?:ation)?|epoch|batch|update|tick|episode"
     r"|round)s?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
-    r"|\b\d{1,9}/\d{1,9}\b[^\n]{0,40}?(?:\d:\d\d|it/s|s/it)"
+    r"|(?<![\w./-])(?!\d{1,4}/\d{1,2}(?:/\d{1,4})?,? \d{1,2}:\d\d)\d{1,9}/\d{1,9}\b(?!/\d)[^\n]{0,40}?(?:\d:\d\d"
+    r"|it/s|s/it)"
     r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d",
     re.IGNORECASE,
 )
@@ -83,6 +84,8 @@ MILD = re.compile(
     r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`)."""
+WRONG_RESULTS = re.compile(r"^# Out of bounds values : [1-9]")
+"""nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
 LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
 """The last of all of them is done."""
@@ -186,7 +189,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
     moves: list[int] = []
     trouble: list[int] = []
     shapes: dict[str, str] = {}
-    ignored = False
+    ignored = wrong = False
     for index, (_, text) in enumerate(lines):
         line = text[:1000]
         if UNRAISABLE in line or (ignored and (HEADER in line or FRAME_WRITTEN.search(line))):
@@ -196,6 +199,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
             ignored = RAISED.search(line) is None
             continue
         ignored = False
+        wrong = wrong or WRONG_RESULTS.search(line) is not None
         no_number = NOT_A_NUMBER.search(line)
         bad = no_number or (None if MILD.search(line) else TROUBLE.search(line))
         step = PROGRESS.search(line)
@@ -209,7 +213,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
                 ended = index
         elif bad is not None:
             trouble.append(index)
-        elif ENDED.search(line) and not DENIED.search(line):
+        elif ENDED.search(line) and not DENIED.search(line) and not wrong:
             ended = index
     return moves, ended, trouble
 

@@ -137,7 +137,10 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
         place = f" at {error.file}:{error.at}" if error.file else ""
         function = f" in {error.function}" if error.function and error.function != "<module>" else ""
         message = f"{error.type}: {error.words}" if error.words else error.type
-        judged = judged_exception(error.type, error.all_words, error.innermost, error.raised_by, error.function)
+        judged = judged_exception(
+            *(error.type, error.all_words, error.innermost, error.raised_by, error.function),
+            error.code or error.source,
+        )
         cause = cause_of(judged)
         variant, more = variant_of(
             cause,

@@ -18,7 +18,7 @@ AT_THE_END = 24
 MOST_MORE = 8
 """Lines behind such a line that are read with it."""
 OVER = re.compile(
-    r"(?i)\b(?:retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|"
+    r"(?i)\b(?:(?<!please )retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|"
     r"warning(?!\s{2,}[A-Z]))\b"
 )
 """What is tried again, or left out, ended nothing. "Warning" in a column is what Kubernetes calls each event that
@@ -34,7 +34,10 @@ ENDED = re.compile(
 """A report of an end, in whatever words launchers, schedulers and scripts have for it."""
 
 
-OF_HTTP = re.compile(r"(?i)\bhttps?\b|\b(?:request|response|server|GET|POST|PUT|upload\w*|download\w*|url)\b")
+OF_HTTP = re.compile(
+    r"(?i)\bhttps?\b|\b(?:request|response|GET|POST|PUT|upload\w*|download\w*|url)\b|"
+    r"\bserver\b(?![^\n]{0,20}\b(?:exit\w*|crashed|died|terminated|killed)\b)"
+)
 """Of a status that is none of a process."""
 
 

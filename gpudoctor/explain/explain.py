@@ -11,6 +11,7 @@ from msgspec import structs
 
 from gpudoctor.cause import Judged, Restart
 from gpudoctor.explain.archives import is_tar, members
+from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
 from gpudoctor.explain.course import MILD, MOST_MOVES, MOST_TROUBLE, PROGRESS, TROUBLE, WENT_ON, Course, CourseSeen
@@ -107,13 +108,15 @@ def explain(
         if concluded.causes or concluded.unknown:
             trouble = () if _decided(concluded) else untold
         if concluded.causes:
-            first = said_before(concluded.causes[0], facts, ends)
+            first = beside(said_before(concluded.causes[0], facts, ends), ends)
             concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
     if not (concluded.causes or concluded.unknown) and course == "not shown":
-        concluded = of_known_words(trouble, concluded)
+        concluded = of_known_words(trouble, concluded, ends)
     known = bool(concluded.causes or concluded.unknown)
+    if known:
+        trouble = with_beside(trouble, ends)
     judged = _judged(concluded)
     restart = judged.restart if judged else "not decided"
     answer = Explanation(

@@ -22,10 +22,12 @@ from gpudoctor.explain.end_lines import EVENT, OVER, ends_told, last_lines, of_s
 from gpudoctor.explain.endings import OF_SIGNAL, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
+from gpudoctor.explain.line_words import judged_line, judged_shape
 from gpudoctor.explain.own_words import suggested
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.speakers import spoken_error
+from gpudoctor.explain.state_tables import stops_a_job
 from gpudoctor.explain.told_by_place import NOTHING
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.remedies import remedy_of_line
@@ -67,6 +69,8 @@ BEFORE = 40
 NEAR = 12
 """Lines at the end among which a command's failure may have ended the script that called it (our rule of thumb)."""
 MOST_MORE = 5
+MOST_SHOWN = 480
+"""Characters of a line that is the answer (as of one that decides: six lines of a terminal)."""
 REASONS = "|".join(
     sorted(map(re.escape, (*map(os.strerror, OF_ERRNO), *OF_RESOLVERS)), key=lambda reason: (-len(reason), reason))
 )
@@ -158,7 +162,8 @@ def last_words(
         its_fix = (spoken.remedy.id, values)
         return _caused(concluded, spoken.remedy.judged, summary, (spoken.line,), message=spoken.text, its_fix=its_fix)
     for line in said:
-        near = last.get(line.file, line.line) - line.line < NEAR and not MAY_FAIL.search(line.text)
+        behind = last.get(line.file, line.line) - line.line
+        near = behind < NEAR and (not behind or not MAY_FAIL.search(line.text))
         if not FAILED.search(line.text) or OF_A_LIBRARY.search(line.text) or not (concluded.unknown or near):
             continue
         remedied = remedy_of_line(line.text)
@@ -188,29 +193,57 @@ def last_words(
         if is_last and ENDS_WITH.search(line.text):
             if (remedied := remedy_of_line(line.text)) and remedied[0].judged:
                 return _caused(concluded, remedied[0].judged, f"the log ends with {shortened(line.text)}", (line,))
-            known = judged_words(line.text) or judged_message(line.text) or concluded.judged
-            return _of_no_table(concluded, line, known)
+            return _of_no_table(concluded, line, judged_line(line.text) or concluded.judged)
         if is_last and (signalled := SIGNALLED.search(line.text)):
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
             return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL))
-    return concluded if concluded.causes or concluded.unknown else _of_status(at_end, concluded)
+    if concluded.causes or (concluded.unknown and concluded.judged is not None):
+        return concluded
+    ended = concluded if concluded.unknown else _of_status(at_end, concluded)
+    if ended.causes or (ended.unknown and ended.judged is not None and not concluded.unknown):
+        return ended
+    # behind the last step only what stands at the very end has ended the job
+    at_very_end = (line for line in at_end if on.get(line.file, 0) and last[line.file] - line.line < LAST)
+    return of_shape(ended, tuple(at_very_end))
 
 
-def of_known_words(trouble: Sequence[Line], concluded: Conclusion) -> Conclusion:
-    """The first line of trouble whose words tell of what it is, whoever wrote it, of a log that shows no job."""
+def of_known_words(
+    trouble: Sequence[Line], concluded: Conclusion, ends: Mapping[str, Sequence[tuple[int, str]]]
+) -> Conclusion:
+    """Of a log that shows no job: the first line of trouble whose words tell of what it is, whoever wrote it; else the
+    first of its last lines whose shape tells that something is wrong, and of what."""
     for line in trouble:
         over = OVER.search(line.text) or EVENT.search(line.text)
-        judged = None if over else judged_words(line.text) or judged_message(line.text)
+        judged = None if over else judged_words(line.text) or judged_shape(line.text) or judged_message(line.text)
         if judged is not None and judged.kind not in OF_ANYTHING:
+            return _of_no_table(concluded, line, judged)
+    lines = [Line(file, number, clean(text)) for file, texts in ends.items() for number, text in texts]
+    if seen := stops_a_job(lines):
+        row = _both_ends(" ".join(seen.line.text.split()))
+        unknown = f"{seen.says}: {row}; whether the job failed by it, this text does not say"
+        return structs.replace(concluded, unknown=unknown, judged=seen.judged)
+    return of_shape(concluded, tuple(last_lines(ends, {}, frozenset())))
+
+
+def of_shape(concluded: Conclusion, lines: Sequence[Line]) -> Conclusion:
+    """The first of these lines whose shape tells that something is wrong, and of what."""
+    for line in lines:
+        judged = None if OVER.search(line.text) else judged_shape(line.text)
+        if judged is not None:
             return _of_no_table(concluded, line, judged)
     return concluded
 
 
 def _of_no_table(concluded: Conclusion, line: Line, judged: Judged | None) -> Conclusion:
     """An error of which only the class is known, if that."""
-    unknown = f"the log ends with an error that no table knows: {shortened(line.text)}"
+    unknown = f"the log ends with an error that no table knows: {_both_ends(line.text)}"
     return structs.replace(concluded, unknown=unknown, judged=judged)
+
+
+def _both_ends(text: str) -> str:
+    """A long line without its middle: programs put the reason of what failed behind it, the innermost last."""
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN // 2 - 3]} ... {text[-MOST_SHOWN // 2 + 2 :]}"
 
 
 def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:

@@ -14,6 +14,7 @@ from gpudoctor.explain.course import MILD, PROGRESS, TROUBLE
 from gpudoctor.explain.end_lines import OVER, tells_an_end
 from gpudoctor.explain.errnos import judged_words
 from gpudoctor.explain.last_words import BUILDING
+from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
@@ -23,7 +24,8 @@ from gpudoctor.sure import LIKELY, SEEN
 OF = frozenset({"program-error", "library-missing"})
 """Causes that say no more than what was raised."""
 NEAR, MOST = 8, 2
-"""Lines before the exception that are looked at, and those of them that are quoted (our rules of thumb)."""
+"""Lines before the exception in which any trouble is looked for (farther up only what its writer marks as an error),
+and those of them that are quoted (our rules of thumb)."""
 
 
 OF_A_BUILD = re.compile(r"Error (?:building|compiling) (?:objects for )?extension")
@@ -87,9 +89,10 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
         return cause if built is None else structs.replace(cause, evidence=(*cause.evidence, built))
     lines: list[Line] = []
     for number, text in reversed(ends.get(at.file, ())):
-        if start - NEAR <= number < start and number not in inside:
+        if number < start and number not in inside:
             if PROGRESS.search(text):
                 break
-            if TROUBLE.search(text) and not MILD.search(text) and not OVER.search(text):
+            is_near = number >= start - NEAR and TROUBLE.search(text) and not MILD.search(text)
+            if (is_near or is_marked(text)) and not (OVER.search(text) or HEADER in text or FRAME.search(text)):
                 lines.insert(0, Line(at.file, number, clean(text)))
     return structs.replace(cause, evidence=(*cause.evidence, *lines[-MOST:]))

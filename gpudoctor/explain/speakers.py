@@ -5,7 +5,8 @@ failed by it, where nothing behind it shows the job getting on; what no word of 
 this speaker is about. Forms: slurm log.c (`fatal: `, `error: `); MPICH's hydra (HYDU_dump_prefix); DRM_ERROR of the
 kernel; Kubernetes' events (pkg/kubelet/events/event.go, pkg/scheduler, Volcano, coscheduling) and its reasons for a
 pod that is not admitted (pkg/kubelet/lifecycle/predicate.go); runc, crun, containerd, BuildKit, conmon; glog and absl;
-TORQUE's and Grid Engine's reports; the launchers of Paddle and others.
+TORQUE's and Grid Engine's reports; Paddle's distributed utils and its launcher (ABORT!!!, Container failed !!!); the
+NVIDIA kernel module's Xid annotation. Of GPFS, which is closed, only users' logs were found.
 """
 
 import re
@@ -13,10 +14,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudoctor.cause import Judged
-from gpudoctor.explain.classes import REFUSES, judged_message
 from gpudoctor.explain.end_lines import is_over
-from gpudoctor.explain.errnos import judged_words
-from gpudoctor.explain.kinds import CONFIG, DIED
+from gpudoctor.explain.kinds import DIED
+from gpudoctor.explain.line_words import judged_line
+from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.report import Line
 
 SCHEDULER = Judged("scheduler", "scheduler", "not decided")
@@ -34,8 +35,6 @@ class Speaker(NamedTuple):
     form: re.Pattern[str]
     judged: Judged | None
     """What it is about; None: only words tell."""
-    commands: bool = False
-    """What a user calls with options of his: what it refuses is a setting."""
 
 
 SPEAKERS: tuple[Speaker, ...] = (
@@ -54,7 +53,6 @@ SPEAKERS: tuple[Speaker, ...] = (
             r"\bHost key verification failed\.|\bssh exited with exit code [1-9]|\bNCCL WARN\b"
         ),
         None,
-        commands=True,
     ),
     Speaker(
         re.compile(
@@ -104,12 +102,18 @@ class SpokenError(NamedTuple):
 
 
 def spoken_error(lines: Sequence[Line]) -> SpokenError | None:
-    """The first line that one of them marks as an error, and of what kind it is."""
+    """The first line that one of them marks as an error, and of what kind it is; else the first that whoever wrote it
+    marks as one, of those the first whose words tell of what."""
+    marked: SpokenError | None = None
     for index, line in enumerate(lines):
+        if is_over(line, lines[index + 1 :]):
+            continue
         speaker = next((each for each in SPEAKERS if each.form.search(line.text)), None)
-        if speaker is not None and not is_over(line, lines[index + 1 :]):
-            judged = judged_words(line.text) or judged_message(line.text)
-            if judged is None and speaker.commands and REFUSES.search(line.text):
-                judged = CONFIG
-            return SpokenError(line, judged or speaker.judged)
-    return None
+        if speaker is not None:
+            return SpokenError(line, judged_line(line.text) or speaker.judged)
+        if is_marked(line.text) and (marked is None or marked.judged is None):
+            # a reason may stand in the line behind what announces it
+            next_text = lines[index + 1].text if index + 1 < len(lines) and line.text.rstrip().endswith(":") else ""
+            judged = judged_line(f"{line.text}\n{next_text}" if next_text else line.text)
+            marked = SpokenError(line, judged) if marked is None or judged is not None else marked
+    return marked

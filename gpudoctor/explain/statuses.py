@@ -3,7 +3,8 @@
 Sources: the enumerations of cublas_api.h, cudnn_graph.h, cufft.h, cusolver_common.h, cusparse.h and curand.h (CUDA 13),
 as torch prints them (CUDABlas.cpp, Exceptions.h, CuFFTUtils.h); nccl.h's ncclResult_t, as torch's NCCLUtils.cpp
 explains it; driver_types.h, hip_runtime_api.h, ze_api.h and ur_api.h of the runtimes of GPUs; nrt_status.h; absl
-status.h. A status that has several reasons (NOT_INITIALIZED of a library, INTERNAL_ERROR) stands in none.
+status.h; HCCL's codes where it reports them (RPT_INPUT_ERR). A status that has several reasons (NOT_INITIALIZED of a
+library, INTERNAL_ERROR) stands in none.
 """
 
 import re

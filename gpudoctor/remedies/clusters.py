@@ -1,5 +1,9 @@
 """What queues, operators, plugins and clouds say of a job: Kueue, Volcano, device and network plugins, CRI-O, BuildKit,
-SLURM's daemons, munge, TORQUE with Maui, Grid Engine, HTCondor, Flux, AWS Batch, SageMaker, AzureML."""
+SLURM's daemons, munge, TORQUE with Maui, Grid Engine, HTCondor, Flux, AWS Batch, SageMaker, AzureML.
+
+The texts of what is open were found in the sources that `source` names. Those of Maui, Moab and the clouds (ECS, Batch,
+SageMaker, AzureML) were found only where users quote them: their own source is closed.
+"""
 
 from gpudoctor.check import command
 from gpudoctor.remedy import Remedy
@@ -290,9 +294,9 @@ REMEDIES = (
     Remedy(
         "node-of-the-job-failed",
         words=(
-            r"\b[Jj]ob (?:preempted|aborted|requeued|deleted) \(?(?:due to )?node failure\b"
+            r"\b[Jj]ob preempted \(node failure\)|\brequeue \S{1,40}(?: \S{1,40})? due to failure of node \S"
             r"|\bJob disconnected, attempting to reconnect\b",
-            r"\bHost EC2 \(instance i-\w{4,32}\) terminated\b|\bJobNodeLost\b"
+            r"\bHost EC2 \(instance i-\w{4,32}\) terminated\b"
             r"|\bSHADOW\b[^\n]{0,80}\bfailed to (?:connect|receive)\b",
             r"\bMOM\b[^\n]{0,60}\b(?:down|unreachable|no contact)\b|\bdeleting[^\n]{0,40}\bnode (?:failure|is down)\b",
         ),
@@ -301,7 +305,7 @@ REMEDIES = (
         kind="node-lost",
         blame="node",
         restart="elsewhere",
-        source="Maui and Moab; HTCondor's user log; AWS Batch job status reasons; Azure Machine Learning",
+        source="slurm src/slurmctld/job_mgr.c; condor_event.cpp; github.com/cBio/cbio-cluster/issues/187; AWS Batch",
         sample="job preempted (node failure)",
         counter="job deleted at request of root",
     ),

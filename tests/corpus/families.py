@@ -20,7 +20,9 @@ TRACEBACK = (
     '  File "/work/train.py", line 71, in <module>\n    main()\n'
     '  File "/work/train.py", line 58, in main\n    run(settings)\n'
 )
-OF_PYTHON = re.compile(r"(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Invalid|Worker)?: ")
+OF_PYTHON = re.compile(
+    r"(?!(?:Error|ERROR|WARNING|CRITICAL|Caused by): )(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Invalid|Worker)?: "
+)
 SHAPES = ("alone", "at a log's end", "of a rank")
 UNDECIDED = "-"
 

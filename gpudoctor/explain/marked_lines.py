@@ -1,0 +1,45 @@
+"""Lines that their writer marks as errors itself, by the forms of loggers: whoever it is, and whatever it says.
+
+Forms, from the loggers' sources: logfmt (logrus' TextFormatter, slog's TextHandler), JSON of zap, zerolog, slog, pino
+and Google's severities, klog and glog (a letter before month and day), Ray's, env_logger and tracing, spdlog, loguru,
+Python's logging (BASIC_FORMAT, dashes, brackets), zap's console, log4j and logback, rclone's and JuiceFS's, oneCCL's,
+Open MPI's and PMIx's ERROR_LOG, panics of Go and Rust, and the word in front that commands have for it.
+"""
+
+import re
+
+from gpudoctor.explain.course import MILD
+from gpudoctor.explain.writers import writer
+
+LEVEL = r"(?:error|fatal|critical|panic|dpanic|emergency|severe)"
+UPPER = r"(?:ERROR|FATAL|CRITICAL|PANIC|DPANIC|SEVERE)"
+STAMP = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?"
+ANYWHERE = re.compile(
+    rf"(?i:\blevel={LEVEL}\b)|"
+    rf"(?i:\"(?:level|severity|lvl|levelname|log\.level|@l|loglevel)\": ?\"{LEVEL}\")|"
+    r"(?i:\"(?:failure|status|state|exit|termination|stop(?:ped)?)_?reason\": ?\"\w|\"error_?(?:message)?\": ?\"\w)|"
+    rf"\|\s{{0,8}}{UPPER}\s{{0,8}}\||(?i:\[{LEVEL}\])|<(?:ERROR|FATAL)>|\|\w{{1,8}}_ERROR\||"
+    rf" - {UPPER} - |\t{UPPER}\t|{STAMP}\]? ?\|? ?{UPPER}\b|"
+    r"\b(?:PMIX|PRTE|PRRTE|ORTE|OPAL|OMPI)[ _]ERROR(?:_LOG)?\b|"
+    r"\b[EF]\d{3,4} \d\d:\d\d:\d\d|\[[\d-]{10} [\d:,.]{8,15} [EFC] \d{1,9} \d{1,9}\]|"
+    r"\bthread '[^'\n]{0,60}' (?:\(\d{1,9}\) )?panicked at\b"
+)
+AT_THE_BEGINNING = re.compile(
+    rf"{UPPER}\b ?(?:[:(\[~]|  )|(?:\[[^\]\n]{{1,60}}\] |==> |> |[\w./@-]{{1,60}}: |\([\w =,.-]{{1,60}}\) ){{0,2}}"
+    r"(?:[Ee]rror|ERROR|[Ff]atal(?: [Ee]rror)?|FATAL|[Cc]ritical|panic|Abort(?:ing|ed)?)(?:\[\w{1,12}\])?"
+    r"(?:: | \((?:[\w ]{1,30})\): | {2,}\w| (?:from|in|when|while|executing|at|during)\b)|"
+    r"\w{2,20} ERROR[: ]|"
+    r"(?:\([\w =,.-]{1,60}\) )?(?:CUDA|HIP|NCCL|MPI|cuDNN|CUDNN|cuBLAS|NVML) [Ee](?:rror|RROR)\b"
+)
+OF_A_DAEMON = re.compile(
+    r"(?:<\d{1,3}>)?[A-Z][a-z]{2}\s{1,2}\d{1,2} \d\d:\d\d:\d\d\S* [\w.-]{1,253} [\w./()@-]{1,80}(?:\[\d{1,8}\])?: "
+)
+"""syslog's and the journal's form: of one of the machine's daemons, which need not be the job's."""
+
+
+def is_marked(text: str) -> bool:
+    """Its writer marks it as an error."""
+    if MILD.search(text) or OF_A_DAEMON.match(text):
+        return False
+    rest = text[writer(text).length :].lstrip()
+    return ANYWHERE.search(text[:400]) is not None or AT_THE_BEGINNING.match(rest) is not None

@@ -1,0 +1,119 @@
+"""Last lines that no table knows: that their writers mark as errors, what stands beside them, and the states that tools
+print. A text that names a failure is never called healthy, and what is wrong with it is judged by the line's shape."""
+
+import io
+
+import pytest
+
+from gpudoctor.explain.classes import judged_exception
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.line_words import judged_line, judged_shape
+from gpudoctor.explain.marked_lines import is_marked
+from gpudoctor.explain.report import Explanation
+
+JOB = "epoch 0 step 100 loss 3.1\nepoch 0 step 200 loss 2.9\n"
+
+
+def said(log: str) -> Explanation:
+    return explain(["-"], stdin=io.BytesIO(log.encode()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[rank3]:[E605 11:02:41.551234567 feeder.cpp:88] the feeder gave up",
+        "2026-06-05 11:02:41,552 - feeder - ERROR - the feeder gave up",
+        "E0605 11:02:41.552311 4411 feeder.cc:88] the feeder gave up",
+        'level=error ts=2026-06-05T11:02:41Z msg="the feeder gave up"',
+        "FATAL: the feeder gave up",
+    ],
+)
+def test_a_line_that_its_writer_marks_as_an_error(line: str) -> None:
+    assert is_marked(line)
+    answer = said(f"{JOB}{line}\n")
+    assert answer.exit_status == 1 and "the feeder gave up" in str(answer)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO: no errors were found",
+        "step 300 error 0.012",
+        "2026-06-05 11:02:41,552 - feeder - INFO - error bars are written",
+    ],
+)
+def test_a_line_that_its_writer_does_not(line: str) -> None:
+    assert not is_marked(line)
+
+
+@pytest.mark.parametrize(
+    ("line", "class_"),
+    [
+        ("ERROR: write of shard 4 failed: No space left on device", "disk-full"),
+        ("Error: cannot open /data/a.bin: Permission denied", "permission"),
+        ("Error: unknown option --gpus-per-rank", "config"),
+        ("fatal: unable to look up lab.example (Name or service not known)", "name-resolution"),
+    ],
+)
+def test_a_line_is_of_a_class_by_its_shape(line: str, class_: str) -> None:
+    judged = judged_line(line) or judged_shape(line)
+    assert judged is not None and judged.kind == class_
+
+
+def test_the_command_that_an_error_answers_is_shown() -> None:
+    answer = said("$ ib_write_bw -d mlx5_9 gpu-11\nIB device mlx5_9 not found\n")
+    assert answer.exit_status == 1 and "ib_write_bw" in str(answer)
+
+
+@pytest.mark.parametrize(
+    ("text", "class_"),
+    [
+        (
+            "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ntrain        up   infinite      2  down* gpu-[3-4]\n",
+            "node-lost",
+        ),
+        ("Filesystem  Size  Used Avail Use% Mounted on\n/dev/md0    7.0T  7.0T    0  100% /scratch\n", "disk-full"),
+    ],
+)
+def test_a_state_that_stops_a_job_is_told(text: str, class_: str) -> None:
+    answer = said(text)
+    assert answer.exit_status == 1 and answer.kind == class_
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PARTITION AVAIL  TIMELIMIT  NODES  STATE NODELIST\ntrain        up   infinite      2  idle gpu-[3-4]\n",
+        "Filesystem  Size  Used Avail Use% Mounted on\n/dev/md0    7.0T  2.0T  5.0T   29% /scratch\n",
+        f"{JOB}Filesystem  Size  Used Avail Use% Mounted on\n/dev/md0    7.0T  7.0T    0  100% /snap/core\n{JOB}",
+    ],
+)
+def test_a_state_that_stops_none_is_not(text: str) -> None:
+    assert said(text).exit_status != 1
+
+
+def test_a_date_is_no_step_of_a_job() -> None:
+    assert said("2026/06/05 15:34:10 fatal: open /etc/plugin.json: permission denied\n").exit_status == 1
+
+
+def test_a_benchmark_whose_values_are_wrong_did_not_end_well() -> None:
+    log = "# nThread 1 nGpus 8 minBytes 8\n# Out of bounds values : 12 FAILED\n# Avg bus bandwidth : 71\n"
+    assert said(log).exit_status == 1
+
+
+@pytest.mark.parametrize(
+    ("raised", "class_"),
+    [
+        (("AttributeError", "'NoneType' object has no attribute 'shape'", "/w/train.py"), "argument"),
+        (("AttributeError", "'Namespace' object has no attribute 'ep_size'", "/w/train.py"), "config"),
+        (("AttributeError", "module 'torch' has no attribute 'float9'", "/w/train.py"), "dependency-mismatch"),
+        (("KeyError", "'layers.0.mlp.weight'", "/w/load.py"), "checkpoint"),
+        (("KeyError", "'input_ids'", "/w/data.py", "__getitem__"), "data"),
+        (("KeyError", "'lr'", "/w/train.py", "main", "main", "rate = cfg['optim']['lr']"), "config"),
+        (("AssertionError", "", "/w/train.py", "main", "main", "assert args.heads % args.tp == 0"), "config"),
+        (("AssertionError", "", "/w/train.py", "main", "main", "assert os.path.exists(path), path"), "file-missing"),
+        (("AssertionError", "", "/w/train.py", "main", "main", "assert done"), "assertion"),
+    ],
+)
+def test_an_exception_is_of_a_class_by_its_shape(raised: tuple[str, ...], class_: str) -> None:
+    assert judged_exception(*raised).kind == class_
