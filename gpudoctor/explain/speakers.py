@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudoctor.cause import Judged
-from gpudoctor.explain.end_lines import is_over
+from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.kinds import DIED
 from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.marked_lines import is_marked
@@ -111,7 +111,8 @@ def spoken_error(lines: Sequence[Line]) -> SpokenError | None:
         speaker = next((each for each in SPEAKERS if each.form.search(line.text)), None)
         if speaker is not None:
             return SpokenError(line, judged_line(line.text) or speaker.judged)
-        if is_marked(line.text) and (marked is None or marked.judged is None):
+        # the status of an end tells more than that it is an error
+        if is_marked(line.text) and not tells_an_end(line.text) and (marked is None or marked.judged is None):
             # a reason may stand in the line behind what announces it
             next_text = lines[index + 1].text if index + 1 < len(lines) and line.text.rstrip().endswith(":") else ""
             judged = judged_line(f"{line.text}\n{next_text}" if next_text else line.text)
