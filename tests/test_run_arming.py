@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.read.job import armed
+from gpudoctor.read.job import announced, armed
 from gpudoctor.run import arming
 from tests.test_run import PATIENCE, runs, started, until, words
 from tests.test_run_end import ranks_of, torchrun
@@ -105,3 +105,22 @@ def test_ranks_that_a_signal_ends_leave_nothing_below_tmp(environment: dict[str,
                     os.kill(pid, number)
                 job.ended()
             assert not list(Path(folder).glob("gpudoctor-*"))
+
+
+@pytest.mark.thorough
+def test_what_a_rank_has_forked_holds_its_announcement_and_is_no_other() -> None:
+    own, other = os.memfd_create("gpudoctor-armed"), os.memfd_create("gpudoctor-armed")
+    asked, told = os.pipe()
+    child = os.fork()
+    if not child:
+        os.read(asked, 1)
+        os._exit(0)
+    try:
+        assert announced.file_of(child, own) == announced.file_of(os.getpid(), own) > 0
+        assert announced.file_of(child, own) != announced.file_of(child, other)
+    finally:
+        os.write(told, b"x")
+        os.waitpid(child, 0)
+        for descriptor in (own, other, asked, told):
+            os.close(descriptor)
+    assert announced.file_of(child, own) == 0

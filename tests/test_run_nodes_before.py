@@ -189,7 +189,7 @@ OF_FOUR = {
     "between n2 and n4": r"error (?=.*\bn2\b)(?=.*\bn4\b).*\[ports-blocked-between-nodes\]",
     "port of the ranks": r"error n\[2-4\] .*29511 of n1.*\[master-unreachable\]",
     "large packets of n4": r"error .*\bn4\b.*\[large-packets-lost\]",
-    "interface of n2": r"error .*\bn2\b.*eth7.*\[socket-interface-missing\]",
+    "interface of n2": r"error (?=.*\bn2\b).*eth7.*\[socket-interface-missing\]",
 }
 """What is wrong on one of four nodes, and what must be said of it, written before any was run."""
 

@@ -61,7 +61,9 @@ class Steps:
         self._named |= by_pid.keys()
         self._family.name_ranks({pid: own.rank for pid, own in by_pid.items() if own.rank is not None})
         self._at = [own.step for own in by_pid.values() if own.step is not None] or self._at
-        counts = tuple(own.begun for own in by_pid.values() if own.rank is not None)
+        # Each announcement once: what a rank forks holds it too, and that one is seen for the first time is no step.
+        by_file = {announced.file_of(pid, self._found[pid]): own for pid, own in by_pid.items()}
+        counts = tuple(own.begun for own in by_file.values() if own.rank is not None)
         now = time.monotonic()
         if counts and counts != self._counts:
             if not self._first:

@@ -108,10 +108,12 @@ def concluded(
             if named[pace.key] is None
         ]
         notes += passed_on
-    network = slow_network(nodes)
+    # A way that is full now and then only may have been free in one of both looks.
+    networks = ((slow_network(looked), looked) for looked in (nodes, sampled))
+    network, there = next((pair for pair in networks if pair[0] is not None), (None, nodes))
     if network is not None:  # who waits for it comes late, and is not the reason
         slow = (
-            _of_network(job, nodes, first, network),
+            _of_network(job, there, first, network),
             *(late_ranks for late_ranks in slow if late_ranks.phase not in WAITS_FOR_NETWORK),
         )
     world = max((member.world_size or 0 for member in job.members), default=0)

@@ -48,6 +48,14 @@ def progress(pid: int, descriptor: int) -> RankProgress | None:
     return RankProgress(int(begun), int(rank) if groups else None, int(step) - 1 if step else None)
 
 
+def file_of(pid: int, descriptor: int) -> int:
+    """Which file in memory an announcement is: a process that a rank has forked holds its parent's. 0: it is gone."""
+    try:
+        return os.stat(_path(pid, descriptor)).st_ino  # noqa: PTH116
+    except OSError:
+        return 0
+
+
 def _path(pid: int, descriptor: int) -> str:
     return f"{PROC}/{pid}/fd/{descriptor}"
 
