@@ -102,11 +102,10 @@ def every_rule() -> tuple[LintRule, ...]:
     """All rules of `gpudoctor.lint.rules` and of other packages, by code."""
     from gpudoctor.lint import rules
 
+    defined = instances(LintRule, lambda rule: rule.judge.__module__)
     own = [
         rule
         for module in pkgutil.iter_modules(rules.__path__, "gpudoctor.lint.rules.")
-        for rule in vars(importlib.import_module(module.name)).values()
-        if isinstance(rule, LintRule)
+        for rule in defined(importlib.import_module(module.name))
     ]
-    defined = instances(LintRule, lambda rule: rule.judge.__module__)
     return tuple(sorted(find(RULES, defined, lambda rule: [rule.id, rule.code], own), key=lambda rule: rule.code))
