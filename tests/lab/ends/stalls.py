@@ -139,7 +139,10 @@ def looked(scenario: Scenario, healthy: bool) -> Row:
                 if not healthy and STANDS.search(text):
                     until = min(until, time.monotonic() + UNDECIDED)
             ended, after, processor = process.poll(), os.getloadavg()[0], waited_for(process.pid)
-            said = "".join(line for line in place.open(errors="replace") if line.startswith("gpudoctor:"))
+            # A progress bar leaves its line open, and ours is then its end.
+            said = "".join(
+                f"{line}\n" for line in re.findall(r"gpudoctor: [^\r\n]*", place.read_text(errors="replace"))
+            )
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
