@@ -15,8 +15,8 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import read
 from gpudoctor.lint.python_code import PythonCode
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.collectives import hidden_collective_on_one_rank
-from gpudoctor.lint.rules.python_ranks import rank_of_all_as_device
+from gpudoctor.lint.rules import collectives as of_collectives
+from gpudoctor.lint.rules import python_ranks
 
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _JOINED = (
@@ -78,7 +78,7 @@ def of(ranks: tuple[Follower, ...], what: str) -> list[tuple[Follower, Deed]]:
 def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
     """A collective waits for all ranks of its group. Whoever leaves a loop, returns or takes a branch alone leaves the
     others waiting in the next one, or meets them in another one."""
-    told = {finding.span.line for finding in hidden_collective_on_one_rank.judge(job)}
+    told = {finding.span.line for finding in of_collectives.hidden_collective_on_one_rank.judge(job)}
     for each in courses(job):
         program = read(each.code.text, each.code.start, each.code.line)
         known = told | {place.span.line for place in (program.on_one_rank if program is not None else ())}
@@ -224,7 +224,7 @@ def tensor_is_elsewhere(job: LintJob) -> Iterator[LintFinding]:
 def gpu_of_another_node(job: LintJob) -> Iterator[LintFinding]:
     """The number is followed from the rank's place: on the second node the rank among all goes on counting, and what
     CUDA_VISIBLE_DEVICES shows is counted from 0."""
-    told = {finding.span.line for finding in rank_of_all_as_device.judge(job)}
+    told = {finding.span.line for finding in python_ranks.rank_of_all_as_device.judge(job)}
     for each in courses(job):
         if "CUDA_VISIBLE_DEVICES" in each.code.text or any(
             rank.seat.is_assumed or rank.backend == "gloo" for rank in each.ranks

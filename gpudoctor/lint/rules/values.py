@@ -215,6 +215,8 @@ def unknown_option(job: LintJob) -> Iterator[LintFinding]:
         for option in launch.every_option:
             if option.known and option.fault != "takes no value":
                 continue
+            if not option.known and any(word.span.start < option.span.start for word in launch.unread):
+                continue  # `torchrun $SCRIPT --factory x`: what nobody knows may be the script
             if not option.known and not option.written.startswith("-"):
                 continue
             yield _unknown(launch, option)
