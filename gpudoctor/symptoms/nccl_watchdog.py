@@ -110,6 +110,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="[Rank 1] Flight recorder is off",
     ),
     Symptom(
+        "watchdog-remote-error",
+        pattern=PREFIX + r"remote error detected from rank: (?P<other>\d+)",
+        role="consequence",
+        confidence=HINT,
+        seen="rank {rank} was told that rank {other} had failed, or that its time was up",
+        versions="torch >= 2.13, with TORCH_NCCL_PROPAGATE_ERROR=1",
+        source=SOURCE + " (checkAndSetRemoteError)",
+        sample=E_LINE + "[PG ID 0 PG GUID 0(default_pg) Rank 5]  remote error detected from rank: 2",
+        counter="[Rank 5] no remote error detected",
+    ),
+    Symptom(
         "watchdog-stuck",
         pattern=PREFIX + r"[^\[\]\n]{0,60}?watchdog got stuck for (?P<seconds>\d+) seconds",
         cause="gil-deadlock",
