@@ -46,7 +46,7 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             yield from _without_loop(stays, left, recorded, condition)
             continue
         loops = loops_left(stays[0], left[0], context)
-        exits = passes_by(context, further_out=True)
+        exits = passes_by(context, further_out=len(loops) > 1)  # of a loop that it is still in, it has taken no way out
         rounds = goes_round(context, stays[0])
         leaves = _taken(left[0], context, [each for each in exits if each.kind in ("break", "return")])
         inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
