@@ -10,6 +10,7 @@ from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import Thing, Unknown, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules import rank_programs
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
 
 OWN_DISKS = re.compile(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[Tt]mp_?[Dd]ir|^\$")
@@ -23,8 +24,6 @@ OWN_DISKS = re.compile(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\
     bad=(
         DDP + "os.makedirs('out', exist_ok=True)\nif int(os.environ['LOCAL_RANK']) == 0:\n"
         "    torch.save(net.module.state_dict(), 'out/a.pt')\n" + TWO,
-        DDP + "for epoch in range(9):\n    net(batch()).sum().backward()\n"
-        "    torch.save(net.module.state_dict(), 'a.pt')\n" + RUN,
         DDP + "if rank == 0:\n    os.makedirs('out')\ntorch.save(state(), f'out/{rank}.pt')\n" + RUN,
     ),
     good=(
@@ -36,8 +35,9 @@ OWN_DISKS = re.compile(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\
 def several_write_one_file(job: LintJob) -> Iterator[LintFinding]:
     """Several processes that write one file write over each other; a folder that one of them makes is there for the
     others only after a barrier."""
+    told = {finding.span.line for finding in rank_programs.file_of_all_ranks.judge(job)}
     for each in courses(job):
-        yield from _written_twice(job, each)
+        yield from (finding for finding in _written_twice(job, each) if finding.span.line not in told)
         yield from _folder_too_late(each)
 
 
