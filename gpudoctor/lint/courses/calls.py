@@ -7,10 +7,10 @@ from pathlib import PurePosixPath
 from gpudoctor.lint.courses.expressions import Expressions
 from gpudoctor.lint.courses.values import (
     ClassOf,
-    Function,
+    FollowedFunction,
     Names,
+    OpenValue,
     Thing,
-    Unknown,
     Value,
     cast,
     device_number,
@@ -40,7 +40,7 @@ OF_OWN = re.compile(
 SAVES = re.compile(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
 
-class Calls(Expressions):
+class FollowedCalls(Expressions):
     def called(self, node: ast.Call, frame: tuple[Names, ...]) -> Value:
         whole = self.code.name(node.func)
         holder = self.value(node.func.value, frame) if isinstance(node.func, ast.Attribute) else None
@@ -55,7 +55,7 @@ class Calls(Expressions):
         given = [self.value(each.value if isinstance(each, ast.Starred) else each, frame) for each in node.args]
         named = {each.arg or "**": self.value(each.value, frame) for each in node.keywords}
         has_stars = any(isinstance(each, ast.Starred) for each in node.args) or "**" in named
-        if isinstance(function, Function):
+        if isinstance(function, FollowedFunction):
             return self._own(function, given, named, node, has_stars)
         if isinstance(function, ClassOf):
             return self._made_of(function, given, named, node, has_stars)
@@ -80,10 +80,12 @@ class Calls(Expressions):
 
     def called_by(self, function: Value, given: tuple[Value, ...], node: ast.Call) -> None:
         """What a process does that was started with a function of the text."""
-        if isinstance(function, Function):
+        if isinstance(function, FollowedFunction):
             self._own(function, list(given), {}, node, False)
 
-    def _own(self, function: Function, given: list[Value], named: Names, node: ast.Call, has_stars: bool) -> Value:
+    def _own(
+        self, function: FollowedFunction, given: list[Value], named: Names, node: ast.Call, has_stars: bool
+    ) -> Value:
         arguments = function.node.args
         plain = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         decorators = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
@@ -121,7 +123,7 @@ class Calls(Expressions):
             (each for each in made.node.body if isinstance(each, FUNCTIONS) and each.name == "__init__"), None
         )
         if starts is not None:
-            self._own(Function(starts, made.outer, instance), given, named, node, has_stars)
+            self._own(FollowedFunction(starts, made.outer, instance), given, named, node, has_stars)
         return instance
 
     def _of_called_thing(self, thing: Thing, given: list[Value], node: ast.Call) -> Value:
@@ -196,7 +198,7 @@ class Calls(Expressions):
         if name == "cuda" and told is None:
             device = "cuda"
         number = device_number(device)
-        if name == "to" and (told is None or (number is None and not isinstance(told, (Unknown, Thing)))):
+        if name == "to" and (told is None or (number is None and not isinstance(told, (OpenValue, Thing)))):
             return holder
         copy = Thing(holder.kind, holder.key, dict(holder.fields), holder.node)
         copy.fields["device"] = self._current(number) if number is not None else unknown("device", device)
@@ -416,8 +418,8 @@ class Calls(Expressions):
         function = given[0] if given else named.get("fn")
         arguments = given[1] if len(given) > 1 else named.get("args", ())
         count = given[2] if len(given) > 2 else named.get("nprocs", 1)
-        if isinstance(function, Function) and isinstance(arguments, (list, tuple)):
-            if isinstance(count, Unknown):
+        if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
+            if isinstance(count, OpenValue):
                 count = 2
             if type(count) is int and 1 < count <= 64:
                 for index in range(count):
@@ -426,6 +428,6 @@ class Calls(Expressions):
 
     def _process(self, node: ast.Call, named: Names) -> Value:
         function, arguments = named.get("target"), named.get("args", ())
-        if isinstance(function, Function) and isinstance(arguments, (list, tuple)):
+        if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
             self.spawned.append((function, tuple(arguments), node))
         return unknown(node)

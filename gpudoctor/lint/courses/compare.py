@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from gpudoctor.lint.courses.events import Collective, Event, Fork, Leave, Round
+from gpudoctor.lint.courses.events import CourseCollective, CourseFork, CourseRound, Event, Leave
 from gpudoctor.lint.courses.follow import collectives
 
 
@@ -17,7 +17,7 @@ class Parting(Struct, frozen=True):
     call: str
     one: bool
     """It is the first rank that comes to it."""
-    other: Collective | None
+    other: CourseCollective | None
     """What the other rank comes to instead; None: nothing."""
     leaves: str = ""
     """It leaves there: break, return; the other goes on."""
@@ -32,30 +32,30 @@ def parting(
     while a < len(mine) or b < len(theirs):
         first = mine[a] if a < len(mine) else None
         second = theirs[b] if b < len(theirs) else None
-        if isinstance(first, Collective) and first.is_weak:
+        if isinstance(first, CourseCollective) and first.is_weak:
             a += 1
             continue
-        if isinstance(second, Collective) and second.is_weak:
+        if isinstance(second, CourseCollective) and second.is_weak:
             b += 1
             continue
         rest_of_other, rest_of_one = theirs[b:], mine[a:]
-        if isinstance(first, Fork) and not _matches(first, second):
+        if isinstance(first, CourseFork) and not _matches(first, second):
             found = _of_fork(first, rest_of_other, True, after)
             if found is not None:
                 return found
             a += 1
-        elif isinstance(second, Fork) and not _matches(second, first):
+        elif isinstance(second, CourseFork) and not _matches(second, first):
             found = _of_fork(second, rest_of_one, False, after)
             if found is not None:
                 return found
             b += 1
-        elif isinstance(first, Fork) and isinstance(second, Fork):
+        elif isinstance(first, CourseFork) and isinstance(second, CourseFork):
             found = parting(first.yes, second.yes, ranks, after or b + 1 < len(theirs))
             found = found or parting(first.no, second.no, ranks, after or b + 1 < len(theirs))
             if found is not None:
                 return found
             a, b = a + 1, b + 1
-        elif isinstance(first, Round) and isinstance(second, Round) and first.node is second.node:
+        elif isinstance(first, CourseRound) and isinstance(second, CourseRound) and first.node is second.node:
             weak = first.is_loop and bool(collectives(second.events))
             found = parting(first.events, second.events, ranks, weak or (not first.is_loop and after))
             if found is not None:
@@ -63,24 +63,24 @@ def parting(
             a, b = a + 1, b + 1
         elif isinstance(first, Leave) or isinstance(second, Leave):
             return None
-        elif isinstance(first, Round):
+        elif isinstance(first, CourseRound):
             mine[a : a + 1] = [*_shared(first.events, ranks)]
-        elif isinstance(second, Round):
+        elif isinstance(second, CourseRound):
             theirs[b : b + 1] = [*_shared(second.events, ranks)]
-        elif isinstance(first, Collective) and isinstance(second, Collective) and first.call == second.call:
+        elif isinstance(first, CourseCollective) and isinstance(second, CourseCollective) and first.call == second.call:
             a, b = a + 1, b + 1
-        elif isinstance(first, Collective):
-            return Parting(first.node, first.call, True, second if isinstance(second, Collective) else None)
-        elif isinstance(second, Collective):
+        elif isinstance(first, CourseCollective):
+            return Parting(first.node, first.call, True, second if isinstance(second, CourseCollective) else None)
+        elif isinstance(second, CourseCollective):
             return Parting(second.node, second.call, False, None)
     return None
 
 
-def _matches(fork: Fork, event: Event | None) -> bool:
-    return isinstance(event, Fork) and event.node is fork.node
+def _matches(fork: CourseFork, event: Event | None) -> bool:
+    return isinstance(event, CourseFork) and event.node is fork.node
 
 
-def _of_fork(fork: Fork, others: Sequence[Event], is_one: bool, after: bool) -> Parting | None:
+def _of_fork(fork: CourseFork, others: Sequence[Event], is_one: bool, after: bool) -> Parting | None:
     """A condition that only one of them comes to: what stands below it, the other does not do."""
     for events in (fork.yes, fork.no):
         inside = [each for each in collectives(events) if not each.is_weak]
@@ -96,19 +96,19 @@ def _shared(events: Sequence[Event], ranks: tuple[int, int]) -> list[Event]:
     """What both of them would come to, without what says nothing."""
     found: list[Event] = []
     for event in events:
-        if isinstance(event, Collective):
+        if isinstance(event, CourseCollective):
             if event.group is None or all(rank in event.group for rank in ranks):
                 found.append(event)
         elif (
             isinstance(event, Leave)
-            or (isinstance(event, Fork) and (_leaves(event) or collectives((event,))))
-            or (isinstance(event, Round) and (collectives((event,)) or _leaves(event)))
+            or (isinstance(event, CourseFork) and (_leaves(event) or collectives((event,))))
+            or (isinstance(event, CourseRound) and (collectives((event,)) or _leaves(event)))
         ):
             found.append(event)
     return found
 
 
 def _leaves(event: Event) -> bool:
-    if isinstance(event, Fork):
+    if isinstance(event, CourseFork):
         return any(isinstance(each, Leave) or _leaves(each) for each in (*event.yes, *event.no))
-    return isinstance(event, Round) and any(map(_leaves, event.events))
+    return isinstance(event, CourseRound) and any(map(_leaves, event.events))

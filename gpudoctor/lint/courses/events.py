@@ -7,7 +7,7 @@ from msgspec import Struct
 from gpudoctor.lint.courses.values import Value
 
 
-class Collective(Struct, frozen=True, eq=False):
+class CourseCollective(Struct, frozen=True, eq=False):
     """A call that waits for the other ranks of its group."""
 
     call: str
@@ -19,7 +19,7 @@ class Collective(Struct, frozen=True, eq=False):
     """It talks to the others beside what it does (backward): calls are not compared by it, but whoever comes waits."""
 
 
-class Fork(Struct, frozen=True, eq=False):
+class CourseFork(Struct, frozen=True, eq=False):
     """A condition that nobody knows, with what follows where it holds and where not."""
 
     key: int
@@ -28,7 +28,7 @@ class Fork(Struct, frozen=True, eq=False):
     no: tuple["Event", ...]
 
 
-class Round(Struct, frozen=True, eq=False):
+class CourseRound(Struct, frozen=True, eq=False):
     """A loop's body, once; or a function's."""
 
     node: ast.AST
@@ -44,7 +44,7 @@ class Leave(Struct, frozen=True, eq=False):
     node: ast.AST
 
 
-Event = Collective | Fork | Round | Leave
+Event = CourseCollective | CourseFork | CourseRound | Leave
 
 
 class Deed(Struct, frozen=True, eq=False):

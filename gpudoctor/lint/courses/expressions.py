@@ -5,15 +5,15 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from gpudoctor.lint.courses.events import Collective, Deed, Event
+from gpudoctor.lint.courses.events import CourseCollective, Deed, Event
 from gpudoctor.lint.courses.seats import Seat
 from gpudoctor.lint.courses.values import (
     LARGEST,
     ClassOf,
-    Function,
+    FollowedFunction,
     Names,
+    OpenValue,
     Thing,
-    Unknown,
     Value,
     cast,
     is_known,
@@ -35,7 +35,7 @@ MOST_STEPS = 20_000
 SCALARS = (bool, int, float, str)
 
 
-class TooLong(Exception):
+class CourseTooLong(Exception):
     """The program is not followed to its end."""
 
 
@@ -51,7 +51,7 @@ class Expressions:
         self.environment: Names = {}
         self.events: list[Event] = []
         self.deeds: list[Deed] = []
-        self.spawned: list[tuple[Function, tuple[Value, ...], ast.Call]] = []
+        self.spawned: list[tuple[FollowedFunction, tuple[Value, ...], ast.Call]] = []
         self.results: list[Value] = []
         self.yields: list[Callable[[], None]] = []
         self.calls_open: list[int] = []
@@ -67,9 +67,9 @@ class Expressions:
     def step(self) -> None:
         self.steps += 1
         if self.steps > MOST_STEPS:
-            raise TooLong
+            raise CourseTooLong
 
-    def inlined(self, function: Function, given: Names, node: ast.AST) -> Value:
+    def inlined(self, function: FollowedFunction, given: Names, node: ast.AST) -> Value:
         raise NotImplementedError
 
     def called(self, node: ast.Call, frame: tuple[Names, ...]) -> Value:
@@ -84,7 +84,7 @@ class Expressions:
         self.deeds.append(Deed(what, node, value, more, self.is_sure, hash(tuple(self.conditions)), self.barriers))
 
     def meet(self, call: str, node: ast.expr, group: tuple[int, ...] | None = None, *, is_weak: bool = False) -> None:
-        self.events.append(Collective(call, node, group, is_weak))
+        self.events.append(CourseCollective(call, node, group, is_weak))
         self.barriers += group is None and not is_weak
 
     def store(self, target: ast.expr, value: Value, frame: tuple[Names, ...]) -> None:
@@ -170,7 +170,7 @@ class Expressions:
             except (ValueError, TypeError):
                 return unknown(node, inner)
         if isinstance(node, ast.Lambda):
-            return Function(node, frame)
+            return FollowedFunction(node, frame)
         if isinstance(node, ast.NamedExpr):
             value = self.value(node.value, frame)
             self.store(node.target, value, frame)
@@ -221,7 +221,7 @@ class Expressions:
                 there = self.seat.variable(one) if one not in self.environment else ""
                 return (
                     unknown(node, one)
-                    if isinstance(there, Unknown)
+                    if isinstance(there, OpenValue)
                     else (there is not None) is isinstance(sign, ast.In)
                 )
             if (
@@ -233,7 +233,7 @@ class Expressions:
             return unknown(node, one, other)
         compare = COMPARED[type(sign)]
         if isinstance(sign, (ast.Is, ast.IsNot)) and (one is None or other is None):
-            known = is_known(one) or isinstance(one, (Thing, Function, ClassOf, list, tuple, dict))
+            known = is_known(one) or isinstance(one, (Thing, FollowedFunction, ClassOf, list, tuple, dict))
             return (
                 ((one is None) == (other is None)) is isinstance(sign, ast.Is) if known else unknown(node, one, other)
             )
@@ -298,8 +298,8 @@ class Expressions:
             if method is not None:
                 outer = holder.fields.get("", (self.module,))
                 if any(ast.unparse(each) == "property" for each in method.decorator_list):
-                    return self.inlined(Function(method, outer, holder), {"self": holder}, node)
-                return Function(method, outer, holder)
+                    return self.inlined(FollowedFunction(method, outer, holder), {"self": holder}, node)
+                return FollowedFunction(method, outer, holder)
         if holder.kind == "accelerator":
             return self._of_accelerator(node.attr, holder)
         if holder.kind in ("ddp", "fsdp", "engine") and node.attr == "module":

@@ -4,9 +4,19 @@ import ast
 from collections.abc import Sequence
 from typing import Literal
 
-from gpudoctor.lint.courses.calls import Calls
-from gpudoctor.lint.courses.events import Collective, Event, Fork, Leave, Round
-from gpudoctor.lint.courses.values import ClassOf, Function, Names, Unknown, Value, is_known, key_of, truth, unknown
+from gpudoctor.lint.courses.calls import FollowedCalls
+from gpudoctor.lint.courses.events import CourseCollective, CourseFork, CourseRound, Event, Leave
+from gpudoctor.lint.courses.values import (
+    ClassOf,
+    FollowedFunction,
+    Names,
+    OpenValue,
+    Value,
+    is_known,
+    key_of,
+    truth,
+    unknown,
+)
 from gpudoctor.lint.python_code import FUNCTIONS
 
 Way = Literal["", "break", "continue", "return", "end"]
@@ -17,7 +27,7 @@ Written = dict[tuple[int, str], tuple[Names, Value]]
 ENDS = frozenset(("sys.exit", "os._exit", "exit", "quit", "os.abort"))
 
 
-class Follower(Calls):
+class RankCourse(FollowedCalls):
     """See the package."""
 
     def program(self) -> None:
@@ -34,7 +44,7 @@ class Follower(Calls):
     def statement(self, node: ast.stmt, frame: tuple[Names, ...]) -> Way:
         self.step()
         if isinstance(node, FUNCTIONS):
-            self.put(frame[0], node.name, Function(node, frame))
+            self.put(frame[0], node.name, FollowedFunction(node, frame))
         elif isinstance(node, ast.ClassDef):
             self.put(frame[0], node.name, ClassOf(node, frame))
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -75,7 +85,7 @@ class Follower(Calls):
             subject = self.value(node.subject, frame)
             for case in node.cases:
                 events, _, written = self._apart(case.body, frame)
-                self.events.append(Fork(hash((key_of(subject), id(case))), case, tuple(events), ()))
+                self.events.append(CourseFork(hash((key_of(subject), id(case))), case, tuple(events), ()))
                 self._may_be_written(case, written)
         return ""
 
@@ -106,7 +116,7 @@ class Follower(Calls):
         self.conditions[-1] = hash(("not", key))
         no, other_way, other = self._apart(orelse, frame)
         self.conditions.pop()
-        self.events.append(Fork(key, node, tuple(yes), tuple(no)))
+        self.events.append(CourseFork(key, node, tuple(yes), tuple(no)))
         if way and not other_way:
             self._take(other)
         elif other_way and not way:
@@ -179,7 +189,7 @@ class Follower(Calls):
         del self.results[kept:], self.deeds[done:]
         for (_, name), (names, value) in written.items():
             old = names.get(name)
-            if old is not value and not (isinstance(old, (Function, ClassOf)) or old is None):
+            if old is not value and not (isinstance(old, (FollowedFunction, ClassOf)) or old is None):
                 self.put(names, name, unknown(node, name, old, value))
         outer, self.events = self.events, []
         sure = self.is_sure
@@ -188,9 +198,9 @@ class Follower(Calls):
         way = self.block(node.body, frame)
         inner, self.events = self.events, outer
         self.is_sure = sure
-        self.events.append(Round(node, tuple(inner)))
+        self.events.append(CourseRound(node, tuple(inner)))
         for (_, name), (names, _) in written.items():
-            if isinstance(names.get(name), Unknown) or is_known(names.get(name)):
+            if isinstance(names.get(name), OpenValue) or is_known(names.get(name)):
                 self.put(names, name, unknown(node, name, "after", names.get(name)))
         return way if way in ("return", "end") else self.block(node.orelse, frame)
 
@@ -201,7 +211,7 @@ class Follower(Calls):
         item = node.items[place]
         called = item.context_expr
         made = self.value(called.func, frame) if isinstance(called, ast.Call) else None
-        if isinstance(made, Function) and any(isinstance(each, ast.Yield) for each in ast.walk(made.node)):
+        if isinstance(made, FollowedFunction) and any(isinstance(each, ast.Yield) for each in ast.walk(made.node)):
             way: list[Way] = []
             self.yields.append(lambda: way.append(self._with(node, place + 1, frame)))
             self.value(called, frame)
@@ -218,7 +228,7 @@ class Follower(Calls):
         self.has_grad = grad
         return way_of_body
 
-    def inlined(self, function: Function, given: Names, node: ast.AST) -> Value:
+    def inlined(self, function: FollowedFunction, given: Names, node: ast.AST) -> Value:
         """What a function of the text gives, called with these."""
         if self.calls_open.count(id(function.node)) > 1 or len(self.calls_open) > self.DEEPEST:
             return unknown(node, "deep", *given.values())
@@ -244,19 +254,19 @@ class Follower(Calls):
         self.has_grad = grad
         inner, self.events = self.events, outer
         if inner:
-            self.events.append(Round(node, tuple(inner), is_loop=False))
+            self.events.append(CourseRound(node, tuple(inner), is_loop=False))
         self.calls_open.pop()
         return result
 
 
-def collectives(events: Sequence[Event]) -> list[Collective]:
+def collectives(events: Sequence[Event]) -> list[CourseCollective]:
     """All in it, on whatever way."""
-    found: list[Collective] = []
+    found: list[CourseCollective] = []
     for event in events:
-        if isinstance(event, Collective):
+        if isinstance(event, CourseCollective):
             found.append(event)
-        elif isinstance(event, Fork):
+        elif isinstance(event, CourseFork):
             found += collectives(event.yes) + collectives(event.no)
-        elif isinstance(event, Round):
+        elif isinstance(event, CourseRound):
             found += collectives(event.events)
     return found

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from msgspec import Struct, structs
 
-from gpudoctor.lint.courses.expressions import TooLong
-from gpudoctor.lint.courses.follow import Follower
+from gpudoctor.lint.courses.expressions import CourseTooLong
+from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.seats import Seat, seats_of
 from gpudoctor.lint.courses.values import cloned
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -33,7 +33,7 @@ class Courses(Struct, frozen=True, eq=False):
 
     code: PythonCode
     launch: LintLaunch | None
-    ranks: tuple[Follower, ...]
+    ranks: tuple[RankCourse, ...]
     spawn: ast.Call | None = None
     """What has started them, where the program does so itself."""
     count: int | None = None
@@ -77,14 +77,14 @@ def _found(job: LintJob) -> Iterator[Courses]:
         for launch, seats in starts:
             try:
                 yield from _of_start(job, code, launch, seats)
-            except (TooLong, RecursionError):
+            except (CourseTooLong, RecursionError):
                 continue
 
 
 def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: tuple[Seat, ...]) -> Iterator[Courses]:
     followed = []
     for seat in seats:
-        follower = Follower(code, seat)
+        follower = RankCourse(code, seat)
         if _is_sharded(job, launch):
             follower.environment[" sharded"] = True
         follower.program()
@@ -101,7 +101,7 @@ def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: 
             children = []
             for index, (function, arguments, node) in enumerate(together):
                 seat = structs.replace(seats[0], rank=index, local=index, world=len(together), each=len(together))
-                child = Follower(code, seat, "__mp_main__")
+                child = RankCourse(code, seat, "__mp_main__")
                 child.environment = dict(parent.environment)
                 child.program()
                 child.environment = {**parent.environment, **child.environment}

@@ -5,7 +5,7 @@ import re
 from msgspec import Struct
 
 from gpudoctor.lint import look, processes
-from gpudoctor.lint.courses.values import Names, Unknown, unknown
+from gpudoctor.lint.courses.values import Names, OpenValue, unknown
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.told_options import world_of
 from gpudoctor.lint.understood import nodes_of
@@ -115,10 +115,10 @@ def _of_place(value: object, launch: LintLaunch, name: str, places: Names) -> ob
     """RANK=$SLURM_PROCID, which each task's shell expands: by the rank's own places."""
     shown = launch.invocation.settings[name].word.shown.strip("\"'")
     match = re.fullmatch(r"\$\{?(\w+)\}?", shown)
-    if isinstance(value, Unknown) and match is not None and match[1] in places:
+    if isinstance(value, OpenValue) and match is not None and match[1] in places:
         return places[match[1]]
     return (
         unknown("task", name, places.get("SLURM_PROCID", places.get("OMPI_COMM_WORLD_RANK", 0)))
-        if isinstance(value, Unknown)
+        if isinstance(value, OpenValue)
         else value
     )

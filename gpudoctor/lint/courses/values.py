@@ -1,4 +1,4 @@
-"""Values of a followed program: Python's own where known, `Unknown` with a key where not, `Thing` for objects."""
+"""Values of a followed program: Python's own where known, `OpenValue` with a key where not, `Thing` for objects."""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -7,12 +7,12 @@ from typing import Any
 from msgspec import Struct, field
 
 Value = Any
-"""None, a bool, a number, text, a list, a tuple or a dict of values; Unknown; Thing; Function."""
+"""None, a bool, a number, text, a list, a tuple or a dict of values; OpenValue; Thing; FollowedFunction."""
 Names = dict[str, Value]
 LARGEST = 1 << 40
 
 
-class Unknown(Struct, frozen=True):
+class OpenValue(Struct, frozen=True):
     """Nobody knows. Two ranks with the same key have the same value, for all that the text tells."""
 
     key: int
@@ -27,7 +27,7 @@ class Thing(Struct, eq=False):
     node: ast.AST | None = None
 
 
-class Function(Struct, frozen=True, eq=False):
+class FollowedFunction(Struct, frozen=True, eq=False):
     """A function of the text, with the names around it; of a method its instance too."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -41,9 +41,9 @@ class ClassOf(Struct, frozen=True, eq=False):
 
 
 def key_of(value: Value) -> int:
-    if isinstance(value, (Unknown, Thing)):
+    if isinstance(value, (OpenValue, Thing)):
         return value.key
-    if isinstance(value, (Function, ClassOf)):
+    if isinstance(value, (FollowedFunction, ClassOf)):
         return id(value.node)
     if isinstance(value, (list, tuple)):
         return hash(("items", *map(key_of, value)))
@@ -52,9 +52,9 @@ def key_of(value: Value) -> int:
     return hash((type(value).__name__, value))
 
 
-def unknown(*parts: Any) -> Unknown:
+def unknown(*parts: Any) -> OpenValue:
     """Made of these parts: AST nodes by where they stand, values by their keys."""
-    return Unknown(hash(tuple(id(each) if isinstance(each, ast.AST) else key_of(each) for each in parts)))
+    return OpenValue(hash(tuple(id(each) if isinstance(each, ast.AST) else key_of(each) for each in parts)))
 
 
 def is_known(value: Value) -> bool:
@@ -68,9 +68,9 @@ def is_known(value: Value) -> bool:
 
 def truth(value: Value) -> bool | None:
     """Whether it counts as true; None where nobody knows."""
-    if isinstance(value, Unknown):
+    if isinstance(value, OpenValue):
         return None
-    if isinstance(value, (Thing, Function, ClassOf)):
+    if isinstance(value, (Thing, FollowedFunction, ClassOf)):
         return None if isinstance(value, Thing) and value.kind in ("tensor", "instance") else True
     return bool(value)
 
@@ -93,7 +93,7 @@ def cloned(value: Value, done: dict[int, Value] | None = None) -> Value:
 
 
 def cast(kind: str, value: Value) -> Value:
-    """int("3"), str(3), float, bool; Unknown where it cannot be told."""
+    """int("3"), str(3), float, bool; OpenValue where it cannot be told."""
     makers: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "str": str, "bool": bool}
     if not is_known(value) or isinstance(value, (list, tuple, dict)) or (value is None and kind != "bool"):
         return unknown(kind, value)

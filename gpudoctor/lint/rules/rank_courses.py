@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint.courses.compare import parting
-from gpudoctor.lint.courses.events import Collective, Deed
-from gpudoctor.lint.courses.follow import Follower, collectives
+from gpudoctor.lint.courses.events import CourseCollective, Deed
+from gpudoctor.lint.courses.follow import RankCourse, collectives
 from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import read
@@ -46,7 +46,7 @@ def line_of(code: PythonCode, node: ast.AST) -> int:
     return code.line + getattr(node, "lineno", 1) - 1
 
 
-def of(ranks: tuple[Follower, ...], what: str) -> list[tuple[Follower, Deed]]:
+def of(ranks: tuple[RankCourse, ...], what: str) -> list[tuple[RankCourse, Deed]]:
     return [(each, deed) for each in ranks for deed in each.deeds if deed.what == what]
 
 
@@ -113,7 +113,7 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
             break
 
 
-def _shown(event: Collective) -> str:
+def _shown(event: CourseCollective) -> str:
     return event.call
 
 

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint.courses.events import Deed
-from gpudoctor.lint.courses.follow import Follower
+from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.programs import Courses, courses
-from gpudoctor.lint.courses.values import Thing, Unknown, key_of
+from gpudoctor.lint.courses.values import OpenValue, Thing, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import rank_programs
@@ -42,9 +42,9 @@ def several_write_one_file(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _written_twice(job: LintJob, each: Courses) -> Iterator[LintFinding]:
-    places: dict[tuple[int, int, int], list[tuple[Follower, Deed]]] = {}
+    places: dict[tuple[int, int, int], list[tuple[RankCourse, Deed]]] = {}
     for follower, deed in of(each.ranks, "save"):
-        if isinstance(deed.value, (str, Thing, Unknown)):
+        if isinstance(deed.value, (str, Thing, OpenValue)):
             places.setdefault((id(deed.node), key_of(deed.value), deed.condition), []).append((follower, deed))
     for writers in places.values():
         seats = {follower.seat.rank: follower.seat for follower, _ in writers}
