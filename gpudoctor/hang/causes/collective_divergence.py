@@ -129,9 +129,13 @@ def _in_other_branch(context: SourceContext, other: Rank) -> bool:
 
 def _pairs(context: SourceContext, statement: Enclosing, operation: str) -> bool:
     """Whether the function calls the same operation under another condition on the rank: the other branch, or the
-    second half of "let one rank go first"; or a function of its own there that leads to collectives."""
+    second half of "let one rank go first"; or a function of its own there that leads to collectives, where the other
+    ranks have no such call of their own beside it."""
+    led = {(call.kind, call.text) for call in context.leads_to}
     for call in (*context.calls, *context.leads_to):
         if call.line == context.line or (call.kind != operation and call in context.calls):
+            continue
+        if call in context.leads_to and led & {(call.kind, f"not ({call.text})"), (call.kind, call.text[5:-1])}:
             continue
         own = f"not ({statement.text})" if statement.kind == "else" else statement.text
         if call.text != own and is_by_rank(call):
