@@ -43,7 +43,9 @@ def test_bash_and_we_refuse_the_same_scripts() -> None:
     assert len(texts) > 150
     theirs = bash_refuses(texts)
     assert sum(theirs) > 50
-    assert not [text for text, wrong in zip(texts, theirs, strict=True) if wrong != (refused(text) is not None)]
+    unlike = [text for text, wrong in zip(texts, theirs, strict=True) if wrong != (refused(text) is not None)]
+    # bash 5.2 reads `for ((i = 0; i < 2; i++); do` to the end of the script, runs nothing of it and says nothing
+    assert not [text for text in unlike if getattr(refused(text), "what", "") != "(("]
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,8 @@ def test_a_reply_cut_off_anywhere_is_still_a_section(whole_reply: active.ChildRe
         found = nvidia.assemble(whole_reply._replace(output=output, return_code=None, timed_out=True))
         for name in ("init_code", "driver_version", "peers"):
             reading = getattr(found, name)
-            assert reading == getattr(complete, name) or reading.missing_kind == "timeout", name
+            crowded_out = "had not come to its first call" in reading.reason
+            assert reading == getattr(complete, name) or reading.missing_kind == "timeout" or crowded_out, name
         for gpu in found.gpus.value_or(()):
             for name, reading in readings(gpu).items():
                 known = getattr(complete.gpus.value[gpu.index], name)

@@ -52,20 +52,19 @@ def until(there: Callable[[], object], what: str) -> None:
         time.sleep(0.01)
 
 
-def relays() -> set[int]:
-    """Relays that live, of whatever run."""
-    found = set()
+def relays(words: bytes = b"") -> set[int]:
+    """Relays that live, of whatever run. `words`: that have this in their command line."""
+    alive = set()
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if b"gpudoctor/run/relay.py" in place.read_bytes():
-                found.add(int(place.parent.name))
-    return found
+            if b"gpudoctor/run/relay.py" in (line := place.read_bytes()) and words in line:
+                alive.add(int(place.parent.name))
+    return alive
 
 
 def relays_of(folder: Path) -> set[int]:
     """Relays that keep the log in a folder below this one."""
-    wanted = os.fsencode(folder)
-    return {pid for pid in relays() if wanted in Path(f"/proc/{pid}/cmdline").read_bytes()}
+    return relays(os.fsencode(folder))
 
 
 # ---------------------------------------------------------------- ends, and what was said

@@ -340,6 +340,8 @@ def _order(
     both = (
         own != theirs and sum(call.kind == own for call in calls) > 1 and sum(call.kind == theirs for call in calls) > 1
     )
+    led = {(call.kind, call.text) for context in (here, there) for call in context.leads_to}
+    both = both or (own != theirs and all(sum(kind == each for kind, _ in led) > 1 for each in (own, theirs)))
     in_groups = own == theirs and group_argument(here.text) != group_argument(there.text)
     recorded = of_recorders(job, other)
     small, large = (other, first) if len(other) <= len(first) else (first, other)
