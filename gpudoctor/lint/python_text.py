@@ -1,12 +1,15 @@
 """A Python text -> its tree, and the names in it. Python's own parser reads it, and nothing of it is run."""
 
 import ast
+import re
 import warnings
 
 LONGEST_PARSED = 100_000
 """Characters that Python's parser is given as a whole: a quarter of a second (measured); longer texts are cut up."""
 LONGEST_LINE = 4_000
 """Longer lines are no hand-written Python, and deep nesting in them has crashed parsers of older Pythons."""
+
+_IMPORTS = re.compile(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
 def parsed(text: str) -> ast.AST | None:
@@ -18,6 +21,11 @@ def parsed(text: str) -> ast.AST | None:
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def without_imports(text: str) -> str:
+    """What it uses: what is only imported, as the head of a tutorial has it, does nothing."""
+    return _IMPORTS.sub("", text)
 
 
 def last_name(node: ast.expr) -> str:

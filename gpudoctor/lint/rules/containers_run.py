@@ -9,8 +9,8 @@ from gpudoctor.lint.model import Invocation, LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 
 _START = "torchrun --standalone --nproc-per-node=4 train.py\n"
-_DOCKERS = ("docker", "podman", "nerdctl", "nvidia-docker")
 _BARE_DOCKERS = ("docker", "podman", "nerdctl")
+_DOCKERS = (*_BARE_DOCKERS, "nvidia-docker")
 _GIVEN = re.compile(
     r"--gpus|--runtime|--privileged|--device[= ]\S*(?:nvidia|amd\.com)|/dev/(?:nvidia|kfd|dri)|NVIDIA_VISIBLE_DEVICES"
 )
@@ -33,14 +33,9 @@ _AMD = re.compile(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
 def container_without_shm(job: LintJob) -> Iterator[LintFinding]:
     """docker gives a container 64 MiB of shared memory. Loader workers hand batches over through it, and NCCL the data
     between GPUs without a direct link."""
-    said: set[int] = set()
-    for launch in job.launches:
-        outer = next((invocation for invocation in launch.invocation.within if invocation.program in _DOCKERS), None)
-        if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in said:
+    for outer in _docker_runs(job, _DOCKERS):
+        if _SHM.search(_options(outer)):
             continue
-        if _SHM.search(_options(outer)) or processes.on_cpu(launch) or (processes.per_node(job, launch) or 2) < 2:
-            continue
-        said.add(outer.span.start)
         yield LintFinding(
             span=outer.words[0].span,
             summary=f"{outer.program} run without --shm-size or --ipc=host: the container has 64 MiB of shared memory",
@@ -114,24 +109,27 @@ def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
 def container_without_devices(job: LintJob) -> Iterator[LintFinding]:
     """docker puts the driver's devices and libraries into a container where it is told to. A daemon whose default
     runtime is NVIDIA's does so by itself: then an image of NVIDIA's sees all GPUs, another one none."""
-    said: set[int] = set()
-    for launch in job.launches:
-        outer = next(
-            (invocation for invocation in launch.invocation.within if invocation.program in _BARE_DOCKERS), None
-        )
-        if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in said:
+    for outer in _docker_runs(job, _BARE_DOCKERS):
+        if _AMD.search(job.text) or _GIVEN.search(_options(outer)) or _unread_options(outer):
             continue
-        if processes.on_cpu(launch) or (processes.per_node(job, launch) or 2) < 2 or _AMD.search(job.text):
-            continue
-        if _GIVEN.search(_options(outer)) or _unread_options(outer):
-            continue
-        said.add(outer.span.start)
         yield LintFinding(
             span=outer.words[0].span,
             summary=f"{outer.program} run without --gpus: the container gets no GPU, unless its runtime is NVIDIA's",
             happens="torch.cuda.is_available() is False: the ranks fail at their first CUDA call, or train on the CPU.",
             fix="Add --gpus all (podman: --device nvidia.com/gpu=all).",
         )
+
+
+def _docker_runs(job: LintJob, programs: tuple[str, ...]) -> Iterator[Invocation]:
+    """Each `docker run` once in which several ranks are started that are to use GPUs."""
+    said: set[int] = set()
+    for launch in job.launches:
+        outer = next((invocation for invocation in launch.invocation.within if invocation.program in programs), None)
+        if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in said:
+            continue
+        if not processes.on_cpu(launch) and (processes.per_node(job, launch) or 2) > 1:
+            said.add(outer.span.start)
+            yield outer
 
 
 def _unread_options(outer: Invocation) -> bool:

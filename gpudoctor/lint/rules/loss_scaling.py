@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, own_nodes
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "import torch\nscaler = torch.amp.GradScaler('cuda')\ndef step(net, optimizer, x):\n    "
@@ -43,26 +44,23 @@ def clipped_while_scaled(job: LintJob) -> Iterator[LintFinding]:
             if not scales:
                 continue
             after = min(call.lineno for call in scales)
-            steps = [call.lineno for call in calls if _method(call) == "step" and _is_scaler(code, call)]
+            steps = [call.lineno for call in calls if last_name(call.func) == "step" and _is_scaler(code, call)]
             for call in calls:
-                if _method(call) in _CLIPPERS and after < call.lineno and any(call.lineno < line for line in steps):
+                name = last_name(call.func)
+                if name in _CLIPPERS and after < call.lineno < max(steps, default=0):
                     yield LintFinding(
                         span=code.span(call),
-                        summary=f"{_method(call)} clips gradients that are still scaled: no unscale_ stands before",
+                        summary=f"{name} clips gradients that are still scaled: no unscale_ stands before",
                         happens="The limit meets gradients 65,536 times too large at first: nearly all of a step is cut"
                         " away.",
                         fix="Call scaler.unscale_(optimizer) before it.",
                     )
 
 
-def _method(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
 def _is_scaled_backward(call: ast.Call) -> bool:
     """scaler.scale(...).backward()"""
-    inner = call.func.value if _method(call) == "backward" and isinstance(call.func, ast.Attribute) else None
-    return isinstance(inner, ast.Call) and _method(inner) == "scale"
+    inner = call.func.value if last_name(call.func) == "backward" and isinstance(call.func, ast.Attribute) else None
+    return isinstance(inner, ast.Call) and last_name(inner.func) == "scale"
 
 
 def _is_scaler(code: PythonCode, call: ast.Call) -> bool:

@@ -8,6 +8,7 @@ from gpudoctor.lint import allocation, look, spawning
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import Program, program_of, programs
 from gpudoctor.lint.python_code import argument, codes_and_starts
+from gpudoctor.lint.python_text import without_imports
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -300,10 +301,6 @@ def _lines(program: Program) -> set[int]:
     return {place.span.line for name in ("spawn", "start_processes") for place in program.calls.get(name, ())}
 
 
-_IMPORTS = re.compile(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
-"""What a name does that is only imported, as the head of a tutorial has it: nothing."""
-
-
 @rule(
     "T06",
     title="Each rank has a part of the data of its own",
@@ -327,7 +324,7 @@ def loader_without_sampler(job: LintJob) -> Iterator[LintFinding]:
         wraps = program.calls.get("DistributedDataParallel", ()) or program.calls.get("DDP", ())
         if not wraps or program.names(*_BY_FRAMEWORK):
             continue
-        used = _IMPORTS.sub("", program.text)
+        used = without_imports(program.text)
         if re.search(r"\b(?:\w*[sS]ampler|IterableDataset|get_world_size|split)\b", used):
             continue
         for place in program.calls.get("DataLoader", ()):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, own_nodes
+from gpudoctor.lint.python_text import without_imports
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -165,7 +166,7 @@ def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
 def _wrapped_too_early(code: PythonCode) -> Iterator[LintFinding]:
     """One scope wraps, and further down makes the only group of the text."""
     made = [call for call in code.calls if code.torch_name(call.func) == "init_process_group"]
-    if len(made) != 1 or len(_OWN_GROUP.findall(_IMPORTED.sub("", code.text))) != 1 or code.is_conditional(made[0]):
+    if len(made) != 1 or len(_OWN_GROUP.findall(without_imports(code.text))) != 1 or code.is_conditional(made[0]):
         return
     scope = code.scope_of(made[0])
     for call in code.calls:
@@ -181,7 +182,6 @@ def _wrapped_too_early(code: PythonCode) -> Iterator[LintFinding]:
             )
 
 
-_IMPORTED = re.compile(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 _BACKENDS = ("nccl", "gloo", "mpi", "ucc", "xccl", "ccl", "hccl", "cncl", "eccl", "mccl", "smddp", "xla", "fake", "tcp",
              "undefined", "flagcx", "threaded", "dummy", "mooncake")  # fmt: skip
 _CALL = _HEAD + "dist.init_process_group({})\n" + _RUN

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, own_nodes
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
 
 _TRAINER = "import lightning as L\ntrainer = L.Trainer(devices=4, precision={})\n"
@@ -21,11 +22,11 @@ _ACCELERATE = (
 )
 _GROUP = "import torch\nimport torch.distributed as dist\ndist.init_process_group('gloo')\nrank = dist.get_rank()\n"
 _LISTS = {
-    "gather": ("gather_list", 1, "non-destination"),
-    "gather_object": ("object_gather_list", 1, "non-destination"),
-    "scatter": ("scatter_list", 1, "non-source"),
+    "gather": ("gather_list", "non-destination"),
+    "gather_object": ("object_gather_list", "non-destination"),
+    "scatter": ("scatter_list", "non-source"),
 }
-"""What only one rank may give: the name and place of the argument, and whom torch refuses it of."""
+"""What only one rank may give, as second argument: its name, and whom torch refuses it of."""
 
 
 @rule(
@@ -78,8 +79,8 @@ def backward_past_the_accelerator(job: LintJob) -> Iterator[LintFinding]:
     for code in codes(job):
         methods = [call for call in code.calls if isinstance(call.func, ast.Attribute)]
         made = next((call for call in code.calls if code.name(call.func) == "accelerate.Accelerator"), None)
-        own = [call for call in methods if _attribute(call) == "backward" and not call.args]
-        if made is None or not own or any(_attribute(call) == "backward" and call.args for call in methods):
+        own = [call for call in methods if last_name(call.func) == "backward" and not call.args]
+        if made is None or not own or any(last_name(call.func) == "backward" and call.args for call in methods):
             continue
         half = constant(argument(made, "mixed_precision")) == "fp16"
         steps = constant(argument(made, "gradient_accumulation_steps"))
@@ -95,10 +96,6 @@ def backward_past_the_accelerator(job: LintJob) -> Iterator[LintFinding]:
             else f"The gradients are {steps} times what they should be.",
             fix="Write accelerator.backward(loss).",
         )
-
-
-def _attribute(call: ast.Call) -> str:
-    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
 
 
 @rule(
@@ -123,13 +120,13 @@ def list_of_every_rank(job: LintJob) -> Iterator[LintFinding]:
         for call in code.calls:
             name = code.name(call.func)
             known = _LISTS.get(name.rpartition(".")[2]) if name.startswith("torch.distributed.") else None
-            given = argument(call, known[0], known[1]) if known is not None else None
+            given = argument(call, known[0], 1) if known is not None else None
             if known is None or given is None or code.is_conditional(call) or not _is_list(code, call, given):
                 continue
             yield LintFinding(
                 span=code.span(given),
                 summary=f"every rank gives {name.rpartition('.')[2]}() its {known[0]}",
-                happens=f"ValueError: Argument {known[0]} must NOT be specified on {known[2]} ranks: the others wait.",
+                happens=f"ValueError: Argument {known[0]} must NOT be specified on {known[1]} ranks: the others wait.",
                 fix=f"Give it on one rank, and None on the others: {known[0]}={code.words(given)} if"
                 " torch.distributed.get_rank() == 0 else None.",
             )
