@@ -341,7 +341,7 @@ Current thread 0x00007f66ca7c86c2 (most recent call first):
 
 def test_the_text_of_faulthandler() -> None:
     threads = armed.read(DUMP + DUMP, 7)
-    assert [(thread.id, thread.name) for thread in threads] == [(0, "worker"), (7, "MainThread")]
+    assert [(thread.id, thread.name) for thread in threads] == [(0x7F66CA7C86C0, "worker"), (7, "MainThread")]
     assert threads[0].frames[0].file == "/a b/train.py"
     assert threads[1].frames[0].line == 0
 

@@ -238,18 +238,20 @@ def test_a_rank_is_where_the_thread_is_that_it_waits_for() -> None:
 
 
 def test_the_thread_that_counts_under_run_is_no_progress_of_the_program() -> None:
-    """It wakes every other second in each armed rank; where gpudoctor is a checkout its file looks like the user's."""
+    """It wakes every other second in each armed rank; where gpudoctor is a checkout its file looks like the user's.
+    What faulthandler tells of a thread has neither its name nor the kernel's number."""
     rank = standing(("threading.py", "Condition.wait"), ("concurrent/futures/_base.py", "as_completed"))
-    counts = [
-        structs.replace(
-            Thread(id=78, name=COUNTER, frames=(Frame("_count", "/home/mara/gpudoctor/armed.py", 140),)),
-            switches=number,
-        )
-        for number in (5, 6)
+    line = Frame("_count", "/home/mara/gpudoctor/armed.py", 140)
+    by_faulthandler = [
+        (Thread(id=0x7F00_0000_1000, frames=(line,)), Thread(id=78, name=COUNTER, switches=number)) for number in (5, 6)
     ]
-    samples = tuple(
-        structs.replace(sample, threads=(*sample.threads, thread))
-        for sample, thread in zip(rank.evidence.samples, counts, strict=True)
-    )
-    armed = structs.replace(rank, evidence=structs.replace(rank.evidence, samples=samples))
-    assert reported(a_job(waits(0, "all_reduce"), armed)).state == "hung"
+    for counts in (
+        [(Thread(id=78, name=f"{COUNTER}s", frames=(line,), switches=number),) for number in (5, 6)],
+        by_faulthandler,
+    ):
+        samples = tuple(
+            structs.replace(sample, threads=(*sample.threads, *threads))
+            for sample, threads in zip(rank.evidence.samples, counts, strict=True)
+        )
+        armed = structs.replace(rank, evidence=structs.replace(rank.evidence, samples=samples))
+        assert reported(a_job(waits(0, "all_reduce"), armed)).state == "hung"

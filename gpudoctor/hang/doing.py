@@ -25,9 +25,9 @@ SERVERS = (
 )
 """Functions in which a thread waits for requests; "": any of the file."""
 _MANAGERS = "/python/multiprocessing/managers.py"
-COUNTER = "gpudoctor-counts"
+COUNTER = "gpudoctor-count"
 """The thread of an armed rank that counts its collectives (armed.py): it wakes every other second, and is none of the
-program's."""
+program's. So much of its name has the kernel; where faulthandler told of it, it has none."""
 SPINS_FROM = 0.5
 """CPU seconds a second from which a thread does not wait: our rule of thumb."""
 
@@ -132,8 +132,13 @@ def children(rank: Rank) -> tuple[ProcessEvidence, ...]:
 def own_threads(rank: Rank) -> list[Thread]:
     """Its other threads that run the program, or tasks of it."""
     threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
-    others = (thread for thread in threads if thread.id != rank.pid and thread.name != COUNTER)
+    others = (thread for thread in threads if thread.id != rank.pid and not is_counter(thread))
     return [thread for thread in others if any(map(is_user, thread.frames))]
+
+
+def is_counter(thread: Thread) -> bool:
+    """Whether it is ours, in an armed rank."""
+    return thread.name.startswith(COUNTER) or in_file(thread.frames, "gpudoctor/armed.py", "_count")
 
 
 def _ran(rank: Rank, thread: Thread) -> bool:

@@ -7,6 +7,7 @@ from a line at which no rank has called before, met by one that all ranks repeat
 from collections.abc import Mapping, Sequence
 
 from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.parted import share_a_loop
 from gpudoctor.hang.recorders import GroupSplit, line_of_program
 from gpudoctor.hang.relation import relation
 from gpudoctor.hang.report import HangCause
@@ -22,7 +23,10 @@ def alone_in_the_loop(job: HangJob, first: Sequence[Rank], second: Sequence[Rank
     without it. Which of them decides, the program does not say; rank 0 is the one that is chosen for such work."""
     alone = made_alone(job)
     for own, others in ((second, first), (first, second)):
-        if {rank.rank for rank in own} == set(alone) and relation(others[0], own[0]) == "later in the loop":
+        how = relation(others[0], own[0])
+        # The loop may be further out, as a framework's is that calls a function of its own for each step.
+        in_loop = how == "later in the loop" or (how == "later" and share_a_loop(others[0], own[0]))
+        if {rank.rank for rank in own} == set(alone) and in_loop:
             return blame(
                 "rank0-only-collective" if alone == (0,) else "rank-divergent-decision",
                 LIKELY,

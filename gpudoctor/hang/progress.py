@@ -33,7 +33,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from gpudoctor.hang.doing import COUNTER, FROM_OUTSIDE, OF_THREADS, children, doing, listens_in_thread, stands
+from gpudoctor.hang.doing import FROM_OUTSIDE, OF_THREADS, children, doing, is_counter, listens_in_thread, stands
 from gpudoctor.hang.gpus import (
     OF_THE_LIBRARIES,
     QUIET_SECONDS,
@@ -174,7 +174,7 @@ def _is_single(rank: Rank) -> bool:
     """Whether nothing is in its process that could put into a queue of it: no other thread but those of CUDA and torch,
     which run no Python. A thread in C may call some (gRPC's)."""
     threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
-    others = [thread for thread in threads if thread.id != rank.pid and thread.name != COUNTER]
+    others = [thread for thread in threads if thread.id != rank.pid and not is_counter(thread)]
     return len(others) < len(threads) and all(
         not thread.frames and OF_THE_LIBRARIES.match(thread.name) for thread in others
     )

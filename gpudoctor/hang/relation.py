@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from gpudoctor.hang.alike import asks_for_world
 from gpudoctor.hang.job import Rank
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
@@ -373,13 +374,15 @@ def is_within(rank: Rank, context: SourceContext | None, loop: Enclosing) -> boo
 
 
 def own_guard(context: SourceContext | None) -> Enclosing | None:
-    """The innermost condition around a line, inside its loop."""
+    """The innermost condition around a line, inside its loop, that two ranks of a job may find differently."""
     if context is None:
         return None
     for enclosing in context.enclosing:
         if enclosing.kind in ("for", "while", "function"):
             return None
-        if enclosing.kind in ("if", "elif", "else", "except"):
+        if enclosing.kind == "except" or (
+            enclosing.kind in ("if", "elif", "else") and not asks_for_world(enclosing.text)
+        ):
             return enclosing
     return None
 

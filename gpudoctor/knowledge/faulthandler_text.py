@@ -17,6 +17,8 @@ _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}|\?\?\?) in (
 
 class DumpedThread(NamedTuple):
     name: str
+    address: int
+    """Python's number of it (threading.get_ident)."""
     is_current: bool
     """The signal came to it, or it crashed."""
     frames: tuple[Frame, ...]
@@ -36,5 +38,8 @@ def dumped_threads(text: str) -> list[DumpedThread]:
         elif frames is not None and len(frames) < MOST_FRAMES and (match := _FRAME.match(line)):
             number = int(match["line"]) if match["line"].isdecimal() else 0
             frames.append(Frame(match["function"][:LONGEST_NAME], match["file"][:LONGEST_PATH], number))
-    threads = [DumpedThread(name[:LONGEST_NAME], current, tuple(own)) for name, current, own in by_address.values()]
+    threads = [
+        DumpedThread(name[:LONGEST_NAME], int(address, 16), current, tuple(own))
+        for address, (name, current, own) in by_address.items()
+    ]
     return [thread for thread in threads if thread.frames][-MOST_THREADS:]

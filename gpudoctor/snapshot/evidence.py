@@ -95,7 +95,7 @@ class Thread(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A thread at one moment. The process's main thread has `id` equal to the pid."""
 
     id: int
-    """The kernel's number (gettid)."""
+    """The kernel's number (gettid); where only faulthandler told of it, Python's (get_ident), which is larger."""
     name: str = ""
     """Python's name where it has one ("MainThread"), else the kernel's ("pt_autograd_0")."""
     state: str = ""

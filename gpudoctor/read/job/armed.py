@@ -129,7 +129,7 @@ def read(text: str, pid: int) -> tuple[Thread, ...]:
     threads = dumped_threads(text)
     return tuple(
         Thread(
-            id=pid if number == len(threads) - 1 else 0,
+            id=pid if number == len(threads) - 1 else thread.address,
             name="MainThread" if number == len(threads) - 1 else thread.name,
             frames=thread.frames,
         )

@@ -6,6 +6,7 @@ with its cause, within the stall time and 15 s.
 
 With `--rows` a line of JSON is written for each job as it ends, and those that have a line are left out: what was cut
 off goes on where it was. `--at-once` starts several; `--most-load` has each wait, half a minute at most, for others.
+`--evidence FOLDER` keeps what was seen of a job of *tune* or the lab that was not named rightly, for `hang --from`.
 `--score` only adds up. Of *keep* only sums are printed. Exit status: 1 where a healthy job was called a stall.
 """
 
@@ -107,7 +108,7 @@ def waited_for(pid: int) -> float:
         return 0.0
 
 
-def looked(scenario: Scenario, healthy: bool) -> Row:
+def looked(scenario: Scenario, healthy: bool, evidence: Path | None = None) -> Row:
     """One job, from its start until it has been named, or has been watched long enough."""
     mark = uuid.uuid4().hex
     before = os.getloadavg()[0]
@@ -150,6 +151,8 @@ def looked(scenario: Scenario, healthy: bool) -> Row:
             answers = sorted(Path(name).rglob("hang-*[0-9].json"), key=lambda path: path.stat().st_mtime)
             answer = json.loads(answers[-1].read_text()) if answers else {}
             others = len([*Path(name).rglob("slow-*[0-9].json")])
+            is_seen = evidence is not None and (healthy or seen_half(scenario.name) != "keep")
+            seen = {path.name: path.read_bytes() for path in Path(name).rglob("hang-*-evidence.json") if is_seen}
             end(mark, [process, drain])
             assert process.stdin is not None and process.stdout is not None
             process.stdin.close()
@@ -157,6 +160,10 @@ def looked(scenario: Scenario, healthy: bool) -> Row:
     stands, named = STANDS.search(said), NAMED.search(said)
     look = judged(scenario, 1, answer, 0, 0.0)
     cause = named[1] if named else ""
+    right = (stands is None) if healthy else cause in scenario.causes
+    for file_name, content in seen.items():
+        if evidence is not None and not right:
+            (evidence / f"{scenario.name}-{file_name}").write_bytes(content)
     return Row(
         name=scenario.name,
         half=seen_half(scenario.name),
@@ -164,7 +171,7 @@ def looked(scenario: Scenario, healthy: bool) -> Row:
         launcher=scenario.launcher,
         seconds=float(stands[1]) if stands else None,
         cause=cause,
-        right=(stands is None) if healthy else cause in scenario.causes,
+        right=right,
         ranks_right=look.ranks_right,
         line_right=look.line_right,
         looks=len(answers),
@@ -224,14 +231,21 @@ def printed(row: Row) -> None:
         print(row.said, flush=True)
 
 
-def run_all(jobs: Iterable[Scenario], healthy: bool, at_once: int, most_load: float, place: Path | None) -> list[Row]:
+def run_all(
+    jobs: Iterable[Scenario],
+    healthy: bool,
+    at_once: int,
+    most_load: float,
+    place: Path | None,
+    evidence: Path | None = None,
+) -> list[Row]:
     """Each once."""
 
     def one(scenario: Scenario) -> Row:
         until = time.monotonic() + MOST_WAIT
         while os.getloadavg()[0] > most_load and time.monotonic() < until:
             time.sleep(1)
-        row = looked(scenario, healthy)
+        row = looked(scenario, healthy, evidence)
         if place is not None:
             with place.open("ab") as file:
                 file.write(msgspec.json.encode(row) + b"\n")
@@ -247,6 +261,7 @@ def main() -> int:
     parser.add_argument("which", choices=["healthy", "hung"])
     parser.add_argument("names", nargs="*")
     parser.add_argument("--rows", type=Path)
+    parser.add_argument("--evidence", type=Path)
     parser.add_argument("--at-once", type=int, default=1)
     parser.add_argument("--most-load", type=float, default=float("inf"))
     parser.add_argument("--score", action="store_true")
@@ -256,7 +271,7 @@ def main() -> int:
     if not asked.score:
         done = {row.name for row in rows if row.healthy == healthy}
         jobs = [each for each in wanted(healthy, asked.names) if each.name not in done]
-        rows += run_all(jobs, healthy, asked.at_once, asked.most_load, asked.rows)
+        rows += run_all(jobs, healthy, asked.at_once, asked.most_load, asked.rows, asked.evidence)
     print("\n".join(scored(rows)))
     return int(healthy and any(row.healthy and not row.right for row in rows))
 
