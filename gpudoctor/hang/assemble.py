@@ -7,7 +7,7 @@ from gpudoctor.hang.doing import acting_thread
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.gpus import gpus_of, uses_gpu, waits_in_driver
 from gpudoctor.hang.job import HangJob, JobMember, Launcher, Members, Rank
-from gpudoctor.hang.recorded import at_its_gpu
+from gpudoctor.hang.recorded import at_its_gpu, in_its_line
 from gpudoctor.hang.recorders import Agreement, compare
 from gpudoctor.knowledge.places import Place, main_thread, moved, place_of
 from gpudoctor.launcher import command_lines as commands
@@ -147,6 +147,7 @@ def _rank(
     first, last = _places(process, acting, gpu=gpu)
     if gpu and waits_in_driver(process, first, last, gpus_of(process, node, member.local_rank)):
         first = last = last._replace(kind="cuda sync")
+    process = in_its_line(process, last)
     assert member.rank is not None
     return Rank(
         rank=member.rank,

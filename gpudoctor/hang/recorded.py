@@ -14,7 +14,7 @@ from gpudoctor.hang.progress import same_place, waits
 from gpudoctor.hang.recorders import Agreement, GroupSplit
 from gpudoctor.hang.relation import source_at
 from gpudoctor.knowledge.places import Kind, Place, is_user
-from gpudoctor.snapshot.evidence import Collective, Frame, Recorder
+from gpudoctor.snapshot.evidence import Collective, Frame, ProcessEvidence, Recorder
 
 
 def at_its_gpu(rank: Rank, agreement: Agreement) -> Rank:
@@ -41,6 +41,23 @@ def kept_by(recorder: Recorder, split: GroupSplit | None) -> Collective | None:
         and (split.group == entry.group or split.group.startswith(f"{entry.group} of ranks "))
     )
     return next(own, None)
+
+
+def in_its_line(process: ProcessEvidence, place: Place) -> ProcessEvidence:
+    """A process that was asked now and whose recorder keeps no lines, as torch's worker server tells it: the one
+    collective that it has open is called in the line of the program where its stack stands in a collective."""
+    recorder = process.recorder
+    if recorder is None or recorder.written_at > 0 or place.kind != "collective" or not place.user_frames:
+        return process
+    open_ones = [number for number, entry in enumerate(recorder.entries) if entry.state != "completed"]
+    if len(open_ones) != 1 or any(entry.frames for entry in recorder.entries):
+        return process
+    entries = list(recorder.entries)
+    entry = entries[open_ones[0]]
+    if entry.point_to_point:
+        return process
+    entries[open_ones[0]] = replace(entry, frames=place.user_frames)
+    return replace(process, recorder=replace(recorder, entries=tuple(entries)))
 
 
 def placed(rank: Rank, entry: Collective) -> Place | None:

@@ -6,7 +6,7 @@ with its cause, within the stall time and 15 s.
 
 With `--rows` a line of JSON is written for each job as it ends, and those that have a line are left out: what was cut
 off goes on where it was. `--at-once` starts several; `--most-load` has each wait, half a minute at most, for others.
-`--evidence FOLDER` keeps what was seen of a job of *tune* or the lab that was not named rightly, for `hang --from`.
+`--evidence FOLDER` keeps what was seen of jobs of *tune* and the lab, which `hang --from` and other rules can be asked.
 `--score` only adds up. Of *keep* only sums are printed. Exit status: 1 where a healthy job was called a stall.
 """
 
@@ -162,8 +162,8 @@ def looked(scenario: Scenario, healthy: bool, evidence: Path | None = None) -> R
     cause = named[1] if named else ""
     right = (stands is None) if healthy else cause in scenario.causes
     for file_name, content in seen.items():
-        if evidence is not None and not right:
-            (evidence / f"{scenario.name}-{file_name}").write_bytes(content)
+        assert evidence is not None
+        (evidence / f"{scenario.name}-{file_name}").write_bytes(content)
     return Row(
         name=scenario.name,
         half=seen_half(scenario.name),
