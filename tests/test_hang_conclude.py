@@ -221,6 +221,26 @@ def all_reduce(sequence: int, size: int = 16) -> Collective:
     )
 
 
+@pytest.mark.parametrize("there", [44, 41])
+def test_a_recorder_without_lines_is_told_them_by_the_stacks(there: int) -> None:
+    """As torch's worker server tells it under `run`. Different operations are a matter of order where one line calls
+    them; two lines are two ways through the program."""
+
+    def recorder(operation: str) -> Recorder:
+        entries = (
+            structs.replace(all_reduce(6), state="completed"),
+            structs.replace(all_reduce(7), operation=operation),
+        )
+        entries = tuple(structs.replace(entry, frames=()) for entry in entries)
+        return Recorder(source="worker server of pid 4711", backend="gloo", entries=entries, total=2)
+
+    ranks = [waits(rank, recorder=recorder("all_reduce")) for rank in range(2)]
+    other = waits(2, "broadcast", at=there, recorder=recorder("broadcast"))
+    (job,) = conclude(a_job(*ranks, other).evidence).jobs
+    sure = max(cause.confidence for cause in job.causes if cause.cause == "collective-order-mismatch")
+    assert sure == (0.85 if there == 41 else 0.45)
+
+
 def test_dumps_alone_make_a_job() -> None:
     """Only the files of the ranks are left, hours later."""
     dumps = tuple(

@@ -273,7 +273,9 @@ def _operations(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
     may as well have gone another way, and the lines of the program tell more, where they are read."""
     small, entry = split.parties[-1]
     other_calls = _other_calls(split)
-    causes: tuple[tuple[str, float], ...] = ((ORDER, SEEN),)
+    # Where neither recorders nor stacks tell the lines, ranks may have gone different ways as well.
+    known = all(line_of_program(entry) is not None for _, entry in split.parties)
+    causes: tuple[tuple[str, float], ...] = ((ORDER, SEEN if known else LIKELY),)
     if not other_calls and (_all_in_backward(job, split.parties) or _all_by_hooks(job, split.parties)):
         causes = (("rank-dependent-graph", SEEN), (ORDER, HINT))
     elif other_calls and not split.swapped:
