@@ -227,11 +227,8 @@ def test_a_recorder_without_lines_is_told_them_by_the_stacks(there: int) -> None
     them; two lines are two ways through the program."""
 
     def recorder(operation: str) -> Recorder:
-        entries = (
-            structs.replace(all_reduce(6), state="completed"),
-            structs.replace(all_reduce(7), operation=operation),
-        )
-        entries = tuple(structs.replace(entry, frames=()) for entry in entries)
+        before, now = (structs.replace(all_reduce(number), frames=()) for number in (6, 7))
+        entries = (structs.replace(before, state="completed"), structs.replace(now, operation=operation))
         return Recorder(source="worker server of pid 4711", backend="gloo", entries=entries, total=2)
 
     ranks = [waits(rank, recorder=recorder("all_reduce")) for rank in range(2)]
