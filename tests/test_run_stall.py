@@ -6,12 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec import structs
 
+from gpudoctor.active import ChildReply
 from gpudoctor.check import Fix
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, RankRow
-from gpudoctor.run.stall import StallTask
+from gpudoctor.run.stall import StallTask, StallTold, StallWatch
 from gpudoctor.run.stalled import told
 from tests.test_run import PATIENCE, runs, until, words
 from tests.test_run_end import ranks_of, torchrun
@@ -76,7 +78,8 @@ def test_only_a_job_that_hangs_is_told_of() -> None:
     task = StallTask(pid=1, folder="/reports/1", name="hang-1")
     for state in ("slow", "running", "starting", "ended"):
         job = JobReport(id="a", world_size=2, state=state, causes=(cause,))
-        assert not told(HangReport(jobs=(job,)), task).hung
+        words_of_it = told(HangReport(jobs=(job,)), task)
+        assert not words_of_it.hung and words_of_it.lines == (("rank 1 is slow",) if state == "slow" else ())
     lost = HangCause(cause="node-lost", confidence=0.95, summary="n2 is gone", ranks=(1,), fix=Fix("Leave it out."))
     rows = (RankRow(rank=0, host="n1", state="waits"), RankRow(rank=1, host="n2", state="missing"))
     job = JobReport(id="a", world_size=2, state="hung", causes=(lost,), ranks=rows)
@@ -85,3 +88,20 @@ def test_only_a_job_that_hangs_is_told_of() -> None:
     found = told(HangReport(jobs=(JobReport(id="a", world_size=2, state="hung", undecided="nothing was read"),)), task)
     assert found.hung and found.lines[0] == "not decided: nothing was read"
     assert "--from /reports/1/hang-1-evidence.json" in found.lines[-1]
+
+
+def test_what_holds_up_a_job_that_may_get_on_is_said_once() -> None:
+    """At the third look in one silence: an expression that backtracks without end looks like a long computation."""
+    said: list[str] = []
+    watch = StallWatch(os.getpid(), None, (), 8.0, "report", said.extend, collectives=lambda: (5, 5))
+    held = msgspec.json.encode(StallTold(lines=("rank 2 computes at clean.py:13",)))
+    reply = ChildReply("hang", held, "", 0, False, False, 1.0, 77)
+    watch.look()
+    for looks in range(1, 6):
+        watch._asked_at = watch._amount()
+        watch._heard(reply)
+        assert [line for line in said if line.startswith("rank 2")] == ["rank 2 computes at clean.py:13"] * (looks > 2)
+    assert "may get on" in said[0] and not watch.stood.hung
+    watch._asked_at = watch._amount()
+    watch._heard(reply._replace(output=msgspec.json.encode(StallTold(hung=True, cause="lock-held", lines=("why",)))))
+    assert "stands still" in said[-2]

@@ -33,6 +33,9 @@ LOOK_SECONDS = 150.0
 """Most that a look takes."""
 MOST_LOOKS = 50
 LOOKS_TO_KILL = 2
+LOOKS_TO_WONDER = 3
+"""Without a step in between, from which it is said what holds up a job that may get on: a computation without end looks
+like a long one."""
 CONFIRM_SECONDS = 30.0
 """From the first of these to the second."""
 GRACE_SECONDS = 60.0
@@ -45,6 +48,7 @@ class StallTold(Struct, frozen=True, kw_only=True):
 
     hung: bool = False
     lines: tuple[str, ...] = ()
+    """To be said; where it does not hang, of what holds it up, should that go on."""
     cause: str = ""
     """Its id; "undecided" where it stands still and none is decided."""
     confidence: float = 0.0
@@ -97,6 +101,8 @@ class StallWatch:
         self._kills = on_stall == "kill"
         self._hung = 0
         """Looks, one after the other, that found it so."""
+        self._held = 0
+        """Those that found that it may get on."""
         self._kill_at = 0.0
         self._is_fixed = seconds is not None
         self._patience = SILENT_SECONDS if seconds is None else seconds
@@ -131,7 +137,7 @@ class StallWatch:
             if not self._is_fixed:
                 self._patience = max(self._patience, LONGER * silence)
             self._look_at = now + self._patience
-            self._hung = 0
+            self._hung = self._held = 0
             self._told = ""
         elif now >= self._look_at and self._child is None and self._looks < MOST_LOOKS and not self._is_looked_at:
             self._ask()
@@ -203,6 +209,7 @@ class StallWatch:
         except msgspec.DecodeError:
             return
         self._hung = self._hung + 1 if stall_told.hung else 0
+        self._held += not stall_told.hung
         if self._kills and self._hung:
             self._look_at = now + min(self._patience, CONFIRM_SECONDS)
         if self._kills and self._hung >= LOOKS_TO_KILL and not self._kill_at:
@@ -212,7 +219,11 @@ class StallWatch:
         if stall_told.hung and stall_told.cause != self._told:
             self._told = stall_told.cause
             self._last = stall_told
-            what = "begun no collective" if self._said == self._counts else "said nothing"
-            at = in_steps(self._steps())
-            self._say((f"it has {what} for {now - self._since:.0f} s{at}, and stands still", *stall_told.lines))
-            self._said = self._amount()  # our own words may stand in its file now
+            self._say_silence(now, "and stands still", stall_told.lines)
+        elif self._held == LOOKS_TO_WONDER and not self._told and stall_told.lines:
+            self._say_silence(now, "and may get on", stall_told.lines)
+
+    def _say_silence(self, now: float, how: str, lines: Sequence[str]) -> None:
+        what = "begun no collective" if self._said == self._counts else "said nothing"
+        self._say((f"it has {what} for {now - self._since:.0f} s{in_steps(self._steps())}, {how}", *lines))
+        self._said = self._amount()  # our own words may stand in its file now

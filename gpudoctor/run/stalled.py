@@ -103,10 +103,11 @@ def restart_words(job: JobReport) -> Iterator[str]:
 
 
 def told(report: HangReport, task: StallTask) -> StallTold:
-    """The first job that hangs, in few lines."""
+    """The first job that hangs, in few lines; else what holds up one that is slow."""
     job = next((job for job in report.jobs if job.state == "hung"), None)
     if job is None:
-        return StallTold()
+        held = (job.causes[0].summary for job in report.jobs if job.state == "slow" and job.causes)
+        return StallTold(lines=tuple(held)[:1])
     more = f"more: gpudoctor hang --from {task.folder}/{task.name}-evidence.json" if task.folder else ""
     cause = job.causes[0].cause if job.causes and job.causes[0].confidence >= PRIMARY else ""
     hint = tuple(restart_words(job)) if task.on_stall == "restart-hint" else ()
