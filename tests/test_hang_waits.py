@@ -135,6 +135,15 @@ def said(job: JobReport) -> dict[int, str]:
     return {rank: SAYS.get(cause.cause, cause.cause) for cause in causes for rank in cause.ranks}
 
 
+@pytest.mark.parametrize("backend", ["nccl", "gloo"])
+def test_over_gloo_no_gpu_stands(backend: str) -> None:
+    """What the peers have ended and one rank has not: there, a callback of its program may not have come to its end."""
+    recorders, _ = ENDS["its peers have ended it"]
+    dumps = tuple(replace(recorder, backend=backend) for recorder in recorders.values())
+    (told,) = conclude(Evidence(dumps=dumps)).jobs
+    assert ("gpu-stuck" in {cause.cause for cause in told.causes}) is (backend == "nccl")
+
+
 ONE_OF_TWO = "ahead-two-away"
 """The other has asked for a receive that waits for the first: nothing tells it from a rank that stands in that."""
 

@@ -114,7 +114,11 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
     if agreement.first.kind in ("operation", "shape", "dtype", "peer"):
         return  # what ranks disagree on is the end
     seen = {rank.rank for rank in job.ranks}
-    suspects = [suspect for suspect in agreement.waits.suspects if suspect.why == "stuck" or suspect.rank not in seen]
+    suspects = [
+        suspect
+        for suspect in agreement.waits.suspects
+        if (_is_on_gpu(job, suspect.rank) if suspect.why == "stuck" else suspect.rank not in seen)
+    ]
     for why, cause in (("stuck", "gpu-stuck"), ("away", "rank-away"), ("unseen", "rank-died")):
         chain_ends = [suspect for suspect in suspects if suspect.why == why]
         if not chain_ends or (
@@ -154,6 +158,13 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
             ],
             at=_frame(job, (), entry),
         )
+
+
+def _is_on_gpu(job: HangJob, rank: int) -> bool:
+    """Whether what a rank has not ended may run on its GPU. Over gloo a thread of the process ends it, and with it
+    whatever the program has hung on it: that stands for a reason of the program's."""
+    recorder = recorders_of(job).get(rank)
+    return recorder is None or not recorder.backend or "ccl" in recorder.backend
 
 
 MOST_SILENT = 2
