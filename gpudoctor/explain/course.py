@@ -74,10 +74,11 @@ TROUBLE = re.compile(
     + NONE_OF_THEM
     + r"|\bexited with (?:exit )?(?:code|status) [1-9]"
     + r"|\w(?:Error|Exception)\b|(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b"
-    + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:",
+    + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:"
+    + r"|^(?:[a-z_]\w{0,60}\.){1,6}(?:errors?|exceptions?|exc)\.(?-i:[A-Z])\w{1,60}: ",
     re.IGNORECASE,
 )
-"""Words, a loss that is no number, and glog's mark of a fatal line."""
+"""Words, a loss that is no number, glog's mark of a fatal line, and a type that a module of errors has."""
 MILD = re.compile(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
     r"^\[W [\w.]{1,40}:\d+\]|\b(?:kernel )?command line: [A-Za-z_]|"

@@ -133,6 +133,28 @@ SYMPTOMS: tuple[Symptom, ...] = (
         + "The client socket has failed to connect to [gpu-a03]:29411 (errno: 113 - No route to host).",
     ),
     Symptom(
+        "store-connect-failed",
+        pattern=r"(?:Error|Exception): The client socket has failed to connect to any network address of "
+        r"\((?P<address>[^\s,()]{1,253}), ?(?P<port>\d{1,5})\)\. (?:[^\n]{1,4000}? - (?P<error>[^)\n]{1,80})\))?",
+        cause="master-unreachable",
+        role="connection",
+        seen=(
+            "a rank could not connect to the head of the job at {address}:{port}: {error}",
+            "a rank could not connect to the head of the job at {address}:{port}",
+        ),
+        source=SOCKET + " (SocketConnectOp::run, what it throws)",
+        sample=(
+            "torch.distributed.DistNetworkError: The client socket has failed to connect to any network address of "
+            "(gpu-a03, 29411). The client socket has failed to connect to 10.1.0.4:29411 (errno: 111 - Connection "
+            "refused).",
+            "RuntimeError: The client socket has failed to connect to any network address of (localhost, 29411). The "
+            "client socket cannot be initialized to connect to localhost:29411 (errno: 1 - Operation not permitted).",
+        ),
+        counter="[E1 socket.cpp:1015] "
+        + C10D
+        + "The client socket has failed to connect to any network address of (gpu-a03, 29411).",
+    ),
+    Symptom(
         "store-name-unknown",
         pattern=r"The (?P<family>IPv4|IPv4 or IPv6|IPv6) network addresses of \((?P<address>[^,\s]{1,253}), "
         r"?(?P<port>\d+)\) cannot be retrieved \(gai error: -(?:2|3|5) - (?P<error>[^)\n]{1,80})\)",

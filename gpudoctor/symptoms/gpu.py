@@ -41,6 +41,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=(
             "no CUDA-capable device is detected",
             "No CUDA GPUs are available",
+            "No HIP GPUs are available",
             "Found no NVIDIA driver on your system",
         ),
         cause="no-gpu-visible",
@@ -50,6 +51,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             "RuntimeError: No CUDA GPUs are available",
             "RuntimeError: CUDA error: no CUDA-capable device is detected",
+            "RuntimeError: No HIP GPUs are available",
         ),
         counter="GPU available: True (cuda), used: True",
     ),

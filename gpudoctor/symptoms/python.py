@@ -29,15 +29,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "DefaultCPUAllocator: not enough memory",
             "[Errno 12] Cannot allocate memory",
             "ArrayMemoryError: ",
+            "ArrowMemoryError: ",
             "std::bad_alloc",
         ),
         cause="host-out-of-memory",
         seen="a rank ran out of host memory",
-        source="torch c10/core/impl/alloc_cpu.cpp, numpy, Python",
+        source="torch c10/core/impl/alloc_cpu.cpp, numpy, Arrow (memory_pool.cc), Python",
         sample=(
             "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: "
             "you tried to allocate 68719476736 bytes. Error code 12 (Cannot allocate memory)",
             "OSError: [Errno 12] Cannot allocate memory",
+            "pyarrow.lib.ArrowMemoryError: malloc of size 6442450944 failed",
         ),
         counter="Call to ibv_reg_mr failed with error Cannot allocate memory",
     ),
