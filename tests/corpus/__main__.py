@@ -1,7 +1,7 @@
 """`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
 `python -m tests.corpus starts [-v] [by] [ID...]`: the same for `lint`, of starts; with `by`, where bad ones are found.
 `python -m tests.corpus cut [-v]`: what is said of the logs spoilt, as without their decisive lines.
-`python -m tests.corpus families [-v]`: the messages of families.txt, by shape.
+`python -m tests.corpus families [-v]`, `messages [-v]`: the messages of families.txt, of messages.txt, by shape.
 
 With -v each tune case that is wrong is shown, with what is wrong; keep is only counted (a rule that is written for a
 case of keep would be a crib). With ids these tune cases are shown with their answers. `only=fresh` asks the files
@@ -21,8 +21,8 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] == ["starts"]:
         _starts(arguments[1:])
         return
-    if arguments[:1] == ["families"]:
-        answers = list(families.said())
+    if arguments[:1] in (["families"], ["messages"]):
+        answers = list(families.said(families.DRAWN if arguments[0] == "messages" else families.FILE))
         print(*families.table(answers), sep="\n")
         for answer in answers if "-v" in arguments else ():
             if answer.message.half == "tune" and not answer.right:

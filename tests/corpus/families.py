@@ -1,4 +1,4 @@
-"""The messages of families.txt, in the shapes in which they reach a log, and what `explain` says of each."""
+"""Messages of families.txt and messages.txt, in the shapes in which they reach a log, and what `explain` says."""
 
 import hashlib
 import io
@@ -12,7 +12,10 @@ from gpudoctor.explain.explain import STANDARD_INPUT, explain
 from gpudoctor.fault_classes import CLASSES
 from gpudoctor.sure import LIKELY
 
-FILE = Path(__file__).resolve().parent / "families.txt"
+HERE = Path(__file__).resolve().parent
+FILE = HERE / "families.txt"
+DRAWN = HERE / "messages.txt"
+"""Drawn by chance from the sources of those who say them; with whom each blames."""
 BEFORE = "loading settings from run.yaml\nepoch 0 step 100 loss 3.114\nepoch 0 step 200 loss 2.871\n"
 BEHIND = "epoch 0 step 300 loss 2.640\nepoch 0 step 400 loss 2.512\nepoch 0 step 500 loss 2.431\n"
 TRACEBACK = (
@@ -34,6 +37,8 @@ class Message(NamedTuple):
     restart: str
     """Empty: the message does not tell."""
     text: str
+    blames: tuple[str, ...] = ()
+    """The right ones; none: not labelled."""
 
     @property
     def half(self) -> str:
@@ -47,6 +52,7 @@ class Said(NamedTuple):
     """Empty: nothing is said."""
     sure: bool
     restart: str
+    blame: str
 
     @property
     def right(self) -> bool:
@@ -57,14 +63,17 @@ class Said(NamedTuple):
         return self.sure and not self.right
 
 
-def messages() -> Iterator[Message]:
-    for line in FILE.read_text().splitlines():
+def messages(file: Path = FILE) -> Iterator[Message]:
+    for line in file.read_text().splitlines():
         if line.startswith("#"):
             continue
-        speaker, labels, restart, text = line.split(" | ", 3)
+        speaker, labels, *blames, restart, text = line.split(" | ", 4 if file == DRAWN else 3)
         classes = tuple(label for label in labels.split("/") if label != "none")
         assert {*classes} <= {*CLASSES} and restart in (UNDECIDED, *RESTARTS), line
-        yield Message(speaker, classes, "" if restart == UNDECIDED else restart, text.replace(r"\n", "\n"))
+        told = "" if restart == UNDECIDED else restart
+        yield Message(
+            speaker, classes, told, text.replace(r"\n", "\n"), tuple(each for of in blames for each in of.split("/"))
+        )
 
 
 def shaped(message: Message, shape: str) -> str:
@@ -81,13 +90,13 @@ def shaped(message: Message, shape: str) -> str:
     return f"{ranked}\nsrun: error: gpu-3: task 3: Exited with exit code 1\n"
 
 
-def said() -> Iterator[Said]:
-    for message in messages():
+def said(file: Path = FILE) -> Iterator[Said]:
+    for message in messages(file):
         for shape in SHAPES:
             answer = explain([STANDARD_INPUT], stdin=io.BytesIO(shaped(message, shape).encode()))
             first = answer.causes[0] if answer.causes else None
             sure = first is not None and first.confidence >= LIKELY
-            yield Said(message, shape, answer.kind or "", sure, answer.restart)
+            yield Said(message, shape, answer.kind or "", sure, answer.restart, answer.blame or "")
 
 
 def table(all_said: list[Said]) -> Iterator[str]:
@@ -96,9 +105,16 @@ def table(all_said: list[Said]) -> Iterator[str]:
         for shape in SHAPES:
             shown = [each for each in these if each.shape == shape]
             told = [each for each in shown if each.message.restart]
+            blamed = [each for each in shown if each.message.blames]
             yield (
                 f"{half}, {shape}: class {sum(each.right for each in shown)} of {len(shown)}, restart "
-                f"{sum(each.restart == each.message.restart for each in told)} of {len(told)}, another class and sure "
+                f"{sum(each.restart == each.message.restart for each in told)} of {len(told)}, "
+                + (
+                    f"blame {sum(each.blame in each.message.blames for each in blamed)} of {len(blamed)}, "
+                    if blamed
+                    else ""
+                )
+                + f"another class and sure "
                 f"{sum(each.wrong_and_sure for each in shown)}, nothing said "
                 f"{sum(not each.class_ for each in shown if each.message.classes)}"
             )
