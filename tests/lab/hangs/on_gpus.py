@@ -247,6 +247,33 @@ def _by_stories() -> Iterator[Scenario]:
         yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
 
 
+def _fresh() -> Iterator[Scenario]:
+    """Twelve of further kinds: gradients averaged by hand, a server that is gone, a fork under a lock, a handler that
+    meets the others, a lock under which a future is waited for, a mesh of another shape, a file of another name, an
+    event that nobody sets, a file lock around a barrier, a key of the store, a log level, a property that counts."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    diverges, order, waits = "rank-divergent-decision", "collective-order-mismatch", "slow-rank-timeout"
+    for script, causes, culprits in (
+        ("grads_that_are_there", ("rank-dependent-graph", diverges, order, "unused-parameters"), (1,)),
+        ("forks_under_lock", ("fork-held-lock", "child-process-wait"), (1,)),
+        ("handler_meets_others", (diverges, order, "signal-handler-wait"), (2,)),
+        ("future_needs_lock", ("lock-held", "thread-wait"), (0,)),
+        ("rollout_awaits", ("asyncio-wait",), (1,)),
+        ("lock_around_barrier", ("file-lock-wait",), (1, 2)),
+        ("store_key_of_another_name", ("store-key-missing",), (1,)),
+        ("norm_when_debugging", (diverges, order), (1,)),
+        ("counted_when_asked", (diverges, order), (2,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+    polling = three._replace(states=("hung", "slow"), culprits=(2,), polls=3.0)
+    server = polling._replace(name="waits_for_server", script="cuda/waits_for_server.py")
+    yield server._replace(causes=("service-no-answer", waits))
+    file = polling._replace(name="waits_for_file_of_first", script="cuda/waits_for_file_of_first.py")
+    yield file._replace(causes=(waits, "checkpoint-race"))
+    mesh = three._replace(name="mesh_of_other_shape", script="cuda/mesh_of_other_shape.py", ranks=4, polls=8.0)
+    yield mesh._replace(causes=(order, diverges), culprits=(3,))
+
+
 def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
     rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
@@ -262,7 +289,8 @@ AS_WRITTEN_ON_GPUS = {scenario.name: scenario for scenario in _as_written()}
 FURTHER_ON_GPUS = {scenario.name: scenario for scenario in _twelve()}
 BY_THREADS_ON_GPUS = {scenario.name: scenario for scenario in _by_threads()}
 BY_STORIES_ON_GPUS = {scenario.name: scenario for scenario in _by_stories()}
+FRESH_ON_GPUS = {scenario.name: scenario for scenario in _fresh()}
 POLLING_ON_GPUS = {scenario.name: scenario for scenario in _polling()}
 ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS | BY_STORIES_ON_GPUS
-ON_GPUS |= POLLING_ON_GPUS
+ON_GPUS |= FRESH_ON_GPUS | POLLING_ON_GPUS
 EVERY = SCENARIOS | ON_GPUS
