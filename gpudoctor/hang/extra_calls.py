@@ -48,9 +48,13 @@ def made_alone(job: HangJob) -> tuple[int, ...]:
     for (ranks, own), (_, common) in (split.parties[::-1], split.parties):
         if line_of_program(own) is None or not all(rank in recorders for rank in ranks):
             continue
-        before = [_calls_before(recorder, split) for recorder in recorders.values()]
-        repeated = all(_call(common) in calls for calls in before)
-        if repeated and not any(line_of_program(own) == line for calls in before for _, _, line in calls):
+        before = [_before(recorder, split) for recorder in recorders.values()]
+        # Of a recorder that keeps no lines, calls are told apart by what they are.
+        lines = any(entry.frames for entries in before for entry in entries)
+        calls = [{_call(entry, lines) for entry in entries} for entries in before]
+        repeated = all(_call(common, lines) in each for each in calls)
+        known = {line_of_program(entry) if lines else _call(entry, lines) for entries in before for entry in entries}
+        if repeated and (line_of_program(own) if lines else _call(own, lines)) not in known:
             return tuple(ranks)
     return ()
 
@@ -62,10 +66,10 @@ def recorders_of(job: HangJob) -> Mapping[int, Recorder]:
     return live or dumps
 
 
-def _calls_before(recorder: Recorder, split: GroupSplit) -> Sequence[Call]:
+def _before(recorder: Recorder, split: GroupSplit) -> Sequence[Collective]:
     same = (entry for entry in recorder.entries if entry.group == split.group and not entry.point_to_point)
-    return [_call(entry) for entry in same if entry.sequence < split.sequence]
+    return [entry for entry in same if entry.sequence < split.sequence]
 
 
-def _call(entry: Collective) -> Call:
-    return entry.operation, entry.input_sizes, line_of_program(entry)
+def _call(entry: Collective, lines: bool) -> Call:
+    return entry.operation, entry.input_sizes, line_of_program(entry) if lines else None

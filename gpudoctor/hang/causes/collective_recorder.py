@@ -36,7 +36,7 @@ def disagree(job: HangJob) -> Iterator[HangCause]:
     if agreement is None or progress_of(job).verdict == "moves":
         return
     for split in agreement.splits[:MOST_PARTIES]:
-        if split.kind in ("shape", "dtype") and len(split.parties) > 1 and not _other_calls(split):
+        if split.kind in ("shape", "dtype") and len(split.parties) > 1 and not _other_calls(job, split):
             yield _shapes(job, split, _shown(agreement))
         elif split.kind in ("operation", "shape", "dtype") and len(split.parties) > 1:
             yield from _operations(job, split)
@@ -274,19 +274,29 @@ def _in_backward(rank: Rank) -> bool:
     return any((call.kind, call.line) == ("backward", context.line) for call in context.calls)
 
 
-def _other_calls(split: GroupSplit) -> bool:
+def _other_calls(job: HangJob, split: GroupSplit) -> bool:
     """Whether the parties came from different lines of the program: sizes that differ are no fault of a tensor then."""
-    return unlike_lines({line_of_program(entry) for _, entry in split.parties})
+    return unlike_lines({line_of_program(entry) for ranks, entry in split.parties if _is_told(job, ranks, entry)})
+
+
+def _is_told(job: HangJob, ranks: Sequence[int], entry: Collective) -> bool:
+    """Whether it is known from which line of the program a call came, or that it came from none: of a recorder that
+    keeps no lines that is so of what a rank is in, by its stack."""
+    recorder = recorders_of(job).get(ranks[0]) if ranks else None
+    if entry.frames or recorder is None or any(one.frames for one in recorder.entries if one.state == "completed"):
+        return True
+    in_backward = {rank.rank for rank in job.ranks if rank.place.kind == "backward"}
+    return entry.state != "completed" and not in_backward.isdisjoint(ranks)
 
 
 def _operations(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
     """Of one line, or each with what the other does next: it is the order; in one backward it is the graph. Else one
     may as well have gone another way, and the lines of the program tell more, where they are read."""
     small, entry = split.parties[-1]
-    other_calls = _other_calls(split)
+    other_calls = _other_calls(job, split)
     # Where neither recorders nor stacks tell the lines, ranks may have gone different ways as well.
     known = all(line_of_program(entry) is not None for _, entry in split.parties)
-    causes: tuple[tuple[str, float], ...] = ((ORDER, SEEN if known else LIKELY),)
+    causes: tuple[tuple[str, float], ...] = ((ORDER, SEEN if known else POSSIBLE if job.ranks else LIKELY),)
     if not other_calls and (_all_in_backward(job, split.parties) or _all_by_hooks(job, split.parties)):
         causes = (("rank-dependent-graph", SEEN), (ORDER, HINT))
     elif other_calls and not split.swapped:
