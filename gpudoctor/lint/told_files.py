@@ -6,16 +6,19 @@ a value that is nothing but on.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from gpudoctor.lint import look
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintJob, LintLaunch, TextSection, Word
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection, Word
 from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.told_options import ToldOption, told
 
-NAMES = re.compile(r"(?:^|[/=])([\w.-]+\.(?:ya?ml|json))$", re.ASCII)
-OPTIONS = frozenset(("config", "config_file", "config_path", "cfg", "conf", "params", "yaml", "config_name", "c"))
+NAMES = re.compile(r"(?:^|[/=])([\w.-]+\.(?:ya?ml|json|toml))$", re.ASCII)
+OPTIONS = frozenset(
+    ("config", "config_file", "config_path", "cfg", "conf", "params", "yaml", "config_name", "c", "job.config_file")
+)
 """What programs call the option that names their file."""
 OFF = frozenset(("", "null", "~", "none"))
 ARGUMENTS = re.compile(r"(?:TrainingArguments|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|RLOO|Reward|CPO)Config)$")
@@ -45,7 +48,9 @@ def _is(name: str, short: str) -> bool:
 
 
 def of_file(section: TextSection) -> dict[str, ToldOption]:
-    """Its values by their keys; nothing of a file that is no YAML or JSON."""
+    """Its values by their keys; nothing of a file that is no YAML, JSON or TOML."""
+    if section.name.endswith(".toml"):
+        return _of_toml(section)
     documents = read_manifests(section.text, section.start, section.line)
     if len(documents) != 1 or documents[0].fault:
         return {}
@@ -58,6 +63,27 @@ def of_file(section: TextSection) -> dict[str, ToldOption]:
         for length in range(1, len(keys)):
             found.setdefault(".".join(keys[:length]), ToldOption(keys[length - 1], "...", word))
         found[".".join(keys)] = ToldOption(".".join(keys), value.value, word)
+    return found
+
+
+_TOML = re.compile(
+    r"^[ \t]*(?:\[([\w.-]+)\]|([\w.-]+)[ \t]*=[ \t]*(\"[^\"\n]*\"|'[^'\n]*'|[^#\n]*))", re.MULTILINE | re.ASCII
+)
+
+
+def _of_toml(section: TextSection) -> dict[str, ToldOption]:
+    """`[group]` and `key = value` on lines of their own, which is all that launchers' files have."""
+    found: dict[str, ToldOption] = {}
+    group = ""
+    for match in islice(_TOML.finditer(section.text), MOST_VALUES):
+        if match[1]:
+            group = match[1] + "."
+            continue
+        value = match[3].strip().strip("\"'")
+        line = section.line + section.text.count("\n", 0, match.start(2))
+        span = Span(section.start + match.start(2), section.start + match.end(), line)
+        name = group + match[2]
+        found[name] = ToldOption(name, value, Word(raw=value, text=value, shown=value, span=span))
     return found
 
 
@@ -74,10 +100,14 @@ def of_program(job: LintJob, launch: LintLaunch) -> dict[str, ToldOption]:
             place = Word(raw="", text=None, shown="", span=code.span(call))
             found.setdefault("output_dir", ToldOption("output_dir", None, place))
             for keyword in call.keywords:
-                value = values.value(keyword.value) if keyword.arg is not None else None
-                if keyword.arg is not None and isinstance(value, (str, int, float)):
-                    word = Word(raw="", text=str(value), shown=str(value), span=code.span(keyword))
-                    found[keyword.arg] = ToldOption(keyword.arg, str(value), word)
+                if keyword.arg is None:
+                    continue
+                value = values.value(keyword.value)
+                is_known = isinstance(value, (str, int, float))
+                text = str(value) if is_known else None
+                word = Word(raw="", text=text, shown=text or "", span=code.span(keyword))
+                if is_known or value is not None:
+                    found[keyword.arg] = ToldOption(keyword.arg, text, word, is_known)
     return found
 
 

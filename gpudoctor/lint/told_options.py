@@ -20,6 +20,8 @@ class ToldOption(Struct, frozen=True):
     """None: a flag, or not known."""
     word: Word
     """Where its name stands."""
+    is_known: bool = True
+    """False: something is told, and the text does not say what."""
 
     @property
     def number(self) -> int | None:
@@ -36,13 +38,14 @@ def told(launch: LintLaunch) -> dict[str, ToldOption]:
         parts = NAME.fullmatch(text)
         if parts is None or (not text.startswith("--") and parts[2] is None):
             continue
-        value = parts[2]
+        value, is_known = parts[2], word.text is not None
         if value is None and index + 1 < len(words):
             following = words[index + 1]
+            is_known = is_known and following.text is not None
             value = following.text if following.text is None or not following.text.startswith("--") else None
         elif word.text is None:
             value = None
-        options[parts[1].replace("-", "_")] = ToldOption(text.partition("=")[0], value, word)
+        options[parts[1].replace("-", "_")] = ToldOption(text.partition("=")[0], value, word, is_known)
     return options
 
 

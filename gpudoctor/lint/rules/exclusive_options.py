@@ -58,7 +58,7 @@ def accelerate_told_two_kinds(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_on(option: ToldOption | None) -> bool:
-    return option is not None and (option.value is None or option.value.lower() not in _FALSE)
+    return option is not None and option.is_known and (option.value is None or option.value.lower() not in _FALSE)
 
 
 _ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments('out', {})\n"
@@ -113,7 +113,7 @@ _NAMED = re.compile(r"[\"']([\w./-]+\.json)[\"']", re.ASCII)
 """A file that a program names: deepspeed.initialize(config="ds.json"), TrainingArguments(deepspeed="ds.json")."""
 
 
-def _files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
+def deepspeed_files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
     """DeepSpeed's files, and the first start that names each."""
     named: dict[str, LintLaunch] = {}
     for launch in job.launches[:MOST_STARTS]:
@@ -186,7 +186,7 @@ def _loaded(section: TextSection) -> tuple[dict[str, Any], list[str]]:
 )
 def deepspeed_file_refused(job: LintJob) -> Iterator[LintFinding]:
     """DeepSpeed reads the file before the model is wrapped, and ends where it is no JSON or asks for two at once."""
-    for launch, section in _files(job):
+    for launch, section in deepspeed_files(job):
         if _TEMPLATE.search(section.text):
             continue
         try:
@@ -286,7 +286,7 @@ _SAME = (
 def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
     """DeepSpeed asserts that train_batch_size is the product of the micro batch, the accumulation steps and the ranks;
     two of the three numbers are enough. transformers ends where the file says another number than its own options."""
-    for launch, section in _files(job):
+    for launch, section in deepspeed_files(job):
         try:
             tree, _ = _loaded(section)
         except (ValueError, RecursionError):

@@ -1,15 +1,20 @@
-"""Rules of what the options of axolotl, LLaMA-Factory, transformers and torchtune say together: W10 to W12, V13."""
+"""Rules of what the options of training programs say together: W10, W11, W14, V13."""
 
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.training_files import REFUSED
+from gpudoctor.knowledge import refused_calls, refused_options, refused_training
+from gpudoctor.lint.conditions import names_of
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_files import files_of, with_options
-from gpudoctor.lint.told_options import ToldOption, is_whole
+from gpudoctor.lint.told_options import ToldOption, world_of
+from gpudoctor.lint.told_together import ToldTogether, of_launch
 
 Told = dict[str, ToldOption]
+_TABLES = (refused_options, refused_training, refused_calls)
+_ROWS = tuple(row for table in _TABLES for row in table.REFUSED)
+_DEFAULTS: dict[str, dict[str, object]] = {name: each for table in _TABLES for name, each in table.DEFAULTS.items()}
 _OFF = frozenset(("false", "no", "off", "0", "0.0", "none", "null"))
 _AXOLOTL = (
     "accelerate launch --multi_gpu --num_processes 4 -m axolotl.cli.train lora.yml\n#@ file lora.yml\n"
@@ -18,6 +23,10 @@ _AXOLOTL = (
 _FACTORY = (
     "FORCE_TORCHRUN=1 llamafactory-cli train sft.yaml\n#@ file sft.yaml\nstage: sft\ndo_train: true\ndataset: {}\n"
     "finetuning_type: {}\n{}"
+)
+_GPT = (
+    "torchrun --standalone --nproc_per_node=8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 "
+    "--num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
 )
 _TRANSFORMERS = frozenset(("per_device_train_batch_size", "output_dir", "num_train_epochs"))
 """Names of which transformers' options have at least one."""
@@ -30,72 +39,120 @@ def _program(launch: LintLaunch, options: Told) -> str:
         return "axolotl"
     if launch.entry.startswith(("llamafactory-cli", "lmf")) or re.search(r"llamafactory|LLaMA-Factory", name):
         return "llamafactory"
+    if launch.entry == "tune run":
+        return "torchtune"
+    if name.startswith("torchtitan.") or any(option.startswith("parallelism.") for option in options):
+        return "torchtitan"
+    if name.startswith("verl.") or "actor_rollout_ref.actor.ppo_mini_batch_size" in options:
+        return "verl"
+    if launch.launcher == "composer":
+        return "composer"
+    if options.keys() >= {"parallel_backend", "dp_degree"}:
+        return "finetrainers"
+    if "micro_batch_size" in options and options.keys() & {"num_layers", "hidden_size", "tensor_model_parallel_size"}:
+        return "" if options.keys() & {"yaml_cfg", "deepspeed", "config"} else "megatron"
     return "transformers" if _TRANSFORMERS & options.keys() else ""
 
 
 def is_on(option: ToldOption | None) -> bool:
-    return option is not None and (option.value is None or option.value.lower() not in _OFF)
-
-
-def _holds(condition: str, options: Told) -> bool:
-    name, unequal, values = condition.partition("!=" if "!=" in condition else "=")
-    if condition.startswith("!"):
-        return not is_on(options.get(condition[1:]))
-    if not unequal:
-        return is_on(options.get(name))
-    option = options.get(name)
-    known = option is not None and option.value is not None
-    return known and option is not None and (option.value in values.split("|")) == (unequal == "=")
+    return option is not None and option.is_known and (option.value is None or option.value.lower() not in _OFF)
 
 
 @rule(
     "W11",
     title="A program is told no options that it refuses together",
-    source="axolotl 0.13, utils/schemas; LLaMA-Factory 0.9.5, hparams/parser.py; transformers, training_args.py",
+    source="Megatron-LM, transformers, trl, axolotl, LLaMA-Factory, torchtune, torchtitan, verl, llm-foundry: a row for"
+    " each check of theirs in knowledge/refused_options.py and refused_training.py",
     leads_to=("program-error",),
     bad=(
         _AXOLOTL.format("qlora", "true", "deepspeed: zero2.json\nfsdp:\n  - full_shard\n"),
         _AXOLOTL.format("qlora", "false", ""),
         _FACTORY.format("mine", "full", "quantization_bit: 4\n"),
         _FACTORY.format("mine", "lora", "streaming: true\n"),
+        _GPT + "--expert-model-parallel-size 4\n",
+        _GPT + "--recompute-granularity full\n",
     ),
     good=(
         _AXOLOTL.format("qlora", "true", "deepspeed: zero2.json\n"),
         _AXOLOTL.format("lora", "false", "fsdp:\n  - full_shard\n"),
         _FACTORY.format("mine", "lora", "quantization_bit: 4\nstreaming: true\nmax_steps: 100\n"),
+        _GPT + "--expert-model-parallel-size 4 --num-experts 8\n",
+        _GPT + "--expert-model-parallel-size 4 $MOE_ARGS\n",
     ),
 )
 def options_refused_together(job: LintJob) -> Iterator[LintFinding]:
-    """Each of these programs checks its options before it loads a model, and ends with a ValueError where two of them
-    exclude each other or one is missing that another needs."""
+    """Each of these programs checks its options before it loads a model, and ends with an error where two of them
+    exclude each other, one is missing that another needs, or numbers do not divide."""
+    yield from _told_wrongly(job, is_silent=False)
+
+
+@rule(
+    "W14",
+    title="A program is told no option that it then passes over",
+    severity="warning",
+    source="Megatron-LM, megatron/training/arguments.py: Disabling sequence parallelism; DeepSpeed, zero/config.py",
+    bad=(
+        _GPT + "--sequence-parallel --tensor-model-parallel-size 1\n",
+        _GPT + "--sequence-parallel\n",
+    ),
+    good=(
+        _GPT + "--sequence-parallel --tensor-model-parallel-size 2\n",
+        _GPT + "--sequence-parallel $PARALLEL\n",
+    ),
+)
+def options_passed_over(job: LintJob) -> Iterator[LintFinding]:
+    """What is written is taken without a word, and something else is done."""
+    yield from _told_wrongly(job, is_silent=True)
+
+
+def _told_wrongly(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
     for launch, options in with_options(job):
         program = _program(launch, options)
         in_file = next(iter(files_of(job, launch)), None)
-        whole = is_whole(launch) and (in_file is not None or program == "transformers")
-        for row in REFUSED:
-            conditions = row.conditions.split()
-            if row.program != program or (not whole and any(condition.startswith("!") for condition in conditions)):
-                continue
-            if program == "llamafactory" and in_file is None:
-                continue
-            if not all(_holds(condition, options) for condition in conditions):
-                continue
-            names = [re.split(r"!?=", condition)[0] for condition in conditions if not condition.startswith("!")]
-            missing = [condition[1:] for condition in conditions if condition.startswith("!")]
-            placed = [options[name] for name in names]
-            together = " and ".join(f"{each.written.lstrip('-')}{_shown(each)}" for each in placed)
-            without = f" without {missing[0]}" if missing else ""
-            yield LintFinding(
-                span=placed[0].word.span,
-                summary=f"{together}{without}: {program} refuses that",
-                happens=f"It ends before training: {row.says.rstrip('.')}.",
-                fix=row.fix,
-            )
-            break
+        needs_file = program in ("llamafactory", "axolotl", "torchtune", "torchtitan", "composer")
+        if not program or (program == "llamafactory" and in_file is None):
+            continue
+        given = of_launch(job, launch, _world(job, launch, options))
+        given.is_whole = given.is_whole and (in_file is not None or not needs_file)
+        yield from of_rows(program, given, is_silent=is_silent)
+
+
+def of_rows(program: str, given: ToldTogether, *, is_silent: bool) -> Iterator[LintFinding]:
+    """What the rows of a program say to what it is told; one for each place."""
+    defaults = _DEFAULTS.get(program, {})
+    said: set[int] = set()
+    for row in _ROWS:
+        if row.program != program or row.is_silent != is_silent or not given.holds(row.when, defaults):
+            continue
+        placed = given.placed(row.when)
+        span = placed[0].word.span
+        if span.start in said:
+            continue
+        said.add(span.start)
+        together = " and ".join(f"{each.written.lstrip('-')}{_shown(each)}" for each in placed[:4])
+        missing = [name for name in names_of(row.when) if not given.is_told(name) and name in defaults]
+        known = "".join(f", {name} {defaults[name]} by default" for name in missing if defaults[name] not in (None, ""))
+        ranks = f", of {given.facts['world']} ranks" if "world" in names_of(row.when) else ""
+        yield LintFinding(
+            span=span,
+            summary=f"{together}{known}{ranks}: {program} {'goes on otherwise' if is_silent else 'refuses that'}",
+            happens=f"{row.says[:1].upper()}{row.says[1:].rstrip('.')}."
+            if is_silent
+            else f"It ends before training: {row.says.rstrip('.')}.",
+            fix=row.fix,
+        )
 
 
 def _shown(option: ToldOption) -> str:
     return f" {option.value}" if option.value not in (None, "...", "true", "True") else ""
+
+
+def _world(job: LintJob, launch: LintLaunch, options: Told) -> int | None:
+    """Ranks, as verl's own options count them, else as the launcher starts them."""
+    each, nodes = options.get("trainer.n_gpus_per_node"), options.get("trainer.nnodes")
+    if each is not None:
+        return each.number * (nodes.number or 0 if nodes is not None else 1) if each.number else None
+    return world_of(job, launch)
 
 
 _DEEPSPEED = (

@@ -1,0 +1,199 @@
+"""Rules of what constructors and DeepSpeed's file are told together: T70, T71, D11, D12."""
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import islice
+
+from gpudoctor.knowledge.refused_calls import CALLEES
+from gpudoctor.lint import processes
+from gpudoctor.lint.called_with import flattened, of_call, start_of
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
+from gpudoctor.lint.python_values import UNDECIDED, PythonValues
+from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.exclusive_options import deepspeed_files
+from gpudoctor.lint.rules.training_files import of_rows
+from gpudoctor.lint.told_files import of_file
+from gpudoctor.lint.told_options import world_of
+from gpudoctor.lint.told_together import ToldTogether
+
+MOST_CALLS = 64
+"""Of one program that are asked about."""
+_TRAINER = "import lightning as L\nclass Net(L.LightningModule):\n    def __init__(self):\n        {}\n"
+_MANUAL = "self.automatic_optimization = False"
+_LOADER = "from torch.utils.data import DataLoader\nloader = DataLoader(data, {})\n"
+_DDP = (
+    "import torch\nfrom torch.nn.parallel import DistributedDataParallel as DDP\n"
+    "y = torch.utils.checkpoint.checkpoint(block, x, use_reentrant={})\n"
+    "net = DDP(net, device_ids=[0], find_unused_parameters=True)\n"
+)
+_KEYS = {name: re.compile(pattern) for name, pattern in CALLEES.items()}
+
+
+@rule(
+    "T70",
+    title="A constructor is given no arguments that it refuses together",
+    source="the sources of lightning, accelerate, torch, transformers and vLLM: a row for each check of theirs in"
+    " knowledge/refused_calls.py",
+    leads_to=("program-error",),
+    bad=(
+        _TRAINER.format(_MANUAL) + "trainer = L.Trainer(gradient_clip_val=1.0)\n",
+        _TRAINER.format("pass") + "trainer = L.Trainer(strategy='fsdp', gradient_clip_val=1.0)\n",
+        _LOADER.format("persistent_workers=True"),
+        _LOADER.format("batch_sampler=torch.utils.data.BatchSampler(order, 8, True), shuffle=True"),
+        _DDP.format(True),
+    ),
+    good=(
+        _TRAINER.format("pass") + "trainer = L.Trainer(gradient_clip_val=1.0)\n",
+        _TRAINER.format(_MANUAL) + "trainer = L.Trainer(gradient_clip_val=None)\n",
+        _LOADER.format("persistent_workers=True, num_workers=workers"),
+        _LOADER.format("batch_size=8, shuffle=True"),
+        _DDP.format(False),
+    ),
+)
+def arguments_refused_together(job: LintJob) -> Iterator[LintFinding]:
+    """Libraries check what they are given before anything is trained, and end with an error where two arguments exclude
+    each other, or one needs another."""
+    yield from _calls(job, is_silent=False)
+
+
+@rule(
+    "T71",
+    title="A constructor is given no argument that it then passes over",
+    severity="warning",
+    source="lightning 2.6, accelerator_connector.py; DeepSpeed 0.19, zero/config.py: offload_param is of stage 3",
+    bad=(
+        _TRAINER.format("pass") + "trainer = L.Trainer(accelerator='cpu', precision='16-mixed')\n",
+        "from accelerate.utils import DeepSpeedPlugin\nplugin = DeepSpeedPlugin(offload_param_device='cpu')\n",
+    ),
+    good=(
+        _TRAINER.format("pass") + "trainer = L.Trainer(accelerator='gpu', precision='16-mixed')\n",
+        "from accelerate.utils import DeepSpeedPlugin\n"
+        "plugin = DeepSpeedPlugin(zero_stage=3, offload_param_device='cpu')\n",
+    ),
+)
+def arguments_passed_over(job: LintJob) -> Iterator[LintFinding]:
+    """What is written is taken without an error, and something else is done."""
+    yield from _calls(job, is_silent=True)
+
+
+def _calls(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
+    for code, starts in codes_and_starts(job):
+        launch = start_of(starts)
+        named = ((call, _callee(code, call)) for call in code.calls)
+        for call, callee in islice(((call, name) for call, name in named if name), MOST_CALLS):
+            given = of_call(code, call, launch)
+            given.facts |= _facts(job, code, call, launch)
+            yield from of_rows(callee, given, is_silent=is_silent)
+
+
+def _callee(code: PythonCode, call: ast.Call) -> str:
+    name = code.name(call.func)
+    last = name.rpartition(".")[2]
+    known = _KEYS.get("FullyShardedDataParallel" if last == "FSDP" else last)
+    return last if known is not None and known.fullmatch(name) else ""
+
+
+def _facts(job: LintJob, code: PythonCode, call: ast.Call, launch: LintLaunch | None) -> dict[str, object]:
+    count = (processes.per_node(job, launch) or world_of(job, launch)) if launch is not None else None
+    above = code.parents.get(call)
+    targets = above.targets if isinstance(above, ast.Assign) else []
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    compiled = any(
+        code.name(each.func) == "torch.compile" and each.args and isinstance(each.args[0], ast.Name)
+        and each.args[0].id in names and each.lineno > call.lineno
+        for each in code.calls
+    )  # fmt: skip
+    return {"several": count > 1 if count else UNDECIDED, "compiled": compiled, "world": count or UNDECIDED}
+
+
+_ZERO = (
+    "deepspeed --num_gpus 4 t.py --deepspeed_config ds.json\n#@ file t.py\nimport deepspeed\nimport torch\n"
+    "optimizer = {}(net.parameters())\nengine, *_ = deepspeed.initialize(args=args, model=net, optimizer=optimizer)\n"
+    '#@ file ds.json\n{{\n  "train_micro_batch_size_per_gpu": 4,\n  "zero_optimization": {{"stage": {}, {}}}\n}}\n'
+)
+_CPU = '"offload_{}": {{"device": "cpu"}}'
+
+
+@rule(
+    "D11",
+    title="DeepSpeed's file asks for nothing that DeepSpeed refuses together",
+    source="DeepSpeed 0.19, runtime/config.py, zero/config.py, pipe/engine.py, engine.py: rows of deepspeed in"
+    " knowledge/refused_training.py",
+    leads_to=("program-error",),
+    bad=(
+        _ZERO.format("torch.optim.AdamW", 2, _CPU.format("optimizer")),
+        _ZERO.format("net.layers = deepspeed.pipe.PipelineModule", 2, '"overlap_comm": true'),
+    ),
+    good=(
+        _ZERO.format("deepspeed.ops.adam.DeepSpeedCPUAdam", 2, _CPU.format("optimizer")),
+        _ZERO.format("net.layers = deepspeed.pipe.PipelineModule", 1, '"overlap_comm": true'),
+        _ZERO.format("torch.optim.AdamW", 2, '"overlap_comm": true'),
+    ),
+)
+def deepspeed_refuses(job: LintJob) -> Iterator[LintFinding]:
+    """DeepSpeed checks its configuration when the engine is made, against itself and the program."""
+    for given in _configurations(job):
+        yield from of_rows("deepspeed", given, is_silent=False)
+
+
+@rule(
+    "D12",
+    title="DeepSpeed's file asks for nothing that is then passed over",
+    severity="warning",
+    source="DeepSpeed 0.19, runtime/zero/config.py: offload_param is valid with stage 3 alone",
+    bad=(
+        _ZERO.format("torch.optim.AdamW", 2, _CPU.format("param")),
+        _ZERO.format("torch.optim.AdamW", 1, _CPU.format("param")),
+    ),
+    good=(
+        _ZERO.format("torch.optim.AdamW", 3, _CPU.format("param")),
+        _ZERO.format("torch.optim.AdamW", 2, '"offload_param": {"device": "none"}'),
+    ),
+)
+def deepspeed_passes_over(job: LintJob) -> Iterator[LintFinding]:
+    """What the chosen stage does not know is read without a word, and never used: the memory is not saved."""
+    for given in _configurations(job):
+        yield from of_rows("deepspeed", given, is_silent=True)
+
+
+def _configurations(job: LintJob) -> Iterator[ToldTogether]:
+    """DeepSpeed's files, and the mappings that programs give it."""
+    for launch, section in deepspeed_files(job):
+        program = next((code for code, starts in codes_and_starts(job) if launch in starts), None)
+        given = ToldTogether(of_file(section), True, {"client_optimizer": _optimizer(program)}, program)
+        if given.options:
+            yield given
+    for code, starts in codes_and_starts(job):
+        for call in code.calls:
+            if code.name(call.func) != "deepspeed.initialize":
+                continue
+            config = argument(call, "config") or argument(call, "config_params")
+            if config is not None and (mapped := flattened(code, config, start_of(starts))).options:
+                mapped.facts["client_optimizer"] = _optimizer(code)
+                yield mapped
+
+
+def _optimizer(code: PythonCode | None) -> object:
+    """The whole name of what makes the optimizer that deepspeed.initialize is given; None where it is given none."""
+    calls = [call for call in code.calls if code.name(call.func) == "deepspeed.initialize"] if code else []
+    if code is None or len(calls) != 1:
+        return UNDECIDED
+    given = argument(calls[0], "optimizer")
+    if isinstance(given, ast.Name):
+        given = PythonValues(code).behind(given) or _bound_before(code, given.id, calls[0].lineno)
+    if given is None:
+        return None if argument(calls[0], "optimizer") is None else UNDECIDED
+    return (code.name(given.func) if isinstance(given, ast.Call) else "") or UNDECIDED
+
+
+def _bound_before(code: PythonCode, name: str, line: int) -> ast.expr | None:
+    """What a name is bound to by the one assignment before a line: the engine's own result often takes it anew."""
+    bound = [
+        node.value
+        for node in code.nodes
+        if isinstance(node, ast.Assign) and node.lineno < line
+        and any(isinstance(target, ast.Name) and target.id == name for target in node.targets)
+    ]  # fmt: skip
+    return bound[0] if len(bound) == 1 else None
