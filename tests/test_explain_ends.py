@@ -56,6 +56,35 @@ def test_a_time_limit_speaks_of_no_failure_before_it() -> None:
     )
 
 
+TOLD_TO_END = """Traceback (most recent call last):
+  File "/w/fit.py", line 20, in <module>
+    trainer.fit(model)
+{raised}
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "told"),
+    [
+        ("lightning.pytorch.utilities.exceptions.SIGTERMException", "signal", "told to end by SIGTERM"),
+        (
+            "torch.distributed.elastic.multiprocessing.api.SignalException: Process 880 got signal: 2",
+            "user-interrupt",
+            "interrupted at /w/fit.py:20 by SIGINT",
+        ),
+        ("KeyboardInterrupt", "user-interrupt", "interrupted at /w/fit.py:20 by SIGINT"),
+    ],
+)
+def test_what_a_handler_of_a_signal_raises_is_no_error_of_the_program(raised: str, kind: str, told: str) -> None:
+    log = TOLD_TO_END.format(raised=raised)
+    said = explain(["-"], stdin=io.BytesIO(log.encode()))
+    assert (said.causes, said.kind) == ((), kind)
+    assert said.unknown.startswith(told)
+    preempted = "slurmstepd: error: *** JOB 5511 ON n3 CANCELLED AT 2025-01-09T12:00:00 DUE TO PREEMPTION ***\n"
+    said = explain(["-"], stdin=io.BytesIO(f"{preempted}{log}".encode()))
+    assert [cause.cause for cause in said.causes] == ["preempted"]
+
+
 @pytest.mark.parametrize(
     ("host", "cause"),
     [("huggingface.co", "download-failed"), ("0.0.0.0", "program-error"), ("trainer-0", "program-error")],

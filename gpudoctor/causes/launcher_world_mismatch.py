@@ -7,7 +7,11 @@ CAUSE = Cause(
     kind="launcher",
     blame="environment",
     restart="after a fix",
-    judged={"step": Judged("scheduler", "user", "after a fix")},
+    judged={
+        "step": Judged("scheduler", "user", "after a fix"),
+        # what is seen is that some have not come: never started, ended before, or without a way to the others
+        **dict.fromkeys(("missing", "store", "torchrun"), Judged("rendezvous", "environment", "not decided")),
+    },
     hangs_by="start",
     meaning=(
         "Each rank waits until as many ranks as WORLD_SIZE have joined. Where fewer were started, or two have "

@@ -276,7 +276,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)name resolution|getaddrinfo|nodename nor servname|Name or service not known|"
          r"No address associated|(?:can't|could not|cannot) resolve|does not resolve|NXDOMAIN", NAME),
         (r"(?i)no file named\b|do(?:es not|esn't) exist|unable to find\b[^\n]{0,60}\bfile|"
-         r"not found in|file not found|cannot find the (?:file|path)|is not a (?:file|directory)|"
+         r"not found in (?:the )?(?:\$?path|folder|director(?:y|ies)|[\"'`]?[~./\\])|file not found|"
+         r"cannot find the (?:file|path)|is not a (?:file|directory)|"
          r"no (?:data|checkpoint|image|parquet|input)? ?files? (?:found|match)|cannot open shared object", FILE),
         (r"(?i)\bconfig\w*\b|(?:^|\s)--[a-z][\w-]+|\byaml\b|hyperparameter|must be divisible|train_batch_size|"
          r"set `[\w.]+`|\bTrainingArguments\b|unknown (?:option|argument|key)|max_model_len|"
@@ -284,7 +285,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)\b(?:datasets?|samples?|(?:data|tar)[ _]?shards?|corrupt\w*|truncated|decod\w+|"
          r"malformed|archive|unexpected end of)\b",
          DATA),
-        (r"(?i)out of memory", GPU_MEMORY),
+        (r"(?i)out of memory|failed to allocate memory \[Op:", GPU_MEMORY),
     )
 )  # fmt: skip
 """What a message says, the first that fits; asked where the type says little."""

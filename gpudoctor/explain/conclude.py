@@ -1,5 +1,6 @@
 """Facts of the logs -> the first cause, what else it may be, and what only follows."""
 
+import signal
 from collections import Counter
 from itertools import accumulate
 
@@ -11,6 +12,7 @@ from gpudoctor.explain.candidate import SURE, Candidate, Standing, in_order, mer
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.dumped import as_dumped
+from gpudoctor.explain.endings import judged_signal
 from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
 from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.members import membership
@@ -191,7 +193,10 @@ def _something_failed(facts: Facts, tracebacks: list[Spoken]) -> bool:
     return (
         any(ended.exit.exitcode not in (None, 0) for ended in facts.exits)
         or any(event.symptom.role in ("connection", "consequence") for event in facts.events)
-        or any(traceback.kind != "asked" and traceback.told.lines_after <= AFTERWARDS for traceback in tracebacks)
+        or any(
+            (traceback.kind != "asked" or traceback.signalled is not None) and traceback.told.lines_after <= AFTERWARDS
+            for traceback in tracebacks
+        )
     )
 
 
@@ -248,8 +253,10 @@ def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
     if not tracebacks:
         return None
     first = tracebacks[0]
+    if first.signalled is not None:
+        return judged_signal(first.signalled)
     if first.kind == "asked":
-        return Judged("user-interrupt", "user") if first.last.name == "KeyboardInterrupt" else None
+        return None
     judged = judged_exception(first.first.type, first.first.all_words, first.first.innermost, first.first.raised_by)
     return None if judged.kind == "exception" else judged
 
@@ -267,8 +274,11 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
     if tracebacks:
         first = tracebacks[0].first
         place = f" at {first.file}:{first.at}" if first.file else ""
-        if tracebacks[0].last.name == "KeyboardInterrupt":
+        asked = tracebacks[0].signalled
+        if asked is signal.SIGINT:
             return f"interrupted{place} by SIGINT: by Ctrl-C, or by who passed it on; why, these logs do not say"
+        if asked is not None:
+            return f"told to end by {asked.name}{place}; by whom and why, these logs do not say"
         return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
     later = next((event for event in facts.events if event.symptom.role in ("consequence", "connection")), None)
     if later is None:

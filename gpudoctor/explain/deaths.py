@@ -32,6 +32,11 @@ REFERS = re.compile(
 )
 """An error whose message says itself that another one came first (vLLM's engine, of its core)."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
+OF_A_SIGNAL = re.compile(r"^SIG(?P<name>TERM|INT|HUP|USR[12])\w{0,20}$", re.IGNORECASE)
+"""What a handler of a signal raises, by its name (Lightning's SIGTERMException)."""
+GOT_SIGNAL = re.compile(r"\bgot signal: (?P<name>\w{1,12})")
+"""torchrun's SignalException, with the number in most releases, the name in some."""
+SIGNALS = {text: number for number in signal.Signals for text in (number.name, str(number.value))}
 OF_COMMUNICATION = re.compile(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
 )
@@ -83,6 +88,19 @@ class Spoken(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def signalled(self) -> signal.Signals | None:
+        """By which it was asked to end, as what it raised last says."""
+        if self.last.name == "KeyboardInterrupt":
+            return signal.SIGINT
+        named = OF_A_SIGNAL.match(self.last.name)
+        if named is None and self.last.name == "SignalException":
+            named = GOT_SIGNAL.search(self.last.message)
+        if named is None:
+            return None
+        name = named["name"].upper()
+        return SIGNALS.get(name if name.isdigit() else f"SIG{name.removeprefix('SIG')}")
+
+    @property
     def kind(self) -> str:
         """ "cause": a symptom in it explains it. "consequence": others failed before. "asked": somebody ended it.
         "communication": the exchange failed, in words that nobody knows. "own": an error of the program."""
@@ -94,7 +112,7 @@ class Spoken(Struct, frozen=True, kw_only=True):
         names = {raised.name for raised in self.told.traceback.raised}
         if roles & {"connection", "consequence"} or names & OF_LAUNCHERS or REFERS.search(self.first.all_words):
             return "consequence"
-        if self.last.name in ASKED:
+        if self.last.name in ASKED or self.signalled is not None:
             return "asked"
         if self.last.name == "Exit" or not ("." in self.last.type or self.last.name[:1].isupper()):
             return "asked"

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from gpudoctor.cause import Judged
 from gpudoctor.sure import LIKELY, SEEN
 
 
@@ -27,6 +28,11 @@ OF_SIGNAL: Mapping[int, Ending] = {
 }
 """The same whoever tells it: torchrun, spawn, srun, mpirun, DeepSpeed, a shell, a container's status, the kernel. Not
 here: signals by which a process is asked to end, and SIGABRT, by which it ends itself and says why."""
+JUDGED: Mapping[int, Judged] = {
+    signal.SIGXCPU: Judged("limits", "environment", "after a fix"),
+    signal.SIGXFSZ: Judged("limits", "environment", "after a fix"),
+    signal.SIGINT: Judged("user-interrupt", "user", "as it is"),
+}
 STATUS_OF_SIGNAL = 128
 NAMES = {
     name.lower().replace("-", " "): number
@@ -46,3 +52,8 @@ def ending_of(values: Mapping[str, str]) -> Ending | None:
     """What the signal means that a line tells by its number, its name, its words or an exit status."""
     number = NAMES.get(values.get("signal", "").lower().replace("-", " "), 0)
     return OF_SIGNAL.get(number or signal_number(int(values.get("exitcode", 0))))
+
+
+def judged_signal(number: int) -> Judged:
+    """Where nothing but the signal is known."""
+    return JUDGED.get(number, Judged("signal", "program", "not decided"))

@@ -19,7 +19,7 @@ from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
 from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
 from gpudoctor.explain.end_lines import EVENT, OVER, ends_told, last_lines, of_speakers
-from gpudoctor.explain.endings import OF_SIGNAL, signal_number
+from gpudoctor.explain.endings import OF_SIGNAL, judged_signal, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.line_words import judged_line, judged_shape
@@ -98,12 +98,6 @@ SIGNALLED = re.compile(
     rf"(?P<words>{'|'.join(map(re.escape, sorted(SIGNALS, key=lambda each: (-len(each), each))))})"
     r"(?: \(core dumped\)(?:\s|$)|\s{2,}\S|\s{0,4}$)"
 )
-OF_SIGNALS: Mapping[int, Judged] = {
-    signal.SIGXCPU: Judged("limits", "environment", "after a fix"),
-    signal.SIGXFSZ: Judged("limits", "environment", "after a fix"),
-    signal.SIGINT: Judged("user-interrupt", "user", "as it is"),
-}
-SIGNAL = Judged("signal", "program", "not decided")
 RDMA = Judged("rdma", "fabric", "not decided")
 
 
@@ -197,7 +191,7 @@ def last_words(
         if is_last and (signalled := SIGNALLED.search(line.text)):
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
-            return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL))
+            return structs.replace(concluded, unknown=unknown, judged=judged_signal(number))
     if concluded.causes or (concluded.unknown and concluded.judged is not None):
         return concluded
     ended = concluded if concluded.unknown else _of_status(at_end, concluded)
@@ -274,7 +268,7 @@ def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
     if told:
         number = signal_number(told[0].code)
         unknown = f"something ended, and why this log does not say: {shortened(told[0].line.text)}"
-        return structs.replace(concluded, unknown=unknown, judged=OF_SIGNALS.get(number, SIGNAL) if number else None)
+        return structs.replace(concluded, unknown=unknown, judged=judged_signal(number) if number else None)
     return concluded
 
 

@@ -136,6 +136,23 @@ REMEDIES = (
         counter="RuntimeError: the extension was built",
     ),
     Remedy(
+        "extension-unfit",
+        words=r"Unable to JIT load the (?P<name>\w{1,60}) op due to it not being compatible",
+        fix=(
+            "DeepSpeed does not build {name} here, and its warnings before this line say what it misses (a library's "
+            "headers such as libaio-dev, a GPU of another kind, another CUDA release): install that, or take a "
+            "setting "
+            "that does without {name}."
+        ),
+        commands=(command("ds_report"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="deepspeed op_builder/builder.py (OpBuilder.jit_load)",
+        sample="RuntimeError: Unable to JIT load the async_io op due to it not being compatible due to "
+        "hardware/software issue. None",
+        counter="JIT compiled ops require ninja",
+    ),
+    Remedy(
         "host-key",
         words=r"Host key verification failed\.",
         lines=True,
