@@ -79,7 +79,7 @@ def test_what_a_handler_of_a_signal_raises_is_no_error_of_the_program(raised: st
     log = TOLD_TO_END.format(raised=raised)
     said = explain(["-"], stdin=io.BytesIO(log.encode()))
     assert (said.causes, said.kind) == ((), kind)
-    assert said.unknown.startswith(told)
+    assert said.unknown is not None and said.unknown.startswith(told)
     preempted = "slurmstepd: error: *** JOB 5511 ON n3 CANCELLED AT 2025-01-09T12:00:00 DUE TO PREEMPTION ***\n"
     said = explain(["-"], stdin=io.BytesIO(f"{preempted}{log}".encode()))
     assert [cause.cause for cause in said.causes] == ["preempted"]
