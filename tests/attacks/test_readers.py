@@ -284,7 +284,7 @@ def said_of(raw: bytes) -> str:
 BILLION = b"".join(b'<!ENTITY l%d "%s">' % (n, (b"&l%d;" % (n - 1)) * 10 if n else b"lol") for n in range(10))
 TEXTS: list[tuple[str, str, bytes]] = [
     ("JSON nested a million deep", "the stack ends", b'{"schema":1,"x":' + b"[" * 1_000_000),
-    ("JSON with a number of ten million digits", "it is converted for ever", b'{"schema":' + b"9" * 10_000_000 + b"}"),
+    ("JSON with a number of three million digits", "it is converted for ever", b'{"schema":' + b"9" * 3_000_000 + b"}"),
     (
         "JSON with a key a hundred thousand times",
         "each of them is kept",
@@ -312,19 +312,19 @@ TEXTS: list[tuple[str, str, bytes]] = [
     ),
     ("XML nested a hundred thousand deep", "the stack ends", b"<nvidia_smi_log>" + b"<a>" * 100_000),
     (
-        "XML with two million elements",
+        "XML with eight hundred thousand elements",
         "each of them is kept",
-        b"<nvidia_smi_log>" + b"<a/>" * 1_100_000 + b"</nvidia_smi_log>",
+        b"<nvidia_smi_log>" + b"<a/>" * 400_000 + b"</nvidia_smi_log>",
     ),
     (
-        "XML with an attribute of ten megabytes",
+        "XML with an attribute of three megabytes",
         "it is kept",
-        b'<nvidia_smi_log a="' + b"x" * 10_000_000 + b'"></nvidia_smi_log>',
+        b'<nvidia_smi_log a="' + b"x" * 3_000_000 + b'"></nvidia_smi_log>',
     ),
     (
-        "nvidia-smi -q with a line of ten megabytes",
+        "nvidia-smi -q with a line of three megabytes",
         "a pattern tries every way",
-        b"==============NVSMI LOG==============\nDriver Version : " + b" " * 10_000_000 + b"\nAttached GPUs : 1\n",
+        b"==============NVSMI LOG==============\nDriver Version : " + b" " * 3_000_000 + b"\nAttached GPUs : 1\n",
     ),
     (
         "nvidia-smi -q with ten thousand levels",
@@ -332,8 +332,8 @@ TEXTS: list[tuple[str, str, bytes]] = [
         b"==============NVSMI LOG==============\nAttached GPUs : 1\n"
         + b"\n".join(b" " * n + b"a" for n in range(3000)),
     ),
-    ("a line of ten million quotes", "a pattern tries every way", b"`" * 10_000_000),
-    ("escape sequences without an end", "a pattern tries every way", b"\x1b[" + b"0;" * 5_000_000),
+    ("a line of three million quotes", "a pattern tries every way", b"`" * 3_000_000),
+    ("escape sequences without an end", "a pattern tries every way", b"\x1b[" + b"0;" * 1_500_000),
     ("commas and words that look like a query", "a pattern tries every way", b"uuid" + b", a" * 1_000_000 + b"!"),
     (
         "text in UTF-16 that ends in the middle",
@@ -348,7 +348,7 @@ def test_a_text_that_is_no_snapshot_costs_little(raw: bytes) -> None:
     before = time.process_time()
     said = said_of(raw)
     assert said and "root:" not in said
-    assert time.process_time() - before < 30
+    assert time.process_time() - before < 12
 
 
 @attack("files", way="hang --from, amp --from: JSON nested a million deep", weakness="the stack ends")
