@@ -10,6 +10,7 @@ from gpudoctor.lint import processes
 from gpudoctor.lint.called_with import flattened, of_call, start_of
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.python_values import UNDECIDED, PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.exclusive_options import deepspeed_files
@@ -86,6 +87,32 @@ def _calls(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
             given = of_call(code, call, launch)
             given.facts |= _facts(job, code, call, launch)
             yield from of_rows(callee, given, is_silent=is_silent)
+        if (whole := _of_nemo(code, launch)) is not None:
+            yield from of_rows("nemo", whole, is_silent=is_silent)
+
+
+_NEMO = ("MegatronStrategy", "Trainer")
+
+
+def _of_nemo(code: PythonCode, launch: LintLaunch | None) -> ToldTogether | None:
+    """What NeMo's strategy, trainer, model and data say together; each of them once in the program."""
+    if not code.brings("nemo") or "MegatronStrategy" not in code.text:
+        return None
+    parts = {name: [call for call in code.calls if last_name(call.func) == name] for name in _NEMO}
+    models = [call for call in code.calls if argument(call, "num_layers") is not None]
+    data = [call for call in code.calls if argument(call, "global_batch_size") is not None]
+    if any(len(calls) != 1 for calls in parts.values()) or len(models) > 1 or len(data) > 1:
+        return None
+    whole = ToldTogether({}, True, {}, code)
+    for call in (*data, *models, parts["MegatronStrategy"][0], parts["Trainer"][0]):
+        given = of_call(code, call, launch)
+        whole.options |= given.options
+        whole.facts |= given.facts
+        whole.is_whole = whole.is_whole and given.is_whole
+    devices, nodes = (whole.value(name, {"num_nodes": 1}) for name in ("devices", "num_nodes"))
+    known = isinstance(devices, int) and isinstance(nodes, int) and devices > 0
+    whole.facts["world"] = devices * nodes if known else UNDECIDED  # type: ignore[operator]
+    return whole
 
 
 def _callee(code: PythonCode, call: ast.Call) -> str:

@@ -142,11 +142,33 @@ THIRD_OF_CONFIGS = {
 """For the third starts of programs, configurations and services: from tune's labels and the rules' documentation."""
 
 
+SIXTH_OF_LIBRARIES = {
+    r"refuse|mutually exclusive|ValueError|assertion|MisconfigurationException|RuntimeError": "W11 T70 D11",
+    r"backend|programs? startup|TF_CONFIG": "T72 T73",
+    r"optimizer is made": "T74 C10",
+    r"DistributedOptimizer": "T75 T76",
+    r"shards? alone|clip_grad_norm_": "T77",
+    r"num_processes": "T79",
+    r"divides the loss|divides it": "T80",
+    r"own ordered sampler|sampler.*order": "T81",
+    r"8 bits|8-bit": "T82",
+    r"FP16 gradients": "T83",
+    r"attention heads": "W15",
+}
+"""For the sixth starts of libraries: from tune's labels and the rules' documentation."""
+
+
 def rules_of(cause: str) -> frozenset[str]:
     """The codes that name this trouble."""
     return frozenset(
         code
-        for pattern, codes in (*TROUBLES.items(), *LATER.items(), *THIRD_OF_SHELLS.items(), *THIRD_OF_CONFIGS.items())
+        for pattern, codes in (
+            *TROUBLES.items(),
+            *LATER.items(),
+            *THIRD_OF_SHELLS.items(),
+            *THIRD_OF_CONFIGS.items(),
+            *SIXTH_OF_LIBRARIES.items(),
+        )
         if re.search(pattern, cause, re.IGNORECASE if pattern.islower() else 0)
         for code in codes.split()
     )
