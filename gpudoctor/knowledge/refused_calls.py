@@ -9,7 +9,7 @@ transformers 5.24, quantization_config.py; vLLM 0.11, torchrun_example; DeepSpee
 A name is a keyword; `strategy.config.x` what stands in the call or mapping that is given as strategy; a call or name
 that is given is its whole name ("torch.float16"), and of a list the tuple of such. `calls.X`: the program calls X;
 `mentions.X`: the word stands in it; `module.manual_optimization`, `reentrant` (a checkpoint with use_reentrant=True),
-`launcher`, `world` and `several` (more processes than one) are told by the program and its start.
+`launcher`, `world`, `several` (more processes than one) and `fsdp` are told by the program and its start.
 """
 
 from gpudoctor.knowledge.refused_options import rows
@@ -142,6 +142,9 @@ REFUSED = (
         "BitsAndBytesConfig",
         ("load_in_4bit and load_in_8bit",
          "load_in_4bit and load_in_8bit are both True, but only one can be used at the same time", "Keep one."),
+        ("load_in_4bit and fsdp and not told(bnb_4bit_quant_storage)",
+         "Must flatten tensors with the same dtype but got torch.bfloat16 and torch.uint8: FSDP wants the 4-bit weights"
+         " stored in the model's type", "Write bnb_4bit_quant_storage=torch.bfloat16."),
     ),
     *rows(
         "LLM",

@@ -2,7 +2,7 @@
 
 transformers 4.57 and 5.24, training_args.py, trainer.py, integrations/deepspeed.py (fill_match); trl 0.16 to 1.0,
 grpo_config.py; axolotl 0.13, utils/schemas/validation.py; LLaMA-Factory 0.9.5, hparams/parser.py; DeepSpeed 0.19,
-runtime/config.py, engine.py, pipe/engine.py, zero/config.py.
+runtime/config.py, engine.py, pipe/engine.py, zero/config.py; accelerate 1.15, utils/dataclasses.py, utils/launch.py.
 """
 
 from gpudoctor.knowledge.refused_options import Row, rows
@@ -11,6 +11,7 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "transformers": {"save_strategy": "steps", "eval_strategy": "no", "per_device_train_batch_size": 8,
                      "per_device_eval_batch_size": 8, "gradient_accumulation_steps": 1, "dataloader_num_workers": 0,
                      "learning_rate": 5e-5, "weight_decay": 0.0, "adam_epsilon": 1e-8, "max_grad_norm": 1.0},
+    "accelerate": {"fsdp_config.fsdp_version": 1},
     "axolotl": {"fsdp_version": 1},
     "llamafactory": {"finetuning_type": "lora", "stage": "sft"},
     "deepspeed": {"zero_optimization.stage": 0, "zero_force_ds_cpu_optimizer": True},
@@ -81,6 +82,24 @@ REFUSED = (
         _mismatch("optimizer.params.weight_decay", "weight_decay"),
         _mismatch("scheduler.params.warmup_max_lr", "learning_rate"),
         _mismatch("gradient_clipping", "max_grad_norm"),
+    ),
+    *rows(
+        "accelerate",
+        ("fsdp_config.fsdp_version == 2 and fsdp_config.fsdp_state_dict_type == 'LOCAL_STATE_DICT'",
+         "FSDP2 does not support LOCAL_STATE_DICT", "Write fsdp_state_dict_type: SHARDED_STATE_DICT."),
+        ("fsdp_config.fsdp_version == 2 and fsdp_config.fsdp_forward_prefetch",
+         "forward_prefetch is not yet implemented in FSDP2", "Take fsdp_forward_prefetch out."),
+        ("fsdp_config.fsdp_activation_checkpointing_offload and fsdp_config.fsdp_version != 2",
+         "`activation_checkpointing_offload=True` requires `fsdp_version=2`", "Write fsdp_version: 2."),
+        ("deepspeed_config.offload_param_device in ('cpu', 'nvme') and deepspeed_config.zero_stage in (0, 1, 2)",
+         "parameters are offloaded by ZeRO stage 3 alone; below it offload_param_device is not looked at",
+         "Write zero_stage: 3, or offload_param_device: none.", True),
+        ("deepspeed_config.gradient_accumulation_steps != program.gradient_accumulation_steps and"
+         " deepspeed_config.gradient_accumulation_steps != 'auto' and program.gradient_accumulation_steps > 1 and"
+         " deepspeed_config.gradient_accumulation_steps > 0",
+         "accelerate launch hands the file's gradient_accumulation_steps to the program"
+         " (ACCELERATE_GRADIENT_ACCUMULATION_STEPS), where it counts before that of Accelerator()",
+         "Write the same number in both.", True),
     ),
     *rows(
         "axolotl",

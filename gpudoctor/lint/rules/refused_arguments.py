@@ -15,7 +15,7 @@ from gpudoctor.lint.python_values import UNDECIDED, PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.exclusive_options import deepspeed_files
 from gpudoctor.lint.rules.training_files import of_rows
-from gpudoctor.lint.told_files import of_file
+from gpudoctor.lint.told_files import everywhere, of_file
 from gpudoctor.lint.told_options import world_of
 from gpudoctor.lint.told_together import ToldTogether
 
@@ -132,7 +132,13 @@ def _facts(job: LintJob, code: PythonCode, call: ast.Call, launch: LintLaunch | 
         and each.args[0].id in names and each.lineno > call.lineno
         for each in code.calls
     )  # fmt: skip
-    return {"several": count > 1 if count else UNDECIDED, "compiled": compiled, "world": count or UNDECIDED}
+    told = launch.option("use-fsdp") or everywhere(job, launch).get("fsdp") if launch is not None else None
+    return {
+        "several": count > 1 if count else UNDECIDED,
+        "compiled": compiled,
+        "world": count or UNDECIDED,
+        "fsdp": told is not None,
+    }
 
 
 _ZERO = (

@@ -4,10 +4,14 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge import refused_calls, refused_options, refused_training
+from gpudoctor.lint import look
 from gpudoctor.lint.conditions import names_of
 from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.python_code import argument
+from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_values import UNDECIDED, PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.told_files import files_of, with_options
+from gpudoctor.lint.told_files import everywhere, files_of, with_options
 from gpudoctor.lint.told_options import ToldOption, world_of
 from gpudoctor.lint.told_together import ToldTogether, of_launch
 
@@ -106,15 +110,30 @@ def options_passed_over(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _told_wrongly(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
-    for launch, options in with_options(job):
+    for launch in job.launches[: look.SIBLINGS]:
+        options = everywhere(job, launch)
         program = _program(launch, options)
         in_file = next(iter(files_of(job, launch)), None)
         needs_file = program in ("llamafactory", "axolotl", "torchtune", "torchtitan", "composer")
+        given = of_launch(job, launch, _world(job, launch, options))
+        yield from of_rows("accelerate", _of_accelerate(given), is_silent=is_silent)
         if not program or (program == "llamafactory" and in_file is None):
             continue
-        given = of_launch(job, launch, _world(job, launch, options))
         given.is_whole = given.is_whole and (in_file is not None or not needs_file)
         yield from of_rows(program, given, is_silent=is_silent)
+
+
+def _of_accelerate(given: ToldTogether) -> ToldTogether:
+    """accelerate's file by its own keys, beside what the program hands to Accelerator."""
+    options = {
+        name.removeprefix("accelerate."): option
+        for name, option in given.options.items()
+        if name.startswith("accelerate.")
+    }
+    made = [call for call in given.code.calls if last_name(call.func) == "Accelerator"] if given.code else []
+    steps = argument(made[0], "gradient_accumulation_steps") if len(made) == 1 else None
+    number = PythonValues(given.code).value(steps) if given.code is not None and steps is not None else UNDECIDED
+    return ToldTogether(options, True, {"program.gradient_accumulation_steps": number}, given.code)
 
 
 def of_rows(program: str, given: ToldTogether, *, is_silent: bool) -> Iterator[LintFinding]:

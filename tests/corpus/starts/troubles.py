@@ -143,7 +143,6 @@ THIRD_OF_CONFIGS = {
 
 
 SIXTH_OF_LIBRARIES = {
-    r"refuse|mutually exclusive|ValueError|assertion|MisconfigurationException|RuntimeError": "W11 T70 D11",
     r"backend|programs? startup|TF_CONFIG": "T72 T73",
     r"optimizer is made": "T74 C10",
     r"DistributedOptimizer": "T75 T76",
