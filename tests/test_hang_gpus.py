@@ -10,7 +10,7 @@ from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.hang.gpus import gpus_of, is_quiet, uses_gpu, waits_in_driver
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.relation import asks_for
+from gpudoctor.hang.rank_conditions import asks_for
 from gpudoctor.snapshot.evidence import (
     Collective,
     Evidence,

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.loops import ends, holds, is_of_data
+from gpudoctor.hang.rank_conditions import admits
 from gpudoctor.knowledge.places import Place
 from gpudoctor.read.job import by_rank
 from gpudoctor.read.job.source import context
@@ -176,3 +177,80 @@ GIVEN = "class Bar:\n    def __init__(self, on):\n        self.on = on\n\nbar = 
 def test_objects_of_the_first_rank_only(text: str, condition: str, asks: str) -> None:
     tree = ast.parse(text)
     assert by_rank.of(tree).asks(ast.parse(condition, mode="eval").body) == asks
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"),
+    [
+        ("dp_rank == 0", "rank_in_group == 0"),
+        ("mesh.get_local_rank('tp') == 0", "rank_in_group == 0"),
+        ("parallel.get_tensor_model_parallel_rank() == 0", "rank_in_group == 0"),
+        ("self.ring_attn_rank == 0", "rank_in_group == 0"),
+        ("global_rank == 0", "global_rank == 0"),
+    ],
+)
+def test_a_number_in_a_group_is_not_the_rank(name: str, asks: str) -> None:
+    condition = ast.parse(name, mode="eval").body
+    assert by_rank.of(ast.parse("x = 1")).asks(condition) == asks
+    told = admits(Enclosing("if", 3, name), 0)
+    assert told is (True if "global" in name else None)
+
+
+def test_conditions_that_compute_with_the_rank() -> None:
+    for text, lets_in in (("rank % 2 == 0", [0, 2]), ("rank // 2 == 1", [2, 3]), ("rank % 2", [1, 3])):
+        assert [rank for rank in range(4) if admits(Enclosing("if", 3, text), rank)] == lets_in
+
+
+GROUPED = (
+    "def save(weight, dp):\n    if dp.dp_rank == 0:\n        write(weight)\n        dist.barrier()\n\n"
+    "def main():\n    while True:\n        dist.all_reduce(weight)\n        save(weight, dp)\n"
+)
+
+
+def test_the_first_of_each_group_is_who_stands_there() -> None:
+    """Ranks 0 and 1 are the first of theirs, and rank 1 is no first of the world."""
+    inside = [at(rank, GROUPED, ("save", 4), ("main", 9)) for rank in (0, 1)]
+    cause = first(a_job(*inside, *(at(rank, GROUPED, ("main", 8)) for rank in (2, 3))))
+    assert (cause.cause, cause.ranks) == ("rank0-only-collective", (0, 1))
+    assert "which only ranks 0-1 reach" in cause.summary
+
+
+ROUNDS = (
+    "def main():\n    for step in range(steps_of(loader)):\n        if empty(step):\n            continue\n"
+    "        dist.barrier()\n    dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(("now", "last", "told"), [(5, 7, "rank-divergent-decision"), (5, 4, "uneven-inputs")])
+def test_how_often_a_loop_was_gone_round_tells_whether_it_was_left_early(now: int, last: int, told: str) -> None:
+    one, other, third = (
+        at(rank, ROUNDS, ("main", 6 if rank == 1 else 5), values={"step": str(last if rank == 1 else now)})
+        for rank in range(3)
+    )
+    assert (first(a_job(one, other, third)).cause, first(a_job(one, other, third)).ranks) == (told, (1,))
+
+
+def test_a_loop_over_what_need_not_be_data_is_no_proof_of_fewer_batches() -> None:
+    text = "def main():\n    for epoch in counter:\n        dist.barrier()\n    dist.barrier()\n"
+    assert first(two_and_one(text, 3, 4)).confidence < 0.5
+
+
+def test_what_the_others_have_found_needless_in_as_many_rounds() -> None:
+    text = (
+        "def main():\n    for epoch in range(4):\n        if loss < best:\n            dist.barrier()\n"
+        "    dist.barrier()\n"
+    )
+    cause = first(two_and_one(text, 4, 5))
+    assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), 0.65)
+    assert "under `if loss < best` in line 3" in cause.summary
+
+
+def test_a_result_that_one_rank_remembers() -> None:
+    text = (
+        "@functools.lru_cache(maxsize=None)\ndef tokens_in(shard):\n    dist.all_reduce(count)\n    return count\n\n"
+        "def main():\n    while True:\n        total = tokens_in(shard)\n        dist.all_gather(a, b)\n"
+    )
+    inside = [at(rank, text, ("tokens_in", 3), ("main", 8)) for rank in (0, 2)]
+    cause = first(a_job(*inside, at(1, text, ("main", 9))))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
+    assert "whose result is remembered (`@functools.lru_cache`, line 1)" in cause.summary

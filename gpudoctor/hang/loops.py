@@ -19,6 +19,11 @@ after as many rounds as the rank has of something that is no data; that is not t
 _DATA = re.compile(
     r"load|batch|data|sample|shard|read|stream|file|record|chunk|next\(|corpus|split|episode|rollout", re.I
 )
+_OF_DATA = re.compile(
+    r"\b(?:\w+_)?(?:batch|sample|image|text|input|target|label|row|item|prompt|question|example|token|document)s?\b",
+    re.I,
+)
+"""What a loop gives out, where what it goes over has another name."""
 _HELD = re.compile(
     r"\.(?:items|keys|values|parameters|named_parameters|modules|named_modules|children|buffers)\(\)"
     r"|\b(?:\w+_)?(?:param|parameter|grad|gradient|layer|module|metric|loss|losse|key|name|callback|hook|bucket|group"
@@ -40,12 +45,12 @@ def ends(loop: Enclosing) -> Ends:
         return "unknown" if loop.text in ("True", "1") or only_counts(loop.text) else "by a decision"
     if COUNTED.search(loop.text) is not None:
         return "alike"
-    over = loop.text.partition(" in ")[2]
+    each, _, over = loop.text.partition(" in ")
     if _HELD.search(over):
         return "by what the rank holds"
     if OWN_NUMBER.search(loop.text) is not None:
         return "unknown"
-    return "with its data" if _DATA.search(over) else "unknown"
+    return "with its data" if _DATA.search(over) or _OF_DATA.search(each) else "unknown"
 
 
 class LoopEnded(NamedTuple):
@@ -75,8 +80,10 @@ def how_ended(loops: Sequence[Enclosing]) -> LoopEnded:
     if kind == "with its data":
         return LoopEnded(loop, "uneven-inputs", SEEN)
     # As many rounds as each rank has found, and no batches: `for _ in range(objects)`.
-    own = OWN_NUMBER.search(loop.text) is not None
-    return LoopEnded(loop, "rank-divergent-decision" if own else "uneven-inputs", SEEN if own else LIKELY)
+    if OWN_NUMBER.search(loop.text) is not None:
+        return LoopEnded(loop, "rank-divergent-decision", SEEN)
+    # What else a `for` goes over may end by itself, as a counter of epochs does that watches the loss.
+    return LoopEnded(loop, "uneven-inputs", LIKELY if loop.kind == "while" else POSSIBLE)
 
 
 def loops_left(stays: Rank, left: Rank, context: SourceContext) -> list[Enclosing]:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 from gpudoctor.hang.doing import stands
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import JobProgress, parties, progress_of, waits
+from gpudoctor.hang.rank_conditions import is_by_rank
 from gpudoctor.hang.relation import (
     LOOPS,
     Fork,
     Relation,
     fork_of,
     group_argument,
-    is_by_rank,
     loop_around,
     only_counts,
     own_guard,
@@ -120,7 +120,7 @@ def condition_below(left: Sequence[Rank], stays: Sequence[Rank]) -> Condition | 
     inner = frames[: frames.index(fork.other) + 1] if fork.other in frames else frames[:1]
     for frame in inner:
         source = source_at(left[0], frame)
-        guard = own_guard(source)
+        guard = own_guard(source) or (remembers(source) if frame != fork.other else None)
         if source is None or guard is None:
             continue
         if guard.kind == "except" or is_by_rank(guard):
@@ -128,6 +128,12 @@ def condition_below(left: Sequence[Rank], stays: Sequence[Rank]) -> Condition | 
         if not only_counts(guard.text):
             return Condition(guard, source)
     return None
+
+
+def remembers(context: SourceContext | None) -> Enclosing | None:
+    """What is above the function of a line and keeps its result: who has called it so before does not come there."""
+    around = context.enclosing if context is not None else ()
+    return next((statement for statement in around if statement.kind == "cache"), None)
 
 
 class Passed(NamedTuple):

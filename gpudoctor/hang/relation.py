@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from gpudoctor.hang.alike import asks_for_world
 from gpudoctor.hang.job import Rank
+from gpudoctor.hang.rank_conditions import is_by_rank, name_of
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
@@ -15,16 +16,6 @@ Relation = Literal["past the loop", "later in the loop", "earlier", "later", "ot
 function, and no loop that is around the one alone tells. "unknown": no line of theirs can be compared."""
 
 LOOPS = ("for", "while")
-RANK_WORDS = re.compile(
-    r"rank|is_main|is_master|is_global_zero|master_process|main_process|is_local_main|is_first_worker|is_chief", re.I
-)
-"""Names by which programs ask which rank they are: torch, Lightning, accelerate, transformers, fairseq, detectron2."""
-_RANK = re.compile(r"(?:get_)?(?:\w+_)?rank", re.I)
-_IS_ZERO = re.compile(
-    r"is_main_process|is_master|is_global_zero|master_process|main_process|is_local_main_process|is_main|is_rank_0"
-    r"|is_world_process_zero|is_local_process_zero|is_rank_zero|is_rank0|is_chief|is_first_worker|is_primary",
-    re.I,
-)
 _ASKS_FOR_FILE = re.compile(r"\b(?:l?exists|is_?file|is_?dir|listdir|scandir|i?glob|iterdir|stat|getsize)\(")
 _COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|\b[in]\b", re.I)
 _COUNTERS = re.compile(r"step|epoch|iter|batch_idx|max_(?:batches|samples|updates)|limit_(?:train|val)|\b[in]\b", re.I)
@@ -159,16 +150,6 @@ class Guard(NamedTuple):
     frame: Frame
 
 
-def condition_of(statement: Enclosing) -> str:
-    """What a condition asks, in terms of the rank where that could be followed through the program."""
-    return statement.asks or statement.text
-
-
-def is_by_rank(statement: Enclosing) -> bool:
-    """Whether a condition asks for the rank: by what its names were given, else by the names themselves."""
-    return bool(statement.asks) or RANK_WORDS.search(statement.text) is not None
-
-
 def guards_of(rank: Rank) -> Iterator[Guard]:
     """Conditions on the rank around a rank's frames, innermost first, outwards through its callers; also those by which
     other ranks have left the function, or gone round its loop, before the line."""
@@ -184,95 +165,6 @@ def guards_of(rank: Rank) -> Iterator[Guard]:
         for leaves in context.exits:
             if leaves.kind in ("return", "continue") and leaves.asks and leaves.line < context.line:
                 yield Guard(Enclosing("else", leaves.line, leaves.text, leaves.asks), context, frame)
-
-
-def admits(statement: Enclosing, rank: int) -> bool | None:
-    """Whether a condition lets a rank through; None where what else it asks decides, or where it is not understood.
-
-    Names with "rank" in them count as the rank, those of the kind of `is_main_process` as whether it is 0. The rest of
-    the condition is unknown: "step % 10 == 0 and rank == 0" keeps rank 1 out all the same.
-    """
-    try:
-        condition = ast.parse(condition_of(statement).strip(), mode="eval").body
-        verdict = _truth(condition, rank, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
-        return None
-    return None if verdict is None else verdict is not (statement.kind == "else")
-
-
-def asks_for(condition: str, rank: int) -> bool | None:
-    """Whether a condition lets a rank through, as far as it asks for the rank: `step % 10 == 0 and (full or rank == 0)`
-    lets in rank 0. None where it does not ask, or is not understood. "not (...)" stands for the other branch."""
-    try:
-        return _part_about(ast.parse(condition.strip(), mode="eval").body, rank, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def _part_about(node: ast.expr, rank: int, depth: int) -> bool | None:
-    if depth > 32:
-        return None
-    if isinstance(node, ast.BoolOp):
-        parts = [part for value in node.values if (part := _part_about(value, rank, depth + 1)) is not None]
-        return (any(parts) if isinstance(node.op, ast.Or) else all(parts)) if parts else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _part_about(node.operand, rank, depth + 1)
-        return None if inner is None else not inner
-    return _truth(node, rank, depth)
-
-
-def _truth(node: ast.expr, rank: int, depth: int) -> bool | None:
-    if depth > 32:
-        return None
-    if isinstance(node, ast.BoolOp):
-        parts = [_truth(value, rank, depth + 1) for value in node.values]
-        decisive = isinstance(node.op, ast.Or)  # one True decides an `or`, one False an `and`
-        return decisive if decisive in parts else None if None in parts else not decisive
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _truth(node.operand, rank, depth + 1)
-        return None if inner is None else not inner
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right, operator = node.left, node.comparators[0], node.ops[0]
-        if _is_rank(right) and not _is_rank(left) and type(operator) in (ast.Eq, ast.NotEq):
-            left, right = right, left
-        return _compared(rank, operator, right) if _is_rank(left) else None
-    name = _name(node)
-    if _IS_ZERO.fullmatch(name):
-        return rank == 0
-    return rank != 0 if _is_rank(node) else None
-
-
-def _compared(rank: int, operator: ast.cmpop, other: ast.expr) -> bool | None:
-    """A rank against what a condition compares it with."""
-    try:
-        value: object = ast.literal_eval(other)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    if isinstance(operator, ast.In | ast.NotIn) and isinstance(value, list | tuple | set):
-        return (rank in value) is isinstance(operator, ast.In)
-    if not isinstance(value, int):
-        return None
-    return {
-        ast.Eq: rank == value,
-        ast.NotEq: rank != value,
-        ast.Gt: rank > value,
-        ast.Lt: rank < value,
-        ast.GtE: rank >= value,
-        ast.LtE: rank <= value,
-    }.get(type(operator))
-
-
-def _name(node: ast.expr) -> str:
-    """The last name of an expression: "rank" of `self.rank`, "get_rank" of `dist.get_rank()`."""
-    if isinstance(node, ast.Call):
-        return _name(node.func)
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_rank(node: ast.expr) -> bool:
-    return bool(_RANK.fullmatch(_name(node)))
 
 
 def passes_by(context: SourceContext, *, further_out: bool = False) -> tuple[Enclosing, ...]:
@@ -314,7 +206,7 @@ def _counts(condition: str) -> bool:
         calls = [node for node in ast.walk(ast.parse(condition.strip(), mode="eval")) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
         return True
-    return all(_name(call) in _ALIKE for call in calls)
+    return all(name_of(call) in _ALIKE for call in calls)
 
 
 _SAME = re.compile(r"every|interval|freq|period|total|num_|length|size|[A-Z][A-Z_\d]*", re.ASCII)
@@ -328,14 +220,14 @@ def only_counts(condition: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
         return False
     nodes = list(ast.walk(tree))
-    if any(isinstance(node, ast.Call) and _name(node) not in _ALIKE for node in nodes):
+    if any(isinstance(node, ast.Call) and name_of(node) not in _ALIKE for node in nodes):
         return False
     inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     leaves = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in inner]
     # `bar.n` is whatever that bar has counted, and not the steps of the loop.
-    names = {_name(node) for node in leaves if len(_name(node)) > 1 or isinstance(node, ast.Name)}
+    names = {name_of(node) for node in leaves if len(name_of(node)) > 1 or isinstance(node, ast.Name)}
     known = all(_COUNTS.search(name) or _SAME.search(name) or name in _ALIKE for name in names)
-    return known and len(names) == len({_name(node) for node in leaves})
+    return known and len(names) == len({name_of(node) for node in leaves})
 
 
 COUNTED = re.compile(r" in range\((?:[\d_]+|[A-Z][A-Z_\d]*)\)$")

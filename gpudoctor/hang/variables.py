@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpudoctor.hang.job import Rank
-from gpudoctor.hang.relation import LOOPS, RANK_WORDS, same_function, source_at
+from gpudoctor.hang.rank_conditions import RANK_WORDS
+from gpudoctor.hang.relation import LOOPS, same_function, source_at
 from gpudoctor.snapshot.evidence import Enclosing, Frame
 
 _COUNTS = re.compile(r"step|epoch|iter|index|idx|batch_(?:idx|nr)|_?\b[ijkn]\b|seen|done|count|offset|position", re.I)
@@ -96,6 +97,22 @@ def in_one_round(one: Rank, other: Rank) -> bool:
         for loop in _common_loops((one, other), level)
     ]
     return bool(counters) and all(mine is not None and mine == theirs for mine, theirs in counters)
+
+
+def last_round(stays: Rank, left: Rank, loop: Enclosing) -> tuple[int, int] | None:
+    """In which round of a loop one rank is, and which was the last one of another that has left it: Python keeps what a
+    loop has counted by in the function around it."""
+    for mine in stays.evidence.variables:
+        source = source_at(stays, mine.frame)
+        if source is None or loop not in source.enclosing:
+            continue
+        for theirs in left.evidence.variables:
+            same = mine.frame.file == theirs.frame.file and same_function(mine.frame.function, theirs.frame.function)
+            name, now = _counter(loop, mine.values)
+            last = theirs.values.get(name, "") if same and name else ""
+            if now is not None and last.lstrip("-").isdecimal():
+                return now, int(last)
+    return None
 
 
 def _common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:

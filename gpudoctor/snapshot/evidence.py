@@ -162,8 +162,9 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     """A statement of the user's program around a line, or one that leaves the loop around it."""
 
     kind: str
-    """ "if", "else", "elif", "for", "while", "try", "except", "finally", "with", "function"; of the exits: "continue",
-    "break", "return", "pass" (an exception that is swallowed)."""
+    """ "if", "else", "elif", "for", "while", "try", "except", "finally", "with", "function", "cache" (above a
+    function: its result is remembered); of the exits: "continue", "break", "return", "pass" (an exception that is
+    swallowed)."""
     line: int
     text: str = ""
     """Its condition or target, string constants blanked: "rank == 0", "batch in loader", "Exception"."""

@@ -20,15 +20,13 @@ from gpudoctor.hang.parted import (
     swallowed,
 )
 from gpudoctor.hang.progress import same_place, serves
+from gpudoctor.hang.rank_conditions import admits, condition_of, is_by_rank
 from gpudoctor.hang.relation import (
-    admits,
     branches_part,
-    condition_of,
     fork_of,
     goes_round,
     group_argument,
     guards_of,
-    is_by_rank,
     keeps_gradients,
     never_meet,
     only_counts,
@@ -320,11 +318,14 @@ def under_condition(
 ) -> HangCause:
     """Some wait under a condition, and the others have found it otherwise."""
     guard, source = condition
+    under = f"under `{guard.kind} {guard.text}` in line {guard.line}"
+    if guard.kind == "cache":
+        under = f"in a function whose result is remembered (`{guard.text}`, line {guard.line})"
     return blame(
         "rank-divergent-decision",
         sure,
         left if len(left) <= len(stays) else stays,
-        f"{waiting_words(left)}, under `{guard.kind} {guard.text}` in line {guard.line}; {waiting_words(stays)}",
+        f"{waiting_words(left)}, {under}; {waiting_words(stays)}",
         (*stacks_of(left), *stacks_of(stays), statement_seen(source, guard), *recorded),
         at=left[0].place.user_frame,
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.relation import group_argument, is_by_rank, relation, source_at
+from gpudoctor.hang.rank_conditions import is_by_rank
+from gpudoctor.hang.relation import group_argument, relation, source_at
 from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, verb, waiting_words, where, who
 from gpudoctor.knowledge.places import in_collective, place_of

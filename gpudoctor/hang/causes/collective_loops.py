@@ -14,7 +14,7 @@ from gpudoctor.hang.causes.collective_divergence import (
 from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
 from gpudoctor.hang.parted import Condition, condition_below, handler_of_one, parted, share_a_loop
 from gpudoctor.hang.relation import caught_around, goes_round, is_within, loop_around, passed_loop, passes_by, source_at
-from gpudoctor.hang.variables import held_at, in_one_round
+from gpudoctor.hang.variables import held_at, in_one_round, last_round
 from gpudoctor.hang.words import (
     place_words,
     stacks_of,
@@ -47,8 +47,12 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             continue
         loops = loops_left(stays[0], left[0], context)
         exits = passes_by(context, further_out=len(loops) > 1)  # of a loop that it is still in, it has taken no way out
-        rounds = goes_round(context, stays[0])
-        leaves = _taken(left[0], context, [each for each in exits if each.kind in ("break", "return")])
+        now, last = last_round(stays[0], left[0], loops[0]) or (0, 0)
+        # Who went round as often as the others have, by its counter, has passed what they wait in by; who did not, has
+        # left before, and has not.
+        rounds = goes_round(context, stays[0]) if last >= now else []
+        ways = [each for each in exits if each.kind in ("break", "return")]
+        leaves = _taken(left[0], context, [each for each in ways if last >= now or each.line > context.line])
         inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
         through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
         few = left if through <= max(len(inside), len(stays)) else stays
@@ -72,6 +76,9 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         if condition is not None and not rounds:
             # What they wait in may be what the others have found needless, a round ahead of them.
             yield under_condition(condition, left, stays, recorded, SEEN if ended.alike else LIKELY)
+        elif ended.alike and not rounds and not leaves and (own_one := condition_below(stays, left)) is not None:
+            # All have gone round as often: what keeps some is what the others have found otherwise.
+            yield under_condition(own_one, stays, left, recorded, LIKELY)
         yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded)
 
 

@@ -11,7 +11,8 @@ from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, SEEN, HangCaus
 from gpudoctor.hang.causes.collective_divergence import divergent
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import JobProgress, parties, progress_of
-from gpudoctor.hang.relation import asks_for, is_by_rank, keeps_gradients, loop_around, passes_by, source_at
+from gpudoctor.hang.rank_conditions import asks_for, is_by_rank
+from gpudoctor.hang.relation import keeps_gradients, loop_around, passes_by, source_at
 from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
+from gpudoctor.knowledge import rank_names
 from gpudoctor.read.job.source_text import text_of
 from gpudoctor.snapshot.evidence import Enclosing
 
@@ -191,7 +192,7 @@ class ByRank:
         if name in self.results:
             nodes = [self._told(returned, depth + 1) for returned in self.results[name]]
             return nodes[0] if len(nodes) == 1 else None
-        return ast.Name(name) if KNOWN.fullmatch(name) else None
+        return _known(name)
 
     def _named(self, node: ast.Name | ast.Attribute, depth: int) -> ast.expr | None:
         key = node.id if isinstance(node, ast.Name) else "." + node.attr
@@ -209,7 +210,7 @@ class ByRank:
             nodes = [self._told(returned, depth + 1) for returned in self.results[name]]
             if len(nodes) == 1:
                 return nodes[0]
-        return ast.Name(name) if KNOWN.fullmatch(name) else None
+        return _known(name)
 
     def _there(self, node: ast.expr, depth: int) -> ast.expr | None:
         """Whether a name, or what a function returns, is something, where the rank decides that."""
@@ -233,6 +234,13 @@ class ByRank:
         if len(some) == len(given) or len(some) != 1 or tests[0] is None:
             return None
         return self._told(tests[0], depth + 1)
+
+
+def _known(name: str) -> ast.expr | None:
+    """What a name says that the file gives nothing."""
+    if rank_names.IN_GROUP.fullmatch(name) is not None:
+        return ast.Name(IN_GROUP)
+    return ast.Name(name) if KNOWN.fullmatch(name) else None
 
 
 def _is_nothing(node: ast.expr) -> bool:
@@ -298,9 +306,16 @@ _FOR_ONE = re.compile(
 """Decorators of Lightning (rank_zero_only), accelerate (on_main_process), mmengine (master_only) and the like."""
 
 
+_REMEMBERS = re.compile(r"(?:\w+_)?(?:cache|cached|memoize|memoise|memoized)(?:_\w+)?|cachedmethod|lazy_property")
+"""functools.lru_cache, cache and cached_property, cachetools.cached, joblib's memory.cache, torch's lazy_property."""
+
+
 def decorated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Enclosing]:
-    """A condition on the rank that stands above a function: `@rank_zero_only`."""
+    """A condition that stands above a function: on the rank (`@rank_zero_only`), or that it has no result yet."""
     for decorator in function.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if _FOR_ONE.fullmatch(text_of(called).rpartition(".")[2]):
+        name = text_of(called).rpartition(".")[2]
+        if _FOR_ONE.fullmatch(name):
             yield Enclosing("if", decorator.lineno, f"@{text_of(called)}", "rank == 0")
+        elif _REMEMBERS.fullmatch(name):
+            yield Enclosing("cache", decorator.lineno, f"@{text_of(called)}")

@@ -49,7 +49,7 @@ LAST = {
     "lock_kept_by_child": "step 5",
     "worker_takes_from_feeder": "step 5",
     "sends_nothing_if_empty": "step 5",
-    "broadcast_from_each_other": "step 4",
+    "broadcast_from_each_other": "step 0",
     "monitor_of_main": "step 1",
     "prefetch_thread_broadcasts": "step 4",
     "syncs_at_its_own_last": "epoch 0 step 11",
