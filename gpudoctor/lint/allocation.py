@@ -177,16 +177,35 @@ def gpu_count(value: str | None, *, gres: bool = False) -> int | None:
 
 def gpus_per_node(job: LintJob, launch: LintLaunch) -> int | None:
     """GPUs of each node that were asked of SLURM; None when none were, or when it cannot be told."""
+    names = gpu_options(launch)
     for name in ("gpus-per-node", "gres"):
-        count = gpu_count(asked(job, launch, name), gres=name == "gres")
+        count = gpu_count(asked(job, launch, name), gres=name == "gres") if name in names else None
         if count is not None:
             return count
-    per_task = gpu_count(asked(job, launch, "gpus-per-task"))
+    per_task = gpu_count(asked(job, launch, "gpus-per-task")) if "gpus-per-task" in names else None
     if per_task is not None:
-        here = tasks_per_node(job, launch) if srun_of(launch) is not None else None
+        here = tasks_per_node(job, launch) if srun_of(launch) is not None else _header_tasks_per_node(job)
         return per_task * here if here is not None else None
-    total, count = gpu_count(asked(job, launch, "gpus")), nodes(job, launch)
+    total, count = gpu_count(asked(job, launch, "gpus")) if "gpus" in names else None, nodes(job, launch)
+    if total is not None and count and 0 < total < count:
+        return 1  # some node has none
     return total // count if total is not None and count and total % count == 0 else None
+
+
+def gpu_options(launch: LintLaunch) -> tuple[str, ...]:
+    """The options that count GPUs for this launch: a step's own stand for those of the header, whatever their name."""
+    names = ("gpus-per-node", "gres", "gpus-per-task", "gpus")
+    srun = srun_of(launch)
+    own = tuple(name for name in names if srun is not None and srun.option(name) is not None)
+    return own or names
+
+
+def _header_tasks_per_node(job: LintJob) -> int | None:
+    """Tasks that the header asks for on each node, where it says so."""
+    per_node, total = whole(header_value(job, "ntasks-per-node")), whole(header_value(job, "ntasks"))
+    if per_node is not None or not job.is_batch:
+        return per_node
+    return _spread(total, look.batch_nodes(job) or 1)
 
 
 def binds_gpus(job: LintJob, launch: LintLaunch) -> Option | SbatchOption | None:

@@ -28,13 +28,23 @@ def started(job: LintJob, launch: LintLaunch) -> RankCount:
         return _counted(job, launch, kind.ranks_option, kind.ranks_default)
     if kind.total_option and kind.a_node:
         total = _counted(job, launch, kind.total_option, None)
-        nodes = look.nnodes(launch)
+        nodes = look.nnodes(launch) or _header_nodes(job, launch)
         if isinstance(total.number, int) and nodes is not None:
             return RankCount(total.number // max(1, nodes[1]), total.written, total.word)
         if isinstance(total.number, int) and launch.option("num-machines", "config-file") is None:
             return total
         return RankCount(None, total.written, total.word)
     return RankCount(None)
+
+
+def _header_nodes(job: LintJob, launch: LintLaunch) -> tuple[int, int] | None:
+    """Of `--num_machines $NNODES` with NNODES=$SLURM_NNODES: the header's nodes."""
+    given = look.value(launch, "nnodes")
+    names = {origin.name for origin in look.origins(given.word, launch.invocation)} if given is not None else set()
+    nodes = look.batch_nodes(job)
+    if nodes is None or not names & {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"} or not look.sruns(launch):
+        return None
+    return nodes, nodes
 
 
 def _counted(job: LintJob, launch: LintLaunch, name: str, default: int | None) -> RankCount:

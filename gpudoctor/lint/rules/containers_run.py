@@ -16,6 +16,20 @@ _GIVEN = re.compile(
 )
 _VARIABLE = re.compile(r"\"?\$(?:\w+|\{[^}]{1,200}\})\"?")
 _FLAGS = ("--rm", "-it", "-ti", "-t", "-i", "-d", "--detach", "--init", "--tty", "--interactive", "--read-only")
+_SWITCHES = (
+    "-c",
+    "-C",
+    "-e",
+    "-i",
+    "-p",
+    "-u",
+    "-w",
+    "--contain",
+    "--containall",
+    "--cleanenv",
+    "--no-home",
+    "--writable-tmpfs",
+)
 _SHM = re.compile(r"--shm-size|--ipc|/dev/shm")
 _GPU = re.compile(r"--(?:nv|rocm|nvccli|device)\b|/dev/(?:nvidia|kfd|dri)")
 _AMD = re.compile(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
@@ -70,8 +84,13 @@ def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
         by_variable = any(
             re.fullmatch(r"(?:SINGULARITY|APPTAINER)(?:ENV)?_(?:NV|ROCM|BIND|BINDPATH).*", name) for name in settings
         )
-        unread = any(word.text is None and word.raw.startswith(("$", '"$')) for word in outer.words[2:-1])
-        if by_variable or unread or _GPU.search(_options(outer)) or _AMD.search(job.text) or "module use" in job.text:
+        if (
+            by_variable
+            or _may_hold_options(outer, launch.invocation.program)
+            or _GPU.search(_options(outer))
+            or _AMD.search(job.text)
+            or "module use" in job.text
+        ):
             continue
         if (
             not re.search(r"--gres[= ]gpu|--gpus|cuda|nvidia|nccl|ngpus", job.text, re.IGNORECASE)
@@ -118,6 +137,19 @@ def container_without_devices(job: LintJob) -> Iterator[LintFinding]:
             happens="torch.cuda.is_available() is False: the ranks fail at their first CUDA call, or train on the CPU.",
             fix="Add --gpus all (podman: --device nvidia.com/gpu=all).",
         )
+
+
+def _may_hold_options(outer: Invocation, program: str) -> bool:
+    """Whether a word of singularity's may hold more options: a variable that is neither an option's value nor, before
+    the program, the image."""
+    words = outer.words[1:]
+    for before, word, after in zip(words, words[1:], words[2:], strict=False):
+        unknown = word.text is None and word.raw.startswith(("$", '"$'))
+        is_value = before.shown.startswith("-") and "=" not in before.shown and before.shown not in _SWITCHES
+        is_image = after.shown.rpartition("/")[2] == program
+        if unknown and not is_value and not is_image:
+            return True
+    return False
 
 
 def _docker_runs(job: LintJob, programs: tuple[str, ...]) -> Iterator[Invocation]:

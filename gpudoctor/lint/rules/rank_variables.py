@@ -274,6 +274,9 @@ def constant_rank_for_all_workers(job: LintJob) -> Iterator[LintFinding]:
             continue
         for written, word, value, edits in _constants(job, launch):
             local = "local" in written.lower()
+            nodes = look.nnodes(launch)
+            if not local and written.startswith("--") and int(value) >= count * (nodes[1] if nodes is not None else 1):
+                continue  # no rank of this world: `--rank 16` of an adapter
             if local and allocation.sees_own_gpus_only(job, launch) == 1:
                 continue
             yield LintFinding(

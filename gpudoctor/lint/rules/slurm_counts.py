@@ -157,11 +157,7 @@ def fewer_gpus_than_ranks(job: LintJob) -> Iterator[LintFinding]:
 
 def _gpu_option(job: LintJob, launch: LintLaunch) -> Option | SbatchOption:
     """What `allocation.gpus_per_node` has its number from."""
-    return next(
-        given
-        for name in ("gpus-per-node", "gres", "gpus-per-task", "gpus")
-        if (given := allocation.gives(job, launch, name))
-    )
+    return next(given for name in allocation.gpu_options(launch) if (given := allocation.gives(job, launch, name)))
 
 
 def _more_tasks(job: LintJob, launch: LintLaunch, tasks: int, gpus: int) -> LintFinding:

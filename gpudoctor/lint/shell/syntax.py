@@ -55,7 +55,25 @@ def refused(text: str) -> RefusedShell | None:
     return read_script(text).refused
 
 
+_VARIABLE = re.compile(r"\"?\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?\})\"?")
+_SENTENCE = re.compile(r"\"[A-Za-z][^\"$`\n]*[ ;][^\"]*\"|'[A-Za-z][^'\n]*[ ;][^']*'", re.DOTALL)
+
+
 class _Reader(ShellWords):
+    def _is_rest(self, start: int) -> bool:
+        """Whether a command's first word is what belongs behind the line above: options in a variable, or a whole
+        command in quotes (of `ssh HOST`)."""
+        word = self.text[start : self.at]
+        if _SENTENCE.fullmatch(word):
+            return True
+        match = _VARIABLE.fullmatch(word)
+        if match is None:
+            return False
+        name = re.escape(match[1] or match[2])
+        values = re.findall(rf"(?:^|[\s;]){name}\+?=(?:\(|[\"'])?(?:[ \t\n]|\\\n)*([^\s\"')]{{0,3}})", self.text)
+        told = [value for value in values if value]
+        return bool(told) and all(re.match(r"--?[A-Za-z]", value) for value in told)
+
     def commands(self, closing: tuple[str, ...], opened: tuple[int, str] | None = None, empty: bool = False) -> str:
         """A list of commands up to one of the closing words, which is read; "" at the end of the text. `empty`: there
         may be none."""
@@ -304,6 +322,8 @@ class _Reader(ShellWords):
             if first and re.match(r"--?[A-Za-z]", self.text[before : before + 3]):
                 self.dashed.append(before)
             self.word()
+            if first and self._is_rest(before):
+                self.dashed.append(before)
             function = re.compile(r"[ \t]*\([ \t]*\)").match(self.text, self.at) if first else None
             if function is not None:
                 self.at = function.end()
