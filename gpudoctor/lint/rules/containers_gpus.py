@@ -275,7 +275,8 @@ def _between(
     told = [look.nnodes(launch) for launch, _, _ in roles.values()]
     nodes = {each[1] for each in told if each is not None and each[0] == each[1]}
     heads = {head.shown for launch, _, _ in roles.values() if (head := look.master(launch)) is not None}
-    if len(roles) < 2 or len(nodes) != 1 or len(heads) != 1 or len(told) != len(roles):
+    by_operator = manifest.kind == "PyTorchJob" and not heads  # it tells all pods the same one
+    if len(roles) < 2 or len(nodes) != 1 or (len(heads) != 1 and not by_operator) or len(told) != len(roles):
         return
     seen: dict[int, str] = {}
     for role, (_launch, rank, number) in roles.items():
