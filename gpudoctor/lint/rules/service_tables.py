@@ -7,8 +7,8 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue, Span
 from gpudoctor.lint.pods import Container, containers, is_in, pods_of
-from gpudoctor.lint.python_code import codes
-from gpudoctor.lint.python_values import PythonValues, argument
+from gpudoctor.lint.python_code import argument, codes
+from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import children, number
 
