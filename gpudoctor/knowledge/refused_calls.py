@@ -148,7 +148,8 @@ REFUSED = (
     ),
     *rows(
         "LLM",
-        ("tensor_parallel_size > 1 and several and distributed_executor_backend != 'external_launcher'",
+        ("tensor_parallel_size > 1 and several and distributed_executor_backend != 'external_launcher' and"
+         " not mentions.CUDA_VISIBLE_DEVICES and not conditional",
          "each of the processes that are started makes an engine of its own, with as many workers as"
          " tensor_parallel_size says",
          "Start it by plain python, or write distributed_executor_backend=\"external_launcher\"."),

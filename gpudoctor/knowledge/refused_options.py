@@ -79,8 +79,7 @@ REFUSED = (
          "Take a --seq-length that is a multiple of the tensor parallel size."),
         ("max_position_embeddings < seq_length", "max_position_embeddings must be greater than or equal to seq_length",
          "Write --max-position-embeddings as large as --seq-length, or larger."),
-        ("num_query_groups and tensor_model_parallel_size % num_query_groups != 0"
-         " and num_query_groups % tensor_model_parallel_size != 0",
+        ("num_query_groups < tensor_model_parallel_size and tensor_model_parallel_size % num_query_groups != 0",
          "num_query_groups must be a multiple or divisor of tensor_model_parallel_size",
          "Take a tensor parallel size that divides the query groups."),
         ("overlap_param_gather and not use_distributed_optimizer and not use_megatron_fsdp and not use_custom_fsdp"

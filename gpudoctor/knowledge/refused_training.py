@@ -23,7 +23,7 @@ _AUTO = 'Write "auto" there, which takes the value of the program.'
 
 def _mismatch(ds: str, own: str) -> Row:
     return (
-        f"{own} != ds.{ds} and ds.{ds} != 'auto' and told(ds.{ds})",
+        f"{own} != ds.{ds} and ds.{ds} != 'auto' and told(ds.{ds}) and '.json' in deepspeed",
         f"Please correct the following {_MISMATCH.format(ds, own)}",
         _AUTO,
     )
@@ -32,7 +32,8 @@ def _mismatch(ds: str, own: str) -> Row:
 REFUSED = (
     *rows(
         "transformers",
-        ("load_best_model_at_end and not eval_strategy and not evaluation_strategy and not do_eval and not eval_steps",
+        ("load_best_model_at_end and eval_strategy in ('no', False) and not evaluation_strategy and not do_eval and"
+         " not eval_steps and save_strategy not in ('no', False)",
          "--load_best_model_at_end requires the save and eval strategy to match",
          "Write the same eval_strategy and save_strategy."),
         ("'full_shard' in fsdp and 'shard_grad_op' in fsdp",
@@ -57,7 +58,7 @@ REFUSED = (
         ("dataloader_prefetch_factor and told(dataloader_prefetch_factor) and dataloader_num_workers == 0",
          "--dataloader_prefetch_factor can only be set when --dataloader_num_workers > 0",
          "Write dataloader_num_workers above 0."),
-        ("lr_scheduler_type == 'reduce_lr_on_plateau' and eval_strategy == 'no' and not evaluation_strategy",
+        ("lr_scheduler_type == 'reduce_lr_on_plateau' and eval_strategy in ('no', False) and not evaluation_strategy",
          "lr_scheduler_type reduce_lr_on_plateau requires an eval strategy", "Write eval_strategy."),
         ("logging_strategy in ('steps', None) and told(logging_steps) and logging_steps == 0",
          "logging strategy steps requires non-zero --logging_steps", "Write logging_steps above 0."),
@@ -134,7 +135,7 @@ REFUSED = (
         ("evals_per_epoch and eval_strategy and eval_strategy != 'steps'",
          "eval_strategy must be empty or set to `steps` when used with evals_per_epoch", "Take eval_strategy out."),
         ("told(val_set_size) and val_set_size == 0 and (eval_steps or eval_strategy) and not test_datasets"
-         " and eval_strategy != 'no'",
+         " and eval_strategy not in ('no', False)",
          "eval_steps and eval_strategy are not supported with val_set_size == 0", "Write a val_set_size."),
         ("pretraining_dataset and not max_steps", "max_steps must be set when using iterable pretraining_dataset",
          "Write max_steps."),
@@ -265,7 +266,8 @@ REFUSED = (
          "gradient_allreduce_op='sum' is not supported with ZeRO stage 3", "Write \"stage\": 2."),
         ("fp16.fp16_master_weights_and_grads and zero_optimization.stage == 0",
          "Fp16_master_weights_and_grads is only supported with ZeRO Stage 1, 2, or 3", "Write a stage."),
-        ("not train_batch_size and not train_micro_batch_size_per_gpu and calls.deepspeed_initialize",
+        ("not train_batch_size and not train_micro_batch_size_per_gpu and calls.initialize and"
+         " told(zero_optimization) and not mentions.train_batch_size and not mentions.train_micro_batch_size_per_gpu",
          "Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
          "Write \"train_micro_batch_size_per_gpu\"."),
         ("elasticity.enabled and not elasticity.ignore_non_elastic_batch_info and (train_batch_size or"

@@ -21,6 +21,8 @@ from gpudoctor.lint.told_together import ToldTogether
 
 MOST_CALLS = 64
 """Of one program that are asked about."""
+MOST_POSITIONAL = 2
+"""What comes first without a name is data, model, batch size; further ones may be what a row asks for."""
 _TRAINER = "import lightning as L\nclass Net(L.LightningModule):\n    def __init__(self):\n        {}\n"
 _MANUAL = "self.automatic_optimization = False"
 _LOADER = "from torch.utils.data import DataLoader\nloader = DataLoader(data, {})\n"
@@ -86,6 +88,7 @@ def _calls(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
         for call, callee in islice(((call, name) for call, name in named if name), MOST_CALLS):
             given = of_call(code, call, launch)
             given.facts |= _facts(job, code, call, launch)
+            given.is_whole = given.is_whole and len(call.args) <= MOST_POSITIONAL
             yield from of_rows(callee, given, is_silent=is_silent)
         if (whole := _of_nemo(code, launch)) is not None:
             yield from of_rows("nemo", whole, is_silent=is_silent)
@@ -138,6 +141,7 @@ def _facts(job: LintJob, code: PythonCode, call: ast.Call, launch: LintLaunch | 
         "compiled": compiled,
         "world": count or UNDECIDED,
         "fsdp": told is not None,
+        "conditional": code.is_conditional(call),
     }
 
 

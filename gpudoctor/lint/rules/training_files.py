@@ -34,6 +34,8 @@ _GPT = (
 )
 _TRANSFORMERS = frozenset(("per_device_train_batch_size", "output_dir", "num_train_epochs"))
 """Names of which transformers' options have at least one."""
+_MEGATRON = frozenset(("max_position_embeddings", "tensor_model_parallel_size", "pipeline_model_parallel_size"))
+"""The same of Megatron's, beside micro_batch_size."""
 
 
 def _program(launch: LintLaunch, options: Told) -> str:
@@ -53,7 +55,7 @@ def _program(launch: LintLaunch, options: Told) -> str:
         return "composer"
     if options.keys() >= {"parallel_backend", "dp_degree"}:
         return "finetrainers"
-    if "micro_batch_size" in options and options.keys() & {"num_layers", "hidden_size", "tensor_model_parallel_size"}:
+    if "micro_batch_size" in options and options.keys() & _MEGATRON:
         return "" if options.keys() & {"yaml_cfg", "deepspeed", "config"} else "megatron"
     return "transformers" if _TRANSFORMERS & options.keys() else ""
 
@@ -120,6 +122,9 @@ def _told_wrongly(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
         if not program or (program == "llamafactory" and in_file is None):
             continue
         given.is_whole = given.is_whole and (in_file is not None or not needs_file)
+        if program == "megatron":  # others have its names, and defaults of their own
+            script = launch.script.shown if launch.script is not None else ""
+            given.is_whole = given.is_whole and re.search(r"(?:train|tune|megatron)\w*\.py$", script) is not None
         yield from of_rows(program, given, is_silent=is_silent)
 
 
