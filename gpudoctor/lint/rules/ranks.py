@@ -109,7 +109,7 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
         elif look.node_of(job, launch) is None and look.section_kind(job, launch) == "every":
             yield LintFinding(
                 span=told_rank.span,
-                severity="warning" if (job.facts.nodes or 1) > 1 and job.text.startswith("#!") else "info",
+                severity="info",
                 summary=f"This line has {told_rank.written} {rank}: it is right on one node only",
                 happens="If every node runs it unchanged, all take the same ranks: EADDRINUSE, or the start waits.",
                 fix="Use this line on that node, and the other ranks on the other nodes.",

@@ -46,6 +46,10 @@ _NUMBERS = {
 """Options that take a number, and what they take besides."""
 
 
+_FILLS = ("pdsh", "parallel", "xargs")
+_FILLED = re.compile(r"%[nhu]|\{[#%]?\}")
+
+
 def distance(one: str, other: str, most: int = 2) -> int:
     """Edits (insert, remove, replace) between two names; `most` + 1 for anything more."""
     if abs(len(one) - len(other)) > most or len(one) > 64:
@@ -160,6 +164,8 @@ def not_a_number(job: LintJob) -> Iterator[LintFinding]:
                 continue  # an empty variable: told by its own rules
             if re.fullmatch(r"\$\{?\w+\}?", shown) and is_template(job, launch):
                 continue  # envsubst fills it in
+            if _FILLED.search(shown) and any(outer.program in _FILLS for outer in launch.invocation.within):
+                continue  # pdsh counts the hosts, parallel its turns
             on_node = option.name in ("nproc-per-node", "num-gpus")
             number = re.match(r"(?:[A-Za-z][\w.-]*:)?(\d{1,4})(?:\(x\d+\))?$", shown, re.ASCII)
             wanted = "$SLURM_GPUS_ON_NODE" if value.text is None and on_node else number[1] if number else ""
