@@ -32,7 +32,7 @@ from gpudoctor.devices import DevicesAnswer
 from gpudoctor.envelope import Answer, encode
 from gpudoctor.envelope import schema as answer_schema
 from gpudoctor.explain.report import Explanation
-from gpudoctor.fault_classes import MEANS
+from gpudoctor.fault_classes import MEANS, MEET
 from gpudoctor.fleet.survey import Survey
 from gpudoctor.folder.answer import FolderAnswer
 from gpudoctor.hang.report import HangReport
@@ -161,6 +161,17 @@ worth starting again is a question apart: `restart` ([explain.md](explain.md)).
 | class | what has happened |
 |---|---|
 {rows}
+
+## Where they meet
+
+Ask first who speaks, then what is refused:
+
+| what is refused | by whom | class |
+|---|---|---|
+{meet}
+
+A failed `assert` whose message says what is wanted is of the class of what it wants; `assertion` is one that says
+nothing.
 """
 CAUSE_IDS = DOCS / "cause-ids.txt"
 """Every id that a cause has ever had: a contract with whoever reads the JSON. It never loses a line."""
@@ -181,7 +192,8 @@ def from_code() -> Iterator[tuple[Path, str]]:
     yield DOCS / "lint-rules.md", lint_rules(every_rule())
     yield DOCS / "hang-causes.md", hang_causes()
     rows = "\n".join(f"| {kind} | {meaning} |" for kind, meaning in MEANS.items())
-    yield DOCS / "classes.md", CLASS_PAGE.format(rows=rows)
+    meet = "\n".join(f"| {what} | {who} | {kind} |" for what, who, kind in MEET)
+    yield DOCS / "classes.md", CLASS_PAGE.format(rows=rows, meet=meet)
     yield DOCS / "tutorials.md", tutorials.page()
     yield CAUSE_IDS, "\n".join(sorted({*CAUSE_IDS.read_text().split(), *CAUSES})) + "\n"
     for name, form in SCHEMAS.items():

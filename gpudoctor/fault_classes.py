@@ -105,3 +105,80 @@ MEANS: dict[Class, str] = {
     "other": "a kind that a package's own cause brings, or none of these",
 }
 """What each means. A fault has the class of its first cause, as far as that is seen; of several, the narrowest."""
+MEET: tuple[tuple[str, str, str], ...] = (
+    (
+        "an option of a command line: unknown, ambiguous, without its value, of a value that is not allowed",
+        "the program's own parser (argparse, click, getopt, a launcher's or scheduler's command too)",
+        "argument",
+    ),
+    (
+        (
+            "a value that a program passed to a function or constructor: its type, its range, two that exclude "
+            "each other, one that is missing"
+        ),
+        "a library, in words about the call",
+        "argument",
+    ),
+    (
+        "the same, where it is a tensor's size, number of dimensions or length",
+        "a library",
+        "shape",
+    ),
+    (
+        (
+            "a key or value of a settings file, of a job script's header or of an environment variable; settings "
+            "that contradict each other or do not divide"
+        ),
+        (
+            "whoever reads or validates settings (omegaconf, pydantic, a `*Config` or `*Arguments` class, a "
+            "command that hands a job in)"
+        ),
+        "config",
+    ),
+    (
+        "the same of a variable of NCCL's",
+        "NCCL",
+        "nccl-setting",
+    ),
+    (
+        "ranks that cannot be started although they were asked for rightly: no daemon, no ssh, no slots",
+        "a launcher",
+        "launcher",
+    ),
+    (
+        "a job, for what it asks or for whose it is: resources, partition, account, QOS, taints",
+        "a scheduler",
+        "scheduler",
+    ),
+    (
+        "a daemon's own files, cgroups and plugins on a node",
+        "slurmd, slurmstepd",
+        "scheduler (node-lost where the node is gone)",
+    ),
+    (
+        "a package that is not there",
+        "the interpreter, or a library that says which one to install",
+        "import",
+    ),
+    (
+        "a package, toolkit or build that is there in another version than is wanted",
+        "a library, a loader, a compiler",
+        "dependency-mismatch",
+    ),
+    (
+        "a path that is not there",
+        "anybody, with the path in the message",
+        "file-missing",
+    ),
+    (
+        "a name that is not there and is no path: a model, a column, an operation",
+        "a library",
+        "argument, or what that name is of (data, checkpoint)",
+    ),
+    (
+        "what was read, and not what was passed: a record, an image, a line",
+        "whoever decodes it",
+        "data",
+    ),
+)
+"""Where classes meet: what is refused, by whom, and of what class that is. Ask first who speaks."""

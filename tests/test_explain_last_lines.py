@@ -51,7 +51,13 @@ def test_a_line_that_its_writer_does_not(line: str) -> None:
     [
         ("ERROR: write of shard 4 failed: No space left on device", "disk-full"),
         ("Error: cannot open /data/a.bin: Permission denied", "permission"),
-        ("Error: unknown option --gpus-per-rank", "config"),
+        ("Error: unknown option --gpus-per-rank", "argument"),
+        ("error: invalid image format: /lustre/img/train.tgz", "config"),
+        ("sbatch: error: Batch script contains DOS line breaks (\\r\\n)", "config"),
+        ("slurmstepd: error: error locking cgroup '/sys/fs/cgroup/x' : No such file or directory", "scheduler"),
+        ("g4:41:45 [2] alloc.h:262 NCCL WARN Failed to CUDA calloc async 608 bytes", "gpu-memory"),
+        ('g4:41:45 [2] tuning.cc:131 NCCL WARN Unrecognized element token "Rig" when parsing', "nccl-setting"),
+        ("g4:41:45 [2] nccl_net_ofi:88 NCCL WARN NET/OFI Send close message complete with error", "rdma"),
         ("fatal: unable to look up lab.example (Name or service not known)", "name-resolution"),
     ],
 )
@@ -113,6 +119,11 @@ def test_a_benchmark_whose_values_are_wrong_did_not_end_well() -> None:
         (("AssertionError", "", "/w/train.py", "main", "main", "assert args.heads % args.tp == 0"), "config"),
         (("AssertionError", "", "/w/train.py", "main", "main", "assert os.path.exists(path), path"), "file-missing"),
         (("AssertionError", "", "/w/train.py", "main", "main", "assert done"), "assertion"),
+        (("ValueError", "The provided dataset should be a `StreamingDataset`."), "argument"),
+        (("ValueError", "Paginator for operation does not exist: list_bucket"), "argument"),
+        (("ValueError", "The local path /a/shards does not exist"), "file-missing"),
+        (("AssertionError", "PyTorch >= 2.0.0 is required to enable this"), "dependency-mismatch"),
+        (("ValueError", "Got inconsistent sequence length: 4 (img) vs. 3 (seg)"), "shape"),
     ],
 )
 def test_an_exception_is_of_a_class_by_its_shape(raised: tuple[str, ...], class_: str) -> None:

@@ -30,13 +30,10 @@ from gpudoctor.explain.kinds import (
     MISMATCH,
     NAME,
     NAN,
-    NO_DEVICE,
     NOBODY,
     OTHER,
     PERMISSION,
     RENDEZVOUS,
-    SHAPE,
-    TIMED_OUT,
     own,
 )
 from gpudoctor.explain.own_words import also_told, names, of_own_words, said, suggested, to_install
@@ -52,6 +49,7 @@ from gpudoctor.explain.told_by_place import (
     variable_of,
 )
 from gpudoctor.explain.type_names import OF_NAME
+from gpudoctor.explain.words import OF_WORDS
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
 from gpudoctor.remedies import remedy_for
@@ -172,123 +170,6 @@ def _inherited(name: str) -> Judged | None:
     return next((OF_TYPE[ancestor.__name__] for ancestor in ancestors if ancestor.__name__ in OF_TYPE), None)
 
 
-SIZES = r"(?:\[\d{1,12}(?:, ?\d{1,12}){0,7},?\]|\(\d{1,12}(?:, ?\d{1,12}){0,7},?\))"
-"""Sizes of a tensor, as torch and numpy write them: a message that names two of them, and a shape, is about shapes."""
-OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(text), judged)
-    for text, judged in (
-        (r"\bRAY_memory_\w{3,40}|\bray-oom-prevention\b", MEMORY),
-        (r"(?i)\b(?:cuda|gpu|device|hbm)\b[ -](?:memory )?allocation (?:has )?failed|"
-         r"failed to allocate[^\n]{0,40}\b(?:device|gpu|cuda|hbm|vram)\b|"
-         r"Attempting to (?:reserve|allocate) [\d.]+ ?[KMGT]i?B?\b[^\n]{0,60}\bnot possible|"
-         r"\b(?:cudaErrorMemoryAllocation|hipErrorOutOfMemory|CUDA_ERROR_OUT_OF_MEMORY)\b", GPU_MEMORY),
-        (r"(?i)(?:cuda|gpu|hip|cublas\w*|nccl)[^\n]{0,40}out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_"
-         r"FAILED|No available memory for the cache blocks|KV cache[^\n]{0,80}(?:larger than|memory)|"
-         r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),
-        (r"(?i)uncorrectable ECC|fallen off the bus|\bGPU is lost\b", own("device-lost", "node", "elsewhere")),
-        (r"Java heap space|runtime: out of memory|memory allocation of \d+ bytes failed|\bhost (?:out of )?memory\b|"
-         r"DefaultCPUAllocator|can't allocate memory|Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
-        (r"(?i)error\(s\) in loading state_dict|size mismatch for |Missing key(?:\(s\)| in checkpoint)|"
-         r"\bno (?:valid )?checkpoints? (?:found|was)|"
-         r"PytorchStreamReader|"
-         r"(?:checkpoint|safetensors|state_dict|pytorch_model)\b[^\n]{0,60}(?:not found|does not exist|"
-         r"corrupt|missing)|"
-         r"weights_only|Weights only load failed|invalid load key|HeaderTooLarge|InvalidHeader|"
-         r"MetadataIncompleteBuffer|"
-         r"unexpected EOF, expected \d+ more bytes|optimizer group|parameter group|"
-         r"(?i:\b(?:load|restor|resum|sav)\w{1,4}\b[^\n]{0,30}\bcheckpoint|\bcheckpoint\b[^\n]{0,20}\b(?:load"
-         r"|restor|sav)ed)",
-         CHECKPOINT),
-        (r"inline_container\.cc:\d+\]? ?\. unexpected pos|PytorchStreamWriter failed|write_end_of_file",
-         own("disk-full", "node")),
-        (r"(?i)\b(?:loss|grad\w*|gradient norm|logits|weights?)\b[^\n]{0,60}\b(?:nan|inf|non-?finite|not finite)\b|"
-         r"\b(?:nan|non-?finite)\b[^\n]{0,60}\b(?:loss|grad\w*|values?)\b|probability tensor contains|returned nan "
-         r"values|found invalid values:[^\0]{0,80}\bnan\b|loss scale already at minimum|\bloss scale\b[^\n]{0,40}"
-         r"\bminimum\b|minimum loss scale", NAN),
-        (r"(?i)\bworld[ _]?size\b[^\n]{0,40} divisible by|divisible by[^\n]{0,40}(?:parallel|world|batch_size)",
-         CONFIG),
-        (rf"\A(?![^\n]*\bconstraint\b)[^\n]*?(?i:shape|size|dimension)[^\n]{{0,80}}?{SIZES}[^\n]{{1,120}}?{SIZES}|"
-         r"must match the size of tensor|shapes cannot be multiplied|size mismatch, |(?i:shape)[^\n]{0,40}(?:is )?"
-         r"invalid for input|expected input\S{0,3} to have|Sizes of tensors must match|"
-         r"to have \d+ channels|size\(-1\) must be|same shape|"
-         r"not broadcastable|mat1 and mat2|The expanded size of the tensor|could not be broadcast"
-         r"|inconsistent tensor "
-         r"size|Expected input batch_size|Calculated padded input size|not divisible|Dimension out of range", SHAPE),
-        (r"stack expects each tensor to be equal size|default_collate|each element in list of batch|"
-         r"num_samples should be"
-         r"|DataLoader worker (?:\(pid|process \d)|Target \d+ is out of bounds|"
-         r"all elements of (?:input|target) should be between|"
-         r"class values "
-         r"must be|image file is truncated|broken data stream|cannot identify image|Truncated File Read", DATA),
-        (r"(?i)device-side assert(?!ions)|illegal memory access", own("illegal-access")),
-        (r"(?i)\border differs across ranks|\brank \d+ is \S[^\n]{0,120} while rank \d+ is ", own("divergence")),
-        (r"retrieving ncclUniqueId from|setting up NCCL communicator", RENDEZVOUS),
-        (r"(?i)\bno (?:cuda |nvidia )?gpus? (?:were |was )?(?:found|available|detected)", NO_DEVICE),
-        (r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
-         r"Expected a '?cuda'? device|"
-         r"Invalid CUDA '?device", own("device-ordinal")),
-        (r"No CUDA GPUs are available|(?i:cuda driver (?:can't|cannot|could not) be loaded)|"
-         r"no NVIDIA driver|CUDA driver (?:version|initialization)|driver is too old",
-         own("driver", "node")),
-        (r"cannot import name '\w{1,80}' from '[\w.]{1,200}' \((?![^)\n]*(?:site|dist)-packages)[^)\n]{1,400}\)",
-         IMPORT),
-        (r"got an unexpected keyword argument|has no attribute|cannot import name|undefined symbol"
-         r"|version [`']?GLIBC|"
-         r"numpy\.dtype size changed|(?:was|were|been) compiled (?:against|using|with)|requires [\w-]+ ?[<>=]=|"
-         r"incompatible with|is required for a normal functioning|untagged enum|Descriptors cannot|"
-         r"(?:newer|older|different) version of|no kernel image|multiarray failed|_ARRAY_API not found|"
-         r"does not recognize this architecture|operator \S+ does not exist"
-         r"|Couldn't instantiate the backend tokenizer"
-         r"|CUDA_HOME environment variable is not set|does not match the version|"
-         r"mismatches the CUDA version|No matching distribution found|find a version that satisfies|[Uu]nsatisfiable|"
-         r"ResolutionImpossible|unsupported GNU version", MISMATCH),
-        (r"(?i)requires the \S+ library but it was not found|(?:please|try to)[^\n]{0,20} (?:pip )?install\b|is not "
-         r"installed|\b\w+ is required to (?:build|compile|use|run)\b|"
-         r"No module named|ensure you(?:'ve| have) installed", IMPORT),
-        (r"inplace operation|ready (?:only once|twice)|backward through the graph a second|does not require grad"
-         r"|leaf "
-         r"Variable|start a new process before|re-initialize CUDA in forked|"
-         r"(?i:can't pickle|cannot pickle|refusing to serialize)|Can't get local",
-         ARGUMENT),
-        (r"ancdata|(?i:pthread_create failed)|can't start new thread", LIMITS),
-        (r"Watchdog caught collective operation timeout|NCCL operations have failed or timed out", TIMED_OUT),
-        (r"communicator was aborted|Connection closed by peer \[", DIED),
-        (r"[Ii]nput type \S[^\n]{0,80} and (?:weight|bias) type|unscale FP16 gradients|inf checks were "
-         r"recorded", ARGUMENT),
-        (r"to deserialize object on a CUDA device but", NO_DEVICE),
-        (r"(?i:unable to find (?:an engine|a valid cuDNN algorithm))|doesn't have \w{2,8} built in|"
-         r"not compatible with the current PyTorch", MISMATCH),
-        (r"terminate called (?:without|after)", own("signal", "program", "not decided")),
-        (r"expected scalar type|must have the same dtype|Found dtype|not implemented for '|expected m1 and m2 to have",
-         ARGUMENT),
-        (r"(?i)host key verification failed|permission denied \(|unauthorized|"
-         r"\b40[13] client error|access denied|AccessDenied|gated repo|restricted and you are not|"
-         r"must have access to it|must be authenticated|invalid (?:user )?token", PERMISSION),
-        (r"(?i)\b(?:enough|insufficient|no available) (?:cluster )?resources\b|"
-         r"\bresource requests?\b[^\n]{0,80}\bcannot be\b",
-         own("scheduler", "scheduler", "not decided")),
-        (r"(?i)not a valid model identifier|is not a local folder|\b404 client error|Repository Not Found|"
-         r"Entry Not Found|"
-         r"couldn't find (?:a |any )?(?:dataset|data file)|doesn't exist on the hub", FILE),
-        (r"(?i)offline|couldn't connect to|max retries exceeded|connection error|429 client error"
-         r"|\b50\d server error|"
-         r"Too Many Requests|HTTPSConnectionPool|Read timed out", DOWNLOAD),
-        (r"(?i)name resolution|getaddrinfo|nodename nor servname|Name or service not known|"
-         r"No address associated|(?:can't|could not|cannot) resolve|does not resolve|NXDOMAIN", NAME),
-        (r"(?i)no file named\b|do(?:es not|esn't) exist|unable to find\b[^\n]{0,60}\bfile|"
-         r"not found in (?:the )?(?:\$?path|folder|director(?:y|ies)|[\"'`]?[~./\\])|file not found|"
-         r"cannot find the (?:file|path)|is not a (?:file|directory)|"
-         r"no (?:data|checkpoint|image|parquet|input)? ?files? (?:found|match)|cannot open shared object", FILE),
-        (r"(?i)\bconfig\w*\b|(?:^|\s)--[a-z][\w-]+|\byaml\b|hyperparameter|must be divisible|train_batch_size|"
-         r"set `[\w.]+`|\bTrainingArguments\b|unknown (?:option|argument|key)|max_model_len|"
-         r"mutually exclusive", CONFIG),
-        (r"(?i)\b(?:datasets?|samples?|(?:data|tar)[ _]?shards?|corrupt\w*|truncated|decod\w+|"
-         r"malformed|archive|unexpected end of)\b",
-         DATA),
-        (r"(?i)out of memory|failed to allocate memory \[Op:", GPU_MEMORY),
-    )
-)  # fmt: skip
-"""What a message says, the first that fits; asked where the type says little."""
 SAYS_LITTLE = frozenset(
     {
         *("RuntimeError", "ValueError", "Exception", "OSError", "IOError", "TypeError", "AttributeError", "KeyError"),
@@ -307,6 +188,8 @@ REFUSES = re.compile(
     r"\bbut \S{1,30} is None\b|\bbigger than\b"
 )
 """How Python and torch word it (TORCH_CHECK, ValueError) that a call was given what it does not take."""
+NOT_THERE = re.compile(r"\bdo(?:es not|esn't) exist\b|\bnot found in\b")
+"""Of a name that is no path: words.py has those."""
 LONGEST_REFUSAL = 600
 OTHERS_LINE = re.compile(r"\n(?=(?:\[\w{1,20}\]:)?\[?[WIEF](?:\d{4})? [\w.:]{4,40})")
 """A line of c10's or glog's log behind a message: another speaker's."""
@@ -412,8 +295,9 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
         return CONFIG
     module, _, name = type_name.rpartition(".")
     of_type = OF_TYPE.get(name) or _inherited(name)
-    refused = REFUSES.search(message[:LONGEST_REFUSAL]) is not None and (
-        name in OF_A_CALL or (name == "AssertionError" and is_of_a_package(raised_in))
+    refuses = REFUSES.search(message[:LONGEST_REFUSAL]) or NOT_THERE.search(message[:LONGEST_REFUSAL])
+    refused = refuses is not None and (
+        name in OF_A_CALL or (name == "AssertionError" and (not raised_in or is_of_a_package(raised_in)))
     )
     if name in SAYS_LITTLE or of_type is None:
         message = OTHERS_LINE.split(message, maxsplit=1)[0]
@@ -426,12 +310,14 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
         )
         if (
             refused
-            and verdict in (None, DATA)
+            and verdict in (None, DATA, ARGUMENT)
             and is_of_settings(raised_in, raised_by, is_named=bool(names(said(message))))
         ):
             return CONFIG
         if verdict and not (name == "AssertionError" and verdict in (DATA, FILE)):
             return verdict
+        if verdict and not raised_in:
+            return own("assertion")
     elif (ERRNO.search(message[:200]) or ERRNO_NAME.search(message[:200])) and (known := judged_words(message[:200])):
         return known
     if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")) and not refused:

@@ -11,6 +11,7 @@ from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.explain.classes import REFUSES, judged_message
 from gpudoctor.explain.errnos import judged_words
 from gpudoctor.explain.kinds import (
+    ARGUMENT,
     CHECKPOINT,
     CONFIG,
     DATA,
@@ -26,6 +27,7 @@ from gpudoctor.explain.kinds import (
     PERMISSION,
     RENDEZVOUS,
     ROUTE,
+    SHARED_MEMORY,
     own,
 )
 from gpudoctor.fault_classes import Class
@@ -176,7 +178,7 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         # file systems
         (
             _of(
-                r"\b(?:u?n?mount(?:ed|ing|s|point)?|remount|fuse(?:rmount)?|nfs|lustre|gpfs|beegfs|ceph|juicefs"
+                r"(?<![/\w.-])(?:u?n?mount(?:ed|ing|s|point)?|remount|fuse(?:rmount)?|nfs|lustre|gpfs|beegfs|ceph|juicefs"
                 r"|gcsfuse|s3fs"
                 r"|bucket|volumes?|meta redis|transport endpoint|file ?system)\b",
                 r"|broken|stale|doesn't exist|hung|blocked|shutdown|not connected",
@@ -245,29 +247,67 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
             r"\bexits? with return code\b|\banother task died\b|\b(?:MPI_ABORT|MPI_Abort)\b|\bpod deleted\b",
             DIED,
         ),
-        # settings
+        # what a command line gives, and settings
         (
-            r"(?i)\b(?:validation errors?|invalid (?:type|value|configuration|config|option|argument)"
+            r"(?i)\b(?:unknown|unrecogni[sz]ed|ambiguous|no such|invalid|missing) (?:command[- ]line )?"
+            r"(?:option|argument|flag|subcommand)s?\b|\boption requires an argument\b|\bIncorrect usage\b",
+            own("argument", "user"),
+        ),
+        (
+            r"\bKey '[\w.-]{1,100}' (?:is )?not in (?:struct\b|'\w+')|^\s{2,8}full_key: \w|"
+            r"(?i:\b(?:validation errors?|invalid (?:type|value|configuration|config)"
             r"|field required|extra inputs"
-            r"|unknown (?:field|flag|option|key|setting|optimizer|variable|argument|parameter|command)"
+            r"|unknown (?:field|key|setting|optimizer|variable|parameter|command)"
             r"|missing property"
             r"|(?:key|field|property|setting|variable|value|entry|option) '?[\w.-]{1,60}'? (?:is )?(?:missing"
             r"|required|not set"
-            r"|not allowed|undefined)|unbound variable|no such (?:variable|option|setting)|don't meet the spec\w*"
+            r"|not allowed|undefined)|unbound variable|no such (?:variable|setting)|don't meet the spec\w*"
             r"|does not validate|undefined (?:volume|variable|service)|must be (?:positive|one of|a )|out of range"
-            r"|unrecognized)\b",
+            r"|unrecognized)\b)",
             CONFIG,
         ),
     )
 )
 
 
+OF_NODE = re.compile(
+    r"\bslurm(?:step)?d(?:-[\w.-]{1,80})?: (?:error|fatal): (?!pyxis)[^\n]{0,200}?"
+    r"(?:/sys/fs/cgroup|/var/(?:spool|run|lib)/|\bcgroup|\bSELinux|\bplugins?\b|\bslurmstepd\b)"
+)
+"""What a daemon of SLURM says of its own node: its cgroups, its files, its plugins."""
+ON_NODE = Judged("scheduler", "node", "elsewhere")
+OF_COMMAND = re.compile(r"(?:^|\s)(?:sbatch|salloc|scontrol|sacctmgr|qsub|qalter|bsub|kubectl): (?:error|fatal): \S")
+"""What only hands a job in, or asks about it, refuses what it was told."""
+OF_NCCL = re.compile(r"\bNCCL WARN (?P<told>[^\n]{1,600})")
+NCCL_ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
+    (re.compile(text), judged)
+    for text, judged in (
+        (r"\bFailed to CUDA \w{0,4}(?:[mc]alloc|alloc)", GPU_MEMORY),
+        (r"\bNET/(?:IB|OFI|Plugin)\b|\b(?:net_ib|gin_host|ibvwrap|mlx5dvwrap)\b|\bGIN\b|\bibv_\w",
+         own("rdma", "fabric", "not decided")),
+        (r"\bmismatch with rank\b|\bdiffers? (?:from|on) rank\b", own("divergence")),
+        (r"(?i)\b(?:shm|shared memory)\b", SHARED_MEMORY),
+        (r"\bInvalid NCCL_\w{2,60}|\bNCCL_\w{2,60}\b[^\n]{0,60}\b(?:[Ii]nvalid|[Uu]nknown|not found)|"
+         r"\bUnrecognized element token\b|\bXML\b", own("nccl-setting", "environment")),
+        (r"\bncclComm\w{2,30}: |\b[Ii]nvalid config\b|\bInvalid (?:argument|root|datatype|op|usage)\b", ARGUMENT),
+        (r"\bncclProxy\w{2,60} call to\b[^\n]{0,80}\bfailed\b|\brespSize\b|"
+         r"\bConnection closed by (?:remote )?peer", DIED),
+    )
+)  # fmt: skip
+"""By the part of NCCL that speaks, or what it names: src/{transport,graph,misc,include,proxy,bootstrap}."""
+
+
 def judged_line(text: str) -> Judged | None:
     """Of what kind it is, as far as its words tell."""
+    if of_nccl := OF_NCCL.search(text):
+        told = next((judged for words, judged in NCCL_ROWS if words.search(text[:1000])), None)
+        return told or judged_words(of_nccl["told"]) or judged_message(of_nccl["told"])
     if (remedied := remedy_of_line(text)) and remedied[0].judged:
         return remedied[0].judged
+    if OF_NODE.search(text):
+        return ON_NODE
     judged = judged_words(text) or judged_shape(text) or judged_message(text)
-    return judged or (CONFIG if REFUSES.search(text) else None)
+    return judged or (CONFIG if REFUSES.search(text) or OF_COMMAND.search(text) else None)
 
 
 def judged_shape(text: str) -> Judged | None:

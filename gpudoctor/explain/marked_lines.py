@@ -1,6 +1,7 @@
 """Lines that their writer marks as errors itself, by the forms of loggers: whoever it is, and whatever it says.
 
-Forms, from the loggers' sources: logfmt (logrus' TextFormatter, slog's TextHandler), JSON of zap, zerolog, slog, pino
+Forms, from the loggers' sources: logfmt (logrus' TextFormatter, on a terminal too, slog's
+TextHandler), JSON of zap, zerolog, slog, pino
 and Google's severities, klog and glog (a letter before month and day), Ray's, env_logger and tracing, spdlog, loguru,
 Python's logging (BASIC_FORMAT, dashes, brackets), zap's console, log4j and logback, rclone's and JuiceFS's, oneCCL's,
 Open MPI's and PMIx's ERROR_LOG, panics of Go and Rust, and the word in front that commands have for it.
@@ -28,7 +29,7 @@ AT_THE_BEGINNING = re.compile(
     rf"{UPPER}\b ?(?:[:(\[~]|  )|(?:\[[^\]\n]{{1,60}}\] |==> |> |[\w./@-]{{1,60}}: |\([\w =,.-]{{1,60}}\) ){{0,2}}"
     r"(?:[Ee]rror|ERROR|[Ff]atal(?: [Ee]rror)?|FATAL|[Cc]ritical|panic|Abort(?:ing|ed)?)(?:\[\w{1,12}\])?"
     r"(?:: | \((?:[\w ]{1,30})\): | {2,}\w| (?:from|in|when|while|executing|at|during)\b)|"
-    r"\w{2,20} ERROR[: ]|"
+    r"\w{2,20} ERROR[: ]|(?:ERRO|FATA|PANI)\[\d{4,8}\] |"
     r"(?:\([\w =,.-]{1,60}\) )?(?:CUDA|HIP|NCCL|MPI|cuDNN|CUDNN|cuBLAS|NVML) [Ee](?:rror|RROR)\b"
 )
 OF_A_DAEMON = re.compile(

@@ -39,6 +39,10 @@ class Speaker(NamedTuple):
 
 SPEAKERS: tuple[Speaker, ...] = (
     Speaker(
+        re.compile(r"\berror: pyxis: |\bpyxis: (?:couldn't|failed)\b|^\[ERROR\] (?=[^\n]*\b(?:image|rootfs|URL)\b)"),
+        IMAGE,
+    ),
+    Speaker(
         re.compile(
             r"\b(?:slurmd|slurmctld|slurmdbd|slurmrestd|munged)(?:\[\d{1,8}\])?: (?:\w{4,12}: )?(?:fatal"
             r"|error): {1,2}\S"
@@ -90,6 +94,13 @@ SPEAKERS: tuple[Speaker, ...] = (
     ),
     Speaker(
         re.compile(r"^[\d :.-]{15,30}: [EF] (?:external|tensorflow|xla|tsl|third_party)/\S{3,200}:\d{1,6}\] "), None
+    ),
+    Speaker(
+        re.compile(
+            r"^\[ {0,8}\d{1,9}\.\d{3,9}\] (?:habanalabs|amdgpu|neuron) \S{2,20}: "
+            r"[^\n]{0,160}(?:[Ff]ailed to |NOT usable)"
+        ),
+        GPU,
     ),
     Speaker(re.compile(r"^error reason\s{1,6}\d{1,6}:\s"), ON_NODE),
     Speaker(re.compile(r"^(?:LAUNCH )?ERROR\b[^\n]{0,60}\b(?:ABORT!!!|Container failed !!!)"), DIED),

@@ -19,7 +19,7 @@ REMEDIES = (
         ),
         lines=True,
         fix="The program does not know {what}: write it as the program's own --help does, or take it out.{told}",
-        kind="config",
+        kind="argument",
         blame="user",
         source="Python argparse.py; click exceptions.py; absl flags/_exceptions.py; python-fire core.py; tyro "
         "_arguments.py; spf13/pflag flag.go, cobra args.go; clap error/kind.rs",
@@ -47,7 +47,7 @@ REMEDIES = (
         ),
         lines=True,
         fix="Give {what}, which the program cannot do without.{told}",
-        kind="config",
+        kind="argument",
         blame="user",
         source="Python argparse.py; click exceptions.py (MissingParameter); absl flags/_exceptions.py; python-fire "
         "core.py; "
@@ -71,7 +71,7 @@ REMEDIES = (
         ),
         lines=True,
         fix="Give {option} a value that it takes; what was given is refused: {what}.{told}",
-        kind="config",
+        kind="argument",
         blame="user",
         source="clap error/kind.rs; cobra (pflag's errors); click exceptions.py (BadParameter); absl; argparse",
         sample=(
