@@ -5,6 +5,7 @@ import re
 from pathlib import PurePosixPath
 
 from gpudoctor.lint.courses.expressions import Expressions
+from gpudoctor.lint.courses.own_data import OF_OWN, SEEDS, computes
 from gpudoctor.lint.courses.values import (
     ClassOf,
     FollowedFunction,
@@ -15,7 +16,9 @@ from gpudoctor.lint.courses.values import (
     cast,
     device_number,
     is_known,
+    is_own,
     key_of,
+    shared,
     unknown,
 )
 from gpudoctor.lint.programs import COLLECTIVES
@@ -24,6 +27,8 @@ from gpudoctor.lint.python_code import FUNCTIONS
 ROOTED = {"broadcast": ("src", 1), "reduce": ("dst", 1), "gather": ("dst", 2), "scatter": ("src", 2),
           "broadcast_object_list": ("src", 1), "gather_object": ("dst", 2)}  # fmt: skip
 """Collectives with a root, and where it stands."""
+TO_ONE = {"send": ("dst", 1), "isend": ("dst", 1), "recv": ("src", 1), "irecv": ("src", 1)}
+"""Calls between two ranks, and where the other one stands."""
 SAME_AFTER = frozenset(("broadcast", "all_reduce", "broadcast_object_list", "all_gather_object", "all_gather"))
 OF_ACCELERATOR = frozenset(("wait_for_everyone", "gather", "gather_for_metrics", "reduce", "pad_across_processes"))
 SELF = frozenset(("eval", "train", "float", "half", "bfloat16", "requires_grad_", "share_memory", "compile", "detach",
@@ -33,10 +38,6 @@ MAKES_TENSORS = re.compile(r"torch\.(?:tensor|zeros|ones|randn?|empty|full|arang
 HAS_BUFFERS = re.compile(r"BatchNorm|register_buffer")
 RESNETS = re.compile(r"torchvision\.models\.\w+")
 WRAPPERS = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp"}
-OF_OWN = re.compile(
-    r"(?:random\.|numpy\.random\.|secrets\.|uuid\.|time\.|os\.(?:getpid|urandom)|socket\.|tempfile\.)\w*"
-)
-"""What each process draws or finds for itself."""
 SAVES = re.compile(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
 
@@ -76,7 +77,8 @@ class FollowedCalls(Expressions):
         found = self._named(whole, node, given, named, frame)
         if found is not NotImplemented:
             return found
-        return unknown(node, function, holder, *given, *named.values())
+        result = unknown(node, function, holder, *given, *named.values())
+        return result if computes(node, whole) else shared(result)
 
     def called_by(self, function: Value, given: tuple[Value, ...], node: ast.Call) -> None:
         """What a process does that was started with a function of the text."""
@@ -135,9 +137,13 @@ class FollowedCalls(Expressions):
                 self.meet(f"{thing.fields.get('name', 'model')}'s forward", node)
             else:
                 self.meet("forward", node, is_weak=True)
-            return Thing("tensor", key_of(unknown(node, *given)), {"from": thing})
+            fields: Names = {"from": thing}
+            if self.has_grad and thing.kind != "engine":
+                fields["own"] = True  # of this rank's part of the data
+            return Thing("tensor", key_of(unknown(node, *given)), fields)
         if thing.kind == "model":
-            return Thing("tensor", key_of(unknown(node, *given)), {"from": thing})
+            fields = {"from": thing} | ({"own": True} if any(map(is_own, given)) else {})
+            return Thing("tensor", key_of(unknown(node, *given)), fields)
         return unknown(node, thing, *given)
 
     def _method(self, node: ast.Call, name: str, holder: Thing, given: list[Value], named: Names) -> Value:
@@ -176,7 +182,7 @@ class FollowedCalls(Expressions):
         sharded = holder.fields.get("sharded") is True
         if name in OF_ACCELERATOR or (name in ("save_state", "get_state_dict", "load_state") and sharded):
             self.meet(name, node)
-            return unknown(node, *given)
+            return shared(unknown(node, *given))
         if name == "prepare":
             self.wraps = True
             made = tuple(
@@ -280,7 +286,8 @@ class FollowedCalls(Expressions):
             device = named.get("device")
             number = "cpu" if device is None else device_number(device)
             place = self._current(number) if number is not None else unknown("device", device)
-            return Thing("tensor", key_of(unknown(node, *given)), {"device": place})
+            fields: Names = {"device": place} | ({"own": True} if any(map(is_own, given)) else {})
+            return Thing("tensor", key_of(unknown(node, *given)), fields)
         if whole.startswith("torch.multiprocessing.") and last in ("spawn", "start_processes"):
             return self._spawns(node, given, named)
         if whole in ("torch.multiprocessing.Process", "multiprocessing.Process"):
@@ -298,8 +305,12 @@ class FollowedCalls(Expressions):
             return given[0]
         if whole == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" and given:
             return given[0]
+        if SEEDS.search(last):
+            self.put(self.environment, " seeded", True)
         if OF_OWN.fullmatch(whole):
-            return unknown(node, "own", self.seat.rank, *given)
+            drawn = unknown(node, "own", self.seat.rank, *given)
+            is_alike = "random" in whole and self.environment.get(" seeded") is True
+            return drawn if is_alike else OpenValue(drawn.key, True)
         return NotImplemented
 
     def _builtin(self, name: str, node: ast.Call, given: list[Value]) -> Value:
@@ -353,6 +364,11 @@ class FollowedCalls(Expressions):
             )
             self.meet(f"new_group({list(known)})" if known is not None else "new_group", node)
             return Thing("group", key_of(unknown(node, ranks)), {"ranks": known})
+        if name in TO_ONE and (other := told(*TO_ONE[name])) is not None and other == self.rank:
+            does = "sends to" if name.endswith("send") else "receives from"
+            self.do("refused", node, f"rank {other} {does} itself")
+        if name == "monitored_barrier" and self.backend == "nccl" and told("group", 0) is None:
+            self.do("refused", node, "monitored_barrier is gloo's alone, and the group's backend is NCCL")
         if name in COLLECTIVES:
             return self._collective(name, node, given, named, frame)
         return unknown(node, *given, *named.values())

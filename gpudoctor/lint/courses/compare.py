@@ -92,6 +92,50 @@ def _of_fork(fork: CourseFork, others: Sequence[Event], is_one: bool, after: boo
     return None
 
 
+class DecidedAlone(Struct, frozen=True):
+    """What one rank does by what it alone knows."""
+
+    node: ast.AST
+    """The condition."""
+    calls: tuple[CourseCollective, ...]
+    """What it comes to or misses by that; of one that leaves, what it leaves to the others."""
+    leaves: str = ""
+
+
+def decided_alone(events: Sequence[Event], after: bool = False) -> DecidedAlone | None:
+    """The first place where a rank's own data decide whether it comes to what the others wait in. `after`: more of
+    that follows behind these events, and not for who leaves them."""
+    for place, event in enumerate(events):
+        rest = tuple(collectives(events[place + 1 :]))
+        if isinstance(event, CourseRound):
+            # what follows behind a function, or behind a loop, is come to by who leaves it
+            found = decided_alone(event.events, event.is_loop and bool(collectives(event.events)))
+        elif isinstance(event, CourseFork):
+            found = _by_own_data(event, rest, after) if event.is_own else None
+            found = (
+                found or decided_alone(event.yes, after or bool(rest)) or decided_alone(event.no, after or bool(rest))
+            )
+        else:
+            continue
+        if found is not None:
+            return found
+    return None
+
+
+def _by_own_data(fork: CourseFork, rest: tuple[CourseCollective, ...], after: bool) -> DecidedAlone | None:
+    for branch, other in ((fork.yes, fork.no), (fork.no, fork.yes)):
+        theirs = {each.call for each in collectives(other)}
+        alone = tuple(each for each in collectives(branch) if each.call not in theirs)
+        if alone:
+            return DecidedAlone(fork.node, alone)
+        how = next((each.how for each in branch if isinstance(each, Leave)), "")
+        if any(isinstance(each, Leave) for each in other):
+            continue
+        if (how in ("break", "return") and (after or rest)) or (how == "continue" and rest):
+            return DecidedAlone(fork.node, rest, how)
+    return None
+
+
 def _shared(events: Sequence[Event], ranks: tuple[int, int]) -> list[Event]:
     """What both of them would come to, without what says nothing."""
     found: list[Event] = []

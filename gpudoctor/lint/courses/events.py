@@ -26,6 +26,8 @@ class CourseFork(Struct, frozen=True, eq=False):
     node: ast.AST
     yes: tuple["Event", ...]
     no: tuple["Event", ...]
+    is_own: bool = False
+    """What one rank alone has computed or drawn decides it."""
 
 
 class CourseRound(Struct, frozen=True, eq=False):
@@ -51,7 +53,8 @@ class Deed(Struct, frozen=True, eq=False):
     """Something else that one rank does."""
 
     what: str
-    """join, device, wrap, save, folder, load, tensor, peer."""
+    """join, device, wrap, save, folder, load, tensor, peer, caught (and gone on, what a backward has raised),
+    refused (by torch, at the call)."""
     node: ast.expr
     value: Value = None
     more: Value = None

@@ -13,6 +13,7 @@ from gpudoctor.lint.courses.values import (
     OpenValue,
     Value,
     is_known,
+    is_own,
     key_of,
     truth,
     unknown,
@@ -60,11 +61,15 @@ class RankCourse(FollowedCalls):
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             return self._with(node, 0, frame)
         elif isinstance(node, ast.Try):
+            before = len(self.events)
             way = self.block(node.body, frame)
+            waits = any(each.call == "backward" for each in collectives(self.events[before:]))
             way = way or self.block(node.orelse, frame)
             for handler in node.handlers:
-                _, _, written = self._apart(handler.body, frame)
+                events, left, written = self._apart(handler.body, frame)
                 self._may_be_written(handler, written)
+                if waits and (left != "end" or _goes_on(events)) and _is_of_data(handler):
+                    self.do("caught", handler.type or ast.Constant("", lineno=handler.lineno, col_offset=0))
             return self.block(node.finalbody, frame) or ("" if way == "end" and node.handlers else way)
         elif isinstance(node, ast.Return):
             self.results.append(self.value(node.value, frame) if node.value is not None else None)
@@ -106,17 +111,18 @@ class RankCourse(FollowedCalls):
         decided = truth(value)
         if decided is not None:
             return self.block(body if decided else orelse, frame)
-        return self._fork(node, key_of(value), body, orelse, frame)
+        return self._fork(node, value, body, orelse, frame)
 
     def _fork(
-        self, node: ast.AST, key: int, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], frame: tuple[Names, ...]
+        self, node: ast.AST, test: Value, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], frame: tuple[Names, ...]
     ) -> Way:
+        key = key_of(test)
         self.conditions.append(key)
         yes, way, written = self._apart(body, frame)
         self.conditions[-1] = hash(("not", key))
         no, other_way, other = self._apart(orelse, frame)
         self.conditions.pop()
-        self.events.append(CourseFork(key, node, tuple(yes), tuple(no)))
+        self.events.append(CourseFork(key, node, tuple(yes), tuple(no), is_own(test)))
         if way and not other_way:
             self._take(other)
         elif other_way and not way:
@@ -128,7 +134,7 @@ class RankCourse(FollowedCalls):
                 one, two = written.get(place, (names, before))[1], other.get(place, (names, before))[1]
                 same = one is two or (is_known(one) and is_known(two) and one == two and type(one) is type(two))
                 self.put(
-                    names, name, one if same or two is None else two if one is None else unknown(node, key, one, two)
+                    names, name, one if same or two is None else two if one is None else unknown(node, test, one, two)
                 )
         return (
             (way if way == other_way else "return" if {way, other_way} == {"return", "end"} else "end")
@@ -257,6 +263,25 @@ class RankCourse(FollowedCalls):
             self.events.append(CourseRound(node, tuple(inner), is_loop=False))
         self.calls_open.pop()
         return result
+
+
+def _is_of_data(handler: ast.ExceptHandler) -> bool:
+    """It catches what a batch or the memory of one GPU raises."""
+    types = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    names = {ast.unparse(each).rpartition(".")[2] for each in types if each is not None}
+    return handler.type is None or not names.isdisjoint(
+        ("BaseException", "Exception", "RuntimeError", "OutOfMemoryError")
+    )
+
+
+def _goes_on(events: Sequence[Event]) -> bool:
+    """Some way through it leaves it otherwise than by an exception."""
+    return any(
+        each.how != "end"
+        if isinstance(each, Leave)
+        else isinstance(each, CourseFork) and (_goes_on(each.yes) or _goes_on(each.no))
+        for each in events
+    )
 
 
 def collectives(events: Sequence[Event]) -> list[CourseCollective]:

@@ -16,6 +16,8 @@ class OpenValue(Struct, frozen=True):
     """Nobody knows. Two ranks with the same key have the same value, for all that the text tells."""
 
     key: int
+    is_own: bool = False
+    """Made of what this rank alone has drawn or computed from its part of the data."""
 
 
 class Thing(Struct, eq=False):
@@ -54,7 +56,23 @@ def key_of(value: Value) -> int:
 
 def unknown(*parts: Any) -> OpenValue:
     """Made of these parts: AST nodes by where they stand, values by their keys."""
-    return OpenValue(hash(tuple(id(each) if isinstance(each, ast.AST) else key_of(each) for each in parts)))
+    return OpenValue(
+        hash(tuple(id(each) if isinstance(each, ast.AST) else key_of(each) for each in parts)),
+        any(is_own(each) for each in parts if not isinstance(each, ast.AST)),
+    )
+
+
+def is_own(value: Value) -> bool:
+    if isinstance(value, OpenValue):
+        return value.is_own
+    if isinstance(value, Thing):
+        return value.fields.get("own") is True
+    return isinstance(value, (list, tuple)) and any(map(is_own, value))
+
+
+def shared(value: OpenValue) -> OpenValue:
+    """The same, and nothing is known of whose it is."""
+    return OpenValue(value.key) if value.is_own else value
 
 
 def is_known(value: Value) -> bool:

@@ -7,7 +7,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lint.courses.compare import parting
+from gpudoctor.lint.courses.compare import decided_alone, parting
 from gpudoctor.lint.courses.events import CourseCollective, Deed
 from gpudoctor.lint.courses.follow import RankCourse, collectives
 from gpudoctor.lint.courses.programs import courses
@@ -115,6 +115,101 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
 
 def _shown(event: CourseCollective) -> str:
     return event.call
+
+
+@rule(
+    "T90",
+    title="What one rank alone knows decides for all of them or for none",
+    severity="warning",
+    source="torch.nn.parallel.DistributedDataParallel: backward waits for all ranks; torch.distributed: so does each"
+    " collective",
+    leads_to=("uneven-inputs",),
+    bad=(
+        DDP + "for x in data():\n    loss = net(x).sum()\n    loss.backward()\n    if loss.item() < 0.01:\n"
+        "        break\n" + RUN,
+        DDP + "for x in data():\n    loss = net(x).mean()\n    if loss > 50:\n        continue\n    loss.backward()\n"
+        + RUN,
+        DDP + "import random\nfor x in data():\n    net(x).sum().backward()\n    if random.random() < 0.1:\n"
+        "        dist.all_reduce(torch.ones(1).cuda())\n" + RUN,
+        DDP + "for x in data():\n    try:\n        net(x).sum().backward()\n    except RuntimeError:\n"
+        "        continue\n" + RUN,
+    ),
+    good=(
+        DDP + "for x in data():\n    loss = net(x).sum()\n    loss.backward()\n    seen = loss.detach()\n"
+        "    dist.all_reduce(seen)\n    if seen.item() < 0.01:\n        break\n" + RUN,
+        DDP + "def is_low(loss):\n    if loss.item() < 0.01:\n        return True\n    return False\n"
+        "for x in data():\n    loss = net(x).sum()\n    loss.backward()\n"
+        "    stop = torch.tensor(float(is_low(loss))).cuda()\n    dist.all_reduce(stop)\n    if stop.item():\n"
+        "        break\n" + RUN,
+        DDP + "from tools import mean_of_all\nfor x in data():\n    loss = net(x).sum()\n    loss.backward()\n"
+        "    if mean_of_all(loss) < 0.01:\n        break\n" + RUN,
+        DDP + "for x in data():\n    try:\n        net(x).sum().backward()\n    except RuntimeError:\n"
+        "        print(x)\n        raise\n" + RUN,
+        DDP + "import random\nrandom.seed(7)\nfor x in data():\n    net(x).sum().backward()\n"
+        "    if random.random() < 0.1:\n        dist.all_reduce(torch.ones(1).cuda())\n" + RUN,
+    ),
+)  # fmt: skip
+def one_rank_decides(job: LintJob) -> Iterator[LintFinding]:
+    """A loss is that of a rank's own part of the data: one rank's falls below a bound in another step than the
+    others'."""
+    for each in courses(job):
+        if len(each.ranks) < 2:
+            continue
+        first = each.ranks[0]
+        for deed in (deed for deed in first.deeds if deed.what == "caught"):
+            yield LintFinding(
+                span=each.code.span(deed.node),
+                summary="a rank that catches an error of its step goes on, and the others wait in backward",
+                happens="Out of memory, or a bad batch, comes to one rank: its gradients never come to the others.",
+                fix="Let the error end the job, or catch it before the forward, and tell all ranks (dist.all_reduce of"
+                " a flag) whether to leave the step out.",
+            )
+        found = decided_alone(first.events)
+        if found is None or not isinstance(found.node, (ast.expr, ast.stmt)):
+            continue
+        call = f"{found.calls[0].call}, line {line_of(each.code, found.calls[0].node)}" if found.calls else "the loop"
+        if found.leaves == "continue":
+            does = f"leaves out {call}"
+        elif found.leaves:
+            does = "leaves the loop" if found.leaves == "break" else "returns"
+        else:
+            does = f"comes to {call}, or does not"
+        yield LintFinding(
+            span=each.code.span(found.node),
+            summary=f"each rank {does} by what it alone has computed",
+            happens="The ranks decide in different steps: those that go on wait for the one that does not.",
+            fix="Let all decide alike: dist.all_reduce the value (or a flag, with dist.ReduceOp.MAX) before the if.",
+        )
+
+
+@rule(
+    "T91",
+    title="A call of torch.distributed is one that its group can do",
+    source="torch/distributed/distributed_c10d.py of torch 2.13: _check_not_self_rank, monitored_barrier",
+    bad=(
+        _JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
+        "    dist.recv(x, src=1)\n" + RUN,
+        _JOINED + "dist.monitored_barrier()\n" + RUN,
+    ),
+    good=(
+        _JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
+        "    dist.recv(x, src=0)\n" + RUN,
+        _JOINED + "slow = dist.new_group(backend='gloo')\ndist.monitored_barrier(slow)\n" + RUN,
+    ),
+)  # fmt: skip
+def refused_by_torch(job: LintJob) -> Iterator[LintFinding]:
+    """Each rank's own arguments are known where they follow from its rank."""
+    for each in courses(job):
+        for follower, deed in of(each.ranks, "refused"):
+            if deed.is_sure:
+                yield LintFinding(
+                    span=each.code.span(deed.node),
+                    summary=deed.value,
+                    happens=f"torch ends rank {follower.seat.rank} at this call, and the others wait for it.",
+                    fix="Name the rank at the other end; a monitored_barrier takes a group of its own"
+                    " (dist.new_group(backend='gloo')).",
+                )
+                break
 
 
 @rule(
