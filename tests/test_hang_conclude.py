@@ -125,6 +125,19 @@ def test_the_state_of_a_job(name: str) -> None:
     assert conclude_job(job).state == state
 
 
+@pytest.mark.parametrize(("delayed", "state"), [(0.0, "hung"), (15.0, "starting")])
+def test_a_job_is_young_for_longer_where_others_have_the_processors(delayed: float, state: State) -> None:
+    ranks = []
+    for number in range(2):
+        rank = is_in(number, "rendezvous", age=65.0, cpu=(2.0, 2.0))
+        samples = tuple(
+            structs.replace(sample, threads=(structs.replace(sample.threads[0], delayed_seconds=delayed),))
+            for sample in rank.evidence.samples
+        )
+        ranks.append(structs.replace(rank, evidence=structs.replace(rank.evidence, samples=samples)))
+    assert conclude_job(a_job(*ranks)).state == state
+
+
 def test_what_was_read_once_is_said_to_be_unknown() -> None:
     report = conclude_job(a_job(waits(0, samples=1), waits(1, samples=1)))
     assert report.causes == ()

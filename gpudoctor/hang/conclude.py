@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from gpudoctor import __version__
 from gpudoctor.cause import HANGS_BY
 from gpudoctor.causes import CAUSES
+from gpudoctor.crowded import MOST
 from gpudoctor.hang.all_rules import RULES
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.causes import HangRule
@@ -22,7 +23,7 @@ from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows, stacks
 from gpudoctor.hang.users import words
 from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
-from gpudoctor.knowledge.places import MPI
+from gpudoctor.knowledge.places import MPI, main_thread
 from gpudoctor.snapshot.evidence import Evidence, Unread
 from gpudoctor.sure import CERTAIN, PRIMARY, SHOWN
 
@@ -185,7 +186,16 @@ def _is_over(job: HangJob) -> bool:
 
 
 def _age(job: HangJob) -> float:
-    return min((rank.evidence.process.age_seconds for rank in job.ranks), default=0.0)
+    """Of its youngest rank, as on a machine where nobody else has the processors: it takes longer to begin else."""
+    return min((rank.evidence.process.age_seconds / _slowdown(rank) for rank in job.ranks), default=0.0)
+
+
+def _slowdown(rank: Rank) -> float:
+    """Seconds that a second of work of its main thread has taken so far, up to as many as are believed."""
+    main = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    if main is None or not main.cpu_seconds or main.delayed_seconds is None:
+        return 1.0
+    return min(MOST, 1.0 + main.delayed_seconds / main.cpu_seconds)
 
 
 def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequence[HangCause]) -> str:
