@@ -72,7 +72,7 @@ def _before_image(words: tuple[Word, ...]) -> tuple[Word, ...]:
     ),
 )
 def docker_options_that_exclude(job: LintJob) -> Iterator[LintFinding]:
-    """docker refuses some pairs before it makes a container."""
+    """docker looks at its options before it makes a container, and refuses pairs that mean opposite things."""
     for _, words in runs(job):
         pairs = _pairs(_before_image(words))
         for one, other, says in _EXCLUDE:

@@ -110,7 +110,7 @@ _TASKS = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-task=4\n{}srun pyth
     ),
 )
 def gpus_of_no_tasks(job: LintJob) -> Iterator[LintFinding]:
-    """SLURM cannot tell how many GPUs the job needs."""
+    """Without a number of tasks or GPUs SLURM cannot tell how many GPUs the job needs."""
     option = allocation.in_force(job, "gpus-per-task")
     if option is None or re.search(r"^#SBATCH[^\n]*\b(?:hetjob|packjob)", job.text, re.MULTILINE):
         return
