@@ -57,7 +57,7 @@ _HEADER = "#!/bin/bash\n#BSUB -nnodes 2\n#BSUB -W 60\n"
     ),
 )
 def more_sets_than_hosts_hold(job: LintJob) -> Iterator[LintFinding]:
-    """-n counts the resource sets in all, -r those on each host: their product with the hosts is the most there can be."""
+    """-n counts the resource sets in all, -r those on each host: there are at most -r times the hosts."""
     header = re.search(r"^#BSUB[^\n]*-nnodes[ \t]+(\d{1,5})", job.text, re.MULTILINE | re.ASCII)
     if header is None:
         return
