@@ -145,9 +145,6 @@ REFUSED = (
          "Start a multiple of expert tensor x expert x pipeline parallel ranks."),
         ("fp8_param_gather and not use_distributed_optimizer and not use_torch_fsdp2 and not use_megatron_fsdp",
          "--fp8-param-gather only supported with distributed optimizer", "Add --use-distributed-optimizer."),
-        ("sequence_parallel and tensor_model_parallel_size <= 1",
-         "sequence parallelism is switched off, because tensor model parallelism is",
-         "Take --sequence-parallel out, or write --tensor-model-parallel-size 2 or more.", True),
     ),
     *rows(
         "nemo",

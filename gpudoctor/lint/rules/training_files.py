@@ -32,6 +32,12 @@ _GPT = (
     "torchrun --standalone --nproc_per_node=8 pretrain_gpt.py --num-layers 24 --hidden-size 1024 "
     "--num-attention-heads 16 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
 )
+_PASSED = (
+    "accelerate launch --config_file z.yaml t.py\n#@ file z.yaml\ndistributed_type: DEEPSPEED\ndeepspeed_config:\n"
+    "  zero_stage: {}\n  offload_param_device: {}\n  gradient_accumulation_steps: {}\nnum_machines: 1\n"
+    "num_processes: 8\n#@ file t.py\nfrom accelerate import Accelerator\n"
+    "accelerator = Accelerator(gradient_accumulation_steps={})\n"
+)
 _TRANSFORMERS = frozenset(("per_device_train_batch_size", "output_dir", "num_train_epochs"))
 """Names of which transformers' options have at least one."""
 _MEGATRON = frozenset(("max_position_embeddings", "tensor_model_parallel_size", "pipeline_model_parallel_size"))
@@ -96,15 +102,10 @@ def options_refused_together(job: LintJob) -> Iterator[LintFinding]:
     "W14",
     title="A program is told no option that it then passes over",
     severity="warning",
-    source="Megatron-LM, megatron/training/arguments.py: Disabling sequence parallelism; DeepSpeed, zero/config.py",
-    bad=(
-        _GPT + "--sequence-parallel --tensor-model-parallel-size 1\n",
-        _GPT + "--sequence-parallel\n",
-    ),
-    good=(
-        _GPT + "--sequence-parallel --tensor-model-parallel-size 2\n",
-        _GPT + "--sequence-parallel $PARALLEL\n",
-    ),
+    source="DeepSpeed 0.19, zero/config.py: offload_param is of stage 3; accelerate 1.15, utils/launch.py and"
+    " accelerator.py: ACCELERATE_GRADIENT_ACCUMULATION_STEPS",
+    bad=(_PASSED.format(2, "cpu", 1, 1), _PASSED.format(2, "none", 1, 8)),
+    good=(_PASSED.format(3, "cpu", 8, 8), _PASSED.format(2, "none", 8, "steps")),
 )
 def options_passed_over(job: LintJob) -> Iterator[LintFinding]:
     """What is written is taken without a word, and something else is done."""
