@@ -254,3 +254,31 @@ def test_a_result_that_one_rank_remembers() -> None:
     cause = first(a_job(*inside, at(1, text, ("main", 9))))
     assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
     assert "whose result is remembered (`@functools.lru_cache`, line 1)" in cause.summary
+
+
+def in_a_round(text: str, number: int, line: int, operation: str, **values: str) -> Rank:
+    rank = at(number, text, ("main", line), values=values)
+    place = rank.place._replace(operation=operation)
+    return structs.replace(rank, place=place, first_place=place)
+
+
+def test_who_is_in_the_same_round_has_not_gone_round() -> None:
+    text = (
+        "def main():\n    for step in range(1000):\n        if bad(step):\n            continue\n"
+        "        total(x)\n        look(x)\n        dist.barrier()\n"
+    )
+    for rounds, shown in (("5", False), ("6", True)):
+        one, third = (in_a_round(text, rank, 5, "all_reduce", step="5") for rank in (0, 2))
+        cause = first(a_job(one, in_a_round(text, 1, 7, "barrier", step=rounds), third))
+        assert (cause.confidence > 0.5) is shown
+
+
+def test_a_condition_that_both_have_found_alike_is_not_why() -> None:
+    text = (
+        "def main():\n    for step in range(1000):\n        total(x)\n        if step % every == 4:\n"
+        "            dist.barrier()\n"
+    )
+    for every, shown in (("5", False), ("7", True)):
+        one, third = (in_a_round(text, rank, 3, "all_reduce", step="9", every="5") for rank in (0, 2))
+        cause = first(a_job(one, in_a_round(text, 1, 5, "barrier", step="9", every=every), third))
+        assert (cause.confidence > 0.5) is shown

@@ -131,6 +131,8 @@ def test_a_fork_that_inherited_a_lock() -> None:
     )
     report = reported(a_job(waits(0), structs.replace(rank, data_loaders=(child,))))
     assert report.causes[0].cause == "fork-held-lock"
+    by_hand = structs.replace(standing(text="os.waitpid(pid, 0)", waits_in="do_wait"), data_loaders=(child,))
+    assert reported(a_job(waits(0), by_hand)).causes[0].cause == "fork-held-lock"
 
 
 def test_an_idle_server_is_no_hang() -> None:

@@ -118,7 +118,7 @@ _COMPARES = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-_COMPUTES = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul}
+_COMPUTES = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod}
 _DEEPEST = 16
 
 
@@ -127,7 +127,7 @@ def holds(condition: str, values: Mapping[str, str]) -> bool | None:
     read."""
     try:
         result = _value(ast.parse(condition.strip(), mode="eval").body, values, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError):
         return None
     return None if result is None else bool(result)
 

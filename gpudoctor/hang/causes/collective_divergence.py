@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.extra_calls import alone_in_the_loop
+from gpudoctor.hang.loops import holds
 from gpudoctor.hang.parted import (
     COLLECTIVE,
     Condition,
@@ -22,6 +23,7 @@ from gpudoctor.hang.parted import (
 from gpudoctor.hang.progress import same_place, serves
 from gpudoctor.hang.rank_conditions import admits, condition_of, is_by_rank
 from gpudoctor.hang.relation import (
+    Fork,
     branches_part,
     fork_of,
     goes_round,
@@ -35,6 +37,7 @@ from gpudoctor.hang.relation import (
     source_at,
     waits_with_a_root,
 )
+from gpudoctor.hang.variables import held_at, in_one_round
 from gpudoctor.hang.words import (
     at,
     entry_words,
@@ -240,6 +243,8 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         around = goes_round(context, first[0]) if context is not None and inside else []
         exits = passes_by(context) if context is not None and inside else ()
         exits = tuple(each for each in exits if each.kind not in ("continue", "pass"))
+        if one_round := in_one_round(first[0], other[0]):  # by their counters neither has gone round, nor begun anew
+            around, exits = [each for each in around if each.kind == "pass"], ()
         recorded = of_recorders(job, other)
         small, large = (other, first) if len(other) <= len(first) else (first, other)
         if context is not None and (around or exits):
@@ -247,6 +252,8 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
             yield divergent(small, large, context, (around or exits)[0], SEEN if around else LIKELY, recorded)
             continue
         guard = own_guard(there) or own_guard(here)
+        if guard is not None and fork is not None and one_round and _holds_for_both(guard, fork, first[0], other[0]):
+            guard = None
         under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
         evidence = (*stacks_of(small), *stacks_of(large), *recorded)
         # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
@@ -265,6 +272,12 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
                 evidence,
                 at=small[0].place.user_frame,
             )
+
+
+def _holds_for_both(guard: Enclosing, fork: Fork, one: Rank, other: Rank) -> bool:
+    """Whether the variables of both ranks say alike to a condition around the line of one of them."""
+    mine, theirs = (holds(guard.text, held_at(*each)) for each in ((one, fork.one), (other, fork.other)))
+    return mine is not None and mine == theirs
 
 
 def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:

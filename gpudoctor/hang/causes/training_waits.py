@@ -131,19 +131,22 @@ def _process(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | N
             words = f"for {_where(ranks[0], wait)} of process {child.pid}, whose queue nobody reads"
             return ToldWait("join-before-get", SEEN, words, seen=(_seen(child),))
         own = wait_of(thread, place_of(thread).user_frame, child.sources)
-        forked = child.process.command == ranks[0].evidence.process.command
-        if own is not None and own.kind == "lock" and forked:
-            line = place_of(thread).user_frame
-            words = (
-                f"for {_where(ranks[0], wait)} of process {child.pid}, which stands in a lock{at(line)} since its fork"
-            )
-            return ToldWait("fork-held-lock", SEEN, words, seen=(_seen(child),))
+        if own is not None and own.kind == "lock" and child.process.command == ranks[0].evidence.process.command:
+            return _forked(child, f"for {_where(ranks[0], wait)} of process {child.pid}")
     return _child(ranks=ranks, wait=wait)
 
 
 def _child_rule(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
     del job
+    if (child := forked_in_lock(ranks[0])) is not None:
+        return _forked(child, f"for {_where(ranks[0], wait)} of process {child.pid}")
     return _child(ranks=ranks, wait=wait)
+
+
+def _forked(child: ProcessEvidence, words: str) -> ToldWait:
+    """One that was forked without an exec, by the program or by multiprocessing, and stands in a lock since."""
+    words += f", which stands in a lock{at(place_of(_stack(child)).user_frame)} since its fork"
+    return ToldWait("fork-held-lock", SEEN, words, seen=(_seen(child),))
 
 
 def _child(*, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait:
@@ -221,10 +224,7 @@ def _thread(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | No
     rank = ranks[0]
     words = f"for {_where(rank, wait)}"
     if (child := forked_in_lock(rank)) is not None:
-        words += (
-            f" of process {child.pid}, which stands in a lock{at(place_of(_stack(child)).user_frame)} since its fork"
-        )
-        return ToldWait("fork-held-lock", SEEN, words, seen=(_seen(child),))
+        return _forked(child, f"{words} of process {child.pid}")
     for thread in own_threads(rank):
         frame = innermost(thread)
         own = wait_of(thread, frame, rank.evidence.sources)

@@ -30,7 +30,6 @@ LAST = {
     "suppresses_underflow": "step 5",
     "config_of_node": "step 4",
     "best_full_weights": "epoch 3",
-    "average_on_main": "step 5",
     "trace_handler_of_main": "step 4",
     "skips_epoch_rest": "step 5",
     "logs_if_mask_any": "step 6",
@@ -217,13 +216,6 @@ def of_some() -> Iterator[Scenario]:
         RANK0,
         (2,),
         *("if self.rank == self.last", "dist.broadcast(loss", "stage.report("),
-        ranks=3,
-    )
-    yield stranger(
-        "average_on_main",
-        RANK0,
-        (0,),
-        *("if ema and step", "ema.update(model)", "full = parameter.full_tensor()", "ema = Average()"),
         ranks=3,
     )
     yield stranger(
