@@ -92,6 +92,23 @@ def test_a_rank_that_had_launched_nothing_did_not_wait_whatever_it_meets_later(t
     assert answer.causes[0].confidence < 0.5
 
 
+def test_who_did_not_come_is_told_with_its_own_last_line(tmp_path: Path) -> None:
+    """Far above the end, before torch's lines of the others; what it writes later is no place where it was."""
+    waited = "".join(watchdog(rank, "ALLREDUCE", "all_reduce", 11) for rank in (1, 2))
+    text = BEFORE + "rank 0 asks for samples\n" + waited + "rank 0 was answered\n" + end(1)
+    (first, *_) = explained(text, tmp_path).causes
+    assert 'The last from it before: "rank 0 asks for samples"' in first.summary
+    assert [line.line for line in first.evidence if "samples" in line.text] == [7]
+
+
+def test_the_last_line_of_a_rank_in_a_file_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "rank_0.log").write_text("epoch 3\nreading shard 7\n\nn1:4:5 [0] NCCL INFO Channel 00\n")
+    for rank in (1, 2):
+        (tmp_path / f"rank_{rank}.log").write_text("epoch 3\n" + watchdog(rank, "ALLREDUCE", "all_reduce", 11))
+    answer = explain(sorted(map(str, tmp_path.iterdir())), stdin=io.BytesIO())
+    assert "reading shard 7" in answer.causes[0].summary, answer.causes[0].summary
+
+
 def row(number: int, rank: int, status: int, pid: int, name: str) -> str:
     return (
         f"[{number}]:\n  time      : 2026-11-23_21:29:36\n  host      : localhost\n  rank      : {rank} (local_rank: "

@@ -2,6 +2,7 @@
 
 from msgspec import Struct, field
 
+from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Scan, Told, ToldExit, ToldStack, ToldTraceback, number_in
 
 
@@ -16,6 +17,8 @@ class Facts(Struct, kw_only=True):
     """Ranks that wrote something."""
     own_ranks: set[int] = field(default_factory=set)
     """Those with whose numbers lines of the program begin."""
+    said_last: dict[int, Line] = field(default_factory=dict)
+    """Of each rank the last that its program wrote before the time of a collective was up."""
     world_size: int | None = None
     lines: dict[str, int] = field(default_factory=dict)
     """File -> its lines."""
@@ -27,6 +30,7 @@ def put_together(scans: list[Scan]) -> Facts:
     for scan in scans:
         facts.ranks |= scan.ranks
         facts.own_ranks |= scan.own_ranks
+        facts.said_last |= scan.said_last
         facts.events += scan.events
         facts.exits += scan.exits
         facts.stacks += scan.stacks

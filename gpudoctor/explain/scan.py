@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from gpudoctor import cost
 from gpudoctor.explain.course import CourseSeen, LogEnd
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
+from gpudoctor.explain.own_lines import is_over, own_lines
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import (
@@ -151,6 +152,8 @@ class Scan(Struct, kw_only=True):
     """Ranks that wrote something."""
     own_ranks: set[int] = field(default_factory=set)
     """Ranks with whose number lines of the program begin: "rank 2 step 4"."""
+    said_last: dict[int, Line] = field(default_factory=dict)
+    """Of each rank the last that its program wrote before the time of a collective was up."""
     reason: str = ""
     """Why it could not be read to its end."""
     interrupted: bool = False
@@ -179,6 +182,8 @@ def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None =
         result.interrupted = True
     result.course = state.tail.seen(result.lines)
     state.headless()
+    if state.of_file.rank is not None and "rank" in file.rpartition("/")[2].lower():  # a worker may be a node
+        result.ranks.add(state.of_file.rank)
     for traceback in result.tracebacks:
         traceback.lines_after = result.lines - traceback.traceback.last_line
     return result
@@ -191,6 +196,7 @@ class _Scanning:
         self._of_symptom: Counter[str] = Counter()
         self._without_time = 0
         self._before: list[bytes] = []
+        self._time_is_up = False
         self.tail = LogEnd()
 
     def read(self, block: Block) -> None:
@@ -201,6 +207,10 @@ class _Scanning:
         for groups in set(RANKS.findall(sample)):
             result.ranks.add(int(next(filter(None, groups))))
         result.own_ranks.update(map(int, set(OWN_RANKS.findall(sample))))
+        if not self._time_is_up:
+            for rank, number, own in own_lines(block.text, block.first_line, self.of_file.rank):
+                result.said_last[rank] = Line(result.file, number, clean(own.decode(errors="replace")))
+            self._time_is_up = is_over(block.text)
         extended: list[bytes] | None = None
         for line, needles, lines in self.matcher.candidates(block.text, block.first_line):
             if extended is None:

@@ -14,6 +14,7 @@ from gpudoctor.explain.absent import absent_by_name, counted_by_program, idle_ra
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken, alive_at_the_end, ended_well, ranks_text
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.own_lines import last_words_of
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Moment, ToldStack
 from gpudoctor.explain.tracebacks import StackFrame
@@ -21,15 +22,8 @@ from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE
 
-ONE_SIDED = (
-    "gather",
-    "broadcast",
-    "barrier",
-    "scatter",
-    "reduce",
-    "gatherobject",
-    "broadcastobjectlist",
-    "allgatherobject",
+ONE_SIDED = frozenset(
+    ["gather", "broadcast", "barrier", "scatter", "reduce", "gatherobject", "broadcastobjectlist", "allgatherobject"]
 )
 """What code of one rank calls by mistake when it saves, evaluates or logs."""
 MOST_LINES = 6
@@ -360,10 +354,12 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
         summary += f". Who lives says that it was asked for its recorder, and {ranks_text(missing)} did not"
     elif not heard:
         summary += f"; there is no output of {'it' if len(missing) == 1 else 'them'} here"
+    last, own = last_words_of(missing, facts.said_last)
+    summary += last
     scalar = first.operation == "barrier" or (first.operation == "allreduce" and first.elements == 1)
     confirm = (
         f"Start it again and ask while it stands: gpudoctor hang shows where {ranks_text(missing)} "
-        f"{'is' if len(missing) == 1 else 'are'} instead."
+        f"{'is' if len(missing) == 1 else 'are'} instead; behind `gpudoctor run --` it is asked by itself."
     )
     forced = {ended.pid: ended for ended in facts.exits if ended.exit.forced and ended.rank in (None, *missing)}
     stubborn = list(forced.values())
@@ -375,7 +371,7 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
         return _undecided(causes, LIKELY, first, summary, found, [missing, missing], stubborn[0].at)
     if gone and not facts.exits:  # no launcher that would have told of its end
         causes = ("rank-died", "stopped-rank", "uneven-inputs")
-        return _undecided(causes, LIKELY, first, summary, found, [missing] * 3, confirm=confirm)
+        return _undecided(causes, LIKELY, first, summary, found, [missing] * 3, own, confirm)
     if ended_well(facts, set(missing)) == set(missing):
         summary += f". torchrun lists all that failed or that it had to end, and not {ranks_text(missing)}: ended well"
         causes = ("rank-divergent-decision", "uneven-inputs")
@@ -388,7 +384,7 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
     else:
         causes = ("slow-rank-timeout", "uneven-inputs", "rank-divergent-decision")
     ranks = [waiting if cause == "rank0-only-collective" else missing for cause in causes]
-    return _undecided(causes, POSSIBLE, first, summary, found, ranks, confirm=confirm)
+    return _undecided(causes, POSSIBLE, first, summary, found, ranks, own, confirm)
 
 
 def _together(found: list[Wait]) -> list[Candidate]:

@@ -16,7 +16,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
         r"rank (?P<rank>\d+)",
         cause="collective-order-mismatch",
         seen="NCCL found at and around rank {rank} another collective than on the other ranks, or other sizes",
-        source="NCCL enqueue and init (its check of collectives)",
+        versions="nccl 2.4 to 2.7; 2.8 and later do not check this",
+        source="NCCL init.cc, ncclCommGetAsyncError (ncclDevAssertedMismatch)",
         sample=WARN + "Mismatched collective detected, please check your collective calls at and around rank 5. "
         "You can",
         counter=WARN + "Mismatched NCCL git versions detected: rank 0",
@@ -136,7 +137,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nccl-driver-refused",
         pattern=(
-            r"CUDA Driver version found is (?P<version>\d+)\. Minimum requirement is \d+",
             r"CUDA some PFN functions not found in the library|Retrieve \w{1,60}(?: version \d+)? failed with \d+",
             r"NCCL cannot be captured in a graph if either it wasn't built with CUDA runtime",
             r"CUMEM (?:Host is )?not supported prior to CUDA",
@@ -145,7 +145,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
         confidence=LIKELY,
         seen="the driver of this node is too old for what NCCL was asked for",
         source="NCCL misc/cudawrap.cc, strongstream.cc, alloc.h",
-        sample=WARN + "CUDA Driver version found is 11040. Minimum requirement is 11060",
+        sample=(
+            WARN + "CUDA some PFN functions not found in the library",
+            WARN + "Retrieve cuMemCreate version 10020 failed with 500",
+        ),
         counter=INFO + "cudaDriverVersion 12080",
     ),
     Symptom(

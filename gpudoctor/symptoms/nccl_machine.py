@@ -77,6 +77,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "/dev/shm has no room for {path} of {size} bytes",
             "/dev/shm has no room for what NCCL wants to share there",
         ),
+        versions="the second up to nccl 2.13",
         source="NCCL misc/shmutils.cc; nccl-tests#166, nccl#290, nccl#342, nccl#525",
         sample=(
             WARN + "Error: failed to extend /dev/shm/nccl-Yp31aD to 9637892 bytes, error: No space left on device (28)",

@@ -308,6 +308,24 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "8 local Net devices",
     ),
     Symptom(
+        "adapter-of-another-rank",
+        pattern=(
+            r"ncclNetSocketListen dev=(?P<number>\d+) ncclNetIfs=(?P<count>\d+)",
+            r": invalid listen device dev=(?P<number>\d+) ncclNetIfs=(?P<count>\d+)",
+        ),
+        cause="ib-link-down",
+        variant="counts",
+        confidence=LIKELY,
+        seen="NCCL was to use network device {number} here and there are {count}: another rank has more, or other ones",
+        versions="nccl 2.24 and later; 2.32 words it anew; torch calls it an internal error",
+        source="NCCL transport/net_socket.cc; tests/lab/torch_nccl/over_infiniband.py (port-down)",
+        sample=(
+            WARN + "NET/Socket : ncclNetSocketListen dev=1 ncclNetIfs=1",
+            WARN + "ncclNetSocketListen : invalid listen device dev=1 ncclNetIfs=1",
+        ),
+        counter=INFO + "NET/Socket : Using [0]eth0:10.4.0.9<0>",
+    ),
+    Symptom(
         "rdma-peer-asked-again",
         pattern=r"ibv_modify_qp failed with (?P<number>\d+) (?P<errno>[^,\n]*), on dev (?P<device>[\w.-]+):\d+"
         r"[^\n]{0,300}, retrying \d+/",
