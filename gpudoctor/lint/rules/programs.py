@@ -301,6 +301,14 @@ def _lines(program: Program) -> set[int]:
     return {place.span.line for name in ("spawn", "start_processes") for place in program.calls.get(name, ())}
 
 
+_DIVIDES = re.compile(
+    r"\b(?:\w*[sS]ampler|IterableDataset|Subset|islice|webdataset|wds|\w*(?:split|shard|chunk|partition)\w*)\b|"
+    r"::\s*\w|(?:%|//)\s*\(?[\w.]*(?:world|size|replicas|procs|ranks|gpus)",
+    re.IGNORECASE,
+)
+"""Words for a part of the data, steps of a slice, and divisions by the number of ranks."""
+
+
 @rule(
     "T06",
     title="Each rank has a part of the data of its own",
@@ -309,11 +317,13 @@ def _lines(program: Program) -> set[int]:
     bad=(
         _LOADER.format("") + _STARTED,
         _LOADER.format(", num_workers=4") + _STARTED.replace("=4 ", "=8 "),
+        _LOADER.format("").replace("dist.get_rank()\n", "dist.get_rank()\nprint(dist.get_world_size())\n") + _STARTED,
         _LOADER.format("").replace("import torch\n", "import torch\nfrom torch.utils.data import DistributedSampler\n")
         + _STARTED,
     ),
     good=(
         _LOADER.format("").replace("shuffle=True", "sampler=DistributedSampler(data)") + _STARTED,
+        _LOADER.format("").replace("(data,", "(data[rank :: dist.get_world_size()],") + _STARTED,
         _LOADER.format("").replace("import torch\n", "import torch\nfrom accelerate import Accelerator\n") + _STARTED,
     ),
 )
@@ -325,7 +335,7 @@ def loader_without_sampler(job: LintJob) -> Iterator[LintFinding]:
         if not wraps or program.names(*_BY_FRAMEWORK):
             continue
         used = without_imports(program.text)
-        if re.search(r"\b(?:\w*[sS]ampler|IterableDataset|get_world_size|split)\b", used):
+        if _DIVIDES.search(used):
             continue
         for place in program.calls.get("DataLoader", ()):
             if re.search(r"\bshuffle\s*=\s*True\b", place.words):
