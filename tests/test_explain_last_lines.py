@@ -102,6 +102,10 @@ def test_a_date_is_no_step_of_a_job() -> None:
     assert said("2026/06/05 15:34:10 fatal: open /etc/plugin.json: permission denied\n").exit_status == 1
 
 
+def test_a_good_end_may_name_a_step() -> None:
+    assert said("Training done: best accuracy 91.2 at epoch 27\nsome worker was stopped\n").exit_status == 0
+
+
 def test_a_benchmark_whose_values_are_wrong_did_not_end_well() -> None:
     log = "# nThread 1 nGpus 8 minBytes 8\n# Out of bounds values : 12 FAILED\n# Avg bus bandwidth : 71\n"
     assert said(log).exit_status == 1

@@ -210,7 +210,8 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
             place = of_all[0] if of_all else line
             if shapes.setdefault(shape, place) != place:  # the same words with another number: it gets on
                 moves.append(index)
-            if LAST_ONE.search(line) or SUMMED_UP.search(line):
+            told = line[: step.start()]  # "Training done: best at epoch 27"
+            if LAST_ONE.search(line) or SUMMED_UP.search(line) or (ENDED.search(told) and not DENIED.search(line)):
                 ended = index
         elif bad is not None:
             trouble.append(index)
