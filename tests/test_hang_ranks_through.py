@@ -51,6 +51,12 @@ def hidden(one: Any) -> Any:
     return replace(one, evidence=replace(one.evidence, process=replace(one.evidence.process, environment_read=False)))
 
 
+def ended_meanwhile(rank: int) -> Any:
+    """Alive when its status was read, and a zombie in the last sample: of what status, nobody has seen."""
+    one = member(rank, place_at("unknown"), state="Z")
+    return replace(one, evidence=replace(one.evidence, process=replace(one.evidence.process, state="R")))
+
+
 def reported(job: HangJob) -> JobReport:
     unread: list[Any] = []
     report = conclude_job(job, unread)
@@ -120,3 +126,9 @@ def test_in_training_it_is_one_of_two() -> None:
     """As one of a launcher that runs on: it had fewer batches, or has decided by itself."""
     job = a_job(waits(0), zombie(1), waits(2), launchers={}, master_address="127.0.0.1")
     assert {each.cause for each in reported(job).causes} >= {LEFT, "uneven-inputs"}
+
+
+def test_a_status_that_was_not_seen_is_no_good_one() -> None:
+    """A rank over InfiniBand raised in the middle of a look, and was told to have run out of data (0.65)."""
+    job = a_job(waits(0), ended_meanwhile(1), world_size=2)
+    assert not {"uneven-inputs", LEFT} & {cause for cause, _ in sure(job)}

@@ -98,7 +98,8 @@ def _uncollected(job: HangJob) -> Through | None:
     dead = [
         rank
         for rank in job.ranks
-        if rank.state == "Z"
+        if rank.evidence.process.state == "Z"  # else it was alive when its status was read
+        and rank.state == "Z"
         and not rank.evidence.process.exit_code
         and (rank.node.host, rank.evidence.process.user_id) in processes_told
     ]

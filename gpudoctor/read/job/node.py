@@ -4,6 +4,7 @@ Every reader has a deadline: a process that waits in the kernel, a dead mount or
 answer, which is then said in `unread`, and never that of the others.
 """
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -387,7 +388,7 @@ class _SecondLook:
             return ProcessEvidence(process=unread, samples=samples, sockets=sockets, sources=sources)
         gone = Process(pid=pid, parent=0, started=self.wanted[pid], state="X")
         return ProcessEvidence(
-            process=details.process or gone,
+            process=self._as_ended(details.process, samples) if details.process else gone,
             samples=samples,
             sockets=sockets,
             sources=sources,
@@ -404,6 +405,15 @@ class _SecondLook:
             armed=armed,
             variables=self.variables.get(pid, ()),
         )
+
+    def _as_ended(self, process: Process, samples: tuple[Sample, ...]) -> Process:
+        """With the status of one that has ended between being read and being sampled."""
+        if samples and samples[-1].state == "Z" and process.state != "Z":
+            with contextlib.suppress(OSError):
+                now = look(process.pid, self.system)
+                if now is not None and (now.start_ticks, now.state) == (process.started, "Z"):
+                    return structs.replace(process, state="Z", exit_code=now.exit_code)
+        return process
 
     @staticmethod
     def _is_there(details: Mapping[int, _Details], pid: int) -> bool:
