@@ -19,7 +19,7 @@ def said(log: str) -> Explanation:
 @pytest.mark.parametrize(
     ("line", "class_", "fix"),
     [
-        ("Error: unknown flag: --gpu\nSee 'ctl --help' for usage.", "config", "--gpu"),
+        ("Error: unknown flag: --gpu\nSee 'ctl --help' for usage.", "argument", "--gpu"),
         ("fatal: Authentication failed for 'https://git.lab.example/a.git/'", "permission", "token"),
         ("gzip: train.jsonl.gz: not in gzip format", "data", "checksum"),
         ("An error occurred (NoSuchKey) when calling the GetObject operation: no such key", "file-missing", "bucket"),
