@@ -13,6 +13,7 @@ from msgspec import structs
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.hang.job import HangJob
+from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import GroupSplit, compare
 from gpudoctor.hang.report import HangCause, JobReport
 from gpudoctor.knowledge.places import Place, place_of
@@ -903,3 +904,11 @@ def test_who_waits_for_a_file_stands_still_where_somebody_has_seen_for_how_long(
     helped = a_job(waits(0), sleeps(1, moved=True, sources=looking, data_loaders=(busy,)))
     helped = structs.replace(helped, evidence=structs.replace(helped.evidence, quiet_seconds=130.0))
     assert reported(helped).state == "slow", "a process of its own may make the file"
+
+
+@pytest.mark.parametrize(("age", "verdict"), [(6.0, "starting"), (600.0, "moves")])
+def test_who_has_only_now_come_to_where_ranks_begin_has_got_nothing(age: float, verdict: str) -> None:
+    """Later it may be a group that is made in each epoch."""
+    begins, imports = place_at("rendezvous", "init_process_group"), place_at("user code")
+    comes = member(1, begins, first=imports, age=age, moved=True)
+    assert progress_of(a_job(member(0, begins, age=age), comes)).verdict == verdict

@@ -58,6 +58,8 @@ WAITING: frozenset[Kind] = frozenset(
 )
 """Places in which a rank waits for another one."""
 STARTING: frozenset[Kind] = frozenset({"communicator init", "rendezvous", "store wait"})
+STARTS_WITHIN = 30.0
+"""Seconds of age: our rule of thumb; imports of torch alone may take 20 s on a cold file system."""
 STOPPED = ("T", "t")
 ENDED = ("Z", "X", "x")
 
@@ -253,7 +255,11 @@ def _of_waiting(rank: Rank, counts_grow: bool | None) -> Motion:
     if len(samples) < 2:
         return "unknown"
     if not same_place(rank.first_place, rank.place) and "unknown" not in (rank.first_place.kind, rank.place.kind):
-        return "gets on" if rank.place.kind not in STARTING or rank.first_place.kind not in STARTING else "polls"
+        if rank.place.kind not in STARTING:
+            return "gets on"
+        # One that has only now come to where ranks begin has waited for none, and got nothing.
+        begins = rank.first_place.kind not in WAITING and rank.evidence.process.age_seconds < STARTS_WITHIN
+        return "polls" if begins or rank.first_place.kind in STARTING else "gets on"
     gpu = uses_gpu(rank.evidence, rank.node)
     if counts_grow and gpu and rank.place.kind not in STARTING:
         return "gets on"
