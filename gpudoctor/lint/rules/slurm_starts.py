@@ -186,6 +186,7 @@ def variable_that_slurm_does_not_set(job: LintJob) -> Iterator[LintFinding]:
     own = {match[1] for match in _SET.finditer(job.text)}
     options = {option.value.span.start for launch in job.launches for option in launch.every_option if option.value}
     said: set[str] = set()
+    asked: dict[str, str] = {}
     for match in _USED.finditer(job.text):
         name = match["braced"] or match["bare"]
         more = match["more"] or ""
@@ -201,7 +202,9 @@ def variable_that_slurm_does_not_set(job: LintJob) -> Iterator[LintFinding]:
             continue
         if more[:1] in ("-", "=", "+", "?") or before.startswith(("#", "echo", "printf")) or "HET_GROUP" in name:
             continue
-        meant = nearest(name, NAMES, 0.9)
+        if len(asked) > 200:
+            return
+        meant = asked[name] if name in asked else asked.setdefault(name, nearest(name, NAMES, 0.9))
         if not meant or any(start <= match.start() <= start + 200 for start in options):
             continue  # V01 speaks of options
         said.add(name)

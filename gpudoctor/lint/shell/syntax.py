@@ -55,6 +55,7 @@ def refused(text: str) -> RefusedShell | None:
     return read_script(text).refused
 
 
+_MOST_NAMES, _LONGEST = 64, 200_000
 _VARIABLE = re.compile(r"\"?\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?\})\"?")
 _SENTENCE = re.compile(r"\"[A-Za-z][^\"$`\n]*[ ;][^\"]*\"|'[A-Za-z][^'\n]*[ ;][^']*'", re.DOTALL)
 
@@ -69,7 +70,15 @@ class _Reader(ShellWords):
         match = _VARIABLE.fullmatch(word)
         if match is None:
             return False
-        name = re.escape(match[1] or match[2])
+        name = match[1] or match[2]
+        if name not in self.options_in:
+            if len(self.options_in) >= _MOST_NAMES or len(self.text) > _LONGEST:
+                return False
+            self.options_in[name] = self._holds_options(name)
+        return self.options_in[name]
+
+    def _holds_options(self, name: str) -> bool:
+        """Whether all that the text sets a variable to begins with an option."""
         values = re.findall(rf"(?:^|[\s;]){name}\+?=(?:\(|[\"'])?(?:[ \t\n]|\\\n)*([^\s\"')]{{0,3}})", self.text)
         told = [value for value in values if value]
         return bool(told) and all(re.match(r"--?[A-Za-z]", value) for value in told)

@@ -41,6 +41,8 @@ class ShellWords:
         """Backslashes with a blank behind them at the end of a line."""
         self.dashed: list[int] = []
         """Commands whose name is an option: the line before ended too early."""
+        self.options_in: dict[str, bool] = {}
+        """Variables, and whether their values are options, as far as they were looked at."""
         self.depth = 0
 
     def stop(self, kind: str, at: int, what: str, wanted: str = "") -> StopReading:
