@@ -51,7 +51,6 @@ LAST = {
     "broadcast_from_each_other": "step 0",
     "monitor_of_main": "step 1",
     "prefetch_thread_broadcasts": "step 4",
-    "syncs_at_its_own_last": "epoch 0 step 11",
     "strided_range": "step 2",
     "pairs_of_loaders": "epoch 0 step 5",
     "clusters_converge": "step 4",
@@ -272,19 +271,6 @@ def uneven() -> Iterator[Scenario]:
         (2, 3),
         *("for step, _batch in enumerate(reader)", "dist.barrier()", "raise StopIteration", "if batch[0] is None"),
         ranks=4,
-    )
-    yield stranger(
-        "syncs_at_its_own_last",
-        (*UNEVEN, *DIFFERS),
-        (1,),
-        *(
-            "last = step + 1",
-            "synced = (step + 1)",
-            "with contextlib.nullcontext() if synced",
-            "dist.all_gather_object(",
-        ),
-        *("model(batch).square()", "for step, (batch,)"),
-        ranks=3,
     )
     yield stranger(
         "strided_range",
