@@ -10,7 +10,7 @@ STARTS = tuple(starts())
 LEAST_FOUND = {"tune": 0.8, "keep": 0.65}
 """Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
 MOST_FALSE_ERRORS = {"tune": 0, "keep": 3}
-MOST_FALSE_WARNINGS = {"tune": 2, "keep": 3}
+MOST_FALSE_WARNINGS = {"tune": 3, "keep": 3}
 MOST_NOT_UNDERSTOOD = {"tune": 5, "keep": 13}
 
 
