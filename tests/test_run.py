@@ -527,7 +527,9 @@ def test_the_window_changes_its_size(environment: dict[str, str]) -> None:
 
     text = (
         "import os, signal, time\n"
-        "signal.signal(signal.SIGWINCH, lambda *_: print('size', *os.get_terminal_size(1), flush=True))\n"
+        # The signal comes once more when we have told the size, maybe into the handler: print is not reentrant
+        "say = lambda *_: os.write(1, ('size %d %d\\n' % os.get_terminal_size(1)).encode())\n"
+        "signal.signal(signal.SIGWINCH, say)\n"
         "print('ready', flush=True)\n"
         "while True: time.sleep(1)\n"
     )
