@@ -158,16 +158,16 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return statistics.median(values), medians[50], medians[1950]
 
 
-def asked_ways(script: Path, peers: Path | None, folder: Path) -> dict[str, tuple[str, list[str]]]:
-    """What is measured: against which it stands, and how it is started."""
+def asked_ways(
+    script: Path, peers: Path | None, folder: Path, *, numbered: bool = False
+) -> dict[str, tuple[str, list[str]]]:
+    """What is measured: against which it stands, and how it is started. `numbered`: a rank of torchrun alone."""
     every = ways(script, peers or Path("/"), folder)
-    chosen = {"plain": ("plain", every["plain"]), "gpudoctor run": ("plain", every["gpudoctor run"])}
-    if peers is not None:
-        chosen["gpualert run"] = ("plain", every["gpualert run"])
-        chosen["torchrun"] = ("torchrun", every["torchrun"])
-        chosen["gpudoctor run, torchrun"] = ("torchrun", every["gpudoctor run, torchrun"])
-        chosen["traceml run"] = ("torchrun", every["traceml run"])
-    return chosen
+    alone = {"plain": "plain", "gpudoctor run": "plain"}
+    ranks = {"torchrun": "torchrun", "gpudoctor run, torchrun": "torchrun"}
+    of_peers = {"gpualert run": "plain", **ranks, "traceml run": "torchrun"}
+    chosen = ranks if numbered else alone | (of_peers if peers is not None else {})
+    return {way: (base, every[way]) for way, base in chosen.items()}
 
 
 @contextlib.contextmanager
@@ -192,6 +192,9 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--blocks", type=int, default=200, help="of four steps, in each pair")
     parser.add_argument("--peers", type=Path)
+    parser.add_argument(
+        "--numbered", action="store_true", help="a rank of torchrun, whose words are kept by themselves"
+    )
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)), help="on which both take turns")
     asked = parser.parse_args()
     print(f"load {os.getloadavg()}, {os.cpu_count()} processors, {asked.pairs} pairs of {4 * asked.blocks} steps")
@@ -203,7 +206,7 @@ def main() -> None:
         script.write_text(TURNS)
         found: dict[str, list[Pair]] = {}
         for number in range(asked.pairs):
-            every = asked_ways(script, asked.peers, folder)
+            every = asked_ways(script, asked.peers, folder, numbered=asked.numbered)
             for way, (base, words) in every.items():
                 with both(every[base][1], words, folder, number, asked.cpu) as (first, second):
                     try:
