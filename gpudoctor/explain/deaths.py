@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gpudoctor.explain.candidate import LIVED_ON, Candidate
 from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
-from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_number
+from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_named, signal_number
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
@@ -36,7 +36,6 @@ OF_A_SIGNAL = re.compile(r"^SIG(?P<name>TERM|INT|HUP|USR[12])\w{0,20}$", re.IGNO
 """What a handler of a signal raises, by its name (Lightning's SIGTERMException)."""
 GOT_SIGNAL = re.compile(r"\bgot signal: (?P<name>\w{1,12})")
 """torchrun's SignalException, with the number in most releases, the name in some."""
-SIGNALS = {text: number for number in signal.Signals for text in (number.name, str(number.value))}
 OF_COMMUNICATION = re.compile(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
 )
@@ -95,10 +94,7 @@ class Spoken(Struct, frozen=True, kw_only=True):
         named = OF_A_SIGNAL.match(self.last.name)
         if named is None and self.last.name == "SignalException":
             named = GOT_SIGNAL.search(self.last.message)
-        if named is None:
-            return None
-        name = named["name"].upper()
-        return SIGNALS.get(name if name.isdigit() else f"SIG{name.removeprefix('SIG')}")
+        return None if named is None else signal_named(named["name"])
 
     @property
     def kind(self) -> str:

@@ -41,6 +41,12 @@ NAMES = {
 }
 
 
+def signal_named(text: str) -> signal.Signals | None:
+    """Of "15", "SIGTERM" or "TERM"."""
+    name = f"SIG{text.upper().removeprefix('SIG')}"
+    return next((number for number in signal.Signals if text == str(number.value) or name == number.name), None)
+
+
 def signal_number(exitcode: int) -> int:
     """The signal that an exit status stands for: -9 and 137 are 9; 0 where it is none."""
     if exitcode < 0:

@@ -97,41 +97,41 @@ class DecidedAlone(Struct, frozen=True):
 
     node: ast.AST
     """The condition."""
-    calls: tuple[CourseCollective, ...]
-    """What it comes to or misses by that; of one that leaves, what it leaves to the others."""
+    call: CourseCollective | None
+    """What it comes to or misses by that; of one that leaves, the next that it leaves to the others."""
     leaves: str = ""
 
 
 def decided_alone(events: Sequence[Event], after: bool = False) -> DecidedAlone | None:
     """The first place where a rank's own data decide whether it comes to what the others wait in. `after`: more of
     that follows behind these events, and not for who leaves them."""
-    for place, event in enumerate(events):
-        rest = tuple(collectives(events[place + 1 :]))
+    following: list[CourseCollective | None] = [None]
+    for event in reversed(events[1:]):
+        following.append(next(iter(collectives((event,))), following[-1]))
+    for event, rest in zip(events, reversed(following), strict=False):
+        found = None
         if isinstance(event, CourseRound):
             # what follows behind a function, or behind a loop, is come to by who leaves it
             found = decided_alone(event.events, event.is_loop and bool(collectives(event.events)))
         elif isinstance(event, CourseFork):
             found = _by_own_data(event, rest, after) if event.is_own else None
-            found = (
-                found or decided_alone(event.yes, after or bool(rest)) or decided_alone(event.no, after or bool(rest))
-            )
-        else:
-            continue
+            for branch in (event.yes, event.no):
+                found = found or decided_alone(branch, after or rest is not None)
         if found is not None:
             return found
     return None
 
 
-def _by_own_data(fork: CourseFork, rest: tuple[CourseCollective, ...], after: bool) -> DecidedAlone | None:
+def _by_own_data(fork: CourseFork, rest: CourseCollective | None, after: bool) -> DecidedAlone | None:
     for branch, other in ((fork.yes, fork.no), (fork.no, fork.yes)):
         theirs = {each.call for each in collectives(other)}
-        alone = tuple(each for each in collectives(branch) if each.call not in theirs)
-        if alone:
+        alone = next((each for each in collectives(branch) if each.call not in theirs), None)
+        if alone is not None:
             return DecidedAlone(fork.node, alone)
         how = next((each.how for each in branch if isinstance(each, Leave)), "")
         if any(isinstance(each, Leave) for each in other):
             continue
-        if (how in ("break", "return") and (after or rest)) or (how == "continue" and rest):
+        if (how in ("break", "return") and (after or rest is not None)) or (how == "continue" and rest is not None):
             return DecidedAlone(fork.node, rest, how)
     return None
 

@@ -167,7 +167,7 @@ def one_rank_decides(job: LintJob) -> Iterator[LintFinding]:
         found = decided_alone(first.events)
         if found is None or not isinstance(found.node, (ast.expr, ast.stmt)):
             continue
-        call = f"{found.calls[0].call}, line {line_of(each.code, found.calls[0].node)}" if found.calls else "the loop"
+        call = f"{found.call.call}, line {line_of(each.code, found.call.node)}" if found.call else "the loop"
         if found.leaves == "continue":
             does = f"leaves out {call}"
         elif found.leaves:
