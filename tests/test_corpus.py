@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import cases as of_cases
-from tests.corpus.cases import cases, second_labels
+from tests.corpus.cases import cases, labels_of
 from tests.corpus.cut import cut
-from tests.corpus.score import agreed, score
+from tests.corpus.score import agreed, first_choices, majority, score
 
 EVERY = 4
 """One of so many logs is asked, and every healthy one: a few seconds."""
@@ -64,14 +64,43 @@ def test_a_second_reader_has_read_both_halves() -> None:
         assert 0.5 < sum(agreed(case) for case in these) / len(these) < 0.95, half
 
 
+def test_a_third_reader_has_read_what_a_majority_is_counted_of() -> None:
+    keep = [case for case in cases() if case.half == "keep" and case.third]
+    assert len(keep) >= 500
+    # as of the second: neither a copy of the first labels nor another corpus's
+    alike = sum(bool(first & last) for first, *_, last in map(first_choices, keep))
+    assert 0.5 < alike / len(keep) < 0.95
+    assert sum(bool(majority(case)) for case in keep) > 0.9 * len(keep)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "third", "expected"),
+    [
+        ("data", ("data", "shape"), ("config",), {"data"}),
+        ("compile", ("config",), ("import",), {"import"}),
+        ("data", ("config", "shape"), ("nan", "shape"), {"shape"}),
+        ("data", ("config", "shape"), ("nan", "data"), {"data"}),
+        ("data", ("config",), ("nan",), set()),
+        ("data", ("data",), (), {"data"}),
+        ("data", (), ("config",), set()),
+    ],
+)
+def test_the_majority_of_readers(
+    first: str, second: tuple[str, ...], third: tuple[str, ...], expected: set[str]
+) -> None:
+    case = next(cases())._replace(class_=first, equally=(), second=second, third=third)
+    assert majority(case) == expected
+
+
 @pytest.mark.parametrize("text", ["a-case: no-class", "a-case: ", "a-case: data | data", "a-case: data\na-case: shape"])
-def test_a_second_label_has_known_classes_once(text: str) -> None:
+def test_a_label_has_known_classes_once(text: str) -> None:
     with pytest.raises(AssertionError, match="a-case"):
-        second_labels(text)
+        labels_of(text)
 
 
-def test_a_second_label_of_no_case_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reader", ["SECOND", "THIRD"])
+def test_a_label_of_no_case_is_a_mistake(reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "labels.txt").write_text("# whoever\nno-such-case: data\n")
-    monkeypatch.setattr(of_cases, "SECOND", tmp_path / "labels.txt")
+    monkeypatch.setattr(of_cases, reader, tmp_path / "labels.txt")
     with pytest.raises(AssertionError, match="no-such-case"):
         list(cases())

@@ -14,7 +14,7 @@ from tests.corpus import families
 from tests.corpus.cases import cases
 from tests.corpus.cut import cut
 from tests.corpus.cut import table as table_of_cuts
-from tests.corpus.score import Scored, agreed, score
+from tests.corpus.score import Scored, agreed, first_choices, majority, score
 
 
 def main(arguments: list[str]) -> None:
@@ -90,6 +90,7 @@ def _table(half: str, scored: list[Scored]) -> None:
         share = f"{right / len(these):.0%}; nearest: {near}"
         print(f"  right class where {decidable} decides: {right} of {len(these)} ({share})")
         _by_two_readers([each for each in these if each.case.second])
+        _by_three_readers(these)
     labelled = [each for each in scored if each.case.blame]
     blamed = sum(each.blame == each.case.blame for each in labelled)
     restarted = sum(each.restart == each.case.restart for each in labelled)
@@ -117,6 +118,26 @@ def _by_two_readers(these: list[Scored]) -> None:
     second = sum(each.right_by_second for each in these)
     print(f"  right class where both agree: {_share(sum(each.right_class for each in both), both)}")
     print(f"  right class by either reader: {_share(either, these)}; by the second alone: {_share(second, these)}")
+
+
+def _by_three_readers(these: list[Scored]) -> None:
+    """Of tune the third has read only where the first two part, or the second has not read: no share of all of it."""
+    if not any(each.case.third for each in these):
+        return
+    read = [first_choices(each.case) for each in these if each.case.second and each.case.third]
+    alike = sum(bool(one & two & three) for one, two, three in read)
+    parted = sum(not (one & two or one & three or two & three) for one, two, three in read)
+    pairs = ", ".join(str(sum(bool(all_of[a] & all_of[b]) for all_of in read)) for a, b in ((0, 1), (0, 2), (1, 2)))
+    print(
+        f"  three readers of {len(read)}: all choose the same class in {alike}, no two in {parted}; "
+        f"first and second, first and third, second and third in {pairs}"
+    )
+    told = [each for each in these if majority(each.case)]
+    right = sum(each.class_ in majority(each.case) for each in told)
+    print(
+        f"  right class by the majority of readers: {_share(right, told)}; "
+        f"without a majority: {len(these) - len(told)} of {len(these)}"
+    )
 
 
 def _share(count: int, these: list[Scored]) -> str:

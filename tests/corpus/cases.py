@@ -14,6 +14,7 @@ from gpudoctor.fault_classes import CLASSES
 
 HERE = Path(__file__).resolve().parent
 SECOND = HERE / "second_labels.txt"
+THIRD = HERE / "third_labels.txt"
 START = re.compile(r"^#### (\S+)\n", re.MULTILINE)
 LABELS = frozenset(
     {"class", "cause", "verdict", "exit", "must", "not", "decidable", "source", "blame", "restart", "solved", "fix"}
@@ -51,6 +52,8 @@ class Case(NamedTuple):
     """A pattern that the told fix must show to lead there; empty: not told."""
     second: tuple[str, ...] = ()
     """A second reader's classes, in the words of docs/classes.md, his first choice first; empty: not read by him."""
+    third: tuple[str, ...] = ()
+    """A third reader's, in the same form; of tune he has read only where the first two part."""
     equally: tuple[str, ...] = ()
     """Further classes that a careful reader would accept as well (`class: config | argument`)."""
 
@@ -79,26 +82,33 @@ def read(file: Path, known: frozenset[str]) -> Iterator[tuple[str, dict[str, lis
 
 
 def cases() -> Iterator[Case]:
-    second = second_labels(SECOND.read_text())
+    second, third = (labels_of(file.read_text()) for file in (SECOND, THIRD))
     for file in sorted(HERE.glob("*.cases")):
         for name, labels, log in read(file, LABELS):
-            yield _case(name, file.stem, labels, log, second.pop(name, ()))
-    assert not second, f"second labels of no case: {', '.join(second)}"
+            yield _case(name, file.stem, labels, log, second.pop(name, ()), third.pop(name, ()))
+    assert not {**second, **third}, f"labels of no case: {', '.join({**second, **third})}"
 
 
-def second_labels(text: str) -> dict[str, tuple[str, ...]]:
-    """By the case's id. A class that docs/classes.md does not have, or an id that stands twice, is a mistake."""
+def labels_of(text: str) -> dict[str, tuple[str, ...]]:
+    """A further reader's, by id. No unknown class, and no id twice."""
     by_id: dict[str, tuple[str, ...]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):
             name, _, classes = line.partition(": ")
-            assert name not in by_id, f"{name}: labelled twice by the second reader"
+            assert name not in by_id, f"{name}: labelled twice by one reader"
             by_id[name] = tuple(classes.split(" | "))
             assert {*by_id[name]} <= {*CLASSES} and len({*by_id[name]}) == len(by_id[name]), line
     return by_id
 
 
-def _case(name: str, kind: str, labels: dict[str, list[str]], log: str, second: tuple[str, ...]) -> Case:
+def _case(
+    name: str,
+    kind: str,
+    labels: dict[str, list[str]],
+    log: str,
+    second: tuple[str, ...],
+    third: tuple[str, ...],
+) -> Case:
     verdict = labels["verdict"][0]
     assert verdict in VERDICTS, f"{name}: {verdict}"
     class_, *equally = labels["class"][0].split(" | ")
@@ -121,5 +131,6 @@ def _case(name: str, kind: str, labels: dict[str, list[str]], log: str, second: 
         solved=labels.get("solved", [""])[0],
         fix=labels.get("fix", [""])[0],
         second=second,
+        third=third,
         equally=tuple(equally),
     )

@@ -1,6 +1,8 @@
 """What `explain` answers to a case, and what is wrong with it."""
 
 import re
+from collections import Counter
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -79,6 +81,27 @@ WIDER = {
 def agreed(case: Case, choices: int | None = 1) -> bool:
     """The first label's class is among so many first choices of the second reader; None: among all of his."""
     return bool(SAME.get(case.class_, {case.class_}) & {*case.second[:choices]})
+
+
+def first_choices(case: Case) -> list[AbstractSet[str]]:
+    """Each reader's; the first label may be of the issue's list, and then stands for several of our classes."""
+    return [classes[0] for classes in _readers(case)]
+
+
+def majority(case: Case) -> frozenset[str]:
+    """What most of the readers, two at least, choose first, or else name at all; empty: no two name the same."""
+    for choices in (1, None):
+        named = Counter(name for classes in _readers(case) for name in frozenset[str]().union(*classes[:choices]))
+        most = max(named.values())
+        if most > 1:
+            return frozenset(name for name, count in named.items() if count == most)
+    return frozenset()
+
+
+def _readers(case: Case) -> list[list[AbstractSet[str]]]:
+    """The classes of each who has read the case, each as the set of ours that it stands for."""
+    first: list[AbstractSet[str]] = [SAME.get(name, {name}) for name in (case.class_, *case.equally)]
+    return [first, *([{name} for name in classes] for classes in (case.second, case.third) if classes)]
 
 
 def score(case: Case) -> Scored:
