@@ -100,8 +100,10 @@ def majority(case: Case) -> frozenset[str]:
 
 def _readers(case: Case) -> list[list[AbstractSet[str]]]:
     """The classes of each who has read the case, each as the set of ours that it stands for."""
-    first: list[AbstractSet[str]] = [SAME.get(name, {name}) for name in (case.class_, *case.equally)]
-    return [first, *([{name} for name in classes] for classes in (case.second, case.third) if classes)]
+    readers: list[list[AbstractSet[str]]] = [[SAME.get(name, {name}) for name in (case.class_, *case.equally)]]
+    for classes in filter(None, (case.second, case.third)):
+        readers.append([{name} for name in classes])
+    return readers
 
 
 def score(case: Case) -> Scored:
