@@ -1,7 +1,7 @@
 """Jobs as users write them, run and looked at three times: `python -m tests.lab.hangs [NAME...] [--half tune]`,
-or only those after public threads (`--strangers`), or only the second to sixth lot of these (`--later`, `--third`,
-`--fourth`, `--fifth`, `--sixth`), which want the frameworks of the `frameworks` extra: what is not installed is left
-out, with a word.
+or only those after public threads (`--strangers`), or only the second to seventh lot of these (`--later`, `--third`,
+`--fourth`, `--fifth`, `--sixth`, `--seventh`), which want the frameworks of the `frameworks` extra: what is not
+installed is left out, with a word.
 
 Of *keep* only sums are printed, unless names are given. Exit status: 1 when an answer was wrong, or a job did not
 survive being looked at.
@@ -29,6 +29,7 @@ from tests.lab.hangs.of_users import (
     LATER_STRANGERS,
     OF_STRANGERS,
     OF_USERS,
+    SEVENTH_STRANGERS,
     SIXTH_STRANGERS,
     THIRD_STRANGERS,
     half,
@@ -186,6 +187,7 @@ def main() -> int:
     parser.add_argument("--fourth", action="store_true", help="only the fourth")
     parser.add_argument("--fifth", action="store_true", help="only the fifth")
     parser.add_argument("--sixth", action="store_true", help="only the sixth")
+    parser.add_argument("--seventh", action="store_true", help="only the seventh")
     parser.add_argument("--looks", type=int, default=3, help="so many looks at each job")
     parser.add_argument("--part", default="1/1", help="of two processes that share the work, the first: 1/2")
     parser.add_argument("--score", action="store_true", help="only the sums of the rows in --keep's folder")
@@ -197,6 +199,7 @@ def main() -> int:
         *((OF_STRANGERS, chosen.strangers), (LATER_STRANGERS, chosen.later)),
         *((THIRD_STRANGERS, chosen.third), (FOURTH_STRANGERS, chosen.fourth)),
         *((FIFTH_STRANGERS, chosen.fifth), (SIXTH_STRANGERS, chosen.sixth)),
+        (SEVENTH_STRANGERS, chosen.seventh),
     )
     lots = [lot for lot, wanted in wanted_lots if wanted]
     names = [

@@ -11,6 +11,8 @@ from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on
 from tests.lab.hangs.fifth_lot import hanging as fifth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on
 from tests.lab.hangs.fourth_lot import hanging as fourth_hangs
+from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on
+from tests.lab.hangs.seventh_lot import hanging as seventh_hangs
 from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on
 from tests.lab.hangs.sixth_lot import hanging as sixth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on
@@ -477,12 +479,13 @@ LATER_STRANGERS = {
 THIRD_STRANGERS = {scenario.name: scenario for made in (third_hangs, third_gets_on) for scenario in made()}
 FIFTH_STRANGERS = {scenario.name: scenario for made in (fifth_hangs, fifth_gets_on) for scenario in made()}
 SIXTH_STRANGERS = {scenario.name: scenario for made in (sixth_hangs, sixth_gets_on) for scenario in made()}
+SEVENTH_STRANGERS = {scenario.name: scenario for made in (seventh_hangs, seventh_gets_on) for scenario in made()}
 FOURTH_STRANGERS = {scenario.name: scenario for made in (fourth_hangs, fourth_gets_on) for scenario in made()}
 HANGING = {
     scenario.name: scenario
     for made in (
         *(_hanging, _later, _strangers, _later_strangers),
-        *(third_hangs, fourth_hangs, fifth_hangs, sixth_hangs),
+        *(third_hangs, fourth_hangs, fifth_hangs, sixth_hangs, seventh_hangs),
     )
     for scenario in made()
 }
@@ -490,7 +493,7 @@ GETTING_ON = {
     scenario.name: scenario
     for made in (
         *(_healthy, _strangers_get_on, _later_strangers_get_on),
-        *(third_gets_on, fourth_gets_on, fifth_gets_on, sixth_gets_on),
+        *(third_gets_on, fourth_gets_on, fifth_gets_on, sixth_gets_on, seventh_gets_on),
     )
     for scenario in made()
 }
@@ -506,6 +509,7 @@ __all__ = [
     "LATER_STRANGERS",
     "OF_STRANGERS",
     "OF_USERS",
+    "SEVENTH_STRANGERS",
     "SIXTH_STRANGERS",
     "THIRD_STRANGERS",
     "half",

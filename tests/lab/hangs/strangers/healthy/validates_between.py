@@ -32,7 +32,7 @@ def main() -> None:
     valid = DataLoader(TensorDataset(torch.randn(12, 4)), batch_size=2)
     trainer = L.Trainer(
         accelerator="cpu",
-        devices="auto",
+        devices=2,
         strategy="ddp",
         max_epochs=20,
         val_check_interval=5,
