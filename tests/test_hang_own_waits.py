@@ -52,6 +52,7 @@ def reported(job: HangJob) -> JobReport:
 
 
 THREADING = ("threading.py", "Condition.wait")
+PUTS = ("multiprocessing/queues.py", "Queue.put")
 WAITS = {
     "a queue that is full": (standing(THREADING, ("queue.py", "Queue.put")), "queue-wait"),
     "an event": (standing(THREADING, ("threading.py", "Event.wait")), "thread-wait"),
@@ -69,6 +70,14 @@ WAITS = {
     "an event loop": (standing(("selectors.py", "select"), ("asyncio/runners.py", "run")), "asyncio-wait"),
     "a signal": (standing(text="signal.pause()", waits_in="__do_sys_pause"), "signal-wait"),
     "a lock": (standing(text="with self.lock"), "lock-held"),
+    "a lock of a library, entered again": (
+        standing(("threading.py", "Condition.__enter__"), PUTS, ("logging/__init__.py", "Logger.debug"), PUTS),
+        "lock-held",
+    ),
+    "a lock of a log": (
+        standing(("logging/__init__.py", "Handler.acquire"), ("logging/__init__.py", "handle")),
+        "lock-held",
+    ),
     "a lock on a file": (standing(text="fcntl.flock(f, 2)", waits_in="flock_lock_inode_wait"), "file-lock-wait"),
     "a pipe that is full": (standing(text="out.write(line)", waits_in="pipe_write"), "child-process-wait"),
 }

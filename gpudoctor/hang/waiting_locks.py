@@ -9,7 +9,9 @@ from gpudoctor.hang.progress import waits
 from gpudoctor.hang.relation import source_at
 from gpudoctor.hang.report import Seen
 from gpudoctor.hang.words import at, stack_of
-from gpudoctor.knowledge.waits import OwnWait, wait_of
+from gpudoctor.knowledge.places import main_thread
+from gpudoctor.knowledge.waits import OwnWait, enters_lock, wait_of
+from gpudoctor.snapshot.evidence import Frame
 
 
 class Lock(NamedTuple):
@@ -28,6 +30,10 @@ def lock(rank: Rank, wait: OwnWait) -> Lock:
         return Lock(f"{words} in the signal handler {short(handler)}, which has interrupted its holder", "handler", ())
     if any(short(user_frame) == "__del__" for user_frame in rank.place.user_frames):
         return Lock(f"{words} in a finalizer", "finalizer", ())
+    if (outer := _taken_before(rank, wait)) is not None:
+        return Lock(
+            f"for {wait.operation}{at(frame)}, which the same thread holds in {outer.function} already", "twice", ()
+        )
     own = _name(wait.operation)
     for outer in rank.place.user_frames[1:]:
         context = source_at(rank, outer)
@@ -46,6 +52,20 @@ def lock(rank: Rank, wait: OwnWait) -> Lock:
         thread, line = others[0]
         return Lock(f"{words}, and its thread {thread.name} for another{at(line)}", "order", seen)
     return Lock(f"{words} that nobody gives back", "", seen)
+
+
+def _taken_before(rank: Rank, wait: OwnWait) -> Frame | None:
+    """The function of a library that takes its lock, further out in the same stack: what it has called under the lock
+    (a log, a finalizer, a handler) has called it again."""
+    thread = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    frames = thread.frames if thread is not None else ()
+    if not enters_lock(wait.frame) or wait.frame not in frames[:-1]:
+        return None
+    at_lock = frames.index(wait.frame) + 1
+    taker = frames[at_lock]
+    return next(
+        (far for far in frames[at_lock + 1 :] if (far.file, far.function) == (taker.file, taker.function)), None
+    )
 
 
 def _name(text: str) -> str:

@@ -89,6 +89,12 @@ _SIGNAL_CALLS = ("pause", "rt_sigtimedwait", "rt_sigsuspend")
 _SOCKET_CALLS = ("recvfrom(", "recvmsg(", "sendto(", "sendmsg(", "connect(", "accept(", "accept4(")
 _SENDING = frozenset(("sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_stream_sendmsg"))
 _PIPE_WRITES = frozenset(("pipe_write", "anon_pipe_write", "fifo_pipe_write", "pipe_wait_writable"))
+_ENTRIES_OF_LOCKS = (
+    ("python/threading.py", "__enter__"),
+    ("python/logging/__init__.py", "acquire"),
+    ("python/importlib/_bootstrap.py", "acquire"),
+)
+"""Functions that do nothing but take a lock (CPython's sources, 3.8 to 3.14)."""
 _TRIES_LOCK = re.compile(r"\.acquire\(|^with ")
 
 
@@ -98,6 +104,9 @@ def wait_of(thread: Thread | None, user: Frame | None, sources: Sequence[SourceC
         return None
     python = [frame for frame in thread.frames if not frame.native]
     inner = python[: python.index(user)] if user in python else python
+    if len(inner) > 1 and enters_lock(inner[0]):
+        # Whatever a library does under it: it has not come to that yet.
+        return OwnWait("lock", f"the lock of {inner[1].function}", inner[0])
     known_ones = [(frame, marker) for frame in reversed(inner) if (marker := _told_by(frame)) is not None]
     locks = (pair for pair in known_ones if pair[1].kind == "file lock")
     if known_ones:
@@ -109,6 +118,14 @@ def wait_of(thread: Thread | None, user: Frame | None, sources: Sequence[SourceC
         # A library's own call: the program's line does not say what it is, the kernel does.
         return _by_call(thread, inner[-1], "") if all(map(_is_plain, inner)) else None
     return _by_call(thread, inner[-1] if inner else user, _line(user, sources))
+
+
+def enters_lock(frame: Frame) -> bool:
+    """Whether a frame waits to be let into a lock: of a condition, of a handler of logging, of a module's import."""
+    return any(
+        known.normal(frame.file).endswith(file) and _short(frame.function) == function
+        for file, function in _ENTRIES_OF_LOCKS
+    )
 
 
 def _is_plain(frame: Frame) -> bool:

@@ -61,7 +61,6 @@ LAST = {
     "exit_stack_of_main": "step 3",
     "health_of_dead_server": "step 4",
     "accepts_one_too_many": "step 2",
-    "groups_of_own": "step 5",
 }
 """What each rank writes last before the hang, but for those that are `silent`."""
 
@@ -253,14 +252,6 @@ def of_some() -> Iterator[Scenario]:
         (0,),
         *("if rank == 0", "stack.callback(remove", "dist.barrier()", "with contextlib.ExitStack"),
         ranks=3,
-    )
-    yield stranger(
-        "groups_of_own",
-        (*DIFFERS, *ORDER, *RANK0),
-        (2, 3),
-        *("self.groups[ranks] = dist.new_group", "if float(load.max())", "dist.all_reduce(load"),
-        "router.balance(load)",
-        ranks=4,
     )
 
 
