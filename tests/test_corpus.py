@@ -25,6 +25,7 @@ MOST_FAILED_CALLED_HEALTHY = 1
 """Of both halves; both are to be 0."""
 
 
+@pytest.mark.thorough
 def test_what_was_reached_is_kept() -> None:
     held = [case for case in cases() if not case.kind.startswith(FRESH)]
     asked = [case for case in held if case.verdict == "healthy" or zlib.crc32(case.id.encode()) % EVERY == 0]
@@ -47,6 +48,7 @@ MOST_NAMED_WITHOUT_THEIR_LINES = 0.08
 """Of the logs whose decisive lines were cut out; some hold a second fault."""
 
 
+@pytest.mark.thorough
 def test_without_its_decisive_lines_a_log_is_not_explained_by_another_cause() -> None:
     asked = (case for case in cases() if zlib.crc32(case.id.encode()) % EVERY == 0)
     cuts = list(cut(asked, ways=("without the decisive lines",)))

@@ -3,6 +3,8 @@
 import re
 from collections import Counter
 
+import pytest
+
 from tests.corpus.starts import Start, starts
 from tests.corpus.starts.score import ScoredStart, score
 
@@ -45,6 +47,7 @@ def test_what_must_be_told_is_in_the_cause_and_not_in_every_cause() -> None:
     assert not [each.id for each in bad if sum(says(other.cause, each) for other in bad) > len(bad) / 5]
 
 
+@pytest.mark.thorough
 def test_what_was_reached_is_kept() -> None:
     scored = [score(each) for each in STARTS if each.measured]
     for half in ("tune", "keep"):

@@ -28,6 +28,7 @@ def test_a_line_is_answered_as_labelled(case: TutorialCase) -> None:
     assert not answered.wrong, answered.said
 
 
+@pytest.mark.thorough
 def test_what_was_reached_is_kept() -> None:
     """Of keep only the sum is told: a rule that is written for one of its cases would be a crib."""
     answers: list[TutorialAnswer] = [answer(case) for case in CASES if case.half == "keep"]

@@ -44,6 +44,7 @@ def load(path: Path, name: str) -> ModuleType:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="msgspec cannot describe generic structures on Python 3.10")
+@pytest.mark.usefixtures("forks")
 def test_generated_pages_are_current() -> None:
     stale = load(DOCS / "generate.py", "generate").stale()
     names = ", ".join(str(path.relative_to(ROOT)) for path in stale)

@@ -71,6 +71,7 @@ def test_a_traceback_of_a_notebook() -> None:
     assert "~/work/fit.py:88" in answer.causes[0].summary and answer.causes[0].evidence[0].line == 11
 
 
+@pytest.mark.thorough
 def test_undecided_answers_tell_a_restart_only_where_it_does_not_help() -> None:
     restarts = {one.restart for one in (said(each.text) for each in families.messages()) if one.unknown}
     assert restarts <= {"after a fix", "not decided"}
@@ -98,6 +99,7 @@ def test_one_line_as_wide_as_a_terminal_is_no_fold() -> None:
     assert len(wide) == 80 and said(log).causes[0].evidence[0].line == 2
 
 
+@pytest.mark.thorough
 def test_most_of_what_is_only_scored_is_classed() -> None:
     """docs/measured/explain.md has the history."""
     these = [each for each in families.said() if each.shape == "at a log's end"]

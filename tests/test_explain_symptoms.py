@@ -245,6 +245,7 @@ def test_any_text(parts: list[str]) -> None:
         assert values is None or (values.keys() <= symptom.names and all(values.values()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("end", ["", "Training complete\n"])
 def test_no_line_accuses_a_job_that_goes_on(end: str) -> None:
     """Whatever a line tells: a job that trains on behind it has not ended of it."""

@@ -317,6 +317,7 @@ def test_no_hang_is_read_from_a_machine_s_page(tmp_path: Path) -> None:
     assert isinstance(run("hang", "--from", page).exception, BadInput)
 
 
+@pytest.mark.thorough
 def test_a_thousand_ranks_fit_into_a_mail() -> None:
     for name, made in pages().items():
         began = time.process_time()

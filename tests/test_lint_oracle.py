@@ -65,6 +65,7 @@ def test_the_address_alone_is_what_is_missing(monkeypatch: pytest.MonkeyPatch) -
     assert str(refused.value).rstrip(".") in happens(text, "T09")
 
 
+@pytest.mark.thorough
 def test_lightning_refuses_the_word_and_the_arguments() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

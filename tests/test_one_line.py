@@ -8,6 +8,7 @@ from gpudoctor.explain.explain import explain
 from tests.corpus.one_line import OneLine, one_lines
 
 
+@pytest.mark.thorough
 def test_most_are_classed_rightly_few_wrongly_and_what_tells_no_fault_accuses_nobody() -> None:
     lines = list(one_lines())
     assert not [line for line in lines if not line.classes and line.answered]

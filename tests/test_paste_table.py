@@ -148,6 +148,7 @@ def test_it_is_found_in_what_people_paste(pasted: object) -> None:
     assert snapshot_of(pasted(text).encode("utf-16")).nvidia.gpus == machine.nvidia.gpus
 
 
+@pytest.mark.thorough
 def test_a_cut_anywhere_is_said_and_changes_no_fact() -> None:
     text = table({1: SILENT}, count=3, processes=((0, 77, "C", "python", "3000MiB"),))
     whole = gpus(text)
