@@ -16,7 +16,10 @@ from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Word
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
 
-BY_OPTION = {"rank": re.compile(r"--(?:node[-_])?rank"), "world": re.compile(r"--(?:world|dist)[-_]size")}
+BY_OPTION = {
+    "rank": re.compile(r"--(?:(?:node|machine)[-_])?rank"),
+    "world": re.compile(r"--(?:world|dist)[-_]size|--num[-_]machines"),
+}
 """As programs call them of which the text has the start alone."""
 WAITS = re.compile(r"^[ \t]*wait\b", re.MULTILINE)
 

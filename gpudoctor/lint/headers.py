@@ -91,7 +91,10 @@ class HeaderAllocation(Struct, frozen=True):
 
 
 def allocation(job: LintJob) -> HeaderAllocation | None:
-    """Of `-l select=2:ngpus=4` and `-l nodes=2:ppn=8:gpus=4` of PBS, `-gpu num=4` of LSF, `-L node=2,gpu=4` of PJM."""
+    """Of `-l select=2:ngpus=4` and `-l nodes=2:ppn=8:gpus=4` of PBS, `-n 8 -R span[ptile=4]` of LSF, and
+    `-L node=2,gpu=4` of PJM."""
+    if (of_lsf := _of_lsf(job)) is not None:
+        return of_lsf
     for option in options(job):
         value = (option.value or "").split("+")
         if option.late or option.value is None or "$" in option.value:
@@ -112,3 +115,15 @@ def allocation(job: LintJob) -> HeaderAllocation | None:
             per_host = int(gpus[1]) if gpus is not None else None
             return HeaderAllocation(option.kind, int(match[1]), per_host, option)
     return None
+
+
+def _of_lsf(job: LintJob) -> HeaderAllocation | None:
+    """`-n` counts slots, `span[ptile=N]` those of a host, `-nnodes` the hosts (of a machine with jsrun)."""
+    told = {each.name: each for each in options(job) if each.kind.name == "LSF" and not each.late and each.value}
+    hosts, slots, wanted = (told.get(name) for name in ("-nnodes", "-n", "-R"))
+    if hosts is not None and re.fullmatch(r"\d{1,5}", hosts.value or "", re.ASCII):
+        return HeaderAllocation(hosts.kind, int(hosts.value or 0), None, hosts)
+    tile = re.search(r"\bptile=(\d{1,4})\b(?!\s*,)", wanted.value or "", re.ASCII) if wanted is not None else None
+    if slots is None or tile is None or not re.fullmatch(r"\d{1,5}", slots.value or "", re.ASCII) or not int(tile[1]):
+        return None
+    return HeaderAllocation(slots.kind, -(-int(slots.value or 0) // int(tile[1])), None, slots)

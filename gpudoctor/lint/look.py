@@ -91,10 +91,38 @@ def host_of(launch: LintLaunch) -> str | None:
         if outer.program == "ssh":
             plain = [word for word in outer.words[1:] if not word.raw.startswith("-")]
             return plain[0].shown if plain else None
+        if (host := _elsewhere(outer)) is not None:
+            return host
     for around in sruns(launch):
         named = around.option("nodelist")
         if named is not None and named.value is not None:
             return named.value.shown
+    return None
+
+
+_OPTION = re.compile(r"-(?:[a-z]*[nc]|-namespace|-container|-context)")
+
+
+def _elsewhere(outer: Invocation) -> str | None:
+    """The pod, virtual machine or docker host in which it runs: `kubectl exec POD --`, `gcloud compute ssh VM`."""
+    shown = [word.shown for word in outer.words]
+    if outer.program in ("kubectl", "oc") and "exec" in shown[1:4]:
+        at = shown.index("exec") + 1
+        while at < len(shown) and shown[at].startswith("-"):
+            at += 2 if _OPTION.fullmatch(shown[at]) else 1
+        return shown[at] if at < len(shown) else None
+    if outer.program == "gcloud" and "ssh" in shown[1:6]:
+        plain = [word for word in shown[shown.index("ssh") + 1 :] if not word.startswith("-")]
+        return plain[0] if plain and "--worker=all" not in shown else None
+    if outer.program == "docker":
+        before = (
+            shown[1 : shown.index("exec")]
+            if "exec" in shown
+            else shown[1 : shown.index("run")]
+            if "run" in shown
+            else []
+        )
+        return next((after for word, after in pairwise(before) if word in ("-H", "--host", "--context", "-c")), None)
     return None
 
 
@@ -120,13 +148,27 @@ def node_of(job: LintJob, launch: LintLaunch) -> int | str | None:
 
 def fans_out(outer: Invocation) -> bool:
     """`pdsh -w n1,n2 COMMAND`: the same line on each of several hosts."""
-    if outer.program not in ("pdsh", "clush", "pssh", "parallel-ssh"):
+    shown = [word.shown for word in outer.words]
+    if outer.program in ("xargs", "parallel") and "ssh" in shown[1:]:
+        return True
+    if outer.program not in FANS:
         return False
+    files = ("-h", "--hosts") if outer.program in ("pssh", "parallel-ssh") else ("-a", "-g")
+    return bool(re.search(r"[,\[^]|\s", fanned(outer).strip())) or any(word in files for word in shown[1:8])
+
+
+FANS = ("pdsh", "clush", "pssh", "parallel-ssh")
+
+
+def fanned(outer: Invocation) -> str:
+    """The list of hosts as it is written; empty where a file or a group holds them."""
+    if outer.program not in FANS:
+        return ""
     for word, after in pairwise(outer.words):
         hosts = after.shown if word.shown in ("-w", "-H") else word.shown[2:] if word.shown[:2] in ("-w", "-H") else ""
-        if re.search(r"[,\[]|\s", hosts.strip()):
-            return True
-    return False
+        if hosts:
+            return hosts
+    return ""
 
 
 def says_every_node(job: LintJob, launch: LintLaunch) -> bool:
@@ -275,7 +317,18 @@ def _place(launch: LintLaunch) -> tuple[str, object] | None:
     if is_dynamic(launch):
         return "agent", launch.invocation.span.start
     rank = number(value(launch, "node-rank"))
+    if rank is None and launch.launcher == "python" and not launch.around:
+        rank = _rank_by_hand(launch)
     return ("rank", rank) if rank is not None else None
+
+
+def _rank_by_hand(launch: LintLaunch) -> int | None:
+    """RANK of a plain start whose head is another machine's address: lines for several machines. On the loopback
+    address they may be terminals of one."""
+    rank, head = launch.invocation.settings.get("RANK"), value(launch, "master-addr")
+    if rank is None or not rank.exported or head is None or head.sure is None or is_loopback(head.sure):
+        return None
+    return whole(rank.word.text)
 
 
 def _fits(first: LintLaunch, last: LintLaunch, launch: LintLaunch) -> bool:

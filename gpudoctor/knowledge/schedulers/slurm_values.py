@@ -15,6 +15,7 @@ SIGNALS = "HUP|INT|QUIT|ABRT|KILL|ALRM|TERM|USR1|USR2|URG|CONT|STOP|TSTP|TTIN|TT
 SIGNAL = rf"(?:[RB]{{1,2}}:)?(?:(?:SIG)?(?:{SIGNALS})|[1-9]\d?)(?:@\d{{1,5}})?"
 _MAILS = "none|begin|end|fail|requeue|all|stage_out|time_limit(?:_(?:50|80|90))?|invalid_depend|array_tasks"
 MAIL = rf"(?:.*,)?(?:{_MAILS})(?:,.*)?"
+ELEMENTS = r"\d+(?:-\d+(?::[1-9]\d*)?)?"
 GRES_NAME = r"(?!gpus\b)[A-Za-z_][\w.-]*"
 GRES_TYPE = r"(?=[\w.-]*[A-Za-z])\w[\w.-]*"
 GRES = rf"(?:gres[:/])?{GRES_NAME}(?::{GRES_TYPE}|:\w[\w.-]*:\d+[kmgtp]?|:\d+[kmgtp]?)?(?:\([^()]*\))?"
@@ -38,13 +39,21 @@ _FORMS: dict[str, tuple[str, str]] = {
     "nodes": (NODES, "a number, or the fewest and the most: 2-4"),
     "signal": (SIGNAL, "[B:]NAME[@SECONDS], such as B:USR1@120; at most 65535 seconds"),
     "mail-type": (MAIL, "BEGIN, END, FAIL, ALL and the like, with commas between"),
+    "array": (rf"{ELEMENTS}(?:,{ELEMENTS})*(?:%\d+)?|\[.*\](?:%\d+)?", "numbers, as 0-7, 1,3,5 or 0-15%4"),
+    "dependency": (
+        r"(?:(?:after(?:any|burstbuffer|corr|notok|ok)?|expand):.+|singleton.*)",
+        "TYPE:JOB, such as afterok:1234, or singleton",
+    ),
     "open-mode": (r"[at].*", "append or truncate"),
     "exclusive": (r"user|mcs|topo|exclusive|oversubscribe", "no value, user or mcs"),
     "hint": (r".*(?:compute_bound|memory_bound|multithread|help).*", "compute_bound, memory_bound or [no]multithread"),
     "distribution": (
         r"(?:block|cyclic|arbitrary|plane|fcyclic|pack|nopack)\b.*|\*.*", "block, cyclic, plane=N or arbitrary",
     ),
-    "gres": (rf"none|{GRES}(?:,{GRES})*", "NAME[:TYPE][:COUNT], such as gpu:4 or gpu:a100:4"),
+    "gres": (
+        rf"none|(?!(?:null|nil|undefined|n/?a|false)$){GRES}(?:,{GRES})*",
+        "NAME[:TYPE][:COUNT], such as gpu:4 or gpu:a100:4",
+    ),
     "gpus-per-node": (rf"{GPUS}(?:,{GPUS})*", "[TYPE:]COUNT, such as 4 or a100:4"),
     "gpu-bind": (
         r"(?:verbose,|v,|gres:gpu:|gpu:)*(?:none|closest|cores|(?:single|per_task):\d+|(?:map|mask)(?:_gpu)?:.*|help|"

@@ -134,6 +134,7 @@ def header_asks_for_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
         _PBS.format(2) + _TWO,
         _PBS.format(2) + _TWO.replace("torchrun", "python -m torch.distributed.run"),
         "#!/bin/bash\n#PBS -l nodes=gpu06:ppn=24+gpu07:ppn=24\ncd $PBS_O_WORKDIR\n" + _TWO,
+        '#!/bin/bash\n#BSUB -n 2\n#BSUB -R "span[ptile=1]"\n#BSUB -gpu num=4\n#BSUB -W 60\n' + _TWO,
     ),
     good=(
         _PBS.format(2) + "mpiexec --ppn 1 " + _TWO,

@@ -17,6 +17,7 @@ _TORCHRUN: dict[str, tuple[tuple[str, ...], str]] = {
     "rdzv-conf": ((), r"\s*|[^=,\s]+=[^,]*(?:,\s*[^=,\s]+=[^,]*)*,?"),
     "nproc-per-node": ((), r"(?!0+$).*"),
     "nnodes": ((), r"(?!0+(?::|$)).*"),
+    "numa-binding": (("node", "socket", "exclusive", "core-complex"), ""),
 }
 _ACCELERATE: dict[str, tuple[tuple[str, ...], str]] = {
     "mixed-precision": (("no", "fp16", "bf16", "fp8"), ""),
@@ -46,7 +47,11 @@ TAKEN: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
     "torchrun": _TORCHRUN,
     "torch.distributed.launch": _TORCHRUN,
     "accelerate": _ACCELERATE,
-    "deepspeed": {"launcher": (("pdsh", "openmpi", "mvapich", "slurm", "mpich", "impi"), "")},
+    "deepspeed": {
+        "launcher": (("pdsh", "openmpi", "mvapich", "slurm", "mpich", "impi"), ""),
+        "autotuning": (("tune", "run"), ""),
+        "log-level": (("debug", "info", "warning", "error", "critical"), ""),
+    },
     "mpirun": _MPI,
 }
 """Launcher -> option -> the words that it takes, or a pattern. Case counts for none of mpirun's."""

@@ -213,9 +213,11 @@ def mpirun_binds_to_core(job: LintJob) -> Iterator[LintFinding]:
         if launch.option(*_BINDING) is not None or ":pe=" in (launch.text("map-by") or "").lower():
             continue
         total = whole(launch.option("np"))
-        where = "one core" if total is not None and total <= 2 else "one core, or the cores of one socket,"
+        few = total is not None and total <= 2
+        where = "one core" if few else "one core, or the cores of one socket,"
         yield LintFinding(
             span=look.head_span(launch),
+            severity=None if few else "info",  # a socket's cores are enough for many
             summary="mpirun without -bind-to none",
             happens=f"Open MPI binds each rank to {where} and its loader workers with it: the GPUs wait for data.",
             fix="Add -bind-to none.",

@@ -87,7 +87,11 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
             continue
         if (loop := launch.invocation.in_loop) and not launch.invocation.conditional:
             host = look.host_of(launch) or ""
-            if re.search(rf"\$\{{?(?:\w+\[\$?)?{re.escape(loop)}\b", host) and not told_rank.word.expansions:
+            of_turn = loop == "while" and host.startswith("$")
+            if loop in ("xargs", "parallel") and not told_rank.word.expansions:
+                host = f"${loop}" if any(look.fans_out(outer) for outer in launch.invocation.within) else ""
+            of_turn = of_turn or re.search(rf"\$\{{?(?:\w+\[\$?)?{re.escape(loop)}\b", host) is not None
+            if of_turn and not told_rank.word.expansions:
                 yield LintFinding(
                     span=told_rank.span,
                     summary=f"{told_rank.written} is {rank} on each host of the loop over {loop}; each needs its own",

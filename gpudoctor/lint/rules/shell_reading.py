@@ -277,7 +277,7 @@ def _has_command(words: tuple[Word, ...]) -> bool:
         'cat hosts | while read h; do ssh $h "' + _TWO.format("0") + '"; done\n',
     ),
     good=(
-        'while read -r h; do\n  ssh -n $h "' + _TWO.format("0") + '" &\ndone < hosts.txt\nwait\n',
+        'while read -r h i; do\n  ssh -n $h "' + _TWO.format("$i") + '" &\ndone < hosts.txt\nwait\n',
         'for h in n0; do ssh $h "' + _TWO.format("0").replace("nnodes=2", "nnodes=1") + '"; done\n',
     ),
 )

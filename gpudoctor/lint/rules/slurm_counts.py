@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.model import LintJob, LintLaunch, Option, SbatchOption
+from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED
 
@@ -265,13 +266,22 @@ def gpu_bind_hides_gpus(job: LintJob) -> Iterator[LintFinding]:
         yield LintFinding(
             span=option.span,
             # --accel-bind says where tasks stand to GPUs, and shows them all where the site's plugin takes CPUs alone
-            severity="error" if automatic and here != 1 else "info" if option.name == "accel-bind" else None,
+            severity="error"
+            if automatic and here != 1
+            else "info"
+            if option.name == "accel-bind" or _may_take_its_own(job, launch, trainer)
+            else None,
             summary=f"{allocation.written(option)} shows each task only a part of the node's GPUs; all were wanted",
             happens=_bound(job, here) if automatic else "Ranks beyond the GPUs that their task sees fail with: invalid"
             " device ordinal.",
             fix=f"Drop {allocation.written(option)}; each rank then takes its GPU by its local rank.",
             edits=allocation.drop(job, option),
         )  # fmt: skip
+
+
+def _may_take_its_own(job: LintJob, launch: LintLaunch, trainer: bool) -> bool:
+    """A plain program of which nobody knows whether it takes cuda:0, the one that its task sees."""
+    return launch.launcher == "srun" and not trainer and program_of(job, launch) is None
 
 
 def _bound(job: LintJob, here: int | None) -> str:

@@ -44,6 +44,8 @@ def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
         if re.search(r"#\w+#", job.text[max(0, at - 1) : at + 40].partition("\n")[0]):
             continue  # a gap of JUBE's, which it fills in before sbatch reads it
         wanted = wanted_instead(option.name, option.value)
+        if option.value == "None" and option.name in _NO_NONE:
+            wanted = wanted or "a name; None is what a program writes where it has nothing to write"
         if not wanted:
             continue
         better = _better(option)
@@ -56,6 +58,11 @@ def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
             if better
             else f"Write it as {wanted}.",
         )
+
+
+_NO_NONE = frozenset(
+    ("gres", "account", "partition", "qos", "reservation", "constraint", "nodelist", "exclude", "mail-user", "licenses")
+)
 
 
 def _better(option: SbatchOption) -> str:

@@ -174,8 +174,17 @@ class Control(Gathered):
                     return
                 self.statements(body, script, variables, inside)
         before = variables.copy()
+        place = Word(raw="", text=None, shown="$", span=script.source.span(node.start_byte, node.start_byte))
+        self.counts_on(body, script, variables, place)
         self.statements(node, script, variables, inside)
         variables.merge([variables.copy(), before])
+
+    def counts_on(self, body: "Node | None", script: Script, variables: Variables, place: Word) -> None:
+        """What the body of a loop counts is another one in each turn."""
+        for found in COUNTS_ON.finditer(written(body, script) if body is not None else ""):
+            name = next(filter(None, found.groups()))
+            if variables.get(name) is not None:
+                bind(variables, name, structs.replace(place, shown=f"${name}"), None)
 
     def loop(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         variable = node.child_by_field_name("variable")
@@ -202,10 +211,7 @@ class Control(Gathered):
         if values is None:
             bind(variables, label, place, None)
             before = variables.copy()
-            for found in COUNTS_ON.finditer(written(body, script)):
-                name = next(filter(None, found.groups()))
-                if variables.get(name) is not None:  # in each turn another
-                    bind(variables, name, structs.replace(place, shown=f"${name}"), None)
+            self.counts_on(body, script, variables, place)
             self.statements(body, script, variables, inside)
             variables.merge([variables.copy(), before])
             return

@@ -1,7 +1,7 @@
 """A word as written -> what the program gets: quotes, `$X`, `${X:-d}`, `$((...))`, `$(...)`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpudoctor.lint.model import Expansion, SetVariable, Where, Word
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
@@ -202,7 +202,8 @@ class Expander:
         """A variable's text, for counting: the scheduler's too, where header or facts tell it."""
         variable = self.variables.get(name)
         if variable is None:
-            return self.variables.platform.get(name)
+            own = self.seat.get(name)
+            return own if own is not None else self.variables.platform.get(name)
         unknown = [run for run in variable.runs or () if run.text]
         if len(unknown) == 1 and not unknown[0].known and len(unknown[0].expansions) == 1:  # N=$SLURM_NNODES
             source = unknown[0].expansions[0]
@@ -210,9 +211,16 @@ class Expander:
             return self.variables.platform.get(source.name) if plain else None
         return self._text_of(name)
 
+    @property
+    def seat(self) -> Mapping[str, str]:
+        """What is this node's own, where a node expands it and not the batch script."""
+        return {} if self.where == "batch" else self.variables.seat
+
     def _text_of(self, name: str) -> str | None:
         variable = self.variables.get(name)
-        return variable.text if variable is not None and variable.is_set else None
+        if variable is None:
+            return self.seat.get(name)
+        return variable.text if variable.is_set else None
 
     def _known(self, name: str, start: int, end: int, quoted: bool, value: str) -> CommandRun:
         unknown = self._unknown(name, start, end, quoted, is_set=True)
@@ -240,6 +248,8 @@ class Expander:
             return [self._known("#", start, end, quoted, str(len(all_.items)))]
         if name in ("@", "*") and variable is not None and variable.items is not None:
             return self._items(variable.items, name, start, end, quoted)
+        if variable is None and (own := self.seat.get(name)) is not None:
+            return [self._known(name, start, end, quoted, own)]
         runs = variable.runs if variable is not None else None
         if variable is None or runs is None or not variable.is_set:
             return [self._unknown(name, start, end, quoted, is_set=self.variables.is_set(name))]
@@ -305,6 +315,8 @@ class Expander:
         text = self._text_of(name)
         operand = self.runs(at + 2 + rest_at, close - 1, "quotes" if quoted else "word", depth + 1)
         operand_text = "".join(run.text for run in operand) if all(run.known for run in operand) else None
+        if operator in (":-", ":=", "-", "=") and variable is None and text is not None:
+            return self.variable(name, at, close, quoted)  # the node's own
         if operator in (":-", ":=", "-", "="):
             if (
                 variable is not None

@@ -1,5 +1,6 @@
 """What expands words, as those see it whom it needs itself."""
 
+from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
@@ -15,6 +16,10 @@ class Expands(Protocol):
     variables: Variables
     nested: int
     """How many `$(...)` are around it."""
+
+    @property
+    def seat(self) -> Mapping[str, str]:
+        """What is this node's own."""
 
     def runs(self, start: int, end: int, mode: Mode = "word", depth: int = 0) -> list[CommandRun]:
         """The pieces of `source.text[start:end]`, in order."""

@@ -22,6 +22,8 @@ DEEPEST = 4
 MOST_STATEMENTS = 20
 MOST_FOLLOWED = 1000
 """In one text: far more than any script has, and some hundredths of a second."""
+_OWN_NAME = (("hostname",), ("hostname", "-s"), ("hostname", "-f"), ("hostname", "--short"), ("uname", "-n"))
+"""What prints the name of the node that runs it."""
 NO_OUTPUT = re.compile(r"2>\s*(?:/dev/null|&1)")
 NOWHERE = Word(raw="", text=None, shown="", span=Span(0, 0, 1, exact=False))
 
@@ -144,6 +146,8 @@ def _command(node: "Node", expander: Expands, given: str | None) -> str:
     texts = [_known(word) for word in words]
     if not texts:
         raise NotPure
+    if tuple(texts) in _OWN_NAME and (own := expander.seat.get("HOSTNAME")) is not None:
+        return own + "\n"
     function = expander.variables.functions.get(texts[0])
     if function is not None:
         return _function(function, words[1:], expander)

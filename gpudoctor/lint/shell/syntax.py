@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from gpudoctor.lint.shell.continued import belongs_above
 from gpudoctor.lint.shell.words import RefusedShell, ShellWords, StopReading
 
 OPENERS = {"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done", "case": "esac", "{": "}"}
@@ -30,9 +31,15 @@ class ScriptRead(NamedTuple):
     """Quotes and arrays that run over lines."""
 
 
+_OTHER_SHELL = re.compile(r"#![^\n]*\b(?:t?csh|fish|python[\d.]*|perl|lua|Rscript)\b")
+"""What is read by another program is not refused by bash."""
+
+
 @lru_cache(maxsize=8)
 def read_script(text: str) -> ScriptRead:
     """Never raises."""
+    if _OTHER_SHELL.match(text):
+        return ScriptRead(None)
     reader = _Reader(text)
     refusal = None
     try:
@@ -89,6 +96,7 @@ class _Reader(ShellWords):
         self.depth += 1
         if self.depth > DEEPEST:
             raise RecursionError
+        above: tuple[int, int] | None = None
         while True:
             self.lines()
             if self.at >= self.size:
@@ -103,7 +111,11 @@ class _Reader(ShellWords):
                 self.at += len(closer)
                 self.depth -= 1
                 return closer
+            start = self.at
             self.command()
+            if above is not None and start not in self.dashed and belongs_above(self.text, above, (start, self.at)):
+                self.dashed.append(start)
+            above = (start, self.at)
             empty = True
             self.blanks()
             if self.text.startswith((";;", ";&"), self.at):

@@ -44,6 +44,8 @@ class Variables:
         """Unset by the text itself: certainly not set, whatever the environment has."""
         self.platform: Mapping[str, str] = {}
         """What the header and the facts say of the scheduler's variables; for counting, not for what is written."""
+        self.seat: Mapping[str, str] = facts.seat if facts else {}
+        """Of the node as which the text is followed: `LintFacts.seat`."""
         for name, value in (facts.variables if facts else {}).items():
             word = Word(raw=value, text=value, shown=value, span=Span(0, 0, 1, exact=False))
             self.set(name, ShellVariable(SetVariable(name, word, True, "file"), (CommandRun(value),)))
@@ -57,6 +59,7 @@ class Variables:
         other.unread_source = self.unread_source
         other.removed = self.removed
         other.platform = self.platform
+        other.seat = self.seat
         return other
 
     def __len__(self) -> int:
@@ -118,7 +121,7 @@ class Variables:
         other = Variables()
         other._all = {name: variable for name, variable in self._all.items() if variable.setting.exported}
         other.unread_source = self.unread_source
-        other.removed, other.platform = self.removed, self.platform
+        other.removed, other.platform, other.seat = self.removed, self.platform, self.seat
         return other
 
     def merge(self, branches: Iterable["Variables"]) -> None:

@@ -51,6 +51,8 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
     program = name(words[0])
     if program in SHELLS:
         return _shell(words)
+    if words[0].text is None and not words[0].quoted and _MAYBE.fullmatch(words[0].raw) and len(words) > 2:
+        return WhatStarts(at=1) if _is_command(words[1]) else None
     if (starter := registry.starts_tasks(program)) is not None:
         read = starter.form.grammar.read(words)
         begun = _command(words, read.end, task=True)
@@ -67,6 +69,8 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
     return None
 
 
+_MAYBE = re.compile(r"\$\w+|\$\{\w+\}")
+"""`$PROFILE python train.py`: a program in front, or nothing."""
 _COUNTS = frozenset(("nodes", "ntasks", "ntasks-per-node", "nodelist", "np"))
 
 
@@ -289,6 +293,19 @@ def _after_dashes(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, at, fresh=True) if len(words) > 1 and words[1].shown == "exec" else None
 
 
+def _gcloud(words: Sequence[Word]) -> WhatStarts | None:
+    """`gcloud compute ssh VM --command 'text'`, `gcloud compute tpus tpu-vm ssh`."""
+    shown = [word.shown for word in words]
+    if "ssh" not in shown[1:6]:
+        return None
+    for index, word in enumerate(shown):
+        if word == "--command" and index + 1 < len(words):
+            return WhatStarts(texts=(index + 1,), fresh=True)
+        if word.startswith("--command="):
+            return WhatStarts(texts=(index,), fresh=True)
+    return None
+
+
 def _eval(words: Sequence[Word]) -> WhatStarts | None:
     return WhatStarts(texts=tuple(range(1, len(words)))) if len(words) > 1 else None
 
@@ -360,5 +377,5 @@ _TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
     "nvidia-docker": _docker, "singularity": _singularity, "apptainer": _singularity, "kubectl": _after_dashes,
     "gpudoctor": _gpudoctor, "time": _time, "xargs": _xargs, "parallel": _parallel,
     **dict.fromkeys(_SUBMITTERS, _submitted),
-    "oc": _after_dashes, "eval": _eval, "tmux": _tmux, "screen": _screen,
+    "gcloud": _gcloud, "oc": _after_dashes, "eval": _eval, "tmux": _tmux, "screen": _screen,
 }  # fmt: skip

@@ -107,6 +107,17 @@ LATER = {
 }
 """Rules that were written after the table above, by what their documentation says they speak of."""
 
+SEVENTH_OF_SHELLS = {
+    r"node.?ranks?|machine.?rank|--rank|\brank \d": "R17 R18 U03",
+    r"address of the head|head's address|MASTER_ADDR|\bport\b|rdzv_id|nnodes|num_processes": "R17",
+    r"first host|host alone|one host": "H07",
+    r"nothing sets|set nowhere|\bempty\b|not set anywhere": "R20",
+    r"exclude each other|does not support|at once|at a time": "R19",
+    r"no_ssh|launcher": "R19",
+    r"\btemplate\b": "S23",
+}
+"""For the seventh starts of shells and schedulers: from tune's labels and the rules' documentation."""
+
 THIRD_OF_SHELLS = {
     r"only set|SLURM_(?:GPUS|NTASKS)_PER": "V11 V02",
     r"\bslots?\b": "M08",
@@ -164,6 +175,7 @@ def rules_of(cause: str) -> frozenset[str]:
         for pattern, codes in (
             *TROUBLES.items(),
             *LATER.items(),
+            *SEVENTH_OF_SHELLS.items(),
             *THIRD_OF_SHELLS.items(),
             *THIRD_OF_CONFIGS.items(),
             *SIXTH_OF_LIBRARIES.items(),

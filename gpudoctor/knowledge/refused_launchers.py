@@ -1,0 +1,118 @@
+"""What launchers refuse in their own options, or take and then do something else: a row for each check of theirs.
+
+DeepSpeed 0.19, launcher/runner.py and multinode_runner.py (validate_args of each backend); accelerate 1.15,
+commands/launch.py and utils/launch.py; horovod 0.28, runner/launch.py; Open MPI 4.1, orte and opal's help texts.
+Values that are not among those of a list are in `lint/rules/launcher_values.py`, whole tables of SLURM in
+`schedulers/slurm_values.py`.
+
+`when` is an expression of gpudoctor.lint.conditions over the launcher's options, with `_` for each hyphen; `hosts` is
+the number of hosts in the hostfile that it names.
+"""
+
+from msgspec import Struct
+
+
+class RefusedStart(Struct, frozen=True):
+    launcher: str
+    when: str
+    says: str
+    fix: str
+    is_silent: bool = False
+    """It is taken, and something else is done than is written."""
+
+
+_LIMITED = "launcher in ('openmpi', 'mpich', 'impi', 'mvapich')"
+
+REFUSED_STARTS = (
+    RefusedStart(
+        "deepspeed", f"({_LIMITED}) and (told(include) or told(exclude))",
+        "ValueError: this backend does not support worker include/exclusion",
+        "Leave the hosts out of the hostfile instead, or take --launcher pdsh.",
+    ),
+    RefusedStart(
+        "deepspeed", f"({_LIMITED}) and (told(num_nodes) or told(num_gpus))",
+        "ValueError: this backend does not support limiting num nodes/gpus",
+        "Write a hostfile with the hosts and slots that are meant, or take --launcher pdsh.",
+    ),
+    RefusedStart(
+        "deepspeed", "no_ssh and not told(node_rank)",
+        "AssertionError: Launching training without ssh, but --node_rank is not set correctly",
+        "Add --node_rank=0 on the first host of the hostfile, 1 on the next one, and so on.",
+    ),
+    RefusedStart(
+        "deepspeed", "no_ssh and node_rank >= hosts",
+        "AssertionError: Launching training without ssh, but --node_rank is not set correctly",
+        "Count the hosts of the hostfile from 0.",
+    ),
+    RefusedStart(
+        "deepspeed", "elastic_training and not told(master_addr)",
+        "AssertionError: Master Addr is required when elastic training is enabled", "Add --master_addr=HEAD.",
+    ),
+    RefusedStart(
+        "deepspeed", "elastic_training and no_local_rank",
+        "AssertionError: --no_local_rank argument is not supported in Elastic training", "Take --no_local_rank out.",
+    ),
+    RefusedStart(
+        "accelerate", "no_python and module", "ValueError: --module and --no_python cannot be used together",
+        "Keep one of the two.",
+    ),
+    RefusedStart(
+        "accelerate", "tpu and no_python", "ValueError: --no_python cannot be used with TPU launcher",
+        "Take --no_python out.",
+    ),
+    RefusedStart(
+        "accelerate", "use_parallelism_config and not use_fsdp and not told(config_file)",
+        "ValueError: You cannot use `--use_parallelism_config` without `--use_fsdp` and `--fsdp_version=2`",
+        "Add --use_fsdp --fsdp_version 2.",
+    ),
+    RefusedStart(
+        "accelerate", "use_parallelism_config and use_fsdp and fsdp_version == 1",
+        "ValueError: You cannot use `--use_parallelism_config` without `--use_fsdp` and `--fsdp_version=2`",
+        "Write --fsdp_version 2.",
+    ),
+    RefusedStart(
+        "accelerate", "use_fsdp and fsdp_cpu_ram_efficient_loading and fsdp_sync_module_states == False",
+        "ValueError: When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to `True`",
+        "Write --fsdp_sync_module_states true.",
+    ),
+    RefusedStart(
+        "accelerate", "told(zero_stage) and not use_deepspeed and not told(config_file)",
+        "DeepSpeed's options are passed over without --use_deepspeed: it trains without ZeRO", "Add --use_deepspeed.",
+        True,
+    ),
+    RefusedStart(
+        "accelerate", "told(fsdp_sharding_strategy) and not use_fsdp and not told(config_file)",
+        "FSDP's options are passed over without --use_fsdp: it trains with DDP", "Add --use_fsdp.", True,
+    ),
+    RefusedStart(
+        "horovodrun", "(told(hosts) or told(hostfile)) and not told(np) and not told(min_np) and not told(config_file)",
+        "error: the following arguments are required: -np/--num-proc", "Add -np with the number of all processes.",
+    ),
+    RefusedStart(
+        "horovodrun", "told(hosts) and told(hostfile)",
+        "error: argument -hostfile/--hostfile: not allowed with argument -H/--hosts", "Keep one of the two.",
+    ),
+    RefusedStart(
+        "horovodrun", "told(host_discovery_script) and (told(hosts) or told(hostfile))",
+        "error: argument --host-discovery-script: not allowed with argument -H/--hosts", "Keep one of them.",
+    ),
+    RefusedStart(
+        "horovodrun", "gloo and mpi", "error: argument --mpi: not allowed with argument --gloo", "Keep one of the two.",
+    ),
+    RefusedStart(
+        "horovodrun", "min_np > max_np", "it waits for more slots than it may use, until --elastic-timeout",
+        "Write --min-np no larger than --max-np.", True,
+    ),
+    RefusedStart(
+        "horovodrun", "min_np > np", "it waits for --min-np slots before it starts -np processes",
+        "Write --min-np no larger than -np.", True,
+    ),
+    RefusedStart(
+        "mpirun", "mca_btl_tcp_if_include and mca_btl_tcp_if_exclude",
+        "Two mutually-exclusive MCA variables were specified", "Keep one of the two.",
+    ),
+    RefusedStart(
+        "mpirun", "mca_oob_tcp_if_include and mca_oob_tcp_if_exclude",
+        "Two mutually-exclusive MCA variables were specified", "Keep one of the two.",
+    ),
+)  # fmt: skip

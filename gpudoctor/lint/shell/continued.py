@@ -1,0 +1,63 @@
+"""Whether a command is the rest of the one in the line above, which lost its backslash: what indentation says of it.
+
+A command that opens nothing is followed by commands as deep as itself; what stands deeper below a start was written as
+its next line.
+"""
+
+import re
+
+STARTERS = (
+    r"srun|mpirun|mpiexec|torchrun|accelerate|deepspeed|horovodrun|jsrun|aprun|flux|python[\d.]*|singularity|apptainer"
+    r"|docker|podman|shifter|enroot|numactl|nsys|uv|poetry|conda|composer|colossalai|fabric"
+)
+START = re.compile(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS})(?=\s)")
+ONLY_STARTS = re.compile(
+    r"(?:srun|mpirun|mpiexec|jsrun|aprun|uv[ \t]+run|poetry[ \t]+run|numactl|nsys[ \t]+profile|shifter"
+    r"|(?:singularity|apptainer)[ \t]+(?:exec|run)|(?:docker|podman)[ \t]+run|conda[ \t]+run)(?=\s)"
+)
+"""What does nothing without a command behind its options."""
+PROGRAM = re.compile(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS}|bash|sh|env|xargs)(?=\s|$)|\$\w+|\$\{{\w+\}}")
+ASKED = re.compile(
+    r"(?<=\s)(?:[\w./-]*/)?(?:torchrun|accelerate|deepspeed|horovodrun|python[\d.]*|composer|colossalai|fabric|bash|sh)"
+    r"(?=\s|$)|\.(?:py|sh)\b|[\"']"
+)
+"""A program stands among the words above already."""
+EXPANSION = re.compile(r"\"?\$(?:[@*]|\{[@*]\}|\{\w+\[[@*]\]\})\"?|\"\$(?:\w+|\{\w+\})\"|\$\([^\n]*")
+"""Arguments, and no command: `"$@"`, `"${ARGS[@]}"`, `"$DATA"`, `$(dirname x)/train.py`."""
+VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
+REDIRECTION = re.compile(r"\d?>|&>|\d>&\d")
+OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_]\w*(?:[./@]\w+)+=\S")
+"""`model.depth=12` of hydra: no assignment, for its name has dots."""
+
+
+def belongs_above(text: str, above: tuple[int, int], here: tuple[int, int]) -> bool:
+    """Whether the command at `here` is a line of the one at `above`. Both are stretches of `text`."""
+    begin, end = text.rfind("\n", 0, above[0]) + 1, text.find("\n", above[1])
+    line = text.rfind("\n", 0, here[0]) + 1
+    if line != end + 1 or text[line : here[0]].strip(" \t") or text[begin : above[0]].strip(" \t"):
+        return False  # another line stands between, or something in front
+    if text[above[1] : end].strip():
+        return False  # an operator, or a comment, ended it
+    if _width(text[line : here[0]]) <= _width(text[begin : above[0]]):
+        return False
+    before, rest = text[above[0] : above[1]], text[here[0] : here[1]]
+    if "<<" in before or START.match(before) is None:
+        return False
+    if EXPANSION.match(rest) or REDIRECTION.match(rest) or OVERRIDE.match(rest):
+        return True
+    if ONLY_STARTS.match(before) is not None and not ASKED.search(before) and PROGRAM.match(rest) is not None:
+        return not _is_command(text, rest)
+    return False
+
+
+def _width(blanks: str) -> int:
+    return len(blanks.expandtabs(8))
+
+
+def _is_command(text: str, rest: str) -> bool:
+    """Whether the line begins with a variable that the text sets to a command: that runs by itself."""
+    name = VARIABLE.match(rest)
+    if name is None:
+        return False
+    told = re.findall(rf"(?:^|[\s;]){name[1] or name[2]}=[\"']?([A-Za-z][\w.]*)[ \t]", text)
+    return bool(told)
