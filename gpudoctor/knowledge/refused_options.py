@@ -2,9 +2,10 @@
 their sources.
 
 Megatron-LM (core 0.16), training/arguments.py (validate_args), core/model_parallel_config.py, transformer_config.py,
-moe/moe_layer.py; torchtune 0.6, recipes; torchtitan, distributed/parallel_dims.py; llm-foundry, utils/config_utils.py;
-verl 0.5, ray_trainer.py; finetrainers, parallel/ptd.py. Those of transformers, axolotl, LLaMA-Factory and DeepSpeed are
-in refused_training.py, those of calls in refused_calls.py.
+moe/moe_layer.py; torchtune 0.6, recipes; torchtitan, distributed/parallel_dims.py; nanotron, parallel/context.py;
+llm-foundry, utils/config_utils.py; verl 0.5, ray_trainer.py; finetrainers, parallel/ptd.py. Those of transformers,
+axolotl, LLaMA-Factory and DeepSpeed are in refused_training.py, those of calls in refused_calls.py, of servers in
+refused_engines.py.
 
 `when` is an expression of gpudoctor.lint.conditions. `world` is the number of ranks, `accelerate.` what accelerate's
 file says, `ds.` what DeepSpeed's file says, `calls.X` whether the program calls X.
@@ -42,11 +43,18 @@ DEFAULTS: dict[str, dict[str, object]] = {
                    "parallelism.data_parallel_replicate_degree": 1, "parallelism.context_parallel_degree": 1,
                    "parallelism.pipeline_parallel_degree": 1},
     "verl": {"actor_rollout_ref.rollout.n": 1},
+    "nanotron": {"parallelism.context_parallel_size": 1, "parallelism.dp": 1, "parallelism.tp": 1, "parallelism.pp": 1},
     "finetrainers": {"pp_degree": 1, "dp_degree": 1, "dp_shards": 1, "cp_degree": 1, "tp_degree": 1},
 }  # fmt: skip
 """Of options that are not told and that a row asks for."""
 
 REFUSED = (
+    *rows(
+        "nanotron",
+        ("parallelism.dp * parallelism.tp * parallelism.pp * parallelism.context_parallel_size != world",
+         "TP*CP*DP*PP is not WORLD_SIZE: the processes to run all replicas must be equal to the world size",
+         "Make dp times tp times pp the number of processes that the launcher starts."),
+    ),
     *rows(
         "megatron",
         ("num_layers_per_virtual_pipeline_stage and pipeline_model_parallel_size <= 1",

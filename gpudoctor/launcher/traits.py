@@ -67,6 +67,8 @@ class LauncherTraits(Struct, frozen=True, kw_only=True):
     """Its ranks read MASTER_ADDR, MASTER_PORT and NODE_RANK as they stand in the environment."""
     sets_ranks: bool = False
     """It sets RANK, LOCAL_RANK and WORLD_SIZE for each rank, whatever they were."""
+    serves: bool = False
+    """Its ranks answer requests: of a text that trains too, the training is looked at."""
     trains: str = ""
     """What trains under it, where nothing else shows it: "torch", "lightning"."""
 

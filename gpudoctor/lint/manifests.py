@@ -40,9 +40,38 @@ STARTS = re.compile(
 )
 
 
+_KUSTOMIZATION = frozenset(
+    (
+        "apiVersion",
+        "kind",
+        "resources",
+        "bases",
+        "components",
+        "patches",
+        "patchesStrategicMerge",
+        "patchesJson6902",
+        "replicas",
+        "images",
+        "namespace",
+        "namePrefix",
+        "nameSuffix",
+        "labels",
+        "commonLabels",
+        "commonAnnotations",
+        "configMapGenerator",
+        "secretGenerator",
+        "generatorOptions",
+    )
+)
+_TOP = re.compile(r"^([A-Za-z]\w*):", re.MULTILINE)
+
+
 def looks_like_manifest(text: str) -> bool:
-    """Whether a text is YAML or JSON with apiVersion and kind, or a task of SkyPilot or dstack."""
+    """Whether a text is YAML or JSON with apiVersion and kind, a kustomization, or a task of SkyPilot or dstack."""
     if KUBERNETES.search(text) and KIND.search(text):
+        return True
+    keys = set(_TOP.findall(text))
+    if keys & {"resources", "bases"} and keys <= _KUSTOMIZATION and len(keys) > 1:
         return True
     return bool(_task(text))
 
@@ -78,7 +107,47 @@ def patched(manifests: list[Manifest]) -> list[Manifest]:
         manifests[whole[0]] = Manifest(
             base.kind, base.api_version, tuple(_with(value, new) for value in base.values), base.fault
         )
+    return _by_operations(manifests)
+
+
+def _by_operations(manifests: list[Manifest]) -> list[Manifest]:
+    """With the operations of a kustomization's patches (`op: replace, path: /spec/completions, value: 4`) and its
+    `replicas`, in what they name."""
+    for overlay in list(manifests):
+        values = {value.path: value for value in overlay.values}
+        for path, text in values.items():
+            if path[-1:] == ("patch",) and path[:1] in (("patches",), ("patchesJson6902",)):
+                named = {key: values.get((*path[:-1], "target", key)) for key in ("kind", "name")}
+                target = {key: value.value for key, value in named.items() if value is not None}
+                _change(manifests, target, dict(_operations(text)))
+            count = values.get((*path[:-1], "count"))
+            if path[:1] == ("replicas",) and path[-1:] == ("name",) and count is not None:
+                place = ("spec", "replicas")
+                _change(manifests, {"name": text.value}, {place: ManifestValue(place, count.value, count.span)})
     return manifests
+
+
+def _operations(patch: ManifestValue) -> Iterator[tuple[tuple[str, ...], ManifestValue]]:
+    """What a JSON patch puts where."""
+    for document in read_manifests(patch.value):
+        steps = {value.path: value.value for value in document.values}
+        for path, pointer in steps.items():
+            if path[1:] != ("path",) or steps.get((path[0], "op")) not in ("replace", "add"):
+                continue
+            place = tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
+            new = steps.get((path[0], "value"))
+            if new is not None:
+                yield place, ManifestValue(place, new, patch.span)
+
+
+def _change(manifests: list[Manifest], target: dict[str, str], new: dict[tuple[str, ...], ManifestValue]) -> None:
+    for index, base in enumerate(manifests):
+        name = next((value.value for value in base.values if value.path == ("metadata", "name")), "")
+        if not base.api_version or not name or not new or target.get("name", name) != name:
+            continue
+        if target.get("kind", base.kind) == base.kind:
+            changed = tuple(_with(value, new) for value in base.values)
+            manifests[index] = Manifest(base.kind, base.api_version, changed, base.fault)
 
 
 def _with(value: ManifestValue, new: dict[tuple[str, ...], ManifestValue]) -> ManifestValue:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, structs
 
 from gpudoctor.errors import BadInput
+from gpudoctor.launcher import registry
 from gpudoctor.launcher.understand import understand
 from gpudoctor.lint import dockerfile, helm, hostfiles, makefile, manifests, notebook, trainers
 from gpudoctor.lint.accelerate_config import with_config
@@ -273,7 +274,7 @@ class _Files:
 def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tuple[LintLaunch, ...], tuple[str, ...]]:
     """The starts among the commands, and a note where there are more of them than are looked at."""
     understood_ones = (launch for command in commands if (launch := understand(command)) is not None)
-    launches = tuple(islice(understood_ones, MOST_LAUNCHES))
+    launches = _without_servers(tuple(islice(understood_ones, MOST_LAUNCHES)))
     following = next(understood_ones, None)
     if following is None:
         return launches, ()
@@ -281,6 +282,12 @@ def _launches(commands: tuple[Invocation, ...] | list[Invocation]) -> tuple[tupl
     return launches, (
         f"line {line}: {MOST_LAUNCHES} starts stand before it; this one and later ones were not looked at",
     )
+
+
+def _without_servers(launches: tuple[LintLaunch, ...]) -> tuple[LintLaunch, ...]:
+    """Servers count where nothing trains: a training with a server of samples beside it is judged by itself."""
+    training = tuple(launch for launch in launches if not registry.traits(launch.launcher).serves)
+    return training if any(launch.launcher != "python" for launch in training) else launches
 
 
 def in_force(options: tuple[SbatchOption, ...]) -> dict[str, SbatchOption]:

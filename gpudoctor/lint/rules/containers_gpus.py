@@ -252,10 +252,12 @@ _TWO = (
 )
 def node_rank_of_containers(job: LintJob) -> Iterator[LintFinding]:
     """Several pods of one template, or services beside each other, that have the same node rank both take its ranks."""
+    single: dict[tuple[str, ...], tuple[LintLaunch, look.Value, int]] = {}
     for manifest in job.manifests:
         roles: dict[tuple[str, ...], tuple[LintLaunch, look.Value, int]] = {}
         for launch in job.launches:
-            rank = look.value(launch, "node-rank") if launch.launcher in look.TORCHRUN else None
+            counts = launch.launcher in look.TORCHRUN or look.traits(launch).serves
+            rank = look.value(launch, "node-rank") if counts else None
             number = look.number(rank)
             if rank is None or number is None or not is_in(launch, manifest) or not look.is_static(launch):
                 continue
@@ -266,7 +268,16 @@ def node_rank_of_containers(job: LintJob) -> Iterator[LintFinding]:
             if pods is not None and pods > 1 and not is_template(job, launch):
                 yield _same_rank(rank, f"in each of {counted(pods, 'pod')} of one template")
             roles.setdefault(role, (launch, rank, number))
+            if manifest.kind in _SINGLE:
+                name = next((value.value for value in manifest.values if value.path == ("metadata", "name")), "?")
+                single.setdefault((name,), (launch, rank, number))
         yield from _between(manifest, roles)
+    if len(single) > 1:
+        yield from _between(job.manifests[0], single)
+
+
+_SINGLE = ("Pod", "Job", "StatefulSet", "Deployment", "ReplicationController")
+"""Kinds of which several documents make one training, a node each."""
 
 
 def _between(

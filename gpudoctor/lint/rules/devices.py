@@ -73,7 +73,7 @@ def more_processes_than_gpus(job: LintJob) -> Iterator[LintFinding]:
             span = word.span
         if launch.launcher == "accelerate" and not isinstance(processes.started(job, launch).number, int):
             continue
-        limit = _limit(job, launch)
+        limit = limit_of(job, launch)
         if limit is None or wanted <= limit[0] or limit[0] == 0 or processes.on_cpu(launch):
             continue
         edits: tuple[Edit, ...] = ()
@@ -88,7 +88,7 @@ def more_processes_than_gpus(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-def _limit(job: LintJob, launch: LintLaunch) -> tuple[int, str] | None:
+def limit_of(job: LintJob, launch: LintLaunch) -> tuple[int, str] | None:
     """GPUs for the launch, and the phrase that says whence."""
     if launch.launcher == "deepspeed" and launch.option("hostfile") is not None:
         return None  # CUDA_VISIBLE_DEVICES does not count there, and the hosts have their own slots

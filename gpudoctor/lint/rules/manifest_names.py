@@ -185,7 +185,9 @@ def pod_without_its_service(job: LintJob) -> Iterator[LintFinding]:
         numbered = re.fullmatch(r"(?:.+-)?\d+", host.removeprefix(f"{name.value}-"), re.ASCII)
         if numbered is None or (first and (is_batch or manifest.kind == "JobSet")):
             continue  # K21
-        svc = any(value.path[:3] == ("spec", "plugins", "svc") for value in manifest.values)
+        svc = any(value.path[:3] == ("spec", "plugins", "svc") for value in manifest.values) or bool(
+            re.search(r"\bsvc:\s*\[\s*\]", job.text)  # an empty list has no value
+        )
         if first == below and first and (manifest.kind != "Job" or is_batch or svc):
             continue
         missing = "the plugin svc: []" if manifest.kind == "Job" and not is_batch else "serviceName"

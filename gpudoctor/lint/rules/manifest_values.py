@@ -331,7 +331,10 @@ def mpijob_slots(job: LintJob) -> Iterator[LintFinding]:
             option = starters[0].option("np", "n")
             ranks = whole(option) or 0
             written = {option.written.lstrip("-") for option in starters[0].every_option}
-            if option is None or written & {"oversubscribe", "hostfile", "machinefile", "H", "host", "map-by"}:
+            mapped = starters[0].text("map-by")
+            if option is None or written & {"oversubscribe", "hostfile", "machinefile", "H", "host"}:
+                continue
+            if "map-by" in written and (mapped or "ppr:").split(":")[0] not in _MAPPED:
                 continue
             if ranks > workers * slots:
                 yield LintFinding(
@@ -348,6 +351,10 @@ def mpijob_slots(job: LintJob) -> Iterator[LintFinding]:
                     happens="Ranks share a GPU or get none: Duplicate GPU, or invalid device ordinal.",
                     fix=f"Write slotsPerWorker: {gpus} and {option.written} {workers * gpus}.",
                 )
+
+
+_MAPPED = ("slot", "node", "socket", "numa", "core", "hwthread", "package")
+"""Ways to place ranks by which no more of them start than there are slots."""
 
 
 def _gpus_of_workers(found: list[Container]) -> int | None:

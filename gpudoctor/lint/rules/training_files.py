@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge import refused_calls, refused_options, refused_training
+from gpudoctor.knowledge import refused_calls, refused_engines, refused_options, refused_training
 from gpudoctor.lint import look
 from gpudoctor.lint.conditions import names_of
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -16,7 +16,7 @@ from gpudoctor.lint.told_options import ToldOption, world_of
 from gpudoctor.lint.told_together import ToldTogether, of_launch
 
 Told = dict[str, ToldOption]
-_TABLES = (refused_options, refused_training, refused_calls)
+_TABLES = (refused_options, refused_training, refused_calls, refused_engines)
 _ROWS = tuple(row for table in _TABLES for row in table.REFUSED)
 _DEFAULTS: dict[str, dict[str, object]] = {name: each for table in _TABLES for name, each in table.DEFAULTS.items()}
 _OFF = frozenset(("false", "no", "off", "0", "0.0", "none", "null"))
@@ -53,6 +53,8 @@ def _program(launch: LintLaunch, options: Told) -> str:
         return "llamafactory"
     if launch.entry == "tune run":
         return "torchtune"
+    if "parallelism.pp_engine" in options or options.keys() >= {"parallelism.dp", "parallelism.tp", "parallelism.pp"}:
+        return "nanotron"
     if name.startswith("torchtitan.") or any(option.startswith("parallelism.") for option in options):
         return "torchtitan"
     if name.startswith("verl.") or "actor_rollout_ref.actor.ppo_mini_batch_size" in options:
@@ -117,7 +119,7 @@ def _told_wrongly(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
         options = everywhere(job, launch)
         program = _program(launch, options)
         in_file = next(iter(files_of(job, launch)), None)
-        needs_file = program in ("llamafactory", "axolotl", "torchtune", "torchtitan", "composer")
+        needs_file = program in ("llamafactory", "axolotl", "torchtune", "torchtitan", "composer", "nanotron")
         given = of_launch(job, launch, _world(job, launch, options))
         yield from of_rows("accelerate", _of_accelerate(given), is_silent=is_silent)
         if not program or (program == "llamafactory" and in_file is None):

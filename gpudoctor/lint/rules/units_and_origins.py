@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import allocation, look, processes
-from gpudoctor.lint.model import LintJob, Word
+from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import PLAIN, RANKED
 
@@ -190,7 +190,9 @@ def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
         if start in heads or address is None:
             continue
         host, _, port = address.rpartition(":")
-        away = any(outer.program in ("ssh", "srun", "pdsh", "mpirun", "clush") for outer in start.within)
+        away = any(outer.program in ("ssh", "srun", "pdsh", "mpirun", "clush") for outer in start.within) or (
+            bool(heads) and all(_elsewhere(job, start, head) for head in heads)
+        )
         if away and host in ("localhost", "127.0.0.1"):
             what, fix = f"--address={address} is the worker's own machine", "Write the head's name or address."
         elif len(ports) == 1 and port.isdigit() and port not in ports and next(iter(ports)).isdigit():
@@ -203,6 +205,13 @@ def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
             happens="ray start ends: Unable to connect to GCS; the training waits for GPUs that never come.",
             fix=fix,
         )
+
+
+def _elsewhere(job: LintJob, one: Invocation, other: Invocation) -> bool:
+    """On another node, or in another pod."""
+    nodes = [job.sections[start.section].kind == "node" for start in (one, other) if start.section < len(job.sections)]
+    pods = one.manifest_path and other.manifest_path and one.manifest_path != other.manifest_path
+    return bool(pods) or (one.section != other.section and nodes == [True, True])
 
 
 def _option(words: tuple[Word, ...], name: str) -> str | None:

@@ -221,7 +221,8 @@ def pods_and_nodes_differ(job: LintJob) -> Iterator[LintFinding]:
     in, or make a world of their own."""
     for launch in job.launches:
         manifest = manifest_of(job, launch)
-        nodes = look.nnodes(launch) if launch.launcher in look.TORCHRUN else None
+        counts = launch.launcher in look.TORCHRUN or look.traits(launch).serves
+        nodes = look.nnodes(launch) if counts else None
         if manifest is None or nodes is None or nodes[0] != nodes[1] or launch.around:
             continue
         pods = pods_of(manifest, launch)

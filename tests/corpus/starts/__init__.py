@@ -18,14 +18,7 @@ LABELS = frozenset({"verdict", "kind", "cause", "line", "ranks", "must", "not", 
 VERDICTS = frozenset({"good", "bad", "not-understood"})
 KINDS = frozenset({"fails", "hangs", "wrong", "slow"})
 DECIDABLE = frozenset({"text", "facts", "no"})
-UNMEASURED: tuple[str, ...] = (
-    "seventh_kube",
-    "seventh_cloud",
-    "seventh_files",
-    "seventh_good_kube",
-    "seventh_good_cloud",
-    "seventh_good_files",
-)
+UNMEASURED: tuple[str, ...] = ()
 """How the names of groups begin that are labelled and not yet scored."""
 
 
