@@ -37,9 +37,16 @@ _ENDS_WITH_DATA = re.compile(
 )
 
 
-def ends(loop: Enclosing) -> Ends:
-    """How a loop ends that nobody leaves early."""
+_DONE = re.compile(r"not self\.\w*(?:done|finished|stop)\w*")
+"""A framework's own loop, as Lightning's: it ends with its data, after as many steps as were asked for, or when asked
+to; that is further in."""
+
+
+def ends(loop: Enclosing, asked: bool | None = None) -> Ends:
+    """How a loop ends that nobody leaves early. `asked`: of a framework's loop, whether the program asks it to end."""
     if loop.kind == "while":
+        if asked is not None and _DONE.fullmatch(loop.text):
+            return "by a decision" if asked else "with its data"
         if _DATA.search(loop.text) and "None" in loop.text:
             return "with its data"
         return "unknown" if loop.text in ("True", "1") or only_counts(loop.text) else "by a decision"
@@ -64,9 +71,9 @@ class LoopEnded(NamedTuple):
     """All of the loops have as many rounds on all ranks, as far as their text tells."""
 
 
-def how_ended(loops: Sequence[Enclosing]) -> LoopEnded:
-    """Of loops that some ranks have left, the innermost first, by nothing that leaves one early."""
-    kinds = [ends(loop) for loop in loops]
+def how_ended(loops: Sequence[Enclosing], asked: bool | None = None) -> LoopEnded:
+    """Of loops that some ranks have left, the innermost first, by nothing that leaves one early. `asked`: as above."""
+    kinds = [ends(loop, asked) for loop in loops]
     outer = next((number for number in reversed(range(len(loops))) if kinds[number] != "alike"), None)
     if outer is None:
         return LoopEnded(loops[0], "uneven-inputs", POSSIBLE, True)
@@ -76,9 +83,9 @@ def how_ended(loops: Sequence[Enclosing]) -> LoopEnded:
             return LoopEnded(loops[kinds.index("with its data")], "uneven-inputs", LIKELY)
         return LoopEnded(loop, "rank-divergent-decision", LIKELY, not outer and len(loops) == 1)
     if kind == "by a decision":
-        return LoopEnded(loop, "rank-divergent-decision", SEEN)
+        return LoopEnded(loop, "rank-divergent-decision", SEEN if asked is None else LIKELY)
     if kind == "with its data":
-        return LoopEnded(loop, "uneven-inputs", SEEN)
+        return LoopEnded(loop, "uneven-inputs", SEEN if asked is None else LIKELY)
     # As many rounds as each rank has found, and no batches: `for _ in range(objects)`.
     if OWN_NUMBER.search(loop.text) is not None:
         return LoopEnded(loop, "rank-divergent-decision", SEEN)

@@ -13,6 +13,7 @@ from gpudoctor.hang.relation import (
     Fork,
     Relation,
     fork_of,
+    frames_within,
     group_argument,
     loop_around,
     only_counts,
@@ -20,11 +21,12 @@ from gpudoctor.hang.relation import (
     relation,
     same_function,
     source_at,
+    waits_with_a_root,
 )
-from gpudoctor.hang.variables import rounds_apart
+from gpudoctor.hang.variables import round_of, rounds_apart
 from gpudoctor.hang.words import ranks_of
-from gpudoctor.knowledge.place_markers import is_program
-from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.knowledge.place_markers import is_program, normal
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
 
 COLLECTIVE = ("collective", "backward", "cuda sync", "communicator init")
@@ -118,6 +120,8 @@ def condition_below(left: Sequence[Rank], stays: Sequence[Rank]) -> Condition | 
         return None
     frames = left[0].place.user_frames
     inner = frames[: frames.index(fork.other) + 1] if fork.other in frames else frames[:1]
+    if fork.other not in frames and rounds_apart((stays[0], left[0])) is not None:
+        inner = frames_within(left[0], fork.other)  # they have not met there in one round of a framework's loop
     for frame in inner:
         source = source_at(left[0], frame)
         guard = own_guard(source) or (remembers(source) if frame != fork.other else None)
@@ -225,6 +229,54 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
                 if own and not leaves.asks and not counts and source is not None:
                     return Passed(gone, stays, source, leaves)
     return None
+
+
+class Again(NamedTuple):
+    """Ranks that stand above a loop which they have been in before: it is begun anew."""
+
+    ranks: Sequence[Rank]
+    others: Sequence[Rank]
+    loop: Enclosing
+    source: SourceContext
+    rounds: int
+
+
+def begun_again(one: Sequence[Rank], other: Sequence[Rank]) -> Again | None:
+    """Whether one party waits above a loop in which the other has gone round: what it waits in these have come past, so
+    it has done so too, before something that called it has called it once more (a retry, the next trial)."""
+    for stays, gone in ((one, other), (other, one)):
+        fork = fork_of(stays[0], gone[0])
+        if fork is None or fork.one_source is None or fork.other_source is None or share_a_loop(stays[0], gone[0]):
+            continue
+        theirs = {around.line for around in fork.other_source.enclosing}
+        own = [around for around in fork.one_source.enclosing if around.kind in LOOPS and around.line not in theirs]
+        rounds = round_of(stays[0], own[-1], fork.one) if own else None
+        above = own and fork.other.line < own[-1].line and gone[0].place.kind in COLLECTIVE
+        if above and rounds is not None and rounds > 0 and not waits_with_a_root(gone[0]):
+            return Again(gone, stays, own[-1], fork.one_source, rounds)
+    return None
+
+
+def inside_a_call(one: Sequence[Rank], other: Sequence[Rank]) -> tuple[Sequence[Rank], Sequence[Rank], Frame] | None:
+    """Of two parties in one round of a loop, the one that waits in what a call makes, and the other one, which has come
+    past that call in the same round: the call did not make it there."""
+    for stays, gone in ((one, other), (other, one)):
+        fork = fork_of(stays[0], gone[0])
+        if fork is None or fork.one.line >= fork.other.line:
+            continue
+        within = frames_within(stays[0], fork.one)[:-1]
+        # The call may be the collective itself, which nobody comes past alone.
+        made = any(not normal(frame.file).endswith(_OF_C10D) for frame in within)
+        both = {rank.place.kind for rank in (stays[0], gone[0])} == {"collective"}
+        rooted = waits_with_a_root(stays[0]) or waits_with_a_root(gone[0])
+        around = loop_around(fork.one_source)
+        there = fork.other_source.enclosing if fork.other_source is not None else ()
+        if made and both and not rooted and (around is None or around in there):
+            return stays, gone, fork.one
+    return None
+
+
+_OF_C10D = ("torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py")
 
 
 def calls_back(one: Rank, other: Rank, context: SourceContext) -> bool:

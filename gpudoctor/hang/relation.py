@@ -78,6 +78,11 @@ def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     return tuple(frames[: frames.index(frame)]) if frame in frames else ()
 
 
+def frames_within(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
+    """A frame and those that it has called, innermost first."""
+    return (*_inside(rank, frame), frame)
+
+
 def same_function(one: str, other: str) -> bool:
     """Whether two names may be of one function: stacks of processes name its class, those of recorders do not."""
     return one == other or (("." in one) != ("." in other) and one.rpartition(".")[2] == other.rpartition(".")[2])
@@ -121,7 +126,10 @@ def passed_loop(one: Rank, other: Rank) -> SourceContext | None:
 def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     """The outermost loop in the functions that a rank has called from where stacks part: who stands further down there,
     in a call of every step, has come to the end of it."""
-    if fork.one_source is None or fork.other_source is None or own_guard(fork.one_source) is not None:
+    if fork.one_source is None or fork.other_source is None:
+        return None
+    guard = own_guard(fork.one_source)
+    if guard is not None and guard not in fork.other_source.enclosing:  # who has found it otherwise calls nothing there
         return None
     own = {enclosing.line for enclosing in fork.one_source.enclosing if enclosing.kind in LOOPS}
     if own - {enclosing.line for enclosing in fork.other_source.enclosing if enclosing.kind in LOOPS}:
@@ -206,7 +214,12 @@ def _counts(condition: str) -> bool:
         calls = [node for node in ast.walk(ast.parse(condition.strip(), mode="eval")) if isinstance(node, ast.Call)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
         return True
-    return all(name_of(call) in _ALIKE for call in calls)
+    return all(map(_says_alike, calls))
+
+
+def _says_alike(call: ast.Call) -> bool:
+    """Whether it is a function of Python's own, and no method: `losses.max()` is each rank's."""
+    return isinstance(call.func, ast.Name) and call.func.id in _ALIKE
 
 
 _SAME = re.compile(r"every|interval|freq|period|total|num_|length|size|[A-Z][A-Z_\d]*", re.ASCII)
@@ -220,7 +233,7 @@ def only_counts(condition: str) -> bool:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
         return False
     nodes = list(ast.walk(tree))
-    if any(isinstance(node, ast.Call) and name_of(node) not in _ALIKE for node in nodes):
+    if any(isinstance(node, ast.Call) and not _says_alike(node) for node in nodes):
         return False
     inner = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
     leaves = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and id(node) not in inner]

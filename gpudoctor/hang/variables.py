@@ -12,7 +12,8 @@ from typing import NamedTuple
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.rank_conditions import RANK_WORDS
 from gpudoctor.hang.relation import LOOPS, same_function, source_at
-from gpudoctor.snapshot.evidence import Enclosing, Frame
+from gpudoctor.knowledge.place_markers import is_program
+from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables
 
 _COUNTS = re.compile(r"step|epoch|iter|index|idx|batch_(?:idx|nr)|_?\b[ijkn]\b|seen|done|count|offset|position", re.I)
 """Names of what changes from round to round: that it differs follows from where the ranks are."""
@@ -26,12 +27,14 @@ Level = Mapping[int, Frame]
 """One function that all ranks are in: the frame of each, by rank."""
 
 
-def levels_of(ranks: Sequence[Rank]) -> list[Level]:
+def levels_of(ranks: Sequence[Rank], *, own: bool = False) -> list[Level]:
     """The functions that all ranks are in, outermost first, up to the first in which their lines differ. Of Python's
-    own stacks: where a rank's GPU is, a flight recorder tells."""
+    own stacks: where a rank's GPU is, a flight recorder tells. `own`: of the program, without those of a framework's
+    loop."""
     found: list[Level] = []
-    own = ([held.frame for held in reversed(rank.evidence.variables)] for rank in ranks)
-    for frames in zip(*own, strict=False):
+    every = (own_variables(rank) if own else rank.evidence.variables for rank in ranks)
+    stacks = ([held.frame for held in reversed(variables)] for variables in every)
+    for frames in zip(*stacks, strict=False):
         first = frames[0]
         if any(frame.file != first.file or not same_function(frame.function, first.function) for frame in frames):
             break
@@ -39,6 +42,11 @@ def levels_of(ranks: Sequence[Rank]) -> list[Level]:
         if any(frame.line != first.line for frame in frames):
             break
     return found
+
+
+def own_variables(rank: Rank) -> list[FrameVariables]:
+    """What the program's own frames hold, innermost first."""
+    return [held for held in rank.evidence.variables if is_program(held.frame.file)]
 
 
 def held_at(rank: Rank, frame: Frame) -> Mapping[str, str]:
@@ -80,7 +88,7 @@ def _rounds(ranks: Sequence[Rank]) -> tuple[Enclosing | None, str, Mapping[int, 
             by_round: defaultdict[int, list[Rank]] = defaultdict(list)
             counter = ""
             for rank in ranks:
-                counter, number = _counter(loop, held_at(rank, level[rank.rank]))
+                counter, number = _counter(loop, held_at(rank, level[rank.rank]), level[rank.rank].line)
                 if number is None:
                     return None, "", {}
                 by_round[number].append(rank)
@@ -92,11 +100,16 @@ def _rounds(ranks: Sequence[Rank]) -> tuple[Enclosing | None, str, Mapping[int, 
 def in_one_round(one: Rank, other: Rank) -> bool:
     """Whether two ranks are seen to be in the same round of all loops that are around both."""
     counters = [
-        [_counter(loop, held_at(rank, level[rank.rank]))[1] for rank in (one, other)]
+        [_counter(loop, held_at(rank, level[rank.rank]), level[rank.rank].line)[1] for rank in (one, other)]
         for level in levels_of((one, other))
         for loop in _common_loops((one, other), level)
     ]
     return bool(counters) and all(mine is not None and mine == theirs for mine, theirs in counters)
+
+
+def round_of(rank: Rank, loop: Enclosing, frame: Frame) -> int | None:
+    """In which round of a loop a rank is, by the counter that a frame holds."""
+    return _counter(loop, held_at(rank, frame), frame.line)[1]
 
 
 def last_round(stays: Rank, left: Rank, loop: Enclosing) -> tuple[int, int] | None:
@@ -108,10 +121,10 @@ def last_round(stays: Rank, left: Rank, loop: Enclosing) -> tuple[int, int] | No
             continue
         for theirs in left.evidence.variables:
             same = mine.frame.file == theirs.frame.file and same_function(mine.frame.function, theirs.frame.function)
-            name, now = _counter(loop, mine.values)
-            last = theirs.values.get(name, "") if same and name else ""
-            if now is not None and last.lstrip("-").isdecimal():
-                return now, int(last)
+            _, now = _counter(loop, mine.values, mine.frame.line)
+            _, last = _counter(loop, theirs.values, theirs.frame.line) if same else ("", None)
+            if now is not None and last is not None:
+                return now, last
     return None
 
 
@@ -125,8 +138,12 @@ def _common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:
     return [loop for loop in loops if all(context is not None and loop in context.enclosing for context in contexts)]
 
 
-def _counter(loop: Enclosing, values: Mapping[str, str]) -> tuple[str, int | None]:
-    """What a loop counts with, and how far it is: "step" of `step in range(1000)`, of `step < 1000`."""
+def _counter(loop: Enclosing, values: Mapping[str, str], line: int) -> tuple[str, int | None]:
+    """What a loop counts with, and how far who stands at a line is: "step" of `step in range(1000)`, of `step < 1000`,
+    of `step += 1` in its body, which has been counted already below that."""
+    counted = values.get(loop.counter, "")
+    if loop.counter and counted.lstrip("-").isdecimal():
+        return loop.counter, int(counted) - (line > loop.counted_at)
     names = _WORDS.findall(loop.text.partition(" in ")[0] if loop.kind == "for" else loop.text)
     numbers = ((name, values.get(name, "")) for name in names)
     return next(((name, int(text)) for name, text in numbers if text.lstrip("-").isdecimal()), ("", None))
@@ -147,7 +164,7 @@ def unlike(ranks: Sequence[Rank]) -> Iterator[Unlike]:
     """Variables of functions that all ranks are in, of which the fewer ranks hold one value and all others another:
     no counters, no tensors, none that are called after the rank or its place, and no yes or no of the first or the
     last rank, which are often asked whether they are it."""
-    for level in levels_of(ranks):
+    for level in levels_of(ranks, own=True):
         values = {rank.rank: held_at(rank, level[rank.rank]) for rank in ranks}
         context = source_at(ranks[0], level[ranks[0].rank])
         loops = context.enclosing if context is not None else ()

@@ -74,7 +74,8 @@ def place_of(
         place = ended
     if place is None or place[0] == "user code":
         # What the kernel and native frames say is of the innermost call; the user's frame is what made it.
-        place = _by_kernel(thread, place) or _native(frames) or _by_text(thread, user, sources, gpu, mpi) or place
+        called = _compiled(thread) or _by_text(thread, user, sources, gpu, mpi)
+        place = _by_kernel(thread, place) or _native(frames) or called or place
     if place is None:
         place = ("user code", _waits_for(thread), frames[0])
     kind, operation, frame = place
@@ -238,6 +239,20 @@ _MPI_CALLS = re.compile(
     r"|[Rr]educe_scatter(?:_block)?|[Ss]can|[Ee]xscan|Split(?:_type)?|Dup|Create(?:_group)?|Disconnect|Win\.\w+|Fence))\("
 )
 """Methods of mpi4py's Comm, Request and Win that wait (its documentation has the list); in C, without a frame."""
+
+
+_GENERATED = re.compile(r"<eval_with_key>|/torchinductor_[^/]*/")
+
+
+def _compiled(thread: Thread) -> _Found | None:
+    """An operator that code of torch.compile has called and that sleeps: its collectives are operators (wait_tensor),
+    and no function of torch.distributed is on the stack."""
+    python = [frame for frame in thread.frames if not frame.native]
+    operators = [frame for frame in python if known.normal(frame.file).endswith("torch/_ops.py")]
+    if not operators or operators[0] is not python[0] or known.kernel_name(thread.waits_in) not in known.FUTEX:
+        return None
+    generated = any(_GENERATED.search(frame.file) for frame in python)
+    return ("collective", "an operator of compiled code", python[0]) if generated else None
 
 
 def _by_text(

@@ -173,6 +173,10 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     "self.is_chief()"), with "something" for the rest of it. Empty where that was not followed, or it asks for none."""
     gives: tuple[str, ...] = ()
     """Of a call of a collective: the variables that it is given."""
+    counter: str = ""
+    """Of a loop: a variable that each of its rounds raises by one, in a statement of its own."""
+    counted_at: int = 0
+    """That statement's line."""
 
 
 class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -201,6 +205,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Functions of the file that it makes handlers of signals."""
     stores: tuple[str, ...] = ()
     """Names to which the file gives a store of torch.distributed."""
+    stops: tuple[str, ...] = ()
+    """What the file sets or returns to ask a framework's loop to end: "should_stop"."""
     installed: bool = False
     """It is no file of the program, but of a package that lies outside of site-packages."""
 

@@ -4,7 +4,7 @@ in what one of them has called, a part of a library that is for the first rank o
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, blame
-from gpudoctor.hang.causes.collective_divergence import divergent, under_condition
+from gpudoctor.hang.causes.collective_divergence import left_early, under_condition
 from gpudoctor.hang.doing import in_file
 from gpudoctor.hang.parted import (
     Parted,
@@ -56,7 +56,7 @@ def further_in(job: HangJob) -> Iterator[HangCause]:
                 break
         else:
             if (early := returned(one, other, own_counts=True)) is not None:
-                yield divergent(early.gone, early.stays, early.source, early.line, LIKELY, ())
+                yield left_early(early, ())
 
 
 def _is_open(pair: Parted) -> bool:

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import structs
+
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes.collective_rounds import begun_again_words, made_by_one
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.extra_calls import alone_in_the_loop
 from gpudoctor.hang.loops import holds
@@ -10,9 +13,12 @@ from gpudoctor.hang.parted import (
     COLLECTIVE,
     Condition,
     Parted,
+    Passed,
+    begun_again,
     calls_back,
     condition_below,
     handler_of_one,
+    inside_a_call,
     lies,
     parted,
     returned,
@@ -191,6 +197,13 @@ def divergent(
     )
 
 
+def left_early(early: Passed, recorded: Sequence[Seen]) -> HangCause:
+    """By a condition above a line some have left its function, and the others have not: the fewer are told."""
+    few = early.gone if len(early.gone) <= len(early.stays) else early.stays
+    made = divergent(early.gone, early.stays, early.source, early.line, LIKELY, recorded)
+    return structs.replace(made, ranks=tuple(sorted(rank.rank for rank in few)))
+
+
 def within_the_loop(job: HangJob) -> Iterator[HangCause]:
     """Ranks wait at different collectives of the same code: by branch, by decision, by order, or past a backward."""
     for pair in parted(job):
@@ -228,7 +241,10 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
             yield divergent(gone, stays, source, line, SEEN, of_recorders(job, gone))
             continue
         if (early := returned(first, other)) is not None and other[0].place.kind in COLLECTIVE:
-            yield divergent(early.gone, early.stays, early.source, early.line, LIKELY, of_recorders(job, early.gone))
+            yield left_early(early, of_recorders(job, early.gone))
+            continue
+        if (again := begun_again(first, other)) is not None:
+            yield begun_again_words(again, of_recorders(job, again.ranks))
             continue
         if (alone := alone_in_the_loop(job, first, other)) is not None:
             yield alone
@@ -254,6 +270,9 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         guard = own_guard(there) or own_guard(here)
         if guard is not None and fork is not None and one_round and _holds_for_both(guard, fork, first[0], other[0]):
             guard = None
+        if guard is None and one_round and (call := inside_a_call(first, other)) is not None:
+            yield made_by_one(*call, recorded)
+            continue
         under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
         evidence = (*stacks_of(small), *stacks_of(large), *recorded)
         # Without a condition around either line, why they are at two of them is open. One that asks for the rank is

@@ -26,6 +26,7 @@ from gpudoctor.hang.words import (
     where_line,
     who,
 )
+from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 from gpudoctor.sure import surer
 
@@ -56,7 +57,8 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
         through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
         few = left if through <= max(len(inside), len(stays)) else stays
-        ended = how_ended(loops)
+        asks = any(source.stops for rank in job.ranks for source in rank.evidence.sources)
+        ended = how_ended(loops, None if is_program(context.file) else asks)
         if rounds:
             # What goes round has made fewer collectives for sure.
             yield divergent(left, stays, context, rounds[0], surer(SEEN) if recorded else SEEN, recorded)

@@ -17,6 +17,7 @@ from gpudoctor.hang.variables import (
     furthest_behind,
     held_at,
     levels_of,
+    own_variables,
     rounds_apart,
     tensor_at,
     unlike,
@@ -91,7 +92,7 @@ def _made_in_each(apart: RoundsApart, waiting: Sequence[Rank], sums: Mapping[int
     level = levels_of(waiting)[-1]
     frame = level[apart.ahead[0].rank]
     context = source_at(apart.ahead[0], frame)
-    if context is None or text.pairs_in_the_loop(context):
+    if context is None or apart.loop not in context.enclosing or text.pairs_in_the_loop(context):
         return False
     for call in context.calls:
         if call.text or not apart.loop.line < call.line < min(level[rank.rank].line for rank in apart.ahead):
@@ -178,14 +179,13 @@ def roots(job: HangJob) -> Iterator[HangCause]:
         return
     inside: dict[tuple[str, str], list[Rank]] = {}
     for rank in progress.waiting:
-        if rank.evidence.variables:
-            frame = rank.evidence.variables[0].frame
-            inside.setdefault((frame.file, frame.function), []).append(rank)
+        if held := own_variables(rank):
+            inside.setdefault((held[0].frame.file, held[0].frame.function), []).append(rank)
     for ranks in inside.values():
-        context = source_at(ranks[0], ranks[0].evidence.variables[0].frame)
+        context = source_at(ranks[0], own_variables(ranks[0])[0].frame)
         rooted = [each for each in context.calls if each.kind in WITH_A_ROOT] if context is not None else []
         for call, name in ((each, name) for each in rooted for name in each.gives):
-            named = {rank.rank: rank.evidence.variables[0].values.get(name, "") for rank in ranks}
+            named = {rank.rank: own_variables(rank)[0].values.get(name, "") for rank in ranks}
             if len(set(named.values())) < 2 or not all(map(str.isdecimal, named.values())):
                 continue
             usual = max(named.values(), key=lambda value: (list(named.values()).count(value), value == "0"))
@@ -209,7 +209,7 @@ def sizes(job: HangJob) -> Iterator[HangCause]:
     waiting = progress.waiting
     if len(set(text.counts_of(job).values())) > 1 or rounds_apart(waiting) is not None:
         return
-    levels = levels_of(waiting)
+    levels = levels_of(waiting, own=True)
     if not levels:
         return
     frame = levels[-1][waiting[0].rank]

@@ -12,7 +12,7 @@ from msgspec import structs
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
 from gpudoctor.read.job.source_made import made_under
-from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, handlers, stores, text_of
+from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, handlers, stops, stores, text_of
 from gpudoctor.read.job.source_walk import called, children, functions_of, guarded, own_name, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
@@ -150,6 +150,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         gradients=tuple(_gradients(scope, functions_of(tree)))[:MOST_CALLS],
         handlers=_of_file(tree, handlers),
         stores=_of_file(tree, stores),
+        stops=_of_file(tree, stops),
     )
 
 
@@ -213,9 +214,14 @@ def _as_enclosing(step: _Step, names: by_rank.ByRank | None = None) -> Enclosing
         asks = names.asks(node.test) if names is not None else ""
         return Enclosing("if" if part == "body" else "else", line, text_of(node.test), asks)
     if isinstance(node, ast.For | ast.AsyncFor):
-        return Enclosing("for", line, f"{text_of(node.target)} in {text_of(node.iter)}") if part == "body" else None
+        text = f"{text_of(node.target)} in {text_of(node.iter)}"
+        return structs.replace(_counted(node), kind="for", line=line, text=text) if part == "body" else None
     if isinstance(node, ast.While):
-        return Enclosing("while", line, text_of(node.test)) if part == "body" else None
+        return (
+            structs.replace(_counted(node), kind="while", line=line, text=text_of(node.test))
+            if part == "body"
+            else None
+        )
     if isinstance(node, ast.With | ast.AsyncWith):
         return Enclosing("with", line, cut(", ".join(text_of(item.context_expr) for item in node.items)))
     if isinstance(node, ast.Try) or type(node).__name__ == "TryStar":
@@ -228,6 +234,22 @@ def _as_enclosing(step: _Step, names: by_rank.ByRank | None = None) -> Enclosing
     if type(node).__name__ == "Match":
         return Enclosing("if", line, text_of(node.subject))  # type: ignore[attr-defined]
     return None
+
+
+def _counted(loop: ast.For | ast.AsyncFor | ast.While) -> Enclosing:
+    """By which variable a loop counts its rounds: `step += 1`, which nothing above it in the body goes round."""
+    for statement in loop.body:
+        if (
+            isinstance(statement, ast.AugAssign)
+            and isinstance(statement.op, ast.Add)
+            and isinstance(statement.target, ast.Name)
+            and isinstance(statement.value, ast.Constant)
+            and statement.value.value == 1
+        ):
+            return Enclosing("", 0, counter=statement.target.id, counted_at=statement.lineno)
+        if any(isinstance(node, ast.Continue) for node in ast.walk(statement)):
+            break
+    return Enclosing("", 0)
 
 
 def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[Enclosing]:

@@ -48,6 +48,22 @@ def handlers(tree: ast.Module) -> Iterator[str]:
             yield given.id if isinstance(given, ast.Name) else given.attr
 
 
+_ASKS_TO_STOP = ("should_stop", "should_training_stop", "should_epoch_stop", "stop_training", "should_terminate")
+"""Lightning's trainer, transformers' control, Keras and Composer, ignite's engine."""
+
+
+def stops(tree: ast.Module) -> Iterator[str]:
+    """What the file sets to ask a framework's loop to end; Lightning's hook may also return -1 for that."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            yield from (
+                one.attr for one in node.targets if isinstance(one, ast.Attribute) and one.attr in _ASKS_TO_STOP
+            )
+        elif isinstance(node, ast.FunctionDef) and node.name == "on_train_batch_start":
+            returned = (own.value for own in ast.walk(node) if isinstance(own, ast.Return) and own.value is not None)
+            yield from ("-1" for value in returned if ast.unparse(value) == "-1")
+
+
 def stores(tree: ast.Module) -> Iterator[str]:
     """Names to which the file gives a store of torch.distributed: `TCPStore(...)`, `_get_default_store()`."""
     for node in ast.walk(tree):

@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 
 from gpudoctor import active, programs
 from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS
+from gpudoctor.knowledge.place_markers import drives_training
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.read.job import tensors
 from gpudoctor.read.job.refusals import not_permitted
@@ -33,7 +34,7 @@ OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootst
 """Where a thread's stack begins: a program, `python -m`, a thread's start. One that begins elsewhere was cut short,
 or its interpreter is embedded in a program."""
 MOST_TASKS = 4096
-MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES = 64, 8
+MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES = 64, 16
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
 INSTALL = "py-spy is not installed; `{python} -m pip install py-spy` installs it"
 
@@ -259,7 +260,8 @@ def _frames(thread: _Thread) -> Iterator[Frame]:
 
 
 def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[FrameVariables, ...]:
-    """What the program's frames of the main thread hold, of a dump that `read` has read to these threads."""
+    """What the frames of the program, and of a framework's loop, hold in the main thread, of a dump that `read` has
+    read to these threads."""
     number = next((at for at, thread in enumerate(threads) if thread.id == pid), None)
     if number is None:
         return ()
@@ -267,7 +269,8 @@ def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[Fr
     found: list[FrameVariables] = []
     with tensors.Memory(pid) as memory:
         for frame, raw in zip(threads[number].frames, frames, strict=False):
-            if raw.locals and is_user(frame) and len(found) < MOST_FRAMES_WITH_VARIABLES:
+            wanted = is_user(frame) or (not frame.native and drives_training(frame.file))
+            if raw.locals and wanted and len(found) < MOST_FRAMES_WITH_VARIABLES:
                 held = {local.name[:LONGEST_NAME]: _value(local, memory) for local in raw.locals[:MOST_VARIABLES]}
                 found.append(FrameVariables(frame=frame, values={name: value for name, value in held.items() if value}))
     return tuple(found)

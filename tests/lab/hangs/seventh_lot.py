@@ -31,7 +31,6 @@ LAST = {
     "finalizes_async_on_main": "step 4",
     "consolidates_on_first": "step 4",
     "places_table_on_first": "step 4",
-    "mesh_of_some": "step 4",
     "cycles_seeded_sampler": "step 4",
     "reloads_filtered_loader": "step 9",
     "gathers_under_join": "step 5",
@@ -145,12 +144,6 @@ def of_some() -> Iterator[Scenario]:
         (0,),
         *("if mesh.get_rank() == 0", "torch.save(whole(", "return table.redistribute("),
     )
-    yield stranger(
-        "mesh_of_some",
-        (*ORDER, *DIFFERS, *RANK0),
-        (0, 1),
-        *("if dist.get_rank() in", "self.mesh = DeviceMesh(", "router.begin()", "dist.all_reduce(gradient"),
-    )._replace(or_culprits=((2, 3),))
 
 
 def uneven() -> Iterator[Scenario]:
@@ -216,7 +209,7 @@ def waits() -> Iterator[Scenario]:
 
 
 def ranks_of(name: str) -> int:
-    return 2 if name in TWO else 4 if name == "mesh_of_some" else 3
+    return 2 if name in TWO else 3
 
 
 def hanging() -> Iterator[Scenario]:

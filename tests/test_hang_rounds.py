@@ -1,0 +1,138 @@
+"""What rounds of loops tell: loops that are begun anew, calls that make a collective on some ranks only, counters of
+the program's own and of a framework's loop; and collectives that compiled code makes."""
+
+import json
+
+import pytest
+
+from gpudoctor.hang.job import Rank
+from gpudoctor.hang.loops import how_ended
+from gpudoctor.hang.relation import only_counts
+from gpudoctor.hang.variables import rounds_apart
+from gpudoctor.knowledge.places import Place, place_of
+from gpudoctor.read.job import stacks
+from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables, Thread
+from tests.hang_jobs import PROGRAM, a_job, member
+from tests.test_hang_loops import LIBRARY, around
+from tests.test_hang_training import first
+
+TRAINER = "/opt/venv/lib/python3.11/site-packages/transformers/trainer.py"
+
+
+def at(number: int, text: str, *lines: tuple[str, int], **values: int) -> Rank:
+    """A rank that waits in a collective at the first of these lines, and what it holds there and further out."""
+    frames = tuple(Frame(function, PROGRAM, line) for function, line in lines)
+    sources = tuple(around(text, frame.line, frame.function) for frame in frames)
+    held = {name: str(value) for name, value in values.items()}
+    variables = tuple(FrameVariables(frame=frame, values=held) for frame in frames)
+    return member(
+        number, Place("collective", "barrier", LIBRARY, frames[0], frames), sources=sources, variables=variables
+    )
+
+
+AGAIN = (
+    "def main():\n    train()\ndef train():\n    prepare(model)\n    for step in range(9):\n        dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(("step", "told"), [(4, "rank-divergent-decision"), (0, "")])
+def test_a_loop_that_is_begun_anew(step: int, told: str) -> None:
+    """Others have gone round after what one waits in. In their first round it may be the first time for it too."""
+    inside = [at(number, AGAIN, ("train", 6), ("main", 2), step=step) for number in (0, 2)]
+    cause = first(a_job(inside[0], at(1, AGAIN, ("train", 4), ("main", 2)), inside[1]))
+    assert ("begun it anew" in cause.summary) is bool(told)
+    if told:
+        assert (cause.cause, cause.ranks, cause.confidence) == (told, (1,), 0.65)
+
+
+CALLS = (
+    "def main():\n    for step in range(9):\n        average()\n        dist.barrier()\n"
+    "def average():\n    dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(("steps", "told"), [((4, 4, 4), True), ((4, 3, 4), False)])
+def test_a_call_that_did_not_make_its_collective_everywhere(steps: tuple[int, ...], told: bool) -> None:
+    """One is past the call in that round, and the others wait in what it makes; not where they are a round apart."""
+    waits = [at(number, CALLS, ("average", 6), ("main", 3), step=steps[number]) for number in (0, 2)]
+    cause = first(a_job(waits[0], at(1, CALLS, ("main", 4), step=steps[1]), waits[1]))
+    assert ("come past that line without" in cause.summary) is told
+    if told:
+        assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), 0.65)
+
+
+COUNTS = "def main():\n    for batch in loader:\n        train()\n        step += 1\n        dist.barrier()\n"
+
+
+def test_a_counter_that_the_body_raises() -> None:
+    """Below its line it has counted the round already."""
+    loop = around(COUNTS, 3).enclosing[0]
+    assert (loop.counter, loop.counted_at) == ("step", 4)
+    assert rounds_apart([at(0, COUNTS, ("main", 3), step=4), at(1, COUNTS, ("main", 5), step=5)]) is None
+    apart = rounds_apart([at(0, COUNTS, ("main", 3), step=5), at(1, COUNTS, ("main", 5), step=5)])
+    assert apart is not None and [rank.rank for rank in apart.behind] == [1]
+    goes_round = COUNTS.replace("train()", "if batch is None: continue")
+    assert around(goes_round, 5).enclosing[0].counter == ""
+
+
+def test_variables_of_a_frameworks_loop_are_read() -> None:
+    def frame(name: str, file: str, line: int, **values: str) -> dict[str, object]:
+        held = [{"name": key, "addr": 0, "repr": value} for key, value in values.items()]
+        return {"name": name, "filename": file, "line": line, "locals": held}
+
+    frames = [
+        frame("_run_epoch", TRAINER, 1917, update_step="6"),
+        frame("wrapper", "/opt/venv/lib/python3.11/site-packages/torch/utils/x.py", 3, number="7"),
+        frame("main", PROGRAM, 9, rank="1"),
+    ]
+    output = json.dumps([{"thread_id": 1, "os_thread_id": 40, "thread_name": "MainThread", "frames": frames}]).encode()
+    held = stacks.variables_of(output, 40, stacks.read(output, 40))
+    assert [(own.frame.function, own.values) for own in held] == [
+        ("_run_epoch", {"update_step": "6"}),
+        ("main", {"rank": "1"}),
+    ]
+
+
+@pytest.mark.parametrize(("asked", "told"), [(False, "uneven-inputs"), (True, "rank-divergent-decision")])
+def test_a_frameworks_loop_ends_with_its_data_or_where_the_program_asks_it_to(asked: bool, told: str) -> None:
+    loop = Enclosing("while", 151, "not self.done")
+    assert how_ended([loop], asked)[1:3] == (told, 0.65)
+    assert how_ended([loop])[1:3] == ("rank-divergent-decision", 0.85)
+
+
+def test_what_asks_a_frameworks_loop_to_end() -> None:
+    asks = "def on_batch_end(trainer):\n    trainer.should_stop = True\n"
+    hook = "class M:\n    def on_train_batch_start(self):\n        return -1\n"
+    assert around(asks, 2, "on_batch_end").stops == ("should_stop",)
+    assert around(hook, 3, "on_train_batch_start").stops == ("-1",)
+    assert around(COUNTS, 3).stops == ()
+
+
+@pytest.mark.parametrize(
+    ("generated", "waits_in", "told"),
+    [
+        ("<eval_with_key>.3", "futex_do_wait", "collective"),
+        ("/tmp/torchinductor_mara/ab/cab.py", "futex_do_wait", "collective"),
+        ("<eval_with_key>.3", "", "user code"),
+        (PROGRAM, "futex_do_wait", "user code"),
+    ],
+)
+def test_an_operator_of_compiled_code_that_sleeps_is_a_collective(generated: str, waits_in: str, told: str) -> None:
+    torch = "/opt/venv/lib/python3.11/site-packages/torch"
+    frames: tuple[Frame, ...] = (
+        Frame("OpOverload.redispatch", f"{torch}/_ops.py", 882),
+        Frame("forward", generated, 10),
+    )
+    frames += (
+        Frame("_fn", f"{torch}/_dynamo/eval_frame.py", 1446),
+        Frame("Encoder.forward", PROGRAM, 20),
+        Frame("<module>", PROGRAM, 45),
+    )
+    thread = Thread(id=4, name="MainThread", state="S", waits_in=waits_in, frames=frames)
+    assert place_of(thread).kind == told
+
+
+def test_a_method_does_not_say_the_same_on_every_rank() -> None:
+    assert only_counts("len(steps) > MAX")
+    assert only_counts("max(step, 3) < LIMIT")
+    assert not only_counts("norms.max() < LIMIT")
