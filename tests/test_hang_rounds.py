@@ -103,9 +103,9 @@ def test_a_frameworks_loop_ends_with_its_data_or_where_the_program_asks_it_to(as
 def test_what_asks_a_frameworks_loop_to_end() -> None:
     asks = "def on_batch_end(trainer):\n    trainer.should_stop = True\n"
     hook = "class M:\n    def on_train_batch_start(self):\n        return -1\n"
-    assert around(asks, 2, "on_batch_end").stops == ("should_stop",)
-    assert around(hook, 3, "on_train_batch_start").stops == ("-1",)
-    assert around(COUNTS, 3).stops == ()
+    assert around(asks, 2, "on_batch_end").ends_loops == ("should_stop",)
+    assert around(hook, 3, "on_train_batch_start").ends_loops == ("-1",)
+    assert around(COUNTS, 3).ends_loops == ()
 
 
 @pytest.mark.parametrize(

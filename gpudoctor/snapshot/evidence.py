@@ -205,7 +205,7 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Functions of the file that it makes handlers of signals."""
     stores: tuple[str, ...] = ()
     """Names to which the file gives a store of torch.distributed."""
-    stops: tuple[str, ...] = ()
+    ends_loops: tuple[str, ...] = ()
     """What the file sets or returns to ask a framework's loop to end: "should_stop"."""
     installed: bool = False
     """It is no file of the program, but of a package that lies outside of site-packages."""

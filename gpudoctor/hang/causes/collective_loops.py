@@ -57,7 +57,7 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
         through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
         few = left if through <= max(len(inside), len(stays)) else stays
-        asks = any(source.stops for rank in job.ranks for source in rank.evidence.sources)
+        asks = any(source.ends_loops for rank in job.ranks for source in rank.evidence.sources)
         ended = how_ended(loops, None if is_program(context.file) else asks)
         if rounds:
             # What goes round has made fewer collectives for sure.

@@ -52,7 +52,7 @@ _ASKS_TO_STOP = ("should_stop", "should_training_stop", "should_epoch_stop", "st
 """Lightning's trainer, transformers' control, Keras and Composer, ignite's engine."""
 
 
-def stops(tree: ast.Module) -> Iterator[str]:
+def ends_loops(tree: ast.Module) -> Iterator[str]:
     """What the file sets to ask a framework's loop to end; Lightning's hook may also return -1 for that."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
