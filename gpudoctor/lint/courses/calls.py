@@ -4,8 +4,8 @@ import ast
 import re
 from pathlib import PurePosixPath
 
-from gpudoctor.lint.courses.expressions import Expressions
-from gpudoctor.lint.courses.own_data import OF_OWN, SEEDS, computes
+from gpudoctor.lint.courses.library_calls import LibraryCalls
+from gpudoctor.lint.courses.own_data import OF_OWN, READS_INSIDE, SEEDS, computes
 from gpudoctor.lint.courses.values import (
     ClassOf,
     FollowedFunction,
@@ -15,22 +15,16 @@ from gpudoctor.lint.courses.values import (
     Value,
     cast,
     device_number,
+    gives_own,
     is_known,
     is_own,
     key_of,
+    number,
     shared,
     unknown,
 )
-from gpudoctor.lint.programs import COLLECTIVES
 from gpudoctor.lint.python_code import FUNCTIONS
 
-ROOTED = {"broadcast": ("src", 1), "reduce": ("dst", 1), "gather": ("dst", 2), "scatter": ("src", 2),
-          "broadcast_object_list": ("src", 1), "gather_object": ("dst", 2)}  # fmt: skip
-"""Collectives with a root, and where it stands."""
-TO_ONE = {"send": ("dst", 1), "isend": ("dst", 1), "recv": ("src", 1), "irecv": ("src", 1)}
-"""Calls between two ranks, and where the other one stands."""
-SAME_AFTER = frozenset(("broadcast", "all_reduce", "broadcast_object_list", "all_gather_object", "all_gather"))
-OF_ACCELERATOR = frozenset(("wait_for_everyone", "gather", "gather_for_metrics", "reduce", "pad_across_processes"))
 SELF = frozenset(("eval", "train", "float", "half", "bfloat16", "requires_grad_", "share_memory", "compile", "detach",
                   "contiguous", "clone"))  # fmt: skip
 MOVES = frozenset(("to", "cuda", "cpu"))
@@ -41,7 +35,7 @@ WRAPPERS = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp"
 SAVES = re.compile(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
 
-class FollowedCalls(Expressions):
+class FollowedCalls(LibraryCalls):
     def called(self, node: ast.Call, frame: tuple[Names, ...]) -> Value:
         whole = self.code.name(node.func)
         holder = self.value(node.func.value, frame) if isinstance(node.func, ast.Attribute) else None
@@ -56,12 +50,19 @@ class FollowedCalls(Expressions):
         given = [self.value(each.value if isinstance(each, ast.Starred) else each, frame) for each in node.args]
         named = {each.arg or "**": self.value(each.value, frame) for each in node.keywords}
         has_stars = any(isinstance(each, ast.Starred) for each in node.args) or "**" in named
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict" and key_of(holder) in self.sharded:
+            return Thing("state of shards", key_of(unknown(node)), {}, node)
+        if isinstance(function, (Thing, OpenValue)) and key_of(function) in self.sharded:
+            self.meet("the sharded model's forward", node)
         if isinstance(function, FollowedFunction):
             return self._own(function, given, named, node, has_stars)
         if isinstance(function, ClassOf):
             return self._made_of(function, given, named, node, has_stars)
+        past = holder if isinstance(node.func, ast.Attribute) and node.func.attr not in READS_INSIDE else function
+        if isinstance(past, Thing) and past.fields.get(" wrapped") is True and self.has_grad:
+            self.do("past the wrapper", node)
         if isinstance(function, Thing):
-            return self._of_called_thing(function, given, node)
+            return self._of_called_thing(function, given, named, node, has_stars)
         if isinstance(holder, Thing) and isinstance(node.func, ast.Attribute):
             found = self._method(node, node.func.attr, holder, given, named)
             if found is not NotImplemented:
@@ -71,14 +72,18 @@ class FollowedCalls(Expressions):
                 self.store(node.func.value, [*holder, given[0]], frame)
             return None
         if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and not whole:
-            self.do("backward", node)
+            self.do("backward", node, None, "" if self.syncs else "no sync")
             if self.wraps:
                 self.meet("backward", node, is_weak=True)
         found = self._named(whole, node, given, named, frame)
         if found is not NotImplemented:
             return found
+        if isinstance(node.func, ast.Attribute) and isinstance(holder, OpenValue) and node.func.attr in MOVES:
+            return self._moved(node, node.func.attr, Thing("moved", holder.key, {"own": holder.is_own}), given, named)
         result = unknown(node, function, holder, *given, *named.values())
-        return result if computes(node, whole) else shared(result)
+        result = result if computes(node, whole) else shared(result)
+        is_item = isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args
+        return number(result) if is_item else result
 
     def called_by(self, function: Value, given: tuple[Value, ...], node: ast.Call) -> None:
         """What a process does that was started with a function of the text."""
@@ -88,6 +93,8 @@ class FollowedCalls(Expressions):
     def _own(
         self, function: FollowedFunction, given: list[Value], named: Names, node: ast.Call, has_stars: bool
     ) -> Value:
+        if self.is_left_out(function):
+            return None
         arguments = function.node.args
         plain = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         decorators = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
@@ -121,15 +128,41 @@ class FollowedCalls(Expressions):
             text = self.code.text_of(made.node)
             return Thing("model", key_of(unknown(node)), {"buffers": True if HAS_BUFFERS.search(text) else None}, node)
         instance = Thing("instance", key_of(unknown(node, *given)), {"": made.outer}, made.node)
-        starts = next(
-            (each for each in made.node.body if isinstance(each, FUNCTIONS) and each.name == "__init__"), None
-        )
+        if any(base.rpartition(".")[2] == "IterableDataset" for base in bases):
+            instance.fields[" iterable"] = not any(
+                isinstance(each, FUNCTIONS) and each.name == "__len__" for each in made.node.body
+            )
+        self._class_fields(made, instance, given, named)
+        starts = self.method_of(instance, "__init__")
         if starts is not None:
-            self._own(FollowedFunction(starts, made.outer, instance), given, named, node, has_stars)
+            self._own(starts, given, named, node, has_stars)
         return instance
 
-    def _of_called_thing(self, thing: Thing, given: list[Value], node: ast.Call) -> Value:
-        """A model that is called."""
+    def _class_fields(self, made: ClassOf, instance: Thing, given: list[Value], named: Names) -> None:
+        """What stands in the class itself, and a dataclass' arguments."""
+        names = []
+        for each in made.node.body:
+            if isinstance(each, ast.AnnAssign):
+                target: ast.expr | None = each.target
+            else:
+                target = each.targets[0] if isinstance(each, ast.Assign) and len(each.targets) == 1 else None
+            if isinstance(target, ast.Name) and isinstance(each, (ast.Assign, ast.AnnAssign)):
+                names += [target.id] if isinstance(each, ast.AnnAssign) else []
+                value = self.value(each.value, made.outer) if each.value is not None else unknown(each)
+                instance.fields[target.id] = value
+        if any("dataclass" in ast.unparse(each) for each in made.node.decorator_list):
+            instance.fields |= dict(zip(names, given, strict=False)) | {
+                name: value for name, value in named.items() if name in names
+            }
+
+    def _of_called_thing(
+        self, thing: Thing, given: list[Value], named: Names, node: ast.Call, has_stars: bool
+    ) -> Value:
+        """A model that is called, or an object with __call__."""
+        if thing.kind == "instance" and (method := self.method_of(thing, "__call__")) is not None:
+            return self._own(method, given, named, node, has_stars)
+        if thing.kind == "ddp" and self.has_grad:
+            self.do("forward", node, None, "" if self.syncs else "no sync")
         if thing.kind in ("ddp", "fsdp", "engine"):
             inner = thing.fields.get("inner")
             buffers = isinstance(inner, Thing) and inner.fields.get("buffers") is True
@@ -138,7 +171,7 @@ class FollowedCalls(Expressions):
             else:
                 self.meet("forward", node, is_weak=True)
             fields: Names = {"from": thing}
-            if self.has_grad and thing.kind != "engine":
+            if (self.has_grad and thing.kind != "engine") or any(map(is_own, (*given, *named.values()))):
                 fields["own"] = True  # of this rank's part of the data
             return Thing("tensor", key_of(unknown(node, *given)), fields)
         if thing.kind == "model":
@@ -163,10 +196,33 @@ class FollowedCalls(Expressions):
             return holder if name.startswith("add_") and name != "add_argument" else unknown(node, *given)
         if kind == "accelerator":
             return self._of_accelerate(node, name, holder, given, named)
+        if kind == "trainer":
+            return self._of_trainer(node, name, holder)
+        if kind.startswith("lightning"):
+            return self._of_lightning(node, name, kind, named)
+        if kind == "parallel" and name == "run":
+            return self._of_parallel(node, holder, given)
+        if kind == "ignite engine":
+            if name == "run" and holder.fields.get("metrics") is True:
+                self.meet("the evaluator's run", node)
+            return unknown(node, holder)
+        if kind == "ray context":
+            return holder.fields.get(name, unknown(node, holder))
+        if kind == "metric" and name in ("compute", "forward"):
+            self.meet(f"the metric's {name}", node)
+            return unknown(node, holder)
+        if kind == "ddp" and name == "no_sync":
+            return Thing("no sync", key_of(unknown(node)), {}, node)
+        if name == "requires_grad_" and kind == "model" and (given or list(named.values()))[:1] == [False]:
+            self.put(holder.fields, "frozen", True)
         if name in SELF:
             return holder
-        if name in MOVES and kind in ("model", "tensor", "ddp"):
+        if name in MOVES and kind in ("model", "tensor", "ddp", "moved"):
             return self._moved(node, name, holder, given, named)
+        if kind in ("tensor", "moved") and name == "item":
+            return number(OpenValue(key_of(unknown(node, holder)), is_own(holder)))
+        if kind == "model" and name in ("parameters", "named_parameters"):
+            return Thing("parameters", key_of(unknown(node)), {"of": holder}, node)
         if name == "backward" and kind == "engine":
             self.meet("backward", node, is_weak=True)
             return None
@@ -178,38 +234,22 @@ class FollowedCalls(Expressions):
             return unknown(node, holder, *given)
         return NotImplemented
 
-    def _of_accelerate(self, node: ast.Call, name: str, holder: Thing, given: list[Value], named: Names) -> Value:
-        sharded = holder.fields.get("sharded") is True
-        if name in OF_ACCELERATOR or (name in ("save_state", "get_state_dict", "load_state") and sharded):
-            self.meet(name, node)
-            return shared(unknown(node, *given))
-        if name == "prepare":
-            self.wraps = True
-            made = tuple(
-                Thing("ddp", key_of(unknown(node, place)), {"inner": each}, node)
-                if isinstance(each, Thing) and each.kind == "model" else each
-                for place, each in enumerate(given)
-            )  # fmt: skip
-            return made[0] if len(made) == 1 else made
-        if name == "backward":
-            self.meet("backward", node, is_weak=True)
-            return None
-        if name == "unwrap_model" and given and isinstance(given[0], Thing):
-            return given[0].fields.get("inner", given[0])
-        return unknown(node, holder, *given)
-
     def _moved(self, node: ast.Call, name: str, holder: Thing, given: list[Value], named: Names) -> Value:
         told = given[0] if given else named.get("device", None)
         device: Value = "cpu" if name == "cpu" else told
         if name == "cuda" and told is None:
             device = "cuda"
         number = device_number(device)
+        if holder.kind == "moved" and number is None and not isinstance(told, (OpenValue, Thing)):
+            return OpenValue(holder.key, is_own(holder))
         if name == "to" and (told is None or (number is None and not isinstance(told, (OpenValue, Thing)))):
             return holder
         copy = Thing(holder.kind, holder.key, dict(holder.fields), holder.node)
         copy.fields["device"] = self._current(number) if number is not None else unknown("device", device)
         if isinstance(number, int):
             self.do("device", node, number)
+        if holder.kind == "ddp" and device == "cpu":
+            self.do("off the GPU", node, holder.fields.get("name"))
         if holder.kind == "model":
             self.put(holder.fields, "device", copy.fields["device"])
             return holder
@@ -228,6 +268,9 @@ class FollowedCalls(Expressions):
             return found if found is not None else given[1] if len(given) > 1 else named.get("default")
         if whole == "argparse.ArgumentParser":
             return Thing("parser", key_of(unknown(node)))
+        found = self._of_library(whole, node, given, named)
+        if found is not NotImplemented:
+            return found
         if whole.startswith("torch.distributed") and "fsdp" not in whole:
             return self._distributed(last, node, given, named, frame)
         if last in WRAPPERS and whole.startswith(("torch.nn", "torch.distributed.fsdp")):
@@ -238,6 +281,7 @@ class FollowedCalls(Expressions):
             engine = Thing("engine", key_of(unknown(node)), {"inner": named.get("model")}, node)
             return (engine, unknown(node, 1), unknown(node, 2), unknown(node, 3))
         if whole in ("accelerate.Accelerator", "accelerate.accelerator.Accelerator"):
+            self.has_group = True
             return Thing(
                 "accelerator", key_of(unknown(node)), {"sharded": self.environment.get(" sharded", None)}, node
             )
@@ -254,9 +298,9 @@ class FollowedCalls(Expressions):
         if whole == "torch.cuda.current_device":
             return self._current("cuda")
         if whole == "torch.cuda.set_device" and given:
-            number = device_number(given[0])
-            self.do("device", node, number)
-            self.put(self.environment, " current device", number if isinstance(number, int) else unknown(node, *given))
+            gpu = device_number(given[0])
+            self.do("device", node, gpu)
+            self.put(self.environment, " current device", gpu if isinstance(gpu, int) else unknown(node, *given))
             return None
         if whole in ("torch.device", "torch.cuda.device"):
             index = given[1] if len(given) > 1 else named.get("index")
@@ -265,16 +309,17 @@ class FollowedCalls(Expressions):
                 "device", hash(("device", key_of(kind), key_of(index))), {"index": index if index is not None else kind}
             )
         if SAVES.fullmatch(whole):
-            self.do(
-                "save",
-                node,
-                given[1] if len(given) > 1 else named.get("f", named.get("filename")),
-                given[0] if given else None,
-            )
+            where = given[1] if len(given) > 1 else named.get("f", named.get("filename"))
+            self.do("save", node, where, given[0] if given else None)
             return None
         if whole == "torch.load":
-            self.do("load", node, given[0] if given else named.get("f"), "map_location" in named or len(given) > 1)
+            place = named.get("map_location", given[1] if len(given) > 1 else None)
+            self.do("load", node, given[0] if given else named.get("f"), place)
+            self.do("read", node, given[0] if given else named.get("f"))
             return unknown(node, *given)
+        if whole in ("os.remove", "os.unlink", "shutil.rmtree") and given:
+            self.do("removed", node, given[0])
+            return None
         if whole in ("os.makedirs", "os.mkdir") and given:
             self.do("folder", node, given[0])
             return None
@@ -292,6 +337,8 @@ class FollowedCalls(Expressions):
             return self._spawns(node, given, named)
         if whole in ("torch.multiprocessing.Process", "multiprocessing.Process"):
             return self._process(node, named)
+        if whole.startswith("torchmetrics.") and last[:1].isupper():
+            return Thing("metric", key_of(unknown(node)), {}, node)
         if whole.startswith(("torchvision.models.", "torch.nn.")):
             if last[:1].isupper() or RESNETS.fullmatch(whole):
                 buffers = True if "BatchNorm" in last or last.startswith(("resnet", "densenet", "mobilenet")) else None
@@ -307,15 +354,31 @@ class FollowedCalls(Expressions):
             return given[0]
         if SEEDS.search(last):
             self.put(self.environment, " seeded", True)
+            if not whole.startswith(("random.", "numpy.")):
+                self.put(self.environment, " seed", given[0] if given else unknown(node))
+            self.do("seed", node, given[0] if given else None, whole)
         if OF_OWN.fullmatch(whole):
             drawn = unknown(node, "own", self.seat.rank, *given)
-            is_alike = "random" in whole and self.environment.get(" seeded") is True
+            is_alike = "random" in whole and self.environment.get(" seeded") is True and not self.has_own_seed(whole)
             return drawn if is_alike else OpenValue(drawn.key, True)
         return NotImplemented
 
     def _builtin(self, name: str, node: ast.Call, given: list[Value]) -> Value:
         if name in ("int", "float", "str", "bool") and len(given) == 1:
-            return cast(name, given[0])
+            made = cast(name, given[0])
+            return number(made) if name in ("int", "float") else made
+        if name in ("iter", "reversed") and given and isinstance(given[0], Thing):
+            return given[0]
+        if name == "next" and given:
+            return self._items_of(node, given[0])
+        if name in ("enumerate", "zip") and any(map(gives_own, given)):
+            return Thing(
+                "counted", key_of(unknown(node, *given)), {"sharded": True, "first": name == "enumerate"}, node
+            )
+        if name == "len" and given and isinstance(given[0], Thing):
+            return number(unknown(node, "length"))
+        if name == "open" and given:
+            return self._opened(node, given, "")
         if (
             name in ("range", "len", "max", "min", "sum", "abs", "list", "tuple", "sorted")
             and is_known(given)
@@ -340,93 +403,31 @@ class FollowedCalls(Expressions):
             return list(given[0])
         return NotImplemented
 
-    def _distributed(
-        self, name: str, node: ast.Call, given: list[Value], named: Names, frame: tuple[Names, ...]
-    ) -> Value:
-        def told(argument: str, place: int) -> Value:
-            return named.get(argument, given[place] if place < len(given) else None)
-
-        if name == "init_process_group":
-            return self._joined(node, told)
-        if name in ("get_rank", "get_world_size", "is_initialized", "is_available", "get_node_local_rank"):
-            if name.startswith("is_"):
-                return True if name == "is_available" or self.world is not None else unknown(name)
-            if told("group", 0) is not None:
-                return unknown(node, self.seat.rank, *given)
-            own = self.seat.local if name == "get_node_local_rank" else self.rank if name == "get_rank" else self.world
-            return own if own is not None else unknown(name, self.seat.rank if name != "get_world_size" else 0)
-        if name == "new_group":
-            ranks = told("ranks", 0)
-            known = (
-                tuple(sorted(set(ranks)))
-                if isinstance(ranks, (list, tuple, range)) and all(type(each) is int for each in ranks)
-                else None
-            )
-            self.meet(f"new_group({list(known)})" if known is not None else "new_group", node)
-            return Thing("group", key_of(unknown(node, ranks)), {"ranks": known})
-        if name in TO_ONE and (other := told(*TO_ONE[name])) is not None and other == self.rank:
-            does = "sends to" if name.endswith("send") else "receives from"
-            self.do("refused", node, f"rank {other} {does} itself")
-        if name == "monitored_barrier" and self.backend == "nccl" and told("group", 0) is None:
-            self.do("refused", node, "monitored_barrier is gloo's alone, and the group's backend is NCCL")
-        if name in COLLECTIVES:
-            return self._collective(name, node, given, named, frame)
-        return unknown(node, *given, *named.values())
-
-    def _collective(
-        self, name: str, node: ast.Call, given: list[Value], named: Names, frame: tuple[Names, ...]
-    ) -> Value:
-        group = next(
-            (each for each in (*named.values(), *given) if isinstance(each, Thing) and each.kind == "group"), None
-        )
-        members = group.fields.get("ranks") if group is not None else None
-        is_of_group = group is not None or named.get("group") is not None
-        rank = self.rank if self.rank is not None else self.seat.rank
-        if is_of_group and members is None:
-            return unknown(node, *given)
-        if members is not None and rank not in members:
-            return None
-        root, place = ROOTED.get(name, ("", 99))
-        peer = named.get(root, given[place] if place < len(given) else None)
-        if type(peer) is int:
-            self.do("peer", node, peer, members)
-        tensor = given[0] if given else named.get("tensor")
-        if isinstance(tensor, Thing) and tensor.kind == "tensor" and not name.endswith(("object", "object_list")):
-            self.do("tensor", node, tensor.fields.get("device"), self.backend)
-        self.meet(name, node, members)
-        first = node.args[0] if node.args else None
-        if name in SAME_AFTER and isinstance(first, (ast.Name, ast.Attribute)):
-            kept = tensor.fields.get("device") if isinstance(tensor, Thing) else None
-            same = unknown(node, "alike")
-            self.store(first, Thing("tensor", same.key, {"device": kept}) if kept is not None else same, frame)
-            for each in node.args[1:2] if name == "all_gather" else ():
-                self.store(each, unknown(node, self.seat.rank), frame)
+    def _opened(self, node: ast.Call, given: list[Value], named_mode: Value) -> Value:
+        mode = given[1] if len(given) > 1 else named_mode or "r"
+        if isinstance(mode, str):
+            self.do("read" if mode.startswith("r") else "written", node, given[0])
         return unknown(node, *given)
-
-    def _joined(self, node: ast.Call, told) -> Value:  # type: ignore[no-untyped-def]
-        method = told("init_method", 1)
-        by_environment = method is None or (isinstance(method, str) and method.startswith("env://"))
-        rank, world = told("rank", 4), told("world_size", 3)
-        if rank in (None, -1) and by_environment:
-            rank = cast("int", self.variable("RANK"))
-        if world in (None, -1) and by_environment:
-            world = cast("int", self.variable("WORLD_SIZE"))
-        place = (self.variable("MASTER_ADDR"), self.variable("MASTER_PORT")) if by_environment else (method,)
-        backend = told("backend", 0)
-        self.backend = backend if isinstance(backend, str) else ""
-        self.rank = rank if type(rank) is int else self.rank
-        self.world = world if type(world) is int else None
-        self.do("join", node, (rank, world), place)
-        self.meet("init_process_group", node)
-        return None
 
     def _wrapped(self, kind: str, node: ast.Call, given: list[Value], named: Names) -> Value:
         self.wraps = True
         self.meet(ast.unparse(node.func).rpartition(".")[2], node)
         inner = given[0] if given else named.get("module")
+        if isinstance(inner, OpenValue):
+            inner = Thing("moved", inner.key, {"device": unknown("device", inner)})
         ids = named.get("device_ids", given[1] if len(given) > 1 else None)
         if kind == "ddp" and isinstance(inner, Thing) and isinstance(ids, (list, tuple)) and len(ids) == 1:
             self.do("wrap", node, device_number(ids[0]), inner.fields.get("device"))
+        if kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("frozen") is True:
+            self.do(
+                "refused",
+                node,
+                "no parameter of this model requires a gradient, and DistributedDataParallel refuses it",
+                "Leave it unwrapped: what is not trained needs no DistributedDataParallel.",
+            )
+        self.do("wrapped", node)
+        if isinstance(inner, Thing):
+            self.put(inner.fields, " wrapped", True)
         name = ast.unparse(node.args[0]) if node.args else "the model"
         return Thing(kind, key_of(unknown(node)), {"inner": inner, "name": name}, node)
 

@@ -21,6 +21,8 @@ class Parting(Struct, frozen=True):
     """What the other rank comes to instead; None: nothing."""
     leaves: str = ""
     """It leaves there: break, return; the other goes on."""
+    below: ast.AST | None = None
+    """The condition by which they part, where that is known."""
 
 
 def parting(
@@ -70,9 +72,10 @@ def parting(
         elif isinstance(first, CourseCollective) and isinstance(second, CourseCollective) and first.call == second.call:
             a, b = a + 1, b + 1
         elif isinstance(first, CourseCollective):
-            return Parting(first.node, first.call, True, second if isinstance(second, CourseCollective) else None)
+            meets = second if isinstance(second, CourseCollective) else None
+            return Parting(first.node, first.call, True, meets, below=first.below)
         elif isinstance(second, CourseCollective):
-            return Parting(second.node, second.call, False, None)
+            return Parting(second.node, second.call, False, None, below=second.below)
     return None
 
 
@@ -85,7 +88,8 @@ def _of_fork(fork: CourseFork, others: Sequence[Event], is_one: bool, after: boo
     for events in (fork.yes, fork.no):
         inside = [each for each in collectives(events) if not each.is_weak]
         if inside:
-            return Parting(inside[0].node, inside[0].call, is_one, None)
+            test = fork.node.test if isinstance(fork.node, (ast.If, ast.While, ast.IfExp)) else None
+            return Parting(inside[0].node, inside[0].call, is_one, None, below=test)
         leaves = [each for each in events if isinstance(each, Leave) and each.how in ("break", "return")]
         if leaves and (after or any(True for _ in collectives(others))):
             return Parting(leaves[0].node, "", is_one, next(iter(collectives(others)), None), leaves[0].how)

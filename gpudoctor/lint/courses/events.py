@@ -17,6 +17,8 @@ class CourseCollective(Struct, frozen=True, eq=False):
     """Ranks of its group; None: all."""
     is_weak: bool = False
     """It talks to the others beside what it does (backward): calls are not compared by it, but whoever comes waits."""
+    below: ast.expr | None = None
+    """The condition of the text above it that is decided for this rank, and is of ranks by its words."""
 
 
 class CourseFork(Struct, frozen=True, eq=False):

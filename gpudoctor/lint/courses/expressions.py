@@ -1,11 +1,13 @@
 """One rank's way through a program: expressions."""
 
 import ast
+import builtins
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
-from gpudoctor.lint.courses.events import CourseCollective, Deed, Event
+from gpudoctor.lint.courses.events import CourseCollective, CourseRound, Deed, Event
 from gpudoctor.lint.courses.seats import Seat
 from gpudoctor.lint.courses.values import (
     LARGEST,
@@ -17,6 +19,7 @@ from gpudoctor.lint.courses.values import (
     Value,
     cast,
     is_known,
+    is_nothing,
     truth,
     unknown,
 )
@@ -31,6 +34,8 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.eq, ast.IsNot: operator.ne,
 }  # fmt: skip
+OF_RANKS = re.compile(r"rank|main|master|process|primary|lead|chief|zero|local|disable")
+"""Words of conditions that hold on some ranks."""
 MOST_STEPS = 20_000
 SCALARS = (bool, int, float, str)
 
@@ -53,13 +58,21 @@ class Expressions:
         self.deeds: list[Deed] = []
         self.spawned: list[tuple[FollowedFunction, tuple[Value, ...], ast.Call]] = []
         self.results: list[Value] = []
-        self.yields: list[Callable[[], None]] = []
+        self.yields: list[Callable[[Value], None]] = []
+        self.choices: list[ast.expr] = []
+        """Conditions above that are decided for this rank."""
         self.calls_open: list[int] = []
         self.conditions: list[int] = []
         self.journal: dict[tuple[int, str], tuple[Names, Value]] = {}
         self.outside: dict[int, set[str]] = {}
         self.is_sure, self.has_grad, self.wraps = True, True, False
         self.depth = self.steps = self.barriers = 0
+        self.has_group = False
+        self.seeds: dict[int, Value] = {}
+        """What the first rank has seeded with, by the call."""
+        self.syncs = True
+        self.sharded: set[int] = set()
+        """Keys of what fully_shard has sharded."""
         self.world: int | None = None
         self.rank: int | None = None
         self.backend = ""
@@ -84,7 +97,8 @@ class Expressions:
         self.deeds.append(Deed(what, node, value, more, self.is_sure, hash(tuple(self.conditions)), self.barriers))
 
     def meet(self, call: str, node: ast.expr, group: tuple[int, ...] | None = None, *, is_weak: bool = False) -> None:
-        self.events.append(CourseCollective(call, node, group, is_weak))
+        below = next((each for each in reversed(self.choices) if OF_RANKS.search(ast.unparse(each))), None)
+        self.events.append(CourseCollective(call, node, group, is_weak, below))
         self.barriers += group is None and not is_weak
 
     def store(self, target: ast.expr, value: Value, frame: tuple[Names, ...]) -> None:
@@ -102,6 +116,14 @@ class Expressions:
         elif isinstance(target, ast.Attribute):
             holder = self.value(target.value, frame)
             if isinstance(holder, Thing):
+                if holder.fields.get(" wrapped") is True and isinstance(value, Thing) and value.kind == "model":
+                    self.do("grown", target)
+                elif holder.kind == "model" and isinstance(value, Thing) and value.kind == "model":
+                    self.do("layer", target)
+                if holder.kind == "lightning trainer" and target.attr == "should_stop" and value is not False:
+                    self.do("stops", target)
+                if holder.kind == "parameter" and target.attr == "requires_grad" and value is False:
+                    self.put(holder.fields["of"].fields, "frozen", True)
                 self.put(holder.fields, target.attr, value)
         elif isinstance(target, ast.Subscript):
             holder, place = self.value(target.value, frame), self.value(target.slice, frame)
@@ -119,6 +141,8 @@ class Expressions:
             if named is not self.ABSENT:
                 return named
             imported = self.code.name(node)
+            if not imported and node.id not in self.code.own and not hasattr(builtins, node.id):
+                self.do("unbound", node, node.id)
             return Thing("environ", hash("environ")) if imported == "os.environ" else unknown("name", node.id)
         if isinstance(node, ast.Call):
             return self.called(node, frame)
@@ -154,7 +178,10 @@ class Expressions:
             test = self.value(node.test, frame)
             decided = truth(test)
             if decided is None:
-                return unknown(node, test, self.value(node.body, frame), self.value(node.orelse, frame))
+                sure, self.is_sure = self.is_sure, False
+                made = unknown(node, test, self.value(node.body, frame), self.value(node.orelse, frame))
+                self.is_sure = sure
+                return made
             return self.value(node.body if decided else node.orelse, frame)
         if isinstance(node, ast.JoinedStr):
             parts = [self.value(each, frame) for each in node.values]
@@ -177,10 +204,22 @@ class Expressions:
             return value
         if isinstance(node, (ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)):
             return self._made(node, frame)
-        if isinstance(node, ast.Yield):
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            item = self.value(node.value, frame) if node.value is not None else None
             if self.yields:
-                self.yields[-1]()
+                outer, self.events = self.events, []
+                self.yields[-1](item if isinstance(node, ast.Yield) else unknown(node, item))
+                inner, self.events = self.events, outer
+                if isinstance(node, ast.YieldFrom):
+                    self.events.append(CourseRound(node, tuple(inner)))
+                else:
+                    self.events += inner
             return None
+        if isinstance(node, ast.Slice):
+            parts = [
+                self.value(each, frame) if each is not None else None for each in (node.lower, node.upper, node.step)
+            ]
+            return slice(*parts) if all(each is None or type(each) is int for each in parts) else unknown(node, *parts)
         parts = [self.value(each, frame) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
         return unknown(node, *parts)
 
@@ -195,14 +234,31 @@ class Expressions:
                 pass
         if isinstance(one, list) and isinstance(other, list) and isinstance(sign, ast.Add):
             return one + other
+        if isinstance(one, list) and type(other) is int and isinstance(sign, ast.Mult) and 0 <= other <= 64:
+            return (one * other)[:64] if one else one
+        self.uses(node, one)
+        self.uses(node, other)
         return unknown(node, one, other)
+
+    def uses(self, node: ast.AST, value: Value) -> None:
+        """A collective that works in place gives None, which has no value."""
+        if is_nothing(value) and isinstance(node, ast.expr):
+            self.do(
+                "refused",
+                node,
+                f"the result of {value.fields['call']} is used, which is None: it works in place",
+                "Call it for itself, and read the tensor that was given to it.",
+            )
 
     def _bool(self, node: ast.BoolOp, frame: tuple[Names, ...]) -> Value:
         """What is decided decides alone: `rank == 0 and loss < best` is false on rank 1."""
         ends = isinstance(node.op, ast.Or)
         left: list[Value] = []
+        sure = self.is_sure
         for each in node.values:
+            self.is_sure = sure and not left
             value = self.value(each, frame)
+            self.is_sure = sure
             decided = truth(value)
             if decided is None:
                 left.append(value)
@@ -233,6 +289,7 @@ class Expressions:
             return unknown(node, one, other)
         compare = COMPARED[type(sign)]
         if isinstance(sign, (ast.Is, ast.IsNot)) and (one is None or other is None):
+            one, other = (None if is_nothing(each) else each for each in (one, other))
             known = is_known(one) or isinstance(one, (Thing, FollowedFunction, ClassOf, list, tuple, dict))
             return (
                 ((one is None) == (other is None)) is isinstance(sign, ast.Is) if known else unknown(node, one, other)
@@ -245,11 +302,15 @@ class Expressions:
         return unknown(node, one, other)
 
     def _item(self, node: ast.Subscript, holder: Value, place: Value) -> Value:
+        self.uses(node, holder)
         if isinstance(holder, Thing) and holder.kind == "environ" and isinstance(place, str):
             found = self.variable(place)
             return found if found is not None else unknown("absent", place)
         if isinstance(holder, dict) and isinstance(place, str) and place in holder:
             return holder[place]
+        if isinstance(place, slice):
+            return holder[place] if isinstance(holder, (list, tuple, str)) and place.step != 0 else unknown(
+                node, holder, place.start, place.stop, place.step)  # fmt: skip
         if isinstance(holder, (list, tuple, str)) and type(place) is int and -len(holder) <= place < len(holder):
             return holder[place]
         return unknown(node, holder, place)
@@ -281,7 +342,36 @@ class Expressions:
             made.append(self.value(node.elt, inner))
         return made
 
+    def method_of(self, holder: Thing, name: str) -> FollowedFunction | None:
+        """Of its class, or of those of the text that the class is made from."""
+        classes, outer = [holder.node], holder.fields.get("", (self.module,))
+        for made in classes:
+            if not isinstance(made, ast.ClassDef) or len(classes) > 8:
+                continue
+            method = next((each for each in made.body if isinstance(each, FUNCTIONS) and each.name == name), None)
+            if method is not None:
+                return FollowedFunction(method, outer, holder)
+            bases = (self.module.get(each.id) for each in made.bases if isinstance(each, ast.Name))
+            classes += [each.node for each in bases if isinstance(each, ClassOf)]
+        return None
+
+    def is_left_out(self, function: FollowedFunction) -> bool:
+        """Lightning's rank_zero_only and accelerate's on_main_process do nothing on the other ranks."""
+        marks = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
+        return self.seat.rank != 0 and any(each.endswith(("rank_zero_only", ".on_main_process")) for each in marks)
+
+    def has_own_seed(self, drawing: str) -> bool:
+        """Whether what draws so was seeded by another number on this rank than on the first."""
+        package = drawing.partition(".")[0]
+        return any(
+            deed.value != self.seeds.get(id(deed.node), deed.value)
+            for deed in self.deeds
+            if deed.what == "seed" and str(deed.more).partition(".")[0] not in {"torch", "random", "numpy"} - {package}
+        )
+
     def attribute(self, node: ast.Attribute, holder: Value) -> Value:
+        if is_nothing(holder) and node.attr != "wait":
+            self.uses(node, holder)
         whole = self.code.name(node)
         if whole == "os.environ":
             return Thing("environ", hash("environ"))
@@ -291,15 +381,12 @@ class Expressions:
             return holder.fields[node.attr]
         if holder.kind == "arguments":
             return self._option(node, holder)
-        if holder.kind == "instance" and isinstance(holder.node, ast.ClassDef):
-            method = next(
-                (each for each in holder.node.body if isinstance(each, FUNCTIONS) and each.name == node.attr), None
-            )
-            if method is not None:
-                outer = holder.fields.get("", (self.module,))
-                if any(ast.unparse(each) == "property" for each in method.decorator_list):
-                    return self.inlined(FollowedFunction(method, outer, holder), {"self": holder}, node)
-                return FollowedFunction(method, outer, holder)
+        if isinstance(holder.node, ast.ClassDef):
+            method = self.method_of(holder, node.attr)
+            if method is not None and not isinstance(method.node, ast.Lambda):
+                if any(ast.unparse(each) == "property" for each in method.node.decorator_list):
+                    return self.inlined(method, {"self": holder}, node)
+                return method
         if holder.kind == "accelerator":
             return self._of_accelerator(node.attr, holder)
         if holder.kind in ("ddp", "fsdp", "engine") and node.attr == "module":

@@ -11,6 +11,7 @@ from gpudoctor.lint.courses.values import (
     FollowedFunction,
     Names,
     OpenValue,
+    Thing,
     Value,
     is_known,
     is_own,
@@ -46,6 +47,10 @@ class RankCourse(FollowedCalls):
         self.step()
         if isinstance(node, FUNCTIONS):
             self.put(frame[0], node.name, FollowedFunction(node, frame))
+            if any(isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr == "on"
+                   for each in node.decorator_list) and self.code.brings("ignite"):  # fmt: skip
+                given = {each.arg: unknown(each) for each in node.args.args}
+                self.inlined(FollowedFunction(node, frame), given, node)
         elif isinstance(node, ast.ClassDef):
             self.put(frame[0], node.name, ClassOf(node, frame))
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -110,7 +115,10 @@ class RankCourse(FollowedCalls):
         value = self.value(test, frame)
         decided = truth(value)
         if decided is not None:
-            return self.block(body if decided else orelse, frame)
+            self.choices.append(test)
+            way = self.block(body if decided else orelse, frame)
+            self.choices.pop()
+            return way
         return self._fork(node, value, body, orelse, frame)
 
     def _fork(
@@ -176,10 +184,16 @@ class RankCourse(FollowedCalls):
                 self.put(names, name, unknown(node, name, before, value))
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, frame: tuple[Names, ...]) -> Way:
+        called = node.iter if isinstance(node, (ast.For, ast.AsyncFor)) else None
+        if isinstance(called, ast.Call) and isinstance(called.func, ast.Name) and isinstance(node, ast.For):
+            made = self.value(called.func, frame)
+            if isinstance(made, FollowedFunction) and _is_generator(made.node) and len(self.yields) < 3:
+                return self._of_generator(node, called, frame)
         items: Value = self.value(node.iter, frame) if not isinstance(node, ast.While) else None
         if isinstance(items, range):
             items = list(items[: LONGEST + 1])
         if isinstance(items, (list, tuple)) and len(items) <= LONGEST and not isinstance(node, ast.While):
+            before = len(self.events)
             for item in items:
                 self.store(node.target, item, frame)
                 way = self.block(node.body, frame)
@@ -187,9 +201,13 @@ class RankCourse(FollowedCalls):
                     return way
                 if way == "break":
                     return ""
+            if any(each.call == "backward" for each in collectives(self.events[before:])):
+                self.do("rounds", node.iter, len(items))
             return self.block(node.orelse, frame)
+        if isinstance(items, Thing) and items.kind == "progress":
+            items = items.fields["items"]
         if not isinstance(node, ast.While):
-            self.store(node.target, unknown(node, "item", items), frame)
+            self._next_item(node, items, frame)
         kept, done = len(self.results), len(self.deeds)
         _, _, written = self._apart(node.body, frame)
         del self.results[kept:], self.deeds[done:]
@@ -210,6 +228,35 @@ class RankCourse(FollowedCalls):
                 self.put(names, name, unknown(node, name, "after", names.get(name)))
         return way if way in ("return", "end") else self.block(node.orelse, frame)
 
+    def _of_generator(self, node: ast.For, called: ast.Call, frame: tuple[Names, ...]) -> Way:
+        """Its loop is the loop: what it yields is the body's turn. What leaves the body is not followed further."""
+
+        def turn(item: Value) -> None:
+            yields, self.yields = self.yields, []
+            self.store(node.target, item, frame)
+            self.block(node.body, frame)
+            self.yields = yields
+
+        self.yields.append(turn)
+        self.value(called, frame)
+        self.yields.pop()
+        return self.block(node.orelse, frame)
+
+    def _next_item(self, node: ast.For | ast.AsyncFor, items: Value, frame: tuple[Names, ...]) -> None:
+        if isinstance(items, Thing) and items.kind == "parameters":
+            last = node.target.elts[-1] if isinstance(node.target, ast.Tuple) else node.target
+            self.store(last, Thing("parameter", key_of(unknown(node, items)), {"of": items.fields["of"]}, node), frame)
+            return
+        item = self._items_of(node, items)
+        counts = isinstance(items, Thing) and items.kind == "counted" and items.fields["first"] is True
+        if counts and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
+            self.store(node.target.elts[0], unknown(node, "count"), frame)
+            self.store(node.target.elts[1], item, frame)
+        else:
+            self.store(node.target, item, frame)
+        if isinstance(items, Thing) and items.kind == "loader":
+            self.do("goes through", node.iter, items)
+
     def _with(self, node: ast.With | ast.AsyncWith, place: int, frame: tuple[Names, ...]) -> Way:
         """A context manager of the text is followed to its `yield`, which is the block."""
         if place == len(node.items):
@@ -219,7 +266,7 @@ class RankCourse(FollowedCalls):
         made = self.value(called.func, frame) if isinstance(called, ast.Call) else None
         if isinstance(made, FollowedFunction) and any(isinstance(each, ast.Yield) for each in ast.walk(made.node)):
             way: list[Way] = []
-            self.yields.append(lambda: way.append(self._with(node, place + 1, frame)))
+            self.yields.append(lambda _: way.append(self._with(node, place + 1, frame)))
             self.value(called, frame)
             self.yields.pop()
             return way[0] if way else ""
@@ -230,8 +277,9 @@ class RankCourse(FollowedCalls):
             self.has_grad,
             self.has_grad and "no_grad" not in ast.unparse(called) and "inference_mode" not in (ast.unparse(called)),
         )
+        syncs, self.syncs = self.syncs, self.syncs and not (isinstance(value, Thing) and value.kind == "no sync")
         way_of_body = self._with(node, place + 1, frame)
-        self.has_grad = grad
+        self.has_grad, self.syncs = grad, syncs
         return way_of_body
 
     def inlined(self, function: FollowedFunction, given: Names, node: ast.AST) -> Value:
@@ -263,6 +311,10 @@ class RankCourse(FollowedCalls):
             self.events.append(CourseRound(node, tuple(inner), is_loop=False))
         self.calls_open.pop()
         return result
+
+
+def _is_generator(function: ast.AST) -> bool:
+    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(function))
 
 
 def _is_of_data(handler: ast.ExceptHandler) -> bool:

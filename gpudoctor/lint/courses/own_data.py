@@ -4,7 +4,7 @@ import ast
 import re
 
 OF_OWN = re.compile(
-    r"(?:random\.|numpy\.random\.|secrets\.|uuid\.|time\.|os\.(?:getpid|urandom)|socket\.|tempfile\.)\w*"
+    r"(?:random\.|numpy\.random\.|secrets\.|uuid\.|time\.|os\.(?:getpid|urandom)|socket\.|tempfile\.(?!gettempdir))\w*"
 )
 """What each process draws or finds for itself."""
 SEEDS = re.compile(r"seed(?:_\w+)?$")
@@ -13,9 +13,17 @@ OF_ITS_ARGUMENTS = re.compile(r"(?:math|numpy|torch(?!\.(?:distributed|multiproc
 BUILTINS = frozenset(("abs", "all", "any", "bool", "float", "int", "len", "list", "max", "min", "round", "sum"))
 METHODS = frozenset(
     ("abs", "all", "any", "clone", "cpu", "cuda", "detach", "double", "float", "isfinite", "isinf", "isnan", "item",
-     "max", "mean", "min", "norm", "numpy", "square", "sqrt", "std", "sum", "to", "tolist", "view")
+     "max", "mean", "min", "norm", "numpy", "square", "sqrt", "std", "sum", "to", "tolist", "view", "pow", "exp", "log",
+     "argmax", "argmin", "eq", "ne", "flatten", "reshape", "squeeze", "unsqueeze", "softmax", "log_softmax", "long",
+     "topk", "sigmoid", "clamp", "relu", "transpose", "var")
 )  # fmt: skip
 """Of tensors and arrays, likewise."""
+READS_INSIDE = frozenset(
+    ("state_dict", "load_state_dict", "parameters", "named_parameters", "buffers", "named_buffers", "modules",
+     "named_modules", "eval", "train", "save_pretrained", "to", "cuda", "cpu", "zero_grad", "config", "device", "dtype",
+     "children", "named_children", "requires_grad_", "apply", "push_to_hub", "save", "half", "float", "generate")
+)  # fmt: skip
+"""Methods of a model below its wrapper that are no part of a training step."""
 
 
 def computes(call: ast.Call, whole: str) -> bool:

@@ -9,16 +9,14 @@ from msgspec import Struct, structs
 from gpudoctor.lint.courses.expressions import CourseTooLong
 from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.seats import Seat, seats_of
-from gpudoctor.lint.courses.values import cloned
+from gpudoctor.lint.courses.values import Value, cloned
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, codes_and_starts
 
 STRANGE = (
     "lightning",
     "pytorch_lightning",
-    "ray",
     "composer",
-    "ignite",
     "colossalai",
     "mmengine",
     "fastai",
@@ -65,7 +63,7 @@ def _courses(same: _Same) -> tuple[Courses, ...]:
 
 def _found(job: LintJob) -> Iterator[Courses]:
     for code, launches in codes_and_starts(job):
-        if code.brings(*STRANGE) or not code.brings("torch", "accelerate", "deepspeed"):
+        if code.brings(*STRANGE) or not code.brings("torch", "accelerate", "deepspeed", "transformers", "trl"):
             continue
         starts: list[tuple[LintLaunch | None, tuple[Seat, ...]]] = [
             (launch, seats_of(job, launch)) for launch in launches[:MOST_LAUNCHES]
@@ -82,11 +80,13 @@ def _found(job: LintJob) -> Iterator[Courses]:
 
 
 def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: tuple[Seat, ...]) -> Iterator[Courses]:
-    followed = []
+    followed: list[RankCourse] = []
     for seat in seats:
         follower = RankCourse(code, seat)
         if _is_sharded(job, launch):
             follower.environment[" sharded"] = True
+        if followed:
+            follower.seeds = _seeds(followed[0])
         follower.program()
         followed.append(follower)
     if not followed:
@@ -98,18 +98,26 @@ def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: 
         first = parent.spawned[0][2]
         together = [each for each in parent.spawned if each[2] is first]
         if len(together) > 1:
-            children = []
+            children: list[RankCourse] = []
             for index, (function, arguments, node) in enumerate(together):
                 seat = structs.replace(seats[0], rank=index, local=index, world=len(together), each=len(together))
                 child = RankCourse(code, seat, "__mp_main__")
                 child.environment = dict(parent.environment)
                 child.program()
                 child.environment = {**parent.environment, **child.environment}
+                if children:
+                    child.seeds = _seeds(children[0])
+                if not code.name(node.func).startswith("torch."):  # Ray's and Ignite's make the group themselves
+                    child.rank, child.world, child.has_group = index, len(together), True
                 child.events, child.deeds = [], []
                 own = child.module.get(function.node.name) if isinstance(function.node, ast.FunctionDef) else None
                 child.called_by(own if own is not None else function, tuple(cloned(each) for each in arguments), node)
                 children.append(child)
             yield Courses(code, launch, tuple(children), first, len(together))
+
+
+def _seeds(first: RankCourse) -> dict[int, Value]:
+    return {id(deed.node): deed.value for deed in first.deeds if deed.what == "seed"}
 
 
 def _is_sharded(job: LintJob, launch: LintLaunch | None) -> bool:

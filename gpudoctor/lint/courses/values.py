@@ -18,6 +18,8 @@ class OpenValue(Struct, frozen=True):
     key: int
     is_own: bool = False
     """Made of what this rank alone has drawn or computed from its part of the data."""
+    is_number: bool = False
+    """A number of Python's, as `.item()` gives it."""
 
 
 class Thing(Struct, eq=False):
@@ -70,6 +72,20 @@ def is_own(value: Value) -> bool:
     return isinstance(value, (list, tuple)) and any(map(is_own, value))
 
 
+def is_nothing(value: Value) -> bool:
+    """What a collective gives back that works in place."""
+    return isinstance(value, Thing) and value.kind == "nothing"
+
+
+def gives_own(value: Value) -> bool:
+    """A loader or sampler whose items are those of this rank alone."""
+    return isinstance(value, Thing) and value.fields.get("sharded") is True
+
+
+def number(value: Value) -> Value:
+    return OpenValue(value.key, value.is_own, True) if isinstance(value, OpenValue) else value
+
+
 def shared(value: OpenValue) -> OpenValue:
     """The same, and nothing is known of whose it is."""
     return OpenValue(value.key) if value.is_own else value
@@ -89,7 +105,9 @@ def truth(value: Value) -> bool | None:
     if isinstance(value, OpenValue):
         return None
     if isinstance(value, (Thing, FollowedFunction, ClassOf)):
-        return None if isinstance(value, Thing) and value.kind in ("tensor", "instance") else True
+        if isinstance(value, Thing) and value.kind == "nothing":
+            return False
+        return None if isinstance(value, Thing) and value.kind in ("tensor", "instance", "moved") else True
     return bool(value)
 
 

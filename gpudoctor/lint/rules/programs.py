@@ -123,6 +123,7 @@ def collective_on_one_rank(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         _PROGRAM + "p.add_argument('--local_rank', type=int, default=0)\na = p.parse_args()\n"
         "torch.cuda.set_device(a.local_rank)\n" + _STARTED,
+        _PROGRAM + "p.add_argument('--local_rank', type=int, required=True)\na = p.parse_args()\n" + _STARTED,
         _PROGRAM + "p.add_argument('--local-rank', type=int)\na = p.parse_args()\nnet.to(a.local_rank)\n" + _STARTED,
     ),
     good=(
@@ -140,7 +141,18 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
             continue
         option = next((each for each in ("--local_rank", "--local-rank") if each in program.options), None)
         used = re.search(r"\.local_rank\b", program.text)
+        arguments = program.calls.get("add_argument", ()) if option is not None else ()
+        wanted = next((place for place in arguments if option is not None and option in place.words
+                       and re.search(r"required\s*=\s*True", place.words)), None)  # fmt: skip
         handed = any(word.shown.startswith(("--local_rank", "--local-rank")) for word in launch.script_words)
+        if wanted is not None and not handed:
+            yield LintFinding(
+                span=wanted.span,
+                summary=f"the program requires {option}, which torchrun does not hand over: it sets LOCAL_RANK",
+                happens=f"argparse ends every rank: the following arguments are required: {option}.",
+                fix='Write default=int(os.environ["LOCAL_RANK"]) instead of required=True.',
+            )
+            continue
         if option is None or used is None or handed or program.names("LOCAL_RANK", "get_node_local_rank"):
             continue
         if program.names(*_BY_FRAMEWORK):

@@ -7,13 +7,14 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lint.courses.compare import decided_alone, parting
+from gpudoctor.lint.courses.compare import Parting, parting
 from gpudoctor.lint.courses.events import CourseCollective, Deed
 from gpudoctor.lint.courses.follow import RankCourse, collectives
+from gpudoctor.lint.courses.own_data import READS_INSIDE
 from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import read
-from gpudoctor.lint.python_code import PythonCode
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import collectives as of_collectives
 from gpudoctor.lint.rules import python_ranks
@@ -30,11 +31,6 @@ TWO = (
     "srun --nodes=2 --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d"
     " --rdzv-endpoint=n0:29400 t.py\n"
 )
-READS_INSIDE = frozenset(
-    ("state_dict", "load_state_dict", "parameters", "named_parameters", "buffers", "named_buffers", "modules",
-     "named_modules", "eval", "train", "save_pretrained", "to", "cuda", "zero_grad", "config", "device", "dtype",
-     "children", "named_children", "requires_grad_", "apply", "push_to_hub", "save", "half", "float")
-)  # fmt: skip
 AVERAGES = re.compile(
     r"all_?reduce|reduce_scatter|fully_shard|parallelize|FSDP|FullySharded|DataParallel|DDP\b|deepspeed|accelerat"
     r"|horovod|hvd|apex|fairscale|megatron|distribute_|average_grad|prepare|ZeroRedundancy|DTensor|bagua|colossal"
@@ -90,6 +86,7 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
             found = parting(first.events, other.events, (here, there))
             if found is None or not isinstance(found.node, (ast.expr, ast.stmt)):
                 continue
+            found = _at_the_condition(each.code, found)
             one, two = (here, there) if found.one else (there, here)
             behind = (
                 f"{_shown(found.other)}, line {line_of(each.code, found.other.node)}" if found.other is not None else ""
@@ -103,8 +100,13 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
                 summary = f"rank {one} comes to {found.call}, and rank {two} to {behind}"
             else:
                 summary = f"rank {one} comes to {found.call}, and rank {two} does not"
+            node: ast.AST = found.node
+            test = found.below
+            if isinstance(test, ast.expr) and each.code.scope_of(test) is not each.code.scope_of(node):
+                summary += f" (line {line_of(each.code, node)}): it is called below `if {ast.unparse(test)[:60]}`"
+                node = test
             yield LintFinding(
-                span=each.code.span(found.node),
+                span=each.code.span(node),  # type: ignore[arg-type]
                 summary=summary,
                 happens="Each waits for the other until the time-out, or takes data of one call for that of another.",
                 fix="Call it on every rank, in the same order; what one rank alone knows (a loss, whether a file is"
@@ -117,99 +119,22 @@ def _shown(event: CourseCollective) -> str:
     return event.call
 
 
-@rule(
-    "T90",
-    title="What one rank alone knows decides for all of them or for none",
-    severity="warning",
-    source="torch.nn.parallel.DistributedDataParallel: backward waits for all ranks; torch.distributed: so does each"
-    " collective",
-    leads_to=("uneven-inputs",),
-    bad=(
-        DDP + "for x in data():\n    loss = net(x).sum()\n    loss.backward()\n    if loss.item() < 0.01:\n"
-        "        break\n" + RUN,
-        DDP + "for x in data():\n    loss = net(x).mean()\n    if loss > 50:\n        continue\n    loss.backward()\n"
-        + RUN,
-        DDP + "import random\nfor x in data():\n    net(x).sum().backward()\n    if random.random() < 0.1:\n"
-        "        dist.all_reduce(torch.ones(1).cuda())\n" + RUN,
-        DDP + "for x in data():\n    try:\n        net(x).sum().backward()\n    except RuntimeError:\n"
-        "        continue\n" + RUN,
-    ),
-    good=(
-        DDP + "for x in data():\n    loss = net(x).sum()\n    loss.backward()\n    seen = loss.detach()\n"
-        "    dist.all_reduce(seen)\n    if seen.item() < 0.01:\n        break\n" + RUN,
-        DDP + "def is_low(loss):\n    if loss.item() < 0.01:\n        return True\n    return False\n"
-        "for x in data():\n    loss = net(x).sum()\n    loss.backward()\n"
-        "    stop = torch.tensor(float(is_low(loss))).cuda()\n    dist.all_reduce(stop)\n    if stop.item():\n"
-        "        break\n" + RUN,
-        DDP + "from tools import mean_of_all\nfor x in data():\n    loss = net(x).sum()\n    loss.backward()\n"
-        "    if mean_of_all(loss) < 0.01:\n        break\n" + RUN,
-        DDP + "for x in data():\n    try:\n        net(x).sum().backward()\n    except RuntimeError:\n"
-        "        print(x)\n        raise\n" + RUN,
-        DDP + "import random\nrandom.seed(7)\nfor x in data():\n    net(x).sum().backward()\n"
-        "    if random.random() < 0.1:\n        dist.all_reduce(torch.ones(1).cuda())\n" + RUN,
-    ),
-)  # fmt: skip
-def one_rank_decides(job: LintJob) -> Iterator[LintFinding]:
-    """A loss is that of a rank's own part of the data: one rank's falls below a bound in another step than the
-    others'."""
-    for each in courses(job):
-        if len(each.ranks) < 2:
-            continue
-        first = each.ranks[0]
-        for deed in (deed for deed in first.deeds if deed.what == "caught"):
-            yield LintFinding(
-                span=each.code.span(deed.node),
-                summary="a rank that catches an error of its step goes on, and the others wait in backward",
-                happens="Out of memory, or a bad batch, comes to one rank: its gradients never come to the others.",
-                fix="Let the error end the job, or catch it before the forward, and tell all ranks (dist.all_reduce of"
-                " a flag) whether to leave the step out.",
-            )
-        found = decided_alone(first.events)
-        if found is None or not isinstance(found.node, (ast.expr, ast.stmt)):
-            continue
-        call = f"{found.call.call}, line {line_of(each.code, found.call.node)}" if found.call else "the loop"
-        if found.leaves == "continue":
-            does = f"leaves out {call}"
-        elif found.leaves:
-            does = "leaves the loop" if found.leaves == "break" else "returns"
-        else:
-            does = f"comes to {call}, or does not"
-        yield LintFinding(
-            span=each.code.span(found.node),
-            summary=f"each rank {does} by what it alone has computed",
-            happens="The ranks decide in different steps: those that go on wait for the one that does not.",
-            fix="Let all decide alike: dist.all_reduce the value (or a flag, with dist.ReduceOp.MAX) before the if.",
-        )
+def _at_the_condition(code: PythonCode, found: Parting) -> Parting:
+    """Of two calls that do not meet, the one below a condition is shown: it is the one too many, or too few."""
+    other = found.other
+    if other is None or found.leaves or _is_below_if(code, found.node) or not _is_below_if(code, other.node):
+        return found
+    mine = CourseCollective(found.call, found.node)  # type: ignore[arg-type]
+    return Parting(other.node, other.call, not found.one, mine, below=other.below)
 
 
-@rule(
-    "T91",
-    title="A call of torch.distributed is one that its group can do",
-    source="torch/distributed/distributed_c10d.py of torch 2.13: _check_not_self_rank, monitored_barrier",
-    bad=(
-        _JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
-        "    dist.recv(x, src=1)\n" + RUN,
-        _JOINED + "dist.monitored_barrier()\n" + RUN,
-    ),
-    good=(
-        _JOINED + "x = torch.ones(1).cuda()\nif rank == 0:\n    dist.send(x, dst=1)\nelif rank == 1:\n"
-        "    dist.recv(x, src=0)\n" + RUN,
-        _JOINED + "slow = dist.new_group(backend='gloo')\ndist.monitored_barrier(slow)\n" + RUN,
-    ),
-)  # fmt: skip
-def refused_by_torch(job: LintJob) -> Iterator[LintFinding]:
-    """Each rank's own arguments are known where they follow from its rank."""
-    for each in courses(job):
-        for follower, deed in of(each.ranks, "refused"):
-            if deed.is_sure:
-                yield LintFinding(
-                    span=each.code.span(deed.node),
-                    summary=deed.value,
-                    happens=f"torch ends rank {follower.seat.rank} at this call, and the others wait for it.",
-                    fix="Name the rank at the other end; a monitored_barrier takes a group of its own"
-                    " (dist.new_group(backend='gloo')).",
-                )
-                break
+def _is_below_if(code: PythonCode, node: ast.AST) -> bool:
+    for above in code.around(node):
+        if isinstance(above, FUNCTIONS):
+            return False
+        if isinstance(above, ast.If):
+            return True
+    return False
 
 
 @rule(
@@ -397,7 +322,7 @@ def root_outside_its_group(job: LintJob) -> Iterator[LintFinding]:
         .replace("torch.save(net", "if rank == 0:\n    torch.save(net") + RUN,
         _JOINED + "net = torch.nn.Linear(4, 4).cuda()\nopt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n"
         "    net(x).sum().backward()\n    for p in net.parameters():\n        dist.all_reduce(p.grad)\n"
-        "    opt.step()\n" + RUN,
+        "        p.grad /= 4\n    opt.step()\n" + RUN,
     ),
 )  # fmt: skip
 def ranks_train_apart(job: LintJob) -> Iterator[LintFinding]:
@@ -409,12 +334,14 @@ def ranks_train_apart(job: LintJob) -> Iterator[LintFinding]:
         if backward is None or len(each.ranks) < 2 or first.seat.world < 2:
             continue
         forwards = [event for event in collectives(first.events) if event.call.endswith("forward")]
-        inside = next((deed for deed in first.deeds if deed.what == "inside" and _computes(each.code, deed.node)), None)
+        inside = next((deed for deed in first.deeds if (deed.what == "inside" and _computes(each.code, deed.node))
+                       or deed.what == "past the wrapper"), None)  # fmt: skip
         joined = any(deed.what == "join" and deed.is_sure for deed in first.deeds)
         if inside is not None and not forwards:
             yield LintFinding(
                 span=each.code.span(inside.node),
-                summary=f"the training step calls {each.code.words(inside.node)}, past DistributedDataParallel",
+                summary=f"the training step calls {each.code.words(inside.node).partition('(')[0]}, past"
+                " DistributedDataParallel",
                 happens="Gradients are not averaged: each rank trains a model of its own.",
                 fix="Call the wrapped model itself; what its forward shall do it can be told by an argument.",
             )

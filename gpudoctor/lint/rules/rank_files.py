@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.programs import Courses, courses
-from gpudoctor.lint.courses.values import OpenValue, Thing, key_of
+from gpudoctor.lint.courses.values import OpenValue, Thing, device_number, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import rank_programs
@@ -117,8 +117,18 @@ def _folder_too_late(each: Courses) -> Iterator[LintFinding]:
 def loaded_onto_the_first_gpu(job: LintJob) -> Iterator[LintFinding]:
     """torch.load puts a tensor where it was saved from: the file of rank 0 onto GPU 0, in every process."""
     for each in courses(job):
+        named = _first_gpu_for_all(each)
+        if named is not None:
+            yield LintFinding(
+                span=each.code.span(named.node),
+                summary="every rank of the node loads onto one GPU, which map_location names",
+                happens="Each process takes memory of that GPU, which may run out.",
+                fix='Write map_location="cpu", or the device of the rank.',
+            )
         loads = [
-            (follower, deed) for follower, deed in of(each.ranks, "load") if not deed.more and deed.value is not None
+            (follower, deed)
+            for follower, deed in of(each.ranks, "load")
+            if deed.more is None and deed.value is not None
         ]
         saved = {key_of(deed.value) for _, deed in of(each.ranks, "save") if _is_weights(deed)}
         ranks = {follower.seat.rank for follower, deed in loads if key_of(deed.value) in saved}
@@ -130,6 +140,19 @@ def loaded_onto_the_first_gpu(job: LintJob) -> Iterator[LintFinding]:
                 happens="Each process takes memory of GPU 0, which may run out, and loading is slow.",
                 fix='Write torch.load(..., map_location="cpu"), or the device of the rank.',
             )
+
+
+def _first_gpu_for_all(each: Courses) -> Deed | None:
+    """A load onto the same GPU on two ranks of one node."""
+    places: dict[tuple[int, int, int], int] = {}
+    for rank, deed in of(each.ranks, "load"):
+        gpu = device_number(deed.more)
+        is_joined = rank.world is not None and rank.world > 1
+        if isinstance(gpu, int) and is_joined and each.ranks[0].backend in ("nccl", ""):
+            other = places.setdefault((id(deed.node), rank.seat.node, gpu), rank.seat.rank)
+            if other != rank.seat.rank:
+                return deed
+    return None
 
 
 def _is_weights(save: Deed) -> bool:

@@ -167,6 +167,36 @@ SIXTH_OF_LIBRARIES = {
 }
 """For the sixth starts of libraries: from tune's labels and the rules' documentation."""
 
+SEVENTH_OF_PROGRAMS = {
+    r"barrier|collective|gather|reduc|main process": "T54 T90 L15",
+    r"out of (?:the|its) (?:loop|epochs)|clock|coin|goes on|catches": "T90",
+    r"set_device|device_ids": "T56",
+    r"all_reduce|timedelta|broadcast_object_list|IterableDataset|requires? (?:a|no) gradient": "T91",
+    r"not defined|rank 0 adds": "T98",
+    r"process group": "T84",
+    r"\bseed|num_replicas|shards?\b": "T85",
+    r"prepare": "T92 T69",
+    r"removes|no barrier|half of it": "T86",
+    r"no_sync": "T87",
+    r"to the CPU and back|replaced in|hooks": "T88",
+    r"fully_shard|DTensor": "T89",
+    r"unscale|update\(\)": "T93",
+    r"waited for": "T94",
+    r"tensor-parallel|mesh": "T95",
+    r"forward never uses": "T96",
+    r"dist\.send|neighbor": "T99",
+    r"engine\.backward": "T65",
+    r"IterableDataset": "T66",
+    r"never divided": "T67",
+    r"DALI": "T68",
+    r"monitor": "L16",
+    r"should_stop": "L17",
+    r"map_location": "T59",
+    r"gradients are never averaged|trains alone": "T60",
+    r"required argument": "T02",
+}
+"""For the seventh starts of programs: from tune's labels and the rules' documentation."""
+
 
 def rules_of(cause: str) -> frozenset[str]:
     """The codes that name this trouble."""
@@ -179,6 +209,7 @@ def rules_of(cause: str) -> frozenset[str]:
             *THIRD_OF_SHELLS.items(),
             *THIRD_OF_CONFIGS.items(),
             *SIXTH_OF_LIBRARIES.items(),
+            *SEVENTH_OF_PROGRAMS.items(),
         )
         if re.search(pattern, cause, re.IGNORECASE if pattern.islower() else 0)
         for code in codes.split()

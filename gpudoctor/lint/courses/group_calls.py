@@ -1,0 +1,158 @@
+"""One rank's way through a program: what the calls of torch.distributed do, and which of them torch refuses."""
+
+import ast
+
+from gpudoctor.lint.courses.expressions import Expressions
+from gpudoctor.lint.courses.values import Names, OpenValue, Thing, Value, cast, is_nothing, unknown
+from gpudoctor.lint.programs import COLLECTIVES
+
+ROOTED = {"broadcast": ("src", 1), "reduce": ("dst", 1), "gather": ("dst", 2), "scatter": ("src", 2),
+          "broadcast_object_list": ("src", 1), "gather_object": ("dst", 2)}  # fmt: skip
+"""Collectives with a root, and where it stands."""
+TO_ONE = {"send": ("dst", 1), "isend": ("dst", 1), "recv": ("src", 1), "irecv": ("src", 1)}
+"""Calls between two ranks, and where the other one stands."""
+SAME_AFTER = frozenset(("broadcast", "all_reduce", "broadcast_object_list", "all_gather_object", "all_gather"))
+OF_TENSORS = {"all_reduce": 0, "broadcast": 0, "reduce": 0, "all_gather": 1, "gather": 0, "reduce_scatter": 0}
+"""What takes a tensor, and where it stands."""
+LISTS = {"all_gather": "tensor_list", "all_gather_object": "object_list"}
+"""What takes a list as long as the world."""
+SHARDED_STATE = frozenset(
+    ("get_model_state_dict", "get_optimizer_state_dict", "get_state_dict", "set_model_state_dict",
+     "set_optimizer_state_dict", "set_state_dict", "save", "load", "async_save", "save_state_dict", "load_state_dict")
+)  # fmt: skip
+"""Of torch.distributed.checkpoint: every rank brings its part."""
+SECONDS = "torch wants a datetime.timedelta: write timeout=datetime.timedelta(seconds={})."
+
+
+class GroupCalls(Expressions):
+    def _distributed(
+        self, name: str, node: ast.Call, given: list[Value], named: Names, frame: tuple[Names, ...]
+    ) -> Value:
+        def told(argument: str, place: int) -> Value:
+            return named.get(argument, given[place] if place < len(given) else None)
+
+        if name == "init_process_group":
+            return self._joined(node, told)
+        timeout = named.get("timeout")
+        if name == "new_group" and isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+            self.do("refused", node, "its timeout is a number", SECONDS.format(timeout))
+        if name == "init_device_mesh":
+            self.has_group = True
+            return unknown(node, *given)
+        if name in ("get_rank", "get_world_size", "is_initialized", "is_available", "get_node_local_rank"):
+            if name.startswith("is_"):
+                return True if name == "is_available" or self.world is not None else unknown(name)
+            if not self.has_group and name != "get_node_local_rank":
+                self.do("early", node, name)
+            if told("group", 0) is not None:
+                return unknown(node, self.seat.rank, *given)
+            own = self.seat.local if name == "get_node_local_rank" else self.rank if name == "get_rank" else self.world
+            return own if own is not None else unknown(name, self.seat.rank if name != "get_world_size" else 0)
+        if name == "new_group":
+            ranks = told("ranks", 0)
+            known = (
+                tuple(sorted(set(ranks)))
+                if isinstance(ranks, (list, tuple, range)) and all(type(each) is int for each in ranks)
+                else None
+            )
+            self.meet(f"new_group({list(known)})" if known is not None else "new_group", node)
+            return Thing("group", key_of_group(node, ranks), {"ranks": known})
+        if name in TO_ONE and told(*TO_ONE[name]) is not None:
+            other = told(*TO_ONE[name])
+            self.do("peer to peer", node, name, other)
+            if other == self.rank:
+                does = "sends to" if name.endswith("send") else "receives from"
+                self.do("refused", node, f"rank {other} {does} itself", "Name the rank at the other end.")
+        if name == "monitored_barrier" and self.backend == "nccl" and told("group", 0) is None:
+            self.do(
+                "refused",
+                node,
+                "monitored_barrier is gloo's alone, and the group's backend is NCCL",
+                "Give it a group of its own: dist.new_group(backend='gloo').",
+            )
+        if name in COLLECTIVES:
+            if not self.has_group:
+                self.do("early", node, name)
+            return self._collective(name, node, given, named, frame)
+        return unknown(node, *given, *named.values())
+
+    def _collective(
+        self, name: str, node: ast.Call, given: list[Value], named: Names, frame: tuple[Names, ...]
+    ) -> Value:
+        group = next(
+            (each for each in (*named.values(), *given) if isinstance(each, Thing) and each.kind == "group"), None
+        )
+        members = group.fields.get("ranks") if group is not None else None
+        is_of_group = group is not None or named.get("group") is not None
+        rank = self.rank if self.rank is not None else self.seat.rank
+        nothing: Value = unknown(node, *given)
+        if name in COLLECTIVES and named.get("async_op") in (None, False):
+            nothing = Thing("nothing", nothing.key, {"call": name}, node)
+        if is_of_group and members is None:
+            return nothing
+        if members is not None and rank not in members:
+            return None
+        root, place = ROOTED.get(name, ("", 99))
+        peer = named.get(root, given[place] if place < len(given) else None)
+        if type(peer) is int:
+            self.do("peer", node, peer, members)
+        tensor = given[0] if given else named.get("tensor")
+        if isinstance(tensor, Thing) and tensor.kind == "tensor" and not name.endswith(("object", "object_list")):
+            self.do("tensor", node, tensor.fields.get("device"), self.backend)
+        self._of_shape(name, node, given, len(members) if members is not None else self.world)
+        self.meet(name, node, members)
+        first = node.args[0] if node.args else None
+        if name in SAME_AFTER and isinstance(first, (ast.Name, ast.Attribute)):
+            kept = tensor.fields.get("device") if isinstance(tensor, Thing) else None
+            same = unknown(node, "alike")
+            self.store(first, Thing("tensor", same.key, {"device": kept}) if kept is not None else same, frame)
+            for each in node.args[1:2] if name == "all_gather" else ():
+                self.store(each, unknown(node, self.seat.rank), frame)
+        return nothing
+
+    def _of_shape(self, name: str, node: ast.Call, given: list[Value], world: int | None) -> None:
+        """What it is given is a tensor, or a list as long as the world."""
+        place = OF_TENSORS.get(name, 99)
+        tensor = given[place] if place < len(given) else None
+        is_number = isinstance(tensor, (int, float)) or (isinstance(tensor, OpenValue) and tensor.is_number)
+        if is_number or is_nothing(tensor):
+            self.do(
+                "refused",
+                node,
+                f"{name} gets a number, and takes a tensor",
+                "Give it torch.tensor([value], device='cuda'), and read that afterwards: it is changed in place.",
+            )
+        parts = given[0] if given and name in LISTS else None
+        if isinstance(parts, list) and world is not None and len(parts) != world and not self.seat.is_assumed:
+            self.do(
+                "refused",
+                node,
+                f"the list of {name} has {len(parts)} places, and the world {world} ranks",
+                "Make it as long as the world: dist.get_world_size().",
+            )
+        if name == "broadcast_object_list" and given and isinstance(given[0], list):
+            self.do("list", node, len(given[0]))
+
+    def _joined(self, node: ast.Call, told) -> Value:  # type: ignore[no-untyped-def]
+        method = told("init_method", 1)
+        by_environment = method is None or (isinstance(method, str) and method.startswith("env://"))
+        rank, world, timeout = told("rank", 4), told("world_size", 3), told("timeout", 2)
+        if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+            self.do("refused", node, "its timeout is a number", SECONDS.format(timeout))
+        if rank in (None, -1) and by_environment:
+            rank = cast("int", self.variable("RANK"))
+        if world in (None, -1) and by_environment:
+            world = cast("int", self.variable("WORLD_SIZE"))
+        place = (self.variable("MASTER_ADDR"), self.variable("MASTER_PORT")) if by_environment else (method,)
+        backend = told("backend", 0)
+        self.backend = backend if isinstance(backend, str) else ""
+        self.rank = rank if type(rank) is int else self.rank
+        self.world = world if type(world) is int else None
+        self.has_group = True
+        self.do("join", node, (rank, world), place)
+        self.meet("init_process_group", node)
+        return None
+
+
+def key_of_group(node: ast.Call, ranks: Value) -> int:
+    return unknown(node, ranks).key
