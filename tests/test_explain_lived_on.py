@@ -123,3 +123,43 @@ def test_ranks_that_ended_without_a_word_are_no_surer_for_being_many() -> None:
     said = told(rows)
     assert said.unknown
     assert said.causes[0].confidence < 0.5
+
+
+GRADER = """step 11 reward 0.2
+candidate failed:
+Traceback (most recent call last):
+  File "<string>", line 9, in <module>
+IndexError: list index out of range
+"""
+SERVED = """INFO 05-20 09:00:11 [loggers.py:123] Engine 000: Avg prompt throughput: 811.2 tokens/s
+ERROR 05-20 09:00:14 [serving.py:220] Traceback (most recent call last):
+ERROR 05-20 09:00:14 [serving.py:220]   File "/opt/v/serving.py", line 512, in check
+ERROR 05-20 09:00:14 [serving.py:220] ValueError: maximum context length is 32768 tokens
+INFO:     10.2.0.8:51212 - "POST /v1/completions HTTP/1.1" 400 Bad Request
+"""
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(
+    ("log", "ends"),
+    [
+        (GRADER, False),
+        (GRADER + "step 12 reward 0.3\n", True),
+        # a bar is drawn once more when its program dies
+        (GRADER + " 10%|#    | 12/100 [00:10<01:20,  1.1it/s]\n", False),
+        (GRADER + "  0%|     | 0/100 [00:10<?, ?it/s]\n", False),
+        # of several ranks another may do the step
+        (GRADER.replace("Traceback", "[rank1]: Traceback") + "[rank0]: step 12 reward 0.3\n", False),
+        (SERVED, False),
+        (SERVED + 'INFO:     10.2.0.9:40112 - "POST /v1/completions HTTP/1.1" 200 OK\n', True),
+        (SERVED + 'INFO:     10.2.0.9:40112 - "GET /health HTTP/1.1" 200 OK\n', False),
+        (
+            "start\nE0000 00:00:17.102 cuda_blas.cc:1418] Unable to register factory\nmodel built\nstep 1 loss 3\n",
+            True,
+        ),
+    ],
+)
+def test_a_step_behind_what_one_process_told(log: str, ends: bool) -> None:
+    """A process that dies of what it raised does no step more."""
+    answer = explain((), stdin=io.BytesIO(), texts=(log,))
+    assert (not answer.causes and answer.unknown is None) is ends

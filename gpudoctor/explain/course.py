@@ -38,17 +38,29 @@ PROGRESS = re.compile(
     r"|round)s?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
     r"|(?<![\w./-])(?!\d{1,4}/\d{1,2}(?:/\d{1,4})?,? \d{1,2}:\d\d)\d{1,9}/\d{1,9}\b(?!/\d)[^\n]{0,40}?(?:\d:\d\d"
     r"|it/s|s/it)"
-    r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d",
+    r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d"
+    r"|\bTrial \d{1,9}(?= finished\b)"
+    r"|\bthroughput(?: \([\w/]{1,20}\))?: (?=\d{0,9}[.]?\d{0,9}[1-9])"
+    r"|\"(?:GET|POST|PUT) /(?!health|ready|live|metrics|ping|v2/health)[^\" \n]{0,200} HTTP/[\d.]{1,3}\" 2\d\d\b",
     re.IGNORECASE,
 )
+"""Steps, bars, losses, Optuna's trials; of a server its throughput and requests that it has answered (no probes)."""
+UP = re.compile(
+    r"\bApplication startup complete\b|\bUvicorn running on\b|\bserver is (?:fired up and )?ready\b|"
+    r"\bStarted (?:HTTPService|GRPCInferenceService) at\b|\bserver is listening on\b",
+    re.IGNORECASE,
+)
+"""By which a server tells that it can be asked: uvicorn (vLLM, SGLang, TGI's and others' HTTP), Triton, llama.cpp."""
 ENDED = re.compile(
-    r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|epochs?|worker group)\b[^\n]{0,40}?"
+    r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?"
+    r"|worker group)\b[^\n]{0,40}?"
     r"\b(?:complete|completed|finished|done|succeeded)\b"
     r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|successfully)|\b(?:successfully (?:finished|"
     r"completed)|completed successfully)\b|\bexits successfully|`Trainer\.fit` stopped: `max_|'train_runtime'"
     r"|\bexit(?:ed)? (?:with )?(?:code|status):? 0\b|\bReason:\s+Completed\b|\bExited \(0\)"
     r"|\b(?:done|finished|complete[d]?) (?:in|after) \d[\d:.,hms ]{0,20}(?:s|sec|seconds|min|minutes|h|hours)?\W*$"
     r"|^# Avg bus bandwidth|\bCOMPLETED\b[^\n]{0,80}\b0:0\b|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
+    r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|^=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
     r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$",
     re.IGNORECASE,
@@ -88,6 +100,10 @@ MILD = re.compile(
 WRONG_RESULTS = re.compile(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
+AT_ZERO = re.compile(r"^\D{0,40}(?<![\d.])0{1,9}(?![\d.])")
+BAR_AT_ZERO = re.compile(r"(?<![\d.])0/\d{1,9} \[")
+"""A count before the first."""
+BAR = re.compile(r"\d/\d{1,9} \[\d")
 LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
 """The last of all of them is done."""
 SUMMED_UP = re.compile(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
@@ -115,11 +131,22 @@ class CourseSeen(Struct, frozen=True, kw_only=True):
 
     moves: tuple[int, ...] = ()
     """Numbers of the last lines that show it getting on."""
+    steps: tuple[int, ...] = ()
+    """Numbers of the last lines that tell a step: these, and the first of each form, which by itself shows no more."""
+    bars: frozenset[int] = frozenset()
+    """Those of them that are a bar's, which tqdm draws once more when its program dies."""
     ended: int = 0
     """Number of the last line that tells a good end; 0: none."""
+    shown: int = 0
+    """Number of the last line that tells a good end or a step, though it be the first; 0: none."""
     retrying: bool = False
     end: tuple[tuple[int, str], ...] = ()
     """The last lines that are not empty."""
+
+    def stepped_after(self, line: int, *, raised: bool) -> bool:
+        """A step is told behind this line, and no trouble behind the last step. `raised`: the line is an exception's,
+        behind which a bar proves nothing."""
+        return not self.trouble and any(number > line and not (raised and number in self.bars) for number in self.steps)
 
     def went_on_after(self, line: int) -> bool:
         """The job got on, or ended well, after what this line tells."""
@@ -162,12 +189,15 @@ def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
     """The course that numbered lines show."""
     if not lines:
         return CourseSeen(course="not shown")
-    moves, ended, trouble = _marks(lines)
+    moves, begun, bars, ended, trouble = _marks(lines)
     on = moves[-1] if moves else -1
     after = tuple(lines[index][0] for index in moves[-MOST_MOVES:])
+    steps = tuple(lines[index][0] for index in sorted({*moves, *begun})[-MOST_MOVES:])
+    drawn = frozenset(lines[index][0] for index in bars)
     ended_line = lines[ended][0] if ended >= 0 else 0
     behind = max(on, ended)
     announced = {index + 1 for index in trouble if lines[index][1].rstrip().endswith(":")}
+    behind = max(behind, *(index for index in begun if _begins(lines, index, bars, trouble)), -1)
     quoted = tuple(lines[index] for index in sorted(announced.union(trouble)) if behind < index < len(lines))
     if tries := RETRYING.search(lines[-1][1][:1000]):
         words = f"the log ends while a connection is tried again (try {tries['attempt'] or tries['first']} of "
@@ -177,19 +207,40 @@ def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
         return CourseSeen(course="cut off", words=cut, trouble=_few(quoted))
     if behind < len(lines) - 1 and ended < 0 and (stands := _standing(lines, on)):
         return CourseSeen(course="stands", words=stands, trouble=_few(quoted))
-    if ended >= 0 and ended >= on:
-        return CourseSeen(course="ended well", trouble=_few(quoted), moves=after, ended=ended_line)
-    if on >= 0:
-        return CourseSeen(course="gets on", trouble=_few(quoted), moves=after, ended=ended_line)
-    return CourseSeen(course="not shown", trouble=_few(quoted))
+    over = ended >= 0 and ended >= on and UP.search(lines[ended][1][:1000]) is None
+    on_or_not: Course = "ended well" if over else "gets on" if max(on, ended) >= 0 else "not shown"
+    return CourseSeen(
+        course=on_or_not,
+        trouble=_few(quoted),
+        moves=after,
+        steps=steps,
+        bars=drawn,
+        ended=ended_line,
+        shown=lines[behind][0] if behind >= 0 else 0,
+    )
 
 
-def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]:
-    """Indices of lines that show progress, of the last that tells a good end (-1: none), and those of trouble."""
+def _begins(lines: Sequence[tuple[int, str]], index: int, bars: set[int], trouble: Sequence[int]) -> bool:
+    """This first line of its form shows that the job came to its steps after the trouble before it: it is no bar that
+    is drawn behind an exception, and no other rank's."""
+    rank = writer(lines[index][1][:1000]).rank
+    before = [lines[other][1][:1000] for other in trouble if other < index]
+    return not any(
+        (index in bars and RAISED.search(text) is not None) or writer(text).rank not in (None, rank) for text in before
+    )
+
+
+def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[int], int, list[int]]:
+    """Indices of lines that show progress, of the first of each form that does not begin at zero, of those that are
+    bars, of the last that tells a good end (-1: none), and those of trouble."""
     ended = -1
     moves: list[int] = []
+    begun: list[int] = []
+    bars: set[int] = set()
     trouble: list[int] = []
     shapes: dict[str, str] = {}
+    drawn: set[str] = set()
+    firsts: dict[str, int] = {}
     ignored = wrong = False
     for index, (_, text) in enumerate(lines):
         line = text[:1000]
@@ -209,15 +260,25 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], int, list[int]]
             of_all = OF_ALL.search(step[0])  # of a bar the count, and not its clock
             place = of_all[0] if of_all else line
             if shapes.setdefault(shape, place) != place:  # the same words with another number: it gets on
-                moves.append(index)
+                moves += (*(first for first in (firsts.pop(shape, None),) if first is not None), index)
+            elif shape not in drawn and not _at_zero(step[0], line):
+                begun.append(index)
+                firsts[shape] = index
+            drawn.add(shape)
+            if of_all or BAR.search(line):
+                bars.add(index)
             told = line[: step.start()]  # "Training done: best at epoch 27"
             if LAST_ONE.search(line) or SUMMED_UP.search(line) or (ENDED.search(told) and not DENIED.search(line)):
                 ended = index
         elif bad is not None:
             trouble.append(index)
-        elif ENDED.search(line) and not DENIED.search(line) and not wrong:
+        elif UP.search(line) or (ENDED.search(line) and not DENIED.search(line) and not wrong):
             ended = index
-    return moves, ended, trouble
+    return sorted(moves), begun, bars, ended, trouble
+
+
+def _at_zero(step: str, line: str) -> bool:
+    return (BAR_AT_ZERO.search(line) if BAR.search(line) else AT_ZERO.search(step)) is not None
 
 
 NOT_A_NUMBER = re.compile(r"(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b", re.IGNORECASE)

@@ -9,12 +9,23 @@ from typing import BinaryIO
 
 from msgspec import structs
 
-from gpudoctor.cause import Judged, Restart
+from gpudoctor.cause import Blame, Judged, Restart
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
-from gpudoctor.explain.course import MILD, MOST_MOVES, MOST_TROUBLE, PROGRESS, TROUBLE, WENT_ON, Course, CourseSeen
+from gpudoctor.explain.course import (
+    MILD,
+    MOST_MOVES,
+    MOST_TROUBLE,
+    PROGRESS,
+    RAISED,
+    TROUBLE,
+    WENT_ON,
+    Course,
+    CourseSeen,
+)
 from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, told_before_a_signal
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
@@ -92,14 +103,15 @@ def explain(
     mark(facts, ends)
     concluded = conclude(facts, stands=any(found.course.retrying for found in scans), program=program)
     course, words, trouble = _course(scans)
-    if _went_on(scans, facts):
+    shown = {found.file: found.course.shown for found in scans}
+    went_on = _went_on(scans, facts) or _lived_through(scans, facts)
+    if went_on:
         concluded = Conclusion(causes=(), unknown=None, consequences=(), story=concluded.story)
     else:
         lines_told = frozenset((line.file, line.line) for line in _lines_told(facts))
         untold = tuple(line for line in trouble if (line.file, line.line) not in lines_told)
         if not _decided(concluded) and course != "ended well":
-            on = {found.file: max((*found.course.moves[-1:], found.course.ended)) for found in scans}
-            concluded = last_words(untold, concluded, ends, lines_told, on)
+            concluded = last_words(untold, concluded, ends, lines_told, shown)
         if _decided(concluded) and concluded.causes[0].cause in BY_SIGNAL:
             concluded = told_before_a_signal(concluded, ends, lines_told)
         concluded = of_nothing(concluded, ends)
@@ -112,8 +124,9 @@ def explain(
             concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
-    if not (concluded.causes or concluded.unknown) and course == "not shown":
-        concluded = of_known_words(trouble, concluded, ends)
+    if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
+        behind = {file: [line for line in lines if line[0] > shown[file]] for file, lines in ends.items()}
+        concluded = of_known_words(trouble, concluded, behind)
     known = bool(concluded.causes or concluded.unknown)
     if known:
         trouble = with_beside(trouble, ends)
@@ -219,6 +232,32 @@ def _went_on(scans: list[Scan], facts: Facts) -> bool:
     if any(not _moves_behind(event, course, _more_steps(facts)) for event in aborted):
         return False
     return bool(last) and all(course[file].went_on_after(line) for file, line in last.items() if file in course)
+
+
+OF_ITS_OWN: tuple[Blame, ...] = ("program", "user", "environment")
+
+
+def _lived_through(scans: list[Scan], facts: Facts) -> bool:
+    """One process told all that failed, and a step behind it: a process that dies of what it raised does no step more.
+
+    Not what comes from outside (a node, a scheduler, a fabric), after which a program runs on for a while; and not
+    where several ranks write, of which another may do the step."""
+    if len(scans) != 1 or len(facts.ranks) > 1 or facts.exits or facts.world_size:
+        return False
+    seen = scans[0].course
+    events = [event for event in facts.events if event.symptom.role != "context"]
+    if any(event.symptom.role != "cause" or not _is_its_own(event) for event in events):
+        return False
+    told: tuple[tuple[int, bool], ...] = (
+        *((event.at.line, RAISED.search(event.at.text) is not None) for event in events),
+        *((traceback.traceback.last_line, True) for traceback in facts.tracebacks),
+    )
+    return bool(told) and all(seen.stepped_after(line, raised=raised) for line, raised in told)
+
+
+def _is_its_own(event: Event) -> bool:
+    known = CAUSES.get(event.symptom.cause)
+    return known is not None and known.judge(event.symptom.variant).blame in OF_ITS_OWN
 
 
 ABORTED = ("watchdog-timeout", "watchdog-position", "watchdog-dump-signal", "watchdog-takes-down")
