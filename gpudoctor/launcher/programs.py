@@ -30,7 +30,7 @@ LIKE_PYTHON = ("uv", "coverage", "memray", "kernprof", "viztracer", "scalene", "
 
 NOT_TRAINING = re.compile(
     r"(?:setup|conftest|manage|versioneer|collect_env)$"
-    r"|(?:^|.*[_\W])(?:download|prepare|preprocess|pre_process|tokenize|tokenise|convert|plot|visualize|visualise|export|merge|"
+    r"|(?:^|.*[_\W])(?:build|download|prepare|preprocess|pre_process|tokenize|tokenise|convert|plot|visualize|visualise|export|merge|"
     r"find_free_port|free_port|get_port|get_free_port|get_ip|get_master|install|parse|print|summarize|aggregate|wait_for\w*)"
     r"(?:_.*)?$",
     re.IGNORECASE,

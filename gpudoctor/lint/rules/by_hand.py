@@ -224,22 +224,28 @@ def terminal_in_a_batch_job(job: LintJob) -> Iterator[LintFinding]:
         " --nproc-per-node=4 train.py\n",
         "docker run -itd --name box --ipc=host registry/train:1\ndocker exec box torchrun --standalone"
         " --nproc-per-node=4 train.py --backend nccl\n",
+        "podman run --shm-size=32g -v /data:/data image torchrun --standalone --nproc-per-node=4 train.py\n",
     ),
     good=(
         f"docker run --gpus all {_IMAGE}torchrun --standalone --nproc-per-node=4 train.py\n",
         f"docker run --runtime=nvidia {_IMAGE}torchrun --standalone --nproc-per-node=4 train.py\n",
+        "podman run --ipc=host --device nvidia.com/gpu=all i torchrun --standalone --nproc-per-node=4 train.py\n",
+        "docker run --ipc=host -e NVIDIA_VISIBLE_DEVICES=all i torchrun --standalone --nproc-per-node=4 train.py\n",
+        "docker run --ipc=host $OPTIONS image torchrun --standalone --nproc-per-node=4 train.py\n",
     ),
 )
 def docker_without_gpus(job: LintJob) -> Iterator[LintFinding]:
-    """The driver's files and devices come into the container by --gpus, by the nvidia runtime, or one by one."""
-    if not job.facts.gpus_per_node and not re.search(r"cuda|nccl|nvidia|gpu", job.text, re.IGNORECASE):
-        return
+    """The driver's files and devices come into the container by --gpus, by the nvidia runtime, or one by one. Said of a
+    text that speaks of GPUs, and of several ranks."""
+    speaks = job.facts.gpus_per_node or re.search(r"cuda|nccl|nvidia|gpu", job.text, re.IGNORECASE)
     for launch in job.launches:
+        if not speaks and (processes.per_node(job, launch) or 2) < 2:
+            continue
         outer = _container(launch) or _begun_before(job, launch)
         if outer is None or outer.program == "nvidia-docker" or processes.on_cpu(launch):
             continue
         text = _shown(outer)
-        given = re.search(r"--gpus|--gpu\b|nvidia|--device|/dev/|rocm|--privileged|hpu|npu", text)
+        given = re.search(r"--gpus|--gpu\b|--runtime|NVIDIA_VISIBLE|--device|/dev/|rocm|--privileged|hpu|npu", text)
         if given or any(_holds_options(word) for word in outer.words[1:]):
             continue
         yield LintFinding(

@@ -1,21 +1,14 @@
-"""Rules of containers that are started on the command line: K05, K06 and K38."""
+"""Rules of containers that are started on the command line: K05 and K06."""
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
 
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.model import Invocation, LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 
 _START = "torchrun --standalone --nproc-per-node=4 train.py\n"
-_BARE_DOCKERS = ("docker", "podman", "nerdctl")
-_DOCKERS = (*_BARE_DOCKERS, "nvidia-docker")
-_GIVEN = re.compile(
-    r"--gpus|--runtime|--privileged|--device[= ]\S*(?:nvidia|amd\.com)|/dev/(?:nvidia|kfd|dri)|NVIDIA_VISIBLE_DEVICES"
-)
-_VARIABLE = re.compile(r"\"?\$(?:\w+|\{[^}]{1,200}\})\"?")
-_FLAGS = ("--rm", "-it", "-ti", "-t", "-i", "-d", "--detach", "--init", "--tty", "--interactive", "--read-only")
+_DOCKERS = ("docker", "podman", "nerdctl", "nvidia-docker")
 _SWITCHES = (
     "-c",
     "-C",
@@ -107,38 +100,6 @@ def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-@rule(
-    "K38",
-    title="A container of docker or podman sees the GPUs",
-    severity="warning",
-    source="docker run: no device of the host is in a container unless --gpus, --device or a runtime puts it there",
-    leads_to=("no-gpu-visible",),
-    bad=(
-        "docker run --rm --ipc=host image " + _START,
-        "podman run --shm-size=32g -v /data:/data image " + _START,
-    ),
-    good=(
-        "docker run --gpus all --ipc=host image " + _START,
-        "docker run --runtime=nvidia --ipc=host image " + _START,
-        "podman run --ipc=host --device nvidia.com/gpu=all image " + _START,
-        "docker run --ipc=host -e NVIDIA_VISIBLE_DEVICES=all image " + _START,
-        "docker run --ipc=host $OPTIONS image " + _START,
-    ),
-)
-def container_without_devices(job: LintJob) -> Iterator[LintFinding]:
-    """docker puts the driver's devices and libraries into a container where it is told to. A daemon whose default
-    runtime is NVIDIA's does so by itself: then an image of NVIDIA's sees all GPUs, another one none."""
-    for outer in _docker_runs(job, _BARE_DOCKERS):
-        if _AMD.search(job.text) or _GIVEN.search(_options(outer)) or _unread_options(outer):
-            continue
-        yield LintFinding(
-            span=outer.words[0].span,
-            summary=f"{outer.program} run without --gpus: the container gets no GPU, unless its runtime is NVIDIA's",
-            happens="torch.cuda.is_available() is False: the ranks fail at their first CUDA call, or train on the CPU.",
-            fix="Add --gpus all (podman: --device nvidia.com/gpu=all).",
-        )
-
-
 def _may_hold_options(outer: Invocation, program: str) -> bool:
     """Whether a word of singularity's may hold more options: a variable that is neither an option's value nor, before
     the program, the image."""
@@ -162,16 +123,6 @@ def _docker_runs(job: LintJob, programs: tuple[str, ...]) -> Iterator[Invocation
         if not processes.on_cpu(launch) and (processes.per_node(job, launch) or 2) > 1:
             said.add(outer.span.start)
             yield outer
-
-
-def _unread_options(outer: Invocation) -> bool:
-    """Whether a variable stands where options may: it is no option's value, and not the image behind them."""
-    return any(
-        word.text is None
-        and _VARIABLE.fullmatch(word.raw)
-        and (not before.shown.startswith("-") or "=" in before.shown or before.shown in _FLAGS)
-        for before, word in pairwise(outer.words[1:-1])
-    )
 
 
 def _options(outer: Invocation) -> str:

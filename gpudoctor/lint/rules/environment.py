@@ -42,6 +42,7 @@ _NOT_READ = re.compile(
         "MASTER_ADDR=10.20.0.11\nMASTER_PORT=61234\nNODE_RANK=${1:?}\ntorchrun --nnodes=2 --nproc-per-node=4"
         " --node-rank=$NODE_RANK --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT train.py\n",
         "CUDA_FLAG=--cuda\ntorchrun --standalone --nproc-per-node=2 train.py\n",
+        "MASTER_PORT ?= 26000\nrun:\n\tpython train.py\n\ttorchrun --master-port $(MASTER_PORT) train.py\n",
         "set -a\nNCCL_DEBUG=INFO\nset +a\ntorchrun --standalone --nproc-per-node=2 train.py\n",
     ),
 )
@@ -84,7 +85,8 @@ def _set_already(job: LintJob, launch: LintLaunch, name: str) -> bool:
 
 def _passed_on(job: LintJob, setting: SetVariable) -> bool:
     """Another variable or command takes it further down."""
-    return re.search(rf"\$\{{?{re.escape(setting.name)}\b", job.text[setting.word.span.end :]) is not None
+    used = rf"\$[{{(]?{re.escape(setting.name)}\b"  # $(NAME) in a Makefile
+    return re.search(used, job.text[setting.word.span.end :]) is not None
 
 
 _LEFT = re.compile(

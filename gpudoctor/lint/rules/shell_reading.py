@@ -234,7 +234,12 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
     title="A start stands where the script gets to",
     source="bash(1): exec replaces the shell, exit ends it",
     bad=("exec python prepare.py\n" + _ONE, "echo begin\nexit 0\n" + _ONE),
-    good=("exec " + _ONE, "if [ ! -d data ]; then exit 1; fi\n" + _ONE, "exec > log.txt\n" + _ONE),
+    good=(
+        "exec " + _ONE,
+        "if [ ! -d data ]; then exit 1; fi\n" + _ONE,
+        "exec > log.txt\n" + _ONE,
+        'A="<ACCOUNT>"\nif [ "$A" = "<ACCOUNT>" ]; then\n  echo fill it in\n  exit 1\nfi\n' + _ONE,
+    ),
 )
 def start_never_reached(job: LintJob) -> Iterator[LintFinding]:
     """exec puts a program in the place of the shell, and exit ends it: behind them nothing of the script is run."""

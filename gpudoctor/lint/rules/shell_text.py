@@ -252,6 +252,7 @@ def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
         "#!/bin/bash\n" + _ONE + "fi\n",
         "#!/bin/bash\nHEAD=$(hostname\n" + _ONE,
         "N=4\nif [ $N -gt 1 ]; then\n" + _ONE,
+        "#!/bin/bash\nDATA=<your path>\n" + _ONE,
     ),
     good=(
         "if [ -d data ]; then\n" + _ONE + "fi\n",
@@ -263,7 +264,19 @@ def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
     """bash reads an if, a loop, a function or a here-document as a whole before it runs it. Where the end is missing or
     stands where nothing began, it stops there: what comes before is run, and the training is not."""
     for refusal, span in _refused(job):
-        if refusal.kind == "unexpected":
+        gap = next(
+            (
+                each
+                for each in _ANGLE.finditer(job.text, job.text.rfind("\n", 0, span.start) + 1, span.end)
+                if refusal.what == ">"
+            ),
+            None,
+        )
+        if refusal.kind == "unexpected" and gap is not None:
+            summary = f"{gap[0]} is a placeholder of the instructions that nobody filled in"
+            happens = "The script ends there: syntax error near unexpected token `newline'."
+            fix = "Write the real value in its place, without the signs < and >."
+        elif refusal.kind == "unexpected":
             summary = f"{refusal.what} stands where bash expects none"
             happens = f"The script ends there: syntax error near unexpected token `{refusal.what}'."
             fix = f"Take {refusal.what} out, or write what it belongs to before it."

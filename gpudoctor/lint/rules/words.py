@@ -134,6 +134,7 @@ def _escaped(word: Word, fix: str) -> LintFinding:
     good=(
         "bash -c 'torchrun --standalone --nproc-per-node=4 train.py'\n",
         "bash -c 'torchrun $0 $@' --standalone train.py\n",
+        "tasks:\n  - name: tune\n    command: ['/bin/sh', '-c']\n    arguments: ['torchrun --standalone train.py']\n",
     ),
 )
 def bash_c_takes_one_word(job: LintJob) -> Iterator[LintFinding]:
@@ -144,6 +145,7 @@ def bash_c_takes_one_word(job: LintJob) -> Iterator[LintFinding]:
             invocation.program in _SHELLS
             and len(words) == 2
             and re.fullmatch(r"-[a-z]*c", words[1].shown)
+            and re.fullmatch(r"(?:[ \t]|\\\r?\n)+", job.text[words[0].span.end : words[1].span.start])  # no YAML list
             and re.match(r"[ \t]*(?:\\\r?\n[ \t]*)?(?:&&|\|\||[;|&\n]|\Z)", job.text[words[1].span.end :])
         ):
             yield LintFinding(

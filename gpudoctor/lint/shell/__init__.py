@@ -37,13 +37,15 @@ def invocations(text: str, sections: tuple[TextSection, ...], facts: LintFacts, 
     follower = Follower(text)
     for section in sections:
         if section.kind == "file":
-            follower.files[section.name.rsplit("/", 1)[-1]] = ShellSource(section.text, follower.lines, section.start)
+            follower.files[section.name.rsplit("/", 1)[-1]] = ShellSource.of_text(
+                section.text, follower.lines, section.start
+            )
     every = Variables(facts)
     own: dict[tuple[str, int | None], Variables] = {}
     for index, section in enumerate(sections):
         if section.kind == "file":
             continue
-        source = ShellSource(section.text, follower.lines, section.start)
+        source = ShellSource.of_text(section.text, follower.lines, section.start)
         if section.kind == "every":
             variables = every
         else:

@@ -16,6 +16,7 @@ NODE_RANK = re.compile(
     re.IGNORECASE,
 )
 NOT_NODE_RANK = re.compile(r"local|nodes$|num_nodes|nnodes", re.IGNORECASE)
+GAP = re.compile(r"<[A-Za-z][\w .:/-]*>")
 COMPARED = re.compile(r"\(\(\s*\$?\{?(\w+)\}?\s*==\s*(\d{1,6})\s*\)\)", re.ASCII)
 
 
@@ -114,7 +115,9 @@ def _node(left: list[CommandRun], sign: str, right: list[CommandRun]) -> int | N
 
 
 def _text(runs: list[CommandRun]) -> str | None:
-    return "".join(run.text for run in runs) if all(run.known for run in runs) else None
+    """None where it is not known, and for a gap that the reader is to fill in: `if [ "$ACCOUNT" = "<ACCOUNT>" ]`."""
+    text = "".join(run.text for run in runs) if all(run.known for run in runs) else None
+    return None if text is not None and GAP.fullmatch(text) else text
 
 
 def _compared(left: str | None, sign: str, right: str | None) -> bool | None:

@@ -5,6 +5,7 @@ What the outer shell put in and nobody knows is one character of a private plane
 """
 
 import itertools
+import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,6 +13,8 @@ from typing import NamedTuple
 from gpudoctor.lint.model import Expansion, Span
 
 PLACEHOLDER = 0xF0000
+TEMPLATE = re.compile(r"\$\{\{[^{}\n]{0,500}\}\}")
+MOST_TEMPLATES = 10_000
 
 
 class CommandRun(NamedTuple):
@@ -65,6 +68,20 @@ class ShellSource:
         self.base = base
         self.places: list[tuple[int, int]] | None = None
         self.placeholders: dict[str, CommandRun] = {}
+
+    @classmethod
+    def of_text(cls, text: str, lines: ShellLines, base: int = 0) -> "ShellSource":
+        """A text that stands in the whole as it is. What a service puts in for `${{ ... }}` before a shell reads it
+        (GitHub's workflows, Azure ML's jobs) is as unknown as what an outer shell puts in."""
+        if "${{" not in text:
+            return cls(text, lines, base)
+        runs, at = [], 0
+        for filled in itertools.islice(TEMPLATE.finditer(text), MOST_TEMPLATES):
+            runs.append(CommandRun(text[at : filled.start()], base + at, base + filled.start()))
+            at = filled.end()
+            runs.append(CommandRun(filled[0], base + filled.start(), base + at, known=False, splits=True))
+        runs.append(CommandRun(text[at:], base + at, base + len(text)))
+        return cls.of_runs(runs, lines)
 
     @classmethod
     def of_runs(cls, runs: Sequence[CommandRun], lines: ShellLines) -> "ShellSource":
