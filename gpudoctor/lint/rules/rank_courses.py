@@ -34,7 +34,7 @@ TWO = (
 AVERAGES = re.compile(
     r"all_?reduce|reduce_scatter|fully_shard|parallelize|FSDP|FullySharded|DataParallel|DDP\b|deepspeed|accelerat"
     r"|horovod|hvd|apex|fairscale|megatron|distribute_|average_grad|prepare|ZeroRedundancy|DTensor|bagua|colossal"
-    r"|\brpc\b|pipelin|broadcast"
+    r"|\brpc\b|pipelin|broadcast|optim\.Distributed|Distributed\w*Optimizer"
 )
 
 
