@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
-from gpudoctor.explain.program import OfProgram, Program, Stood
+from gpudoctor.explain.program import OfProgram, Passed, Program, Stood
 from gpudoctor.hang.causes import collective_divergence, collective_loops
 from gpudoctor.hang.conclude import ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
@@ -32,11 +32,16 @@ GRADIENTS = ("unused-parameters", "rank-dependent-graph")
 
 def program_of(paths: Sequence[str]) -> Program:
     """What is asked of the program, as it was when these logs were written."""
-    until = max(filter(None, map(_written_at, paths)), default=time.time())
+    return _AsItWas(max(filter(None, map(_written_at, paths)), default=time.time()))
 
-    def says(stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
+
+class _AsItWas:
+    def __init__(self, until: float) -> None:
+        self._until = until
+
+    def __call__(self, stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
         frames = {number: tuple(Frame(*frame) for frame in each.frames) for number, each in stood.items()}
-        sources = _read({frame: until for stack in frames.values() for frame in stack})
+        sources = _read({frame: self._until for stack in frames.values() for frame in stack})
         if not sources:
             return []
         places = {
@@ -58,7 +63,39 @@ def program_of(paths: Sequence[str]) -> Program:
             for cause in causes
         ]
 
-    return says
+    def between(self, said: str, stood: Stood, further: int) -> Passed | None:
+        stack = [Frame(*frame) for frame in stood.frames]
+        sources = Sources()
+        try:
+            passage = sources.passage(stack, said, further, self._until)
+        finally:
+            sources.end()
+        if passage is None:
+            return None
+        # A file is read or written in no time, as a rule; what waits for somebody may wait for ever.
+        waits = [call for call in passage.waits if call.kind != "storage"] or list(passage.waits)
+        only = waits[0].kind if len({call.kind for call in waits}) == 1 and not passage.others else ""
+        calls = (f"`{call.text}` in line {call.line}" for call in [*waits, *passage.others][:MOST_CALLS])
+        return Passed(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls))
+
+
+MOST_CALLS = 5
+CAUSE_OF = {
+    "queue": "queue-wait",
+    "file lock": "file-lock-wait",
+    "file": "slow-rank-timeout",
+    "tries again": "slow-rank-timeout",
+    "sleep": "slow-rank-timeout",
+    "service": "service-no-answer",
+    "child": "child-process-wait",
+    "thread": "thread-wait",
+    "future": "thread-wait",
+    "lock": "lock-held",
+    "store": "store-key-missing",
+    "storage": "storage-stall",
+    "asyncio": "asyncio-wait",
+}
+"""Of what is waited for the cause; of the others (a pool, an input, a signal) the log does not tell which it is."""
 
 
 def _kind(operation: str) -> Kind:

@@ -59,3 +59,13 @@ def idle_ranks(facts: Facts) -> set[int]:
         if event.symptom.id == SIGNAL and event.rank is not None and launched and completed:
             idle.setdefault(event.rank, launched == completed)
     return {rank for rank, none_open in idle.items() if none_open}
+
+
+def launched_when_asked(facts: Facts) -> dict[int, int]:
+    """How many collectives each rank had launched when it was first asked for its recorder, as far as it said so."""
+    launched: dict[int, int] = {}
+    for event in facts.events:
+        number = event.values.get("last_enqueued", "")
+        if event.symptom.id == SIGNAL and event.rank is not None and number.isdecimal() and len(number) < 19:
+            launched.setdefault(event.rank, int(number))
+    return launched

@@ -12,15 +12,17 @@ from gpudoctor.explain.candidate import SURE, Candidate, Standing, in_order, mer
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.dumped import as_dumped
+from gpudoctor.explain.elsewhere import elsewhere, key_of_nobody, stood_elsewhere
 from gpudoctor.explain.endings import judged_signal
 from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
 from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
-from gpudoctor.explain.program import Program, by_program
+from gpudoctor.explain.program import Program, by_program, on_the_way
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.rooted import as_they_came, left_out
+from gpudoctor.explain.rounds import rounds_apart
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.explain.sizes import printed_batches, printed_sizes
 from gpudoctor.explain.state_dicts import STATE_DICTS, of_state_dicts
@@ -81,14 +83,24 @@ def conclude(facts: Facts, *, stands: bool = False, program: Program | None = No
     candidates += own_addresses(facts)
     candidates += signals(facts, tracebacks)
     died = {rank for candidate in candidates if candidate.standing == "cause" for rank in candidate.ranks}
-    waiting = as_dumped(waits(facts, tracebacks, aborted), facts)
+    everywhere = waits(facts, tracebacks, aborted)
+    waiting = as_dumped(everywhere, facts)
     if not any(candidate.standing == "cause" and candidate.confidence >= SURE for candidate in candidates):
         came = as_they_came(waiting)
-        by_program_itself = by_program(came, facts, program) if not died else []
+        stood = stood_elsewhere(everywhere, waiting, tracebacks)
+        by_program_itself = by_program([*came, *stood], facts, program) if not died else []
         # Which line it was, and below which condition, is more than that operations and sizes differ.
         sure = by_program_itself and by_program_itself[0].confidence >= SURE
         candidates += (
-            by_program_itself if sure else (left_out(waiting) or unlike_graphs(came) or pattern(came, facts, died))
+            by_program_itself
+            if sure
+            else elsewhere(stood, waiting)
+            or key_of_nobody(waiting, tracebacks, facts)
+            or left_out(waiting)
+            or unlike_graphs(came)
+            or rounds_apart(waiting, facts)
+            or on_the_way(waiting, facts, program, died)
+            or pattern(came, facts, died)
         )
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)

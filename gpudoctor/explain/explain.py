@@ -299,12 +299,13 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
         or not survived(event.at.file, event.at.line)
         or (event.symptom.id in ABORTED and not _moves_behind(event, course, most))
     ]
-    facts.tracebacks = [
-        traceback
-        for traceback in facts.tracebacks
-        if _silent_since(traceback, course[traceback.at.file])
+    counts = [
+        _silent_since(traceback, course[traceback.at.file])
         or not survived(traceback.at.file, traceback.traceback.last_line)
+        for traceback in facts.tracebacks
     ]
+    facts.survived = [told for told, does in zip(facts.tracebacks, counts, strict=True) if not does]
+    facts.tracebacks = [told for told, does in zip(facts.tracebacks, counts, strict=True) if does]
 
 
 def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:

@@ -11,6 +11,8 @@ class Facts(Struct, kw_only=True):
 
     events: list[Event] = field(default_factory=list)
     tracebacks: list[ToldTraceback] = field(default_factory=list)
+    survived: list[ToldTraceback] = field(default_factory=list)
+    """Those after which the job got on: of a thread, or caught."""
     stacks: list[ToldStack] = field(default_factory=list)
     exits: list[ToldExit] = field(default_factory=list)
     ranks: set[int] = field(default_factory=set)

@@ -15,6 +15,8 @@ OWN_LINE = re.compile(
     rb"[^\n]{1,400}"
 )
 """As programs begin theirs: "rank 2 step 4", "[rank2]: ...", and under torchrun's prefix. Not torch's own in C++."""
+OWN_RANK = re.compile(r"^(?:\[default\d{1,6}\]:[ ]?)?\[?[Rr]ank[ :=]{0,2}\d{1,6}\b\]?:?[ ]?")
+"""What such a line begins with."""
 OF_LIBRARIES = re.compile(
     rb"\bNCCL (?:INFO|WARN|TRACE)\b|\.(?:cpp|cc|hpp):\d{1,6}\]|Traceback \(most|^\s*File \"|^frame #"
 )

@@ -5,13 +5,18 @@ condition on the rank, or behind the loop that others are in, only the program t
 that live, and whoever asks `explain` on the machine of the job hands over how (`gpudoctor/left.py`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from gpudoctor.explain.candidate import Candidate
+from gpudoctor.explain.deaths import ranks_text
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.rounds import rounds_between
+from gpudoctor.explain.scan import ToldTraceback
 from gpudoctor.explain.tracebacks import StackFrame
-from gpudoctor.explain.waits import DEFAULT_GROUP, MOST_LINES, Wait
+from gpudoctor.explain.waits import DEFAULT_GROUP, MOST_LINES, Wait, said
+from gpudoctor.knowledge.wording import listed
+from gpudoctor.sure import LIKELY, POSSIBLE
 
 
 class Stood(NamedTuple):
@@ -30,8 +35,25 @@ class OfProgram(NamedTuple):
     summary: str
 
 
-Program = Callable[[Mapping[int, Stood], int], Sequence[OfProgram]]
-"""By rank where it waited, and the number of ranks -> what the program says of it, best first."""
+class Passed(NamedTuple):
+    """What the program calls between a rank's last words and the line to which it did not come."""
+
+    said_at: int
+    cause: str
+    """Of the only call there that waits for something; "" where there is none, or another one may do so as well."""
+    calls: tuple[str, ...]
+    """Those that wait or may, with their lines."""
+
+
+class Program(Protocol):
+    """What is asked of the user's program."""
+
+    def __call__(self, stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
+        """By rank where it waited, and the number of ranks -> what the program says of it, best first."""
+
+    def between(self, said: str, stood: Stood, further: int) -> Passed | None:
+        """A rank's last line, where one of those waited that it did not come to, and by how many rounds that one was
+        further than the line."""
 
 
 def by_program(waits: Sequence[Wait], facts: Facts, program: Program | None) -> list[Candidate]:
@@ -54,3 +76,55 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: Program | None) -> 
         )
         for said in program(stood, facts.world_size or max(facts.ranks, default=-1) + 1)
     ]
+
+
+def on_the_way(waits: Sequence[Wait], facts: Facts, program: Program | None, died: set[int]) -> list[Candidate]:
+    """Of the one rank that did not come: what lies between its last words and the line where the others waited."""
+    placed = [wait for wait in waits if wait.frames and not wait.in_backward]
+    known = set(range(facts.world_size)) if facts.world_size else facts.ranks
+    missing = known - {wait.rank for wait in waits}
+    if program is None or not placed or len(missing) != 1 or missing & died:
+        return []
+    (rank,) = missing
+    first = placed[0]
+    last = facts.said_last.get(rank)
+    further = rounds_between(rank, first.rank, facts)
+    if last is None or further is None or any(wait.where != first.where for wait in waits):
+        return []
+    passed = program.between(last.text, Stood(first.function, first.frames), further)
+    if passed is None or not passed.calls:
+        return []
+    summary = (
+        f"{ranks_text([wait.rank for wait in waits])} waited in {said(first)}, and rank {rank} did not come. Its last "
+        f'words are "{last.text[:MOST_QUOTED]}", of line {passed.said_at}; from there on the program calls '
+        f"{listed(passed.calls)}" + (", and nothing else that waits" if passed.cause else "")
+    )
+    threads = (
+        told for told in (*facts.survived, *facts.tracebacks) if told.rank in (None, rank) and _of_a_thread(told)
+    )
+    fallen = next(threads, None) if passed.cause in FILLED_BY_THREADS else None
+    if fallen is not None:
+        summary += f'. A thread had ended before, by "{fallen.at.text[:MOST_QUOTED]}"'
+    return [
+        Candidate(
+            cause=passed.cause or "slow-rank-timeout",
+            confidence=LIKELY if passed.cause else POSSIBLE,
+            standing="pattern" if passed.cause else "consequence",
+            moment=first.moment,
+            summary=summary,
+            ranks=(rank,),
+            evidence=(last, *([fallen.at] if fallen else []), *dict.fromkeys(wait.line for wait in waits))[:MOST_LINES],
+        )
+    ]
+
+
+FILLED_BY_THREADS = ("queue-wait", "thread-wait")
+"""What stands for ever once the thread has ended that it waits for."""
+
+
+def _of_a_thread(told: ToldTraceback) -> bool:
+    """An exception that nobody has caught in a thread: it ends that one, and not the program."""
+    return told.traceback.raised[0].outermost in ("_bootstrap", "_bootstrap_inner")
+
+
+MOST_QUOTED = 120

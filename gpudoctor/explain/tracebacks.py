@@ -53,6 +53,10 @@ STACK_FRAME = re.compile(r"(?:^|\]: ?)#\d{1,4} (?P<function>.{1,300}?) from (?P<
 MOST_FRAMES = 200
 
 
+MOST_OWN = 16
+"""Frames of the user's code that are kept of an exception."""
+
+
 class StackFrame(NamedTuple):
     function: str
     file: str
@@ -136,6 +140,8 @@ class Raised(Struct, frozen=True):
     """The source at `file`."""
     collective: str = ""
     """The function of torch.distributed that was waiting or refused: "all_reduce"; empty: none was called."""
+    own: tuple[StackFrame, ...] = ()
+    """Of the user's code, innermost first."""
     more: tuple[tuple[int, str], ...] = ()
     """Further lines of the message, with their numbers; perhaps lines that somebody else wrote behind it."""
 
@@ -327,4 +333,5 @@ def _raised(match: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
         first_file=frames[0].file,
         source=at.code,
         collective=called,
+        own=tuple(StackFrame(frame.function, frame.file, frame.at) for frame in reversed(user[-MOST_OWN:])),
     )

@@ -16,9 +16,11 @@ from gpudoctor.hang.relation import (
     frames_within,
     group_argument,
     loop_around,
+    members_of,
     only_counts,
     own_guard,
     relation,
+    remembers,
     same_function,
     source_at,
     waits_with_a_root,
@@ -132,12 +134,6 @@ def condition_below(left: Sequence[Rank], stays: Sequence[Rank]) -> Condition | 
         if not only_counts(guard.text):
             return Condition(guard, source)
     return None
-
-
-def remembers(context: SourceContext | None) -> Enclosing | None:
-    """What is above the function of a line and keeps its result: who has called it so before does not come there."""
-    around = context.enclosing if context is not None else ()
-    return next((statement for statement in around if statement.kind == "cache"), None)
 
 
 class Passed(NamedTuple):
@@ -298,10 +294,20 @@ def group_of(rank: Rank) -> str:
     return "" if _EVERYBODY.fullmatch(named) else named
 
 
-def sure_of_group(rank: Rank, others: Sequence[Rank]) -> float:
-    """How sure it may be that all are to come to the collective of a rank: who names a process group that the others do
-    not name waits for its members, and one of these may be a rank that is in no collective."""
-    named = group_of(rank)
+def sure_of_group(party: Sequence[Rank], others: Sequence[Rank]) -> float:
+    """How sure it may be that all are to come to the collective of a party: who names a process group that the others
+    do not name waits for its members, and one of these may be a rank that is in no collective. Several that name one
+    may be all its members; of one rank alone nobody makes a group."""
+    named = group_of(party[0])
     if not named or named in map(group_of, others):
         return PROVED
-    return LIKELY if all(map(waits, others)) else POSSIBLE
+    members = members_of(party[0].evidence.sources, named)
+    lacks_some = any(other.rank in members for other in others) if members else len(party) == 1
+    return LIKELY if lacks_some and all(map(waits, others)) else POSSIBLE
+
+
+def is_complete(party: Sequence[Rank], let_in: Sequence[Rank]) -> bool:
+    """Whether all members of the process group that a party's call names are let in where it is called: then nobody
+    else is to come there, and what keeps them is no condition around that line."""
+    members = members_of(party[0].evidence.sources, group_of(party[0]))
+    return bool(members) and members <= {rank.rank for rank in let_in}

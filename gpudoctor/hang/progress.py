@@ -12,7 +12,7 @@ What a rank's own movement means depends on where it is:
 | waits in MPI | same place, spins, as MPI does until its peers come | unknown |
 | waits in rendezvous, init or a store | same place; it polls whether or not its peers come | still, or polls |
 | is anywhere else | `places.moved`, or a worker of its own computes | moves, or still |
-| looks whether a file has come | and who was there has seen no collective begun for long | still |
+| looks whether a file has come, or tries again | and who was there has seen no collective begun for long | still |
 | was sampled once | | unknown |
 
 | the job | verdict |
@@ -45,7 +45,7 @@ from gpudoctor.hang.gpus import (
     waits_for_others,
 )
 from gpudoctor.hang.job import HangJob, Rank
-from gpudoctor.hang.relation import awaits_file
+from gpudoctor.hang.relation import awaits_file, tries_again
 from gpudoctor.knowledge.places import CPU_OF_A_LOOK, MPI, Kind, Place, main_thread
 from gpudoctor.snapshot.evidence import ProcessEvidence, Sample
 from gpudoctor.snapshot.ras import Ras
@@ -222,7 +222,7 @@ def _of_away(rank: Rank, quiet: bool) -> Motion:
     """`quiet`: no rank has begun a collective for long."""
     if lets_work(rank):
         return "moves"
-    if quiet and awaits_file(rank):
+    if quiet and (awaits_file(rank) or tries_again(rank)):
         return "still"
     if rank.moved is None:
         return "unknown"

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from gpudoctor.hang.alike import asks_for_world
@@ -173,6 +173,14 @@ def guards_of(rank: Rank) -> Iterator[Guard]:
         for leaves in context.exits:
             if leaves.kind in ("return", "continue") and leaves.asks and leaves.line < context.line:
                 yield Guard(Enclosing("else", leaves.line, leaves.text, leaves.asks), context, frame)
+        if remembers(context) is not None:
+            return  # whoever asks first comes here, from another line too
+
+
+def remembers(context: SourceContext | None) -> Enclosing | None:
+    """What is above the function of a line and keeps its result: who has called it so before does not come there."""
+    around = context.enclosing if context is not None else ()
+    return next((statement for statement in around if statement.kind == "cache"), None)
 
 
 def passes_by(context: SourceContext, *, further_out: bool = False) -> tuple[Enclosing, ...]:
@@ -270,6 +278,15 @@ def awaits_file(rank: Rank) -> bool:
     )
 
 
+def tries_again(rank: Rank) -> bool:
+    """Whether it sleeps in both looks in the handler of what it has tried, inside of a loop that tries it again."""
+    context = source_at(rank, rank.place.user_frame)
+    if rank.place.kind != "sleep" or rank.first_place != rank.place or context is None:
+        return False
+    around = [enclosing.kind for enclosing in context.enclosing if enclosing.kind in ("except", "function", *LOOPS)]
+    return around[:1] == ["except"] and around[1:2] != ["function"] and len(around) > 1
+
+
 def is_within(rank: Rank, context: SourceContext | None, loop: Enclosing) -> bool:
     """Whether a rank stands in the loop around a line, or in what that has called."""
     sources = (source_at(rank, frame) for frame in rank.place.user_frames)
@@ -327,6 +344,16 @@ def group_argument(text: str) -> str:
     """What a call names as its process group: "tensor_parallel" of `dist.all_reduce(x, group=tensor_parallel)`."""
     argument = re.search(r"\b(?:group|process_group)\s*=\s*([\w.\[\]()]+?)\s*[,)]", text)
     return argument[1] if argument else ""
+
+
+def members_of(contexts: Iterable[SourceContext], name: str) -> frozenset[int]:
+    """The ranks of a process group, where the program writes them down; empty where it computes them."""
+    own = name.rpartition(".")[2]
+    for context in contexts:
+        for group in context.groups:
+            if own and group.startswith(f"{own}="):
+                return frozenset(map(int, group.partition("=")[2].split(",")))
+    return frozenset()
 
 
 KEEPS_GRADIENTS = re.compile(r"no_sync|accumulate|gradient_sync|grad_sync")

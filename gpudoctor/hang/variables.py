@@ -22,6 +22,8 @@ _PLACES = re.compile(
     re.I,
 )
 """Names of a rank's place among the others, which is meant to differ."""
+_NUMBER_OF = re.compile(r"(?:^|_)(?:num|n|nr|per|number|nproc)_|_per_", re.I)
+"""Names of how many there are of something, which is meant to be alike: `gpus_per_node`, `num_devices`."""
 _WORDS = re.compile(r"[A-Za-z_]\w*")
 Level = Mapping[int, Frame]
 """One function that all ranks are in: the frame of each, by rank."""
@@ -172,7 +174,8 @@ def unlike(ranks: Sequence[Rank]) -> Iterator[Unlike]:
             word for loop in loops if loop.kind == "for" for word in _WORDS.findall(loop.text.partition(" in ")[0])
         }
         for name in values[ranks[0].rank]:
-            if name in targets or any(known.search(name) for known in (_COUNTS, RANK_WORDS, _PLACES)):
+            own_names = (_COUNTS, RANK_WORDS) if _NUMBER_OF.search(name) else (_COUNTS, RANK_WORDS, _PLACES)
+            if name in targets or any(known.search(name) for known in own_names):
                 continue
             by_value: defaultdict[str, list[Rank]] = defaultdict(list)
             for rank in ranks:

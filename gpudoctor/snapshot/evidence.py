@@ -207,6 +207,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Names to which the file gives a store of torch.distributed."""
     ends_loops: tuple[str, ...] = ()
     """What the file sets or returns to ask a framework's loop to end: "should_stop"."""
+    groups: tuple[str, ...] = ()
+    """Names to which it gives a process group whose members it writes down: "pair=0,1"."""
     installed: bool = False
     """It is no file of the program, but of a package that lies outside of site-packages."""
 

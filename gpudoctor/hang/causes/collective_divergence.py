@@ -19,6 +19,7 @@ from gpudoctor.hang.parted import (
     condition_below,
     handler_of_one,
     inside_a_call,
+    is_complete,
     lies,
     parted,
     returned,
@@ -84,6 +85,8 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
             continue  # both branches have their collectives: within_the_loop tells how they differ
         admitted = [(admits(statement, _number_in(statement, rank)), rank) for rank in job.ranks]
         let_in = [rank for lets, rank in admitted if lets is True]
+        if is_complete(party, let_in):
+            continue
         culprits = party
         if let_in and len(let_in) * 2 > len(job.ranks):
             culprits = [rank for lets, rank in admitted if lets is False]
@@ -93,7 +96,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
         frame = party[0].place.user_frame
         yield blame(
             "rank0-only-collective",
-            min(sure, sure_of_group(party[0], others)),
+            min(sure, sure_of_group(party, others)),
             culprits,
             f"{who(party, 'waits', 'wait')} in {party[0].place.operation or 'a collective'}{at(frame)}, "
             f"which only {who(let_in or party, 'reaches', 'reach')} "
@@ -200,7 +203,10 @@ def divergent(
 def left_early(early: Passed, recorded: Sequence[Seen]) -> HangCause:
     """By a condition above a line some have left its function, and the others have not: the fewer are told."""
     few = early.gone if len(early.gone) <= len(early.stays) else early.stays
-    made = divergent(early.gone, early.stays, early.source, early.line, LIKELY, recorded)
+    # Who is past a gather may have given its part: which of several has left it out, is not seen here.
+    rooted = not recorded and len(early.gone) > 1 and waits_with_a_root(early.stays[0])
+    sure = POSSIBLE if rooted else LIKELY
+    made = divergent(early.gone, early.stays, early.source, early.line, sure, recorded)
     return structs.replace(made, ranks=tuple(sorted(rank.rank for rank in few)))
 
 

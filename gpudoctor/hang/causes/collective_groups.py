@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.gpus import uses_gpu
+from gpudoctor.hang.loops import holds
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_by_rank
 from gpudoctor.hang.relation import group_argument, relation, source_at
 from gpudoctor.hang.report import ProgramLine
+from gpudoctor.hang.variables import held_at
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, verb, waiting_words, where, who
 from gpudoctor.knowledge.places import in_collective, place_of
 from gpudoctor.snapshot.evidence import Enclosing, Frame, Thread
@@ -90,6 +92,8 @@ def _in_the_first_call(past: Sequence[Rank]) -> Iterator[HangCause]:
     frame = past[0].place.user_frame
     guards = _guarded_creations(past[0])
     on_gpu = all(uses_gpu(rank.evidence, rank.node) and rank.place.kind == "collective" for rank in past)
+    if guards and on_gpu and all(group_argument(_text_at(rank, rank.place.user_frame)) for rank in past):
+        yield from _left_out(past, guards[0])
     alike = {rank.place.user_frame for rank in past} == {frame}
     if guards and on_gpu and alike and group_argument(_text_at(past[0], frame)):
         yield blame(
@@ -102,6 +106,33 @@ def _in_the_first_call(past: Sequence[Rank]) -> Iterator[HangCause]:
             at=frame,
             fix=CAUSES["collective-order-mismatch"].remedy("groups"),
         )
+
+
+def _left_out(past: Sequence[Rank], creation: Enclosing) -> Iterator[HangCause]:
+    """Who has left a creation out, by the variables of each rank: there all later groups have another number."""
+    answers = {rank.rank: _found_so(rank, creation) for rank in past}
+    without = [rank for rank in past if answers[rank.rank] is False]
+    if not without or None in answers.values() or len(without) == len(past):
+        return
+    made = [rank for rank in past if rank not in without]
+    frame = without[0].place.user_frame
+    yield blame(
+        "collective-order-mismatch",
+        SEEN,
+        without,
+        f"{who(without, 'has', 'have')} made one process group fewer{_only_where([creation])}; each group made since "
+        f"has another number there, and who meets in one does not find the others: {waiting_words(without)}; "
+        f"{waiting_words(made)}",
+        (*stacks_of(past), *_guards_seen(frame, [creation])),
+        at=frame,
+        fix=CAUSES["collective-order-mismatch"].remedy("groups"),
+    )
+
+
+def _found_so(rank: Rank, creation: Enclosing) -> bool | None:
+    """Whether a rank's variables say yes to the condition around a creation."""
+    frames = (frame for frame in rank.place.user_frames if (own := source_at(rank, frame)) and creation in own.calls)
+    return next((holds(creation.text, held_at(rank, frame)) for frame in frames), None)
 
 
 def _only_where(guards: Sequence[Enclosing]) -> str:

@@ -1,6 +1,8 @@
 """What flight recorders show by themselves: different collectives, shapes, groups and peers."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import prod
 
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
@@ -218,15 +220,42 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     by_hook = not by_ddp and _all_by_hooks(job, split.parties)
     if not job.ranks and all(map(_begins_in_the_air, (other for _, other in split.parties))):
         sure = POSSIBLE  # of two parameters whose hooks have met, the line tells nothing
+    cause = "rank-dependent-graph" if by_ddp or by_hook else "shape-mismatch"
+    sure = SEEN if by_ddp else LIKELY if by_hook else sure  # why DDP's buckets differ, the recorder does not tell
+    apart = not (by_ddp or by_hook) and _a_call_apart(job, split)
+    if apart:
+        cause, sure = "rank-divergent-decision", LIKELY  # which of them has left one out, the sizes do not tell
     return blame(
-        "rank-dependent-graph" if by_ddp or by_hook else "shape-mismatch",
-        SEEN if by_ddp else LIKELY if by_hook else sure,  # why DDP's buckets differ, the recorder does not tell
+        cause,
+        sure,
         small,
         f"ranks came to {entry.operation} #{split.sequence} of group {split.group} with different {what}: "
-        + ", ".join(f"{ranks_of(ranks)} {_tensor(other)}" for ranks, other in split.parties[:3]),
+        + ", ".join(f"{ranks_of(ranks)} {_tensor(other)}" for ranks, other in split.parties[:3])
+        + ", of which one has followed the other there before: they are a call of this line apart" * apart,
         _seen(split),
         at=_frame(job, small, entry),
     )
+
+
+OFTEN = 2
+"""Times that two sizes have followed each other at a line, from which they do so as a rule (our rule of thumb)."""
+
+
+def _a_call_apart(job: HangJob, split: GroupSplit) -> bool:
+    """Whether the one party has come with what follows the other's at this line, in each round before: a call was left
+    out there, as of a parameter without a gradient, and no tensor has another size."""
+    (ranks, theirs), (_, own) = split.parties[0], split.parties[-1]
+    recorder, line = recorders_of(job).get(ranks[0]), line_of_program(own)
+    if recorder is None or line is None or split.kind != "shape":
+        return False
+    earlier = sorted(
+        (entry.sequence, entry.input_sizes)
+        for entry in recorder.entries
+        if entry.group == split.group and entry.sequence < split.sequence and line_of_program(entry) == line
+    )
+    followed = Counter(pairwise(sizes for _, sizes in earlier))
+    pair = theirs.input_sizes, own.input_sizes
+    return max(followed[pair], followed[pair[::-1]]) >= OFTEN
 
 
 def _all_in_backward(job: HangJob, parties: Sequence[tuple[Sequence[int], Collective]]) -> bool:

@@ -12,7 +12,7 @@ from gpudoctor.hang.causes.collective_divergence import divergent
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import JobProgress, parties, progress_of
 from gpudoctor.hang.rank_conditions import asks_for, is_by_rank
-from gpudoctor.hang.relation import keeps_gradients, loop_around, passes_by, source_at
+from gpudoctor.hang.relation import keeps_gradients, loop_around, members_of, passes_by, source_at
 from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
@@ -112,6 +112,9 @@ def guarded_calls(job: HangJob) -> Iterator[HangCause]:
         others = guarded.get(f"not ({text})", [])
         if not let_in or len(let_in) == len(job.ranks) or (text.startswith("not (") and text[5:-1] in guarded):
             continue
+        members = next(filter(None, (members_of((context,), name) for name in own[0].gives)), None)
+        if members is not None and members <= {rank.rank for rank in let_in}:
+            continue  # all of that group come to it
         few = len(let_in) * 2 <= len(job.ranks)
         culprits = let_in if few else [rank for rank in job.ranks if rank not in let_in]
         evidence = (

@@ -7,7 +7,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import FROM_OUTSIDE, doing, in_file, stands
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
-from gpudoctor.hang.relation import awaits_file, guards_of, loop_around, source_at
+from gpudoctor.hang.relation import awaits_file, guards_of, loop_around, source_at, tries_again
 from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
 from gpudoctor.knowledge.place_markers import NOT_STORAGE, kernel_name
 from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
@@ -126,15 +126,17 @@ def sleeping(job: HangJob) -> Iterator[HangCause]:
         still = [rank for rank in party if rank.moved is False]
         if still:
             yield _slow(progress, still, SEEN, "sleeps", "sleep", "it has not woken between two looks")
-        polls = [rank for rank in without(party, still) if rank.first_place == rank.place and _in_while(rank)]
+        awake = [rank for rank in without(party, still) if rank.first_place == rank.place]
+        polls = [rank for rank in awake if _in_while(rank) or tries_again(rank)]
         locks = [rank for rank in polls if _awaits_removal(rank)]
         if locks:
             yield _lock_left(progress, locks)
         elif polls:
             note = "at the same line in both looks: what it waits for there has not come"
-            shown = job.evidence.quiet_seconds is not None and all(map(awaits_file, polls))
-            sure = LIKELY if shown else POSSIBLE
-            yield _slow(progress, polls, sure, "looks again and again", "look again and again", note)
+            again = [rank for rank in polls if awaits_file(rank) or tries_again(rank)]
+            sure = LIKELY if job.evidence.quiet_seconds is not None and again == polls else POSSIBLE
+            does = ("tries", "try") if all(map(tries_again, polls)) else ("looks", "look")
+            yield _slow(progress, polls, sure, f"{does[0]} again and again", f"{does[1]} again and again", note)
 
 
 def _in_while(rank: Rank) -> bool:

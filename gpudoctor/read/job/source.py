@@ -12,7 +12,7 @@ from msgspec import structs
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
 from gpudoctor.read.job.source_made import made_under
-from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, handlers, stores, text_of
+from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
 from gpudoctor.read.job.source_walk import called, children, functions_of, guarded, own_name, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
@@ -151,6 +151,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         handlers=_of_file(tree, handlers),
         stores=_of_file(tree, stores),
         ends_loops=_of_file(tree, ends_loops),
+        groups=_of_file(tree, groups),
     )
 
 

@@ -1,5 +1,6 @@
 """In a child process: one file of a user's program, opened as the process would, and what stands around one line."""
 
+import ast
 from collections.abc import Sequence
 
 import msgspec
@@ -8,6 +9,7 @@ from msgspec import Struct, structs
 from gpudoctor.read import apart
 from gpudoctor.read.job import inside, source
 from gpudoctor.read.job.files import InsideReader
+from gpudoctor.read.job.passage import Passage, passage
 from gpudoctor.read.process import THIS
 from gpudoctor.snapshot.evidence import Frame, SourceContext
 
@@ -23,22 +25,39 @@ class SourceRequest(Struct):
     """The program's own file."""
     until: float = 0.0
     """Not of a file that has changed after this (time.time()); 0: of any."""
+    stack: tuple[Frame, ...] = ()
+    said: str = ""
+    further: int = 0
+    """For `passage`: what is asked then, and not for the context of a line."""
 
 
 class SourceAnswer(Struct):
-    context: SourceContext | None
+    context: SourceContext | None = None
+    passage: Passage | None = None
 
 
 def answer(request: bytes) -> bytes:
     """Raises `ValueError` with the reason where the file is too much for a parser."""
     asked = msgspec.json.decode(request, type=SourceRequest)
     try:
+        if asked.said:
+            between = _passage(asked)
+            return msgspec.json.encode(SourceAnswer(passage=between))
         context = source.context(asked.frame, InsideReader(asked.pid, asked.until))
         if context is not None and is_installed(asked.pid, asked.frame.file, asked.main):
             context = structs.replace(context, installed=True)
         return msgspec.json.encode(SourceAnswer(context))
     except (MemoryError, RecursionError):  # Python's parser says the one for the other
         raise ValueError("it is nested too deeply, or parsing it takes more than 512 MiB of memory") from None
+
+
+def _passage(asked: SourceRequest) -> Passage | None:
+    try:
+        raw = InsideReader(asked.pid, asked.until)(asked.frame.file)
+        tree = ast.parse(raw) if 0 < len(raw) <= source.MOST_PARSED else None
+    except (OSError, ValueError, SyntaxError):
+        return None
+    return passage(tree, asked.stack, asked.said, asked.further) if tree is not None else None
 
 
 def is_installed(pid: int, file: str, main: str) -> bool:

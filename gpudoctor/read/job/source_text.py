@@ -1,5 +1,5 @@
 """The program's own words, shortened and without its texts; and which functions it makes handlers of signals, which
-names stores."""
+names stores, which process groups of which ranks."""
 
 import ast
 import copy
@@ -15,7 +15,11 @@ class _Blank(ast.NodeTransformer):
         return ast.Constant("...") if isinstance(node.value, str | bytes) else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return ast.Constant("...")
+        """Without its words and formats; what it calls stays, for a rank may wait in it: f"best {store.get(key)}"."""
+        parts = [part for part in node.values if isinstance(part, ast.FormattedValue)]
+        called = [part for part in parts if any(isinstance(inner, ast.Call) for inner in ast.walk(part.value))]
+        kept: list[ast.expr] = [ast.FormattedValue(self.visit(part.value), -1, None) for part in called]
+        return ast.JoinedStr(kept) if kept else ast.Constant("...")
 
     def visit_TemplateStr(self, node: ast.AST) -> ast.AST:
         """Of Python 3.14."""
@@ -74,3 +78,37 @@ def stores(tree: ast.Module) -> Iterator[str]:
                 for target in node.targets:
                     if isinstance(target, ast.Name | ast.Attribute):
                         yield target.id if isinstance(target, ast.Name) else target.attr
+
+
+MOST_MEMBERS = 64
+
+
+def groups(tree: ast.Module) -> Iterator[str]:
+    """Names to which the file gives a process group whose members it writes down: "pair=0,1"."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        called = node.value.func
+        name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+        named = next((keyword.value for keyword in node.value.keywords if keyword.arg == "ranks"), None)
+        members = _members(named or (node.value.args[0] if node.value.args else None))
+        if name != "new_group" or not members:
+            continue
+        for target in node.targets:
+            if isinstance(target, ast.Name | ast.Attribute):
+                yield f"{target.id if isinstance(target, ast.Name) else target.attr}={','.join(map(str, members))}"
+
+
+def _members(node: ast.AST | None) -> list[int]:
+    """Of `[0, 1]`, `range(4)`, `list(range(2, 4))`; [] where they are computed."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        if node.func.id == "list":
+            return _members(node.args[0])
+        bounds = [bound.value for bound in node.args if isinstance(bound, ast.Constant)]
+        whole = [bound for bound in bounds if isinstance(bound, int)]
+        if node.func.id == "range" and len(whole) == len(node.args) < 3:
+            return list(range(*whole))[:MOST_MEMBERS]
+    if isinstance(node, ast.List | ast.Tuple):
+        numbers = [item.value for item in node.elts if isinstance(item, ast.Constant) and isinstance(item.value, int)]
+        return numbers if len(numbers) == len(node.elts) <= MOST_MEMBERS else []
+    return []

@@ -12,6 +12,7 @@ import msgspec
 from gpudoctor.knowledge.place_markers import drives_training
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.read.apart import Apart, NotAnswered
+from gpudoctor.read.job.passage import Passage
 from gpudoctor.read.job.source_child import SourceAnswer, SourceRequest
 from gpudoctor.snapshot.evidence import Collective, Frame, Recorder, SourceContext, Thread, Unread
 
@@ -74,6 +75,22 @@ class Sources:
             until = min(lines.values(), default=0.0)
             every = self._with_backwards(os.getpid(), list(lines), deadline, until=until)
         return tuple(filter(fits, every))
+
+    def passage(self, stack: Sequence[Frame], said: str, further: int, until: float) -> Passage | None:
+        """What lies between the statement that has written a line and where a rank waited, in each of its files."""
+        with self._lock:
+            for file in dict.fromkeys(frame.file for frame in stack if not frame.file.startswith("<")):
+                own = tuple(frame for frame in stack if frame.file == file)
+                asked = SourceRequest(os.getpid(), own[0], until=until, stack=own, said=said, further=further)
+                try:
+                    answer = self._reader.ask(msgspec.json.encode(asked), SECONDS_OF_A_LINE)
+                    between = msgspec.json.decode(answer, type=SourceAnswer).passage
+                except (NotAnswered, msgspec.DecodeError) as error:
+                    self.unread.append(Unread(f"source file {file}", str(error), 0))
+                    continue
+                if between is not None:
+                    return between
+        return None
 
     def _with_backwards(
         self, pid: int, frames: Sequence[Frame], deadline: float, main: str = "", until: float = 0.0

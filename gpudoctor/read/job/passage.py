@@ -1,0 +1,310 @@
+"""What a program calls between the statement that wrote a rank's last words and the line to which it did not come.
+
+Of a rank that is gone its last words are left, and where the others waited for it. What has kept it lies between, in
+the program's text. Calls are taken by their names, and one of which it is not known whether it waits is told as well:
+it may be the one. Nothing is executed.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, HARMLESS_ROOTS, KNOWN_WAITS, NAMED_BY, PLAIN
+from gpudoctor.read.job.source_text import cut, text_of
+from gpudoctor.read.job.source_walk import children, functions_of, walk
+from gpudoctor.snapshot.evidence import Enclosing, Frame
+
+DEEPEST, MOST = 4, 12
+"""Functions that call each other, and calls that are told."""
+LEAST_WORDS = 4
+"""Letters that a statement and a line must have in common (our rule of thumb)."""
+SPEAKS = frozenset(("print", "info", "debug", "warning", "log", "error", "write", "echo", "log_info", "print_rank_0"))
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+SLEEPS = re.compile(r"^(?:time\.|asyncio\.|gevent\.)?sleep$")
+LONG_SLEEP = 60.0
+"""Seconds of a sleep outside of any loop from which it is told."""
+FILE_THERE = re.compile(r"\b(?:l?exists|is_?file|is_?dir)\(")
+COLLECTIVE = re.compile(r"^(?:torch\.distributed|dist|c10d)\.(?P<name>\w+)$")
+ASKS_ONLY = frozenset(("get_rank", "get_world_size", "is_initialized", "is_available", "get_backend"))
+Level = tuple[ast.AST, str, Sequence[ast.AST], int]
+"""A statement's place in the block that holds it: whose block, which one, its statements, and the number of it."""
+
+
+class Passage(Struct, frozen=True, kw_only=True):
+    """What lies between."""
+
+    said_at: int
+    waits: tuple[Enclosing, ...] = ()
+    """Calls and loops that wait for something: kind ("queue", "service", "file lock", ...), line and text."""
+    others: tuple[Enclosing, ...] = ()
+    """Calls of which it is not known whether they do."""
+
+
+def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -> Passage | None:
+    """`stack`: of a rank that waited, innermost first, frames of this file. `further`: rounds by which it is ahead of
+    the last words. None where no statement of these functions has written them, or several may have."""
+    for number, frame in enumerate(stack):
+        scope = _scope(tree, frame)
+        spoken = [each.node for each in walk(scope) if _says(each.node, said)] if scope is not None else []
+        if scope is None or not spoken:
+            continue
+        if len(spoken) > 1:
+            return None
+        line = int(getattr(spoken[0], "lineno", 0))
+        inner = [
+            levels for each in stack[:number] if (own := _scope(tree, each)) and (levels := _levels(own, each.line))
+        ]
+        region = _between(_levels(scope, line), _levels(scope, frame.line), inner, further)
+        if region is None:
+            return None
+        seen = _Seen(tree)
+        for node in region:
+            seen.look(node, 0)
+        return Passage(said_at=line, waits=tuple(seen.waits[:MOST]), others=tuple(seen.others[:MOST]))
+    return None
+
+
+def _scope(tree: ast.Module, frame: Frame) -> ast.AST | None:
+    if frame.function == "<module>":
+        return tree
+    name = frame.function.rpartition(".")[2]
+    holds = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name == name
+        and node.lineno <= frame.line <= (node.end_lineno or 0)
+    )
+    return next(holds, None)
+
+
+# ---------------------------------------------------------------- who has said it
+
+
+def _says(statement: ast.AST, said: str) -> bool:
+    """Whether a statement writes such a line: its own words are in it, in their order."""
+    if not isinstance(statement, ast.Expr) or not isinstance(call := statement.value, ast.Call):
+        return False
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name not in SPEAKS or not call.args:
+        return False
+    parts = [piece for argument in call.args for piece in _pieces(argument)]
+    words = "".join(part for part in parts if part is not None)
+    if sum(map(str.isalpha, words)) < LEAST_WORDS:
+        return False
+    pattern = "".join(".*?" if part is None else re.escape(part).replace(r"\ ", r"\s+") for part in parts)
+    return re.search(pattern.strip() + r"\s*$", said[:1000]) is not None
+
+
+_FIELDS = re.compile(r"%[-+ #0-9.]*[sdifgrx]|\{[^{}]{0,40}\}")
+
+
+def _pieces(node: ast.AST) -> Iterator[str | None]:
+    """The words of a text, None for what is filled in."""
+    if isinstance(node, ast.JoinedStr):
+        for part in node.values:
+            yield str(part.value) if isinstance(part, ast.Constant) else None
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        for index, words in enumerate(_FIELDS.split(node.value)):
+            if index:
+                yield None
+            yield words
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+        yield from _pieces(node.left)
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        yield from _pieces(node.func.value)
+    else:
+        yield None
+
+
+# ---------------------------------------------------------------- what lies between
+
+
+def _levels(scope: ast.AST, line: int) -> list[Level]:
+    """Where a line stands, from the outermost block of a function inwards."""
+    levels: list[Level] = []
+    node = scope
+    while True:
+        holds = (
+            (part, child)
+            for part, child in children(node)
+            if child.lineno <= line <= (child.end_lineno or 0)  # type: ignore[attr-defined]
+        )
+        part, child = next(holds, ("", node))
+        if not part:
+            return levels
+        block = [each for own, each in children(node) if own == part]
+        levels.append((node, part, block, block.index(child)))
+        node = child
+
+
+def _between(
+    said: list[Level], waited: list[Level], inner: Sequence[list[Level]], further: int
+) -> list[ast.AST] | None:
+    """The statements between the two. `inner`: where those who wait stand in functions called from there."""
+    common = 0
+    for mine, theirs in zip(said, waited, strict=False):
+        if mine[0] is not theirs[0] or mine[1] != theirs[1]:
+            return None
+        if mine[3] != theirs[3]:
+            break
+        common += 1
+    else:
+        return None
+    if further not in (0, 1):
+        return None
+    start, end = (said, waited) if further == 0 else (waited, said)
+    over = [each for levels in inner for each in (_before(levels) if end is waited else _after(levels))]
+    target = [end[-1][2][end[-1][3]]] if end is said else []
+    if start[common][3] < end[common][3]:
+        block = start[common][2][start[common][3] + 1 : end[common][3]]
+        return [*over * (start is waited), *_after(start[common + 1 :]), *block, *_before(end[common + 1 :]),
+                *target, *over * (end is waited)]  # fmt: skip
+    loops = [number for number in range(common + 1) if isinstance(said[number][0], LOOPS) and said[number][1] == "body"]
+    if not loops:
+        return None
+    top = loops[-1]
+    asks = said[top][0]
+    head: list[ast.AST] = [asks.test] if isinstance(asks, ast.While) else [asks.iter]  # type: ignore[attr-defined]
+    rest, begin = start[top][2][start[top][3] + 1 :], end[top][2][: end[top][3]]
+    return [*over * (start is waited), *_after(start[top + 1 :]), *rest, *head, *begin, *_before(end[top + 1 :]),
+            *target, *over * (end is waited)]  # fmt: skip
+
+
+def _after(levels: Sequence[Level]) -> Iterator[ast.AST]:
+    """What follows a line in the blocks around it; of a loop, all of it."""
+    for node, part, block, index in reversed(levels):
+        yield from block if isinstance(node, LOOPS) and part == "body" else block[index + 1 :]
+
+
+def _before(levels: Sequence[Level]) -> Iterator[ast.AST]:
+    for _, _, block, index in levels:
+        yield from block[:index]
+
+
+# ---------------------------------------------------------------- what of it waits
+
+
+class _Seen:
+    def __init__(self, tree: ast.Module) -> None:
+        self.waits: list[Enclosing] = []
+        self.others: list[Enclosing] = []
+        self._functions = functions_of(tree)
+        self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        self._made = dict(_made(tree))
+        self._looked: set[int] = set()
+
+    def look(self, node: ast.AST, depth: int, *, always: bool = True) -> None:
+        """A statement or an expression, in the order in which its parts run. `always`: it is under no condition."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            return
+        if isinstance(node, LOOPS) and (kind := self._waits_in_loop(node)):
+            text = f"while {text_of(node.test)}" if isinstance(node, ast.While) else f"for {text_of(node.target)}"
+            self._told(kind, node, text)
+            return
+        if isinstance(node, ast.withitem) and (kind := self._kind_of_lock(node.context_expr)):
+            self._told(kind, node.context_expr, f"with {text_of(node.context_expr)}")
+            return
+        inside = always and not isinstance(
+            node, ast.If | ast.IfExp | ast.BoolOp | ast.ExceptHandler | ast.For | ast.While
+        )
+        for child in ast.iter_child_nodes(node):
+            self.look(child, depth, always=inside)
+        if isinstance(node, ast.Call):
+            self._call(node, depth, always)
+
+    def _told(self, kind: str, node: ast.AST, text: str) -> None:
+        self.waits.append(Enclosing(kind, int(getattr(node, "lineno", 0)), cut(text)))
+
+    def _waits_in_loop(self, loop: ast.AST) -> str:
+        """What a loop waits for that sleeps between its rounds; "" of one that does not."""
+        calls = [each for each in ast.walk(loop) if isinstance(each, ast.Call)]
+        if not any(SLEEPS.search(text_of(call.func)) for call in calls):
+            return ""
+        if isinstance(loop, ast.While) and FILE_THERE.search(text := text_of(loop.test)):
+            return "file" if text.startswith("not ") else "file lock"
+        kinds = [kind for call in calls if (kind := self._kind(call)) not in ("", "sleep", "harmless", "collective")]
+        return kinds[0] if kinds else "tries again"
+
+    def _call(self, call: ast.Call, depth: int, always: bool) -> None:
+        kind = self._kind(call)
+        if kind == "harmless":
+            return
+        if kind == "collective" and always and not any(keyword.arg == "group" for keyword in call.keywords):
+            # It has come to all that have a smaller number than the one in which the others wait.
+            self.waits.clear()
+            self.others.clear()
+            return
+        kind = "" if kind == "collective" else kind
+        if kind:
+            self._told(kind, call, text_of(call))
+        elif (own := self._own(call)) is None:
+            self.others.append(Enclosing("call", call.lineno, text_of(call)))
+        elif depth < DEEPEST and id(own) not in self._looked:
+            self._looked.add(id(own))
+            for _, child in children(own):
+                self.look(child, depth + 1, always=always)
+
+    def _own(self, call: ast.Call) -> ast.AST | None:
+        """The function of this file that is called."""
+        function = call.func
+        if isinstance(function, ast.Name) and function.id in self._classes:
+            body = self._classes[function.id].body
+            made = (each for each in body if isinstance(each, ast.FunctionDef) and each.name == "__init__")
+            return next(made, ast.Pass())
+        name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+        return self._functions.get(name)
+
+    def _kind(self, call: ast.Call) -> str:
+        """What a call waits for; "harmless" of one that does not; "" where that is not known."""
+        name, function = text_of(call.func), call.func
+        if SLEEPS.search(name):
+            seconds = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
+            return "sleep" if isinstance(seconds, int | float) and seconds >= LONG_SLEEP else "harmless"
+        if self._own(call) is not None and (isinstance(function, ast.Name) or name.startswith("self.")):
+            return ""
+        if known := next((kind for pattern, kind in KNOWN_WAITS if pattern.search(name)), ""):
+            return known
+        if isinstance(function, ast.Attribute):
+            if collective := COLLECTIVE.search(name):
+                return "harmless" if collective["name"] in ASKS_ONLY else "collective"
+            receiver = text_of(function.value)
+            last = receiver.rpartition(".")[2]
+            made = self._made.get(last, "")
+            if self._own(call) is not None and (not made or made in self._classes):
+                return ""
+            for pattern, methods, kind in NAMED_BY:
+                if function.attr in methods and (pattern.search(made) or (not made and pattern.search(last))):
+                    return kind
+            if function.attr in ("get", "join") and not call.args:
+                return ""
+            root = receiver.partition(".")[0].partition("(")[0]
+            return "harmless" if root in HARMLESS_ROOTS or function.attr in HARMLESS_METHODS else ""
+        if isinstance(function, ast.Name):
+            exception = function.id.endswith(("Error", "Exception"))
+            return "harmless" if (function.id in PLAIN or exception) and function.id not in self._functions else ""
+        return ""
+
+    def _kind_of_lock(self, node: ast.AST) -> str:
+        made = (
+            text_of(node.func) if isinstance(node, ast.Call) else self._made.get(text_of(node).rpartition(".")[2], "")
+        )
+        for pattern, methods, kind in NAMED_BY:
+            if "acquire" in methods and pattern.search(made or text_of(node).rpartition(".")[2]):
+                return kind
+        return ""
+
+
+def _made(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """By what call each name of the file was made: ("ready", "queue.Queue")."""
+    for node in islice(ast.walk(tree), 100_000):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        if isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        for target in targets if isinstance(value, ast.Call) else ():
+            if isinstance(target, ast.Name | ast.Attribute) and isinstance(value, ast.Call):
+                yield target.id if isinstance(target, ast.Name) else target.attr, text_of(value.func)
