@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
-from gpudoctor.explain.program import OfProgram, Passed, Program, Stood
+from gpudoctor.explain.program import OfProgram, OnTheWay, Stood, UserProgram
 from gpudoctor.hang.causes import collective_divergence, collective_loops
 from gpudoctor.hang.conclude import ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
@@ -30,7 +30,7 @@ GRADIENTS = ("unused-parameters", "rank-dependent-graph")
 """Of what hooks have started a log names no line; whether the same step is meant, only recorders tell."""
 
 
-def program_of(paths: Sequence[str]) -> Program:
+def program_of(paths: Sequence[str]) -> UserProgram:
     """What is asked of the program, as it was when these logs were written."""
     return _AsItWas(max(filter(None, map(_written_at, paths)), default=time.time()))
 
@@ -63,7 +63,7 @@ class _AsItWas:
             for cause in causes
         ]
 
-    def between(self, said: str, stood: Stood, further: int) -> Passed | None:
+    def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         stack = [Frame(*frame) for frame in stood.frames]
         sources = Sources()
         try:
@@ -76,7 +76,7 @@ class _AsItWas:
         waits = [call for call in passage.waits if call.kind != "storage"] or list(passage.waits)
         only = waits[0].kind if len({call.kind for call in waits}) == 1 and not passage.others else ""
         calls = (f"`{call.text}` in line {call.line}" for call in [*waits, *passage.others][:MOST_CALLS])
-        return Passed(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls))
+        return OnTheWay(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls))
 
 
 MOST_CALLS = 5

@@ -19,7 +19,7 @@ from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
-from gpudoctor.explain.program import Program, by_program, on_the_way
+from gpudoctor.explain.program import UserProgram, by_program, on_the_way
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.rooted import as_they_came, left_out
 from gpudoctor.explain.rounds import rounds_apart
@@ -61,7 +61,7 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     story: tuple[Line, ...]
 
 
-def conclude(facts: Facts, *, stands: bool = False, program: Program | None = None) -> Conclusion:
+def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None = None) -> Conclusion:
     """The first cause by role, then by what came first, then by confidence; alternatives behind it.
 
     `stands`: a log ends while something is tried again and again. `program`: what tells of the user's program."""

@@ -30,7 +30,7 @@ from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing,
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
 from gpudoctor.explain.order import Facts, put_together
-from gpudoctor.explain.program import Program
+from gpudoctor.explain.program import UserProgram
 from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.explain.said_before import is_doubted, said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
@@ -76,7 +76,7 @@ def explain(
     texts: Sequence[str] = (),
     table: tuple[Symptom, ...] = TABLE,
     typed: bool = True,
-    program: Program | None = None,
+    program: UserProgram | None = None,
 ) -> Explanation:
     """Read logs ("-" is `stdin`; a folder or a tar: the logs in it; `texts`: lines themselves) and say what they show.
     `typed`: one line in which nothing is found may be a message as people type it. `program`: what tells of the user's

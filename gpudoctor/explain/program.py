@@ -35,7 +35,7 @@ class OfProgram(NamedTuple):
     summary: str
 
 
-class Passed(NamedTuple):
+class OnTheWay(NamedTuple):
     """What the program calls between a rank's last words and the line to which it did not come."""
 
     said_at: int
@@ -45,18 +45,18 @@ class Passed(NamedTuple):
     """Those that wait or may, with their lines."""
 
 
-class Program(Protocol):
+class UserProgram(Protocol):
     """What is asked of the user's program."""
 
     def __call__(self, stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
         """By rank where it waited, and the number of ranks -> what the program says of it, best first."""
 
-    def between(self, said: str, stood: Stood, further: int) -> Passed | None:
+    def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         """A rank's last line, where one of those waited that it did not come to, and by how many rounds that one was
         further than the line."""
 
 
-def by_program(waits: Sequence[Wait], facts: Facts, program: Program | None) -> list[Candidate]:
+def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None) -> list[Candidate]:
     """Causes that the program shows; of ranks in one group, and where a line of it was named."""
     if program is None or not any(wait.frames for wait in waits):
         return []
@@ -78,7 +78,7 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: Program | None) -> 
     ]
 
 
-def on_the_way(waits: Sequence[Wait], facts: Facts, program: Program | None, died: set[int]) -> list[Candidate]:
+def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None, died: set[int]) -> list[Candidate]:
     """Of the one rank that did not come: what lies between its last words and the line where the others waited."""
     placed = [wait for wait in waits if wait.frames and not wait.in_backward]
     known = set(range(facts.world_size)) if facts.world_size else facts.ranks
