@@ -12,7 +12,7 @@ from gpudoctor.hang.variables import rounds_apart
 from gpudoctor.knowledge.places import Place, place_of
 from gpudoctor.read.job import stacks
 from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables, Thread
-from tests.hang_jobs import PROGRAM, a_job, member
+from tests.hang_jobs import PROGRAM, a_job, is_in, member
 from tests.test_hang_loops import LIBRARY, around
 from tests.test_hang_training import first
 
@@ -59,6 +59,25 @@ def test_a_call_that_did_not_make_its_collective_everywhere(steps: tuple[int, ..
     assert ("come past that line without" in cause.summary) is told
     if told:
         assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), 0.65)
+
+
+def test_not_where_another_rank_is_in_no_collective() -> None:
+    """It may be the one for which a group of some ranks waits in the call."""
+    waits = [at(number, CALLS, *lines, step=4) for number, lines in enumerate(WHERE)]
+    assert "come past that line without" not in first(a_job(*waits, is_in(3, "user code", at=3))).summary
+
+
+WHERE = ((("average", 6), ("main", 3)), (("main", 4),), (("main", 4),))
+
+
+def test_a_condition_around_both_lines_is_no_reason() -> None:
+    text = (
+        "def main():\n    for batch in loader:\n        if batch.due:\n            model.sync()\n"
+        "            dist.barrier()\n"
+    )
+    cause = first(a_job(*(at(number, text, ("main", line)) for number, line in enumerate((5, 4, 5)))))
+    assert "batch.due" not in cause.summary
+    assert cause.confidence < 0.5
 
 
 COUNTS = "def main():\n    for batch in loader:\n        train()\n        step += 1\n        dist.barrier()\n"

@@ -15,10 +15,10 @@ from gpudoctor.hang.relation import (
     fork_of,
     frames_within,
     group_argument,
+    guard_apart,
     loop_around,
     members_of,
     only_counts,
-    own_guard,
     relation,
     remembers,
     same_function,
@@ -126,7 +126,8 @@ def condition_below(left: Sequence[Rank], stays: Sequence[Rank]) -> Condition | 
         inner = frames_within(left[0], fork.other)  # they have not met there in one round of a framework's loop
     for frame in inner:
         source = source_at(left[0], frame)
-        guard = own_guard(source) or (remembers(source) if frame != fork.other else None)
+        there = fork.one_source if frame == fork.other else None
+        guard = guard_apart(source, there) or (remembers(source) if frame != fork.other else None)
         if source is None or guard is None:
             continue
         if guard.kind == "except" or is_by_rank(guard):
@@ -215,7 +216,9 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
         frames = stays[0].place.user_frames
         if fork is None or fork.other not in frames:
             continue
-        if fork.one.line <= fork.other.line and (own_guard(fork.one_source) is not None or not _in_one_loop(fork)):
+        if fork.one.line <= fork.other.line and (
+            guard_apart(fork.one_source, fork.other_source) is not None or not _in_one_loop(fork)
+        ):
             continue  # what each round of a loop makes, who is past it has made with all: it is in the next one
         for frame in frames[: frames.index(fork.other)]:
             source = source_at(stays[0], frame)

@@ -128,8 +128,7 @@ def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     in a call of every step, has come to the end of it."""
     if fork.one_source is None or fork.other_source is None:
         return None
-    guard = own_guard(fork.one_source)
-    if guard is not None and guard not in fork.other_source.enclosing:  # who has found it otherwise calls nothing there
+    if guard_apart(fork.one_source, fork.other_source) is not None:  # who has found it otherwise calls nothing there
         return None
     own = {enclosing.line for enclosing in fork.one_source.enclosing if enclosing.kind in LOOPS}
     if own - {enclosing.line for enclosing in fork.other_source.enclosing if enclosing.kind in LOOPS}:
@@ -307,6 +306,12 @@ def own_guard(context: SourceContext | None) -> Enclosing | None:
         ):
             return enclosing
     return None
+
+
+def guard_apart(one: SourceContext | None, other: SourceContext | None) -> Enclosing | None:
+    """The same where it is not around the other line too: what is around both, both have found alike."""
+    guard = own_guard(one)
+    return None if guard is not None and other is not None and guard in other.enclosing else guard
 
 
 def waits_with_a_root(rank: Rank) -> bool:

@@ -27,7 +27,7 @@ from gpudoctor.hang.parted import (
     sure_of_group,
     swallowed,
 )
-from gpudoctor.hang.progress import same_place, serves
+from gpudoctor.hang.progress import progress_of, same_place, serves
 from gpudoctor.hang.rank_conditions import admits, condition_of, is_by_rank
 from gpudoctor.hang.relation import (
     Fork,
@@ -35,6 +35,7 @@ from gpudoctor.hang.relation import (
     fork_of,
     goes_round,
     group_argument,
+    guard_apart,
     guards_of,
     keeps_gradients,
     never_meet,
@@ -273,10 +274,11 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
             # What goes round may have passed one of the two by; what leaves the loop need not be how they came apart.
             yield divergent(small, large, context, (around or exits)[0], SEEN if around else LIKELY, recorded)
             continue
-        guard = own_guard(there) or own_guard(here)
+        guard = guard_apart(there, here) or guard_apart(here, there)
         if guard is not None and fork is not None and one_round and _holds_for_both(guard, fork, first[0], other[0]):
             guard = None
-        if guard is None and one_round and (call := inside_a_call(first, other)) is not None:
+        nobody_away = not progress_of(job).away  # else it may be that one whom a group of some ranks waits for there
+        if guard is None and one_round and nobody_away and (call := inside_a_call(first, other)) is not None:
             yield made_by_one(*call, recorded)
             continue
         under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
