@@ -4,8 +4,8 @@ import io
 
 import pytest
 
+from gpudoctor.explain.advised import advice
 from gpudoctor.explain.explain import explain
-from gpudoctor.explain.told_by_place import advice
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
+from gpudoctor.explain.advised import advice
 from gpudoctor.explain.explain import explain
-from gpudoctor.explain.told_by_place import advice
 
 SAYS = {
     "fish: Job 1, 'python train.py' terminated by signal SIGSEGV (Address boundary error)": "signal",

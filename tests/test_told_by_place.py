@@ -52,7 +52,13 @@ def test_source_line_is_shown(name: str, message: str, code: str, variant: str) 
 @pytest.mark.parametrize(
     ("name", "message", "file", "variant", "values"),
     [
-        ("TypeError", REFUSED, "/home/a/train.py", "argument-refused", {"name": "processing_class"}),
+        (
+            "TypeError",
+            REFUSED,
+            "/home/a/train.py",
+            "argument-newer",
+            {"package": "transformers", "function": "Trainer", "name": "processing_class"},
+        ),
         (
             "TypeError",
             "set() missing 1 required positional argument: 'x'",

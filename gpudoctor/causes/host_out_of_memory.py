@@ -27,7 +27,16 @@ CAUSE = Cause(
             "Give the pod a memory request and limit that it fits into, so that it is not the first to go.",
             (command("kubectl top nodes"),),
         ),
-        "ray": "Start fewer workers per node, give more memory, or lift RAY_memory_usage_threshold.",
+        "ray": (
+            "Ray ends its newest worker where the node's memory is nearly full; its table of memory users shows who "
+            "holds it. Start fewer workers on that node, let these hold less (batches, rollouts, replay buffers, what "
+            "is offloaded to the host), ask for more memory, or lift RAY_memory_usage_threshold."
+        ),
+        "allocation": (
+            "That process itself holds more at once there than the machine or its limit gives: split the input and "
+            "work on each part alone, read it in pieces (a memory map, streaming) or with fewer processes at once, or "
+            "give the job more memory (--mem)."
+        ),
     },
     confirm="The kernel's log tells of an oom-kill, or oom_kill grows in memory.events of the rank's cgroup.",
     foreseen_by=("cgroup-memory-limit-low", "memory-low", "process-killed-by-oom"),

@@ -13,7 +13,12 @@ CAUSE = Cause(
         "open file. At the limit the next one is refused."
     ),
     like=("program-error",),
-    fix=Fix("Raise the limit of open files to 65536 or more before the ranks start.", (command("ulimit -n 65536"),)),
+    fix=Fix(
+        "Raise the limit of open files to 65536 or more before the ranks start. Where tensors of DataLoader workers "
+        "hold "
+        "them: torch.multiprocessing.set_sharing_strategy('file_system'), or fewer workers.",
+        (command("ulimit -n 65536"),),
+    ),
     variants={
         "processes": "Raise the limit of processes (ulimit -u, the container's pids limit), or start fewer workers.",
     },

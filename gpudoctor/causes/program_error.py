@@ -56,7 +56,18 @@ CAUSE = Cause(
         "allowed": "Write one of {allowed} there{place}. What was given is refused: {said}.",
         "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
-        "refused": "Change what is refused{place}, as the message says: {said}.",
+        "refused": (
+            "{what}. Change it where it is set{place}: in that call, on the command line, or in the settings that are "
+            "read there.{release}"
+        ),
+        "in-package": Fix(
+            "It ended inside of {package}{said}. Look first at what is handed to it{place}. Where that is as "
+            "{package}'s documentation has it, or nobody has changed that call, the fault or the mismatch is "
+            "{package}'s: install its newest release, or the one that the project's requirements name "
+            "(python -m pip install --upgrade '{distribution}'), and look for that message in its issues.",
+            (command("python -m pip check"),),
+        ),
+        "own-line": "Print{place} {what}.{told}",
         "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
         "elsewhere": (
             "{path} is not this user's to write there{place}: a folder of another user or of root, or one that does "
@@ -93,13 +104,37 @@ CAUSE = Cause(
             "do not fit. Install both as the younger one asks for (its requirements), or go back to those that worked.",
             (command("python -m pip check"),),
         ),
+        "handed-argument": Fix(
+            "{package} hands {name} to {function}, which does not take it. Where {function} is the program's own, a "
+            "class that it hands to {package}: let it take it (`**kwargs` or `{name}=None` at the end of its "
+            "signature). Else the two are of releases that do not fit: install those that the one's requirements "
+            "name, or the {package} of before.",
+            (command("python -m pip check"),),
+        ),
+        "module-lacks": Fix(
+            "The installed {package} has no {name}: what uses it{place} was written for another release of "
+            "{package}, an older one where {name} was removed, a newer one where it came later. Install that "
+            "{package}, or the release of what uses it that was made for this one.",
+            (command("python -m pip check"),),
+        ),
+        "argument-newer": Fix(
+            "The installed {package} has no argument {name} for {function}{place}: it came with a later release "
+            "(python -m pip install --upgrade '{package}'; a project's pin may hold it back), or it is misspelt.",
+            (command("python -m pip check"),),
+        ),
+        "nothing-given": (
+            "Nothing gave {option}, which is read{place} in `{code}`: give --{option} (or --{name}), or make the "
+            "settings that the command reads without it (accelerate: `accelerate config` once on that node)."
+        ),
         "argument-refused": (
             "What is called{place} takes no argument {name}: it is misspelt, or of another release than the one "
             "that is installed here; help() lists what it takes."
         ),
         "missing-entry": (
-            "What is read{place} has no entry {key}: print its keys. A configuration lacks a setting of this name, a "
-            "batch a column (or what collates it left it out), a checkpoint a part, the environment a variable."
+            "What is read{place} has no entry {key}: print its keys. A record (a line of a manifest "
+            "or of JSON) lacks a field that the program reads by this name, a configuration a setting of this name, a "
+            "batch a column (what collates it left it out, or this split was not prepared as the other one was), a "
+            "checkpoint a part, the environment a variable."
         ),
         "no-variable": (
             "The environment variable {name} is not set where it is read{place}: export it in the job's script, behind "
@@ -153,6 +188,33 @@ CAUSE = Cause(
             "Install versions of the libraries that fit together: the installed one has not what was called{place}."
             "{told}"
         ),
+        "apart": Fix(
+            "What meets there is of releases that do not fit{place}.{told} Compare what the message names with what is "
+            "installed, and install what one of them asks for.",
+            (command("python -m pip check"), command("python -m pip list")),
+        ),
+        "permission-key": (
+            "Give the job a token or login that the service takes there, of an account that may read what is "
+            "named{place}: in its environment, or logged in once on that node.{told}"
+        ),
+        "checkpoint-file": (
+            "The file is cut off, empty or no checkpoint{place}: compare its size with that of its source, fetch or "
+            "write it again, or take the one before. `gpudoctor checkpoint FILE` tells what is in it.{told}"
+        ),
+        "download-name": (
+            "Compare the name, revision and address that are asked for{place} with those that are there; what is "
+            "private or gated is called missing without a token.{told}"
+        ),
+        "download-rate": (
+            "It asks too often{place}: fetch once before the job into a folder that all ranks read (HF_HOME), give a "
+            "token, and start again later.{told}"
+        ),
+        "download-later": "The service fails{place}, and not the job: start it again later, or fetch it before.{told}",
+        "download-certificate": (
+            "The node does not trust the certificate that it is shown{place}: give it the authority's "
+            "(REQUESTS_CA_BUNDLE, "
+            "SSL_CERT_FILE; a proxy's own), set the clock right, or fetch it elsewhere before the job.{told}"
+        ),
         "limits": (
             "Raise the limit that the message names (ulimit -n, ulimit -u) in the job, or open less{place}.{told}"
         ),
@@ -171,8 +233,9 @@ CAUSE = Cause(
             "the data set."
         ),
         "pickle": (
-            "Give spawned processes and workers functions and classes of a module, not lambdas, local functions or "
-            "open files."
+            "Give spawned processes and workers functions and classes of a module, not lambdas, local functions, "
+            "settings objects of other packages or open files. Or start them by a way that pickles nothing: "
+            "strategy='ddp' instead of ddp_spawn (Lightning), torchrun instead of mp.spawn, fork for workers."
         ),
         "arguments": (
             "Correct what the program refuses, {reason}: its usage lists what it takes. --local-rank is what torch's "

@@ -10,6 +10,7 @@ CAUSE = Cause(
     judged={
         "pod": Judged("scheduler", "scheduler", "as it is"),
         "devices": Judged("scheduler", "user", "after a fix"),
+        "node": Judged("scheduler", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
         "quota": Judged("quota", "user", "after a fix"),
@@ -38,6 +39,14 @@ CAUSE = Cause(
         "devices": Fix(
             "Ask for devices as the cluster names them and as many as one node has; look there for a GPU that failed.",
             (command("sinfo --format '%P %D %G %T'"),),
+        ),
+        "node": Fix(
+            "No node of that partition has all that is asked of one: hold each part of the request against what they "
+            "have. CPUs: --cpus-per-task times the tasks of a node (--cpus-per-gpu only where the site takes it: write "
+            "--cpus-per-task); memory (--mem, --mem-per-cpu); tasks per node; GPUs by the cluster's own name and "
+            "number "
+            "(--gres); features (--constraint).",
+            (command("sinfo --format '%P %D %c %m %G %f'"),),
         ),
         "account": Fix(
             "Give an account, partition and QOS that the user may use.",

@@ -48,6 +48,30 @@ CAUSE = Cause(
             "wheel names this torch, the same on all nodes; take foreign folders out of LD_LIBRARY_PATH.",
             (command("gpudoctor check pytorch nccl"),),
         ),
+        "cxx": Fix(
+            "The C++ library that is found first, {library}, is older than what was built against it. Put the "
+            "environment's own before it (export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH, after "
+            "conda install -c conda-forge libstdcxx-ng libgcc-ng), load a newer gcc module, or take a newer image.",
+            (command("export LD_LIBRARY_PATH=$CONDA_PREFIX/lib:$LD_LIBRARY_PATH"),),
+        ),
+        "libc": Fix(
+            "This system's C library is older than what was built against it ({symbol}), and nothing in an "
+            "environment replaces it: run in a container of a newer distribution (apptainer, docker), on nodes that "
+            "have one, or install a release built for older systems (manylinux2014, conda-forge) or build it here.",
+            (command("ldd --version"),),
+        ),
+        "cuda-libraries": Fix(
+            "Another CUDA's libraries are found before those that torch brings: take a toolkit's folder out of "
+            "LD_LIBRARY_PATH (unset it, and no `module load cuda`), or put torch's own first "
+            "(export LD_LIBRARY_PATH=.../site-packages/nvidia/nvjitlink/lib:$LD_LIBRARY_PATH). Where none is set, "
+            "install torch again with its nvidia-* packages.",
+            (command("unset LD_LIBRARY_PATH"),),
+        ),
+        "torch-first": (
+            "Write `import torch` before the import of that extension: torch's libraries have to be loaded first "
+            "({symbol} is in libtorch_python). Where it is, the extension was built for another torch: build it again "
+            "for the one that is installed (pip install --no-build-isolation --no-cache-dir --force-reinstall)."
+        ),
         "library": Fix(
             "Install torch, NCCL and extensions that were built for each other, the same on all nodes; take foreign "
             "folders out of LD_LIBRARY_PATH.",

@@ -28,6 +28,8 @@ NO_MORE = frozenset(
     {("library-missing", "environment"), ("container-not-started", "sandbox"), ("scheduler-refused", "controller")}
 )
 """Of a speaker's line of any content: what it quotes may be known better."""
+LOOSE = frozenset({("program-error", "hydra")})
+"""Of a speaker's messages of any content: what one of them says may be known better."""
 LIVED_ON = 0.4
 """What is left of the confidence of what the program lived through: it may still explain what came of it."""
 
@@ -56,7 +58,7 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     """What one line says by itself. `share`: what is left of the symptom's confidence."""
     symptom, values = event.symptom, event.values
     cause, variant, confidence = symptom.cause, symptom.variant, symptom.confidence
-    if not variant:
+    if not variant or (cause, variant) in LOOSE:
         type_name, _, message = event.at.text.strip().rpartition("Error: ")
         remedied = remedy_for(f"{type_name.rpartition(' ')[2]}Error", message)
         if remedied is not None and remedied[0].id in CAUSES[cause].variants:

@@ -36,16 +36,19 @@ from gpudoctor.explain.kinds import (
     RENDEZVOUS,
     own,
 )
-from gpudoctor.explain.own_words import also_told, names, of_own_words, said, suggested, to_install
+from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
+from gpudoctor.explain.plain_fixes import BASES, OF_RELEASE, distribution_of, plain_fix
 from gpudoctor.explain.statuses import judged_status
 from gpudoctor.explain.told_by_place import (
     by_code,
     caller,
     is_of_a_package,
     is_of_settings,
+    of_a_release,
     of_call,
     of_hugging_face,
     of_torch,
+    package_of,
     variable_of,
 )
 from gpudoctor.explain.type_names import OF_NAME
@@ -213,6 +216,9 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 )  # fmt: skip
 
 
+OF_LOADER = re.compile(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
+
+
 def cause_of(judged: Judged) -> str:
     """The id of what an exception or an error's text of this class tells."""
     return OF_CLASS.get(judged.kind, "program-error")
@@ -226,17 +232,20 @@ def variant_of(
     *,
     alone: bool,
     raised_in: str = "",
+    raised_by: str = "",
     code: str = "",
     source: str = "",
 ) -> tuple[str, dict[str, str]]:
     """Which of the cause's fixes is one for this class and message, and values for it. `type_name`: of the exception;
-    empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `code`: file and source
-    of the innermost frame. `source`: of the innermost in the user's code."""
+    empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `raised_by`, `code`:
+    file, function and source of the innermost frame. `source`: of the innermost in the user's code."""
     remedied = remedy_for(type_name, message)
     if remedied and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
     if cause == "library-missing" and (package := to_install(message)):
         return "package", {"package": package}
+    if cause == "host-out-of-memory" and raised_in and not OF_LOADER.search(raised_in):
+        return "allocation", {}
     if cause != "program-error":
         return "", {}
     if known := refused(message, raised_in, code):
@@ -249,6 +258,8 @@ def variant_of(
         return apart
     if lost := of_hugging_face(type_name, message, raised_in, code):
         return "lost-argument", lost
+    if of_release := of_a_release(type_name, message, raised_in):
+        return of_release
     if package := caller(type_name, message, raised_in, code):
         return "between-packages", {"package": package}
     if shown := by_code(type_name, message, code):
@@ -258,9 +269,14 @@ def variant_of(
     if call := of_call(type_name, message, raised_in):
         return call
     if own_words := of_own_words(judged.kind, message):
-        return own_words
-    generic = judged.kind if judged.kind in CAUSES[cause].variants else "alone" if alone else "at"
-    return generic, {"told": also_told(message)}
+        chosen, values = own_words
+        package = package_of(raised_in) if chosen == "refused" else ""
+        if package and package not in BASES:
+            values["release"] = OF_RELEASE.format(package=distribution_of(package))
+        if not (package and judged.kind in ("exception", "assertion") and not names(values["said"])):
+            return chosen, values
+    variants = frozenset(CAUSES[cause].variants)
+    return plain_fix(judged.kind, variants, type_name, message, raised_in, raised_by, alone=alone)
 
 
 def judged_message(message: str) -> Judged | None:

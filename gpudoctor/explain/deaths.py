@@ -73,6 +73,13 @@ class Spoken(Struct, frozen=True, kw_only=True):
             (raised for raised in self.told.traceback.raised if remedy_for(raised.type, raised.all_words)), None
         )
 
+    def retold(self, error: Raised) -> tuple[Line, ...]:
+        """What the chain ends with, where that tells of the same: it may name more of it."""
+        if self.last is error or error is not self.known:
+            return ()
+        inner, outer = (remedy_for(raised.type, raised.all_words) for raised in (error, self.last))
+        return lines_of(self.told.at.file, self.last)[:1] if inner and outer and inner[0] is outer[0] else ()
+
     @property
     def frame(self) -> Line | None:
         """The line of the log that names the user's frame."""
@@ -163,6 +170,7 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             error.all_words,
             alone=alone,
             raised_in=error.innermost,
+            raised_by=error.raised_by,
             code=error.code,
             source=error.source,
         )
@@ -179,7 +187,7 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
                 moment=traceback.told.moment,
                 summary=f"{who} died of {shortened(message)}{place}{function}",
                 ranks=() if rank is None else (rank,),
-                evidence=lines_of(traceback.told.at.file, error),
+                evidence=(*traceback.retold(error), *lines_of(traceback.told.at.file, error)),
             )
         )
     return errors

@@ -19,10 +19,10 @@ MOST_MORE = 8
 """Lines behind such a line that are read with it."""
 OVER = re.compile(
     r"(?i)\b(?:(?<!please )retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|"
-    r"warning(?!\s{2,}[A-Z]))\b"
+    r"warning(?!\s{2,}[A-Z])|MESSAGE_TASK_EXIT)\b"
 )
-"""What is tried again, or left out, ended nothing. "Warning" in a column is what Kubernetes calls each event that
-is not normal."""
+"""What is tried again, or left out, ended nothing, nor does what slurmstepd cannot report of a task that has ended.
+"Warning" in a column is what Kubernetes calls each event that is not normal."""
 EVENT = re.compile(r"\bWarning\s{2,}[A-Z]")
 STARTED = re.compile(r"\bNormal\s{2,}(?:Started|Scheduled|Admitted|QuotaReserved)\s")
 """Kubernetes tells what it could not do at once, and then that it has done it: the container has started."""

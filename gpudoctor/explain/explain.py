@@ -11,6 +11,7 @@ from msgspec import structs
 
 from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.causes import CAUSES
+from gpudoctor.explain.above import narrowed, to_try
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
@@ -120,7 +121,7 @@ def explain(
         if concluded.causes or concluded.unknown:
             trouble = () if _decided(concluded) else untold
         if concluded.causes:
-            first = beside(said_before(concluded.causes[0], facts, ends), ends)
+            first = narrowed(beside(said_before(concluded.causes[0], facts, ends), ends), ends)
             concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
@@ -130,6 +131,7 @@ def explain(
     known = bool(concluded.causes or concluded.unknown)
     if known:
         trouble = with_beside(trouble, ends)
+    undecided = known and not concluded.causes
     judged = _judged(concluded)
     restart = judged.restart if judged else "not decided"
     answer = Explanation(
@@ -144,6 +146,7 @@ def explain(
         well=not known and not trouble and course in ("gets on", "ended well"),
         causes=concluded.causes,
         unknown=concluded.unknown,
+        advice=to_try(trouble, ends) if undecided else "",
         consequences=concluded.consequences,
         story=concluded.story,
         files=tuple(found.file for found in scans),

@@ -23,13 +23,14 @@ from gpudoctor.explain.endings import OF_SIGNAL, judged_signal, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.line_words import judged_line, judged_shape
-from gpudoctor.explain.own_words import suggested
+from gpudoctor.explain.own_words import HEADER, suggested
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.speakers import spoken_error
 from gpudoctor.explain.state_tables import stops_a_job
 from gpudoctor.explain.told_by_place import NOTHING
 from gpudoctor.explain.tracebacks import FRAME
+from gpudoctor.explain.writers import writer
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE
 
@@ -149,6 +150,9 @@ def last_words(
             sure = structs.replace(why, confidence=max(LIKELY, why.confidence), evidence=(*why.evidence, line))
             return structs.replace(concluded, causes=(sure, *others))
         shown = (line, *more) if len(match["message"] or "") < 60 or (match["message"] or "").endswith(":") else (line,)
+        if more and (not match["message"] or HEADER.match(message)):
+            told = (each.text[writer(each.text).length :] for each in more)
+            message = "\n".join((match["message"] or "", *told)).strip()
         return _caused(concluded, judged, f"the log ends with {shortened(words)}", shown, match["type"], message)
     if spoken is not None and spoken.remedy.judged is not None:
         summary = f"the log ends with {shortened(spoken.line.text)}"

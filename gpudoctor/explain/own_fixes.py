@@ -58,9 +58,16 @@ OF_A_PROGRAM = frozenset(
 )
 """Folders and files that programs have of their own: PyPI has others by these names."""
 PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>[A-Za-z_]\w{1,60})")
+OF_NVIDIA = re.compile(r"/nvidia/\w{2,20}/lib/")
+"""Where the nvidia-* packages put the libraries that torch loads."""
+OF_TORCH = re.compile(r"/torch/lib/")
 SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(text), setting)
     for text, setting in (
+        (
+            r"^/run/(?:user|enroot|pyxis)\b",
+            "ENROOT_RUNTIME_PATH (enroot.conf) says where enroot keeps what runs; only a login makes /run/user/UID",
+        ),
         (r"^/dev/shm", "shared memory is given by --shm-size, or a volume of medium Memory"),
         (r"huggingface", "HF_HOME says where models and data sets are kept"),
         (r"/\.?triton\b", "TRITON_CACHE_DIR says where Triton keeps what it compiles"),
@@ -106,6 +113,19 @@ def extension_fix(library: str) -> tuple[str, dict[str, str]]:
     return "extension", {"package": DISTRIBUTIONS.get(name, name.replace("_", "-"))}
 
 
+def loader_fix(values: Mapping[str, str]) -> str:
+    """The variant of the cause version-mismatch for whose library is too old or found too early; "" where it is that of
+    no one whom the symbol shows."""
+    symbol, library = values.get("symbol", ""), values.get("library", "")
+    if symbol.startswith(("GLIBCXX", "CXXABI")):
+        return "cxx"
+    if symbol.startswith("GLIBC_"):
+        return "libc"
+    if symbol.startswith("__nvJitLink") or OF_NVIDIA.search(library):
+        return "cuda-libraries"
+    return "torch-first" if symbol.startswith("THP") and not OF_TORCH.search(library) else ""
+
+
 def room_fix(path: str) -> tuple[str, dict[str, str]]:
     """The variant of the cause disk-full for a path, and its values."""
     plain = path.strip("'\"")
@@ -121,6 +141,8 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
     """A narrower variant than a symptom's own, with its values; the same where there is none."""
     if cause == "library-missing" and not variant and values.get("module"):
         return module_fix(values["module"])
+    if cause == "version-mismatch" and variant == "library" and (of_loader := loader_fix(values)):
+        return of_loader, {}
     if cause == "version-mismatch" and variant == "library" and values.get("library"):
         narrower = extension_fix(values["library"])
         return narrower if narrower[0] else (variant, {})

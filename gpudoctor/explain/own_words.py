@@ -8,8 +8,8 @@ of [...]`, "--a cannot be used with --b", "requires b", "please install c". What
 import re
 from collections.abc import Iterator
 
+from gpudoctor.explain.advised import advice, split_by
 from gpudoctor.explain.own_fixes import setting_of
-from gpudoctor.explain.told_by_place import advice
 from gpudoctor.fault_classes import Class
 
 MOST = 3_000
@@ -73,6 +73,31 @@ INSTALL = tuple(
         rf"No module named {PACKAGE}",
     )
 )
+HEADER = re.compile(r"^\d+ (?:validation|configuration) errors? (?:for|in|detected)\b[^\n]*")
+"""It announces what is refused."""
+OF_FIELD = re.compile(
+    r"\n(?P<field>[\w.\[\]-]{1,120})\n\s+(?P<why>[^\n]{4,300}?)"
+    r"(?:\s+\[type=\w{1,40}, input_value=(?P<value>[^\n]{0,80}?), "
+    r"input_type=\w{1,60}\])?\s*(?:\n|$)"
+)
+"""pydantic: a setting, and below it what is wrong with it."""
+PLACEHOLDER = re.compile(r"(?i)(?:^|[/\\])path[/\\]to\b|namespace[/\\]repo|^repo_name$|\byour[-_]|^<|\.\.\.")
+FOR_EXAMPLE = re.compile(
+    r"(?i)(?:\be\.g\.|\bsuch as|\bfor example|\blike|\bin the form(?:at)?(?: of)?|\binstead(?: of)?|\bsee|\bor|https?:)"
+    r"[\s`'\",:(]{0,4}$"
+)
+BEFORE_REFUSED = re.compile(
+    r"(?i)(?:no such file or directory|not found|does not exist|doesn't exist|(?:cannot|can't|could not|couldn't|"
+    r"unable to|"
+    r"failed to) \w{3,12}(?: \w{2,12}){0,3}|denied|not a directory|is a directory|exists|\[errno \d+\][^:\n]{0,60}|"
+    r"form[^\n:]{0,60})"
+    r":?[\s`'\"]{0,3}$"
+)
+BEHIND_REFUSED = re.compile(
+    r"(?i)[`'\"]?,?\s{0,2}(?:(?:do(?:es)? not|doesn't|did not) exist|(?:was |were |is |are )?not (?:found|a |an |"
+    r"there)|"
+    r"(?:could not|cannot|can't) be|: no such|is missing|no such)"
+)
 PATH = re.compile(
     r"[\'\"`](?P<quoted>(?:[~.]{0,2}/)?[\w.@+~-]{1,80}(?:[/\\][\w.@+=~ -]{0,80}){1,20}|"
     r"/\.[\w.@+~-]{1,80}|[\w-]{1,80}\.\w{1,12})[\'\"`]|"
@@ -89,13 +114,16 @@ NOT_A_PACKAGE = frozenset({"python", "torch.nn", "pip", "package", "library", "m
 
 
 def sentences(message: str) -> list[str]:
-    stripped = (" ".join(part.split()).strip() for part in SENTENCE.split(message[:MOST]))
-    return [text for text in stripped if text]
+    return [text for text in split_by(SENTENCE, message[:MOST]) if text]
 
 
 def said(message: str) -> str:
     """The sentence by which it refuses; the first where none does."""
-    parts = sentences(message)
+    kept = HEADER.sub("", message) or message
+    if kept is not message and (field := OF_FIELD.search(message)):
+        what = f"{field['field']}: {field['why']}"
+        return f"{what} (it is {field['value']})" if field["value"] else what
+    parts = sentences(kept)
     text = next((part for part in parts if REFUSING.search(part)), parts[0] if parts else "")
     text = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
     return text.rstrip(".!: ,")
@@ -144,16 +172,14 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     is known of its class says more."""
     clause, advised = said(message), advice(message)
     values = {"said": clause}
-    if kind == "file-missing" and (match := PATH.search(message[:MOST])):
-        path = match["quoted"] or match["bare"]
+    if kind == "file-missing" and (path := refused_path(message)):
         where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
         return "path", {"path": path, "where": where, "told": also_told(message)}
-    if kind in ("permission", "storage", "quota") and (match := PATH.search(message[:MOST])):
-        path = match["quoted"] or match["bare"]
-        if how := setting_of(path):
-            return "elsewhere", {"path": path, "how": how}
+    path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
+    if path and (how := setting_of(path)):
+        return "elsewhere", {"path": path, "how": how}
     if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
-        return "allowed", {**values, "allowed": match["allowed"].strip()}
+        return "allowed", {**values, "allowed": match["allowed"].strip(" .")}
     if advised:
         return "advised", {"advice": advised, "told": also_told(message, advised)}
     if not clause or kind not in OF_SETTINGS:
@@ -163,7 +189,23 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "not-together", {**values, "first": named[0], "other": named[1]}
     if (at := WANTED.search(clause)) and (wanted := _wanted(clause, at)):
         return "wanted", {**values, "names": wanted}
-    return "refused", values
+    what = f"What is refused is {' and '.join(named[:2])}: {clause}" if named else f"What is refused: {clause}"
+    return "refused", {**values, "what": what, "release": ""}
+
+
+def refused_path(message: str) -> str:
+    """The path that was refused: what an errno's words quote rather than what a message explains itself with."""
+    kept = message[:MOST]
+    best, most = "", 0
+    for match in PATH.finditer(kept):
+        path = match["quoted"] or match["bare"]
+        before, behind = kept[max(0, match.start() - 120) : match.start()], kept[match.end() : match.end() + 40]
+        if PLACEHOLDER.search(path) or FOR_EXAMPLE.search(before):
+            continue
+        worth = 1 + 2 * bool(BEHIND_REFUSED.match(behind)) + 3 * bool(BEFORE_REFUSED.search(before))
+        if worth > most:
+            best, most = path, worth
+    return best
 
 
 def to_install(message: str) -> str:

@@ -7,30 +7,10 @@ not there or takes other arguments, was written for another release of what it c
 import ast
 import re
 
-from gpudoctor.knowledge.hugging_face_arguments import lost_argument
+from gpudoctor.knowledge.hugging_face_arguments import PACKAGES, lost_argument
 from gpudoctor.knowledge.pytorch.signatures import OF_APEX, SHORT, SIGNATURES, RefusedArgument, refused
 from gpudoctor.knowledge.superseded import superseded
 
-ADVICE = re.compile(
-    r"(?:^|(?<=[.!?:;,\n])\s{0,4}|(?<=[.!?]\)))\s{0,4}(?P<advice>(?:(?:HINT|Hint|hint|Solution|Fix): {0,4})?"
-    r"(?:[Pp]lease\b|PLEASE\b|Try\b|try (?:to|using|setting)\b|Use\b|Set\b|Pass\b|Specify\b|Add\b|Remove\b|"
-    r"Make sure\b|[Ee]nsure\b|Consider\b|Run\b|"
-    r"Install\b|Upgrade\b|Update\b|Downgrade\b|Increase\b|Reduce\b|Decrease\b|Call\b|Enable\b|Disable\b|Convert\b|"
-    r"Did you (?:mean|call|forget|set)\b|"
-    r"[Yy]ou (?:can(?!'|not)|should|must|may|need to|might want to|have to|forgot)\b|"
-    r"[Tt]o (?:fix|solve|avoid|resolve|disable|enable|use|load|suppress|override)\b|"
-    r"[Ii]f you (?:want|wish|need|are|have|really)\b|do you need\b|[Aa]lternatively\b)[^\n]{6,300}?)"
-    r"(?=[.!?](?:\s|$|\))|\n|$)"
-)
-"""A sentence of a message that says what to do."""
-NO_ADVICE = re.compile(
-    r"(?i)\b(?:report|file an? (?:issue|bug)|open an? (?:issue|bug)|look up to see|for more (?:information|details)|"
-    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG|HYDRA_FULL_ERROR|stack ?trace|"
-    r"traceback|see (?:the |https?:|above|below)|refer to|check (?:the )?(?:logs?|output)|contact|"
-    r"make sure (?:that )?you trust|ignore this|bug)\b"
-)
-"""One that only asks for more to be told."""
-LONGEST_ADVICE = 240
 IN_PACKAGE = re.compile(r"(?:site|dist)-packages[/\\](?P<package>[A-Za-z]\w{0,60})")
 CALLED = re.compile(
     r"got an unexpected keyword argument|takes (?:from )?\d+ (?:to \d+ )?positional arguments? but|"
@@ -66,6 +46,8 @@ NOTHING = re.compile(
 """Python's words where a value is None that should be something."""
 OF_TOOLKIT = re.compile(r"\bnvcc\b|\bcuda_dir\b|\bCUDA_HOME\b")
 """Of a build's source line: torch's CUDA_HOME is None where no toolkit was found."""
+OF_OPTION = re.compile(r"\b(?:args|opts?|options|cli_args|flags|FLAGS)\.(?P<name>[a-z]\w{1,60})\b")
+"""A parser's result: what nobody gave, and has no default, is None."""
 REFUSED = re.compile(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
 HANDED_ON = re.compile(r"\w\((?:\w{1,30}, ?)*(?:\*\w{1,30}, ?)?\*\*\w{1,30}\)$")
 """`return func(*args, **kwargs)`."""
@@ -81,6 +63,14 @@ MISSING = re.compile(
 def is_of_a_package(raised_in: str) -> bool:
     """The file is no program's own."""
     return IN_PACKAGE.search(raised_in) is not None or OF_FRAMEWORKS.search(raised_in) is not None
+
+
+def package_of(raised_in: str) -> str:
+    """The installed package, or the framework's folder, in which a file lies; empty where it is neither."""
+    if match := IN_PACKAGE.search(raised_in):
+        return match["package"]
+    match = OF_FRAMEWORKS.search(raised_in)
+    return re.split(r"[/\\]", match[0].strip("/\\."))[0] if match else ""
 
 
 def is_of_settings(raised_in: str, raised_by: str, *, is_named: bool) -> bool:
@@ -103,10 +93,34 @@ def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str
         known = superseded("argument", match["name"]) if first.startswith("__init__()") else None
         if known is not None:  # Python before 3.10 does not say whose __init__ it is
             return "trainer-perhaps", {"name": known.name, "since": known.since, "today": known.whole}
+        owned = REFUSES.search(first)
+        if owned is not None and (package := PACKAGES.get(owned["owner"] or "")):
+            return "argument-newer", {"package": package, "function": owned["owner"], **match.groupdict()}
         return "argument-refused", match.groupdict()
     if (match := MISSING.search(first)) and not IN_PACKAGE.search(raised_in):
         return "argument-missing", match.groupdict()
     return None
+
+
+MODULE = re.compile(r"module '(?P<package>\w{1,60})(?:\.[\w.]{1,80})?' has no attribute '(?P<name>\w{1,80})'")
+
+
+def of_a_release(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str, str]] | None:
+    """The variant for a call of a package that another release of it would take, or that the program's own class would
+    take by its signature, and its values."""
+    name, first, package = type_name.rpartition(".")[2], message.partition("\n")[0], package_of(raised_in)
+    if name == "AttributeError" and (match := MODULE.search(first)) and package == match["package"]:
+        return "module-lacks", match.groupdict()  # by its own __getattr__: who asks it is another
+    owned, named = REFUSES.search(first), REFUSED.search(first)
+    if name != "TypeError" or owned is None or named is None or not package or package in OWN_WORDS:
+        return None
+    if not owned["owner"] or owned["function"] == "__init__" or not owned["owner"][0].isupper():
+        return None
+    return "handed-argument", {
+        "package": package,
+        "function": f"{owned['owner']}.{owned['function']}",
+        "name": named["name"],
+    }
 
 
 def variable_of(type_name: str, message: str, raised_in: str) -> str:
@@ -165,23 +179,6 @@ def _called_with(argument: str, code: str) -> str:
     return ""
 
 
-def advice(message: str) -> str:
-    """What the message itself says is to be done; empty where it says nothing of the kind."""
-    kept = message[:3_000]
-    said = [
-        f"{match['advice'].strip()}{_shown_below(kept, match.end())}".rstrip(":") for match in ADVICE.finditer(kept)
-    ]
-    return next(
-        (sentence for sentence in said if not NO_ADVICE.search(sentence) and len(sentence) <= LONGEST_ADVICE), ""
-    )
-
-
-def _shown_below(message: str, end: int) -> str:
-    """The next line, where a sentence ends there with a colon: a command, mostly."""
-    below = message[end:].lstrip("\n").lstrip()
-    return f" {below.partition(chr(10))[0].strip()}" if message[:end].endswith(":") and below else ""
-
-
 def of_hugging_face(type_name: str, message: str, raised_in: str, code: str) -> dict[str, str] | None:
     """Values for what a class of accelerate or transformers took once and takes no more, where the program's own line
     gives it."""
@@ -220,5 +217,9 @@ def by_code(type_name: str, message: str, code: str) -> tuple[str, dict[str, str
     if name == "AssertionError" and not first and code.startswith("assert"):
         return "assertion-line", {"code": code}
     if name in ("TypeError", "AttributeError") and NOTHING.search(first):
-        return ("no-toolkit", {}) if OF_TOOLKIT.search(code) else ("nothing-there", {"code": code})
+        if OF_TOOLKIT.search(code):
+            return "no-toolkit", {}
+        if option := OF_OPTION.search(code):
+            return "nothing-given", {"code": code, "option": option["name"].replace("_", "-"), "name": option["name"]}
+        return "nothing-there", {"code": code}
     return None

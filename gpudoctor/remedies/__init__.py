@@ -18,7 +18,9 @@ from gpudoctor.remedies import (
     options,
     parallel,
     plain,
+    releases,
     services,
+    starting,
     tensors,
     transfers,
 )
@@ -27,6 +29,7 @@ from gpudoctor.remedy import Remedy
 REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
     for family in (
+        *(releases, starting),
         *(parallel, tensors, data, checkpoints, models, environments, builds),
         *(services, nodes, clusters, networks, transfers, installers, options, plain),
     )

@@ -30,11 +30,10 @@ REMEDIES = (
         words=r"^'param_groups'$",
         types=("KeyError",),
         fix=(
-            "What was given to optimizer.load_state_dict is no optimizer's state: look at what the code that "
-            "saved the "
-            "checkpoint put under that entry (a scheduler's state, the model's, arguments in another order), "
-            "and print "
-            "its keys."
+            "What was given to optimizer.load_state_dict is no optimizer's state. Where the file holds weights only "
+            "(published, or made for evaluation), load it by the option that takes weights alone (--load_from, "
+            "--finetune, --pretrained) and not by the one that resumes. Where the training saved it itself, look what "
+            "the saving code put under that entry (the model's or a scheduler's state, arguments in another order)."
         ),
         kind="checkpoint",
         source="torch/optim/optimizer.py (load_state_dict)",

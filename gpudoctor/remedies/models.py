@@ -174,8 +174,9 @@ REMEDIES = (
         words=r"requires you to execute the (?:configuration|modeling|tokenizer|dataset)[^\n]{0,40} (?:file|script)|"
         r"contains custom code which must be executed",
         fix=(
-            "The model brings its own code: read it, and pass trust_remote_code=True where you trust it, or take a "
-            "Transformers that has the model built in."
+            "The model or data set brings its own code: read it, and where you trust it pass trust_remote_code=True "
+            "(--trust_remote_code; to load_dataset in code of others: HF_DATASETS_TRUST_REMOTE_CODE=1), or take a "
+            "transformers that has the model built in."
         ),
         kind="config",
         blame="user",

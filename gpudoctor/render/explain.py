@@ -30,6 +30,8 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
             show(f"undecided {answer.unknown}", screen, style="bold", head="bold magenta")
             for line in answer.story[-3:] if not others else ():
                 _show_line(line, screen, names)
+            if answer.advice:
+                show(f"Fix: {answer.advice}", screen, indent=2)
     if others:
         screen.print()
         show("Candidates:" if others is answer.causes else "Also possible:", screen, style="bold")

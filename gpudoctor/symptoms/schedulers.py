@@ -59,14 +59,25 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "slurm-refused-gres",
         pattern=REFUSED + r"(?P<reason>Invalid generic resource \(gres\) specification|Invalid GRES specification"
-        r"[^\n]{0,60}|Insufficient GRES available in allocation|Requested GRES option unsupported[^\n]{0,60}|"
-        r"Requested node configuration is not available|Memory (?:required by task|specification)[^\n]{0,40})",
+        r"[^\n]{0,60}|Insufficient GRES available in allocation|Requested GRES option unsupported[^\n]{0,60})",
         cause="scheduler-refused",
         variant="devices",
         confidence=PROVED,
         seen="SLURM cannot give what was asked for: {reason}",
         source=SOURCE,
         sample="srun: error: Unable to create step for job 88121: Invalid generic resource (gres) specification",
+        counter="srun: job 88121 queued and waiting for resources",
+    ),
+    Symptom(
+        "slurm-refused-node",
+        pattern=REFUSED + r"(?P<reason>Requested node configuration is not available|"
+        r"Memory (?:required by task|specification)[^\n]{0,40})",
+        cause="scheduler-refused",
+        variant="node",
+        confidence=PROVED,
+        seen="SLURM cannot give what was asked for: {reason}",
+        source=SOURCE,
+        sample="sbatch: error: Batch job submission failed: Requested node configuration is not available",
         counter="srun: job 88121 queued and waiting for resources",
     ),
     Symptom(

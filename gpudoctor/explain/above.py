@@ -1,0 +1,101 @@
+"""What stands above an error and tells more of what to do than the error itself: the command, a compiler's first error;
+and where no cause is decided, what the quoted lines say themselves or a remedy knows of them."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from gpudoctor.cause import Fix
+from gpudoctor.causes import CAUSES
+from gpudoctor.explain.advised import advice
+from gpudoctor.explain.course import MILD, TROUBLE
+from gpudoctor.explain.end_lines import is_over
+from gpudoctor.explain.last_words import BUILDING
+from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.explain.shown_commands import by_commands
+from gpudoctor.explain.tracebacks import FRAME
+from gpudoctor.explain.writers import writer
+from gpudoctor.remedies import remedy_of_line
+from gpudoctor.symptom import UNSAID
+
+OF_A_BUILD = re.compile(
+    r"BackendCompilerFailed|Error (?:building|compiling)|(?:gcc|g\+\+|c\+\+|/cc|nvcc|"
+    r"ninja)'?[^\n]{0,600}(?:non-zero exit|exit "
+    r"(?:code|status))|InductorError|CppCompileError"
+)
+"""It tells only that a compiler or a build failed."""
+SET_TO = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<value>\S{1,80})")
+INTERFACE = (
+    "NCCL_SOCKET_IFNAME is {value} there, and no interface of that node fits it: write the name of one that leads to "
+    "the "
+    "other nodes (^ before names excludes these, = means exactly that name, any other sign is part of the name), or "
+    "take "
+    "it out; an exclusion list excludes lo too."
+)
+LAST = 40
+"""Lines at the end of a log that are asked (our rule of thumb)."""
+
+
+def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause:
+    """The cause with the fix that a line above shows."""
+    if told := by_commands(ends):
+        return structs.replace(cause, fix=Fix(told))
+    if cause.cause == "wrong-nic" and (value := _interface(ends)):
+        return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
+    if cause.fix == CAUSES[cause.cause].fix and (of_line := _of_line(cause)):
+        return structs.replace(cause, fix=of_line)
+    if cause.cause != "program-error" or not any(OF_A_BUILD.search(line.text) for line in cause.evidence):
+        return cause
+    for file, lines in ends.items():
+        for number, text in lines:
+            if BUILDING.search(text) and (known := remedy_of_line(text)):
+                told = known[0].fix.text.format_map({"told": "", **known[1]})
+                line = Line(file, number, text)
+                evidence = cause.evidence if line in cause.evidence else (*cause.evidence, line)
+                return structs.replace(cause, fix=Fix(told, known[0].fix.commands), evidence=evidence)
+    return cause
+
+
+def _of_line(cause: LogCause) -> Fix | None:
+    """Where nothing narrower than the cause's own fix was found: what a remedy of the same class says of its lines."""
+    for line in cause.evidence[:3]:
+        known = remedy_of_line(line.text)
+        if known is not None and known[0].judged and known[0].judged.kind == cause.kind:
+            return Fix(known[0].fix.text.format_map({"told": "", **known[1]}), known[0].fix.commands)
+    return None
+
+
+def _interface(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
+    """What NCCL tells that NCCL_SOCKET_IFNAME is."""
+    texts = (text for lines in ends.values() for _, text in lines)
+    return next((match["value"] for text in texts if (match := SET_TO.search(text))), "")
+
+
+def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
+    """Empty: nothing of the kind is known."""
+    if told := by_commands(ends):
+        return told
+    quoted = {(line.file, line.line) for line in trouble}
+    lines = [
+        Line(file, number, text[writer(text).length :])
+        for file, texts in ends.items()
+        for number, text in texts[-LAST:]
+        if (file, number) in quoted or (TROUBLE.search(text) and not MILD.search(text))
+    ]
+    asked = [
+        line
+        for index, line in enumerate(lines)
+        if not FRAME.search(line.text) and not is_over(line, lines[index + 1 :])
+    ]
+    for line in asked:
+        if known := remedy_of_line(line.text):
+            values = {name: value or UNSAID for name, value in known[1].items()}
+            return known[0].fix.text.format_map({"told": "", **values})
+    for line in lines:
+        if words := advice(line.text):
+            return f"Do what the line itself says: {words}."
+    return ""
+
+
+__all__ = ["narrowed", "to_try"]

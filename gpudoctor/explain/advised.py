@@ -1,0 +1,120 @@
+"""What a message itself says is to be done: its sentences in the imperative, and those that say how it can be done.
+
+Every library has its own advice and its own words for it. The forms are few: an imperative with its object ("Set X",
+"try increasing Y", "run your code as a script, or choose ..."), "you should", "can be disabled by", "to allow this,".
+What sends the reader elsewhere ("see the log above", "report a bug") is none.
+"""
+
+import re
+from collections.abc import Iterator
+
+MOST, LONGEST, MOST_SENTENCES = 3_000, 420, 3
+"""Characters of a message that are looked at, of what is quoted of it, and sentences of that (our choice)."""
+LONGEST_SENTENCE = 300
+SENTENCE = re.compile(
+    r"(?<=[.!?;])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bw\.)\s+(?=[A-Z`'\"<(\-]|or |if |you |please )|"
+    r"(?<=[a-z)`'\"][.!?])(?=[A-Z][a-z])|\n+|\s+(?=\(?\d[.)] [A-Z])"
+)
+LEAD = (
+    r"(?:(?:HINT|Hint|hint|Solution|Fix|Tip|NOTE|Note|Suggestion|Workaround):\s{0,4}|\(?\d[.)]\s+|[-*•]\s+|"
+    r"(?:[Pp]lease|PLEASE|[Ee]ither|[Aa]lternatively|[Oo]therwise|[Ii]nstead|[Aa]lso|[Oo]r|[Aa]nd|[Tt]hen|[Jj]ust|"
+    r"[Ff]irst|[Kk]indly),?\s+){0,3}"
+)
+VERB = (
+    r"(?:set|unset|use|try|pass|specify|provide|add|remove|delete|install|reinstall|upgrade|update|downgrade|increase|"
+    r"reduce|decrease|lower|raise|call|enable|disable|convert|change|replace|rename|move|re-?run|run|restart|reset|"
+    r"export|define|import|register|wrap|cast|resize|pad|truncate|choose|select|switch|turn|configure|adjust|modify|"
+    r"edit|rebuild|recompile|compile|clear|free|kill|stop|start|launch|create|mount|ensure|make sure|verify|check|"
+    r"consider|avoid|do not|don't|allow|split|skip|drop|fix|correct|write|put|give|request|log ?in|authenticate|accept|"
+    r"download|clone|pull|initialize|initialise|apply|limit|activate|consult|override|implement|opt|wait|unload|merge|"
+    r"freeze|move|shard|tune|prepare|preprocess|rescale|normalize|clip)"
+)
+IMPERATIVE = re.compile(
+    rf"^{LEAD}(?P<verb>{VERB})\b(?!\s?(?:of|failed|fails?|failure|errors?|is|was|has|had|by|from|with exit|"
+    rf"took|returned|got)\b|[:(=.\[_-]|\s\(\d|(?<=[Cc]all) to\b)(?:\s+\S)",
+    re.IGNORECASE,
+)
+MODAL = re.compile(
+    r"(?i)\b(?:you (?:can(?!not|'t)|could|should|must|may (?:want|need|have|also)|need to|might (?:want|need)|have to|"
+    r"forgot|probably)|"
+    r"do you need|did you (?:mean|call|forget|set)|"
+    r"(?:can|may|could|should|must) (?:also )?be (?:set|passed|disabled|enabled|changed|fixed|avoided|solved|"
+    r"overridden|"
+    r"increased|raised|reduced|lowered|adjusted|configured|controlled|specified|suppressed|resolved|turned off|"
+    r"installed|"
+    r"switched)\b|"
+    r"(?:to|in order to) (?:fix|solve|avoid|resolve|disable|enable|use|load|suppress|override|allow|prevent|bypass|"
+    r"increase|change|continue|proceed|silence|work around|remedy)\b|if you (?:want|wish|need|are|have|really|use)\b|"
+    r"\bconsider (?:using|setting|adding|\w{3,20}ing)|try (?:to|using|setting|\w{3,20}ing)|"
+    r"(?:best|easiest|simplest|recommended) (?:solution|fix|way|workaround) (?:is|will be|would be) to|"
+    r"by (?:setting|passing|using|adding|installing|specifying|increasing|reducing|running|calling|upgrading)\b)"
+)
+INNER = re.compile(
+    rf"[,;:]\s+(?=(?:(?:so|and|but|or|then) )?(?:please|you (?:can|could|should|must|may|need|might)|try|consider|"
+    rf"make sure|ensure|{VERB})\b\s)",
+    re.IGNORECASE,
+)
+"""Where a clause begins inside a sentence that may be the advice in it."""
+ELSEWHERE = re.compile(
+    r"(?i)\b(?:report|file an? (?:issue|bug)|open an? (?:issue|bug)|submit an? (?:issue|bug)|look up to see|"
+    r"for more (?:information|details)|for further|for details|more information|"
+    r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG|HYDRA_FULL_ERROR|TORCH_LOGS|"
+    r"TORCHDYNAMO_VERBOSE|OC_CAUSE|stack ?trace|"
+    r"trace ?back|see (?:the |https?:|above|below|also)|refer to|read the|consult|print statements|"
+    r"(?:check|look at|inspect|view|examine|review|find) (?:the |your |its |all )?(?:[\w-]{1,20} )?"
+    r"(?:logs?|output|documentation|docs|above|below|messages?|errors?|statements|README)\b|"
+    r"contact|ask (?:the|your|for help)|make sure (?:that )?you trust|ignore this|bug\b|anomaly|good luck|"
+    r"this is likely|help us|README|\w\.md\b|\b(?:error|message|output|log)s? (?:above|below)|for the actual)\b|"
+    r"\b(?:error|logs?) above"
+)
+"""What only asks for more to be told, or sends somebody somewhere."""
+SAYS_NO_MORE = re.compile(r"(?i)^(?:please )?(?:try again|check it|verify (?:it|this)|make sure)[ .!]*$")
+
+
+def advice(message: str) -> str:
+    """What the message itself says is to be done; empty where it says nothing of the kind."""
+    kept = message[:MOST]
+    chosen: list[str] = []
+    sentences = list(split_by(SENTENCE, kept))
+    for index, sentence in enumerate(sentences):
+        told = _advised(sentence)
+        if told.endswith(":"):
+            told = (
+                f"{told} {sentences[index + 1]}" if index + 1 < len(sentences) and sentences[index + 1] else told[:-1]
+            )
+        if not told or told in chosen or len(told) > LONGEST_SENTENCE:
+            continue
+        if chosen and len(". ".join((*chosen, told))) > LONGEST:
+            break
+        chosen.append(told.rstrip(" .!,;"))
+        if len(chosen) == MOST_SENTENCES:
+            break
+    return ". ".join(chosen)
+
+
+def split_by(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """The sentences of a text; a dotted name is none's end."""
+    start = 0
+    for at in pattern.finditer(text):
+        word = text[start : at.start()].rpartition(" ")[2]
+        if not at[0] and ("." in word[:-1] or "_" in word or "/" in word):
+            continue
+        yield " ".join(text[start : at.start()].split())
+        start = at.end()
+    yield " ".join(text[start:].split())
+
+
+def _advised(sentence: str) -> str:
+    """The advice in a sentence, from where it begins."""
+    if ELSEWHERE.search(sentence) or SAYS_NO_MORE.match(sentence):
+        return ""
+    if IMPERATIVE.match(sentence):
+        return sentence
+    for at in INNER.finditer(sentence):
+        clause = sentence[at.end() :]
+        if IMPERATIVE.match(re.sub(r"^(?:so|and|but|or|then) ", "", clause)) or MODAL.match(clause):
+            return clause
+    return sentence if MODAL.search(sentence) else ""
+
+
+__all__ = ["advice", "split_by"]

@@ -1,0 +1,111 @@
+"""What a command or a compiler's line above an error shows; what is read out of a message as refused; plain fixes."""
+
+import io
+
+import pytest
+
+from gpudoctor.explain.advised import advice
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.own_words import refused_path, said
+from gpudoctor.explain.plain_fixes import plain_fix
+from gpudoctor.explain.shown_commands import by_commands
+from gpudoctor.fault_classes import Class
+
+
+def ends(*lines: str) -> dict[str, list[tuple[int, str]]]:
+    return {"a.log": list(enumerate(lines, 1))}
+
+
+HUB = "URL https://registry-1.docker.io/v2/reg.acme.io/ml/train/manifests/v1 returned error code: 401"
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"),
+    [
+        (
+            ("$ srun --container-image a.sqsh true", "slurmstepd: error: pyxis: failed to import docker image"),
+            "./a.sqsh",
+        ),
+        (("$ srun --container-image ./a.sqsh true", "slurmstepd: error: pyxis: failed to import docker image"), ""),
+        (("+ srun --container-image=reg.acme.io/ml/train:v1 true", f"error: pyxis: {HUB}"), "reg.acme.io#ml/train:v1"),
+        (("+ srun --container-image=reg.acme.io#ml/train:v1 true", f"error: pyxis: {HUB}"), ""),
+        (("$ horovodrun -np 2 -H a:1 b:1 python t.py", "There are not enough slots available"), "-H a:1,b:1"),
+        (("$ horovodrun -np 2 -H a:1,b:1 python t.py", "There are not enough slots available"), ""),
+        (("#SBATCH --account=$proj", "sbatch: error: Batch job submission failed: Invalid account"), "--account=$proj"),
+        (("#SBATCH --account=$proj", "loss 0.3"), ""),
+        (("$ apptainer exec a.sif --nv python t.py", "RuntimeError: Found no NVIDIA driver"), "exec --nv a.sif"),
+        (("$ apptainer exec a.sif python t.py", "RuntimeError: Found no NVIDIA driver"), "exec --nv IMAGE"),
+        (("$ apptainer exec --nv a.sif python t.py", "RuntimeError: Found no NVIDIA driver"), ""),
+        (("$ docker run --rm a python t.py", "RuntimeError: No CUDA GPUs are available"), "--gpus all"),
+        (("$ docker run --gpus all --rm a python t.py", "RuntimeError: No CUDA GPUs are available"), ""),
+    ],
+)
+def test_a_command_that_shows_it(lines: tuple[str, ...], shown: str) -> None:
+    told = by_commands(ends(*lines))
+    assert shown in told if shown else not told
+
+
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ("[Errno 2] No such file or directory: '/data/a.json'", "/data/a.json"),
+        ("Give it in the form 'namespace/repo_name': '/models/a' does not exist", "/models/a"),
+        ("See /opt/doc/README for /path/to/data: '/data/b' not found", "/data/b"),
+        ("it is not there", ""),
+    ],
+)
+def test_the_path_that_was_refused(message: str, path: str) -> None:
+    assert refused_path(message) == path
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "file", "function", "variant"),
+    [
+        ("data", "list index out of range", "/v/site-packages/unsloth/models/rl.py", "patch", "in-package"),
+        ("data", "list index out of range", "/w/train.py", "split", "own-line"),
+        ("data", "sample 7 has no label", "/w/data.py", "__getitem__", "data"),
+        ("shape", "sizes 3 and 4 do not fit", "/w/train.py", "f", "shape"),
+        ("shape", "it is no matrix", "/w/train.py", "f", "own-line"),
+        ("permission", "401 Client Error", "/w/train.py", "f", "permission-key"),
+        ("download", "404 Client Error: Not Found", "/w/train.py", "f", "download-name"),
+        ("checkpoint", "unexpected EOF, file might be corrupt", "/w/train.py", "f", "checkpoint-file"),
+    ],
+)
+def test_the_sentence_of_a_class_only_where_it_holds(
+    kind: Class, message: str, file: str, function: str, variant: str
+) -> None:
+    known = frozenset({"data", "shape", "permission", "permission-key", "download-name", "checkpoint-file"})
+    assert plain_fix(kind, known, "ValueError", message, file, function, alone=True)[0] == variant
+
+
+def test_a_header_announces_only() -> None:
+    message = "1 validation error for Settings\ntrain.steps\n  Input should be a valid integer [type=int_type, "
+    assert said(f"{message}input_value='many', input_type=str]") == (
+        "train.steps: Input should be a valid integer (it is 'many')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("It is refused, set the env var A_B=1 to allow it.", "set the env var A_B=1"),
+        ("No room. Try increasing `a` or decreasing `b`. If you really want it, you can set <x>.", "you can set <x>"),
+        ("It died. Please check the print statements above.", ""),
+        ("Call to ibv_create_qp failed", ""),
+        ("Use a.b.ClassName or c. Then go on.", "a.b.ClassName or c"),
+    ],
+)
+def test_advice_of_any_message(message: str, shown: str) -> None:
+    assert shown in advice(message) if shown else not advice(message)
+
+
+def test_the_compiler_before_the_exception() -> None:
+    log = """main.c:5:12: fatal error: Python.h: No such file or directory
+compilation terminated.
+Traceback (most recent call last):
+  File "/w/t.py", line 9, in <module>
+    run()
+torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:
+CalledProcessError: Command '['/usr/bin/gcc', 'main.c']' returned non-zero exit status 1.
+"""
+    assert "python3-dev" in explain(["-"], stdin=io.BytesIO(log.encode())).causes[0].fix.text
