@@ -4,7 +4,7 @@ import ast
 import re
 from pathlib import PurePosixPath
 
-from gpudoctor.lint.courses.library_calls import LibraryCalls
+from gpudoctor.lint.courses.making_calls import WRAPPERS, MakingCalls
 from gpudoctor.lint.courses.own_data import OF_OWN, READS_INSIDE, SEEDS, computes
 from gpudoctor.lint.courses.values import (
     ClassOf,
@@ -31,11 +31,11 @@ MOVES = frozenset(("to", "cuda", "cpu"))
 MAKES_TENSORS = re.compile(r"torch\.(?:tensor|zeros|ones|randn?|empty|full|arange|FloatTensor|LongTensor|as_tensor)")
 HAS_BUFFERS = re.compile(r"BatchNorm|register_buffer")
 RESNETS = re.compile(r"torchvision\.models\.\w+")
-WRAPPERS = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp"}
+BARE_OR_WRAPPED = ("ddp", "model", "moved")
 SAVES = re.compile(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
 
-class FollowedCalls(LibraryCalls):
+class FollowedCalls(MakingCalls):
     def called(self, node: ast.Call, frame: tuple[Names, ...]) -> Value:
         whole = self.code.name(node.func)
         holder = self.value(node.func.value, frame) if isinstance(node.func, ast.Attribute) else None
@@ -52,6 +52,12 @@ class FollowedCalls(LibraryCalls):
         has_stars = any(isinstance(each, ast.Starred) for each in node.args) or "**" in named
         if isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict" and key_of(holder) in self.sharded:
             return Thing("state of shards", key_of(unknown(node)), {}, node)
+        if isinstance(holder, Thing) and holder.kind in BARE_OR_WRAPPED and isinstance(node.func, ast.Attribute):
+            if node.func.attr == "state_dict":
+                return Thing("state", key_of(unknown(node, holder)), {"wrapped": holder.kind == "ddp"}, node)
+            loaded = given[0] if given and node.func.attr == "load_state_dict" else None
+            if isinstance(loaded, Thing) and loaded.kind == "loaded":
+                self.do("takes a state", node, loaded.fields["place"], holder.kind == "ddp")
         if isinstance(function, (Thing, OpenValue)) and key_of(function) in self.sharded:
             self.meet("the sharded model's forward", node)
         if isinstance(function, FollowedFunction):
@@ -80,7 +86,16 @@ class FollowedCalls(LibraryCalls):
             return found
         if isinstance(node.func, ast.Attribute) and isinstance(holder, OpenValue) and node.func.attr in MOVES:
             return self._moved(node, node.func.attr, Thing("moved", holder.key, {"own": holder.is_own}), given, named)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "optimize" and self.code.brings("optuna"):
+            for each in given[:1]:
+                self.called_by(each, (unknown(node, "trial"),), node)
         result = unknown(node, function, holder, *given, *named.values())
+        if (
+            isinstance(node.func, ast.Attribute)
+            and node.func.attr.startswith("suggest_")
+            and self.code.brings("optuna")
+        ):
+            return OpenValue(result.key, "TorchDistributedTrial" not in self.code.text)
         result = result if computes(node, whole) else shared(result)
         is_item = isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args
         return number(result) if is_item else result
@@ -126,7 +141,12 @@ class FollowedCalls(LibraryCalls):
         bases = [self.code.name(base) or ast.unparse(base) for base in made.node.bases]
         if any(base.rpartition(".")[2] in ("Module", "PreTrainedModel") for base in bases):
             text = self.code.text_of(made.node)
-            return Thing("model", key_of(unknown(node)), {"buffers": True if HAS_BUFFERS.search(text) else None}, node)
+            return Thing(
+                "model",
+                key_of(unknown(node)),
+                {"buffers": True if HAS_BUFFERS.search(text) else None, "norm": True if "BatchNorm" in text else None},
+                node,
+            )
         instance = Thing("instance", key_of(unknown(node, *given)), {"": made.outer}, made.node)
         if any(base.rpartition(".")[2] == "IterableDataset" for base in bases):
             instance.fields[" iterable"] = not any(
@@ -162,7 +182,7 @@ class FollowedCalls(LibraryCalls):
         if thing.kind == "instance" and (method := self.method_of(thing, "__call__")) is not None:
             return self._own(method, given, named, node, has_stars)
         if thing.kind == "ddp" and self.has_grad:
-            self.do("forward", node, None, "" if self.syncs else "no sync")
+            self.do("forward", node, thing, "" if self.syncs else "no sync")
         if thing.kind in ("ddp", "fsdp", "engine"):
             inner = thing.fields.get("inner")
             buffers = isinstance(inner, Thing) and inner.fields.get("buffers") is True
@@ -196,6 +216,14 @@ class FollowedCalls(LibraryCalls):
             return holder if name.startswith("add_") and name != "add_argument" else unknown(node, *given)
         if kind == "accelerator":
             return self._of_accelerate(node, name, holder, given, named)
+        if kind == "mesh":
+            return self._of_mesh(node, name, holder, given, named)
+        if kind == "schedule" and name == "step" and not self.has_grad:
+            self.do("refused", node, "step() of a schedule that goes backward stands below no_grad", "Write eval().")
+        if kind == "fabric":
+            return self._of_fabric(node, name, holder, given)
+        if kind == "optimizer" and name == "step":
+            self.do("steps", node)
         if kind == "trainer":
             return self._of_trainer(node, name, holder)
         if kind.startswith("lightning"):
@@ -315,13 +343,14 @@ class FollowedCalls(LibraryCalls):
         if whole == "torch.load":
             place = named.get("map_location", given[1] if len(given) > 1 else None)
             self.do("load", node, given[0] if given else named.get("f"), place)
-            self.do("read", node, given[0] if given else named.get("f"))
-            return unknown(node, *given)
+            where = given[0] if given else named.get("f")
+            self.do("read", node, where)
+            return Thing("loaded", key_of(unknown(node, *given)), {"place": (key_of(where), "")}, node)
         if whole in ("os.remove", "os.unlink", "shutil.rmtree") and given:
-            self.do("removed", node, given[0])
+            self.do("removed", node, given[0], bool(named.get("ignore_errors")) or len(given) > 1)
             return None
         if whole in ("os.makedirs", "os.mkdir") and given:
-            self.do("folder", node, given[0])
+            self.do("folder", node, given[0], named.get("exist_ok", given[2] if len(given) > 2 else False))
             return None
         if whole == "os.path.join" and is_known(given) and all(isinstance(each, str) for each in given) and given:
             return str(PurePosixPath(*given))
@@ -344,10 +373,14 @@ class FollowedCalls(LibraryCalls):
                 buffers = True if "BatchNorm" in last or last.startswith(("resnet", "densenet", "mobilenet")) else None
                 buffers = buffers or next((each.fields.get("buffers") for each in given if isinstance(each, Thing)
                                            and each.kind == "model" and each.fields.get("buffers")), None)  # fmt: skip
-                return Thing("model", key_of(unknown(node)), {"buffers": buffers, "device": "cpu"}, node)
+                drawn = True if any(map(is_own, (*given, *named.values()))) else None
+                has_norm = True if "BatchNorm" in last or any(_has_norm(each) for each in given) else None
+                fields = {"buffers": buffers, "device": "cpu", "own": drawn, "norm": has_norm}
+                return Thing("model", key_of(unknown(node)), fields, node)
             return unknown(node, *given, *named.values())
         if whole.endswith(".from_pretrained"):
-            return Thing("model", key_of(unknown(node)), {}, node) if "Model" in whole else unknown(node, *given)
+            has = {"buffers": True}  # position_ids, inv_freq: DistributedDataParallel broadcasts them in each forward
+            return Thing("model", key_of(unknown(node)), has, node) if "Model" in whole else unknown(node, *given)
         if whole == "torch.compile" and given:
             return given[0]
         if whole == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" and given:
@@ -358,9 +391,9 @@ class FollowedCalls(LibraryCalls):
                 self.put(self.environment, " seed", given[0] if given else unknown(node))
             self.do("seed", node, given[0] if given else None, whole)
         if OF_OWN.fullmatch(whole):
-            drawn = unknown(node, "own", self.seat.rank, *given)
+            own_draw = unknown(node, "own", self.seat.rank, *given)
             is_alike = "random" in whole and self.environment.get(" seeded") is True and not self.has_own_seed(whole)
-            return drawn if is_alike else OpenValue(drawn.key, True)
+            return own_draw if is_alike else OpenValue(own_draw.key, True)
         return NotImplemented
 
     def _builtin(self, name: str, node: ast.Call, given: list[Value]) -> Value:
@@ -403,48 +436,6 @@ class FollowedCalls(LibraryCalls):
             return list(given[0])
         return NotImplemented
 
-    def _opened(self, node: ast.Call, given: list[Value], named_mode: Value) -> Value:
-        mode = given[1] if len(given) > 1 else named_mode or "r"
-        if isinstance(mode, str):
-            self.do("read" if mode.startswith("r") else "written", node, given[0])
-        return unknown(node, *given)
 
-    def _wrapped(self, kind: str, node: ast.Call, given: list[Value], named: Names) -> Value:
-        self.wraps = True
-        self.meet(ast.unparse(node.func).rpartition(".")[2], node)
-        inner = given[0] if given else named.get("module")
-        if isinstance(inner, OpenValue):
-            inner = Thing("moved", inner.key, {"device": unknown("device", inner)})
-        ids = named.get("device_ids", given[1] if len(given) > 1 else None)
-        if kind == "ddp" and isinstance(inner, Thing) and isinstance(ids, (list, tuple)) and len(ids) == 1:
-            self.do("wrap", node, device_number(ids[0]), inner.fields.get("device"))
-        if kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("frozen") is True:
-            self.do(
-                "refused",
-                node,
-                "no parameter of this model requires a gradient, and DistributedDataParallel refuses it",
-                "Leave it unwrapped: what is not trained needs no DistributedDataParallel.",
-            )
-        self.do("wrapped", node)
-        if isinstance(inner, Thing):
-            self.put(inner.fields, " wrapped", True)
-        name = ast.unparse(node.args[0]) if node.args else "the model"
-        return Thing(kind, key_of(unknown(node)), {"inner": inner, "name": name}, node)
-
-    def _spawns(self, node: ast.Call, given: list[Value], named: Names) -> Value:
-        function = given[0] if given else named.get("fn")
-        arguments = given[1] if len(given) > 1 else named.get("args", ())
-        count = given[2] if len(given) > 2 else named.get("nprocs", 1)
-        if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
-            if isinstance(count, OpenValue):
-                count = 2
-            if type(count) is int and 1 < count <= 64:
-                for index in range(count):
-                    self.spawned.append((function, (index, *arguments), node))
-        return unknown(node)
-
-    def _process(self, node: ast.Call, named: Names) -> Value:
-        function, arguments = named.get("target"), named.get("args", ())
-        if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
-            self.spawned.append((function, tuple(arguments), node))
-        return unknown(node)
+def _has_norm(value: Value) -> bool:
+    return isinstance(value, Thing) and value.fields.get("norm") is True

@@ -288,6 +288,10 @@ class Expressions:
                 return (one in other) is isinstance(sign, ast.In)
             return unknown(node, one, other)
         compare = COMPARED[type(sign)]
+        texts = {type(each) for each in (one, other)}
+        if texts == {str, int} and any(isinstance(each, str) and each.lstrip("-").isdecimal() for each in (one, other)):
+            self.do("text beside a number", node, next(each for each in (one, other) if isinstance(each, str)),
+                    isinstance(sign, (ast.Eq, ast.NotEq)))  # fmt: skip
         if isinstance(sign, (ast.Is, ast.IsNot)) and (one is None or other is None):
             one, other = (None if is_nothing(each) else each for each in (one, other))
             known = is_known(one) or isinstance(one, (Thing, FollowedFunction, ClassOf, list, tuple, dict))
@@ -301,13 +305,20 @@ class Expressions:
                 return unknown(node, one, other)
         return unknown(node, one, other)
 
+    def part_of_mesh(self, node: ast.Subscript, mesh: Thing, place: Value) -> Value:
+        raise NotImplementedError
+
     def _item(self, node: ast.Subscript, holder: Value, place: Value) -> Value:
         self.uses(node, holder)
+        if isinstance(holder, Thing) and holder.kind == "loaded" and isinstance(place, str):
+            return Thing("loaded", unknown(node, holder).key, {"place": (holder.fields["place"][0], place)})
         if isinstance(holder, Thing) and holder.kind == "environ" and isinstance(place, str):
             found = self.variable(place)
             return found if found is not None else unknown("absent", place)
         if isinstance(holder, dict) and isinstance(place, str) and place in holder:
             return holder[place]
+        if isinstance(holder, Thing) and holder.kind == "mesh":
+            return self.part_of_mesh(node, holder, place)
         if isinstance(place, slice):
             return holder[place] if isinstance(holder, (list, tuple, str)) and place.step != 0 else unknown(
                 node, holder, place.start, place.stop, place.step)  # fmt: skip

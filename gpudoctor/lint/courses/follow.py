@@ -190,6 +190,7 @@ class RankCourse(FollowedCalls):
             if isinstance(made, FollowedFunction) and _is_generator(made.node) and len(self.yields) < 3:
                 return self._of_generator(node, called, frame)
         items: Value = self.value(node.iter, frame) if not isinstance(node, ast.While) else None
+        rounds = len(items) if isinstance(items, (range, list, tuple)) else None
         if isinstance(items, range):
             items = list(items[: LONGEST + 1])
         if isinstance(items, (list, tuple)) and len(items) <= LONGEST and not isinstance(node, ast.While):
@@ -201,7 +202,7 @@ class RankCourse(FollowedCalls):
                     return way
                 if way == "break":
                     return ""
-            if any(each.call == "backward" for each in collectives(self.events[before:])):
+            if collectives(self.events[before:]):
                 self.do("rounds", node.iter, len(items))
             return self.block(node.orelse, frame)
         if isinstance(items, Thing) and items.kind == "progress":
@@ -222,6 +223,8 @@ class RankCourse(FollowedCalls):
         way = self.block(node.body, frame)
         inner, self.events = self.events, outer
         self.is_sure = sure
+        if rounds is not None and collectives(inner) and isinstance(node, ast.For):
+            self.do("rounds", node.iter, rounds)
         self.events.append(CourseRound(node, tuple(inner)))
         for (_, name), (names, _) in written.items():
             if isinstance(names.get(name), OpenValue) or is_known(names.get(name)):

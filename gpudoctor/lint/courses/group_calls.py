@@ -2,7 +2,7 @@
 
 import ast
 
-from gpudoctor.lint.courses.expressions import Expressions
+from gpudoctor.lint.courses.mesh_calls import MeshCalls
 from gpudoctor.lint.courses.values import Names, OpenValue, Thing, Value, cast, is_nothing, unknown
 from gpudoctor.lint.programs import COLLECTIVES
 
@@ -24,7 +24,7 @@ SHARDED_STATE = frozenset(
 SECONDS = "torch wants a datetime.timedelta: write timeout=datetime.timedelta(seconds={})."
 
 
-class GroupCalls(Expressions):
+class GroupCalls(MeshCalls):
     def _distributed(
         self, name: str, node: ast.Call, given: list[Value], named: Names, frame: tuple[Names, ...]
     ) -> Value:
@@ -37,8 +37,7 @@ class GroupCalls(Expressions):
         if name == "new_group" and isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
             self.do("refused", node, "its timeout is a number", SECONDS.format(timeout))
         if name == "init_device_mesh":
-            self.has_group = True
-            return unknown(node, *given)
+            return self._mesh(node, given, named)
         if name in ("get_rank", "get_world_size", "is_initialized", "is_available", "get_node_local_rank"):
             if name.startswith("is_"):
                 return True if name == "is_available" or self.world is not None else unknown(name)
@@ -129,6 +128,14 @@ class GroupCalls(Expressions):
                 node,
                 f"the list of {name} has {len(parts)} places, and the world {world} ranks",
                 "Make it as long as the world: dist.get_world_size().",
+            )
+        ops = [each.value for each in node.keywords if each.arg == "op"] or node.args[1:2]
+        if self.backend == "gloo" and any(self.code.name(each).endswith("ReduceOp.AVG") for each in ops):
+            self.do(
+                "refused",
+                node,
+                "ReduceOp.AVG is NCCL's alone, and the group's backend is gloo",
+                "Sum them (the default), and divide by dist.get_world_size().",
             )
         if name == "broadcast_object_list" and given and isinstance(given[0], list):
             self.do("list", node, len(given[0]))

@@ -34,6 +34,9 @@ ENGINES = re.compile(r"ignite\.engine\.(?:Engine|create_supervised_\w+)")
 RAY = re.compile(r"ray\.(?:train|air\.session)\.")
 PASSES = re.compile(r"tqdm\.(?:\w+\.)*\w+|(?:itertools\.(?:cycle|islice))|rich\.progress\.track|alive_progress\.\w+")
 """What hands on the items of its first argument."""
+DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
+FABRICS = re.compile(r"(?:lightning(?:\.fabric)?|lightning_fabric)\.Fabric")
+OF_FABRIC = frozenset(("barrier", "all_gather", "all_reduce", "broadcast", "save", "load", "clip_gradients"))
 LOADERS = frozenset(("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"))
 SAMPLERS = re.compile(r"torch\.utils\.data\.(?:distributed\.)?DistributedSampler")
 
@@ -69,6 +72,23 @@ class LibraryCalls(GroupCalls):
             told = named.get("fsdp")
             is_sharded = bool(told) and not isinstance(told, OpenValue)
             return Thing("training arguments", key_of(unknown(node)), {"sharded": is_sharded or None}, node)
+        if whole.startswith("torch.distributed.pipelining."):
+            return self._pipeline(last, node, given, named)
+        if whole == "wandb.init":
+            self.do("logs a run", node, bool(named.keys() & {"group", "mode", "id", "settings"}) or "**" in named)
+            return unknown(node, *given)
+        if whole in DATA_PARALLEL:
+            ids = named.get("device_ids", given[1] if len(given) > 1 else None)
+            self.do("data parallel", node, ids)
+            return unknown(node, *given)
+        if whole.startswith("torch.optim.") and last[:1].isupper() and ".lr_scheduler" not in whole:
+            return Thing("optimizer", key_of(unknown(node)), {}, node)
+        if FABRICS.fullmatch(whole):
+            self.has_group = True
+            seat = self.seat
+            places: Names = {"global_rank": seat.rank, "local_rank": seat.local, "is_global_zero": seat.rank == 0,
+                             "world_size": seat.world}  # fmt: skip
+            return Thing("fabric", key_of(unknown(node)), places, node)
         if TRAINERS.fullmatch(whole):
             self.has_group = True
             arguments = next((each for each in (*named.values(), *given) if _is(each, "training arguments")), None)
@@ -176,6 +196,20 @@ class LibraryCalls(GroupCalls):
         if waits and named.get("rank_zero_only") is not True:
             self.meet(f"self.{name}" if kind == "lightning" else name, node)
         return unknown(node, "alike")
+
+    def _of_fabric(self, node: ast.Call, name: str, holder: Thing, given: list[Value]) -> Value:
+        if name in OF_FABRIC:
+            self.meet(name, node)
+            return unknown(node, "alike")
+        if name == "backward":
+            self.do("backward", node)
+            self.meet("backward", node, is_weak=True)
+            return None
+        if name in ("setup", "setup_dataloaders", "setup_module"):
+            self.wraps = True
+            made = tuple(self._prepared(node, place, each) for place, each in enumerate(given))
+            return made[0] if len(made) == 1 else made
+        return unknown(node, holder, *given)
 
     def _of_ignite(self, name: str, node: ast.Call, given: list[Value], named: Names) -> Value:
         places = {"get_rank": self.seat.rank, "get_local_rank": self.seat.local, "get_world_size": self.seat.world,

@@ -1,6 +1,7 @@
 """The courses of a program's ranks, for every start of it that the text has."""
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -24,6 +25,7 @@ STRANGE = (
 )
 """Packages that start, wrap or save themselves: what ranks do there is told by others."""
 MOST_LAUNCHES = 4
+GROUPS = re.compile(r"init_device_mesh|\bnew_group\(")
 
 
 class Courses(Struct, frozen=True, eq=False):
@@ -63,15 +65,22 @@ def _courses(same: _Same) -> tuple[Courses, ...]:
 
 def _found(job: LintJob) -> Iterator[Courses]:
     for code, launches in codes_and_starts(job):
-        if code.brings(*STRANGE) or not code.brings("torch", "accelerate", "deepspeed", "transformers", "trl"):
+        by_fabric = "Fabric(" in code.text and "Trainer(" not in code.text
+        if (code.brings(*STRANGE) and not by_fabric) or not code.brings(
+            "torch", "accelerate", "deepspeed", "transformers", "trl", "lightning"
+        ):
             continue
         starts: list[tuple[LintLaunch | None, tuple[Seat, ...]]] = [
-            (launch, seats_of(job, launch)) for launch in launches[:MOST_LAUNCHES]
+            (launch, seats_of(job, launch, GROUPS.search(code.text) is not None)) for launch in launches[:MOST_LAUNCHES]
         ]
         if not launches and job.kind == "python":
             gpus = job.facts.gpus_per_node
             alone = Seat(rank=0, local=0, node=0, world=1, each=1, gpus=gpus, variables={}, is_bare=False, launch=None)
             starts = [(None, (alone,))]
+            if by_fabric:
+                places = (0, 1)
+                starts = [(None, tuple(structs.replace(alone, rank=each, local=each, world=2, each=2, is_assumed=True)
+                                       for each in places))]  # fmt: skip
         for launch, seats in starts:
             try:
                 yield from _of_start(job, code, launch, seats)

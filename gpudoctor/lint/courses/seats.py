@@ -16,6 +16,7 @@ OF_OTHERS = re.compile(r"(?:SLURM_|OMPI_|PMI_|PMIX_|PALS_|MV2_|FLUX_|HOROVOD_|TO
                        r"|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|NODE_RANK|LSB_\w+|JSM_\w+")  # fmt: skip
 """Variables that only a launcher sets."""
 MOST = 512
+MOST_OF_GROUPS = 8
 
 
 class Seat(Struct, kw_only=True):
@@ -43,9 +44,9 @@ class Seat(Struct, kw_only=True):
         return None if self.is_bare and OF_OTHERS.fullmatch(name) else unknown("environment", name)
 
 
-def seats_of(job: LintJob, launch: LintLaunch) -> tuple[Seat, ...]:
+def seats_of(job: LintJob, launch: LintLaunch, is_grouped: bool = False) -> tuple[Seat, ...]:
     """The first ranks, the last of the first node, the first of the second node, the last of all; one where a program
-    is started by itself."""
+    is started by itself. Of one that makes groups of its ranks the first eight."""
     if launch.invocation.conditional and launch.launcher == "python":
         return ()
     nodes, each, world = nodes_of(job, launch), processes.per_node(job, launch), world_of(job, launch)
@@ -70,6 +71,8 @@ def seats_of(job: LintJob, launch: LintLaunch) -> tuple[Seat, ...]:
     if not each or not nodes or not world or not 1 < world <= MOST or world != nodes * each:
         return ()
     ranks = dict.fromkeys((0, 1, each - 1, each if nodes > 1 else 0, world - 1))
+    if is_grouped and not is_assumed:
+        ranks |= dict.fromkeys(range(min(world, MOST_OF_GROUPS)))
     made = [_seat(launch, rank, world, each, gpus, _told(job, launch, settings, rank, world, each), is_bare=False)
             for rank in ranks]  # fmt: skip
     for seat in made:

@@ -59,15 +59,17 @@ _APART = "net = accelerator.prepare(net)\noptimizer, loader = accelerator.prepar
     " partitions and fp16's scale are in them",
     bad=(
         _ENGINE.format("loss.backward()\n    optimizer.step()"),
-        _ENGINE.format("loss.backward()\n    engine.step()"),
+        _ENGINE.format("(loss / 4).backward()\n    optimizer.step()\n    optimizer.zero_grad()"),
     ),
     good=(
         _ENGINE.format("engine.backward(loss)\n    engine.step()"),
         _ENGINE.format("engine.backward(loss)\n    engine.step()\n    other(x).backward()"),
+        _ENGINE.format("loss.backward()\n    engine.step()"),
     ),
 )
 def backward_past_the_engine(job: LintJob) -> Iterator[LintFinding]:
-    """loss.backward() fills the gradients of torch, of which the engine knows nothing."""
+    """loss.backward() fills the gradients of torch, of which the engine knows nothing; DeepSpeed of 2026 hooks into it,
+    and wants its own step then too."""
     for code in codes(job):
         if not any(code.name(call.func) == "deepspeed.initialize" for call in code.calls):
             continue
@@ -75,7 +77,10 @@ def backward_past_the_engine(job: LintJob) -> Iterator[LintFinding]:
         own = [call for call in methods if last_name(call.func) == "backward" and not call.args]
         by_engine = any((last_name(call.func) in ("backward", "train_batch") and call.args) or
                         last_name(call.func) == "train_batch" for call in methods)  # fmt: skip
-        if own and not by_engine:
+        steppers = {code.words(call.func.value) for call in methods if last_name(call.func) == "step"
+                    and isinstance(call.func, ast.Attribute)}  # fmt: skip
+        by_optimizer = bool(steppers) and all("optim" in each.lower() or "sched" in each.lower() for each in steppers)
+        if own and not by_engine and by_optimizer:
             yield LintFinding(
                 span=code.span(own[0]),
                 summary=f"{code.words(own[0])[:60]} goes past DeepSpeed's engine",
@@ -89,7 +94,10 @@ def backward_past_the_engine(job: LintJob) -> Iterator[LintFinding]:
     title="A stream gives each rank its own part",
     severity="warning",
     source="torch.utils.data, IterableDataset: each replica of it gives all of its samples; datasets#5360",
-    bad=(DDP + _STREAM.format("", "") + RUN,),
+    bad=(
+        DDP + _STREAM.format("", "") + RUN,
+        DDP + _STREAM.format("", ", num_workers=2").replace(", batch_size=8", "") + RUN,
+    ),
     good=(
         DDP + _STREAM.format("[dist.get_rank() :: dist.get_world_size()]", "") + RUN,
         DDP + _STREAM.format("", "").replace("Lines(files)", "Lines(files[rank::4])") + RUN,

@@ -1,4 +1,4 @@
-"""Rules of what the ranks of Lightning do in their hooks: L15 to L17."""
+"""Rules of what the ranks of Lightning do in their hooks: L15 to L18."""
 
 import ast
 from collections.abc import Iterator
@@ -122,3 +122,45 @@ def one_rank_should_stop(job: LintJob) -> Iterator[LintFinding]:
                 happens="Rank 0 leaves the loop, and the others wait for it in the next step.",
                 fix="Tell all: trainer.should_stop = trainer.strategy.reduce_boolean_decision(stop, all=False).",
             )
+
+
+_FIXED = (
+    "import lightning as L\nimport torch\nclass Net(L.LightningModule):\n    def training_step(self, batch, index):\n"
+    "        noise = torch.randn(4, device={})\n        return self.net(batch + noise).mean()\n"
+    "trainer = L.Trainer(accelerator='gpu', devices={})\n"
+)
+
+
+@rule(
+    "L18",
+    title="A LightningModule makes tensors on its own device",
+    source="lightning 2.6, LightningModule.device: under several devices each rank's module is on its own GPU",
+    leads_to=("program-error",),
+    bad=(_FIXED.format("'cuda:0'", "4"), _FIXED.format("'cuda:0'", "2, strategy='ddp'")),
+    good=(_FIXED.format("self.device", "4"), _FIXED.format("'cuda:0'", "1"), _FIXED.format("'cuda'", "4")),
+)
+def fixed_gpu_in_a_module(job: LintJob) -> Iterator[LintFinding]:
+    """On rank 1 the module is on cuda:1, and what stands on cuda:0 does not meet it."""
+    for code in codes(job):
+        devices = [constant(argument(call, "devices")) for call in code.calls if last_name(call.func) == "Trainer"]
+        if not any(
+            isinstance(each, int) and not isinstance(each, bool) and (each > 1 or each == -1) for each in devices
+        ):
+            continue
+        for node in code.tree.body:
+            if not isinstance(node, ast.ClassDef) or not any(
+                last_name(each) == "LightningModule" for each in node.bases
+            ):
+                continue
+            for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+                told = [each.value for each in call.keywords if each.arg == "device"]
+                told += call.args[:1] if last_name(call.func) in ("to", "device") else []
+                fixed = next((each for each in told if str(constant(each)).startswith("cuda:")), None)
+                if fixed is not None:
+                    yield LintFinding(
+                        span=code.span(call),
+                        summary=f"{node.name} names {constant(fixed)}, and each rank's module is on its own GPU",
+                        happens="RuntimeError on the other ranks: Expected all tensors to be on the same device.",
+                        fix="Write device=self.device, or register a buffer.",
+                    )
+                    break

@@ -99,12 +99,19 @@ def _same_part(each: Courses) -> Iterator[LintFinding]:
         "loader = DataLoader(data, batch_size=8, shuffle=True)\nnet, opt = acc.prepare(net, opt)\n"
         "for x in loader:\n    acc.backward(net(x))\n    opt.step()\n#@ every node\naccelerate launch"
         " --num_processes 4 t.py\n",
+        _HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\n"
+        "def main():\n    acc = Accelerator()\n    net, opt = acc.prepare(net_of(), opt_of())\n"
+        "    for x in DataLoader(data, batch_size=8, num_workers=2):\n        acc.backward(net(x))\n"
+        "        opt.step()\nmain()\n#@ every node\naccelerate launch --num_processes 4 t.py\n",
     ),
     good=(
         _HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
         "loader = DataLoader(data, batch_size=8, shuffle=True)\nnet, opt, loader = acc.prepare(net, opt, loader)\n"
         "for x in loader:\n    acc.backward(net(x))\n    opt.step()\n#@ every node\naccelerate launch"
         " --num_processes 4 t.py\n",
+        _HEAD + "from accelerate import Accelerator\nfrom torch.utils.data import DataLoader\nacc = Accelerator()\n"
+        "loader = DataLoader(data, batch_size=8)\nnet = acc.prepare(net)\nfor x in loader:\n    print(net(x))\n"
+        "#@ every node\naccelerate launch --num_processes 4 t.py\n",
     ),
 )
 def loader_that_nobody_splits(job: LintJob) -> Iterator[LintFinding]:

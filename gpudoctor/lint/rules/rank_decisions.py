@@ -94,6 +94,9 @@ def one_rank_decides(job: LintJob) -> Iterator[LintFinding]:
         DDP + "loss = net(x).sum()\ndist.all_reduce(loss.item())\n" + RUN,
         DDP + "seen = torch.ones(2).cuda()\nmean = dist.all_reduce(seen) / 4\n" + RUN,
         _JOINED + "objects = [1, 2] if rank == 0 else [None]\ndist.broadcast_object_list(objects, src=0)\n" + RUN,
+        _JOINED + "mesh = dist.init_device_mesh('cuda', (2, 4), mesh_dim_names=('dp', 'tp'))\n" + RUN,
+        _JOINED + "mesh = dist.init_device_mesh('cuda', (2, 2), mesh_dim_names=('dp', 'tp'))\n"
+        "group = mesh['pp'].get_group()\n" + RUN,
         _JOINED + "x = torch.ones(1).cuda()\nparts = [torch.empty_like(x) for _ in range(2)]\n"
         "dist.all_gather(parts, x)\n" + RUN,
     ),
@@ -129,8 +132,8 @@ def _uneven(each: Courses) -> Iterator[LintFinding]:
         if len(counts[id(deed.node)]) > 1 and "oin" not in each.code.text.replace(".join(", ""):
             yield LintFinding(
                 span=each.code.span(deed.node),
-                summary="ranks go through different numbers of items here, and each item trains",
-                happens="The ranks with more steps wait in backward for those that are through.",
+                summary="ranks go through different numbers of items here, and wait for each other at each",
+                happens="The ranks with more steps wait for those that are through.",
                 fix="Give all ranks as many (pad, or cut to the smallest), or train within Join([model]).",
             )
             return

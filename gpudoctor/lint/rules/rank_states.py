@@ -243,6 +243,8 @@ def model_changed_behind_the_wrap(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         _JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
         "fully_shard(net)\nif rank == 0:\n    torch.save(net.state_dict(), 'a.pt')\n" + RUN,
+        _JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
+        "fully_shard(net)\nif rank == 0:\n    torch.save({'net': net.state_dict()}, 'a.pt')\n" + RUN,
     ),
     good=(
         _JOINED + "from torch.distributed.fsdp import fully_shard\nnet = torch.nn.Linear(4, 4).cuda()\n"
@@ -279,6 +281,8 @@ def _is_shard(value: Value) -> bool:
     bad=(
         _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\ndist.send(x, dst=(rank + 1) % 4)\n"
         "dist.recv(y, src=(rank - 1) % 4)\n" + RUN,
+        _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\ndist.recv(y, src=(rank - 1) % 4)\n"
+        "dist.send(x, dst=(rank + 1) % 4)\n" + RUN,
     ),
     good=(
         _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\nif rank % 2:\n"
@@ -338,6 +342,14 @@ def other_ranks_have_not_made_it(job: LintJob) -> Iterator[LintFinding]:
                     fix=f"Make {gone.value} on all ranks, for instance {gone.value} = [None] before the condition.",
                 )
                 break
+        drawn = next((deed for deed in each.ranks[0].deeds if deed.what == "wrapped" and deed.value is True), None)
+        if drawn is not None and len(each.ranks) > 1:
+            yield LintFinding(
+                span=each.code.span(drawn.node),
+                summary="the model is built by what each rank draws for itself (a trial of optuna, random sizes)",
+                happens="The ranks' models differ: DistributedDataParallel refuses them, or waits.",
+                fix="Draw on rank 0 and broadcast it (optuna: TorchDistributedTrial), or seed all ranks alike.",
+            )
         wraps = [deed.node for deed in each.ranks[0].deeds if deed.what == "wrapped"]
         layers = [{id(deed.node): deed for deed in rank.deeds if deed.what == "layer" and deed.is_sure}
                   for rank in each.ranks]  # fmt: skip

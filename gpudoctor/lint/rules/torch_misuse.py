@@ -1,4 +1,4 @@
-"""Rules of calls of torch that leave something out: T93 to T96."""
+"""Rules of calls of torch that leave something out: T78, T93 to T96, and of data sets on a GPU: U16."""
 
 import ast
 import re
@@ -45,6 +45,7 @@ _WRAPPER = re.compile(r"torch\.nn\.(?:parallel\.)?DistributedDataParallel")
     bad=(
         _SCALED + "    scaler.unscale_(opt)\n    if i % 4 == 3:\n        scaler.step(opt)\n        scaler.update()\n",
         _SCALED + "    scaler.step(opt)\n",
+        _SCALED.replace("scaler.scale(net(x).sum())", "net(x).sum()") + "    scaler.step(opt)\n    scaler.update()\n",
     ),
     good=(
         _SCALED
@@ -71,6 +72,14 @@ def scaler_out_of_turn(job: LintJob) -> Iterator[LintFinding]:
                     summary=f"{name}.step is called in a loop, and {name}.update never",
                     happens="RuntimeError at the second step: step() has already been called since the last update().",
                     fix=f"Call {name}.update() behind the step.",
+                )
+            scaled = any(_is_method(code, call, name, "scale") for call in code.calls)
+            if calls["step"] and calls["update"] and not scaled and not handed:
+                yield LintFinding(
+                    span=code.span(calls["step"][0]),
+                    summary=f"{name} steps, and no loss is scaled: {name}.scale(loss) goes backward nowhere",
+                    happens="AssertionError: No inf checks were recorded for this optimizer (or _scale is None).",
+                    fix=f"Write {name}.scale(loss).backward().",
                 )
             for call in calls["unscale_"]:
                 loop = _loop(code, call)
@@ -140,7 +149,10 @@ def _skips(loop: ast.AST, call: ast.Call, updates: list[ast.Call]) -> bool:
     title="What works in the background is waited for",
     severity="warning",
     source="torch.distributed, async_op=True: the result is there when the work's wait() says so",
-    bad=(_GROUP + "dist.all_reduce(x, async_op=True)\nprint(x / 4)\n",),
+    bad=(
+        _GROUP + "dist.all_reduce(x, async_op=True)\nprint(x / 4)\n",
+        _GROUP + "def mean():\n    dist.broadcast(x, src=0, async_op=True)\n    return x.mean()\n",
+    ),
     good=(
         _GROUP + "work = dist.all_reduce(x, async_op=True)\nwork.wait()\n",
         _GROUP + "dist.all_reduce(x, async_op=True).wait()\n",
@@ -291,3 +303,99 @@ def _unused(code: PythonCode, made: ast.ClassDef) -> Iterator[ast.Attribute]:
         uses = len(re.findall(rf"\b{re.escape(target.attr)}\b", code.text))
         if uses == 1 and isinstance(target.value, ast.Name) and target.value.id == "self":
             yield target
+
+
+_SAMPLED = (
+    "import torch\nfrom torch.utils.data import DataLoader, DistributedSampler\n"
+    "torch.distributed.init_process_group('gloo')\nsampler = DistributedSampler(data)\n"
+    "loader = DataLoader(data, batch_size=8{})\nfor epoch in range(9):\n    sampler.set_epoch(epoch)\n"
+)
+
+
+@rule(
+    "T78",
+    title="A sampler is given to its loader",
+    severity="warning",
+    source="torch.utils.data.DataLoader takes the sampler as an argument; alone it does nothing",
+    bad=(_SAMPLED.format(""), _SAMPLED.format(", shuffle=True, num_workers=4")),
+    good=(
+        _SAMPLED.format(", sampler=sampler"),
+        _SAMPLED.format("") + "print(len(sampler))\n",
+    ),
+)
+def sampler_of_no_loader(job: LintJob) -> Iterator[LintFinding]:
+    """Told the epochs, and given to nobody: every rank goes through all of the data."""
+    for code in codes(job):
+        for node in code.nodes:
+            value = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
+            target = node.targets[0] if isinstance(node, ast.Assign) else None
+            if not isinstance(value, ast.Call) or code.torch_name(value.func) != "DistributedSampler":
+                continue
+            name = ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute)) else ""
+            uses = len(re.findall(rf"(?<![\w.]){re.escape(name)}\b", code.text)) if name else 0
+            told = len(re.findall(rf"(?<![\w.]){re.escape(name)}\.set_epoch\b", code.text)) if name else 0
+            made = len(re.findall(rf"(?<![\w.]){re.escape(name)}\s*=[^=]", code.text)) if name else 0
+            loader = next((call for call in code.calls if code.torch_name(call.func) == "DataLoader"), None)
+            if name and uses == told + made and loader is not None:
+                yield LintFinding(
+                    span=code.span(value),
+                    summary=f"{name} is made and given to no DataLoader",
+                    happens=f"The loader, line {code.line + loader.lineno - 1}, gives every rank all of the data.",
+                    fix=f"Write DataLoader(..., sampler={name}), without shuffle.",
+                )
+                break
+
+
+_CLOUDS = (
+    "import torch\nfrom torch.utils.data import DataLoader, Dataset\nclass Clouds(Dataset):\n"
+    "    def __getitem__(self, i):\n        return torch.tensor(self.rows[i]){}\n"
+    "for x in DataLoader(Clouds(), batch_size=8{}):\n    net(x)\n"
+)
+
+
+@rule(
+    "U16",
+    title="A loader's workers leave the GPU alone",
+    source="torch.utils.data, multiprocessing: Cannot re-initialize CUDA in forked subprocess",
+    leads_to=("program-error",),
+    bad=(_CLOUDS.format(".cuda()", ", num_workers=4"), _CLOUDS.format(".to('cuda')", ", num_workers=2")),
+    good=(
+        _CLOUDS.format(".cuda()", ""),
+        _CLOUDS.format("", ", num_workers=4"),
+        _CLOUDS.format(".cuda()", ", num_workers=4, multiprocessing_context='spawn'"),
+    ),
+)
+def samples_on_a_gpu(job: LintJob) -> Iterator[LintFinding]:
+    """The workers are forked from a rank that uses CUDA, which does not live through a fork."""
+    for code in codes(job):
+        workers = [constant(argument(call, "num_workers", 5)) for call in code.calls
+                   if code.torch_name(call.func) == "DataLoader"]  # fmt: skip
+        if not any(isinstance(each, int) and each > 0 for each in workers) or "spawn'" in code.text.replace('"', "'"):
+            continue
+        for node in code.tree.body:
+            if not isinstance(node, ast.ClassDef) or not any(last_name(each) == "Dataset" for each in node.bases):
+                continue
+            gives = next(
+                (each for each in node.body if isinstance(each, FUNCTIONS) and each.name == "__getitem__"), None
+            )
+            for call in ast.walk(gives) if gives is not None else ():
+                if isinstance(call, ast.Call) and _is_to_gpu(call):
+                    yield LintFinding(
+                        span=code.span(call),
+                        summary=f"{node.name}.__getitem__ uses the GPU, and the loader has workers",
+                        happens="RuntimeError: Cannot re-initialize CUDA in forked subprocess.",
+                        fix="Give samples on the CPU, and move the batch in the training loop (pin_memory=True).",
+                    )
+                    return
+
+
+def _is_to_gpu(call: ast.Call) -> bool:
+    """`x.cuda()`, `x.to("cuda:1")`, `torch.zeros(3, device="cuda")`."""
+    told = [*call.args[:1], *(each.value for each in call.keywords if each.arg == "device")]
+    named = any(str(constant(each)).startswith("cuda") for each in told)
+    name = last_name(call.func)
+    return (
+        (name == "cuda" and isinstance(call.func, ast.Attribute))
+        or (name == "to" and named)
+        or any(each.arg == "device" and str(constant(each.value)).startswith("cuda") for each in call.keywords)
+    )

@@ -194,6 +194,16 @@ SEVENTH_OF_PROGRAMS = {
     r"map_location": "T59",
     r"gradients are never averaged|trains alone": "T60",
     r"required argument": "T02",
+    r"study|trial": "T98",
+    r"removes the same|exist_ok|wandb": "T97",
+    r"is text|is the text": "T41",
+    r"DataParallel, which": "U12",
+    r"broadcasts its buffers": "U13",
+    r"keys begin": "U14",
+    r"optimizer\.step\(\) is called by": "U15",
+    r"__getitem__": "U16",
+    r"is not given it": "T78",
+    r"cuda:0": "L18",
 }
 """For the seventh starts of programs: from tune's labels and the rules' documentation."""
 

@@ -1,0 +1,66 @@
+"""One rank's way through a program: what opens files, wraps models and starts processes."""
+
+import ast
+
+from gpudoctor.lint.courses.library_calls import LibraryCalls
+from gpudoctor.lint.courses.values import (
+    FollowedFunction,
+    Names,
+    OpenValue,
+    Thing,
+    Value,
+    device_number,
+    is_own,
+    key_of,
+    unknown,
+)
+
+WRAPPERS = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp"}
+
+
+class MakingCalls(LibraryCalls):
+    def _opened(self, node: ast.Call, given: list[Value], named_mode: Value) -> Value:
+        mode = given[1] if len(given) > 1 else named_mode or "r"
+        if isinstance(mode, str):
+            self.do("read" if mode.startswith("r") else "written", node, given[0])
+        return unknown(node, *given)
+
+    def _wrapped(self, kind: str, node: ast.Call, given: list[Value], named: Names) -> Value:
+        self.wraps = True
+        self.meet(ast.unparse(node.func).rpartition(".")[2], node)
+        inner = given[0] if given else named.get("module")
+        if isinstance(inner, OpenValue):
+            inner = Thing("moved", inner.key, {"device": unknown("device", inner)})
+        ids = named.get("device_ids", given[1] if len(given) > 1 else None)
+        if kind == "ddp" and isinstance(inner, Thing) and isinstance(ids, (list, tuple)) and len(ids) == 1:
+            self.do("wrap", node, device_number(ids[0]), inner.fields.get("device"))
+        if kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("frozen") is True:
+            self.do(
+                "refused",
+                node,
+                "no parameter of this model requires a gradient, and DistributedDataParallel refuses it",
+                "Leave it unwrapped: what is not trained needs no DistributedDataParallel.",
+            )
+        self.do("wrapped", node, isinstance(inner, Thing) and inner.kind == "model" and is_own(inner))
+        if isinstance(inner, Thing):
+            self.put(inner.fields, " wrapped", True)
+        name = ast.unparse(node.args[0]) if node.args else "the model"
+        return Thing(kind, key_of(unknown(node)), {"inner": inner, "name": name}, node)
+
+    def _spawns(self, node: ast.Call, given: list[Value], named: Names) -> Value:
+        function = given[0] if given else named.get("fn")
+        arguments = given[1] if len(given) > 1 else named.get("args", ())
+        count = given[2] if len(given) > 2 else named.get("nprocs", 1)
+        if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
+            if isinstance(count, OpenValue):
+                count = 2
+            if type(count) is int and 1 < count <= 64:
+                for index in range(count):
+                    self.spawned.append((function, (index, *arguments), node))
+        return unknown(node)
+
+    def _process(self, node: ast.Call, named: Names) -> Value:
+        function, arguments = named.get("target"), named.get("args", ())
+        if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
+            self.spawned.append((function, tuple(arguments), node))
+        return unknown(node)
