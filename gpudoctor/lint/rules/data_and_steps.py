@@ -146,7 +146,7 @@ def _streams(each: Courses) -> Iterator[tuple[Thing, Thing]]:
     bad=(_SUMMED.format("", "opt.step()"), _SUMMED.format(".data, op=dist.ReduceOp.SUM", "opt.step()")),
     good=(
         _SUMMED.format("", "p.grad /= dist.get_world_size()\n    opt.step()"),
-        _SUMMED.format(", op=dist.ReduceOp.AVG", "opt.step()"),
+        _SUMMED.format(", op=dist.ReduceOp.AVG", "opt.step()").replace("gloo", "nccl"),
         _SUMMED.format("", "opt.step()").replace("net(x).sum()", "(net(x).sum() / dist.get_world_size())"),
     ),
 )

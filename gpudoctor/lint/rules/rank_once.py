@@ -207,9 +207,9 @@ def keys_of_the_wrapper(job: LintJob) -> Iterator[LintFinding]:
             if saved.get(deed.value, deed.more) is not deed.more:
                 yield LintFinding(
                     span=each.code.span(deed.node),
-                    summary="a bare model loads what the wrapped one has saved: keys that begin with module."
+                    summary="a bare model loads what the wrapped one has saved: its keys begin with `module.`"
                     if not deed.more
-                    else "the wrapped model loads what a bare one has saved: its own keys begin with module.",
+                    else "the wrapped model loads what a bare one has saved: its own keys begin with `module.`",
                     happens="RuntimeError: Missing key(s) in state_dict, Unexpected key(s) in state_dict.",
                     fix="Save net.module.state_dict(), and load it into the bare model (or net.module).",
                 )
