@@ -40,10 +40,18 @@ PAGE = Path(__file__).parent.parent / "docs/measured/nccl-messages.md"
 LIBRARIES = ("libtorch_cuda.so", "libtorch_cpu.so", "libtorch_python.so", "libc10.so", "libc10_cuda.so", "libnccl.so.2")
 MOST_WORDINGS = 96
 """Of one pattern; from there on its choices are varied one at a time."""
-SPEAKERS = re.compile(r"\bNCCL\b(?!'s ncclRemote)|ProcessGroup(?:NCCL|Wrapper)|NCCLUtils|TraceUtils")
-OTHERS = re.compile(r"^gloo|cudaGetErrorString|^CUDA's|aws-ofi|ibv_wc_status; nccl#")
-"""In the `source` of a symptom. Of all others, torch's c10d among them, `tests.spoken` asks for the samples."""
+SPEAKERS = re.compile(
+    r"\bNCCL\b(?!'s ncclRemote)|ProcessGroup(?:NCCL|Wrapper|Gloo)|NCCLUtils|TraceUtils"
+    r"|^torch (?:c10d|elastic|rendezvous|distributed|nn/parallel|TCPStore|multiprocessing/spawn)|^gloo\b"
+)
+OF_TORCH = re.compile(r"^torch (?!ProcessGroup(?:NCCL|Wrapper))|^gloo\b|ProcessGroupGloo")
+OTHERS = re.compile(r"cudaGetErrorString|^CUDA's|aws-ofi|ibv_wc_status; nccl#")
+"""In the `source` of a symptom. Of all others `tests.spoken` asks for the samples."""
 OF_FORMAT = "the value is a conversion (%s) of NCCL's line"
+NOT_READ = (
+    "no literal of these releases: put together there, or of another release; its source was not read for this page"
+)
+"""Of torch's store, elastic, DDP and gloo: samples of theirs are asked for by `tests.spoken`."""
 OF_CALLS = "C++ puts the line together from parts, each of which torch has"
 OF_VERBS = "the event's name is that of ibv_event_type_str(3) in rdma-core"
 COMPOSED = {
@@ -70,6 +78,7 @@ COMPOSED = {
     "read.job.ras_text _GROUP": "hardly a word: held by tests/test_ras_on_nccl.py, on five releases",
 }
 """Why no literal holds a pattern's wording, where somebody has read the source."""
+OF_NCCL = frozenset(symptom.id for symptom in TABLE if not OF_TORCH.search(symptom.source))
 Wording = tuple[str, frozenset[str]]
 """A text with VALUE for what varies, and the choices that were taken to come to it."""
 
@@ -350,7 +359,13 @@ def row(told: Told, every: Sequence[str]) -> str:
 
 def why(told: Told) -> str:
     of_reader = told.asked.id.startswith("knowledge.nccl.log")
-    return COMPOSED.get(told.asked.id) or ("hardly a word: held by tests/test_nccl_log.py" if of_reader else OF_FORMAT)
+    return COMPOSED.get(told.asked.id) or (
+        "hardly a word: held by tests/test_nccl_log.py"
+        if of_reader
+        else OF_FORMAT
+        if told.asked.id in OF_NCCL
+        else NOT_READ
+    )
 
 
 def page(answers: Sequence[Told], every: Sequence[str]) -> str:

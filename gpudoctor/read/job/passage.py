@@ -95,8 +95,14 @@ def _says(statement: ast.AST, said: str) -> bool:
     words = "".join(part for part in parts if part is not None)
     if sum(map(str.isalpha, words)) < LEAST_WORDS:
         return False
-    pattern = "".join(".*?" if part is None else re.escape(part).replace(r"\ ", r"\s+") for part in parts)
-    return re.search(pattern.strip() + r"\s*$", said[:1000]) is not None
+    own, at = " ".join(said.split()), 0
+    written = [" ".join((part or "").split()) for part in parts]
+    for part in filter(None, written):
+        found_at = own.find(part, at)
+        if found_at < 0:
+            return False
+        at = found_at + len(part)
+    return own.endswith(written[-1])
 
 
 _FIELDS = re.compile(r"%[-+ #0-9.]*[sdifgrx]|\{[^{}]{0,40}\}")
