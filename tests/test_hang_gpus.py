@@ -36,23 +36,32 @@ IDLE = GpuUse(index=0, utilization_percent=0, memory_utilization_percent=0)
 
 
 def a_process(
-    *, ran: float = 0.2, delayed: float | None = 2.3, gil: bool = False, others: tuple[float, ...] = (), **more: Any
+    *,
+    ran: float = 0.2,
+    delayed: float | None = 2.3,
+    gil: bool = False,
+    others: tuple[float, ...] = (),
+    late: float = 0.0,
+    **more: Any,
 ) -> ProcessEvidence:
     """One that stood at a line in two looks; `ran` and `delayed`: seconds of its main thread in between, `others` those
-    of threads that have the program's name."""
+    of threads that have the program's name, which have waited for a processor for `late`."""
 
     def look(at: float, part: int) -> Sample:
-        late = None if delayed is None else 9.0 + delayed * part
+        held_up = None if delayed is None else 9.0 + delayed * part
         main = Thread(
             id=7,
             state="R",
             cpu_seconds=4.0 + ran * part,
-            delayed_seconds=late,
+            delayed_seconds=held_up,
             switches=10,
             owns_gil=gil,
             frames=(Frame("main", PROGRAM, 30), Frame("<module>", PROGRAM, 60)),
         )
-        beside = (Thread(id=8 + n, name="python", cpu_seconds=1.0 + seconds * part) for n, seconds in enumerate(others))
+        beside = (
+            Thread(id=8 + n, name="python", cpu_seconds=1.0 + seconds * part, delayed_seconds=late * part)
+            for n, seconds in enumerate(others)
+        )
         return Sample(at=at, state="R", threads=(main, *beside), stacks_by="py-spy")
 
     return ProcessEvidence(process=Process(pid=7, parent=1, started=1), samples=(look(0.0, 0), look(2.5, 1)), **more)
@@ -68,6 +77,8 @@ def a_process(
         (a_process(ran=0.1, delayed=0.0), (), False),  # it sleeps
         (a_process(others=(2.5, 0.0)), (WAITING,), True),  # NCCL's thread that polls the network has no name of its own
         (a_process(others=(2.5, 2.5)), (), False),  # an operator on several processors
+        (a_process(others=(0.2, 0.2), late=2.3), (), False),  # the same, where others have the processors
+        (a_process(others=(0.004, 0.005), late=2.48), (), True),  # these poll, and give theirs away
         (a_process(), (IDLE,), False),
         (
             a_process(recorder=Recorder(source="x", entries=(DONE,))),

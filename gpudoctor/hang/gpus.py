@@ -99,15 +99,29 @@ def _proxies(recorder: Recorder | None) -> int:
     return max(1, len(open_groups))
 
 
+YIELDS = 0.1
+"""Of what the waiting thread has used, less than which a thread that could run gives its processor away (our rule of
+thumb): where processors are crowded, who computes gets as much as any other, and who polls and yields next to none."""
+
+
 def _threads_that_run(first: Sample, last: Sample, pid: int) -> int:
     """How many other threads of a process have run all the time: of an operator on processors, or NCCL's."""
     before = {thread.id: thread for thread in first.threads}
-    shares = (
-        share_of_time(before.get(thread.id), thread, last.at - first.at)
+    main = next((thread for thread in last.threads if thread.id == pid), None)
+    least = YIELDS * _used(before.get(pid), main)
+    return sum(
+        share is not None and share >= RUNNABLE_FROM and _used(before.get(thread.id), thread) >= least
         for thread in last.threads
         if thread.id != pid and not OF_THE_LIBRARIES.match(thread.name)
+        for share in (share_of_time(before.get(thread.id), thread, last.at - first.at),)
     )
-    return sum(share is not None and share >= RUNNABLE_FROM for share in shares)
+
+
+def _used(first: Thread | None, last: Thread | None) -> float:
+    """CPU seconds between two samples of a thread."""
+    if first is None or last is None or first.cpu_seconds is None or last.cpu_seconds is None:
+        return 0.0
+    return last.cpu_seconds - first.cpu_seconds
 
 
 def is_open(recorder: Recorder) -> bool:
