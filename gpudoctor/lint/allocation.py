@@ -146,8 +146,8 @@ def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:
         return _spread(count, nodes(job, launch))
     if header is not None:
         return whole(header.value)
-    if gives(job, launch, "gpus-per-task") is not None and (gives(job, launch, "gpus") is not None):
-        return None  # SLURM computes the tasks of the GPUs
+    if gives(job, launch, "gpus-per-task") is not None:
+        return None  # SLURM computes the tasks of the GPUs, or sbatch's own line has to say them
     own_allocation = any(srun.option(each) for each in ("nodes", "partition", "gres", "gpus-per-node", "account"))
     return 1 if job.sbatch or own_allocation else None
 

@@ -25,6 +25,8 @@ SCRIPTS = (".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm", ".job", ".pbs", 
            ".yaml", ".yml", ".dockerfile", ".mk")  # fmt: skip
 BESIDE = (".py", ".json", ".env")
 """They belong to a start that names them; a program is one too where it makes its ranks itself."""
+SOURCED = re.compile(r"(?:^|[\s;&|(])(?:source|\.)[ \t]+[\"']?(?:[^\s\"';&|]*/)?([\w.-]+)")
+"""The last name of a file that a shell reads into itself: it starts nothing, and sets what a start has."""
 NAMES = re.compile(r"(?:dockerfile|makefile|gnumakefile)(?:\..*)?$", re.IGNORECASE)
 NOT_OURS = ("node_modules", "__pycache__", "site-packages", "dist-packages")
 MOST_FILES = 50_000
@@ -74,6 +76,11 @@ def gathered(names: Sequence[str]) -> GivenFiles:
                 files[path] = SourceFile(path, *text, is_named=False)
             else:
                 passed_over.append(path)
+    sourced = {name for file in files.values() for name in SOURCED.findall(file.text)}
+    for path in [path for path in passed_over if Path(path).name in sourced]:
+        if len(files) < MOST_READ and (text := read_inside(path)) is not None:
+            passed_over.remove(path)
+            files[path] = SourceFile(path, *text, is_named=False)
     return GivenFiles(tuple(files.values()), unread, folders, tuple(passed_over))
 
 

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.lint.courses.events import CourseCollective, CourseFork, CourseRound, Event, Leave
 from gpudoctor.lint.courses.follow import collectives
@@ -66,9 +66,9 @@ def parting(
         elif isinstance(first, Leave) or isinstance(second, Leave):
             return None
         elif isinstance(first, CourseRound):
-            mine[a : a + 1] = [*_shared(first.events, ranks)]
+            mine[a : a + 1] = _shared(_entered(first), ranks)
         elif isinstance(second, CourseRound):
-            theirs[b : b + 1] = [*_shared(second.events, ranks)]
+            theirs[b : b + 1] = _shared(_entered(second), ranks)
         elif isinstance(first, CourseCollective) and isinstance(second, CourseCollective) and first.call == second.call:
             a, b = a + 1, b + 1
         elif isinstance(first, CourseCollective):
@@ -77,6 +77,24 @@ def parting(
         elif isinstance(second, CourseCollective):
             return Parting(second.node, second.call, False, None, below=second.below)
     return None
+
+
+def _entered(entered: CourseRound) -> list[Event]:
+    """What a round has that only one of them enters: its ways out lead to what follows it, where the other is."""
+    return _without(entered.events, ("break", "continue") if entered.is_loop else ("return",))
+
+
+def _without(events: Sequence[Event], ways: Sequence[str]) -> list[Event]:
+    left: list[Event] = []
+    for event in events:
+        if isinstance(event, CourseFork):
+            yes, no = (tuple(_without(side, ways)) for side in (event.yes, event.no))
+            event = structs.replace(event, yes=yes, no=no)
+        elif isinstance(event, CourseRound) and event.is_loop and "return" in ways:
+            event = structs.replace(event, events=tuple(_without(event.events, ways)))
+        if not isinstance(event, Leave) or event.how not in ways:
+            left.append(event)
+    return left
 
 
 def _matches(fork: CourseFork, event: Event | None) -> bool:

@@ -88,6 +88,8 @@ def program_that_python_does_not_run(job: LintJob) -> Iterator[LintFinding]:
         script, options = launch.script, launch.option("no-python")
         if script is None or script.text is None or launch.module or options or not look.traits(launch).sets_ranks:
             continue
+        if not all(option.known for option in launch.every_option):
+            continue  # it may be the value of what stands there
         if launch.launcher not in (*TORCHRUN, "deepspeed", "accelerate") or not _NO_PROGRAM.search(script.text):
             continue
         follows = launch.script_words[0].shown if launch.script_words else ""

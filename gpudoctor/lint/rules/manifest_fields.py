@@ -87,7 +87,8 @@ def _object(manifest: Manifest, path: tuple[str, ...]) -> str:
             return "pod"
         if manifest.kind == "Job":
             return "volcano" if "volcano" in manifest.api_version else "Job" if "batch/" in manifest.api_version else ""
-        return manifest.kind if manifest.kind in FIELDS else ""
+        old = manifest.api_version.startswith("kubeflow.org/v1alpha")  # other fields
+        return manifest.kind if manifest.kind in FIELDS and not old else ""
     return ""
 
 

@@ -32,7 +32,7 @@ _CHOICES = {
 }
 _COUNTS = ("parallelism", "completions", "backoffLimit", "replicas", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 _CONTROLLERS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-_OPEN = re.compile(r"[$<{]")
+_OPEN = re.compile(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
 """What somebody fills in before the API server sees it."""
 Refusal = tuple[ManifestValue, str, str, str]
 """The value, what stands there, what the API server says, what to write."""

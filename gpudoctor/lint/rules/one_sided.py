@@ -117,6 +117,7 @@ def gpus_of_no_tasks(job: LintJob) -> Iterator[LintFinding]:
     if not any(allocation.in_force(job, name) for name in ("ntasks", "gpus", "ntasks-per-node", "tasks-per-node")):
         yield LintFinding(
             span=option.span,
+            severity=None if allocation.in_force(job, "nodes") else "warning",  # sbatch's own line may say the size
             summary="--gpus-per-task without --ntasks or --gpus",
             happens="sbatch refuses: --gpus-per-task used without either --gpus or -n/--ntasks is not allowed.",
             fix="Add #SBATCH --ntasks=N.",

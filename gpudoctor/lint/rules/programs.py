@@ -10,6 +10,7 @@ from gpudoctor.lint.programs import Program, program_of, programs
 from gpudoctor.lint.python_code import argument, codes_and_starts
 from gpudoctor.lint.python_text import without_imports
 from gpudoctor.lint.rule import Example, LintFinding, rule
+from gpudoctor.lint.shell.variables import SETS_UNREAD
 from gpudoctor.lint.understood import whole
 
 _HEAD = "import os\nimport torch\nimport torch.distributed as dist\n"
@@ -193,6 +194,8 @@ def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
         for place in program.wants if program is not None else ():
             name = place.words
             if name not in OF_RANKS - known or _is_handled(program, name) or re.search(rf"\b{name}\b", _shell(job)):
+                continue
+            if any(note.endswith(SETS_UNREAD) for note in job.notes):
                 continue
             yield LintFinding(
                 span=place.span,

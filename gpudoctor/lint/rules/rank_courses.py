@@ -5,6 +5,7 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.lint.courses.compare import Parting, parting
@@ -66,6 +67,8 @@ def of(ranks: tuple[RankCourse, ...], what: str) -> list[tuple[RankCourse, Deed]
         "    if rank == 0 and check(net.module) > 1:\n        stop += 1\n    dist.broadcast(stop, 0)\n"
         "    if stop.item():\n"
         "        break\n    dist.barrier()\n" + RUN,
+        DDP + "for x in data():\n    net(x).sum().backward()\n    if rank == 0:\n        for y in x:\n"
+        "            if y.is_last:\n                break\n    dist.barrier()\n" + RUN,
         _JOINED + "one, two = dist.new_group([0, 1]), dist.new_group([2, 3])\n"
         "dist.all_reduce(torch.ones(1).cuda(), group=one if rank < 2 else two)\n" + RUN,
         _JOINED + "if rank == 0:\n    download()\n    dist.barrier()\nelse:\n    dist.barrier()\n    load()\n" + RUN,
@@ -161,6 +164,9 @@ def ranks_are_no_world(job: LintJob) -> Iterator[LintFinding]:
     for each in courses(job):
         joins = [(rank, deed) for rank, deed in of(each.ranks, "join") if deed.is_sure and not rank.seat.is_assumed]
         taken: dict[int, int] = {}
+        worlds = Counter(deed.value for _, deed in joins)  # of processes that are started one world after the other
+        if len({*worlds.values()}) == 1 and all(len(worlds) == world for _, world in worlds):
+            continue
         for follower, deed in joins:
             rank, world = deed.value
             seat = follower.seat.rank

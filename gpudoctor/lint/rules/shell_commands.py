@@ -44,6 +44,8 @@ def launcher_option_after_script(job: LintJob) -> Iterator[LintFinding]:
     process, without a word."""
     for launch in job.launches:
         kind = look.traits(launch)
+        if not all(option.known for option in launch.every_option):
+            continue  # the word behind an unknown one may be its value, and no script
         for name, span, text in _misplaced(launch):
             sure = name in kind.unmistakable
             if not sure and name not in kind.ambiguous:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
 
+from gpudoctor.knowledge.nccl.variables import is_known
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -68,6 +69,7 @@ def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
     good=(
         "export CUDA_VISIBLE_DEVICES=0,1,2,3\n" + _ONE,
         "CUDA_DEVICES=0,1,2,3\nCUDA_VISIBLE_DEVICES=$CUDA_DEVICES " + _ONE,
+        "export NCCL_PXN_DISABLE=0\n" + _ONE,
     ),
 )
 def variable_nearly_right(job: LintJob) -> Iterator[LintFinding]:
@@ -75,7 +77,7 @@ def variable_nearly_right(job: LintJob) -> Iterator[LintFinding]:
     said: set[str] = set()
     for launch in job.launches:
         for name, setting in launch.invocation.settings.items():
-            if name in said or name in _KNOWN or len(name) < 9:
+            if name in said or name in _KNOWN or is_known(name) or len(name) < 9:
                 continue
             near = next((each for each in _KNOWN if _typing_error(name, each)), None)
             used = re.search(rf"\$\{{?{re.escape(name)}\b", job.text)

@@ -35,6 +35,7 @@ _MEANT = re.compile(
 )
 _AROUND = re.compile(rf"(?:^|=)[{''.join(_QUOTES)}]|[{''.join(_QUOTES)}]$")
 """Typographic quotes where quotes belong: an apostrophe inside a word means nothing."""
+_TOKENS = ("SIL", "PAD", "UNK", "BOS", "EOS", "SEP", "CLS", "MASK", "S")
 _ANGLE = re.compile(r"(?<![<\w])<([A-Za-z][\w .:/-]{0,60}\w|[A-Z])>(?!>)")
 _SCRIPT = re.compile(
     r"\ufeff?#![ \t]*\S*(?:/|/env[ \t]+)(?:ba|da|k|a)?sh\b|\A(?:[ \t]*(?:#[^\n]*)?\n){0,20}#(?:SBATCH|PBS|BSUB|PJM) "
@@ -114,12 +115,22 @@ def _ended_early(job: LintJob) -> Iterator[LintFinding]:
             what = "a comment follows the backslash" if "#" in section.text[at:end] else "a blank follows the backslash"
             at, end = at + section.start, end + section.start
             yield _ends(job, at, what, (Edit(Span(at + 1, end, 1), ""),))
+        said = 0
         for at in read.dashed:
             before = section.text[:at].rstrip(" \t")
             if before.endswith("\n") and before[:-1].strip():
                 end = section.start + len(before.rstrip())
                 direct = not before[:-1].endswith(("\n", "\\"))
-                yield _ends(job, end, "no backslash ends it", (Edit(Span(end, end, 1), " \\"),) if direct else ())
+                commented = before.rstrip().rpartition("\n")[2].lstrip().startswith("#")
+                if commented and said and _OF_COMMENTS.fullmatch(section.text, said, at):
+                    said = at
+                    continue  # each option has a comment of its own: said once
+                said = at
+                why = "a comment line stands between" if commented else "no backslash ends it"
+                yield _ends(job, end, why, (Edit(Span(end, end, 1), " \\"),) if direct and not commented else ())
+
+
+_OF_COMMENTS = re.compile(r"(?:[ \t]*(?:[-#][^\n]*)?\n)*[ \t]*")
 
 
 def _around_launches(job: LintJob) -> Iterator[LintFinding]:
@@ -431,7 +442,7 @@ def _angles(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     end = _line_end(job.text, launch.invocation.span.end)
     for match in _ANGLE.finditer(job.text, start, end):
         quoted = job.text[max(match.start() - 1, 0)] in "\"'" and job.text[match.end() : match.end() + 1] in ("'", '"')
-        if quoted and re.fullmatch(r"[a-z]+", match[1]):
+        if quoted and (re.fullmatch(r"[a-z]+", match[1]) or match[1] in _TOKENS):
             continue  # a token of a model: '<image>'
         yield LintFinding(
             span=Span(match.start(), match.end(), _line_of(job.text, match.start())),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpudoctor.lint.model import Expansion, Span
 
 PLACEHOLDER = 0xF0000
-TEMPLATE = re.compile(r"\$\{\{[^{}\n]{0,500}\}\}")
+TEMPLATE = re.compile(r"\$?\{\{[^{}\n]{1,500}\}\}")
 MOST_TEMPLATES = 10_000
 
 
@@ -71,9 +71,9 @@ class ShellSource:
 
     @classmethod
     def of_text(cls, text: str, lines: ShellLines, base: int = 0) -> "ShellSource":
-        """A text that stands in the whole as it is. What a service puts in for `${{ ... }}` before a shell reads it
-        (GitHub's workflows, Azure ML's jobs) is as unknown as what an outer shell puts in."""
-        if "${{" not in text:
+        """A text that stands in the whole as it is. What a service puts in for `${{ ... }}` or `{{...}}` before a
+        shell reads it (GitHub's workflows, Azure ML's jobs, Argo's) is as unknown as what an outer shell puts in."""
+        if "{{" not in text:
             return cls(text, lines, base)
         runs, at = [], 0
         for filled in itertools.islice(TEMPLATE.finditer(text), MOST_TEMPLATES):
