@@ -115,22 +115,18 @@ def _ended_early(job: LintJob) -> Iterator[LintFinding]:
             what = "a comment follows the backslash" if "#" in section.text[at:end] else "a blank follows the backslash"
             at, end = at + section.start, end + section.start
             yield _ends(job, at, what, (Edit(Span(at + 1, end, 1), ""),))
-        said = 0
+        said = False
         for at in read.dashed:
             before = section.text[:at].rstrip(" \t")
             if before.endswith("\n") and before[:-1].strip():
                 end = section.start + len(before.rstrip())
                 direct = not before[:-1].endswith(("\n", "\\"))
                 commented = before.rstrip().rpartition("\n")[2].lstrip().startswith("#")
-                if commented and said and _OF_COMMENTS.fullmatch(section.text, said, at):
-                    said = at
+                if commented and said:
                     continue  # each option has a comment of its own: said once
-                said = at
+                said = said or commented
                 why = "a comment line stands between" if commented else "no backslash ends it"
                 yield _ends(job, end, why, (Edit(Span(end, end, 1), " \\"),) if direct and not commented else ())
-
-
-_OF_COMMENTS = re.compile(r"(?:[ \t]*(?:[-#][^\n]*)?\n)*[ \t]*")
 
 
 def _around_launches(job: LintJob) -> Iterator[LintFinding]:
