@@ -29,8 +29,8 @@ CAUSE = Cause(
         **fixes_of("import"),
         "package": (
             "Install {package} in the environment of all nodes (python -m pip install '{package}', with the Python "
-            "that "
-            "starts the ranks); where only one node fails, it has another environment."
+            "that starts the ranks; a project's own sources: pip install -e . in their folder); where only one node "
+            "fails, it has another environment."
         ),
         "part": (
             "{package} is installed and has no {module}: its release is another than the program was written for, it "

@@ -51,7 +51,11 @@ CAUSE = Cause(
     like=("rank-died", "host-out-of-memory"),
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
-        "at": "Correct what raised it{place}; the other ranks only waited for {who}.",
+        "at": (
+            "Its words do not tell what solves it{place}; the other ranks only waited for {who}. Read the lines of "
+            "that rank before it, the oldest error first, and look for the message together with the name of the "
+            "library that wrote it.{told}"
+        ),
         "advised": "Do what the message itself says{place}: {advice}.{told}",
         "allowed": "Write one of {allowed} there{place}. What was given is refused: {said}.",
         "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
@@ -73,6 +77,11 @@ CAUSE = Cause(
             "{path} is not this user's to write there{place}: a folder of another user or of root, or one that does "
             "not stay. Give the job a folder of its own that is writable: {how}."
         ),
+        "stale": (
+            "{path} lies on a file system that changed or dropped it while it was open{place}: read and write such "
+            "files on a local disk of the node ({how}), or have one process make them before the others start; a "
+            "mount that stays so has to be mounted again."
+        ),
         "superseded": "This Lightning does not know {name}{place}: {since}. Write {today}.",
         "not-yet": (
             "The installed Lightning is older than {name}{place}, which came with lightning {release}: install that "
@@ -83,7 +92,10 @@ CAUSE = Cause(
         ),
         "lost-argument": "{function} takes {name} no more{place}: {since}. Write {today}.",
         "torch-argument": "torch's {function} has no argument {name}{place}{when}: {what}.",
-        "alone": "Correct what raised it{place}.",
+        "alone": (
+            "Its words do not tell what solves it{place}. Read the lines before it, the oldest error first, and look "
+            "for the message together with the name of the library that wrote it.{told}"
+        ),
         "data-parallel": (
             "DataParallel copies the model from the first device of its device_ids, {device}, and found part of it on "
             '{other}{place}: write model.to("{device}") before it is wrapped, or name its device first. Inputs may be '
@@ -173,7 +185,12 @@ CAUSE = Cause(
         "permission": "Let the job's user read or write that path, or give another one{place}.{told}",
         "config": "Correct the setting or argument that the message names; it was refused{place}.{told}",
         "data": "Look at the sample or column that the message names, and repair or skip it{place}.{told}",
-        "shape": "Print the shapes before that line{place}; the message names the two that do not fit.",
+        "shape": (
+            "Print the shapes before that line{place}; the message names the two that do not fit. Where nobody changed "
+            "the model, its input is of another size, length or number of channels than it is made for, or the "
+            "settings "
+            "belong to another checkpoint or release."
+        ),
         "checkpoint": (
             "Compare the checkpoint with the model: another architecture, or a file that is cut off{place}.{told}"
         ),

@@ -43,7 +43,8 @@ MODAL = re.compile(
     r"increased|raised|reduced|lowered|adjusted|configured|controlled|specified|suppressed|resolved|turned off|"
     r"installed|"
     r"switched)\b|"
-    r"(?:to|in order to) (?:fix|solve|avoid|resolve|disable|enable|use|load|suppress|override|allow|prevent|bypass|"
+    r"(?:^|[,;:] )(?:to|in order to) (?:fix|solve|avoid|resolve|disable|enable|use|load|suppress|override|allow|"
+    r"prevent|bypass|"
     r"increase|change|continue|proceed|silence|work around|remedy)\b|if you (?:want|wish|need|are|have|really|use)\b|"
     r"\bconsider (?:using|setting|adding|\w{3,20}ing)|try (?:to|using|setting|\w{3,20}ing)|"
     r"(?:best|easiest|simplest|recommended) (?:solution|fix|way|workaround) (?:is|will be|would be) to|"
@@ -68,7 +69,11 @@ ELSEWHERE = re.compile(
     r"\b(?:error|logs?) above"
 )
 """What only asks for more to be told, or sends somebody somewhere."""
-SAYS_NO_MORE = re.compile(r"(?i)^(?:please )?(?:try again|check it|verify (?:it|this)|make sure)[ .!]*$")
+SAYS_NO_MORE = re.compile(
+    r"(?i)^(?:please )?(?:try again|(?:you (?:might|may|can|should|must|need to|might need to|may need to) )?\w{3,12} "
+    r"(?:it|this|that|them|these)(?: \w{2,8})?|make sure)[ .!]*$"
+)
+"""What it speaks of stands elsewhere."""
 
 
 def advice(message: str) -> str:

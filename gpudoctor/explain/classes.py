@@ -216,6 +216,13 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 )  # fmt: skip
 
 
+SETTING = re.compile(
+    r"(?i)\b(?:must|should|only|(?:not|un)[- ]?(?:supported|allowed|valid|compatible)|invalid|unknown|unexpected|"
+    r"requires?|"
+    r"required|incompatible|conflicts?|mutually|(?:does not|doesn't|do not) (?:exist|match|support)|expect(?:s|ed)|"
+    r"requested|set|greater|less|larger|smaller|divisible|multiple)\b"
+)
+"""Words of a refusal that something which was set can be changed by."""
 OF_LOADER = re.compile(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
 
 
@@ -273,7 +280,8 @@ def variant_of(
         package = package_of(raised_in) if chosen == "refused" else ""
         if package and package not in BASES:
             values["release"] = OF_RELEASE.format(package=distribution_of(package))
-        if not (package and judged.kind in ("exception", "assertion") and not names(values["said"])):
+        is_told = chosen != "refused" or judged.kind in ("config", "argument") or SETTING.search(values["said"])
+        if is_told and not (package and judged.kind in ("exception", "assertion") and not names(values["said"])):
             return chosen, values
     variants = frozenset(CAUSES[cause].variants)
     return plain_fix(judged.kind, variants, type_name, message, raised_in, raised_by, alone=alone)

@@ -53,6 +53,7 @@ WANTED = re.compile(
 )
 BEHIND = re.compile(r"(?i)requires?|needs?|missing|at least")
 NO_NAME = re.compile(r"[\d.,eE+-]+|True|False|None|[ieIE]\.[egEG]")
+A_FILE = re.compile(r"\.(?:cpp|cc|cu|cuh|hpp?|py|so|c|rs|go)$")
 RELATIVE = "a relative one starts at the folder that the job was started in"
 REFUSING = re.compile(
     r"(?i)\b(?:must|should|cannot|can't|needs?|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|required|only|not|"
@@ -153,7 +154,7 @@ def names(text: str) -> list[str]:
 def _named(text: str) -> Iterator[tuple[int, str]]:
     for match in NAME.finditer(text):
         name = next(filter(None, match.groups())).rstrip(".")
-        if not NO_NAME.fullmatch(name):
+        if not NO_NAME.fullmatch(name) and not A_FILE.search(name):
             yield match.start(), name
 
 
@@ -177,7 +178,7 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "path", {"path": path, "where": where, "told": also_told(message)}
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
     if path and (how := setting_of(path)):
-        return "elsewhere", {"path": path, "how": how}
+        return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
     if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
         return "allowed", {**values, "allowed": match["allowed"].strip(" .")}
     if advised:

@@ -14,7 +14,7 @@ SIZES = re.compile(r"\d[^\n]{0,300}?\d")
 """Two numbers: of shapes that do not fit a message names both."""
 OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
 NAMES_A_SAMPLE = re.compile(
-    r"(?i)[`'\"][^`'\"\n]{2,200}[`'\"]|\b(?:sample|row|column|line|record|image|file|index|label|field|example|batch|"
+    r"(?i)[`'\"][^`'\"\n]{2,200}[`'\"]|\b(?:sample|row|column|line|record|image|file|label|field|example|batch|"
     r"entry|tokens?|shard)\b|/\S{3,}|\.(?:jpe?g|png|jsonl?|csv|parquet|arrow|tar|txt|wav|flac|npy|mp4)\b"
 )
 OF_DATA = re.compile(
@@ -55,7 +55,9 @@ TO_PRINT: Mapping[str, str] = {
 OF_RELEASE = (
     " Where nobody here has set it so (a model's, a checkpoint's or a project's own file does), the installed "
     "{package} "
-    "is of another release than that was written for: python -m pip install --upgrade '{package}'."
+    "is of another release than that was written for: take a newer one (python -m pip install --upgrade '{package}', "
+    "or "
+    "pull its sources)."
 )
 BASES = frozenset({"torch", "functorch", "numpy", "pandas", "scipy", "PIL", "cv2", "tqdm", "joblib"})
 """Packages whose words are mostly about what a program hands to them, and seldom about their release."""
@@ -76,8 +78,8 @@ def plain_fix(
             "distribution": distribution_of(package),
             "said": f": {clause}" if clause else "",
         }
-    if raised_in:
-        name = type_name.rpartition(".")[2]
+    name = type_name.rpartition(".")[2]
+    if raised_in or name in TO_PRINT:
         return "own-line", {"what": TO_PRINT.get(name, VALUES), **told}
     return "alone" if alone else "at", told
 

@@ -37,6 +37,11 @@ OF_FRAMEWORKS = re.compile(
     r"quantizers))(?:[/\\.]|$)"
 )
 """Programs that are told by settings what they are to do."""
+OF_SOURCES = re.compile(
+    r"(?:^|[/\\])(?P<name>llmtuner|llamafactory|mmdet3?d?|mmseg|mmpose|mmaction|mmpretrain|fastchat|llava|open_clip|"
+    r"timm|ultralytics|detectron2|fairseq|openrlhf|verl|nnunetv2|espnet2?|torchtitan|gpt_neox|unsloth)[/\\]"
+)
+"""Packages that people run out of a clone."""
 OWN_WORDS = frozenset({"torch", "functorch"})
 """Packages through which programs call themselves: a module's forward, an attribute of a module."""
 NOTHING = re.compile(
@@ -69,6 +74,8 @@ def package_of(raised_in: str) -> str:
     """The installed package, or the framework's folder, in which a file lies; empty where it is neither."""
     if match := IN_PACKAGE.search(raised_in):
         return match["package"]
+    if match := OF_SOURCES.search(raised_in):
+        return match["name"]
     match = OF_FRAMEWORKS.search(raised_in)
     return re.split(r"[/\\]", match[0].strip("/\\."))[0] if match else ""
 

@@ -59,8 +59,11 @@ def remedy_for(type_name: str, message: str) -> tuple[Remedy, Mapping[str, str]]
 
 @functools.lru_cache(maxsize=64)
 def _remedy_for(type_name: str, message: str) -> tuple[Remedy, Mapping[str, str]] | None:
-    """Asked for its class and for its fix, and of each of a chain."""
-    return next(_found(REMEDIES, type_name, message), None)
+    """Asked for its class and for its fix, and of each of a chain. A KeyError says its key, and nothing behind it."""
+    first = message.partition("\n")[0]
+    return next(_found(REMEDIES, type_name, message), None) or (
+        next(_found(REMEDIES, type_name, first), None) if type_name.endswith("KeyError") and first != message else None
+    )
 
 
 def remedy_of_line(line: str) -> tuple[Remedy, Mapping[str, str]] | None:

@@ -99,13 +99,15 @@ REMEDIES = (
         "no-number",
         types=("ValueError",),
         words=(
-            r"^could not convert string to float: (?P<value>'[^'\n]{0,60}')",
-            r"^invalid literal for int\(\) with base \d+: (?P<value>'[^'\n]{0,60}')",
+            r"^could not convert string to float: (?P<value>b?'[^'\n]{0,60}')",
+            r"^invalid literal for int\(\) with base \d+: (?P<value>b?'[^'\n]{0,60}')",
         ),
         fix=(
-            "{value} is read as a number and is none: look where it is written, mostly a setting with a comma, a "
-            "unit or "
-            "an empty value, or a header line in the data."
+            "{value} is read as a number and is none: look where it is written, mostly a setting with a comma, a unit "
+            "or "
+            "an empty value, a header line in the data, or a file that is another one than is meant (a page, a script "
+            "or "
+            "a damaged download in place of a tokenizer or a table: look at its first lines, and fetch it again)."
         ),
         source="Python's Objects/floatobject.c, Objects/longobject.c",
         sample=(

@@ -52,20 +52,6 @@ REMEDIES = (
         counter="MisconfigurationException: the environment is interactive",
     ),
     Remedy(
-        "strategy-name",
-        words=r"You selected an invalid strategy name: `strategy='(?P<name>[\w-]{1,60})'`",
-        fix=(
-            "This Lightning has no strategy {name}. With 2.0 went dp, ddp2, ddp_sharded, bagua, horovod and the like: "
-            "write strategy='ddp' (or fsdp, deepspeed), or install the lightning of before (pip install "
-            "'pytorch-lightning<2'); others come with a package of their own."
-        ),
-        kind="dependency-mismatch",
-        blame="environment",
-        source="Lightning accelerator_connector.py (_check_config_and_set_final_flags); its CHANGELOG, 2.0.0",
-        sample="ValueError: You selected an invalid strategy name: `strategy='dp'`. It must be either a string or",
-        counter="ValueError: an invalid strategy",
-    ),
-    Remedy(
         "text-in-batch",
         words=r"too many dimensions 'str'|Perhaps your features \(`(?P<column>\w{1,60})` in this case\) have excessive",
         fix=(
@@ -267,5 +253,125 @@ REMEDIES = (
             "AssertionError: One or both of the .idx and .bin files cannot be found at the path prefix /data/owt",
         ),
         counter="the dataset does not exist",
+    ),
+    Remedy(
+        "windows-line-ends",
+        words=r"\^M: bad interpreter|\\r'?: (?:command not found|No such file)|\r: (?:bad interpreter|"
+        r"command not found)",
+        lines=True,
+        fix=(
+            "The script has Windows' line ends, and the carriage return is taken for a part of the name: take them out "
+            "(sed -i 's/\\r$//' SCRIPT, or dos2unix), and have the editor or git write Unix's (core.autocrlf input)."
+        ),
+        kind="config",
+        blame="user",
+        source="bash execute_cmd.c (execute_shell_script)",
+        sample="-bash: /var/spool/PBS/jobs/4.SC: /bin/bash^M: bad interpreter: No such file or directory",
+        counter="-bash: ./run: /bin/zsh: bad interpreter: No such file or directory",
+    ),
+    Remedy(
+        "program-not-in-path",
+        words=r"execve\(\): (?P<program>[^\s:/]{1,100}): No such file or directory",
+        lines=True,
+        fix=(
+            "{program} is no command on that node: give its whole path as the node or container sees it, load the "
+            "module or environment that has it in the script (before srun), or take an image in which it is."
+        ),
+        kind="file-missing",
+        blame="user",
+        source="slurm src/slurmd/slurmstepd/task.c (exec_task)",
+        sample="slurmstepd: error: execve(): all_reduce_perf: No such file or directory",
+        counter="slurmstepd: error: execve(): /opt/a/b: Permission denied",
+    ),
+    Remedy(
+        "hub-without-image",
+        words=r"registry-1\.docker\.io/v2/library/(?P<image>[\w.-]{1,120})/manifests/\S{1,80} "
+        r"returned error code: 40[134]",
+        lines=True,
+        fix=(
+            "Docker Hub has no public image {image}: an image that is only in a docker daemon is made a file first "
+            "(enroot import -o {image}.sqsh dockerd://{image}) and given by its path, /PATH/{image}.sqsh; one of "
+            "another "
+            "registry is written REGISTRY#IMAGE:TAG, a user's own USER/IMAGE."
+        ),
+        kind="image",
+        blame="user",
+        source="enroot src/docker.sh (docker::_authenticate, _download)",
+        sample="[ERROR] URL https://registry-1.docker.io/v2/library/train-go/manifests/latest returned error code: 401 "
+        "Unauthorized",
+        counter="[ERROR] URL https://registry-1.docker.io/v2/acme/train/manifests/latest returned error code: 401",
+    ),
+    Remedy(
+        "no-libuv",
+        words=r"use_libuv was requested but PyTorch was buil[dt] without libuv",
+        fix=(
+            "torch's Windows builds have no libuv, which its store takes since 2.4: set USE_LIBUV=0 in the environment "
+            "(or use_libuv=0 in the init_method's address), take torch 2.3, or run it on Linux (WSL)."
+        ),
+        commands=(command("export USE_LIBUV=0"),),
+        kind="config",
+        blame="environment",
+        source="torch distributed/rendezvous.py (_create_c10d_store), csrc/distributed/c10d/TCPStore.cpp",
+        sample="RuntimeError: use_libuv was requested but PyTorch was build without libuv support",
+        counter="RuntimeError: libuv has failed",
+    ),
+    Remedy(
+        "megatron-helpers",
+        words=r"cannot import name 'helpers(?:_cpp)?' from '(?P<module>(?:megatron|nemo)[\w.]{0,120})'",
+        fix=(
+            "The C++ part of {module} is not built: run make in its folder (the one with helpers.cpp and a Makefile) "
+            "with the Python of the job, once, and on a file system that all nodes see; it wants g++ and pybind11."
+        ),
+        kind="import",
+        blame="environment",
+        source="Megatron-LM megatron/core/datasets/utils.py (compile_helpers), Makefile",
+        sample="ImportError: cannot import name 'helpers' from 'megatron.data' (/w/megatron/data/__init__.py)",
+        counter="ImportError: cannot import name 'helpers' from 'models' (/w/models/__init__.py)",
+    ),
+    Remedy(
+        "eight-bit-without-runtime",
+        words=r"CUDA Setup failed despite GPU being available",
+        fix=(
+            "bitsandbytes finds no libcudart: put the folder that holds it into LD_LIBRARY_PATH (find / -name "
+            "'libcudart.so*'; conda's is $CONDA_PREFIX/lib), or install a newer one (pip install -U bitsandbytes), "
+            "which takes torch's own."
+        ),
+        commands=(command("python -m pip install --upgrade bitsandbytes"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="bitsandbytes 0.38 cextension.py, cuda_setup/main.py",
+        sample="RuntimeError: CUDA Setup failed despite GPU being available. Please run the following command to get "
+        "more "
+        "information:",
+        counter="RuntimeError: CUDA setup failed",
+    ),
+    Remedy(
+        "categories-of-others",
+        words=r"prediction has category_id=(?P<id>\d{1,6}), which is not available in the dataset",
+        fix=(
+            "The model predicts more classes than the data set has: set their number (MODEL.ROI_HEADS.NUM_CLASSES, or "
+            "MODEL.RETINANET.NUM_CLASSES) to the data set's before it is built, and train its last layers with it."
+        ),
+        kind="config",
+        blame="user",
+        source="detectron2 evaluation/coco_evaluation.py (_eval_predictions)",
+        sample="AssertionError: A prediction has category_id=62, which is not available in the dataset.",
+        counter="AssertionError: A prediction has no category",
+    ),
+    Remedy(
+        "metadata-of-others",
+        words=r"Attribute '(?P<name>\w{1,60})' in the metadata of '(?P<data>[\w-]{1,100})' "
+        r"cannot be set to a different value",
+        fix=(
+            "{data} is a name that is registered already, with another {name}: register your own data set under a name "
+            "of its own, once a process (in a notebook start the kernel again), and name that in DATASETS.TRAIN and "
+            "TEST."
+        ),
+        kind="config",
+        blame="program",
+        source="detectron2 data/catalog.py (Metadata.__setattr__)",
+        sample="AssertionError: Attribute 'thing_classes' in the metadata of 'coco_2017_train' cannot be set to a "
+        "different value!",
+        counter="AssertionError: Attribute 'a' cannot be set",
     ),
 )
