@@ -45,6 +45,22 @@ def test_a_loop_that_is_begun_anew(step: int, told: str) -> None:
         assert (cause.cause, cause.ranks, cause.confidence) == (told, (1,), 0.65)
 
 
+TRIES = (
+    "def main():\n    for attempt in range(tries):\n        try:\n            train()\n        except NodeLost:\n"
+    "            log(attempt)\ndef train():\n    prepare(model)\n    for step in range(1000):\n        dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(("text", "told"), [(TRIES, True), (TRIES.replace("range(1000)", "loader"), False)])
+def test_a_loop_that_is_tried_again(text: str, told: bool) -> None:
+    """Not where the loop inside may have ended with its data."""
+    inside = [at(number, text, ("train", 10), ("main", 4), step=4) for number in (0, 2)]
+    cause = first(a_job(inside[0], at(1, text, ("train", 8), ("main", 4)), inside[1]))
+    assert ("an exception that is swallowed in line 5" in cause.summary) is told
+    if told:
+        assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), 0.65)
+
+
 CALLS = (
     "def main():\n    for step in range(9):\n        average()\n        dist.barrier()\n"
     "def average():\n    dist.barrier()\n"

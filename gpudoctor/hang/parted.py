@@ -9,6 +9,7 @@ from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.progress import JobProgress, parties, progress_of, waits
 from gpudoctor.hang.rank_conditions import is_by_rank
 from gpudoctor.hang.relation import (
+    COUNTED,
     LOOPS,
     Fork,
     Relation,
@@ -253,6 +254,28 @@ def begun_again(one: Sequence[Rank], other: Sequence[Rank]) -> Again | None:
         above = own and fork.other.line < own[-1].line and gone[0].place.kind in COLLECTIVE
         if above and rounds is not None and rounds > 0 and not waits_with_a_root(gone[0]):
             return Again(gone, stays, own[-1], fork.one_source, rounds)
+    return None
+
+
+def tried_again(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
+    """The same where a loop is around both: whether it swallows an exception and calls once more, and the loop inside
+    of it ends by nothing else that is seen."""
+    for stays, gone in ((one, other), (other, one)):
+        fork = fork_of(stays[0], gone[0])
+        frames = gone[0].place.user_frames
+        if fork is None or fork.one_source is None or fork.other not in frames or gone[0].place.kind not in COLLECTIVE:
+            continue
+        loop = loop_around(fork.one_source)
+        theirs = fork.other_source.enclosing if fork.other_source is not None else ()
+        if loop is None or loop in theirs or fork.other.line > loop.line or COUNTED.search(loop.text) is None:
+            continue
+        for frame in frames[frames.index(fork.other) :]:
+            source = source_at(gone[0], frame)
+            within = [around.kind for around in source.enclosing] if source is not None else []
+            again = "try" in within and any(kind in LOOPS for kind in within[within.index("try") :])
+            caught = next((way for way in source.exits if way.kind == "pass"), None) if source is not None else None
+            if again and caught is not None and source is not None:
+                return Passed(gone, stays, source, caught)
     return None
 
 

@@ -26,6 +26,7 @@ from gpudoctor.hang.parted import (
     standing_of,
     sure_of_group,
     swallowed,
+    tried_again,
 )
 from gpudoctor.hang.progress import progress_of, same_place, serves
 from gpudoctor.hang.rank_conditions import admits, condition_of, is_by_rank
@@ -252,6 +253,9 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
             continue
         if (again := begun_again(first, other)) is not None:
             yield begun_again_words(again, of_recorders(job, again.ranks))
+            continue
+        if (tried := tried_again(first, other)) is not None:
+            yield divergent(tried.gone, tried.stays, tried.source, tried.line, LIKELY, of_recorders(job, tried.gone))
             continue
         if (alone := alone_in_the_loop(job, first, other)) is not None:
             yield alone
