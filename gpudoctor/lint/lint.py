@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from gpudoctor.lint.alternatives import ways
 from gpudoctor.lint.assumed_start import as_started
 from gpudoctor.lint.fix import ORDER, Judged, corrected
 from gpudoctor.lint.ignores import Ignores
@@ -96,12 +97,24 @@ def judge(
             and (fired.rule.code, fired.finding.span.line) not in known
             and all(edit.span.end <= len(job.text) for edit in fired.finding.edits)
         ]
+    for taken, read in ways(job):
+        fired_rules += _along(taken, _judge(read, judging, ignores)[0], fired_rules)
     names = {name for rule in judging for name in (rule.code, rule.id)}
     fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(names, off)]
     fired_rules.sort(
         key=lambda rule: (ORDER[rule.severity], rule.finding.span.line, rule.finding.span.start, rule.rule.code)
     )
     return tuple(fired_rules), tuple(crashed)
+
+
+def _along(taken: str, more: Sequence[FiredRule], known: Sequence[FiredRule]) -> list[FiredRule]:
+    """What is wrong along one way of the text alone."""
+    before = {(fired.rule.code, fired.finding.span.line) for fired in known}
+    return [
+        FiredRule(fired.rule, structs.replace(fired.finding, edits=(), summary=f"{fired.finding.summary} ({taken})"))
+        for fired in more
+        if fired.severity != "info" and (fired.rule.code, fired.finding.span.line) not in before
+    ]
 
 
 def _judge(job: LintJob, rules: Sequence[LintRule], ignores: Ignores) -> tuple[list[FiredRule], list[str]]:

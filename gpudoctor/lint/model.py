@@ -240,6 +240,8 @@ class LintFacts(Struct, frozen=True):
     """The names that the user gave, not this machine."""
     seat: dict[str, str] = field(default_factory=dict)
     """Of one node (`nodes`): its own HOSTNAME, SLURM_NODEID and the like, which no batch script has."""
+    chosen: dict[str, str] = field(default_factory=dict)
+    """What variables of a `case` are taken to be where nothing tells (`alternatives`)."""
 
     def version(self, name: str) -> tuple[int, ...] | None:
         """(2, 4, 1) for "2.4.1", (2, 4) for "2.4"; None when it is not known."""

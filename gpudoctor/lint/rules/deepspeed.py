@@ -342,9 +342,9 @@ def deepspeed_on_every_node(job: LintJob) -> Iterator[LintFinding]:
     launches = [
         launch
         for launch in _launches(job)
-        if (file := hosts_of(job, launch)) is not None
-        and len(set(_remote(file.lines))) > 1
-        and not _starts_by_hand(launch)
+        if not _starts_by_hand(launch)
+        and ((file := hosts_of(job, launch)) is None or len(set(_remote(file.lines))) > 1)
+        and (file is not None or (look.sruns(launch) and launch.option("hostfile") is not None))
     ]
     nodes = {node for launch in launches if (node := look.section_node(job, launch)) is not None}
     for launch in launches:

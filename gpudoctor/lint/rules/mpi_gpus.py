@@ -45,7 +45,7 @@ def ranks_share_a_resource_sets_gpu(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-_SLOTS = re.compile(r"[\w.-]+:(\d{1,4})", re.ASCII)
+_SLOTS = re.compile(r"[\w.)}`-]+:(\d{1,4})\b", re.ASCII)
 
 
 @rule(
@@ -68,9 +68,9 @@ def more_slots_than_gpus(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches:
         option = launch.option("host", "hosts") if launch.launcher in ("horovodrun", "mpirun") else None
         total, limit = whole(launch.option("np")), processes.gpus(job, launch)
-        if option is None or option.value is None or option.value.text is None or not limit:
+        if option is None or option.value is None or not limit:
             continue
-        most = max((number(match[1]) or 0 for match in _SLOTS.finditer(option.value.text)), default=0)
+        most = max((number(match[1]) or 0 for match in _SLOTS.finditer(option.value.shown)), default=0)
         most = min(most, total) if total else most
         if most <= limit or processes.on_cpu(launch) or launch.option("map-by", "npernode", "pernode"):
             continue

@@ -113,6 +113,8 @@ _ASKED = ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port",
     bad=(
         "master_addr=\n" + _NODES.format(0, "$master_addr"),
         "#!/bin/bash\nhead=10.20.0.11\n" + _NODES.format("$node_rank", "$head"),
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=32\n"
+        'export HEAD="$HEAD"\nsrun bash -c \'' + _NODES.format("$SLURM_NODEID", "$HEAD").strip() + "'\n",
     ),
     good=(
         "master_addr=10.20.0.11\n" + _NODES.format(0, "$master_addr"),
@@ -137,14 +139,22 @@ def setting_stays_empty(job: LintJob) -> Iterator[LintFinding]:
             unset = next(
                 (each for each in word.expansions if each.is_set is False and each.default is None and each.raw), None
             )
+            emptied = emptied or (unset is not None and job.is_batch and _of_itself(job, unset.name))
+            own = own or (unset.name if unset is not None else "")
             lower = unset is not None and re.fullmatch(r"[a-z][a-z0-9_]*", unset.name) is not None
             whole = unset is not None and word.shown.strip("\"'") == unset.raw
             if emptied or (lower and whole and job.text.startswith("#!")):
                 yield LintFinding(
                     span=option.span,
                     summary=f"{option.written} is ${own or (unset.name if unset else '')}, which "
-                    + ("is set to nothing" if emptied else "nothing in this script sets"),
+                    + ("is set to nothing, or to itself" if emptied else "nothing in this script sets"),
                     happens="The launcher gets an empty word: invalid int value: '', or expected one argument.",
                     fix="Give it a value, or a default: ${NAME:-value}.",
                 )
                 break
+
+
+def _of_itself(job: LintJob, name: str) -> bool:
+    """`export MASTER_PORT="$MASTER_PORT"` in a batch script, and nothing else that sets it."""
+    told = re.findall(rf"^[ \t]*(?:export[ \t]+)?{name}=([^\n;#]*)", job.text, re.MULTILINE)
+    return bool(told) and all(re.fullmatch(rf"[\"']?\$\{{?{name}\}}?[\"']?\s*", each) for each in told)

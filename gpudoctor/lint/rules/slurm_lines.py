@@ -122,6 +122,7 @@ _OF_OTHERS = {
     "--walltime": "--time", "--queue": "--partition", "--name": "--job-name", "--memory": "--mem",
     "--num-nodes": "--nodes", "--nnodes": "--nodes", "--cpus": "--cpus-per-task", "--ngpus": "--gpus-per-node",
     "--num-gpus": "--gpus-per-node", "--num-tasks": "--ntasks", "--np": "--ntasks", "--email": "--mail-user",
+    "--workdir": "--chdir", "--working-dir": "--chdir", "--cwd": "--chdir", "--ppn": "--ntasks-per-node",
     "--gpus-on-node": "--gpus-per-node", "--stdout": "--output", "--stderr": "--error", "--log": "--output",
 }  # fmt: skip
 """What other schedulers and launchers call the same."""

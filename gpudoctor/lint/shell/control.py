@@ -135,6 +135,8 @@ class Control(Gathered):
         runs = expander.runs(value.start_byte, value.end_byte) if value is not None else []
         results: list[Variables] = []
         word = "".join(run.text for run in runs) if all(run.known for run in runs) else None
+        if word is None and variables.chosen:
+            word = self.chosen(runs, variables, script, node)
         surely = False
         for item in node.children:
             if item.type != "case_item":
@@ -159,6 +161,16 @@ class Control(Gathered):
         if not surely:
             results.append(variables.copy())
         variables.merge(results)
+
+    def chosen(self, runs: "list[CommandRun]", variables: Variables, script: Script, node: "Node") -> str | None:
+        """What the variable of a `case` is taken to be; from here on it has that value."""
+        named = [run.expansions[0].name for run in runs if run.expansions]
+        name = named[0] if named and len([run for run in runs if run.text]) == 1 else ""
+        word = variables.chosen.get(name)
+        if word is not None:
+            place = Word(raw=word, text=word, shown=word, span=script.source.span(node.start_byte, node.start_byte))
+            bind(variables, name, place, (CommandRun(word),))
+        return word
 
     def repeated(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         """`while` and `until`: turn by turn while the condition is decided, else as something that may happen."""

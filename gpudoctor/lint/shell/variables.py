@@ -49,6 +49,7 @@ class Variables:
         """What the header and the facts say of the scheduler's variables; for counting, not for what is written."""
         self.seat: Mapping[str, str] = facts.seat if facts else {}
         """Of the node as which the text is followed: `LintFacts.seat`."""
+        self.chosen: Mapping[str, str] = facts.chosen if facts else {}
         for name, value in (facts.variables if facts else {}).items():
             word = Word(raw=value, text=value, shown=value, span=Span(0, 0, 1, exact=False))
             self.set(name, ShellVariable(SetVariable(name, word, True, "file"), (CommandRun(value),)))
@@ -62,7 +63,7 @@ class Variables:
         other.unread_source = self.unread_source
         other.removed = self.removed
         other.platform = self.platform
-        other.seat = self.seat
+        other.seat, other.chosen = self.seat, self.chosen
         return other
 
     def __len__(self) -> int:
