@@ -126,6 +126,11 @@ def _elsewhere(outer: Invocation) -> str | None:
     return None
 
 
+def behind_unknown(launch: LintLaunch) -> bool:
+    """`$RUN python train.py`: what stands in front may be srun, or nothing."""
+    return any(outer.words and outer.words[0].text is None for outer in launch.invocation.within)
+
+
 def section_node(job: LintJob, launch: LintLaunch) -> int | None:
     """The node that the launch is written for, by its section."""
     index = launch.invocation.section

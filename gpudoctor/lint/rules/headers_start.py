@@ -149,7 +149,7 @@ def only_the_first_node_starts(job: LintJob) -> Iterator[LintFinding]:
     if asked is None or (asked.nodes or 1) < 2 or any(invocation.program in _REACHES for invocation in job.invocations):
         return
     for launch in job.launches:
-        if look.traits(launch).a_node and _several(launch):
+        if look.traits(launch).a_node and _several(launch) and not look.behind_unknown(launch):
             yield LintFinding(
                 span=launch.invocation.words[0].span,
                 summary=f"{launch.entry or launch.launcher} runs on the first of {asked.nodes} nodes only",

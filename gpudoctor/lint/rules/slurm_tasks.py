@@ -155,6 +155,7 @@ def _elsewhere(job: LintJob, launch: LintLaunch) -> bool:
     script = launch.script.shown.rsplit("/", 1)[-1] if launch.script is not None else ""
     if (
         launch.around
+        or look.behind_unknown(launch)
         or script in _REACHES_NODES
         or any(outer.program in _REACHES_NODES for outer in launch.invocation.within)
     ):
