@@ -232,6 +232,7 @@ def _counts(table: NodeTable) -> Iterator[LintFinding]:
             return
 
 
+_NODE = re.compile(r"(?:this_?)?(?:node|machine|host)_?(?:no|nr|num)?", re.IGNORECASE)
 _TAKEN = re.compile(
     r"^[ \t]*(?:export[ \t]+|declare[ \t]+-?\w*[ \t]*)?([A-Za-z_]\w*)="
     r"[\"']?(?:\$\{?(?:\d|[A-Za-z_]\w*)(?::[?=-][^}\n]*)?\}?)"
@@ -264,14 +265,20 @@ def node_number_not_handed_on(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches[: look.SIBLINGS]:
         given = value(launch, "node-rank") if look.meets(launch) else None
         nodes = look.nnodes(launch)
-        if given is None or given.word.expansions or look.number(given) is None or not look.is_static(launch):
+        if given is None or look.number(given) is None or not look.is_static(launch):
+            continue
+        if any(is_node_rank(expansion.name) for expansion in given.word.expansions):
             continue
         if launch.invocation.in_loop or launch.invocation.conditional or (nodes is not None and nodes[1] < 2):
             continue
         for match in _TAKEN.finditer(job.text):
             name = match[1]
             used = re.search(rf"\$\{{?{name}\b", job.text[: match.start()] + job.text[match.end() :])
-            if is_node_rank(name) and not used and not name.upper().startswith(("RANK", "LOCAL")):
+            if (
+                (is_node_rank(name) or _NODE.fullmatch(name))
+                and not used
+                and not name.upper().startswith(("RANK", "LOCAL"))
+            ):
                 yield LintFinding(
                     span=given.span,
                     summary=f"{given.written} is {look.number(given)}, and {name}, which the script is told, is unused",
