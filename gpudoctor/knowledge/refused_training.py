@@ -7,12 +7,16 @@ runtime/config.py, engine.py, pipe/engine.py, zero/config.py; accelerate 1.15, u
 
 from gpudoctor.knowledge.refused_options import Row, rows
 
+_PARALLEL = "parallelism_config.parallelism_config"
+
 DEFAULTS: dict[str, dict[str, object]] = {
     "transformers": {"save_strategy": "steps", "eval_strategy": "no", "per_device_train_batch_size": 8,
                      "per_device_eval_batch_size": 8, "gradient_accumulation_steps": 1, "dataloader_num_workers": 0,
                      "learning_rate": 5e-5, "weight_decay": 0.0, "adam_epsilon": 1e-8, "max_grad_norm": 1.0},
-    "accelerate": {"fsdp_config.fsdp_version": 1},
     "axolotl": {"fsdp_version": 1},
+    "accelerate": {"fsdp_config.fsdp_version": 1, f"{_PARALLEL}_dp_replicate_size": 1, f"{_PARALLEL}_dp_shard_size": 1,
+                   f"{_PARALLEL}_tp_size": 1, f"{_PARALLEL}_cp_size": 1, f"{_PARALLEL}_sp_size": 1,
+                   "megatron_lm_config.megatron_lm_tp_degree": 1, "megatron_lm_config.megatron_lm_pp_degree": 1},
     "llamafactory": {"finetuning_type": "lora", "stage": "sft"},
     "deepspeed": {"zero_optimization.stage": 0, "zero_force_ds_cpu_optimizer": True},
 }  # fmt: skip
@@ -101,6 +105,30 @@ REFUSED = (
          "accelerate launch hands the file's gradient_accumulation_steps to the program"
          " (ACCELERATE_GRADIENT_ACCUMULATION_STEPS), where it counts before that of Accelerator()",
          "Write the same number in both.", True),
+    ),
+    *rows(
+        "accelerate",
+        ("fsdp_config.fsdp_cpu_ram_efficient_loading and fsdp_config.fsdp_sync_module_states == False",
+         "When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to `True`",
+         "Write fsdp_sync_module_states: true."),
+        ("fsdp_config.fsdp_version == 2 and fsdp_config.fsdp_state_dict_type == 'LOCAL_STATE_DICT'",
+         "FSDP2 does not support LOCAL_STATE_DICT", "Write SHARDED_STATE_DICT or FULL_STATE_DICT."),
+        ("fsdp_config.fsdp_version == 2 and fsdp_config.fsdp_forward_prefetch",
+         "forward_prefetch is not yet implemented in FSDP2", "Take fsdp_forward_prefetch out."),
+        ("fsdp_config.fsdp_version == 2 and told(fsdp_config.fsdp_reshard_after_forward) and"
+         " fsdp_config.fsdp_reshard_after_forward not in (True, False)",
+         "reshard_after_forward is not supported with FSDP2, please set to a `bool`",
+         "Write fsdp_reshard_after_forward: true."),
+        ("(told(parallelism_config) or told(" + _PARALLEL + "_dp_replicate_size)) and num_processes != "
+         + " * ".join(f"{_PARALLEL}_{name}_size" for name in ("dp_replicate", "dp_shard", "tp", "cp", "sp")),
+         "ParallelismConfig total_size does not match num_processes", "Make num_processes the product of the sizes."),
+        ("told(" + _PARALLEL + "_dp_shard_size) and distributed_type == 'FSDP' and fsdp_config.fsdp_version == 1",
+         "You cannot use `--use_parallelism_config` without `--use_fsdp` and `--fsdp_version=2`",
+         "Write fsdp_version: 2."),
+        ("distributed_type == 'MEGATRON_LM' and num_processes %"
+         " (megatron_lm_config.megatron_lm_tp_degree * megatron_lm_config.megatron_lm_pp_degree) != 0",
+         "world size is not divisible by tensor parallel size times pipeline parallel size",
+         "Take degrees whose product divides num_processes."),
     ),
     *rows(
         "axolotl",
@@ -309,6 +337,33 @@ REFUSED = (
          " told(zero_optimization) and not mentions.train_batch_size and not mentions.train_micro_batch_size_per_gpu",
          "Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
          "Write \"train_micro_batch_size_per_gpu\"."),
+        ("amp.enabled == True and (fp16.enabled == True or bf16.enabled == True)",
+         "Cannot enable both amp with (legacy) fp16 or bfloat16 mode", "Keep one of them."),
+        ("zero_optimization.offload_param.device == 'nvme' and not told(zero_optimization.offload_param.nvme_path)",
+         "\"nvme_path\" in DeepSpeed Config cannot be None if remote device is nvme", "Write \"nvme_path\"."),
+        ("zero_optimization.offload_optimizer.device == 'nvme' and"
+         " not told(zero_optimization.offload_optimizer.nvme_path)",
+         "\"nvme_path\" cannot be None if the device is nvme", "Write \"nvme_path\"."),
+        ("told(zero_optimization.offload_param.device) and zero_optimization.offload_param.device not in"
+         " ('cpu', 'nvme', 'none', 'auto') and zero_optimization.offload_param.device != None",
+         "Input should be 'none', 'cpu' or 'nvme'", "Write cpu or nvme."),
+        ("told(zero_optimization.offload_optimizer.device) and zero_optimization.offload_optimizer.device not in"
+         " ('cpu', 'nvme', 'none', 'auto') and zero_optimization.offload_optimizer.device != None",
+         "Input should be 'none', 'cpu' or 'nvme'", "Write cpu or nvme."),
+        ("told(scheduler.type) and scheduler.type not in ('LRRangeTest', 'OneCycle', 'WarmupLR', 'WarmupDecayLR',"
+         " 'WarmupCosineLR', 'LambdaLR', 'StepLR', 'MultiStepLR', 'ConstantLR', 'LinearLR', 'ExponentialLR',"
+         " 'CosineAnnealingLR', 'CyclicLR', 'OneCycleLR', 'CosineAnnealingWarmRestarts', 'PolynomialLR',"
+         " 'MultiplicativeLR', 'SequentialLR', 'ChainedScheduler', 'ReduceLROnPlateau')",
+         "DeepSpeed does not recognize LR scheduler", "Write WarmupLR, WarmupDecayLR or WarmupCosineLR."),
+        ("zero_optimization.stage > 0 and optimizer.params.max_grad_norm > 0",
+         "'max_grad_norm' is not supported as an optimizer parameter, please switch to using the deepspeed parameter"
+         " 'gradient_clipping'", "Write \"gradient_clipping\"."),
+        ("told(train_micro_batch_size_per_gpu) and train_micro_batch_size_per_gpu == 0",
+         "Micro batch size per gpu: 0 has to be greater than 0", "Write a size."),
+        ("told(gradient_accumulation_steps) and gradient_accumulation_steps == 0",
+         "Gradient accumulation steps: 0 has to be greater than 0", "Write a number."),
+        ("told(fp16.loss_scale) and fp16.loss_scale < 0",
+         "fp16.loss_scale must be >= 0 (0 enables dynamic loss scaling)", "Write 0."),
         ("elasticity.enabled and not elasticity.ignore_non_elastic_batch_info and (train_batch_size or"
          " train_micro_batch_size_per_gpu or gradient_accumulation_steps)",
          "One or more batch related parameters were found in your ds_config. These parameters will not be used since"

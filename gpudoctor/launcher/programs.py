@@ -66,6 +66,14 @@ NO_TRAINERS = frozenset(
 """Programs whose next word is a file or a folder that may be called train."""
 
 
+_SERVING = re.compile(r"(?:^|/)vllm-openai(?:-[\w.]+)?(?:[:@].*)?$")
+
+
+def entrypoint_of(image: str) -> tuple[str, ...]:
+    """What an image starts by itself and hands its arguments to; () where we do not know. vLLM's docker/Dockerfile."""
+    return ("vllm", "serve") if _SERVING.search(image) else ()
+
+
 class StartedByPython(Struct, frozen=True):
     """What an interpreter runs. `script` is None for `-c`, for standard input and for none at all."""
 

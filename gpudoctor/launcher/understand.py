@@ -30,7 +30,7 @@ def understand(invocation: Invocation) -> LintLaunch | None:
     """
     if not invocation.words or any(outer.program in registry.starters() for outer in invocation.within):
         return None
-    inner = _unwrapped(invocation)
+    inner = _unwrapped(_in_image(invocation))
     words = inner.words
     if not words:
         return None
@@ -53,6 +53,25 @@ def understand(invocation: Invocation) -> LintLaunch | None:
     if launch is None or registry.traits(launch.launcher).bare:
         return launch
     return structs.replace(launch, around=_around(inner))
+
+
+def _in_image(invocation: Invocation) -> Invocation:
+    """`docker run vllm/vllm-openai --model m`: the arguments of what the image starts."""
+    outer, words = invocation.within[-1:], invocation.words
+    if not words[0].shown.startswith("-") or not outer or outer[0].program not in ("docker", "podman", "nerdctl"):
+        return invocation
+    before = outer[0].words[: -len(words)]
+    return with_entrypoint(invocation, before[-1].shown) if before else invocation
+
+
+def with_entrypoint(invocation: Invocation, image: str) -> Invocation:
+    """Arguments alone, behind the program that the image starts with them."""
+    entry = programs.entrypoint_of(image)
+    if not entry or not invocation.words or not invocation.words[0].shown.startswith("-"):
+        return invocation
+    span = structs.replace(invocation.words[0].span, exact=False)
+    added = tuple(Word(raw="", text=word, shown=word, span=span) for word in entry)
+    return structs.replace(invocation, program=entry[0], words=(*added, *invocation.words))
 
 
 def with_command(launch: LintLaunch, words: tuple[Word, ...]) -> LintLaunch:

@@ -7,7 +7,7 @@ LAUNCHER = LauncherTraits(
     manifests=(
         ManifestKind(
             kind="dstack",
-            looks=(r"type:[ \t]{0,9}task[ \t]{0,9}$", "commands:"),
+            looks=(r"type:[ \t]{0,9}(?:task|service)[ \t]{0,9}$", "commands:"),
             script="commands",
             variables="env",
         ),

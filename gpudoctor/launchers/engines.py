@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from gpudoctor.launcher.grammar import HOLDS_OPTIONS
 from gpudoctor.launcher.traits import Form, LauncherTraits
 from gpudoctor.lint.model import Invocation, LintLaunch, Option, Span, Word
 
@@ -57,9 +58,7 @@ def read_engine(form: Form, invocation: Invocation, start: int) -> LintLaunch | 
         every_option=given,
         script=named.value if named is not None else positional,
         script_words=tuple(invocation.words[start:]),
-        unread=tuple(
-            word for word in invocation.words[start:] if word.text is None and re.match(r"[\"']?\$", word.shown)
-        ),
+        unread=tuple(_may_hold_options(invocation.words, start)),
     )
 
 
@@ -75,6 +74,14 @@ def _options(words: tuple[Word, ...], start: int, names: dict[str, str]) -> Iter
         value = _piece(word, rest) if equals else following
         if value is not None:
             yield Option(names[spelling], written, value, word.span)
+
+
+def _may_hold_options(words: tuple[Word, ...], start: int) -> Iterator[Word]:
+    """Variables of unknown value that stand where an option may: the value of one is none."""
+    for before, word in zip(words[start - 1 :], words[start:], strict=False):
+        bare = word.text is None and re.match(r"[\"']?\$", word.shown) is not None
+        if bare and (HOLDS_OPTIONS.search(word.shown) or not before.shown.startswith("-") or "=" in before.shown):
+            yield word
 
 
 def _piece(word: Word, text: str) -> Word:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
+from gpudoctor.launcher.understand import with_entrypoint
 from gpudoctor.lint.model import (
     Expansion,
     Invocation,
@@ -57,6 +58,8 @@ class _Inside(Struct):
     settings: dict[str, SetVariable]
     notes: list[str]
     section: int
+    by_kubelet: bool = False
+    """The kubelet fills $(NAME) in before a shell reads it."""
 
 
 def invocations_of(
@@ -74,17 +77,25 @@ def invocations_of(
         settings = _environment(by_path, path)
         known = {name: setting.word.text for name, setting in settings.items() if setting.word.text is not None}
         own = structs.replace(facts, variables={**facts.variables, **known})
-        inside = _Inside(text, newlines, path, own, settings, notes, section)
+        inside = _Inside(text, newlines, path, own, settings, notes, section, bool(manifest.api_version))
         values = [*_list(by_path, (*path, "command")), *_list(by_path, (*path, "args"))]
         if values:
-            invocations += _command(tuple(_word(value, settings, inside) for value in values), values, inside, ())
+            commands = _command(tuple(_word(value, settings, inside) for value in values), values, inside, ())
+            invocations += _of_image(commands, by_path.get((*path, "image")))
     for path in _scripts(manifest, by_path):
         inside = _Inside(text, newlines, path[:-1], facts, _task_environment(by_path, manifest), notes, section)
         inside.facts = structs.replace(
             facts, variables={**facts.variables, **{k: s.word.text for k, s in inside.settings.items() if s.word.text}}
         )
-        invocations += _shell(by_path[path], inside, ())
+        invocations += _of_image(_shell(by_path[path], inside, ()), by_path.get((*path[:2], "image")))
     return tuple(invocations), tuple(notes)
+
+
+def _of_image(invocations: list[Invocation], image: ManifestValue | None) -> list[Invocation]:
+    """With the program of an image that gets arguments alone."""
+    if image is None:
+        return invocations
+    return [invocation if invocation.within else with_entrypoint(invocation, image.value) for invocation in invocations]
 
 
 def _containers(manifest: Manifest) -> list[Path]:
@@ -247,9 +258,11 @@ def _command(
 def _shell(value: ManifestValue, inside: _Inside, within: tuple[Invocation, ...]) -> list[Invocation]:
     """A shell script in a value, read by the shell's reader and put back into the whole text."""
     script = value.value
+    if inside.by_kubelet:  # $(NAME) of a variable of the container is ${NAME} to us, and as long
+        script = REFERENCE.sub(lambda match: f"${{{match[1]}}}" if match[1] in inside.settings else match[0], script)
     shell = read_shell(script, (TextSection("every", text=script),), inside.facts, False)
     inside.notes.extend(f"in the script of line {value.span.line}: {note}" for note in shell.notes)
-    moved = _Moved(value, inside, origins(inside.text[value.span.start : value.span.end], script))
+    moved = _Moved(value, inside, origins(inside.text[value.span.start : value.span.end], value.value))
     words = []
     for invocation in shell.invocations:
         # variables of the manifest count as given to the shell's reader: its own settings win, theirs come from here

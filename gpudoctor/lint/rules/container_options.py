@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lint import processes
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Word
+from gpudoctor.lint.pods import container_of
 from gpudoctor.lint.processes import counted_entries
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -114,6 +116,14 @@ def shared_memory_in_bytes(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
+_FOUR = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: t}\nspec:\n  restartPolicy: Never\n  containers:\n    - name: main\n"
+    "      image: registry/image:tag\n      command: [torchrun, --standalone, --nproc-per-node=4, train.py]\n"
+    "      env: [{name: CUDA_VISIBLE_DEVICES, value: 'SHOWN'}]\n      resources: {limits: {nvidia.com/gpu: 4}}\n"
+    "      volumeMounts: [{name: shm, mountPath: /dev/shm}]\n  volumes: [{name: shm, emptyDir: {medium: Memory}}]\n"
+)
+
+
 @rule(
     "K47",
     title="GPUs of a container are counted from 0 in it",
@@ -124,10 +134,12 @@ def shared_memory_in_bytes(job: LintJob) -> Iterator[LintFinding]:
         "docker run --gpus '\"device=2,3\"' --ipc=host image bash -c 'CUDA_VISIBLE_DEVICES=2,3 "
         + _START.strip()
         + "'\n",
+        _FOUR.replace("SHOWN", "4,5,6,7"),
     ),
     good=(
         "docker run --gpus '\"device=4,5\"' --ipc=host -e CUDA_VISIBLE_DEVICES=0,1 image " + _START,
         "docker run --gpus all --ipc=host -e CUDA_VISIBLE_DEVICES=4,5 image " + _START,
+        _FOUR.replace("SHOWN", "0,1,2,3"),
     ),
 )
 def numbers_of_the_host(job: LintJob) -> Iterator[LintFinding]:
@@ -135,8 +147,8 @@ def numbers_of_the_host(job: LintJob) -> Iterator[LintFinding]:
     leaves none of them."""
     for launch in job.launches:
         outer = next((outer for outer in launch.invocation.within if outer.program in _DOCKERS), None)
-        given = _devices(outer) if outer is not None else 0
-        if outer is None or not given:
+        given = _devices(outer) if outer is not None else _of_pod(job, launch)
+        if not given:
             continue
         told = _told(outer, launch)
         if told is None:
@@ -153,6 +165,13 @@ def numbers_of_the_host(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
+def _of_pod(job: LintJob, launch: LintLaunch) -> int:
+    """GPUs that a pod's container is limited to, or that a compose service reserves."""
+    container = container_of(job, launch)
+    given = container.gpus if container is not None else None
+    return given or (processes.given_gpus(job, launch) if launch.invocation.manifest_path else 0) or 0
+
+
 def _devices(outer: Invocation) -> int:
     for text, _ in _pairs(_before_image(outer.words[1:])):
         match = re.fullmatch(r"--gpus=[\"']*device=([^\"']+)[\"']*", text)
@@ -161,13 +180,13 @@ def _devices(outer: Invocation) -> int:
     return 0
 
 
-def _told(outer: Invocation, launch: LintLaunch) -> tuple[str, Word] | None:
-    for text, word in _pairs(_before_image(outer.words[1:])):
+def _told(outer: Invocation | None, launch: LintLaunch) -> tuple[str, Word] | None:
+    for text, word in _pairs(_before_image(outer.words[1:])) if outer is not None else ():
         match = re.fullmatch(r"(?:-e|--env)=?[\"']?CUDA_VISIBLE_DEVICES=([\d,]+)[\"']?", text)
         if match is not None:
             return match[1], word
     setting = launch.invocation.settings.get("CUDA_VISIBLE_DEVICES")
-    before = outer.settings.get("CUDA_VISIBLE_DEVICES")
+    before = outer.settings.get("CUDA_VISIBLE_DEVICES") if outer is not None else None
     if setting is not None and setting.word.text and (before is None or before.word is not setting.word):
         return setting.word.text, setting.word
     return None

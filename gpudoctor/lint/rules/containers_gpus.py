@@ -13,7 +13,7 @@ _COMPOSE = (
     "services:\n  train:\n    image: train:1\n    {}\n    command: torchrun --standalone --nproc_per_node=4 train.py\n"
 )
 _RESERVED = "ipc: host\n    deploy: {{resources: {{reservations: {{devices: [{{driver: nvidia, {}}}]}}}}}}"
-_TORCH = (*look.TORCHRUN, "accelerate", "deepspeed", "horovodrun", "mpirun")
+_TORCH = (*look.TORCHRUN, "accelerate", "deepspeed", "horovodrun", "mpirun", "vllm", "sglang")
 
 
 def _services(job: LintJob) -> Iterator[tuple[LintLaunch, str, dict[tuple[str, ...], ManifestValue]]]:
@@ -264,7 +264,7 @@ def node_rank_of_containers(job: LintJob) -> Iterator[LintFinding]:
             if launch.invocation.conditional or launch.invocation.node_guard is not None:
                 continue
             role = _role(manifest, launch)
-            pods = _pods_of_role(manifest, role)
+            pods = _pods_of_role(manifest, role) or (pods_of(manifest, launch) if manifest.kind in _NUMBERED else None)
             if pods is not None and pods > 1 and not is_template(job, launch):
                 yield _same_rank(rank, f"in each of {counted(pods, 'pod')} of one template")
             roles.setdefault(role, (launch, rank, number))
@@ -276,6 +276,8 @@ def node_rank_of_containers(job: LintJob) -> Iterator[LintFinding]:
         yield from _between(job.manifests[0], single)
 
 
+_NUMBERED = ("Job", "StatefulSet", "JobSet")
+"""Kinds whose pods run one command and have an index each."""
 _SINGLE = ("Pod", "Job", "StatefulSet", "Deployment", "ReplicationController")
 """Kinds of which several documents make one training, a node each."""
 

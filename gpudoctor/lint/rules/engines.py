@@ -67,6 +67,8 @@ def server_without_its_gpus(job: LintJob) -> Iterator[LintFinding]:
         if total is None or not nodes:
             continue
         limit = limit_of(job, launch)
+        if limit is None and (asked := processes.gpus(job, launch)):
+            limit = asked, f"the job asks for {counted(asked, 'GPU')} on a node"
         spread = launch.launcher == "vllm" and nodes == 1
         if spread and (engines.over_ray(launch) or _RAY.search(job.text)):
             yield from _over_ray(job, launch, total)
