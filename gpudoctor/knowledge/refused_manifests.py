@@ -4,7 +4,7 @@ KubeRay 1.5, controllers/ray/utils/validation.go and util.go; JobSet 0.10, webho
 its CRD; LeaderWorkerSet 0.7, webhooks/leaderworkerset_webhook.go; Kubeflow Trainer 2.1, runtime/framework/plugins;
 training-operator 1.9, webhooks; mpi-operator 0.6, apis/kubeflow/validation; Volcano 1.12, webhooks/admission/jobs;
 Kueue 0.14, the rules of its CRDs and its webhooks of jobs. Of tasks' files: dstack 0.20, core/models/configurations.py;
-SkyPilot 0.14, resources.py and task.py.
+SkyPilot 0.14, resources.py and task.py; Azure ML's commandJob schema.
 
 `when` is an expression of gpudoctor.lint.conditions over the values below `at`, with `_` for the hyphens of a key
 and n0 for the first of a list. `*` in `at` is every item. `kueue` is whether a queue's label stands in the metadata.
@@ -267,6 +267,16 @@ REFUSED = (
          "Keep one of them."),
         ("told(disk_tier) and disk_tier not in ('low', 'medium', 'high', 'ultra', 'best', 'none')"
          " and disk_tier != None", "Invalid disk_tier", "Write low, medium, high, ultra or best."),
+    ),
+    *_rows(
+        "AzureML",
+        "distribution",
+        ("told(type) and type not in ('pytorch', 'PyTorch', 'mpi', 'Mpi', 'MPI', 'tensorflow', 'TensorFlow', 'ray',"
+         " 'Ray')", "type is one of mpi, pytorch, ray, tensorflow", "Write pytorch."),
+        ("process_count_per_instance < 1", "process_count_per_instance is a positive integer", "Write 1 or more."),
+    ),
+    *_rows(
+        "AzureML", "resources", ("instance_count < 1", "instance_count is a positive integer", "Write 1 or more.")
     ),
     *_rows(
         "ResourceFlavor",

@@ -87,7 +87,7 @@ def _is_of(row: RefusedManifest, manifest: Manifest) -> bool:
 
 def _of_rows(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
     for manifest in job.manifests:
-        if manifest.fault or not (manifest.api_version or manifest.kind in ("dstack", "SkyPilot")):
+        if manifest.fault or not (manifest.api_version or manifest.kind in ("dstack", "SkyPilot", "AzureML")):
             continue
         said: set[int] = set()
         for row in REFUSED:

@@ -170,13 +170,23 @@ _OF_TYPE = {
     "g2-standard-16": 1, "g2-standard-24": 2, "g2-standard-32": 1, "g2-standard-48": 4, "g2-standard-96": 8,
 }  # fmt: skip
 """GPUs that Google's accelerator-optimized machine types have: Compute Engine's documentation, GPU machine types."""
+_NAMED = {
+    "a2-highgpu": "NVIDIA_TESLA_A100", "a2-megagpu": "NVIDIA_TESLA_A100", "a2-ultragpu": "NVIDIA_A100_80GB",
+    "a3-highgpu": "NVIDIA_H100_80GB", "a3-megagpu": "NVIDIA_H100_MEGA_80GB", "a3-ultragpu": "NVIDIA_H200_141GB",
+    "g2-standard": "NVIDIA_L4",
+}  # fmt: skip
+"""How Vertex AI names their GPUs (AcceleratorType)."""
 
 
 @rule(
     "G15",
     title="A machine of Google's is asked for the GPUs that its type has",
     source="Compute Engine's documentation, GPU machine types: a2, a3 and g2 have a fixed number",
-    bad=(_VERTEX.format("a2-highgpu-4g", 8), _VERTEX.format("a2-highgpu-8g", 4)),
+    bad=(
+        _VERTEX.format("a2-highgpu-4g", 8),
+        _VERTEX.format("a2-highgpu-8g", 4),
+        _VERTEX.format("g2-standard-24", 2),
+    ),
     good=(_VERTEX.format("a2-highgpu-8g", 8), _VERTEX.format("n1-standard-32", 4)),
 )
 def gpus_of_another_type(job: LintJob) -> Iterator[LintFinding]:
@@ -194,3 +204,13 @@ def gpus_of_another_type(job: LintJob) -> Iterator[LintFinding]:
                 happens="The job is refused.",
                 fix=f"Write acceleratorCount: {has}, or another machineType.",
             )
+        for path, value in values.items():
+            kind = values.get((*path[:-1], "machineType")) if path[-1:] == ("acceleratorType",) else None
+            named = _NAMED.get(kind.value.rpartition("-")[0]) if kind is not None else None
+            if kind is not None and named is not None and value.value.startswith("NVIDIA_") and value.value != named:
+                yield LintFinding(
+                    span=value.span,
+                    summary=f"acceleratorType is {value.value}, and {kind.value} has {named}",
+                    happens="The job is refused: the machine type does not support the accelerator.",
+                    fix=f"Write acceleratorType: {named}, or another machineType.",
+                )

@@ -247,6 +247,7 @@ _TOGETHER = frozenset(
     bad=(
         "tune run --nproc_per_node 2 lora_finetune_single_device --config llama3_2/1B_lora_single_device\n",
         "tune run lora_finetune_distributed --config llama3_2/1B_lora\n",
+        "tune run --nproc_per_node 2 lora_finetune_distributed\n",
     ),
     good=(
         "tune run lora_finetune_single_device --config llama3_2/1B_lora_single_device\n",
@@ -267,6 +268,15 @@ def recipe_for_other_processes(job: LintJob) -> Iterator[LintFinding]:
                 " torchrun commands.",
                 fix=f"Take {recipe.replace('single_device', 'distributed')} with a configuration of its own, or leave"
                 " torchrun's options out.",
+            )
+        words = {word.shown.partition("=")[0] for word in launch.script_words}
+        whole = all(word.text is not None for word in launch.script_words)
+        if recipe in _ALONE | _TOGETHER and whole and not words & {"--config", "-h", "--help"}:
+            yield LintFinding(
+                span=launch.script.span,
+                summary=f"{recipe} is started without --config",
+                happens="It ends: The '--config' argument is required. Specify a valid config with --config.",
+                fix=f"Write tune run {recipe} --config CONFIG; tune ls names them.",
             )
         elif recipe in _TOGETHER and not launch.every_option and not launch.unread:
             yield LintFinding(
