@@ -7,7 +7,9 @@ import pytest
 
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.explain import explain
-from gpudoctor.explain.line_words import judged_line, judged_shape
+from gpudoctor.explain.guesses import without_guesses
+from gpudoctor.explain.line_rows import judged_shape
+from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.report import Explanation
 
@@ -132,3 +134,40 @@ def test_a_benchmark_whose_values_are_wrong_did_not_end_well() -> None:
 )
 def test_an_exception_is_of_a_class_by_its_shape(raised: tuple[str, ...], class_: str) -> None:
     assert judged_exception(*raised).kind == class_
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (
+            "UNAVAILABLE: Task /task:6 stopped. This indicates that it has failed, got preempted, or crashed.",
+            "dead-rank",
+        ),
+        ("[E] engine: Assertion failed: it went wrong (/src/runner.cpp:180)", "assertion"),
+        ("Run failed with error code NO_CAPACITY", "scheduler"),
+        ("load: nrt_load status=4", "gpu-memory"),
+        ("EJ0001: 2026-05-21-11:57:54.167.645 Failed to initialize the HCCP process.", "no-device"),
+    ],
+)
+def test_what_is_told_goes_before_what_is_taken_to_be_possible(line: str, kind: str) -> None:
+    judged = judged_line(line)
+    assert judged is not None and judged.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("type_name", "message", "kind"),
+    [
+        ("MlflowException", "INVALID_PARAMETER_VALUE: Changing param values is not allowed.", "argument"),
+        ("google.api_core.exceptions.ResourceExhausted", "429 The quota metrics exceed quota limits: gpus", "quota"),
+        ("RuntimeError", "Failed to connect to GCS. Please check `gcs_server.out`.", "rendezvous"),
+        ("RuntimeError", "binary not found at /e/lib/site-packages/bnb/libbnb_cuda129.so", "dependency-mismatch"),
+    ],
+)
+def test_an_exception_of_a_service_is_of_what_it_refuses(type_name: str, message: str, kind: str) -> None:
+    assert judged_exception(type_name, message).kind == kind
+
+
+def test_the_first_sentence_is_told() -> None:
+    """However it says it; only sentences behind it can be guesses."""
+    assert without_guesses("It may be that the disk is full.") == "It may be that the disk is full."
+    assert without_guesses("Connection closed. This may be due to a crash.") == "Connection closed.."

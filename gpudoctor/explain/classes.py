@@ -15,6 +15,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.by_shape import by_shape
 from gpudoctor.explain.devices_apart import devices_apart, is_of_two_devices
 from gpudoctor.explain.errnos import ERRNO, ERRNO_NAME, judged_words
+from gpudoctor.explain.guesses import without_guesses
 from gpudoctor.explain.kinds import (
     ARGUMENT,
     CHECKPOINT,
@@ -36,6 +37,7 @@ from gpudoctor.explain.kinds import (
     RENDEZVOUS,
     own,
 )
+from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
 from gpudoctor.explain.plain_fixes import BASES, OF_RELEASE, distribution_of, plain_fix
 from gpudoctor.explain.statuses import judged_status
@@ -291,9 +293,11 @@ def judged_message(message: str) -> Judged | None:
     """By the words of a message; None where they tell nothing."""
     if is_of_two_devices(message):
         return own("argument")
-    return judged_status(message[:2000]) or next(
-        (judged for words, judged in OF_WORDS if words.search(message[:2000])), None
-    )
+    said = message[:2000]
+    for part in dict.fromkeys((without_guesses(said), said)):
+        if judged := judged_status(part) or next((judged for words, judged in OF_WORDS if words.search(part)), None):
+            return judged
+    return None
 
 
 OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
@@ -346,6 +350,10 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
         return known
     if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")) and not refused:
         return of_type
+    if of_type is None or name in SAYS_LITTLE:
+        shape = None if refused else judged_shape(message.partition("\n")[0])
+        if shape is not None:
+            return shape
     package = next((judged for names, judged in OF_PACKAGE if names.search(module)), None)
     if package is None:
         package = next((judged for names, judged in OF_PACKAGE if names.search(raised_in)), None)

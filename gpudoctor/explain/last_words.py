@@ -22,7 +22,8 @@ from gpudoctor.explain.end_lines import EVENT, OVER, ends_told, last_lines, of_s
 from gpudoctor.explain.endings import OF_SIGNAL, judged_signal, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
-from gpudoctor.explain.line_words import judged_line, judged_shape
+from gpudoctor.explain.line_rows import judged_shape
+from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.own_words import HEADER, suggested
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean

@@ -4,7 +4,8 @@ Forms, from the loggers' sources: logfmt (logrus' TextFormatter, on a terminal t
 TextHandler), JSON of zap, zerolog, slog, pino
 and Google's severities, klog and glog (a letter before month and day), Ray's, env_logger and tracing, spdlog, loguru,
 Python's logging (BASIC_FORMAT, dashes, brackets), zap's console, log4j and logback, rclone's and JuiceFS's, oneCCL's,
-Open MPI's and PMIx's ERROR_LOG, panics of Go and Rust, and the word in front that commands have for it.
+Open MPI's and PMIx's ERROR_LOG, CANN's codes, ROCr's handler,
+panics of Go and Rust, and the word in front that commands have for it.
 """
 
 import re
@@ -22,6 +23,7 @@ ANYWHERE = re.compile(
     rf"\|\s{{0,8}}{UPPER}\s{{0,8}}\||(?i:\[{LEVEL}\])|<(?:ERROR|FATAL)>|\|\w{{1,8}}_ERROR\||"
     rf" - {UPPER} - |\t{UPPER}\t|{STAMP}\]? ?\|? ?{UPPER}\b|"
     r"\b(?:PMIX|PRTE|PRRTE|ORTE|OPAL|OMPI)[ _]ERROR(?:_LOG)?\b|"
+    r"^(?:\[[^\]\n]{1,30}\]:? ?)?E[A-Z]\d{4}: (?:\[PID: \d{1,8}\] )?\d{4}-\d\d-\d\d-|\bHW Exception by GPU node-\d|"
     r"\b[EF]\d{3,4} \d\d:\d\d:\d\d|\[[\d-]{10} [\d:,.]{8,15} [EFC] \d{1,9} \d{1,9}\]|"
     r"\bthread '[^'\n]{0,60}' (?:\(\d{1,9}\) )?panicked at\b"
 )

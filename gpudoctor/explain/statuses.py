@@ -3,7 +3,8 @@
 Sources: the enumerations of cublas_api.h, cudnn_graph.h, cufft.h, cusolver_common.h, cusparse.h and curand.h (CUDA 13),
 as torch prints them (CUDABlas.cpp, Exceptions.h, CuFFTUtils.h); nccl.h's ncclResult_t, as torch's NCCLUtils.cpp
 explains it; driver_types.h, hip_runtime_api.h, ze_api.h and ur_api.h of the runtimes of GPUs; nrt_status.h; absl
-status.h; HCCL's codes where it reports them (RPT_INPUT_ERR). A status that has several reasons (NOT_INITIALIZED of a
+status.h; HCCL's and the Ascend runtime's codes where they report them (RPT_INPUT_ERR);
+the codes of services.  A status that has several reasons (NOT_INITIALIZED of a
 library, INTERNAL_ERROR) stands in none.
 """
 
@@ -100,6 +101,11 @@ OF_STATUS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"\bNRT_(?:RESOURCE|EXEC_OOB)\b", Judged("gpu-memory", "program", AFTER)),
         (r"\bNRT_FAIL_HOST_MEM_ALLOC\b", Judged("host-memory", "program", AFTER)),
         (r"\bNRT_(?:LOAD_NOT_ENOUGH_NC|EXEC_NC_BUSY)\b", Judged("no-device", "environment", AFTER)),
+        # the same by number, and the older names of the runtime's daemon
+        (r"\bnrt_\w{2,30}\b[^\n]{0,20} status=4\b|\bNERR_RESOURCE\b", Judged("gpu-memory", "program", AFTER)),
+        (r"\bnrt_\w{2,30}\b[^\n]{0,20} status=9\b|\bNERR_RESOURCE_NC\b", Judged("no-device", "environment", AFTER)),
+        (r"\bnrt_\w{2,30}\b[^\n]{0,20} status=6\b|\bNERR_HW_ERROR\b", Judged("device-lost", "node", "elsewhere")),
+        (r"\bnrt_\w{2,30}\b[^\n]{0,20} status=10\b", Judged("dependency-mismatch", "environment", AFTER)),
         (r"\bNRT_UNSUPPORTED_NEFF_VERSION\b", Judged("dependency-mismatch", "environment", AFTER)),
         (r"\bNRT_EXEC_COMPLETED_WITH_NUM_ERR\b", Judged("nan", "program", AFTER)),
         # Ascend's HCCL, its error codes in the user's guide
@@ -107,6 +113,30 @@ OF_STATUS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"\bEI000[34]\b", Judged("config", "user", AFTER)),
         (r"\bEI0005\b", Judged("divergence", "program", AFTER)),
         (r"\bEI0006\b", Judged("rendezvous", "environment", "not decided")),
+        (r"\bEJ0001\b", Judged("no-device", "environment", AFTER)),
+        (r"\bEE1002\b", Judged("nccl-timeout", "program", "not decided")),
+        # services: MLflow's and Databricks' error codes (databricks.proto), before their message
+        (
+            r"\b(?:INVALID_PARAMETER_VALUE|BAD_REQUEST|RESOURCE_ALREADY_EXISTS|INVALID_STATE): ",
+            Judged("argument", "program", AFTER),
+        ),
+        (r"\b(?:QUOTA_EXCEEDED|RESOURCE_LIMIT_EXCEEDED): ", Judged("quota", "environment", AFTER)),
+        (r"\b(?:REQUEST_LIMIT_EXCEEDED|TEMPORARILY_UNAVAILABLE): ", Judged("download", "environment", "not decided")),
+        (r"\b(?:RESOURCE_DOES_NOT_EXIST|ENDPOINT_NOT_FOUND): ", Judged("argument", "program", AFTER)),
+        # AWS' common errors, as botocore writes them, and what an account may have at most
+        (
+            r"\bAn error occurred \((?:\w{0,40}LimitExceeded|ServiceQuotaExceeded\w{0,20})\)",
+            Judged("quota", "environment", AFTER),
+        ),
+        (
+            r"\bAn error occurred \((?:Validation\w{0,20}|InvalidParameter\w{0,20}|Malformed\w{0,30}|Missing"
+            r"Parameter)\)",
+            Judged("argument", "program", AFTER),
+        ),
+        (
+            r"\bAn error occurred \((?:Throttling\w{0,20}|RequestLimitExceeded|TooManyRequests\w{0,20})\)",
+            Judged("download", "environment", "not decided"),
+        ),
         # absl's and gRPC's status codes, where one stands before its message
         (r"\b(?:UNAVAILABLE|CANCELLED|ABORTED): ", Judged("dead-rank", "node", "not decided")),
         (r"\bDEADLINE_EXCEEDED: ", Judged("rendezvous", "environment", "not decided")),

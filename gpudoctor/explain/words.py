@@ -42,6 +42,8 @@ OF_SETTINGS = r"\bconfig\w*\b|\byaml\b|hyperparameter|\bTrainingArguments\b"
 OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (re.compile(text), judged)
     for text, judged in (
+        (r"(?i)\b(?:binary|library|extension)\b[^\n]{0,20}\bnot found\b[^\n]{0,200}"
+         r"(?:site|dist)-packages\S{1,200}\.so\b", MISMATCH),
         (r"\bRAY_memory_\w{3,40}|\bray-oom-prevention\b", MEMORY),
         (r"(?i)\b(?:cuda|gpu|device|hbm)\b[ -](?:memory )?allocation (?:has )?failed|"
          r"failed to allocate[^\n]{0,40}\b(?:device|gpu|cuda|hbm|vram)\b|"
@@ -135,6 +137,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)host key verification failed|permission denied \(|unauthorized|"
          r"\b40[13] client error|access denied|AccessDenied|gated repo|restricted and you are not|"
          r"must have access to it|must be authenticated|invalid (?:user )?token", PERMISSION),
+        (r"(?i)\bquotas?\b[^\n]{0,60}\b(?:exceed|reach|insufficient|used up)\w*|\b(?:exceed\w*|insufficient)\b"
+         r"[^\n]{0,40}\bquota\b", own("quota", "environment")),
         (r"(?i)\b(?:enough|insufficient|no available) (?:cluster )?resources\b|"
          r"\bresource requests?\b[^\n]{0,80}\bcannot be\b",
          own("scheduler", "scheduler", "not decided")),

@@ -10,6 +10,25 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "amd-hardware-exception",
+        words=(
+            r"\bHW Exception by GPU node-(?P<gpu>\d{1,4}) \(Agent handle: \w{1,20}\) "
+            r"reason ?: ?(?P<reason>\w[\w ]{0,40})"
+        ),
+        lines=True,
+        fix=(
+            "The driver gave the GPU of node {gpu} (rocminfo) up: {reason}. Leave this machine out until the GPU was "
+            "reset (rocm-smi --gpureset) or the machine restarted, and read dmesg for amdgpu's lines; where it comes "
+            "again on others, install a newer release of the driver and ROCm."
+        ),
+        kind="device-lost",
+        blame="node",
+        restart="elsewhere",
+        source="ROCR-Runtime core/runtime/runtime.cpp (HwExceptionHandler)",
+        sample="HW Exception by GPU node-5 (Agent handle: 0x55d1c24be210) reason :GPU Hang",
+        counter="Memory access fault by GPU node-5 (Agent handle: 0x55d1c24be210) on address 0x7f. Reason: Unknown.",
+    ),
+    Remedy(
         "rocm-no-code",
         words=(
             r"\bhipError(?:NoBinaryForGpu|InvalidKernelFile|InvalidImage|SharedObject\w{4,20}"

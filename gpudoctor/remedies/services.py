@@ -55,6 +55,7 @@ REMEDIES = (
         "task-lost",
         words=(
             r"\btasks? (?:are|is) unhealthy \(stopped sending heartbeats\)",
+            r"\bheartbeat timeout\. This indicates that the remote task\b",
             r"\bCollective ops is aborted by: ",
             r"\bWatchTasks\w{0,10} failed\b|\bCoordinationService/WatchTasks\b",
         ),
