@@ -24,6 +24,7 @@ from gpudoctor.lint.courses.values import (
     unknown,
 )
 from gpudoctor.lint.python_code import FUNCTIONS
+from gpudoctor.lint.python_text import last_name
 
 SELF = frozenset(("eval", "train", "float", "half", "bfloat16", "requires_grad_", "share_memory", "compile", "detach",
                   "contiguous", "clone"))  # fmt: skip
@@ -89,6 +90,9 @@ class FollowedCalls(MakingCalls):
         if isinstance(node.func, ast.Attribute) and node.func.attr == "optimize" and self.code.brings("optuna"):
             for each in given[:1]:
                 self.called_by(each, (unknown(node, "trial"),), node)
+        place = self._place_of(last_name(node.func)) if not given and isinstance(function, OpenValue) else None
+        if place is not None:
+            return place
         result = unknown(node, function, holder, *given, *named.values())
         if (
             isinstance(node.func, ast.Attribute)

@@ -289,9 +289,14 @@ class Expressions:
             return unknown(node, one, other)
         compare = COMPARED[type(sign)]
         texts = {type(each) for each in (one, other)}
-        if texts == {str, int} and any(isinstance(each, str) and each.lstrip("-").isdecimal() for each in (one, other)):
+        of_order = isinstance(sign, (ast.Eq, ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        if (
+            of_order
+            and texts == {str, int}
+            and any(isinstance(each, str) and each.lstrip("-").isdecimal() for each in (one, other))
+        ):
             self.do("text beside a number", node, next(each for each in (one, other) if isinstance(each, str)),
-                    isinstance(sign, (ast.Eq, ast.NotEq)))  # fmt: skip
+                    isinstance(sign, ast.Eq))  # fmt: skip
         if isinstance(sign, (ast.Is, ast.IsNot)) and (one is None or other is None):
             one, other = (None if is_nothing(each) else each for each in (one, other))
             known = is_known(one) or isinstance(one, (Thing, FollowedFunction, ClassOf, list, tuple, dict))

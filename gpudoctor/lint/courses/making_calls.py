@@ -17,6 +17,11 @@ from gpudoctor.lint.courses.values import (
 
 WRAPPERS = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp"}
 
+ON_FIRST = frozenset(
+    ("is_main_process", "is_main", "is_master", "is_master_process", "is_rank_zero", "is_rank0", "is_primary")
+)
+"""Usual names of what holds on rank 0."""
+
 
 class MakingCalls(LibraryCalls):
     def _opened(self, node: ast.Call, given: list[Value], named_mode: Value) -> Value:
@@ -64,3 +69,9 @@ class MakingCalls(LibraryCalls):
         if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
             self.spawned.append((function, tuple(arguments), node))
         return unknown(node)
+
+    def _place_of(self, name: str) -> Value:
+        """What a function of another file gives that is called as everybody calls it; None of any other name."""
+        seat = self.seat
+        places = {"get_rank": seat.rank, "get_global_rank": seat.rank, "get_local_rank": seat.local}
+        return places.get(name, seat.rank == 0 if name in ON_FIRST else None)
