@@ -163,3 +163,15 @@ def test_a_step_behind_what_one_process_told(log: str, ends: bool) -> None:
     """A process that dies of what it raised does no step more."""
     answer = explain((), stdin=io.BytesIO(), texts=(log,))
     assert (not answer.causes and answer.unknown is None) is ends
+
+
+def test_communicators_that_are_aborted_at_the_end_accuse_nobody() -> None:
+    """torch's process group does so where the program does not destroy it."""
+    steps = "".join(f"0: step {number}: loss {3 / number:.3f}\n" for number in range(1, 40))
+    ends = "".join(
+        f"{rank}: n4:2101:2101 [{rank}] NCCL INFO comm 0x7f12 rank {rank} nranks 2 cudaDev {rank} busId c{rank}000 -"
+        " Abort COMPLETE\n"
+        for rank in (1, 0)
+    )
+    answer = told(steps + ends + "0: training took 1811 s\n")
+    assert not answer.causes and not answer.unknown

@@ -1,6 +1,6 @@
 """More of NCCL: which ranks of a communicator start, which interfaces it takes, and words of releases before 2.18."""
 
-from gpudoctor.symptom import HINT, POSSIBLE, PROVED, Symptom
+from gpudoctor.symptom import POSSIBLE, PROVED, Symptom
 
 NODE = "gpu12:6613:6702 [1] "
 VIRTUAL = r"(?:lo\d?|docker\d{0,3}|virbr\d{1,3}|veth\w{1,20}|br-\w{1,20}|cni\w{0,12}|flannel[\w.]{0,12}|cali\w{1,20})"
@@ -28,10 +28,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nccl-aborted",
         pattern=r"rank (?P<rank>\d+) nranks (?P<world_size>\d+)[^\n]{0,120}- Abort COMPLETE",
-        role="consequence",
-        confidence=HINT,
+        role="context",  # torch's process group aborts its communicators where a program that went well ends, too
         seen="rank {rank} gave its NCCL communicator up",
-        source="NCCL init.cc",
+        source="NCCL init.cc; torch ProcessGroupNCCL.cpp, the destructor",
         sample=NODE + "NCCL INFO comm 0x55d0 rank 9 nranks 16 cudaDev 1 busId 2a000 - Abort COMPLETE",
         counter=NODE + "NCCL INFO comm 0x55d0 rank 9 nranks 16 cudaDev 1 busId 2a000 - Destroy COMPLETE",
     ),
