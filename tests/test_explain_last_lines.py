@@ -171,3 +171,11 @@ def test_the_first_sentence_is_told() -> None:
     """However it says it; only sentences behind it can be guesses."""
     assert without_guesses("It may be that the disk is full.") == "It may be that the disk is full."
     assert without_guesses("Connection closed. This may be due to a crash.") == "Connection closed.."
+
+
+def test_cmake_tells_below_what_is_wrong() -> None:
+    log = "-- Detecting CXX - done\nCMake Error at CMakeLists.txt:38 (message):\n  Could not find the frontend at\n"
+    log += "  /u/x/include.  Try running 'git submodule update --init'.\n\n-- Configuring incomplete\n"
+    answer = said(log)
+    assert "Could not find the frontend" in answer.causes[0].summary
+    assert "git submodule update" in answer.causes[0].fix.text

@@ -9,6 +9,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from msgspec import structs
 
@@ -178,10 +179,12 @@ def last_words(
             return structs.replace(concluded, unknown=unknown, judged=RDMA)
     if not concluded.causes:
         if built := next((line for line in said if BUILDING.search(line.text)), None):
-            remedied = remedy_of_line(built.text)
+            below = _indented(built, ends) if built.text.rstrip().endswith(":") else ()
+            told = " ".join((built.text, *(line.text.strip() for line in below)))
+            remedied = remedy_of_line(told)
             reason = remedied[0].judged if remedied else None
-            reason = reason or judged_words(built.text) or judged_message(built.text) or MISMATCH
-            return _caused(concluded, reason, f"a build ended with {shortened(built.text)}", (built,))
+            reason = reason or judged_words(told) or judged_message(told) or MISMATCH
+            return _caused(concluded, reason, f"a build ended with {shortened(told)}", (built, *below))
         lost = [line for line in said if NOT_A_NUMBER.search(line.text)]
         if len(lost) >= MOST_NOT_NUMBERS:
             return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
@@ -205,6 +208,16 @@ def last_words(
     # behind the last step only what stands at the very end has ended the job
     at_very_end = (line for line in at_end if on.get(line.file, 0) and last[line.file] - line.line < LAST)
     return of_shape(ended, tuple(at_very_end))
+
+
+def _indented(line: Line, ends: Mapping[str, Sequence[tuple[int, str]]]) -> tuple[Line, ...]:
+    """The message below a line that announces it, deeper than the line (CMake's cmMessenger)."""
+    deep = len(line.text) - len(line.text.lstrip())
+    below = [(number, text) for number, text in ends.get(line.file, ()) if number > line.line][:MOST_MORE]
+    deeper = (len(text) - len(text.lstrip()) > deep for _, text in below)
+    return tuple(
+        Line(line.file, number, clean(text)) for (number, text), _ in zip(below, takewhile(bool, deeper), strict=False)
+    )
 
 
 def of_known_words(
