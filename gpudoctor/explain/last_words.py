@@ -180,11 +180,11 @@ def last_words(
     if not concluded.causes:
         if built := next((line for line in said if BUILDING.search(line.text)), None):
             below = _indented(built, ends) if built.text.rstrip().endswith(":") else ()
-            told = " ".join((built.text, *(line.text.strip() for line in below)))
-            remedied = remedy_of_line(told)
+            whole = " ".join((built.text, *[each.text.strip() for each in below]))
+            remedied = remedy_of_line(whole)
             reason = remedied[0].judged if remedied else None
-            reason = reason or judged_words(told) or judged_message(told) or MISMATCH
-            return _caused(concluded, reason, f"a build ended with {shortened(told)}", (built, *below))
+            reason = reason or judged_words(whole) or judged_message(whole) or MISMATCH
+            return _caused(concluded, reason, f"a build ended with {shortened(whole)}", (built, *below))
         lost = [line for line in said if NOT_A_NUMBER.search(line.text)]
         if len(lost) >= MOST_NOT_NUMBERS:
             return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
