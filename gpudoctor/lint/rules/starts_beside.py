@@ -139,7 +139,7 @@ _SSH = (
     title="What ssh starts is looked for in its own folder",
     severity="info",
     source="ssh(1): the command runs in the home directory of the login shell",
-    bad=(_SSH.format("", "train.py"),),
+    bad=(_SSH.format("", "train.py"), _SSH.format("", "src/pretrain.py")),
     good=(_SSH.format('"cd /work/run && ', 'train.py"'), _SSH.format("", "/work/run/train.py")),
 )
 def ssh_begins_at_home(job: LintJob) -> Iterator[LintFinding]:
