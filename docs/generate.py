@@ -29,8 +29,7 @@ from gpudoctor.cli import statuses
 from gpudoctor.cli.group import app
 from gpudoctor.compare.report import DiffReport
 from gpudoctor.devices import DevicesAnswer
-from gpudoctor.envelope import Answer, encode
-from gpudoctor.envelope import schema as answer_schema
+from gpudoctor.envelope import Answer, encode, schema as answer_schema
 from gpudoctor.explain.report import Explanation
 from gpudoctor.fault_classes import MEANS, MEET
 from gpudoctor.fleet.survey import Survey

@@ -8,31 +8,28 @@ TYPE_CHECKING = False  # that of typing, which would be imported
 if TYPE_CHECKING:
     from typing import Any
 
-    from gpudoctor.armed import Armed as Armed
-    from gpudoctor.armed import arm as arm
-    from gpudoctor.armed import step as step
+    from gpudoctor.armed import Armed as Armed, arm as arm, step as step
     from gpudoctor.devices import DevicesAnswer as DevicesAnswer
-    from gpudoctor.errors import BadInput as BadInput
-    from gpudoctor.errors import CannotTell as CannotTell
-    from gpudoctor.errors import Error as Error
-    from gpudoctor.errors import Unreached as Unreached
+    from gpudoctor.errors import BadInput as BadInput, CannotTell as CannotTell, Error as Error, Unreached as Unreached
     from gpudoctor.explain.report import Explanation as Explanation
     from gpudoctor.fleet.survey import Survey as Survey
     from gpudoctor.hang.report import HangReport as HangReport
     from gpudoctor.launch.plan import LaunchPlan as LaunchPlan
-    from gpudoctor.library import bandwidth as bandwidth
-    from gpudoctor.library import broken_plugins as broken_plugins
-    from gpudoctor.library import devices as devices
-    from gpudoctor.library import diagnose as diagnose
-    from gpudoctor.library import examine as examine
-    from gpudoctor.library import explain as explain
-    from gpudoctor.library import hang as hang
-    from gpudoctor.library import launch_plan as launch_plan
-    from gpudoctor.library import launch_text as launch_text
-    from gpudoctor.library import lint as lint
-    from gpudoctor.library import load as load
-    from gpudoctor.library import survey as survey
-    from gpudoctor.library import topology as topology
+    from gpudoctor.library import (
+        bandwidth as bandwidth,
+        broken_plugins as broken_plugins,
+        devices as devices,
+        diagnose as diagnose,
+        examine as examine,
+        explain as explain,
+        hang as hang,
+        launch_plan as launch_plan,
+        launch_text as launch_text,
+        lint as lint,
+        load as load,
+        survey as survey,
+        topology as topology,
+    )
     from gpudoctor.lint.report import LintReport as LintReport
     from gpudoctor.nccl.result import TestResult as TestResult
     from gpudoctor.plugins import BrokenPlugin as BrokenPlugin

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
 from gpudoctor import programs
-from gpudoctor.marked import MARK as MARK
-from gpudoctor.marked import messages as messages
+from gpudoctor.marked import MARK as MARK, messages as messages
 
 MAXIMUM_REPLY_BYTES = 64 * 1024 * 1024
 """A child that writes more than this is not answering but flooding; it is ended."""

@@ -366,8 +366,7 @@ def hang(
     cannot be told.
     """
     from gpudoctor.fleet.where import Where
-    from gpudoctor.hang.live import JobsWanted
-    from gpudoctor.hang.live import hang as looked_at
+    from gpudoctor.hang.live import JobsWanted, hang as looked_at
 
     wanted = JobsWanted(pid, job, user, os.fspath(dumps) if dumps is not None else None, native)
     with ending():

@@ -6,8 +6,7 @@ from typing import Any, ClassVar, Literal
 from msgspec import Struct
 
 from gpudoctor.check import Problem, Severity
-from gpudoctor.envelope import Answer, Stated, stated
-from gpudoctor.envelope import Verdict as AnyVerdict
+from gpudoctor.envelope import Answer, Stated, Verdict as AnyVerdict, stated
 
 Outcome = Literal["ok", "problem", "skipped", "not-applicable", "not-run", "crashed"]
 """ok:             everything the check wanted was read, and is healthy.

@@ -1,8 +1,7 @@
 """The table of published bandwidths: every row, what lies between the rows, and what is not published."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.bandwidth.expected import (
     LEAST_SIZE,

@@ -11,8 +11,7 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.amp.asked import devices, dtypes
 from gpudoctor.amp.judge import judge

@@ -8,8 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from gpudoctor.check import Fix
 from gpudoctor.command import KINDS, KNOWN, NONE, command, is_sayable, joined, word

@@ -7,8 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as some
+from hypothesis import given, settings, strategies as some
 from msgspec import Struct
 from msgspec.structs import replace
 

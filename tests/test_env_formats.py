@@ -11,8 +11,7 @@ from typing import get_args
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor.cli.env import Format
 from gpudoctor.emit import EMITTERS

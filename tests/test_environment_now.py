@@ -15,8 +15,7 @@ import pytest
 from gpudoctor.hang import live
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import JobMember, Members
-from gpudoctor.read.job import environment_now as reading
-from gpudoctor.read.job import processes
+from gpudoctor.read.job import environment_now as reading, processes
 from gpudoctor.read.job.environment_now import as_set, environment_now
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import Process

@@ -20,8 +20,7 @@ from gpudoctor import cli
 from gpudoctor.cli.commands import COMMANDS
 from gpudoctor.cli.statuses import STATUSES, sentence, table
 from gpudoctor.hang.report import HangReport, JobReport
-from gpudoctor.launch.verified import Verified, lost_with_nodes, unverified
-from gpudoctor.launch.verified import exit_status as launch_status
+from gpudoctor.launch.verified import Verified, exit_status as launch_status, lost_with_nodes, unverified
 from gpudoctor.snapshot import to_json
 from gpudoctor.testing.machines import h100_node
 from tests.smi_logs import log

@@ -11,8 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.lines import AHEAD, BLOCK, LONGEST_LINE, NotALog, blocks, open_log

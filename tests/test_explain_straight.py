@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.report import Explanation

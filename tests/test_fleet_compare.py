@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.check import Fix, Problem, Severity
 from gpudoctor.fleet.compare import FACTS, AlikeNodes, Difference, differences

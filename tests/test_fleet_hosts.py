@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.fleet.fleet import Node
 from gpudoctor.fleet.hosts import MAXIMUM_HOSTS, BadHosts, from_hostfile, from_hosts

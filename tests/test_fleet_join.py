@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor import __version__
 from gpudoctor.fleet.fleet import Lost
@@ -26,8 +25,7 @@ from gpudoctor.fleet.messages import PROTOCOL, Hello
 from gpudoctor.fleet.own_address import NoAddress, address_of
 from gpudoctor.fleet.reach import reach
 from gpudoctor.snapshot import Address, Interface, Network, missing, read
-from tests.join_ends import PATIENCE, welcome
-from tests.join_ends import joined as newcomer
+from tests.join_ends import PATIENCE, joined as newcomer, welcome
 from tests.lab.hosts import NAMESPACES, Host, hosts
 from tests.lab.inhabitants import processes
 

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.fleet import touch as touch_module
 from gpudoctor.fleet.listeners import MAXIMUM_CONNECTIONS

@@ -14,8 +14,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor import active
 from gpudoctor.fleet.followed import Followed

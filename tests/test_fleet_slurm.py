@@ -11,8 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.fleet.fleet import Lost, Node
 from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Examine, Examined, Hello, Ping, Pong, encode

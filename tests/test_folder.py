@@ -5,8 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.envelope import encode
 from gpudoctor.errors import BadInput, CannotTell

@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from msgspec import structs
 
 from gpudoctor.check import Fix
-from gpudoctor.hang import all_rules, causes
-from gpudoctor.hang import conclude as conclusion
+from gpudoctor.hang import all_rules, causes, conclude as conclusion
 from gpudoctor.hang.assemble import assemble
 from gpudoctor.hang.conclude import conclude, conclude_job, ordered
 from gpudoctor.hang.job import HangJob

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor.hang.find import find_jobs, masters
 from gpudoctor.hang.job import Members
-from gpudoctor.launcher import command_lines as commands
-from gpudoctor.launcher import kept as keeping
+from gpudoctor.launcher import command_lines as commands, kept as keeping
 from gpudoctor.snapshot.evidence import NodeProcesses, Process
 
 PYTHON = "/opt/venv/bin/python3.11"

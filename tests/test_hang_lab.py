@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.lab.hangs.hosts import RunningJob, job_processes
-from tests.lab.hangs.hosts import job as job_on_hosts
+from tests.lab.hangs.hosts import RunningJob, job as job_on_hosts, job_processes
 from tests.lab.hangs.of_users import OF_USERS
 from tests.lab.hangs.starting import PORT
 from tests.lab.hangs.training import SCENARIOS, Running, Scenario, running

@@ -19,8 +19,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor import active
 from gpudoctor.active import ChildReply, own_module
@@ -28,8 +27,7 @@ from gpudoctor.hang import ask
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 from gpudoctor.marked import MARK
-from gpudoctor.read import cgroup
-from gpudoctor.read import process as proc
+from gpudoctor.read import cgroup, process as proc
 from gpudoctor.read.job import files, gpus, kernel, layers, node, processes, sampling
 from gpudoctor.read.job.layers import RankWithRas
 from gpudoctor.read.job.tasks import Task, each

@@ -1,8 +1,7 @@
 """Where a thread is: stacks as py-spy read them from real jobs (torch 2.13, gloo), and the kernel's words."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.knowledge.places import is_user, main_thread, moved, place_of

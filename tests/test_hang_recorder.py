@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read.job import recorder, recorder_pickle
 from gpudoctor.read.job.recorder import RefusedDump, UnreadableDump, read

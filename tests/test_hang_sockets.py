@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read.job.reach import Attempts, listeners
 from gpudoctor.read.sockets import MOST, STATES, Tables, bounded, end, rows

@@ -6,8 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read.job.source import MAXIMUM_BYTES, context
 from gpudoctor.read.job.source_child import is_installed

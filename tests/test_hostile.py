@@ -4,8 +4,7 @@ import shlex
 from typing import Any
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gpudoctor.diagnose import diagnose
 from gpudoctor.envelope import encode

@@ -25,8 +25,7 @@ from gpudoctor.render.html.hang import hang_page
 from gpudoctor.render.html.nccl_test import nccl_test_page
 from gpudoctor.render.html.train import train_page
 from gpudoctor.snapshot import Snapshot, read, to_json
-from gpudoctor.snapshot.evidence import Evidence, Frame, Process
-from gpudoctor.snapshot.evidence import to_json as job_to_json
+from gpudoctor.snapshot.evidence import Evidence, Frame, Process, to_json as job_to_json
 from tests import nccl_examples, train_examples
 from tests.bench.html import MOST_BYTES, MOST_SECONDS, pages, thousands_of_findings
 from tests.hang_examples import EXAMPLES

@@ -4,8 +4,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.gpus import cuda_errors
 from gpudoctor.knowledge.network.pcie import link_bytes_per_second

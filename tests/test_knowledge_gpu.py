@@ -2,8 +2,7 @@
 
 import pynvml
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.gpus import clock_events, cuda_errors, gpu_models, nvml_errors
 from gpudoctor.knowledge.gpus.gpu_labels import label, labels

@@ -1,8 +1,7 @@
 """What host checks know of jobs, switches and sentences."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.job import is_loopback, is_multi_node
 from gpudoctor.knowledge.network.pcie_peers import redirecting_switch_ports

@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.precision import apex
 from gpudoctor.knowledge.precision.factors import PEAKS, expected_factor, source_of_factor

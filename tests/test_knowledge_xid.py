@@ -1,8 +1,7 @@
 """The Xid catalog: whole, told apart, and in words that a check can print."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.gpus.gpu_lookup import gpu_at, gpus_at, place, same_address, selector
 from gpudoctor.knowledge.gpus.xid import (

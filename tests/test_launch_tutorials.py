@@ -1,8 +1,7 @@
 """What tutorials teach that is gone: each entry answers with since when, and what takes its place."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.superseded import EVERY, Superseded, lightning_version, parsed, superseded
 from gpudoctor.launch.tutorials import answer

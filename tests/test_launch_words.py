@@ -4,8 +4,7 @@ import shlex
 import subprocess
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import Emission, EnvVariable, LaunchPlan, NodePlan

@@ -1,8 +1,7 @@
 """All rules over many forms of starts, their corrections, and on anything at all."""
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from gpudoctor.lint import allocation
 from gpudoctor.lint.facts import parse_facts

@@ -4,8 +4,7 @@ import re
 import shlex
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.grammar import Grammar, table

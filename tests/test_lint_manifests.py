@@ -4,8 +4,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.launcher.understand import understand
 from gpudoctor.lint.containers import origins

@@ -1,8 +1,7 @@
 """A text is split by node, job and file."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.lint.sections import split
 

@@ -1,8 +1,7 @@
 """Shell texts: what the programs get, in which shell, from which place of the text."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor.lint.model import Invocation, LintFacts
 from gpudoctor.lint.read import UnreadableText, read_job

@@ -1,8 +1,7 @@
 """Trainer calls in Python texts and in the arguments of scripts."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.lint.trainers import calls, of_arguments
 from tests.test_lint_launchers import launch

@@ -4,8 +4,7 @@ import re
 from math import prod
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from gpudoctor.fleet.messages import may_set
 from gpudoctor.nccl.compare_settings import (

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.launch.parts import on_gloo
-from gpudoctor.launchers.kubernetes import START
-from gpudoctor.launchers.kubernetes import bandwidth_test as manifest
+from gpudoctor.launchers.kubernetes import START, bandwidth_test as manifest
 from gpudoctor.launchers.slurm import bandwidth_test as script
 from tests.lab.slurm import slurm_cluster
 

@@ -2,8 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.fleet.messages import RankState
 from gpudoctor.knowledge.wording import GIB, MIB

@@ -4,8 +4,7 @@ import fnmatch
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from gpudoctor.knowledge.environment import kept_value
 from gpudoctor.knowledge.nccl.interfaces import MOST, choose, nccl_choice, parse

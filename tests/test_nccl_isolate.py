@@ -6,8 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from msgspec import Struct, field
 
 from gpudoctor.nccl.isolate import Isolating

@@ -3,8 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from gpudoctor.fleet.messages import Measurement
 from gpudoctor.nccl.plan import (

@@ -6,8 +6,7 @@ from gpudoctor.knowledge.wording import MIB
 from gpudoctor.nccl.grade import grade
 from gpudoctor.snapshot import Snapshot
 from gpudoctor.testing.machines import but, h100_node
-from gpudoctor.testing.networks import interface, loopback, rdma_device, with_interfaces, with_rdma
-from gpudoctor.testing.networks import port as rdma_port
+from gpudoctor.testing.networks import interface, loopback, port as rdma_port, rdma_device, with_interfaces, with_rdma
 from tests.nccl_runs import paths_log, row, run_of
 
 ADDRESS = "10.4.0.7/24"

@@ -5,8 +5,7 @@ import string
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.nccl.repair import set_to, take_out
 from gpudoctor.knowledge.nccl.settings import (

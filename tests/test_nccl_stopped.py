@@ -4,8 +4,7 @@ import re
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.fleet import traces
 from gpudoctor.fleet.messages import RankState
@@ -16,8 +15,7 @@ from gpudoctor.nccl.rank_messages import Member, Trained
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.nccl.stopped import why_stopped
 from gpudoctor.read.process import ProcStat, parse_stat
-from gpudoctor.snapshot import Address, Interface, Snapshot, Space, read
-from gpudoctor.snapshot import evidence as hang_evidence
+from gpudoctor.snapshot import Address, Interface, Snapshot, Space, evidence as hang_evidence, read
 from gpudoctor.snapshot.evidence import (
     Frame,
     NodeEvidence,

@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import psutil
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.rank_messages import Member

@@ -1,8 +1,7 @@
 """What a rank's own log shows: wordings beside the samples of the table, causes before consequences, a healthy log."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.symptom import ROLES
 from gpudoctor.symptoms.in_text import symptoms

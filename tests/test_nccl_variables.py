@@ -1,8 +1,7 @@
 """The table of NCCL's variables, and of torch's."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.nccl.variables import (
     INVENTED,

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read import mounts
 from gpudoctor.read.cgroup import amount, cpus, memberships, read_cgroup, statistic

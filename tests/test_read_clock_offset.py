@@ -4,8 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read.clock import ClockState
 from gpudoctor.read.clock_offset import from_chrony, from_kernel, from_ntp, read_clock_offset

@@ -6,8 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read import host
 from gpudoctor.read.clock import ClockState, adjtimex, read_clock

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gpudoctor.read import firewall, routes
 from gpudoctor.read.firewall import from_iptables, from_nft, has_nftables, read_firewalls

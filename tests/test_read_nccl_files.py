@@ -10,8 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.active import MARK, ChildReply
 from gpudoctor.read.children import ExamineWish

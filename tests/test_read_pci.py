@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read.iommu import acs_control, is_pci_express, read_acs, read_iommu_groups
 from gpudoctor.read.pci import names_by_id, read_device_nodes, read_modules, read_pci

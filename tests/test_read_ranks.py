@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.knowledge.nccl.rank_settings import differences, jobs
 from gpudoctor.read.ranks import parse_environment, read_ranks

@@ -5,8 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.read.shared_memory import mapped, read_segments, read_shared_memory
 from gpudoctor.read.storage import Measure, candidates, read_paths, space

@@ -10,8 +10,7 @@ from pathlib import Path
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.envelope import encode
 from gpudoctor.knowledge.network.topology import (

@@ -4,8 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from gpudoctor.train.plan import plan, train_plan
 from gpudoctor.train.ways import DEFAULT, PRECISIONS, WAYS, parse_precisions, parse_ways

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor.nccl.rank_messages import Begun, Finished, Member, Phase, Trained, decoder
 from tests.collective_ranks import WORKERS, alive, decoded, torchruns_folder, wait_until_gone

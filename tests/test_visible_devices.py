@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from gpudoctor.knowledge.visible.agreement import agrees, enumerated
 from gpudoctor.knowledge.visible.devices import select, select_on

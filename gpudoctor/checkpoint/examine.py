@@ -13,8 +13,7 @@ from gpudoctor import programs
 from gpudoctor.checkpoint import allowance, folders, judge, loading, wrappers
 from gpudoctor.checkpoint.find import StateDict, parts, state_dicts
 from gpudoctor.checkpoint.loaded import Loaded
-from gpudoctor.checkpoint.nonfinite import NotFinite
-from gpudoctor.checkpoint.nonfinite import counts as can_be_nan
+from gpudoctor.checkpoint.nonfinite import NotFinite, counts as can_be_nan
 from gpudoctor.checkpoint.opened import opened
 from gpudoctor.checkpoint.place import check_place
 from gpudoctor.checkpoint.report import LARGEST, MOST_LISTED, CheckpointReport, TensorEntry

@@ -140,8 +140,7 @@ def run(
         options = [word for name, value in said.items() if value != plain[name] for word in (name, str(value))]
         sys.stdout.write(script(command, [*options, *(name for name, value in flags.items() if value)]))
         return
-    from gpudoctor.run.run import RunWish
-    from gpudoctor.run.run import run as attended
+    from gpudoctor.run.run import RunWish, run as attended
 
     try:
         attended(

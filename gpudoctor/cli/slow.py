@@ -50,8 +50,7 @@ def slow(
     from gpudoctor.fleet.where import Where
     from gpudoctor.render.progress import Progress
     from gpudoctor.render.slow import show_slow
-    from gpudoctor.slow.live import SlowWanted
-    from gpudoctor.slow.live import slow as looked_at
+    from gpudoctor.slow.live import SlowWanted, slow as looked_at
     from gpudoctor.slow.report import SlowReport
 
     where = Where(nodes, hosts, hostfile, exclude, remote_gpudoctor)

@@ -24,8 +24,7 @@ def topology(
 ) -> None:
     check_plot_of(plot)
     from gpudoctor.render.topology import show_topology
-    from gpudoctor.topology import TopologyAnswer
-    from gpudoctor.topology import topology as seen_in
+    from gpudoctor.topology import TopologyAnswer, topology as seen_in
 
     machine = machine_from(from_file, TopologyAnswer, torch=False, timeout=timeout)
     seen = machine if isinstance(machine, TopologyAnswer) else of_machine(seen_in(machine), machine)

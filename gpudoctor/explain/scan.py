@@ -25,8 +25,7 @@ from gpudoctor.explain.tracebacks import (
     read_traceback,
 )
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
-from gpudoctor.knowledge.pytorch.torchrun_exits import NEEDLES as EXIT_NEEDLES
-from gpudoctor.knowledge.pytorch.torchrun_exits import LauncherExit, read_exit
+from gpudoctor.knowledge.pytorch.torchrun_exits import NEEDLES as EXIT_NEEDLES, LauncherExit, read_exit
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms.match import Matcher, Suspect
 

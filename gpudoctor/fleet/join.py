@@ -29,8 +29,7 @@ from gpudoctor.fleet.join_messages import Newcomer, Verdict, Welcome, machine_id
 from gpudoctor.fleet.local import LocalFleet
 from gpudoctor.fleet.messages import PROTOCOL, Bye, encode
 from gpudoctor.fleet.ssh_errors import printable
-from gpudoctor.fleet.take_part import TOKEN as TOKEN
-from gpudoctor.fleet.take_part import take_part as take_part
+from gpudoctor.fleet.take_part import TOKEN as TOKEN, take_part as take_part
 
 FIRST_PORT, LAST_PORT = 61000, 65535
 """Above what Linux hands out to clients (ip_local_port_range ends at 60999)."""

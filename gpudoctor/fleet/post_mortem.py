@@ -7,8 +7,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import structs
 
-from gpudoctor.active import ChildReply as ChildReply
-from gpudoctor.active import signal_name
+from gpudoctor.active import ChildReply as ChildReply, signal_name
 from gpudoctor.fleet import traces
 from gpudoctor.fleet.followed import Followed, FollowedRank, text
 from gpudoctor.fleet.messages import Launch, RankState

@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from gpudoctor import programs
 from gpudoctor.fleet.fleet import Fleet, Node
 from gpudoctor.fleet.messages import Bye, encode
-from gpudoctor.fleet.ssh_command import BadSsh as BadSsh
-from gpudoctor.fleet.ssh_command import Remote as Remote
-from gpudoctor.fleet.ssh_command import command, ssh_words
+from gpudoctor.fleet.ssh_command import BadSsh as BadSsh, Remote as Remote, command, ssh_words
 from gpudoctor.fleet.ssh_errors import lost_from
 
 CONNECT_SECONDS = 10.0

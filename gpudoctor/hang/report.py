@@ -7,8 +7,7 @@ from msgspec import Struct, field
 
 from gpudoctor.cause import Judged
 from gpudoctor.check import Fix
-from gpudoctor.envelope import NOT_SEEN, Answer, Stated, subject
-from gpudoctor.envelope import Seen as Seen
+from gpudoctor.envelope import NOT_SEEN, Answer, Seen as Seen, Stated, subject
 from gpudoctor.fleet.fleet import lost_id
 from gpudoctor.fleet.names import folded
 from gpudoctor.snapshot.evidence import Frame, Unread

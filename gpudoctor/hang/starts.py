@@ -11,8 +11,7 @@ from gpudoctor.command import NONE, Command, command
 from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.report import Seen
 from gpudoctor.knowledge.places import Kind
-from gpudoctor.launcher import command_lines as commands
-from gpudoctor.launcher import registry
+from gpudoctor.launcher import command_lines as commands, registry
 from gpudoctor.launcher.told import ToldStart, number
 from gpudoctor.lint.model import LintLaunch
 from gpudoctor.snapshot.evidence import NodeEvidence, Process, ProcessEvidence, Socket

@@ -8,8 +8,7 @@ from functools import cache
 
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.grammar import WordsRead
-from gpudoctor.launcher.programs import FLAGS, python_runs
-from gpudoctor.launcher.programs import PYTHON as INTERPRETER
+from gpudoctor.launcher.programs import FLAGS, PYTHON as INTERPRETER, python_runs
 from gpudoctor.launcher.registry import Called, called
 from gpudoctor.launcher.understand import understand
 from gpudoctor.lint.model import Invocation, LintLaunch, SetVariable, Span, Word

@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from gpudoctor.lint.facts import FactsProblem, parse_facts, shown
 from gpudoctor.lint.model import LintFacts
-from gpudoctor.settings import BadConfig as BadConfig
-from gpudoctor.settings import nearest
+from gpudoctor.settings import BadConfig as BadConfig, nearest
 
 
 class LintConfig(Struct, frozen=True):

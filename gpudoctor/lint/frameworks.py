@@ -2,8 +2,7 @@
 
 import ast
 
-from gpudoctor.lint.lightning import calls as lightning_calls
-from gpudoctor.lint.lightning import is_of_another
+from gpudoctor.lint.lightning import calls as lightning_calls, is_of_another
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, codes_and_starts
 from gpudoctor.lint.split_models import split_models

@@ -11,56 +11,22 @@ from msgspec import Struct, structs
 
 from gpudoctor.lint.launch_settings import (  # what rules ask of one launch stands there
     TORCHRUN as TORCHRUN,
-)
-from gpudoctor.lint.launch_settings import (
     Value as Value,
-)
-from gpudoctor.lint.launch_settings import (
     backend as backend,
-)
-from gpudoctor.lint.launch_settings import (
     endpoint as endpoint,
-)
-from gpudoctor.lint.launch_settings import (
     is_dynamic as is_dynamic,
-)
-from gpudoctor.lint.launch_settings import (
     is_loopback as is_loopback,
-)
-from gpudoctor.lint.launch_settings import (
     is_static as is_static,
-)
-from gpudoctor.lint.launch_settings import (
     master as master,
-)
-from gpudoctor.lint.launch_settings import (
     may_hide_options as may_hide_options,
-)
-from gpudoctor.lint.launch_settings import (
     nnodes as nnodes,
-)
-from gpudoctor.lint.launch_settings import (
     number as number,
-)
-from gpudoctor.lint.launch_settings import (
     origins as origins,
-)
-from gpudoctor.lint.launch_settings import (
     port as port,
-)
-from gpudoctor.lint.launch_settings import (
     split_endpoint as split_endpoint,
-)
-from gpudoctor.lint.launch_settings import (
     standalone as standalone,
-)
-from gpudoctor.lint.launch_settings import (
     traits as traits,
-)
-from gpudoctor.lint.launch_settings import (
     value as value,
-)
-from gpudoctor.lint.launch_settings import (
     whole as whole,
 )
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span

@@ -4,10 +4,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.knowledge.nccl.interfaces import IFNAME as OF_NCCL
-from gpudoctor.knowledge.nccl.interfaces import is_set, parse
-from gpudoctor.knowledge.network.gloo_interface import IFNAME as OF_GLOO
-from gpudoctor.knowledge.network.gloo_interface import listed
+from gpudoctor.knowledge.nccl.interfaces import IFNAME as OF_NCCL, is_set, parse
+from gpudoctor.knowledge.network.gloo_interface import IFNAME as OF_GLOO, listed
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.model import LintJob, Span

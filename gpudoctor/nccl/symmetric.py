@@ -32,8 +32,7 @@ from gpudoctor.nccl.result import TestResult
 from gpudoctor.nccl.run import RunInterrupted, run_launches
 from gpudoctor.nccl.show import Show
 from gpudoctor.nccl.symmetric_members import member_findings
-from gpudoctor.nccl.symmetric_world import NoWorld as NoWorld
-from gpudoctor.nccl.symmetric_world import SymmetricWorld, world
+from gpudoctor.nccl.symmetric_world import NoWorld as NoWorld, SymmetricWorld, world
 from gpudoctor.nccl.wish import GLOO_MAXIMUM, NCCL_MAXIMUM, Wish
 
 REACH_SECONDS = 20.0

@@ -31,8 +31,7 @@ from gpudoctor.run.stall import OnStall, StallTold, StallWatch, in_steps
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
 from gpudoctor.run.steps import Steps
 from gpudoctor.run.summary import StepsSeen, lines
-from gpudoctor.run.use import NAME as USE
-from gpudoctor.run.use import UseWritten
+from gpudoctor.run.use import NAME as USE, UseWritten
 from gpudoctor.run.wait import Waiting, block
 from gpudoctor.slow.attend import PaceWatch
 

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from gpudoctor import cli
-from gpudoctor import report as reports
+from gpudoctor import cli, report as reports
 from gpudoctor.amp import report as amp
 from gpudoctor.amp.judge import judged_again
 from gpudoctor.check import Fix, Problem

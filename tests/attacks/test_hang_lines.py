@@ -21,8 +21,7 @@ from gpudoctor.render.hang import show_hang
 from gpudoctor.render.prose import console
 from gpudoctor.snapshot.evidence import NodeEvidence, ProcessEvidence, Unread
 from tests.attacks.lines import is_ours
-from tests.attacks.mutations import HOSTILE, mutated, texts
-from tests.attacks.mutations import Path as Place
+from tests.attacks.mutations import HOSTILE, Path as Place, mutated, texts
 from tests.attacks.registry import attack, attacks
 from tests.hang_jobs import place_at
 from tests.test_hang_start import LIGHTNING, SPEAKS, Part, job, process

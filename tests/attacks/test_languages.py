@@ -28,8 +28,7 @@ from tests.attacks.registry import attack, attacks
 from tests.every_case import every_case
 from tests.test_env_formats import advice, expanded, read_by, wanted
 from tests.test_launch_emitters_elsewhere import commands, documents, emitted, planned
-from tests.test_launch_words import FAKES, by_shell
-from tests.test_launch_words import plan as plan_of
+from tests.test_launch_words import FAKES, by_shell, plan as plan_of
 
 CANARY = "canary"
 BREAKS_OUT = f"'; >{CANARY}; '$(>{CANARY})"

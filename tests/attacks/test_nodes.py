@@ -33,8 +33,7 @@ from tests.attacks.test_answers import leaves, put
 from tests.attacks.test_languages import BREAKS_OUT, CANARY
 from tests.machines.reports import judged, machines
 from tests.test_launch_words import FAKES
-from tests.test_preflight import cluster, settings, torch
-from tests.test_preflight import judged as preflight
+from tests.test_preflight import cluster, judged as preflight, settings, torch
 
 LIES: dict[str, Callable[[Snapshot], Snapshot]] = {
     "its gpudoctor": lambda machine: but(machine, "gpudoctor", "0.0.9"),

@@ -6,16 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.launcher import kept as commands
 from gpudoctor.read import host, nccl_files, nvml_processes
 from gpudoctor.redact import Pseudonyms, redact
-from gpudoctor.snapshot import GpuProcess, Snapshot, read
-from gpudoctor.snapshot import to_json as snapshot_json
+from gpudoctor.snapshot import GpuProcess, Snapshot, read, to_json as snapshot_json
 from gpudoctor.snapshot.evidence import Evidence, NodeEvidence, Process, ProcessEvidence, to_json
 from gpudoctor.testing.machines import but, but_gpu, h100_node
 from tests.attacks.registry import attacks

@@ -12,8 +12,7 @@ import sys
 
 from tests.corpus import families
 from tests.corpus.cases import cases
-from tests.corpus.cut import cut
-from tests.corpus.cut import table as table_of_cuts
+from tests.corpus.cut import cut, table as table_of_cuts
 from tests.corpus.score import Scored, agreed, first_choices, majority, score
 
 
@@ -62,8 +61,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _starts(arguments: list[str]) -> None:
-    from tests.corpus.starts import score as of_starts
-    from tests.corpus.starts import starts
+    from tests.corpus.starts import score as of_starts, starts
 
     wanted = [each for each in arguments if not each.startswith("-") and each != "by"]
     asked = [each for each in starts() if not wanted or (each.id in wanted and each.half == "tune")]

@@ -17,8 +17,7 @@ import pytest
 from gpudoctor.amp.report import AmpDevice, AmpReport, Precision, Speed
 from gpudoctor.envelope import decode
 from gpudoctor.knowledge.precision.support import has_tensor_cores
-from gpudoctor.snapshot import Snapshot
-from gpudoctor.snapshot import from_json as snapshot_from_json
+from gpudoctor.snapshot import Snapshot, from_json as snapshot_from_json
 from tests.gpu.measured import record
 
 pytestmark = pytest.mark.timeout(900)

@@ -7,8 +7,7 @@ Copies and kernel launches slow down, and the ranks on the right socket wait for
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.job import is_of_job
 from gpudoctor.knowledge.presence import if_present, read_first
-from gpudoctor.knowledge.wording import gpus as named
-from gpudoctor.knowledge.wording import ranges
+from gpudoctor.knowledge.wording import gpus as named, ranges
 
 
 @check("gpu-cpus-excluded", title="CPUs near each GPU may be used")

@@ -7,8 +7,7 @@ In which round of the loop each rank is, and how many collectives NCCL has count
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame
-from gpudoctor.hang.causes import collective_text as text
+from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame, collective_text as text
 from gpudoctor.hang.progress import parties
 from gpudoctor.hang.relation import COUNTED, LOOPS, WITH_A_ROOT, keeps_gradients, source_at, waits_with_a_root
 from gpudoctor.hang.variables import (

@@ -17,8 +17,7 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import read
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules import collectives as of_collectives
-from gpudoctor.lint.rules import python_ranks
+from gpudoctor.lint.rules import collectives as of_collectives, python_ranks
 
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _JOINED = (

@@ -13,8 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gpudoctor.knowledge.environment import recorded
-from gpudoctor.launcher import command_lines as commands
-from gpudoctor.launcher import kept
+from gpudoctor.launcher import command_lines as commands, kept
 from gpudoctor.launcher.command_lines import MOST_WORDS
 from gpudoctor.read import process as proc
 from gpudoctor.read.isolation import container_of

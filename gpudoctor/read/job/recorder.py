@@ -13,11 +13,12 @@ from msgspec.structs import replace
 
 from gpudoctor.read.job import recorder_files, recorder_pipe
 from gpudoctor.read.job.recorder_apart import of_folder as of_folder
-from gpudoctor.read.job.recorder_files import Read
-from gpudoctor.read.job.recorder_files import read as read
-from gpudoctor.read.job.recorder_pickle import MOST_BYTES as MOST_BYTES
-from gpudoctor.read.job.recorder_pickle import RefusedDump as RefusedDump
-from gpudoctor.read.job.recorder_pickle import UnreadableDump as UnreadableDump
+from gpudoctor.read.job.recorder_files import Read, read as read
+from gpudoctor.read.job.recorder_pickle import (
+    MOST_BYTES as MOST_BYTES,
+    RefusedDump as RefusedDump,
+    UnreadableDump as UnreadableDump,
+)
 from gpudoctor.snapshot.evidence import Recorder, Unread
 
 PIPE_ANSWERS_IN = 10.0

@@ -12,8 +12,7 @@ from gpudoctor.render import words
 from gpudoctor.render.fleet import places_of, verdict, what_of, who_of
 from gpudoctor.render.html.findings import Card, cards, to_do_first
 from gpudoctor.render.html.frame import MOODS, Sheet, page
-from gpudoctor.render.html.markup import Markup, Part, section, table, tag
-from gpudoctor.render.html.markup import folded as opened
+from gpudoctor.render.html.markup import Markup, Part, folded as opened, section, table, tag
 from gpudoctor.render.html.squares import Square, squares
 
 SIGNS = {"error": "✕", "warning": "!", "info": "i", "differs": "≠", "unseen": "?", "lost": "-", "": ""}

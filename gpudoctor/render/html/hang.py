@@ -10,8 +10,7 @@ from gpudoctor.render.hang import Folded, folded, name_of, place, verdict_of, ve
 from gpudoctor.render.html.courses import course
 from gpudoctor.render.html.findings import Card, cards, to_do_first
 from gpudoctor.render.html.frame import Mood, Sheet, page
-from gpudoctor.render.html.markup import Markup, Part, prose, section, table, tag
-from gpudoctor.render.html.markup import folded as opened
+from gpudoctor.render.html.markup import Markup, Part, folded as opened, prose, section, table, tag
 from gpudoctor.render.html.squares import KINDS, Square, key, letter, squares
 from gpudoctor.snapshot.evidence import Frame
 from gpudoctor.sure import CERTAIN

@@ -7,16 +7,11 @@ for what is seen on *tune*; of *keep* the sums alone are looked at.
 from collections.abc import Iterator
 
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
-from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on
-from tests.lab.hangs.fifth_lot import hanging as fifth_hangs
-from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on
-from tests.lab.hangs.fourth_lot import hanging as fourth_hangs
-from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on
-from tests.lab.hangs.seventh_lot import hanging as seventh_hangs
-from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on
-from tests.lab.hangs.sixth_lot import hanging as sixth_hangs
-from tests.lab.hangs.third_lot import get_on as third_gets_on
-from tests.lab.hangs.third_lot import hanging as third_hangs
+from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on, hanging as fifth_hangs
+from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
+from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on, hanging as seventh_hangs
+from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on, hanging as sixth_hangs
+from tests.lab.hangs.third_lot import get_on as third_gets_on, hanging as third_hangs
 from tests.lab.hangs.training import Scenario
 
 

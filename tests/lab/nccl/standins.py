@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.lab.nccl.wheels import cache
-from tests.lab.nvidia import SOURCES as NVIDIA
-from tests.lab.nvidia import nvml_symbols
+from tests.lab.nvidia import SOURCES as NVIDIA, nvml_symbols
 from tests.lab.requirements import require
 
 SOURCES = Path(__file__).parent.parent / "fake_cuda"
