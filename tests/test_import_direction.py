@@ -106,8 +106,8 @@ ROOMS = {
     "gpudoctor/launcher/": "launcher plugins lint.model launch.plan knowledge",
     "gpudoctor/launchers/": "launcher launchers lint.model launch emit knowledge",
     "gpudoctor/launch/": "check launch launcher examination emit fleet nccl read active snapshot knowledge",
-    "gpudoctor/lint/": "check cause causes symptom symptoms lint launcher launchers.engines launchers.slurm plugins read"
-    " active marked settings snapshot knowledge",
+    "gpudoctor/lint/": "check cause causes symptom symptoms lint launcher launchers.engines launchers.slurm plugins"
+    " read active marked settings snapshot knowledge",
     "gpudoctor/about.py": "cause causes symptoms check fleet lint nccl plugins said train",
     "gpudoctor/said/": "said check",
     "gpudoctor/render/about.py": "about knowledge render",
