@@ -175,3 +175,21 @@ def test_communicators_that_are_aborted_at_the_end_accuse_nobody() -> None:
     )
     answer = told(steps + ends + "0: training took 1811 s\n")
     assert not answer.causes and not answer.unknown
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        "".join(
+            f':::MLLOG {{"key": "eval_accuracy", "value": 0.{n}, "metadata": {{"epoch_num": {n}}}}}\n'
+            for n in range(10, 40)
+        ),
+        ':::MLLOG {"key": "run_stop", "value": null, "metadata": {"file": "t.py", "lineno": 9, "status": "success"}}\n',
+    ],
+)
+def test_numbers_in_json_are_progress_and_mlperf_tells_a_good_end(log: str) -> None:
+    assert told(log).exit_status == 0
+
+
+def test_a_run_that_mlperf_calls_aborted_is_none_that_went_well() -> None:
+    assert told(':::MLLOG {"key": "run_stop", "value": null, "metadata": {"status": "aborted"}}\n').exit_status == 3

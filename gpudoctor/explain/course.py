@@ -35,7 +35,7 @@ MANY_GAPS = 10
 
 PROGRESS = re.compile(
     r"\b(?:global[ _]?)?(?:it|itr|(?:step|iter(?:ation)?|epoch|batch|update|tick|episode"
-    r"|round)s?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
+    r"|round)s?(?:_(?:num|number|count|idx|index))?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
     r"|(?<![\w./-])(?!\d{1,4}/\d{1,2}(?:/\d{1,4})?,? \d{1,2}:\d\d)\d{1,9}/\d{1,9}\b(?!/\d)[^\n]{0,40}?(?:\d:\d\d"
     r"|it/s|s/it)"
     r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d"
@@ -62,7 +62,8 @@ ENDED = re.compile(
     r"|^# Avg bus bandwidth|\bCOMPLETED\b[^\n]{0,80}\b0:0\b|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|^=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
-    r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$",
+    r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$"
+    r"|^[^\n]{0,40}:::MLLOG\b[^\n]{0,200}\"run_stop\"[^\n]{0,600}\"status\": \"success\"",
     re.IGNORECASE,
 )
 NONE_OF_THEM = r"(?![\"']?\s{0,3}[:=]\s{0,3}0\b)"
