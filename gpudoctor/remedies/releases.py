@@ -8,10 +8,10 @@ REMEDIES = (
         "numpy-removed",
         words=r"`np\.(?P<name>\w{1,30})` was removed in the NumPy 2\.0 release",
         fix=(
-            "What uses np.{name} was written for NumPy 1: install that (pip install 'numpy<2'), or a newer release of "
+            "What uses np.{name} was written for NumPy 1: install that (pip install numpy==1.26.4), or a newer release of "
             "the package whose file the last frame names; in the program's own code write what the message proposes."
         ),
-        commands=(command("python -m pip install 'numpy<2'"),),
+        commands=(command("python -m pip install numpy==1.26.4"),),
         kind="dependency-mismatch",
         blame="environment",
         source="NumPy 2.0 numpy/__init__.py (__getattr__), numpy/_expired_attrs_2_0.py",
@@ -22,10 +22,10 @@ REMEDIES = (
         "numpy-alias",
         words=r"module 'numpy' has no attribute '(?P<name>float|int|bool|object|str|complex|long|unicode)'",
         fix=(
-            "np.{name} was an alias that NumPy 1.24 removed: install an older one (pip install 'numpy<1.24'), or a "
+            "np.{name} was an alias that NumPy 1.24 removed: install an older one (pip install numpy==1.23.5), or a "
             "newer release of the package that uses it; in the program's own code write the plain {name}."
         ),
-        commands=(command("python -m pip install 'numpy<1.24'"),),
+        commands=(command("python -m pip install numpy==1.23.5"),),
         kind="dependency-mismatch",
         blame="environment",
         source="NumPy 1.24 release notes (expired deprecations), numpy/__init__.py (__former_attrs__)",

@@ -193,10 +193,15 @@ class Heard:
         if kind in ("not applicable", "failed") or (kind == "passed" and error is None):
             return taken_over(self.context, kind, said)
         failed = getattr(error, "error_index", None)
-        if error is not None and failed is not None and (failed == self.lost or not self.error):
-            # torch has its exception, or how it was ended.
+        if error is not None and failed is not None:
+            # torch has its exception, or how it was ended. What another said meanwhile may follow from that.
             where = self.phases[failed] if failed < len(self.phases) else ""
-            raise RuntimeError(f"process {failed} of ddp_spawn, in {where or 'its start'!r}: {last_line(error)}")
+            told = Failure(
+                failed, False, f"process {failed} of ddp_spawn, in {where or 'its start'!r}: {last_line(error)}"
+            )
+            followed = bool(self.failures) and first_cause((*self.failures, told)) is told
+            if failed == self.lost or not self.error or followed:
+                raise RuntimeError(told.text)
         if self.error:
             raise RuntimeError(self.error)
         if error is not None:
