@@ -8,8 +8,8 @@ REMEDIES = (
         "numpy-removed",
         words=r"`np\.(?P<name>\w{1,30})` was removed in the NumPy 2\.0 release",
         fix=(
-            "What uses np.{name} was written for NumPy 1: install that (pip install numpy==1.26.4), or a newer release of "
-            "the package whose file the last frame names; in the program's own code write what the message proposes."
+            "What uses np.{name} was written for NumPy 1: install that (pip install numpy==1.26.4), or a newer release "
+            "of the package whose file the last frame names; in the program's own code write what the message proposes."
         ),
         commands=(command("python -m pip install numpy==1.26.4"),),
         kind="dependency-mismatch",
@@ -73,10 +73,10 @@ REMEDIES = (
             r"`trust_remote_code` is not supported anymore",
         ),
         fix=(
-            "datasets since 4.0 runs no script of a data set: install one of before (pip install 'datasets<4'), or "
+            "datasets since 4.0 runs no script of a data set: install one of before (pip install datasets==3.6.0), or "
             "take the data set in Parquet or JSON (its branch refs/convert/parquet, or another copy of it)."
         ),
-        commands=(command("python -m pip install 'datasets<4'"),),
+        commands=(command("python -m pip install datasets==3.6.0"),),
         kind="dependency-mismatch",
         blame="environment",
         source="datasets 4.0.0 load.py (dataset_module_factory)",
