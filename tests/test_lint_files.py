@@ -396,3 +396,24 @@ def test_a_folder_that_may_not_be_read_is_said(
     out = ended(capsys, ".")[1]
     assert "closed" in out and "permission denied" in out
     assert ended(capsys, "closed")[0] == 3
+
+
+def test_a_sourced_file_of_a_folder_is_read_and_one_that_is_gone_may_set_anything(
+    tree: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that starts nothing is passed over, unless a start reads it into itself."""
+    (tree / "train.py").write_text(
+        "import os\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        "def main():\n    return int(os.environ['LOCAL_RANK'])\nmain()\n"
+    )
+    (tree / "job.sh").write_text("#!/bin/bash\nsource vars.sh\nsrun -n 8 python train.py\n")
+    (tree / "vars.sh").write_text("export RANK=$SLURM_PROCID WORLD_SIZE=8 LOCAL_RANK=$SLURM_LOCALID\n")
+
+    def is_told() -> bool:
+        return any(code == "T03" for *_, code in problems(capsys, "."))
+
+    assert not is_told()
+    (tree / "vars.sh").write_text("export RANK=$SLURM_PROCID WORLD_SIZE=8\n")
+    assert is_told()
+    (tree / "vars.sh").unlink()
+    assert not is_told()

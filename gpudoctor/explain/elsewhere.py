@@ -13,7 +13,7 @@ from gpudoctor.explain.absent import idle_ranks
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken, ranks_text
 from gpudoctor.explain.order import Facts
-from gpudoctor.explain.waits import MOST_LINES, ONE_SIDED, Wait, said
+from gpudoctor.explain.waits import ONE_SIDED, Wait, said, shown_by
 from gpudoctor.sure import HINT, LIKELY, SEEN
 
 OVER_GLOO = "gloo-"
@@ -51,7 +51,7 @@ def elsewhere(stood: Sequence[Wait], in_nccl: Sequence[Wait]) -> list[Candidate]
     alone = ranks == [0] and stood[0].operation in ONE_SIDED
     causes = ("rank0-only-collective", "rank-divergent-decision") if alone else ("rank-divergent-decision",)
     return [
-        _candidate(cause, HINT if number else LIKELY, first, summary, few, [*stood, *in_nccl])
+        shown_by(cause, HINT if number else LIKELY, first, summary, few, [*stood, *in_nccl])
         for number, cause in enumerate((*causes, "uneven-inputs"))
     ]
 
@@ -78,19 +78,5 @@ def key_of_nobody(in_nccl: Sequence[Wait], tracebacks: Sequence[Spoken], facts: 
         )
         wait = Wait(rank=rank, moment=traceback.told.moment, line=traceback.told.at)
         sure = SEEN if all_wait else LIKELY
-        return [_candidate("store-key-missing", sure, first, summary, [wait], [wait, *in_nccl])]
+        return [shown_by("store-key-missing", sure, first, summary, [wait], [wait, *in_nccl])]
     return []
-
-
-def _candidate(
-    cause: str, confidence: float, first: Wait, summary: str, culprits: Sequence[Wait], shown: Sequence[Wait]
-) -> Candidate:
-    return Candidate(
-        cause=cause,
-        confidence=confidence,
-        standing="pattern",
-        moment=first.moment,
-        summary=summary,
-        ranks=tuple(sorted(wait.rank for wait in culprits)),
-        evidence=tuple(dict.fromkeys(wait.line for wait in shown))[:MOST_LINES],
-    )

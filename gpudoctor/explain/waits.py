@@ -426,18 +426,22 @@ def _undecided(
     ]
 
 
-def candidate(
-    cause: str, confidence: float, first: Wait, summary: str, odd: list[Wait], waiting: list[Wait]
+def candidate(cause: str, sure: float, first: Wait, summary: str, odd: list[Wait], waiting: list[Wait]) -> Candidate:
+    return shown_by(cause, sure, first, summary, odd, [*odd[:2], *waiting])
+
+
+def shown_by(
+    cause: str, confidence: float, first: Wait, summary: str, culprits: Sequence[Wait], shown: Sequence[Wait]
 ) -> Candidate:
-    shown = dict.fromkeys([*(wait.line for wait in odd[:2]), *(wait.line for wait in waiting)])
+    """A cause with the ranks that it is of, and the waits whose lines show it."""
     return Candidate(
         cause=cause,
         confidence=confidence,
         standing="pattern",
         moment=first.moment,
         summary=summary,
-        ranks=tuple(sorted(wait.rank for wait in odd)),
-        evidence=tuple(shown)[:MOST_LINES],
+        ranks=tuple(sorted(wait.rank for wait in culprits)),
+        evidence=tuple(dict.fromkeys(wait.line for wait in shown))[:MOST_LINES],
     )
 
 

@@ -76,7 +76,7 @@ def gathered(names: Sequence[str]) -> GivenFiles:
                 files[path] = SourceFile(path, *text, is_named=False)
             else:
                 passed_over.append(path)
-    sourced = {name for file in files.values() for name in SOURCED.findall(file.text)}
+    sourced = {name for file in files.values() if not file.file.endswith(".py") for name in SOURCED.findall(file.text)}
     for path in [path for path in passed_over if Path(path).name in sourced]:
         if len(files) < MOST_READ and (text := read_inside(path)) is not None:
             passed_over.remove(path)

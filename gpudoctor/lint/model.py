@@ -267,6 +267,8 @@ class LintJob(Struct, frozen=True, kw_only=True):
     facts: LintFacts = LintFacts()
     notes: tuple[str, ...] = ()
     """What could not be understood, with the line: becomes `unknown` in the answer."""
+    has_unread_source: bool = False
+    """A shell sources a file that is not here: it may set anything."""
 
     @property
     def is_batch(self) -> bool:

@@ -197,7 +197,7 @@ def read_shell(text: str, sections: tuple[TextSection, ...], facts: LintFacts, k
         text=text, kind=kind, sections=(*sections, *shell.files), facts=facts, invocations=tuple(commands),
         launches=launches, sbatch=in_force(shell.every_sbatch), every_sbatch=shell.every_sbatch,
         hostfiles=tuple(files.hostfiles), manifests=tuple(files.manifests), trainers=tuple(files.trainers),
-        notes=(*dict.fromkeys(notes), *left_out),
+        notes=(*dict.fromkeys(notes), *left_out), has_unread_source=shell.has_unread_source,
     )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """One rank's way through a program: what the calls of torch.distributed do, and which of them torch refuses."""
 
 import ast
+from collections.abc import Callable
 
 from gpudoctor.lint.courses.mesh_calls import MeshCalls
 from gpudoctor.lint.courses.values import Names, OpenValue, Thing, Value, cast, is_nothing, unknown
@@ -140,7 +141,7 @@ class GroupCalls(MeshCalls):
         if name == "broadcast_object_list" and given and isinstance(given[0], list):
             self.do("list", node, len(given[0]))
 
-    def _joined(self, node: ast.Call, told) -> Value:  # type: ignore[no-untyped-def]
+    def _joined(self, node: ast.Call, told: Callable[[str, int], Value]) -> Value:
         method = told("init_method", 1)
         by_environment = method is None or (isinstance(method, str) and method.startswith("env://"))
         rank, world, timeout = told("rank", 4), told("world_size", 3), told("timeout", 2)

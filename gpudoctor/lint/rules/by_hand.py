@@ -141,7 +141,7 @@ def _begun_before(job: LintJob, launch: LintLaunch) -> Invocation | None:
     return None
 
 
-def _shown(outer: Invocation) -> str:
+def words_of(outer: Invocation) -> str:
     return " ".join(word.shown for word in outer.words)
 
 
@@ -164,7 +164,7 @@ def container_behind_a_bridge(job: LintJob) -> Iterator[LintFinding]:
     tell one another addresses that no other node reaches; publishing the one port does not help those."""
     for launch in job.launches:
         outer, nodes = _container(launch), look.nnodes(launch)
-        if outer is None or nodes is None or nodes[1] < 2 or re.search(r"--net(?:work)?\b", _shown(outer)):
+        if outer is None or nodes is None or nodes[1] < 2 or re.search(r"--net(?:work)?\b", words_of(outer)):
             continue
         if any(word.text is None for word in outer.words[1:]):
             continue
@@ -244,7 +244,7 @@ def docker_without_gpus(job: LintJob) -> Iterator[LintFinding]:
         outer = _container(launch) or _begun_before(job, launch)
         if outer is None or outer.program == "nvidia-docker" or processes.on_cpu(launch):
             continue
-        text = _shown(outer)
+        text = words_of(outer)
         given = re.search(r"--gpus|--gpu\b|--runtime|NVIDIA_VISIBLE|--device|/dev/|rocm|--privileged|hpu|npu", text)
         if given or any(_holds_options(word) for word in outer.words[1:]):
             continue

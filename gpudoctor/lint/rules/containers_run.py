@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.model import Invocation, LintJob
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.by_hand import words_of
 
 _START = "torchrun --standalone --nproc-per-node=4 train.py\n"
 _DOCKERS = ("docker", "podman", "nerdctl", "nvidia-docker")
@@ -41,7 +42,7 @@ def container_without_shm(job: LintJob) -> Iterator[LintFinding]:
     """docker gives a container 64 MiB of shared memory. Loader workers hand batches over through it, and NCCL the data
     between GPUs without a direct link."""
     for outer in _docker_runs(job, _DOCKERS):
-        if _SHM.search(_options(outer)):
+        if _SHM.search(words_of(outer)):
             continue
         yield LintFinding(
             span=outer.words[0].span,
@@ -80,7 +81,7 @@ def container_without_gpus(job: LintJob) -> Iterator[LintFinding]:
         if (
             by_variable
             or _may_hold_options(outer, launch.invocation.program)
-            or _GPU.search(_options(outer))
+            or _GPU.search(words_of(outer))
             or _AMD.search(job.text)
             or "module use" in job.text
         ):
@@ -123,7 +124,3 @@ def _docker_runs(job: LintJob, programs: tuple[str, ...]) -> Iterator[Invocation
         if not processes.on_cpu(launch) and (processes.per_node(job, launch) or 2) > 1:
             said.add(outer.span.start)
             yield outer
-
-
-def _options(outer: Invocation) -> str:
-    return " ".join(word.shown for word in outer.words)

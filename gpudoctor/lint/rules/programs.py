@@ -10,7 +10,6 @@ from gpudoctor.lint.programs import Program, program_of, programs
 from gpudoctor.lint.python_code import argument, codes_and_starts
 from gpudoctor.lint.python_text import without_imports
 from gpudoctor.lint.rule import Example, LintFinding, rule
-from gpudoctor.lint.shell.variables import SETS_UNREAD
 from gpudoctor.lint.understood import whole
 
 _HEAD = "import os\nimport torch\nimport torch.distributed as dist\n"
@@ -186,7 +185,7 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
 )
 def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
     """os.environ["NAME"] ends a program whose environment has no NAME."""
-    for launch in job.launches:
+    for launch in job.launches if not job.has_unread_source else ():
         if launch.launcher not in (*look.TORCHRUN, "srun", "mpirun") or look.from_platform(job, launch):
             continue
         program = program_of(job, launch)
@@ -194,8 +193,6 @@ def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
         for place in program.wants if program is not None else ():
             name = place.words
             if name not in OF_RANKS - known or _is_handled(program, name) or re.search(rf"\b{name}\b", _shell(job)):
-                continue
-            if any(note.endswith(SETS_UNREAD) for note in job.notes):
                 continue
             yield LintFinding(
                 span=place.span,

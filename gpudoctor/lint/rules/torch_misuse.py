@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import COLLECTIVES
-from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -211,7 +211,7 @@ def sampler_of_all_ranks_of_a_mesh(job: LintJob) -> Iterator[LintFinding]:
         }  # fmt: skip
         for call in code.calls if names else ():
             told = argument(call, "num_replicas", 1)
-            if code.torch_name(call.func) == "DistributedSampler" and told is None and not _has_stars(call):
+            if code.torch_name(call.func) == "DistributedSampler" and told is None and not has_stars(call):
                 yield LintFinding(
                     span=code.span(call),
                     summary="this sampler cuts the data for every rank of the world, also for those of one"
@@ -229,12 +229,6 @@ def _texts(node: ast.expr | None) -> list[str]:
 def _sizes(node: ast.expr | None) -> list[object]:
     """Of a shape as it is written; None of what is no number."""
     return [constant(each) for each in node.elts] if isinstance(node, (ast.Tuple, ast.List)) else []
-
-
-def _has_stars(call: ast.Call) -> bool:
-    return any(keyword.arg is None for keyword in call.keywords) or any(
-        isinstance(each, ast.Starred) for each in call.args
-    )
 
 
 @rule(

@@ -19,6 +19,8 @@ class Shell(Struct, frozen=True, kw_only=True):
     files: tuple[TextSection, ...] = ()
     """Files that the text writes itself: `cat > hostfile <<EOF`."""
     notes: tuple[str, ...] = ()
+    has_unread_source: bool = False
+    """A file is sourced that is not here: it may set anything."""
 
 
 def invocations(text: str, sections: tuple[TextSection, ...], facts: LintFacts, batch: bool) -> Shell:
@@ -65,4 +67,5 @@ def invocations(text: str, sections: tuple[TextSection, ...], facts: LintFacts, 
         every_sbatch=tuple(follower.every_sbatch),
         files=tuple(follower.written),
         notes=tuple(follower.notes),
+        has_unread_source=follower.has_unread_source,
     )

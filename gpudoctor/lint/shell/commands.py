@@ -14,7 +14,7 @@ from gpudoctor.lint.shell.fields import fields, word
 from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.sbatch import lines_of, options_of
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
-from gpudoctor.lint.shell.variables import SETS_UNREAD, How, Variables
+from gpudoctor.lint.shell.variables import How, Variables
 from gpudoctor.lint.shell.wrappers import ASSIGNMENT, SHELLS, WhatStarts, name, started
 
 if TYPE_CHECKING:
@@ -267,7 +267,8 @@ class Commands(Gathered):
             ("activate", "conda.sh", ".bashrc", ".profile", ".bash_profile", "modules.sh", "setvars.sh")
         ):
             variables.source_unread()
-            self.note(f"line {words[0].span.line}: what {shown or 'source'} {SETS_UNREAD}")
+            self.has_unread_source = True
+            self.note(f"line {words[0].span.line}: what {shown or 'source'} sets was not read")
 
     def script_file(self, file: Word, variables: Variables, context: Context) -> None:
         known = self.files.get(file.shown.rsplit("/", 1)[-1])

@@ -68,6 +68,7 @@ class Gathered:
         self.files: dict[str, ShellSource] = {}
         self.written: list[TextSection] = []
         self.notes: list[str] = []
+        self.has_unread_source = False
         self.heredocs: list[tuple[int, int]] = []
         self.work = WORK
 

@@ -11,9 +11,6 @@ from gpudoctor.lint.shell.source import CommandRun
 
 How = Literal["prefix", "export", "assignment", "env", "sbatch", "launcher", "file", "manifest"]
 
-SETS_UNREAD = "sets was not read"
-"""How the note ends that a file was sourced whose text is not here."""
-
 
 class ShellVariable(Struct, frozen=True):
     """`runs` None: it is set, nobody knows to what. `items`: of an array. `open`: an element of it may be any number of
