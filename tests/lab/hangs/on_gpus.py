@@ -274,6 +274,30 @@ def _fresh() -> Iterator[Scenario]:
     yield mesh._replace(causes=(order, diverges), culprits=(3,))
 
 
+def _latest() -> Iterator[Scenario]:
+    """Eleven of further kinds: two loaders side by side, a loader begun again, rounds until an error is small, padding
+    of one's own, a decorator that calls again, a model left in evaluation, an upload in a thread, a sort in Python, a
+    collective in `__del__`, a root of one's own, a child process that is killed."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    diverges, order, uneven = "rank-divergent-decision", "collective-order-mismatch", "uneven-inputs"
+    waits = "slow-rank-timeout"
+    for script, causes, culprits in (
+        ("zip_of_two", (uneven, diverges), (2,)),
+        ("restarts_its_loader", (diverges, uneven), (1,)),
+        ("until_converged", (diverges, uneven), (2,)),
+        ("pads_to_its_own", ("shape-mismatch",), (1,)),
+        ("retried_by_decorator", (diverges, order), (2,)),
+        ("left_in_eval", (diverges, order), (0,)),
+        ("upload_never_ends", ("thread-wait", "service-no-answer", waits), (0,)),
+        ("closes_when_collected", (diverges, order), (1,)),
+        ("best_of_each", (diverges, order), (2,)),
+        ("reader_process_killed", ("queue-wait", "pool-worker-died", waits), (2,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+    sort = three._replace(name="sorts_alone", script="cuda/sorts_alone.py", states=("slow",), polls=3.0)
+    yield sort._replace(causes=(waits, "straggler"), culprits=(1,))
+
+
 def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
     rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
@@ -290,7 +314,8 @@ FURTHER_ON_GPUS = {scenario.name: scenario for scenario in _twelve()}
 BY_THREADS_ON_GPUS = {scenario.name: scenario for scenario in _by_threads()}
 BY_STORIES_ON_GPUS = {scenario.name: scenario for scenario in _by_stories()}
 FRESH_ON_GPUS = {scenario.name: scenario for scenario in _fresh()}
+LATEST_ON_GPUS = {scenario.name: scenario for scenario in _latest()}
 POLLING_ON_GPUS = {scenario.name: scenario for scenario in _polling()}
 ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS | BY_STORIES_ON_GPUS
-ON_GPUS |= FRESH_ON_GPUS | POLLING_ON_GPUS
+ON_GPUS |= FRESH_ON_GPUS | LATEST_ON_GPUS | POLLING_ON_GPUS
 EVERY = SCENARIOS | ON_GPUS
