@@ -7,16 +7,21 @@ taken, costs itself only, and `broken` tells of it.
 import difflib
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.machinery import PathFinder
+from pathlib import Path
 from types import ModuleType
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from msgspec import Struct
 
 from gpudoctor.check import Check
 from gpudoctor.envelope import FORMER, Answer
 from gpudoctor.errors import BadInput
+
+if TYPE_CHECKING:  # what it imports besides (email, socket) costs a start 25 ms, and most installs have no plugin
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -55,7 +60,7 @@ def find(
     in_module: Callable[[ModuleType], Iterable[T]],
     ids: Callable[[T], Sequence[str]],
     own: Iterable[T] = (),
-    entries: Iterable[EntryPoint] | None = None,
+    entries: "Iterable[EntryPoint] | None" = None,
 ) -> list[T]:
     """`own`, and what installed packages bring to a group. Of two with one id the first stays.
 
@@ -76,7 +81,7 @@ def find(
 
     for one in own:
         take(one, "gpudoctor")
-    entries = entry_points(group=group) if entries is None else entries
+    entries = _installed(group) if entries is None else entries
     for entry in sorted(entries, key=lambda entry: (entry.name != "builtin", entry.name)):
         for name, module in _modules(entry, trouble):
             try:
@@ -88,6 +93,36 @@ def find(
                 take(one, name)
     _broken[group] = tuple(trouble)
     return all_of_them
+
+
+def _installed(group: str) -> "Iterable[EntryPoint]":
+    """Its entry points in all installed distributions."""
+    if not _may_be_named(group):
+        return ()
+    from importlib.metadata import entry_points
+
+    return entry_points(group=group)
+
+
+def _may_be_named(group: str) -> bool:
+    """Whether an installed distribution names the group, or may: one in an archive, one of a finder of its own."""
+    if any(hasattr(finder, "find_distributions") and finder is not PathFinder for finder in sys.meta_path):
+        return True
+    section = f"[{group}]".encode()
+    for folder in map(Path, dict.fromkeys(sys.path)):
+        try:
+            for about in folder.iterdir():
+                if about.suffix == ".egg":
+                    return True
+                if about.suffix in {".dist-info", ".egg-info"} and about.is_dir():
+                    entries = about / "entry_points.txt"
+                    if entries.exists() and section in entries.read_bytes():
+                        return True
+        except FileNotFoundError:  # python311.zip, which hardly a machine has
+            continue
+        except OSError:  # an archive, or what must not be read
+            return True
+    return False
 
 
 def instances(kind: type[T], made_in: Callable[[T], str]) -> Callable[[ModuleType], list[T]]:
@@ -112,7 +147,7 @@ def constant(name: str, kind: type[T]) -> Callable[[ModuleType], list[T]]:
     return of
 
 
-def find_checks(entries: Iterable[EntryPoint] | None = None) -> tuple[list[Check], list[BrokenPlugin]]:
+def find_checks(entries: "Iterable[EntryPoint] | None" = None) -> tuple[list[Check], list[BrokenPlugin]]:
     """All installed checks by group and id, and what could not be loaded."""
     checks = find(CHECKS, instances(Check, lambda check: check.module), lambda check: [check.id], entries=entries)
     return sorted(checks, key=lambda check: (check.group, check.id)), list(broken(CHECKS))
@@ -166,7 +201,7 @@ def listed(checks: Iterable[Check]) -> ChecksAnswer:
     )
 
 
-def _modules(entry: EntryPoint, trouble: list[BrokenPlugin]) -> Iterator[tuple[str, ModuleType]]:
+def _modules(entry: "EntryPoint", trouble: list[BrokenPlugin]) -> Iterator[tuple[str, ModuleType]]:
     package = _imported(entry.module, trouble, entry.name, f"cannot import {entry.module}")
     if package is None:
         return
