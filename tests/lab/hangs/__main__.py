@@ -1,7 +1,6 @@
 """Jobs as users write them, run and looked at three times: `python -m tests.lab.hangs [NAME...] [--half tune]`,
-or only those after public threads (`--strangers`), or only the second to seventh lot of these (`--later`, `--third`,
-`--fourth`, `--fifth`, `--sixth`, `--seventh`), which want the frameworks of the `frameworks` extra: what is not
-installed is left out, with a word.
+or only those after public threads (`--strangers`), or only a later lot of these (`--later`, `--third` to `--eighth`),
+which want the frameworks of the `frameworks` extra: what is not installed is left out, with a word.
 
 Of *keep* only sums are printed, unless names are given. Exit status: 1 when an answer was wrong, or a job did not
 survive being looked at.
@@ -22,18 +21,7 @@ from typing import Any
 from msgspec import Struct, convert, to_builtins
 
 from gpudoctor.sure import LIKELY
-from tests.lab.hangs.of_users import (
-    FIFTH_STRANGERS,
-    FOURTH_STRANGERS,
-    GETTING_ON,
-    LATER_STRANGERS,
-    OF_STRANGERS,
-    OF_USERS,
-    SEVENTH_STRANGERS,
-    SIXTH_STRANGERS,
-    THIRD_STRANGERS,
-    half,
-)
+from tests.lab.hangs.of_users import GETTING_ON, LOTS, OF_USERS, half
 from tests.lab.hangs.training import HANGS, Running, Scenario, running
 from tests.lab.sshd import user_environment
 
@@ -177,17 +165,16 @@ def said(row: Look) -> str:
     )
 
 
+def _of(lots: Sequence[str]) -> list[str]:
+    return [scenario.name for lot in lots for made in LOTS[lot] for scenario in made()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.hangs", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="of users/; none: all")
     parser.add_argument("--half", choices=("tune", "keep"), help="of one half only")
-    parser.add_argument("--strangers", action="store_true", help="only those after public threads")
-    parser.add_argument("--later", action="store_true", help="only the second lot of those")
-    parser.add_argument("--third", action="store_true", help="only the third")
-    parser.add_argument("--fourth", action="store_true", help="only the fourth")
-    parser.add_argument("--fifth", action="store_true", help="only the fifth")
-    parser.add_argument("--sixth", action="store_true", help="only the sixth")
-    parser.add_argument("--seventh", action="store_true", help="only the seventh")
+    for lot in LOTS:
+        parser.add_argument(f"--{lot}", dest="lots", action="append_const", const=lot, help="only these")
     parser.add_argument("--looks", type=int, default=3, help="so many looks at each job")
     parser.add_argument("--part", default="1/1", help="of two processes that share the work, the first: 1/2")
     parser.add_argument("--score", action="store_true", help="only the sums of the rows in --keep's folder")
@@ -195,16 +182,9 @@ def main() -> int:
     chosen = parser.parse_args()
     if unknown := {*chosen.names} - {*OF_USERS}:
         parser.error(f"{', '.join(sorted(unknown))}: no such scenario; there are {', '.join(OF_USERS)}")
-    wanted_lots = (
-        *((OF_STRANGERS, chosen.strangers), (LATER_STRANGERS, chosen.later)),
-        *((THIRD_STRANGERS, chosen.third), (FOURTH_STRANGERS, chosen.fourth)),
-        *((FIFTH_STRANGERS, chosen.fifth), (SIXTH_STRANGERS, chosen.sixth)),
-        (SEVENTH_STRANGERS, chosen.seventh),
-    )
-    lots = [lot for lot, wanted in wanted_lots if wanted]
     names = [
         name
-        for name in chosen.names or [name for lot in lots or [OF_USERS] for name in lot]
+        for name in chosen.names or (_of(chosen.lots) if chosen.lots else OF_USERS)
         if chosen.half in (None, half(name))
     ]
     if chosen.keep:

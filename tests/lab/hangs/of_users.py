@@ -6,6 +6,7 @@ for what is seen on *tune*; of *keep* the sums alone are looked at.
 
 from collections.abc import Iterator
 
+from tests.lab.hangs.eighth_lot import get_on as eighth_gets_on, hanging as eighth_hangs
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
 from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on, hanging as fifth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
@@ -467,45 +468,22 @@ def _later_strangers_get_on() -> Iterator[Scenario]:
 
 
 LATER = {scenario.name: scenario for scenario in _later()}
-OF_STRANGERS = {scenario.name: scenario for made in (_strangers, _strangers_get_on) for scenario in made()}
-LATER_STRANGERS = {
-    scenario.name: scenario for made in (_later_strangers, _later_strangers_get_on) for scenario in made()
+LOTS = {
+    "strangers": (_strangers, _strangers_get_on),
+    "later": (_later_strangers, _later_strangers_get_on),
+    "third": (third_hangs, third_gets_on),
+    "fourth": (fourth_hangs, fourth_gets_on),
+    "fifth": (fifth_hangs, fifth_gets_on),
+    "sixth": (sixth_hangs, sixth_gets_on),
+    "seventh": (seventh_hangs, seventh_gets_on),
+    "eighth": (eighth_hangs, eighth_gets_on),
 }
-THIRD_STRANGERS = {scenario.name: scenario for made in (third_hangs, third_gets_on) for scenario in made()}
-FIFTH_STRANGERS = {scenario.name: scenario for made in (fifth_hangs, fifth_gets_on) for scenario in made()}
-SIXTH_STRANGERS = {scenario.name: scenario for made in (sixth_hangs, sixth_gets_on) for scenario in made()}
-SEVENTH_STRANGERS = {scenario.name: scenario for made in (seventh_hangs, seventh_gets_on) for scenario in made()}
-FOURTH_STRANGERS = {scenario.name: scenario for made in (fourth_hangs, fourth_gets_on) for scenario in made()}
+"""Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
-    scenario.name: scenario
-    for made in (
-        *(_hanging, _later, _strangers, _later_strangers),
-        *(third_hangs, fourth_hangs, fifth_hangs, sixth_hangs, seventh_hangs),
-    )
-    for scenario in made()
+    scenario.name: scenario for made in (_hanging, _later, *(lot[0] for lot in LOTS.values())) for scenario in made()
 }
-GETTING_ON = {
-    scenario.name: scenario
-    for made in (
-        *(_healthy, _strangers_get_on, _later_strangers_get_on),
-        *(third_gets_on, fourth_gets_on, fifth_gets_on, sixth_gets_on, seventh_gets_on),
-    )
-    for scenario in made()
-}
+GETTING_ON = {scenario.name: scenario for made in (_healthy, *(lot[1] for lot in LOTS.values())) for scenario in made()}
 """None of them may be called hung in any of three looks; an idle server waits for work."""
 OF_USERS = HANGING | GETTING_ON
 
-__all__ = [
-    "FIFTH_STRANGERS",
-    "FOURTH_STRANGERS",
-    "GETTING_ON",
-    "HANGING",
-    "LATER",
-    "LATER_STRANGERS",
-    "OF_STRANGERS",
-    "OF_USERS",
-    "SEVENTH_STRANGERS",
-    "SIXTH_STRANGERS",
-    "THIRD_STRANGERS",
-    "half",
-]
+__all__ = ["GETTING_ON", "HANGING", "LATER", "LOTS", "OF_USERS", "half"]
