@@ -6,7 +6,7 @@ Python's own parser reads it, and nothing of it is run or imported.
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -14,6 +14,7 @@ from gpudoctor.lint.model import LintJob, LintLaunch, Span
 from gpudoctor.lint.python_text import parsed
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
 CONVENTION = {
     "torch": "torch", "nn": "torch.nn", "mp": "torch.multiprocessing", "dist": "torch.distributed",
     "DataParallel": "torch.nn.DataParallel", "DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",
@@ -260,11 +261,14 @@ def numbers(node: ast.expr | None) -> list[int] | None:
     return None
 
 
-def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+@lru_cache(maxsize=256)  # most rules look through each scope of a program
+def own_nodes(scope: ast.AST) -> Sequence[ast.AST]:
     """What a function or module holds itself, without the functions and classes that are defined in it."""
+    held: list[ast.AST] = []
     waiting = list(ast.iter_child_nodes(scope))[::-1]
     while waiting:
         node = waiting.pop()
-        yield node
-        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+        held.append(node)
+        if not isinstance(node, SCOPES):
             waiting.extend(list(ast.iter_child_nodes(node))[::-1])
+    return tuple(held)

@@ -3,6 +3,7 @@
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Literal
 
 from msgspec import Struct
@@ -98,8 +99,9 @@ def rule(
     return made
 
 
+@cache
 def every_rule() -> tuple[LintRule, ...]:
-    """All rules of `gpudoctor.lint.rules` and of other packages, by code."""
+    """All rules of `gpudoctor.lint.rules` and of other packages, by code. Looked for once: a folder has many files."""
     from gpudoctor.lint import rules
 
     defined = instances(LintRule, lambda rule: rule.judge.__module__)

@@ -9,7 +9,7 @@ needle's shape.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from msgspec import Struct
@@ -40,68 +40,91 @@ class Suspect(Struct):
     shape: bytes
 
 
-class Matcher:
-    """The needles of a table, prepared."""
+class Needles:
+    """The needles of a table, prepared; nothing of it changes by what is read."""
 
-    def __init__(self, table: Sequence[Symptom], extra: Sequence[str] = ()) -> None:
-        """`extra`: needles of what is no symptom and must be seen too (a traceback's first line)."""
-        self.table = tuple(table)
-        self._by_needle: dict[bytes, list[Symptom]] = {}
-        for symptom in self.table:
+    def __init__(self, table: tuple[Symptom, ...], extra: tuple[str, ...] = ()) -> None:
+        self.table, self.extra = table, extra
+        self.symptoms: dict[bytes, list[Symptom]] = {}
+        for symptom in table:
             for needle in symptom.needles:
-                self._by_needle.setdefault(needle.encode(), []).append(symptom)
+                self.symptoms.setdefault(needle.encode(), []).append(symptom)
         for needle in extra:
-            self._by_needle.setdefault(needle.encode(), [])
-        self._unless = {
+            self.symptoms.setdefault(needle.encode(), [])
+        self.unless = {
             needle: unless.pop().encode() if len(unless) == 1 else b""
-            for needle, symptoms in self._by_needle.items()
+            for needle, symptoms in self.symptoms.items()
             for unless in ({symptom.unless for symptom in symptoms},)
         }
         """What a line must not hold, where all symptoms of a needle say so: NCCL's lines of channels are many."""
-        self._order = {id(symptom): number for number, symptom in enumerate(self.table)}
-        by_shape: dict[bytes, list[bytes]] = {}
-        self._weak: list[bytes] = []
-        for each in self._by_needle:
-            shape = each.translate(None, VARIES)
+        self.order = {id(symptom): number for number, symptom in enumerate(table)}
+        self.of_shape: dict[bytes, list[bytes]] = {}
+        self.weak: list[bytes] = []
+        for needle_bytes in self.symptoms:
+            shape = needle_bytes.translate(None, VARIES)
             if len(shape) < SHORTEST_SHAPE:
-                self._weak.append(each)
+                self.weak.append(needle_bytes)
             else:
-                by_shape.setdefault(shape, []).append(each)
-        self._by_shape = by_shape
+                self.of_shape.setdefault(shape, []).append(needle_bytes)
+
+    @cached_property
+    def anchors(self) -> dict[bytes, tuple[bytes, ...]]:
+        """Made where a log is read as blocks: it takes a while, and a single line needs none."""
+        prose = b" ".join(text.encode() for symptom in self.table for text in symptom.seen)
+        return anchors(self.of_shape, prose.translate(None, VARIES))
+
+    @cached_property
+    def of_several_words(self) -> tuple[bytes, ...]:
+        return tuple(anchor for anchor in self.anchors if b" " in anchor)
+
+    @cached_property
+    def by_head(self) -> dict[bytes, list[bytes]]:
+        """Anchors by the shortest one that they begin with."""
+        heads: dict[bytes, list[bytes]] = {}
+        for anchor in sorted((anchor for anchor in self.anchors if b" " not in anchor), key=len):
+            head = next((anchor[:length] for length in range(1, len(anchor)) if anchor[:length] in heads), anchor)
+            heads.setdefault(head, []).append(anchor)
+        return heads
+
+    @cached_property
+    def _tree(self) -> bytes:
+        return _tree(self.by_head)
+
+    @cached_property
+    def any_head(self) -> re.Pattern[bytes]:
+        """Any of the anchors, in one pass: a tree of their letters, so that most places cost one look."""
+        return re.compile(self._tree)
+
+    @cached_property
+    def overlapping(self) -> re.Pattern[bytes]:
+        return re.compile(b"(?=(" + self._tree + b"))")
+
+
+MOST_TABLES = 4
+_prepared: list[Needles] = []
+
+
+def _needles(table: tuple[Symptom, ...], extra: tuple[str, ...]) -> Needles:
+    """The same for the same table: preparing it costs more than reading a short log."""
+    for needles in _prepared:
+        if needles.table is table and needles.extra == extra:
+            return needles
+    _prepared[:] = [Needles(table, extra), *_prepared[: MOST_TABLES - 1]]
+    return _prepared[0]
+
+
+class Matcher:
+    """The needles of a table, and what was seen of the logs that it reads."""
+
+    def __init__(self, table: Sequence[Symptom], extra: Sequence[str] = ()) -> None:
+        """`extra`: needles of what is no symptom and must be seen too (a traceback's first line)."""
+        self._needles = _needles(tuple(table), tuple(extra))
         self._known: set[bytes] = set()
         self._hot: dict[bytes, tuple[bytes, ...]] = {}
         self._seen: dict[bytes, int] = {}
         self._words: set[bytes] = set()
         self._of_word: dict[bytes, tuple[bytes, ...]] = {}
         """Words that were seen before; those that hold an anchor, with these."""
-
-    @cached_property
-    def _anchors(self) -> dict[bytes, tuple[bytes, ...]]:
-        """Made where a log is read as blocks: it takes a while, and a single line needs none."""
-        prose = b" ".join(text.encode() for symptom in self.table for text in symptom.seen)
-        return _anchors(tuple(self._by_shape), prose.translate(None, VARIES))
-
-    @cached_property
-    def _of_several_words(self) -> tuple[bytes, ...]:
-        return tuple(anchor for anchor in self._anchors if b" " in anchor)
-
-    @cached_property
-    def _by_head(self) -> dict[bytes, list[bytes]]:
-        """Anchors by the shortest one that they begin with."""
-        heads: dict[bytes, list[bytes]] = {}
-        for anchor in sorted((anchor for anchor in self._anchors if b" " not in anchor), key=len):
-            head = next((anchor[:length] for length in range(1, len(anchor)) if anchor[:length] in heads), anchor)
-            heads.setdefault(head, []).append(anchor)
-        return heads
-
-    @cached_property
-    def _search(self) -> re.Pattern[bytes]:
-        """Any of the anchors, in one pass: a tree of their letters, so that most places cost one look."""
-        return re.compile(_tree(self._by_head))
-
-    @cached_property
-    def _overlapping(self) -> re.Pattern[bytes]:
-        return re.compile(b"(?=(" + _tree(self._by_head) + b"))")
 
     def begin(self) -> None:
         """Before each log: how often a shape was seen counts within one."""
@@ -122,7 +145,7 @@ class Matcher:
         present = set(shapes)
         self._learn(present - self._known - self._hot.keys())
         hot = {shape for shape in present & self._hot.keys() if self._seen.get(shape, 0) < MOST_OF_A_SHAPE}
-        weak = [needle for needle in self._weak if needle in text]
+        weak = [needle for needle in self._needles.weak if needle in text]
         if not hot and not weak:
             return
         lines = text.split(b"\n")
@@ -137,7 +160,7 @@ class Matcher:
                     [
                         needle
                         for needle in (*self._hot.get(shape, ()), *weak)
-                        if needle in line and not ((unless := self._unless[needle]) and unless in line)
+                        if needle in line and not ((unless := self._needles.unless[needle]) and unless in line)
                     ]
                 )
                 if needles:
@@ -161,26 +184,26 @@ class Matcher:
             if not hot.keys().isdisjoint(words):
                 parts = {part for word in hot.keys() & words for part in hot[word]}
                 self._heat(shape, [part for part in parts if part in shape])
-        for anchor in self._of_several_words:
+        for anchor in self._needles.of_several_words:
             at = joined.find(anchor)
             while at >= 0:
                 start, end = joined.rfind(b"\n", 0, at) + 1, joined.find(b"\n", at)
                 shape = joined[start:end]
-                self._heat(shape, (part for part in self._anchors[anchor] if part in shape))
+                self._heat(shape, (part for part in self._needles.anchors[anchor] if part in shape))
                 at = joined.find(anchor, end)
         self._known.update(shape for shape in new if len(shape) <= LONGEST_SHAPE and shape not in self._hot)
 
     def _heat(self, shape: bytes, parts: Iterable[bytes]) -> None:
         """Remember that a shape holds these parts."""
-        if needles := [needle for part in parts for needle in self._by_shape[part]]:
+        if needles := [needle for part in parts for needle in self._needles.of_shape[part]]:
             self._hot[shape] = tuple(dict.fromkeys((*self._hot.get(shape, ()), *needles)))
 
     def _parts_in(self, word: bytes) -> Iterator[bytes]:
         """The needles' shapes of which a word may be a piece: of one word it holds them, of several it begins, is or
         ends with the piece."""
-        heads = set(self._overlapping.findall(word))
-        for anchor in (text for head in heads for text in self._by_head[head] if text in word):
-            for part in self._anchors[anchor]:
+        heads = set(self._needles.overlapping.findall(word))
+        for anchor in (text for head in heads for text in self._needles.by_head[head] if text in word):
+            for part in self._needles.anchors[anchor]:
                 pieces = part.split(b" ")
                 at = next((index for index, piece in enumerate(pieces) if anchor in piece), 0)
                 first, last = at == 0, at == len(pieces) - 1
@@ -202,7 +225,7 @@ class Matcher:
         unknown = words - self._words
         text = b"\n".join((*unknown, b""))
         end = 0
-        for match in self._search.finditer(text):
+        for match in self._needles.any_head.finditer(text):
             if match.start() >= end:
                 word = text[text.rfind(b"\n", 0, match.start()) + 1 : (end := text.find(b"\n", match.end()))]
                 if parts := tuple(self._parts_in(word)):
@@ -221,7 +244,7 @@ class Matcher:
             at = line.find(needle)
             while at >= 0:
                 window: str | None = None
-                for symptom in self._by_needle[needle]:
+                for symptom in self._needles.symptoms[needle]:
                     if id(symptom) in asked:
                         continue
                     if window is None:
@@ -234,13 +257,15 @@ class Matcher:
         context = [pair for pair in matched if pair[0].role == "context"]
         others = [pair for pair in matched if pair[0].role != "context"]
         if others:
-            context.append(min(others, key=lambda other: (ROLES.index(other[0].role), self._order[id(other[0])])))
+            context.append(
+                min(others, key=lambda other: (ROLES.index(other[0].role), self._needles.order[id(other[0])]))
+            )
         return context
 
     def in_text(self, text: str) -> Iterator[tuple[str, Symptom, dict[str, str]]]:
         """The lines of a short text that show something, each with what it shows."""
         raw = text.encode("utf-8", "replace")
-        present = [needle for needle in self._by_needle if needle in raw]
+        present = [needle for needle in self._needles.symptoms if needle in raw]
         for line in raw.split(b"\n") if present else ():
             for symptom, values in self.matches(line, tuple(needle for needle in present if needle in line)):
                 yield line.decode("utf-8", "replace"), symptom, values
@@ -264,11 +289,6 @@ def _tree(texts: Iterable[bytes]) -> bytes:
 
 ANCHOR = 5
 """Characters. Longer ones would stand in fewer lines, and more of them would be needed (measured: 4 to 9)."""
-
-
-@lru_cache(maxsize=4)
-def _anchors(shapes: tuple[bytes, ...], prose: bytes) -> dict[bytes, tuple[bytes, ...]]:
-    return anchors(shapes, prose)
 
 
 def anchors(shapes: Iterable[bytes], prose: bytes = b"") -> dict[bytes, tuple[bytes, ...]]:
