@@ -34,7 +34,8 @@ class Symptom:
     must fit; they may name the same groups. `needle`: literal text that every such line holds; it is looked for before
     the pattern is tried. Of several texts one must be there. It is needed where there is no pattern, and where the
     pattern's own literals (gpudoctor.needles) are too short or too common, or stand too far from its beginning.
-    A line that holds `unless` is another matter.
+    A line that holds `unless` is another matter. `over`: what is told when it has come right, with the names of values
+    in angle brackets: `<interface>: Link up`.
     `sample` and `counter` are lines that it must find and must not find: its test.
     """
 
@@ -45,6 +46,7 @@ class Symptom:
         needle: str | tuple[str, ...] = (),
         pattern: str | tuple[str, ...] = "",
         unless: str = "",
+        over: str = "",
         cause: str = "",
         variant: str = "",
         role: Role = "cause",
@@ -68,7 +70,7 @@ class Symptom:
         self.counters = (counter,) if isinstance(counter, str) else counter
         self._texts = (pattern,) if isinstance(pattern, str) else pattern
         self._needles = (needle,) if isinstance(needle, str) else needle
-        self.unless = unless
+        self.unless, self.over = unless, over
 
     @cached_property
     def needles(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
     frames = {id(event): frame for traceback in tracebacks for event in traceback.events if (frame := traceback.frame)}
     failed = stands or _something_failed(facts, tracebacks)
     candidates = [
-        _placed(of_symptom(event, standing="cause"), frames.get(id(event)))
+        _placed(of_symptom(event, standing="connection" if event.lived_on else "cause"), frames.get(id(event)))
         for event in facts.events
         if event.symptom.role == "cause"
         and (failed or (event.symptom.confidence >= WEAK and not event.lived_on))

@@ -39,18 +39,23 @@ PROGRESS = re.compile(
     r"|(?<![\w./-])(?!\d{1,4}/\d{1,2}(?:/\d{1,4})?,? \d{1,2}:\d\d)\d{1,9}/\d{1,9}\b(?!/\d)[^\n]{0,40}?(?:\d:\d\d"
     r"|it/s|s/it)"
     r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d"
-    r"|\bTrial \d{1,9}(?= finished\b)"
+    r"|\bTrial (?=\S{1,80} (?:finished|completed|started)\b)[^\n]{0,80}?\d"
+    r"|\[HYDRA\]\s{1,8}#\d{1,6} :|\bwandb: Agent Starting Run: (?=\w{0,12}\d)"
     r"|\bthroughput(?: \([\w/]{1,20}\))?: (?=\d{0,9}[.]?\d{0,9}[1-9])"
     r"|\"(?:GET|POST|PUT) /(?!health|ready|live|metrics|ping|v2/health)[^\" \n]{0,200} HTTP/[\d.]{1,3}\" 2\d\d\b",
     re.IGNORECASE,
 )
-"""Steps, bars, losses, Optuna's trials; of a server its throughput and requests that it has answered (no probes)."""
+"""Steps, bars, losses, trials (Optuna's, Ray's) and jobs of a search (Hydra's, wandb's); of a server its throughput and
+requests that it has answered (no probes)."""
 UP = re.compile(
     r"\bApplication startup complete\b|\bUvicorn running on\b|\bserver is (?:fired up and )?ready\b|"
     r"\bStarted (?:HTTPService|GRPCInferenceService) at\b|\bserver is listening on\b",
     re.IGNORECASE,
 )
 """By which a server tells that it can be asked: uvicorn (vLLM, SGLang, TGI's and others' HTTP), Triton, llama.cpp."""
+OF_A_POD = re.compile(r"\bNormal\s{2,60}Started\s{2,60}(?:\d\S{0,12}\s{2,60}kubelet\b|pod/)")
+"""Kubernetes' event of a container that has been started, for the first time (else a count stands behind the age): what
+had to be waited for before has come."""
 ENDED = re.compile(
     r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?"
     r"|worker group)\b[^\n]{0,40}?"
@@ -59,7 +64,9 @@ ENDED = re.compile(
     r"completed)|completed successfully)\b|\bexits successfully|`Trainer\.fit` stopped: `max_|'train_runtime'"
     r"|\bexit(?:ed)? (?:with )?(?:code|status):? 0\b|\bReason:\s+Completed\b|\bExited \(0\)"
     r"|\b(?:done|finished|complete[d]?) (?:in|after) \d[\d:.,hms ]{0,20}(?:s|sec|seconds|min|minutes|h|hours)?\W*$"
-    r"|^# Avg bus bandwidth|\bCOMPLETED\b[^\n]{0,80}\b0:0\b|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
+    r"|^# Avg bus bandwidth"
+    r"|^(?!\s{0,12}\d{2,12}(?:_\d+)?\.\w)[^\n]{0,160}\bCOMPLETED\b[^\n]{0,80}\b0:0\b"
+    r"|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|^=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
     r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$"
@@ -191,12 +198,13 @@ def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
     if not lines:
         return CourseSeen(course="not shown")
     moves, begun, bars, ended, trouble = _marks(lines)
+    started = max((index for index, (_, text) in enumerate(lines) if OF_A_POD.search(text[:1000])), default=-1)
     on = moves[-1] if moves else -1
     after = tuple(lines[index][0] for index in moves[-MOST_MOVES:])
     steps = tuple(lines[index][0] for index in sorted({*moves, *begun})[-MOST_MOVES:])
     drawn = frozenset(lines[index][0] for index in bars)
     ended_line = lines[ended][0] if ended >= 0 else 0
-    behind = max(on, ended)
+    behind = max(on, ended, started)
     announced = {index + 1 for index in trouble if lines[index][1].rstrip().endswith(":")}
     behind = max(behind, *(index for index in begun if _begins(lines, index, bars, trouble)), -1)
     quoted = tuple(lines[index] for index in sorted(announced.union(trouble)) if behind < index < len(lines))
@@ -209,7 +217,7 @@ def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
     if behind < len(lines) - 1 and ended < 0 and (stands := _standing(lines, on)):
         return CourseSeen(course="stands", words=stands, trouble=_few(quoted))
     over = ended >= 0 and ended >= on and UP.search(lines[ended][1][:1000]) is None
-    on_or_not: Course = "ended well" if over else "gets on" if max(on, ended) >= 0 else "not shown"
+    on_or_not: Course = "ended well" if over else "gets on" if max(on, ended, started) >= 0 else "not shown"
     return CourseSeen(
         course=on_or_not,
         trouble=_few(quoted),

@@ -27,6 +27,7 @@ from gpudoctor.explain.course import (
     Course,
     CourseSeen,
 )
+from gpudoctor.explain.got_over import mark_got_over
 from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, told_before_a_signal
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
@@ -102,6 +103,7 @@ def explain(
     ends = {found.file: found.course.end for found in scans}
     _leave_out_survived(facts, {found.file: found.course for found in scans})
     mark(facts, ends)
+    mark_got_over(facts, ends, {found.file: found.course.moves for found in scans}, _more_steps(facts))
     concluded = conclude(facts, stands=any(found.course.retrying for found in scans), program=program)
     course, words, trouble = _course(scans)
     shown = {found.file: found.course.shown for found in scans}

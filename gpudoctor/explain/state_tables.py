@@ -224,12 +224,29 @@ class SeenState(NamedTuple):
     says: str
 
 
+OF_A_JOB = re.compile(r"^\s{0,18}(?P<id>\d{2,12})(?:[_.]\S{1,20})?\s")
+RUNS = re.compile(r"\s(?:RUNNING|COMPLETED|R|CG)\s+(?:\d|0:0\b)|\s(?:RUNNING|COMPLETED)\s")
+"""squeue's and sacct's row of a job that runs, or has ended well."""
+
+
+def _is_old(row: str, rows_behind: Sequence[Line]) -> bool:
+    """sacct tells of a later job that it runs, or has ended well."""
+    job = OF_A_JOB.match(row)
+    later = (each for each in (OF_A_JOB.match(line.text) for line in rows_behind) if each is not None)
+    return job is not None and any(each["id"] != job["id"] and RUNS.search(each.string) for each in later)
+
+
 def stops_a_job(lines: Sequence[Line]) -> SeenState | None:
-    """The first state, in the order of the table, that one of these lines shows."""
+    """The first state, in the order of the table, that one of these lines shows. A node that is away is none
+    beside a job that runs, nor the end of a job beside a later one that runs."""
+    runs = any(OF_A_JOB.match(line.text) and RUNS.search(line.text) for line in lines)
     for state in STATES:
         headed = state.below is None
-        for line in lines:
+        for index, line in enumerate(lines):
             headed = headed or state.below.search(line.text) is not None if state.below else True
-            if headed and state.row.search(f"{line.text} "):
+            if not headed or not state.row.search(f"{line.text} ") or (state.judged == NODE_AWAY and runs):
+                continue
+            waits = state.judged.kind == "scheduler"
+            if not RUNS.search(f"{line.text} ") and (waits or not _is_old(line.text, lines[index + 1 :])):
                 return SeenState(line, state.judged, state.says)
     return None

@@ -202,6 +202,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "nfs-not-responding",
         pattern=r"nfs: server (?P<host>\S{1,253}) not responding, (?:still trying|timed out)",
         cause="storage-stall",
+        over=r"nfs: server <host> OK",
         seen="the NFS server {host} does not answer",
         source="kernel net/sunrpc/clnt.c",
         sample=TIME + "nfs: server filer2.cluster not responding, still trying",
@@ -215,6 +216,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"out))",
         ),
         cause="storage-stall",
+        over=r"<service>: Connection restored to",
         seen="a connection to Lustre was lost",
         source="Lustre ptlrpc/import.c",
         sample=(
@@ -256,6 +258,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="ib-link-down",
         confidence=LIKELY,
+        over=r"<interface>:? (?:Link up|NIC Link is Up|Link is Up)|Port module event[^\n]{0,40}[Cc]able plugged",
         seen="a port of the network lost its link ({driver})",
         source="kernel drivers/net/ethernet/mellanox, broadcom, intel",
         sample=(

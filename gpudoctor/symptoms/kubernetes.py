@@ -9,6 +9,13 @@ from gpudoctor.symptom import LIKELY, POSSIBLE, PROVED, Symptom
 NOT_ADMITTED = r"UnexpectedAdmissionError|TopologyAffinityError|SMTAlignmentError|OutOf[a-z][\w./-]{2,60}"
 """Reasons of pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/cm/topologymanager."""
 
+STARTED = r"\b(?:Created|Started) container\b|\bStarted\s{1,60}\S{1,20}\s{1,60}kubelet\b"
+PULLED = rf"\bSuccessfully pulled image\b|\balready present on machine\b|{STARTED}"
+MOUNTED = rf"\bAttachVolume\.Attach succeeded\b|\bSuccessfulMountVolume\b|{PULLED}"
+PLACED = rf"\bSuccessfully assigned\b|\bAdmitted by ClusterQueue\b|{MOUNTED}"
+"""The stages of a pod, the last first: what has been done takes back the faults of it and of those before
+(pkg/kubelet/events/event.go, pkg/kubelet/images, pkg/scheduler; kueue pkg/scheduler)."""
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "pod-not-schedulable",
@@ -18,6 +25,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="scheduler-refused",
         variant="pod",
+        over=PLACED,
         seen=(
             "none of {nodes} nodes has room for the pod: insufficient {resource}",
             "none of {nodes} nodes takes the pod: {reason}",
@@ -36,6 +44,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         cause="scheduler-refused",
         variant="quota",
         confidence=PROVED,
+        over=PLACED,
         seen="the namespace's quota {quota} leaves no room for the pod",
         source="kubernetes plugin/pkg/admission/resourcequota/controller.go",
         sample='Error creating: pods "fit-0" is forbidden: exceeded quota: team-gpus, requested: '
@@ -52,6 +61,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="scheduler-refused",
         variant="devices",
+        over=PLACED,
         seen=(
             "the node had {available} of {count} {resource} when the pod came",
             "the node had no healthy {resource} when the pod came",
@@ -163,6 +173,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"AttachVolume\.\w{1,20} failed for volume \"(?P<volume>[^\"\n]{1,253})\"",
         ),
         cause="volume-not-mounted",
+        over=MOUNTED,
         seen="the volume {volume} of the pod could not be mounted",
         source="kubernetes pkg/kubelet/volumemanager, pkg/volume/util/operationexecutor",
         sample=(
@@ -189,6 +200,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="image-not-pulled",
         confidence=PROVED,
+        over=PULLED,
         seen=("the image {image} could not be pulled", "the container's image could not be pulled"),
         source="kubernetes pkg/kubelet/images (types.go, image_manager.go); docker distribution errors",
         sample=(
@@ -275,6 +287,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("NodeNotReady", "Node is not ready", "NodeLost"),
         pattern=r"\bNodeNotReady\b|\bNode is not ready\b|Reason:\s{1,12}NodeLost\b",
         cause="node-lost",
+        over=r"\bNodeReady\b",
         seen="Kubernetes no longer heard from the pod's node",
         source="kubernetes pkg/controller/nodelifecycle",
         sample=("Warning  NodeNotReady  node-controller  Node is not ready",),
@@ -316,6 +329,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="container-not-started",
         variant="config",
+        over=STARTED,
         seen=(
             "the {kind} {name} that the container needs is not there",
             "the container could not be made from its spec",
@@ -333,6 +347,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="container-not-started",
         variant="sandbox",
+        over=STARTED,
         seen=(
             "the node's container runtime knows no runtime {runtime}",
             "the pod's sandbox could not be made: {reason}",

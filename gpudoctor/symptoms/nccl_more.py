@@ -84,6 +84,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "rdma-port-event-old",
         pattern=r"NET/IB : Got async event : (?P<event>port error|[^\n]{0,40}fatal[^\n]{0,40})",
         cause="ib-link-down",
+        over=r"Got async event : port active",
         seen="an RDMA port of this node reported: {event}",
         versions="nccl <= 2.20",
         source="NCCL transport/net_ib.cc; ibv_event_type_str(3)",

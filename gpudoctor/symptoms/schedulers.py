@@ -19,6 +19,10 @@ SAID_ELSEWHERE = (
 )
 SOURCE = "slurm src/common/slurm_errno.c, src/sbatch, src/srun"
 
+ROW = r"(?:^|[\s:\]])(?P<job>\d{2,12})(?:_\d+)?(?:\.\w{1,12})?\s[^\n]{0,160}?(?<=\s)"
+OF_ANOTHER = r"^\s{0,12}(?!<job>\b)\d{2,12}(?:_\d+)?\s[^\n]{0,160}?\s(?:RUNNING|COMPLETED)\s"
+"""sacct's row of a job, and of a later one that runs, or has ended well."""
+
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "slurm-refused-account",
@@ -287,9 +291,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "slurm-table-state",
         needle="NODE_FAIL",
-        pattern=r"(?:^|[\s:\]])\d{2,12}(?:_\d+)?(?:\.\w{1,12})?\s[^\n]{0,160}?(?<=\s)(?P<state>NODE_FAIL)(?=\s)",
+        pattern=ROW + r"(?P<state>NODE_FAIL)(?=\s)",
         cause="node-lost",
         confidence=LIKELY,
+        over=OF_ANOTHER,
         seen="SLURM's record of the job says {state}",
         source="sacct(1), job state codes",
         sample="912004   pt-70b-3  NODE_FAIL   0:0  13:20:41   h[101-132]",
@@ -298,9 +303,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "slurm-table-memory",
         needle="OUT_OF_ME",
-        pattern=r"(?:^|[\s:\]])\d{2,12}(?:_\d+)?(?:\.\w{1,12})?\s[^\n]{0,160}?(?<=\s)OUT_OF_ME(?:MORY|\+)?(?=\s)",
+        pattern=ROW + r"OUT_OF_ME(?:MORY|\+)?(?=\s)",
         cause="host-out-of-memory",
         variant="slurm",
+        over=OF_ANOTHER,
         seen="SLURM's record of the job says OUT_OF_MEMORY",
         source="sacct(1), job state codes",
         sample="771230.0     OUT_OF_ME+    0:125 503316120K        c[11-12]",

@@ -85,7 +85,7 @@ def _table(half: str, scored: list[Scored]) -> None:
         these = [each for each in scored if each.case.decidable == decidable and each.case.verdict == "cause"]
         right = sum(each.right_class for each in these)
         near = sum(each.near_class for each in these)
-        share = f"{right / len(these):.0%}; nearest: {near}"
+        share = f"{right / max(1, len(these)):.0%}; nearest: {near}"
         print(f"  right class where {decidable} decides: {right} of {len(these)} ({share})")
         _by_two_readers([each for each in these if each.case.second])
         _by_three_readers(these)
