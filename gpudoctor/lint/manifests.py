@@ -9,6 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import structs
+
 from gpudoctor.launcher import registry
 from gpudoctor.lint.containers import invocations_of
 from gpudoctor.lint.model import Manifest, ManifestValue, Span
@@ -104,9 +106,7 @@ def patched(manifests: list[Manifest]) -> list[Manifest]:
             if not any(map(str.isdecimal, value.path))
         }
         base = manifests[whole[0]]
-        manifests[whole[0]] = Manifest(
-            base.kind, base.api_version, tuple(_with(value, new) for value in base.values), base.fault
-        )
+        manifests[whole[0]] = structs.replace(base, values=tuple(_with(value, new) for value in base.values))
     return _by_operations(manifests)
 
 
@@ -146,8 +146,7 @@ def _change(manifests: list[Manifest], target: dict[str, str], new: dict[tuple[s
         if not base.api_version or not name or not new or target.get("name", name) != name:
             continue
         if target.get("kind", base.kind) == base.kind:
-            changed = tuple(_with(value, new) for value in base.values)
-            manifests[index] = Manifest(base.kind, base.api_version, changed, base.fault)
+            manifests[index] = structs.replace(base, values=tuple(_with(value, new) for value in base.values))
 
 
 def _with(value: ManifestValue, new: dict[tuple[str, ...], ManifestValue]) -> ManifestValue:
@@ -197,7 +196,7 @@ def read_manifests(text: str, start: int = 0, line: int = 1) -> tuple[Manifest, 
         fault = str(error) or f"it is not YAML ({type(error).__name__})"
     if fault:
         partial = _manifest(root[0]) if root else Manifest("", "", ())
-        manifests.append(Manifest(partial.kind, partial.api_version, partial.values, fault))
+        manifests.append(structs.replace(partial, fault=fault))
     return tuple(manifests)
 
 
@@ -286,6 +285,8 @@ def _without_anchor(places: _Places, span: Span) -> Span:
 
 def _manifest(root: _YamlNode) -> Manifest:
     values: list[ManifestValue] = []
+    empty: list[tuple[str, ...]] = []
+    twice: list[ManifestValue] = []
     pending: list[tuple[tuple[str, ...], _YamlNode]] = [((), root)]
     steps = 0
     fault = ""
@@ -297,17 +298,22 @@ def _manifest(root: _YamlNode) -> Manifest:
             break
         if node.value is not None:
             values.append(ManifestValue(path, node.value, node.span))
+        elif not node.items and not node.pairs:
+            empty.append(path)
         elif node.items is not None:
             pending += [((*path, str(index)), yaml_node) for index, yaml_node in reversed(list(enumerate(node.items)))]
         else:
-            for key, child in reversed(node.pairs or []):
+            names = [key for key, _ in node.pairs or []]
+            for at, (key, child) in reversed(list(enumerate(node.pairs or []))):
+                if key != "<<" and key in names[:at]:
+                    twice.append(ManifestValue((*path, key or ""), child.value or "", child.span))
                 if key == "<<":  # a merged mapping: its values are the surrounding one's
                     pending.append((path, child))
                 else:
                     pending.append(((*path, key or ""), child))
     named = {value.path: value.value for value in values if len(value.path) == 1}
     kind = named.get(("kind",), "") or _task("\n".join(_top_level(values)))
-    return Manifest(kind, named.get(("apiVersion",), ""), tuple(values), fault)
+    return Manifest(kind, named.get(("apiVersion",), ""), tuple(values), fault, tuple(empty), tuple(twice))
 
 
 def _top_level(values: list[ManifestValue]) -> Iterator[str]:

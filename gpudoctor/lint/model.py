@@ -213,6 +213,10 @@ class Manifest(Struct, frozen=True):
     api_version: str
     values: tuple[ManifestValue, ...]
     fault: str = ""
+    empty: tuple[tuple[str, ...], ...] = ()
+    """Where `{}` and `[]` stand."""
+    twice: tuple[ManifestValue, ...] = ()
+    """The first scalar of each key that its mapping has already."""
 
 
 class TrainerCall(Struct, frozen=True):

@@ -1,33 +1,29 @@
-"""Rules of names that a file may hold: fields of Kubernetes' objects, keys of accelerate's file: K37, W13."""
+"""Rules of a document's fields, by the tables of knowledge/schemas; keys of accelerate's file: K37, K67, K68, W13."""
 
 import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.hugging_face_options import nearest
-from gpudoctor.knowledge.kubernetes_fields import FIELDS
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
-from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.manifest_values import of_kubernetes
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.rule import Edit, LintFinding, rule
+from gpudoctor.lint.schema_words import found_by_schema, kubernetes, missing, unknown
+from gpudoctor.lint.schemas import schema
 
 _JOB = (
     "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: train}}\nspec:\n  template:\n    spec:\n"
     "      restartPolicy: Never\n{}      containers:\n        - name: main\n          image: registry/image:tag\n"
     "          {}: [torchrun, --standalone, --nproc-per-node=4, train.py]\n"
 )
-_LISTS = {"containers": "container", "initContainers": "container"}
-_OF_CONTAINER = {"env": "variable", "volumeMounts": "mount", "ports": "port"}
-_REPLICAS = ("pytorchReplicaSpecs", "mpiReplicaSpecs")
 
 
 @rule(
     "K37",
     title="A manifest's fields are those that Kubernetes and the operator know",
-    source="Kubernetes 1.34's OpenAPI and the operators' CRDs; kubectl apply validates fields strictly since 1.25",
+    source="Kubernetes 1.36's OpenAPI and the operators' CRDs; kubectl apply validates fields strictly since 1.25",
     bad=(
         _JOB.format("", "comand"),
         _JOB.format("      limits: {nvidia.com/gpu: 4}\n", "command"),
-        _JOB.format("      resources: {limits: {nvidia.com/gpu: 4}}\n", "command"),
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: train}\nspec:\n  pytorchReplicaSpec:\n"
         "    Worker:\n      replicas: 2\n      template:\n        spec:\n          containers:\n"
         '            - {name: pytorch, image: "registry/image:tag", command: [torchrun, train.py]}\n',
@@ -39,80 +35,78 @@ _REPLICAS = ("pytorchReplicaSpecs", "mpiReplicaSpecs")
 )
 def unknown_field(job: LintJob) -> Iterator[LintFinding]:
     """A field of another name, or one that stands a level too high or too low, is refused by kubectl, and dropped where
-    validation is off: the container then lacks it."""
-    for manifest in of_kubernetes(job):
-        said: set[tuple[str, ...]] = set()
-        for value in manifest.values:
-            for length in range(len(value.path)):
-                above, name = value.path[:length], value.path[length]
-                kind = _object(manifest, above)
-                path = (*above, name)
-                if (
-                    kind == "pod"
-                    and value.path[length : length + 2] == ("resources", "limits")
-                    and "gpu" in value.path[-1]
-                ):
-                    kind, path = "pod's resources", value.path  # of a pod are CPUs and memory alone
-                    yield _unknown(manifest, value, path, kind)
-                    break
-                if not kind or name in FIELDS[kind] or path in said or re.search(r"[$<{*]", name) or name == "<<":
-                    continue
-                said.add(path)
-                yield _unknown(manifest, value, path, kind)
+    validation is off: the container then lacks it. A key that stands twice is refused too."""
+    for manifest in kubernetes(job):
+        for problem in found_by_schema(job, manifest):
+            if problem.what == "unknown":
+                yield unknown(problem, "kubectl refuses it: unknown field", "without validation it is dropped")
+        for value in manifest.twice:
+            yield LintFinding(
+                span=value.span,
+                summary=f"{value.path[-1]} stands twice in one mapping",
+                happens=f'kubectl refuses it: key "{value.path[-1]}" already set in map.',
+                fix="Keep one of them, or put both values below one.",
+            )
 
 
-def _object(manifest: Manifest, path: tuple[str, ...]) -> str:
-    """What stands at a path, where its fields are known; empty elsewhere."""
-    if not path:
-        return ""
-    last, before = path[-1], path[-2] if len(path) > 1 else ""
-    in_container = any(
-        name in _LISTS and path[at + 1].isdecimal() for at, name in enumerate(path[:-1]) if at + 1 < len(path)
-    )
-    if last.isdecimal() and before in _LISTS:
-        return _LISTS[before]
-    if last.isdecimal() and before in _OF_CONTAINER and in_container:
-        return _OF_CONTAINER[before]
-    if last == "resources" and before.isdecimal() and len(path) > 2 and path[-3] in _LISTS:
-        return "resources"
-    if last == "spec" and before == "template" and not in_container:
-        inside = {value.path[len(path)] for value in manifest.values if value.path[: len(path)] == path}
-        if "containers" in inside:
-            return "pod"
-        return "Job" if "replicatedJobs" in path else ""
-    if before in _REPLICAS:
-        return "replicas of an operator"
-    if path == ("spec",):
-        if manifest.kind == "Pod":
-            return "pod"
-        if manifest.kind == "Job":
-            return "volcano" if "volcano" in manifest.api_version else "Job" if "batch/" in manifest.api_version else ""
-        old = manifest.api_version.startswith("kubeflow.org/v1alpha")  # other fields
-        return manifest.kind if manifest.kind in FIELDS and not old else ""
-    return ""
+_PVC = (
+    "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {{name: data}}\nspec:\n  accessModes: [{}]\n"
+    "  resources: {{requests: {{storage: 1Ti}}}}\n---\n"
+)
 
 
-def _unknown(manifest: Manifest, value: ManifestValue, path: tuple[str, ...], kind: str) -> LintFinding:
-    name = path[-1]
-    near = nearest(name, FIELDS.get(kind, frozenset()))
-    homes = [other for other, fields in FIELDS.items() if name in fields and other not in ("template", kind)]
-    where = f"the spec of a {manifest.kind}" if path[:-1] == ("spec",) and kind != "pod" else f"a {kind}"
-    where = where.replace("a replicas", "replicas")
-    fix = (
-        f"Write {near}."
-        if near
-        else f"Move it into the {homes[0]} to which it belongs, by its indentation."
-        if homes
-        else "Move resources into the container, by its indentation."
-        if kind.endswith("resources")
-        else "Move it to where it belongs, by its indentation, or take it out."
-    )
-    return LintFinding(
-        span=value.span,
-        summary=f"{name} is no field of {where}",
-        happens=f'kubectl refuses it: unknown field "{".".join(path)[-80:]}"; without validation it is dropped.',
-        fix=fix,
-    )
+@rule(
+    "K67",
+    title="A manifest has the fields that are required",
+    source="Kubernetes' OpenAPI and the operators' CRDs: required; pkg/apis/core/validation: Required value",
+    bad=(
+        _JOB.format("", "command").replace("        - name: main\n          image", "        - image"),
+        _PVC.format("") + _JOB.format("", "command").replace("spec:\n  template:", "spec:\n  suspend: true\n  pods:"),
+    ),
+    good=(_JOB.format("", "command"), _PVC.format("ReadWriteMany") + _JOB.format("", "command")),
+)
+def missing_field(job: LintJob) -> Iterator[LintFinding]:
+    """What every object of a kind has to say is asked for before anything else is looked at."""
+    for manifest in kubernetes(job):
+        for problem in found_by_schema(job, manifest):
+            if problem.what == "required":
+                yield missing(problem)
+
+
+@rule(
+    "K68",
+    title="apiVersion and kind belong together",
+    source="Kubernetes' OpenAPI, x-kubernetes-group-version-kind; the operators' CRDs; Deprecated API Migration Guide",
+    bad=(
+        _JOB.format("", "command").replace("batch/v1", "v1"),
+        _JOB.format("", "command").replace("batch/v1", "apps/v1"),
+        _PVC.format("ReadWriteMany").replace("v1", "v1/core") + _JOB.format("", "command"),
+    ),
+    good=(_JOB.format("", "command"), _JOB.format("", "command").replace("batch/v1", "mine.example.com/v1")),
+)
+def kind_of_another_version(job: LintJob) -> Iterator[LintFinding]:
+    """A kind is known in its group alone: a Job is batch/v1's, a Deployment apps/v1's. Versions that were beta are
+    gone from the groups of Kubernetes itself."""
+    versions = schema("kubernetes").versions
+    groups = {version.rpartition("/")[0] for version in versions}
+    for manifest in kubernetes(job):
+        right = [version for version, kinds in versions.items() if manifest.kind in kinds]
+        group = manifest.api_version.rpartition("/")[0]
+        if not right or manifest.api_version in right:
+            continue
+        own = "." not in group or (group.endswith("k8s.io") and "x-k8s.io" not in group)
+        if not own and (group not in groups or any(version.startswith(f"{group}/") for version in right)):
+            continue  # an operator's other releases
+        value = next((value for value in manifest.values if value.path == ("apiVersion",)), None)
+        if value is None or not re.fullmatch(r"[\w.-]*/?[\w.-]*(?:/\w+)?", value.value):
+            continue
+        yield LintFinding(
+            span=value.span,
+            summary=f"{manifest.kind} is no kind of {manifest.api_version}; it is {right[-1]}'s",
+            happens=f'kubectl refuses it: no matches for kind "{manifest.kind}" in version "{manifest.api_version}".',
+            fix=f"Write apiVersion: {' or '.join(right[-2:])}.",
+            edits=(Edit(value.span, right[0]),) if len(right) == 1 and value.span.exact else (),
+        )
 
 
 _KEYS = (

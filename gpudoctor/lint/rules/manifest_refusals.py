@@ -7,7 +7,8 @@ from decimal import Decimal
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import Container, containers
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.manifest_values import by_path, children, number, of_kubernetes
+from gpudoctor.lint.rules.manifest_values import by_path, children
+from gpudoctor.lint.schema_words import found_by_schema, kubernetes, none_of_the_words
 
 _QUANTITY = re.compile(r"(?P<number>\+?(?:\d+\.?\d*|\.\d+))(?P<unit>m|u|n|[kMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
 _UNITS: dict[str, Decimal] = {
@@ -20,17 +21,6 @@ _SIZES = "kMGTPE"
 _STANDARD = re.compile(r"cpu|memory|ephemeral-storage|storage|hugepages-.+")
 _LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-_CHOICES = {
-    "restartPolicy": ("Always", "OnFailure", "Never"),
-    "imagePullPolicy": ("Always", "IfNotPresent", "Never"),
-    "dnsPolicy": ("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
-    "medium": ("", "Memory", "HugePages"),
-    "completionMode": ("Indexed", "NonIndexed"),
-    "protocol": ("TCP", "UDP", "SCTP"),
-    "operator": ("Exists", "Equal", "In", "NotIn", "DoesNotExist", "Gt", "Lt"),
-    "effect": ("NoSchedule", "PreferNoSchedule", "NoExecute"),
-}
-_COUNTS = ("parallelism", "completions", "backoffLimit", "replicas", "activeDeadlineSeconds", "ttlSecondsAfterFinished")
 _CONTROLLERS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
 _OPEN = re.compile(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
 """What somebody fills in before the API server sees it."""
@@ -64,6 +54,8 @@ def _pod(
         _pod(mounted="dshm"),
         _pod(name="Train_1"),
         _pod(size="16g"),
+        _pod().replace("      restartPolicy", "      resources: {limits: {nvidia.com/gpu: 4}}\n      restartPolicy"),
+        _pod().replace("backoffLimit: 0", "backoffLimit: -1"),
         _pod().replace("Never", "never"),
     ),
     good=(
@@ -76,8 +68,12 @@ def value_that_is_refused(job: LintJob) -> Iterator[LintFinding]:
     """Kubernetes looks at a whole manifest before it makes a pod, and refuses all of it for one value: another number
     of GPUs in requests than in limits, a resource without its domain, a size with GB, a mount of a volume that the pod
     does not have, a name in capitals."""
-    for manifest in of_kubernetes(job):
+    for manifest in kubernetes(job):
         seen: set[int] = set()
+        for problem in found_by_schema(job, manifest):
+            if problem.what in ("word", "range"):
+                seen.add(problem.value.span.start)
+                yield none_of_the_words(problem)
         for value, what, says, instead in _refused(manifest):
             if value.span.start in seen or _OPEN.search(value.value):
                 continue
@@ -219,21 +215,8 @@ def _names(manifest: Manifest) -> Iterator[Refusal]:
         names.add(container.name.value)
 
 
-def _choices(manifest: Manifest) -> Iterator[Refusal]:
-    """Words of which there are a few, each in its capitals."""
-    inside = [container.path[:-2] for container in containers(manifest)]
-    for value in manifest.values:
-        known = _CHOICES.get(value.path[-1]) if value.path else None
-        in_pod = any(value.path[: len(pod)] == pod for pod in inside) or value.path[-2:-1] == ("spec",)
-        if known is None or not in_pod or value.value in known or "HugePages-" in value.value:
-            continue
-        like = next((word for word in known if word.lower() == value.value.lower()), "")
-        yield (
-            value,
-            f"{value.path[-1]} is {value.value or 'empty'}, which is none of {', '.join(filter(None, known))}",
-            f'Unsupported value: "{value.value}"',
-            f"Write {like}." if like else f"Write one of {', '.join(filter(None, known))}.",
-        )
+def _tables(manifest: Manifest) -> Iterator[Refusal]:
+    """Sizes, and what a pod has for all of its containers."""
     for value in manifest.values:
         if value.path[-1:] == ("sizeLimit",) and "emptyDir" in value.path and quantity(value.value) is None:
             yield (
@@ -242,15 +225,15 @@ def _choices(manifest: Manifest) -> Iterator[Refusal]:
                 "quantities must match the regular expression ...",
                 "Write 16Gi (1024 each) or 16G (1000 each).",
             )
-        if value.path[-1:] in (("containerPort",), ("hostPort",)):
-            port = number(value)
-            if port is None or not 1 <= port <= 65535:
-                yield (
-                    value,
-                    f"{value.path[-1]} {value.value} is no port",
-                    "must be between 1 and 65535, inclusive",
-                    "Write a port from 1024 to 65535.",
-                )
+        if value.path[-1:] == ("medium",) and not re.fullmatch(r"Memory|HugePages(?:-\w+)?|", value.value):
+            yield value, f"medium is {value.value}", "Unsupported value", "Write Memory."
+        if value.path[-4:-3] == ("spec",) and value.path[-3] == "resources" and "/" in value.path[-1]:
+            yield (
+                value,
+                f"{value.path[-1]} stands in the resources of the pod, which are CPUs and memory alone",
+                "must be a supported resource for pod-level resources",
+                "Move resources into the container, by its indentation.",
+            )
 
 
 def _variables(manifest: Manifest) -> Iterator[Refusal]:
@@ -268,17 +251,8 @@ def _variables(manifest: Manifest) -> Iterator[Refusal]:
 
 
 def _jobs(manifest: Manifest) -> Iterator[Refusal]:
-    """Counts of a Job; selectors and restarts of controllers that keep pods running."""
+    """Selectors and restarts of controllers that keep pods running."""
     values = by_path(manifest)
-    for name in _COUNTS:
-        value = values.get(f"spec.{name}")
-        if value is not None and re.fullmatch(r"-\d+|\d+\.\d+|[A-Za-z]+", value.value):
-            yield (
-                value,
-                f"{name} is {value.value}",
-                "must be greater than or equal to 0",
-                "Write a whole number from 0 on (1 for numbers of pods).",
-            )
     if manifest.kind not in _CONTROLLERS:
         return
     policy = values.get("spec.template.spec.restartPolicy")
@@ -304,4 +278,4 @@ def _jobs(manifest: Manifest) -> Iterator[Refusal]:
             )
 
 
-_CHECKS: tuple[Callable[[Manifest], Iterator[Refusal]], ...] = (_volumes, _names, _choices, _variables, _jobs)
+_CHECKS: tuple[Callable[[Manifest], Iterator[Refusal]], ...] = (_volumes, _names, _tables, _variables, _jobs)

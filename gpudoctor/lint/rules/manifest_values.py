@@ -7,14 +7,9 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import Container, containers
 from gpudoctor.lint.rule import Edit, LintFinding, rule
+from gpudoctor.lint.schema_words import found_by_schema, is_filled_in, kubernetes, of_another_kind
 from gpudoctor.lint.understood import whole
 
-_STRING_MAPS = ("annotations", "labels", "nodeSelector", "rayStartParams", "matchLabels")
-_NUMBER = re.compile(
-    r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+|0o?[0-7]+)|[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-)
-_BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
-"""What the API server's reader of YAML 1.1 takes for a boolean (sigs.k8s.io/yaml); y and n are left out."""
 _PLUGINS = ("ssh", "env", "svc", "tensorflow", "mpi", "pytorch", "hcclrank", "ray")
 
 _POD = (
@@ -63,15 +58,10 @@ def of_kubernetes(job: LintJob) -> Iterator[Manifest]:
     """Whole manifests with a container that has an image: what is given as a patch to another is left out, and so is
     what is filled in before Kubernetes gets it."""
     for manifest in job.manifests:
-        if manifest.api_version and not manifest.fault and "{{" not in _text(job, manifest):
+        if manifest.api_version and not manifest.fault and not is_filled_in(job, manifest):
             every = containers(manifest)
             if any(("image",) in container.values for container in every) or manifest.kind == "TrainJob":
                 yield manifest
-
-
-def _text(job: LintJob, manifest: Manifest) -> str:
-    spans = [value.span for value in manifest.values]
-    return job.text[min(span.start for span in spans) : max(span.end for span in spans)] if spans else ""
 
 
 def by_path(manifest: Manifest) -> dict[str, ManifestValue]:
@@ -95,18 +85,6 @@ def children(manifest: Manifest, *path: str) -> list[str]:
     )
 
 
-def _wants_string(manifest: Manifest, path: tuple[str, ...]) -> str:
-    """What a value is, where Kubernetes takes strings only; "" elsewhere."""
-    if len(path) > 2 and path[-3] == "env" and path[-1] == "value" and path[-2].isdecimal():
-        return "the value of a variable"
-    of_container = ("containers" in path or "initContainers" in path) or path[:2] == ("spec", "trainer")
-    if len(path) > 1 and path[-2] in ("command", "args") and path[-1].isdecimal() and of_container:
-        return f"a word of {path[-2]}"
-    if len(path) > 1 and path[-2] in _STRING_MAPS:
-        return f"a value of {path[-2]}"
-    return ""
-
-
 @rule(
     "K14",
     title="Variables, words of a command and labels are strings",
@@ -126,22 +104,10 @@ def _wants_string(manifest: Manifest, path: tuple[str, ...]) -> str:
 def number_for_a_string(job: LintJob) -> Iterator[LintFinding]:
     """YAML makes a number of 8 and a boolean of true. Kubernetes takes a string there, and the whole manifest is
     refused: cannot unmarshal number into Go struct field EnvVar.value of type string."""
-    for manifest in of_kubernetes(job):
-        for value in manifest.values:
-            what = _wants_string(manifest, value.path)
-            raw = job.text[value.span.start : value.span.end] if what else ""
-            number_, boolean = _NUMBER.fullmatch(raw) if raw else None, _BOOLEAN.fullmatch(raw)
-            if not what or raw != value.value or not (number_ or boolean):
-                continue
-            kind = "a number" if number_ else "a boolean"
-            yield LintFinding(
-                span=value.span,
-                summary=f"{what} is {kind} ({raw}); Kubernetes takes a string there",
-                happens=f"The manifest is refused: cannot unmarshal {kind.split()[-1].replace('boolean', 'bool')} into"
-                " ... of type string.",
-                fix=f'Write it in quotes: "{raw}".',
-                edits=(Edit(value.span, f'"{raw}"'),) if value.span.exact else (),
-            )
+    for manifest in kubernetes(job):
+        for problem in found_by_schema(job, manifest):
+            if problem.what == "kind":
+                yield of_another_kind(job, problem)
 
 
 @rule(

@@ -11,6 +11,8 @@ from gpudoctor.lint.python_code import argument, codes
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import children, number
+from gpudoctor.lint.schema_words import refused
+from gpudoctor.lint.schemas import problems, schema
 
 _RAY = (
     "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {{name: r}}\nspec:\n  entrypoint: {}\n{}  rayClusterSpec:\n"
@@ -102,13 +104,6 @@ def _gpus(manifest: Manifest) -> int | None:
 
 
 _SKY = "name: t\n{}\nresources:\n  accelerators: {}\nrun: |\n  torchrun --standalone --nproc_per_node=8 {}train.py\n"
-_PLACES = {
-    "nodes": "num_nodes", "num_node": "num_nodes", "numNodes": "num_nodes", "node_count": "num_nodes",
-    "accelerators": "accelerators below resources", "gpus": "accelerators below resources",
-    "accelerator": "accelerators below resources", "cloud": "cloud below resources", "env": "envs",
-    "environment": "envs", "command": "run", "commands": "run", "image_id": "image_id below resources",
-    "image": "image_id below resources", "use_spot": "use_spot below resources",
-}  # fmt: skip
 _OLD = re.compile(r"\$\{?(SKY_(?:NODE_RANK|NODE_IPS|NODE_ID|NUM_GPUS_PER_NODE|NUM_NODES|JOB_ID))\b")
 
 
@@ -128,15 +123,8 @@ def field_of_no_task(job: LintJob) -> Iterator[LintFinding]:
     for manifest in job.manifests:
         if manifest.kind != "SkyPilot":
             continue
-        for name in children(manifest):
-            first = next(value for value in manifest.values if value.path[:1] == (name,))
-            if name in _PLACES:
-                yield LintFinding(
-                    span=first.span,
-                    summary=f"{name} is no field of a task; {_PLACES[name]} is",
-                    happens="sky launch refuses: Invalid task YAML: Additional properties are not allowed.",
-                    fix=f"Write {_PLACES[name]}.",
-                )
+        for problem in problems(schema("skypilot"), "Task", manifest, job.text):
+            yield refused(job, problem, "sky launch refuses", "Invalid task YAML")
         kind = next((value for value in manifest.values if value.path == ("resources", "accelerators")), None)
         if kind is not None and not re.fullmatch(r"[\w.{}$/-]+(?::[\d.$\w{}]+)?\+?", kind.value):
             yield LintFinding(
@@ -187,28 +175,27 @@ def compose_refuses(job: LintJob) -> Iterator[LintFinding]:
     for manifest in job.manifests:
         if manifest.kind != "Compose":
             continue
-        for value in manifest.values:
-            below = value.path[2:]
-            told: tuple[str, str, str] | None = None
-            if below[:4] == ("deploy", "resources", "limits", "devices"):
-                told = "devices stand below limits", "Additional property devices is not allowed", "reservations"
-            elif below[:4] == ("deploy", "resources", "reservations", "devices") and below[-1] == "count":
-                if not re.fullmatch(r"\d+|all|-1|\$.*", value.value):
-                    told = f"count is {value.value}", "count must be a number or all", "a number, or all"
-            elif below == ("network_mode",) and children(manifest, "services", value.path[1], "networks"):
-                told = (
-                    "network_mode and networks",
-                    "declares mutually exclusive network_mode and networks",
-                    "one of them",
+        for problem in problems(schema("compose"), "Compose", manifest, job.text):
+            yield refused(job, problem, "docker compose refuses the file", "")
+        for service in children(manifest, "services"):
+            both = children(manifest, "services", service, "networks")
+            mode = next((v for v in manifest.values if v.path == ("services", service, "network_mode")), None)
+            if mode is not None and both:
+                yield LintFinding(
+                    span=mode.span,
+                    summary=f"network_mode and networks in the service {service}",
+                    happens="docker compose refuses the file: declares mutually exclusive network_mode and networks.",
+                    fix="Write one of them.",
                 )
-            if told is not None:
+        for value in manifest.values:
+            is_count = "devices" in value.path and value.path[-1] == "count"
+            if is_count and not re.fullmatch(r"\d+|all|-1|\$.*", value.value):
                 yield LintFinding(
                     span=value.span,
-                    summary=f"{told[0]} in the service {value.path[1]}",
-                    happens=f"docker compose refuses the file: {told[1]}.",
-                    fix=f"Write {told[2]}.",
+                    summary=f"count is {value.value} in the service {value.path[1]}",
+                    happens="docker compose refuses the file: count must be a number or all.",
+                    fix="Write a number, or all.",
                 )
-                break
 
 
 _PODS = (
