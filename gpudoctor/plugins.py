@@ -9,6 +9,7 @@ import importlib
 import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -60,7 +61,6 @@ def find(
     in_module: Callable[[ModuleType], Iterable[T]],
     ids: Callable[[T], Sequence[str]],
     own: Iterable[T] = (),
-    entries: "Iterable[EntryPoint] | None" = None,
 ) -> list[T]:
     """`own`, and what installed packages bring to a group. Of two with one id the first stays.
 
@@ -81,8 +81,7 @@ def find(
 
     for one in own:
         take(one, "gpudoctor")
-    entries = _installed(group) if entries is None else entries
-    for entry in sorted(entries, key=lambda entry: (entry.name != "builtin", entry.name)):
+    for entry in sorted(_installed(group), key=lambda entry: (entry.name != "builtin", entry.name)):
         for name, module in _modules(entry, trouble):
             try:
                 brought = list(in_module(module))
@@ -147,10 +146,16 @@ def constant(name: str, kind: type[T]) -> Callable[[ModuleType], list[T]]:
     return of
 
 
-def find_checks(entries: "Iterable[EntryPoint] | None" = None) -> tuple[list[Check], list[BrokenPlugin]]:
-    """All installed checks by group and id, and what could not be loaded."""
-    checks = find(CHECKS, instances(Check, lambda check: check.module), lambda check: [check.id], entries=entries)
-    return sorted(checks, key=lambda check: (check.group, check.id)), list(broken(CHECKS))
+@cache
+def _every_check() -> tuple[tuple[Check, ...], tuple[BrokenPlugin, ...]]:
+    checks = find(CHECKS, instances(Check, lambda check: check.module), lambda check: [check.id])
+    return tuple(sorted(checks, key=lambda check: (check.group, check.id))), broken(CHECKS)
+
+
+def find_checks() -> tuple[list[Check], list[BrokenPlugin]]:
+    """All installed checks by group and id, and what could not be loaded. Looked for once."""
+    checks, trouble = _every_check()
+    return [*checks], [*trouble]
 
 
 def chosen_checks(names: Sequence[str]) -> tuple[list[Check], list[BrokenPlugin]]:

@@ -16,6 +16,7 @@ from gpudoctor.nccl.result import Culprit
 from gpudoctor.plugins import find_checks
 from gpudoctor.snapshot.changes import ChangeKind
 from gpudoctor.symptoms import TABLE
+from tests import sources
 
 ROOT = Path(__file__).parent.parent
 ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
@@ -27,7 +28,7 @@ PRINTED = ("tests/machines/*.txt", "docs/*.md", "README.md")
 def said_in_source() -> Iterator[tuple[str, str]]:
     """(where, id), of every finding that has its id written down where it is made."""
     for file in sorted((ROOT / "gpudoctor").rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in sources.walk(sources.tree(file)):
             if isinstance(node, ast.Call):
                 named = getattr(node.func, "id", getattr(node.func, "attr", ""))
                 first = node.args[:1] if named in SAY else []

@@ -12,6 +12,7 @@ from hypothesis import example, given, strategies as st
 
 from gpudoctor.check import Fix
 from gpudoctor.command import KINDS, KNOWN, NONE, command, is_sayable, joined, word
+from tests import sources
 
 ROOT = Path(__file__).parent.parent
 DOORS = ("gpudoctor.command", "gpudoctor.check", "gpudoctor.cause", "gpudoctor.hang.causes")
@@ -56,7 +57,7 @@ def test_every_module_that_hands_command_on_is_known() -> None:
     doors = {
         node.module
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in sources.walk(sources.tree(path))
         if isinstance(node, ast.ImportFrom) and any(alias.name == "command" for alias in node.names)
     }
     assert doors - {"gpudoctor", "gpudoctor.fleet.ssh_command"} == set(DOORS)  # these two hold modules of that name

@@ -26,6 +26,7 @@ from gpudoctor.symptoms import TABLE
 from gpudoctor.testing import cases, machines
 from gpudoctor.testing.cases import Case, lacks
 from gpudoctor.testing.machines import h100_node
+from tests import sources
 from tests.command_lines import calls, refused
 
 ROOT = Path(__file__).parent.parent
@@ -155,7 +156,7 @@ def finding_ids() -> set[str]:
     """The ids of findings of several nodes that stand as literals in the code."""
     found: set[str] = set()
     for path in sorted((ROOT / "gpudoctor" / "nccl").glob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for call in sources.walk(sources.tree(path)):
             if isinstance(call, ast.Call) and ast.unparse(call.func) in FINDING_CALLS:
                 words = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "id")]
                 values = [word.value for word in words if isinstance(word, ast.Constant)]

@@ -17,6 +17,7 @@ from gpudoctor.knowledge.visible.selection import CHECK_IDS, OF_AN_ENTRY
 from gpudoctor.launch.verified import NOT_VERIFIED, REFUTED
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.plugins import broken, find_checks, select
+from tests import sources
 
 ROOT = Path(__file__).parent.parent
 CHECKS = find_checks()[0]
@@ -46,7 +47,7 @@ def told() -> tuple[tuple[str, str], ...]:
 def _told() -> Iterator[tuple[str, str]]:
     """(id, words of its fix) of all that the source finds without a registry; no words where the id is chosen there."""
     for path in sorted((ROOT / "gpudoctor").rglob("*.py")):
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for call in sources.walk(sources.tree(path)):
             if not isinstance(call, ast.Call):
                 continue
             named = {each.arg: each.value for each in call.keywords}
@@ -62,7 +63,7 @@ def fixes() -> Iterator[tuple[str, str]]:
     yield from ((cause.id, cause.fix.text) for cause in CAUSES.values())
     for check in CHECKS:
         path = ROOT / "checks" / (check.module.replace(".", "/") + ".py")
-        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if path.exists() else ():
+        for call in sources.walk(sources.tree(path)) if path.exists() else ():
             if isinstance(call, ast.Call) and called(call) in ("Fix", "of") and call.args:
                 yield check.id, "".join(texts(call.args[0]))
 

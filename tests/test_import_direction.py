@@ -13,6 +13,8 @@ from functools import cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from tests.sources import tree, walk
+
 ROOT = Path(__file__).parent.parent
 WORKERS = "gpudoctor/workers/"
 
@@ -165,11 +167,11 @@ class Code:
 
     @cached_property
     def trees(self) -> dict[str, ast.Module]:
-        return {str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8")) for path in shipped()}
+        return {str(path.relative_to(ROOT)): tree(path) for path in shipped()}
 
     @cached_property
     def nodes(self) -> dict[str, list[ast.AST]]:
-        return {path: list(ast.walk(tree)) for path, tree in self.trees.items()}
+        return {path: walk(module) for path, module in self.trees.items()}
 
     @cached_property
     def modules(self) -> dict[str, str]:
