@@ -1,19 +1,23 @@
-"""What the program says of a job of which only a log is left: the lines that it names are read as `hang` reads them.
+"""What the program says of a job of which only a log is left: the lines that it names are read as `hang` reads them,
+and so are its flight recorders, which torch writes when the time is up, without a word about where.
 
 The log may be of another machine, or the program another one by now. So a line counts where it stands in the function
-that the log names, and in a file that has not changed since the log was written.
+that the log names, and in a file that has not changed since the log was written; and a recorder where the rank has open
+what the log says, with its number and size.
 """
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
-from gpudoctor.explain.program import OfProgram, OnTheWay, Stood, UserProgram
+from gpudoctor.explain.program import OfProgram, OnTheWay, OpenCall, Stood, UserProgram
 from gpudoctor.hang.causes import collective_divergence, collective_loops
-from gpudoctor.hang.conclude import ordered
+from gpudoctor.hang.conclude import conclude, ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.progress import progress_of
@@ -21,9 +25,10 @@ from gpudoctor.hang.recorded import backwards
 from gpudoctor.hang.relation import source_at
 from gpudoctor.knowledge.place_markers import POINT_TO_POINT
 from gpudoctor.knowledge.places import Kind, Place
+from gpudoctor.read.job import recorder, recorder_files
 from gpudoctor.read.job.sources import Sources
-from gpudoctor.snapshot.evidence import Frame, SourceContext
-from gpudoctor.sure import POSSIBLE
+from gpudoctor.snapshot.evidence import Evidence, Frame, Recorder, SourceContext
+from gpudoctor.sure import LIKELY, POSSIBLE
 
 SECONDS = 5.0
 GRADIENTS = ("unused-parameters", "rank-dependent-graph")
@@ -32,12 +37,14 @@ GRADIENTS = ("unused-parameters", "rank-dependent-graph")
 
 def program_of(paths: Sequence[str]) -> UserProgram:
     """What is asked of the program, as it was when these logs were written."""
-    return _AsItWas(max(filter(None, map(_written_at, paths)), default=time.time()))
+    logs = [Path(path) for path in paths if _written_at(path)]
+    return _AsItWas(max(map(_written_at, map(str, logs)), default=time.time()), logs)
 
 
 class _AsItWas:
-    def __init__(self, until: float) -> None:
+    def __init__(self, until: float, logs: Sequence[Path] = ()) -> None:
         self._until = until
+        self._logs = logs
 
     def __call__(self, stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
         frames = {number: tuple(Frame(*frame) for frame in each.frames) for number, each in stood.items()}
@@ -63,6 +70,22 @@ class _AsItWas:
             for cause in causes
         ]
 
+    def recorded(self, opened: Mapping[int, OpenCall], world_size: int) -> Sequence[OfProgram]:
+        for place in dict.fromkeys(_places(self._logs, min(opened))):
+            dumps = [dump for dump in recorder.of_folder(place)[0] if self._is_of_then(dump)]
+            if dumps and _are_of_the_job(dumps, opened, world_size):
+                return _told_by(dumps)
+        return []
+
+    def _is_of_then(self, dump: Recorder) -> bool:
+        """Whether it was written when this log ended, by who may write here: in /tmp anybody leaves files."""
+        try:
+            owner = os.lstat(dump.source).st_uid
+        except OSError:
+            return False
+        recent = self._until - STILL_WRITTEN < dump.written_at < self._until + CLOCKS_APART
+        return recent and owner in {os.geteuid(), *map(_owner, self._logs)}
+
     def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         stack = [Frame(*frame) for frame in stood.frames]
         sources = Sources()
@@ -76,7 +99,64 @@ class _AsItWas:
         waits = [call for call in passage.waits if call.kind != "storage"] or list(passage.waits)
         only = waits[0].kind if len({call.kind for call in waits}) == 1 and not passage.others else ""
         calls = (f"`{call.text}` in line {call.line}" for call in [*waits, *passage.others][:MOST_CALLS])
-        return OnTheWay(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls))
+        loop = passage.loops[0].line if passage.loops else 0
+        return OnTheWay(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls), loop)
+
+
+STILL_WRITTEN = 3600.0
+"""Seconds that a log may go on after recorders were written: torchrun starts a job again (our own bound)."""
+CLOCKS_APART = 120.0
+"""Seconds: a file server has a clock of its own, and the ranks write one after the other."""
+BESIDE = ("dumps/nccl_trace_rank_", "dumps/comm_lib_trace_rank_", "nccl_trace_rank_", "comm_lib_trace_rank_")
+"""Where dumps lie beside a log: what `gpudoctor run` keeps, and who has moved them there."""
+LESS_THAN_LOGS = ("rank-away", "rank-died", "gpu-stuck")
+"""Who did not come, or has ended, the log tells better."""
+
+
+def _places(logs: Sequence[Path], rank: int) -> Iterator[str]:
+    """The beginnings of the names of dumps, of which that rank's is there."""
+    names = [*(f"{log.parent / stem}{rank}" for log in logs for stem in BESIDE)]
+    for name in (*names, *recorder_files.places(rank, os.environ)):
+        if Path(name).is_file():
+            yield name.removesuffix(str(rank))
+
+
+def _are_of_the_job(dumps: Sequence[Recorder], opened: Mapping[int, OpenCall], world_size: int) -> bool:
+    """Whether each rank that waits by the log has that open in its dump, of as many elements."""
+    recorders = {dump.rank: dump for dump in dumps}
+    if any(rank is None or rank >= world_size for rank in recorders):
+        return False
+    return all(rank in recorders and _has_open(recorders[rank], one) for rank, one in opened.items())
+
+
+def _has_open(dump: Recorder, one: OpenCall) -> bool:
+    """Of sends and receives the recorder counts otherwise than the watchdog."""
+    return any(
+        entry.state != "completed"
+        and (entry.point_to_point or entry.sequence == one.sequence)
+        and one.elements in (None, 0, sum(map(prod, entry.input_sizes)))
+        for entry in dump.entries
+    )
+
+
+def _told_by(dumps: Sequence[Recorder]) -> Sequence[OfProgram]:
+    sources = Sources()
+    try:
+        read = sources.left(dumps, time.monotonic() + SECONDS * slowdown())
+    finally:
+        sources.end()
+    jobs = conclude(Evidence(dumps=tuple(dumps), sources=read, time=time.time())).jobs
+    causes = [cause for job in jobs[:1] for cause in job.causes]
+    if not causes or causes[0].confidence < LIKELY or causes[0].cause in LESS_THAN_LOGS:
+        return []
+    return [OfProgram(cause.cause, cause.confidence, tuple(cause.ranks), cause.summary) for cause in causes]
+
+
+def _owner(path: Path) -> int:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return os.geteuid()
 
 
 MOST_CALLS = 5

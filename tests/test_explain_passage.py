@@ -54,12 +54,31 @@ SAYS = 'print(f"rank {rank} step {step} begins", flush=True)\n'
         ("rows = json.load(open(path))", ["storage", "storage"], []),
         ("dist.barrier(group=beside)", [], ["dist.barrier(group=beside)"]),
         ("x = requests.get(url)\ndist.all_reduce(y)\nz = y.item()", [], []),  # it has come past that one
+        ("with path.open('rb') as file:\n    head = file.read(64)", ["storage", "storage"], []),
+        ("last = pool.submit(put, weights)", [], []),
+        ("last = pool.submit(put)\nlast.result()", ["future"], []),
         ("x = requests.get(url)\nif late:\n    dist.all_reduce(y)", ["service"], ["dist.all_reduce(y)"]),
     ],
 )
 def test_what_of_it_waits(statement: str, waits: list[str], others: list[str]) -> None:
     told = between(f"{SAYS}{statement}\ndist.all_reduce(gradient)  # W\n", "rank 1 step 3 begins")
     assert kinds(told) == (waits, others)
+
+
+@pytest.mark.parametrize(
+    ("statement", "line"),
+    [
+        ("for row in rows:\n    total += row", 4),
+        ("while error > least:\n    error = error / 2", 4),
+        ("while not self.ready:\n    pass", 0),  # another thread sets it
+        ("total = sum(rows)", 0),
+        ("for row in rows:\n    total += row\ndist.all_reduce(total)", 0),
+    ],
+)
+def test_loops_that_compute(statement: str, line: int) -> None:
+    told = between(f"{SAYS}{statement}\ndist.all_reduce(gradient)  # W\n", "rank 1 step 3 begins")
+    assert told is not None
+    assert [loop.line for loop in told.loops][:1] == [line][: bool(line)]
 
 
 WAITS = "subprocess.run(words)\n"
@@ -165,3 +184,25 @@ def test_of_several_calls_none_is_claimed_and_all_are_told(tmp_path: Path) -> No
     answer = explained(tmp_path, program=PROGRAM.replace("ready.get()", "ready.get() + model(step)"))
     assert answer.causes[0].confidence < 0.5 and answer.unknown
     assert "`ready.get()` in line 7 and `model(step)` in line 7" in answer.unknown
+
+
+@pytest.mark.thorough
+def test_a_loop_and_nothing_that_waits(tmp_path: Path) -> None:
+    """sorts_alone of tests/lab/hangs. That the rank lived says what it answers when others' time is up."""
+    computes = PROGRAM.replace("batch = ready.get()", "batch = [each for row in rows for each in row]").replace(
+        "        dist.all_reduce(batch)", "        for _ in batch: total = total + 1\n        dist.all_reduce(batch)"
+    )
+    first = explained(tmp_path, program=computes.replace("ready = queue.Queue()\n    ", "")).causes[0]
+    assert (first.cause, first.ranks, first.confidence) == ("slow-rank-timeout", (1,), 0.65)
+    assert "nothing that waits, and goes through the loop of line 7" in first.summary
+
+
+@pytest.mark.thorough
+def test_a_file_that_is_named_after_a_program_is_no_ranks_own(tmp_path: Path) -> None:
+    """download_on_rank0.log of tests/lab/hangs: three ranks write into it."""
+    (tmp_path / "a").mkdir()
+    log = tmp_path / "a" / "job.log"
+    explained(tmp_path / "a")
+    named = log.rename(log.with_name("download_on_rank0.log"))
+    first = explain([str(named)], stdin=io.BytesIO(), program=program_of([str(named)])).causes[0]
+    assert (first.cause, first.ranks) == ("queue-wait", (1,))

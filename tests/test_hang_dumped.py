@@ -111,3 +111,42 @@ def test_a_line_of_another_function_is_of_another_program(program: Path) -> None
     os.utime(program, (WRITTEN - 60, WRITTEN - 60))
     dumps = (dump(0, program, GUARDED, operation="barrier"), dump(1, program), dump(2, program))
     assert concluded(*dumps).causes[0].confidence < 0.5
+
+
+def of_one_line(rank: int, *sizes: int, operation: str = "all_to_all") -> Recorder:
+    """Of a rank that gives 12 rows each time at one line, and takes so many; the last has not ended."""
+    frames = (Frame("exchange", "/home/mara/moe.py", 26), Frame("<module>", "/home/mara/moe.py", 32))
+    entries = tuple(
+        Collective(
+            group="0",
+            sequence=number,
+            operation=operation,
+            state="completed" if number < len(sizes) else "scheduled",
+            input_sizes=((12, 64),),
+            output_sizes=((size, 64),),
+            dtypes=("float32",),
+            frames=frames,
+        )
+        for number, size in enumerate(sizes, start=1)
+    )
+    group = Group(key="0", description="default_pg", ranks=(0, 1, 2))
+    return Recorder(source=f"r{rank}", rank=rank, written_at=WRITTEN, groups=(group,), entries=entries)
+
+
+def test_what_is_taken_differs_and_what_is_given_does_not() -> None:
+    """experts_of_another_size: a size that has followed itself there is no sign of a call that was left out."""
+    job = concluded(of_one_line(0, 12, 12, 12, 12), of_one_line(1, 12, 12, 12, 11), of_one_line(2, 12, 12, 12, 12))
+
+    assert (job.causes[0].cause, job.causes[0].ranks) == ("shape-mismatch", (1,))
+    assert "rank 1 float32[11x64] to receive" in job.causes[0].summary
+
+
+def test_a_call_without_lines_beside_one_that_has_them(program: Path) -> None:
+    """saves_by_clock: a sum of DDP's met a barrier of the program's, so that one has gone another way."""
+    without = dump(2, program, rounds=2)
+    without = Recorder(source="r2", rank=2, written_at=WRITTEN, groups=without.groups, entries=without.entries[1:])
+    program.unlink()
+    job = concluded(*(dump(rank, program, LEFT, operation="barrier") for rank in (0, 1)), without)
+
+    assert job.causes[0].cause == "rank-divergent-decision"
+    assert job.causes[0].confidence < 0.5

@@ -19,7 +19,7 @@ from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
-from gpudoctor.explain.program import UserProgram, by_program, on_the_way
+from gpudoctor.explain.program import UserProgram, by_program, by_recorders, on_the_way
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.rooted import as_they_came, left_out
 from gpudoctor.explain.rounds import rounds_apart
@@ -94,13 +94,16 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
         candidates += (
             by_program_itself
             if sure
-            else elsewhere(stood, waiting)
-            or key_of_nobody(waiting, tracebacks, facts)
-            or left_out(waiting)
-            or unlike_graphs(came)
-            or rounds_apart(waiting, facts)
-            or on_the_way(waiting, facts, program, died)
-            or pattern(came, facts, died)
+            else _surer(
+                elsewhere(stood, waiting)
+                or key_of_nobody(waiting, tracebacks, facts)
+                or left_out(waiting)
+                or unlike_graphs(came)
+                or rounds_apart(waiting, facts)
+                or on_the_way(waiting, facts, program, died)
+                or pattern(came, facts, died),
+                by_recorders(waiting, facts, program) if not died else [],
+            )
         )
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
@@ -131,6 +134,12 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
         consequences=consequences if causes else (),
         story=_story(facts, tracebacks) if causes or unknown else (),
     )
+
+
+def _surer(of_log: list[Candidate], of_recorders: list[Candidate]) -> list[Candidate]:
+    """What recorders show, where that is more than the log by itself does."""
+    more = of_recorders and (not of_log or of_recorders[0].confidence > of_log[0].confidence)
+    return of_recorders if more else of_log
 
 
 def _alone(facts: Facts, frames: dict[int, Line]) -> list[Candidate]:

@@ -8,6 +8,7 @@ that live, and whoever asks `explain` on the machine of the job hands over how (
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from gpudoctor.explain.absent import idle_ranks
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import ranks_text
 from gpudoctor.explain.order import Facts
@@ -28,6 +29,13 @@ class Stood(NamedTuple):
     """Of the user's program, innermost first."""
 
 
+class OpenCall(NamedTuple):
+    """What a rank had open when its time was up."""
+
+    sequence: int
+    elements: int | None
+
+
 class OfProgram(NamedTuple):
     cause: str
     confidence: float
@@ -43,6 +51,8 @@ class OnTheWay(NamedTuple):
     """Of the only call there that waits for something; "" where there is none, or another one may do so as well."""
     calls: tuple[str, ...]
     """Those that wait or may, with their lines."""
+    computes_at: int = 0
+    """Where there is none, a loop of the program's own; 0 without one."""
 
 
 class UserProgram(Protocol):
@@ -50,6 +60,9 @@ class UserProgram(Protocol):
 
     def __call__(self, stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
         """By rank where it waited, and the number of ranks -> what the program says of it, best first."""
+
+    def recorded(self, opened: Mapping[int, OpenCall], world_size: int) -> Sequence[OfProgram]:
+        """The same of flight recorders that were written when the time was up, where those of this job are found."""
 
     def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         """A rank's last line, where one of those waited that it did not come to, and by how many rounds that one was
@@ -63,18 +76,34 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None)
     if any(wait.group not in ("", DEFAULT_GROUP) for wait in waits):
         return []
     stood = {wait.rank: Stood(wait.function, wait.frames) for wait in waits}
+    return _candidates(program(stood, _world_size(facts)), waits)
+
+
+def by_recorders(waits: Sequence[Wait], facts: Facts, program: UserProgram | None) -> list[Candidate]:
+    """Causes that the flight recorders show which the ranks have written when their time was up."""
+    opened = {wait.rank: OpenCall(wait.sequence, wait.elements) for wait in waits if wait.sequence is not None}
+    if program is None or not opened:
+        return []
+    return _candidates(program.recorded(opened, _world_size(facts)), waits)
+
+
+def _world_size(facts: Facts) -> int:
+    return facts.world_size or max(facts.ranks, default=-1) + 1
+
+
+def _candidates(causes: Sequence[OfProgram], waits: Sequence[Wait]) -> list[Candidate]:
     first = min(waits, key=lambda wait: wait.moment.line)
     return [
         Candidate(
-            cause=said.cause,
-            confidence=said.confidence,
+            cause=cause.cause,
+            confidence=cause.confidence,
             standing="pattern",
             moment=first.moment,
-            summary=said.summary,
-            ranks=said.ranks,
+            summary=cause.summary,
+            ranks=cause.ranks,
             evidence=tuple(dict.fromkeys(wait.line for wait in waits))[:MOST_LINES],
         )
-        for said in program(stood, facts.world_size or max(facts.ranks, default=-1) + 1)
+        for cause in causes
     ]
 
 
@@ -92,13 +121,17 @@ def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None,
     if last is None or further is None or any(wait.where != first.where for wait in waits):
         return []
     passed = program.between(last.text, Stood(first.function, first.frames), further)
-    if passed is None or not passed.calls:
+    if passed is None or not (passed.calls or (passed.computes_at and rank in idle_ranks(facts))):
         return []
     summary = (
         f"{ranks_text([wait.rank for wait in waits])} waited in {said(first)}, and rank {rank} did not come. Its last "
         f'words are "{last.text[:MOST_QUOTED]}", of line {passed.said_at}; from there on the program calls '
-        f"{listed(passed.calls)}" + (", and nothing else that waits" if passed.cause else "")
     )
+    if passed.calls:
+        summary += listed(passed.calls) + (", and nothing else that waits" if passed.cause else "")
+    else:
+        summary += f"nothing that waits, and goes through the loop of line {passed.computes_at}: it computed"
+    certain = bool(passed.cause) or not passed.calls
     threads = (
         told for told in (*facts.survived, *facts.tracebacks) if told.rank in (None, rank) and _of_a_thread(told)
     )
@@ -108,8 +141,8 @@ def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None,
     return [
         Candidate(
             cause=passed.cause or "slow-rank-timeout",
-            confidence=LIKELY if passed.cause else POSSIBLE,
-            standing="pattern" if passed.cause else "consequence",
+            confidence=LIKELY if certain else POSSIBLE,
+            standing="pattern" if certain else "consequence",
             moment=first.moment,
             summary=summary,
             ranks=(rank,),

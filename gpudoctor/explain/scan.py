@@ -55,6 +55,7 @@ LOOK_BACK = 40
 SAMPLE = 32 * 1024
 """Bytes of each block in which ranks are looked for that show nothing else."""
 RANKS = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| rank (\d{1,6}) nranks ")
+PREFIXED = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:")
 OWN_RANKS = re.compile(rb"(?:^|\n)\[?[Rr]ank[ :=]{0,2}(\d{1,6})\b")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
 CRASH = re.compile(rb"Fatal Python error: |Caught signal \d|\*\*\* Process received signal \*\*\*")
@@ -206,6 +207,8 @@ class _Scanning:
         for groups in set(RANKS.findall(sample)):
             result.ranks.add(int(next(filter(None, groups))))
         result.own_ranks.update(map(int, set(OWN_RANKS.findall(sample))))
+        if self.of_file.rank is not None and len(set(PREFIXED.findall(sample + block.text[-SAMPLE:]))) > 1:
+            self.of_file = Writer()  # several ranks write into it: its name is that of a program, or of a job
         if not self._time_is_up:
             for rank, number, own in own_lines(block.text, block.first_line, self.of_file.rank):
                 result.said_last[rank] = Line(result.file, number, clean(own.decode(errors="replace")))

@@ -41,7 +41,9 @@ NAMED_BY: tuple[tuple[re.Pattern[str], frozenset[str], str], ...] = tuple(
         (r"thread$|worker$|writer$|process$", "join", "thread"),
         (r"future$|submit$|result$", "result exception", "future"),
         (r"popen$|process$|proc$|child$", "wait poll", "child"),
-        (r"pool$|executor$", "map starmap apply join shutdown submit", "pool"),
+        (r"pool$|executor$", "map starmap apply join shutdown", "pool"),
+        (r"pool$|executor$", "submit apply_async map_async starmap_async", "harmless"),
+        (r"\bopen$|\bfdopen$|TemporaryFile$", "read readline readlines readinto write writelines", "storage"),
         (r"pipe$|connection$|conn$|sock$|socket$", "recv send read write connect sendall", "service"),
     )
 )
@@ -63,7 +65,7 @@ sub_ copy_ clamp clamp_ train eval parameters named_parameters state_dict module
 isnan isfinite eq ne gt lt ge le matmul mm bmm t repeat expand chunk stack write flush debug info warning error
 exception set_epoch set_postfix perf_counter exists is_file is_dir mkdir touch unlink glob iterdir relative_to
 with_suffix random_ normal_ uniform_ requires_grad_ type masked_fill scatter_ gather unbind nonzero where close
-qsize is_set is_alive
+qsize is_set is_alive getsockname getpeername fileno settimeout setsockopt
 """
 HARMLESS_METHODS = frozenset(_HARMLESS_METHODS.split())
 """Methods of tensors, containers, texts, paths, models and optimizers."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from gpudoctor.errors import BadInput
 from gpudoctor.fleet.messages import Launch, Measurement
 from gpudoctor.knowledge.wording import MIB
 from gpudoctor.nccl import result
@@ -37,7 +38,7 @@ class _Rounds:
     def __init__(self, prepared: Prepared, show: Show) -> None:
         self.prepared = prepared
         self.show = show
-        self.sizes = GLOO_SIZES if prepared.backend == "gloo" else NCCL_SIZES
+        self.sizes = _sizes(prepared)
         self._rounds: list[tuple[IsolationRound, tuple[RunResult, ...]]] = []
 
     def run(
@@ -123,6 +124,17 @@ def find_slow(prepared: Prepared, show: Show) -> TestResult:
     except RunInterrupted:
         over = result.Isolation(rounds=rounds.done, summary="Interrupted before anybody could be named.")
         return TestResult(outcome="interrupted", isolation=over, world_size=rounds.world_size, findings=rounds.findings)
+
+
+def _sizes(prepared: Prepared) -> tuple[int, ...]:
+    """Those that the user allows. Below the least one nodes differ by chance, and an innocent one would be named."""
+    usual = GLOO_SIZES if prepared.backend == "gloo" else NCCL_SIZES
+    most = prepared.wish.maximum_bytes
+    if most and most < min(usual):
+        raise BadInput(
+            f"--find-slow measures with {min(usual) // MIB} MiB at least: smaller sizes tell no node's speed"
+        )
+    return tuple(size for size in usual if not most or size <= most)
 
 
 def _judged(prepared: Prepared, rounds: _Rounds, planner: Isolating, names: Sequence[str]) -> TestResult:

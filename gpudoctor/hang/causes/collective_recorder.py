@@ -225,12 +225,13 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     apart = not (by_ddp or by_hook) and _a_call_apart(job, split)
     if apart:
         cause, sure = "rank-divergent-decision", LIKELY  # which of them has left one out, the sizes do not tell
+    sent = split.kind == "dtype" or len({other.input_sizes for _, other in split.parties}) > 1
     return blame(
         cause,
         sure,
         small,
         f"ranks came to {entry.operation} #{split.sequence} of group {split.group} with different {what}: "
-        + ", ".join(f"{ranks_of(ranks)} {_tensor(other)}" for ranks, other in split.parties[:3])
+        + ", ".join(f"{ranks_of(ranks)} {_tensor(other, sent)}" for ranks, other in split.parties[:3])
         + ", of which one has followed the other there before: they are a call of this line apart" * apart,
         _seen(split),
         at=_frame(job, small, entry),
@@ -255,7 +256,7 @@ def _a_call_apart(job: HangJob, split: GroupSplit) -> bool:
     )
     followed = Counter(pairwise(sizes for _, sizes in earlier))
     pair = theirs.input_sizes, own.input_sizes
-    return max(followed[pair], followed[pair[::-1]]) >= OFTEN
+    return theirs.input_sizes != own.input_sizes and max(followed[pair], followed[pair[::-1]]) >= OFTEN
 
 
 def _all_in_backward(job: HangJob, parties: Sequence[tuple[Sequence[int], Collective]]) -> bool:
@@ -311,9 +312,12 @@ def _other_calls(job: HangJob, split: GroupSplit) -> bool:
 def _is_told(job: HangJob, ranks: Sequence[int], entry: Collective) -> bool:
     """Whether it is known from which line of the program a call came, or that it came from none: of a recorder that
     keeps no lines that is so of what a rank is in, by its stack."""
-    recorder = recorders_of(job).get(ranks[0]) if ranks else None
+    recorders = recorders_of(job)
+    recorder = recorders.get(ranks[0]) if ranks else None
     if entry.frames or recorder is None or any(one.frames for one in recorder.entries if one.state == "completed"):
         return True
+    if not job.ranks and any(one.frames for other in recorders.values() for one in other.entries):
+        return True  # of one job all keep lines, or none
     in_backward = {rank.rank for rank in job.ranks if rank.place.kind == "backward"}
     return entry.state != "completed" and not in_backward.isdisjoint(ranks)
 
@@ -373,9 +377,11 @@ def _large_object(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
             )
 
 
-def _tensor(entry: Collective) -> str:
-    sizes = ", ".join("x".join(map(str, shape)) for shape in entry.input_sizes[:3])
-    return f"{entry.dtypes[0] if entry.dtypes else ''}[{sizes}]"
+def _tensor(entry: Collective, sent: bool) -> str:
+    """What a rank has given; where all have given alike, what it takes."""
+    shapes = entry.input_sizes if sent else entry.output_sizes
+    sizes = ", ".join("x".join(map(str, shape)) for shape in shapes[:3])
+    return f"{entry.dtypes[0] if entry.dtypes else ''}[{sizes}]" + " to receive" * (not sent)
 
 
 def _seen(split: GroupSplit) -> list[Seen]:

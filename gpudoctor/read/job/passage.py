@@ -41,6 +41,8 @@ class Passage(Struct, frozen=True, kw_only=True):
     """Calls and loops that wait for something: kind ("queue", "service", "file lock", ...), line and text."""
     others: tuple[Enclosing, ...] = ()
     """Calls of which it is not known whether they do."""
+    loops: tuple[Enclosing, ...] = ()
+    """Loops that compute: what they go through is there, or each round changes what they ask."""
 
 
 def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -> Passage | None:
@@ -63,7 +65,12 @@ def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -
         seen = _Seen(tree)
         for node in region:
             seen.look(node, 0)
-        return Passage(said_at=line, waits=tuple(seen.waits[:MOST]), others=tuple(seen.others[:MOST]))
+        return Passage(
+            said_at=line,
+            waits=tuple(seen.waits[:MOST]),
+            others=tuple(seen.others[:MOST]),
+            loops=tuple(seen.loops[:MOST]),
+        )
     return None
 
 
@@ -198,6 +205,7 @@ class _Seen:
     def __init__(self, tree: ast.Module) -> None:
         self.waits: list[Enclosing] = []
         self.others: list[Enclosing] = []
+        self.loops: list[Enclosing] = []
         self._functions = functions_of(tree)
         self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         self._made = dict(_made(tree))
@@ -214,6 +222,8 @@ class _Seen:
         if isinstance(node, ast.withitem) and (kind := self._kind_of_lock(node.context_expr)):
             self._told(kind, node.context_expr, f"with {text_of(node.context_expr)}")
             return
+        if isinstance(node, ast.For) or (isinstance(node, ast.While) and _changes_what_it_asks(node)):
+            self.loops.append(Enclosing("loop", node.lineno))
         inside = always and not isinstance(
             node, ast.If | ast.IfExp | ast.BoolOp | ast.ExceptHandler | ast.For | ast.While
         )
@@ -241,8 +251,8 @@ class _Seen:
             return
         if kind == "collective" and always and not any(keyword.arg == "group" for keyword in call.keywords):
             # It has come to all that have a smaller number than the one in which the others wait.
-            self.waits.clear()
-            self.others.clear()
+            for passed in (self.waits, self.others, self.loops):
+                passed.clear()
             return
         kind = "" if kind == "collective" else kind
         if kind:
@@ -304,9 +314,20 @@ class _Seen:
         return ""
 
 
+def _changes_what_it_asks(loop: ast.While) -> bool:
+    """Else another thread has to do that, and the loop waits for it."""
+    names = [node for node in ast.walk(loop) if isinstance(node, ast.Name)]
+    asked = {node.id for node in ast.walk(loop.test) if isinstance(node, ast.Name)}
+    return any(isinstance(name.ctx, ast.Store) and name.id in asked for name in names)
+
+
 def _made(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """By what call each name of the file was made: ("ready", "queue.Queue")."""
     for node in islice(ast.walk(tree), 100_000):
+        if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+            if isinstance(node.context_expr, ast.Call):
+                yield node.optional_vars.id, text_of(node.context_expr.func)
+            continue
         targets = node.targets if isinstance(node, ast.Assign) else []
         if isinstance(node, ast.AnnAssign):
             targets = [node.target]

@@ -10,6 +10,7 @@ import stat
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from errno import ENOENT
 from pathlib import Path
 from typing import NamedTuple
 
@@ -85,7 +86,8 @@ def _bounded(descriptor: int) -> bytes:
 
 
 def listed(folder: Path) -> tuple[list[tuple[Path, int]], list[Unread]]:
-    """The dumps of a folder, or one file, with their ranks; and what is left out. In a child: it may not answer."""
+    """The dumps of a folder, of one file, or of all whose names begin so ("/tmp/nccl_trace_rank_"), with their ranks;
+    and what is left out. In a child: it may not answer."""
     unread: list[Unread] = []
     where = f"flight recorders in {shown(folder)}"
     try:
@@ -135,11 +137,17 @@ def of_file(path: Path, rank: int) -> Recorder | Unread:
 
 
 def _names(folder: Path) -> list[Path]:
+    stem = ""
     if not folder.is_dir():
-        folder.lstat()
-        return [folder]
+        if os.path.lexists(folder):
+            return [folder]
+        folder, stem = folder.parent, folder.name
     with os.scandir(folder) as entries:
-        return sorted(Path(entry.path) for _, entry in zip(range(MOST_NAMES), entries, strict=False))
+        names = (entry for entry in entries if entry.name.startswith(stem))
+        paths = sorted(Path(entry.path) for _, entry in zip(range(MOST_NAMES), names, strict=False))
+    if stem and not paths:
+        raise FileNotFoundError(ENOENT, os.strerror(ENOENT))
+    return paths
 
 
 def _newest(dumps: Mapping[int, Path]) -> float:
