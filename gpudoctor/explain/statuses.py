@@ -75,12 +75,13 @@ OF_STATUS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
             "InsufficientDriver|InitializationError|NotInitialized|Uninitialized|SystemDriverMismatch|SystemNotReady|"
             "StubLibrary|CompatNotSupportedOnDevice|CallRequiresNewerDriver",
         ),
-        *_names("device-lost", "node", "elsewhere", "EccUncorrectable|EccNotCorrectable|HardwareStackError|DeviceLost"),
+        *_names("device-lost", "node", "elsewhere", "EccUncorrectable|ECCUncorrectable|EccNotCorrectable|DeviceLost"),
         *_names("device-lost", "node", "elsewhere", "NvlinkUncorrectable|DeviceRequiresReset|DeviceInLowPowerState"),
         *_names("assertion", "program", AFTER, "Assert"),
         *_names(
             *("illegal-access", "program", AFTER),
-            "IllegalAddress|LaunchFailure|LaunchFailed|MisalignedAddress|InvalidAddressSpace|InvalidPc|IllegalInstruction",
+            "IllegalAddress|LaunchFailure|LaunchFailed|MisalignedAddress|InvalidAddressSpace|InvalidPc|IllegalInstruction|"
+            "HardwareStackError",
         ),
         *_names("peer-access", "program", AFTER, "PeerAccess\\w{3,20}|TooManyPeers"),
         *_names(

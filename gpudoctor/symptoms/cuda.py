@@ -7,15 +7,40 @@ have none.
 
 import re
 
+from gpudoctor.knowledge.cuda_errors import names_of, numbers_of
 from gpudoctor.symptom import LIKELY, POSSIBLE, Symptom
 
-NEEDLES = ("CUDA error: ", "CUDA driver error: ", "Cuda failure ", "Triton Error [CUDA]: ", "CUDA_ERROR_")
-BEFORE = r"(?:CUDA (?:driver )?error: |Cuda failure (?:\d{1,4} )?'|Triton Error \[CUDA\]: |CUDA_ERROR_\w{1,60}: )"
+NEEDLES = (
+    *("CUDA error: ", "CUDA driver error: ", "Cuda failure ", "CUDA failure ", "Triton Error [CUDA]: ", "CUDA_ERROR_"),
+    *(
+        "cudaError",
+        "GPUassert: ",
+        "CUDA Runtime Error",
+        "CUDA Runtime API error",
+        "cuda runtime error (",
+        "CUDA Error: ",
+    ),
+    *("CUDA error ", "] Call to cu", "CUDA ERROR", "cudaCheckError() failed", "CUDA API failed"),
+)
+BEFORE = (
+    r"(?:CUDA (?:driver )?error: |C(?:uda|UDA) failure (?:\d{1,4} |\S{1,80}:\d{1,6} )?'|Triton Error \[CUDA\]: |"
+    r"CUDA_ERROR_\w{1,60}: |GPUassert: |CUDA Runtime Error(?: at [^\n:]{1,200}:\d{1,6})?:? |CUDA Error: |"
+    r"(?:CUDA Runtime API error|cuda runtime error) \(?\d{1,4}\)? ?: |CUDA ERROR\b[^\n:']{0,80}[:'] ?|"
+    r"cudaCheckError\(\) failed\b[^\n:]{0,120} : |CUDA API failed\b[^\n:]{0,80}: )"
+)
+"""Torch, NCCL, Triton, nccl-tests, and the macros that CUDA programs check their calls with."""
 SOURCE = "cudaGetErrorString's texts, as in libcudart inside NCCL; torch CUDAException.cpp; NCCL checks.h"
 
 
-def _texts(*texts: str) -> str:
-    return rf"{BEFORE}(?P<error>{'|'.join(map(re.escape, texts))})(?=['.:]|\s*$|\s\()"
+def _texts(*texts: str) -> tuple[str, str, str]:
+    """The texts behind what announces them, and the names of these errors wherever they are told."""
+    names = [name for text in texts for name in names_of(text)]
+    numbers = "|".join(number for text in texts for number in numbers_of(text))
+    return (
+        rf"{BEFORE}(?P<error>{'|'.join(map(re.escape, texts))})(?=['.:]|\s*$|\s\(|\s\S{{1,80}}\.cuh? \d|\sat\s)",
+        rf"(?:\[|CUDA (?:driver )?error:? (?:code:? )?)(?P<error>{numbers})(?:\] Call to|[.,]?$|\s\()",
+        rf"(?<![=!]= )(?<![\w.])(?P<error>{'|'.join(names)})\b(?! ?[=(])",
+    )
 
 
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -79,6 +104,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             *(f"duplicate {kind} looked up by string name" for kind in ("global variable", "texture", "surface")),
             "launch would exceed maximum depth of nested launches",
             "launch failed because launch would exceed cudaLimitDevRuntimePendingLaunchCount",
+            *("profiler already started", "profiler already stopped"),
+            "profiler disabled while using external profiling tool",
+            "profiler not initialized: call cudaProfilerInitialize()",
             "cudaDeviceSynchronize failed because caller's grid depth exceeds cudaLimitDevRuntimeSyncDepth",
         ),
         unless="transport/nvls.cc",
@@ -121,6 +149,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
             *("named symbol not found", "invalid device symbol", "PTX JIT compiler library not found"),
             *("PTX JIT compilation was disabled", "shared object symbol not found"),
             "shared object initialization failed",
+            "launch failed because kernel uses unsupported, file-scoped textures (texture objects are supported)",
+            "launch failed because kernel uses unsupported, file-scoped surfaces (surface objects are supported)",
             "the provided PTX contains unsupported call to cudaDeviceSynchronize",
             "unsupported interaction between different versions of CUDA Dynamic Parallelism",
         ),
@@ -162,7 +192,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "cuda-does-not-start",
         needle=NEEDLES,
         pattern=(
-            _texts("initialization error", "startup failure in cuda runtime"),
+            *_texts(
+                *("initialization error", "startup failure in cuda runtime", "integrity checks failed"),
+                "OS call failed or operation not supported on this OS",
+                "an async error has occured in external entity outside of CUDA",
+            ),
             r"Cuda failure (?:\d{1,4} )?'(?P<error>unknown error)",
         ),
         cause="xid-gpu-lost",
