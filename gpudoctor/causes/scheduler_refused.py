@@ -18,6 +18,9 @@ CAUSE = Cause(
         "address": Judged("name-resolution", "scheduler", "after a fix"),
         "time": Judged("config", "user", "after a fix"),
         "controller": Judged("scheduler", "scheduler", "as it is"),
+        "busy": Judged("scheduler", "scheduler", "as it is"),
+        "credential": Judged("scheduler", "node", "not decided"),
+        "daemon": Judged("scheduler", "node", "elsewhere"),
     },
     hangs_by="start",
     meaning=(
@@ -62,6 +65,29 @@ CAUSE = Cause(
             "Ask for a time (--time) that partition and QOS allow; without one the partition's default must be within.",
             (command("sinfo --format '%P %l %L'"),),
         ),
+        "counts": Fix(
+            "Make nodes, tasks and CPUs agree, and keep them within the allocation and the partition: --nodes times "
+            "--ntasks-per-node is --ntasks, and times --cpus-per-task no more than the nodes have.",
+            (command("sinfo --format '%P %D %c %l'"),),
+        ),
+        "busy": Fix("Submit again later, or without asking for it at once (--immediate).", (command("sinfo"),)),
+        "dependency-wrong": "Give --dependency the number of a job that is there, in the form afterok:NUMBER.",
+        "reservation": Fix(
+            "Ask for a reservation that is active and lists this user or account, or for none.",
+            (command("scontrol show reservation"),),
+        ),
+        "constraint": Fix(
+            "Ask for features (--constraint) that the nodes have.", (command("sinfo --format '%P %D %f'"),)
+        ),
+        "partition": Fix(
+            "Give a partition (-p) that has the nodes asked for.", (command("sinfo --format '%P %a %l %N'"),)
+        ),
+        "option": "Correct the option that the message names, or leave it out.",
+        "over": "That job has ended, or is no longer as it was: look at its record (sacct -j), and submit it anew.",
+        "credential": "Have the node looked at: munge's key, the clock and the users must be the same there as on the "
+        "controller. Until then leave the node out (--exclude).",
+        "daemon": "Leave the node out (--exclude): its daemon cannot start jobs (a full or read-only spool folder, a "
+        "prolog that fails); slurmd's log there says why.",
         "dependency": "End the job and submit it again after the one that it depends on has succeeded.",
         "script": "Begin the script with #!/bin/bash, a line that names its interpreter.",
         "no-script": "Give the path of the script as the host sees it on which sbatch runs.",

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 
+from gpudoctor.knowledge.schedulers.slurm_words import of_refusal
+
 DISTRIBUTIONS: Mapping[str, str] = {
     "cv2": "opencv-python",
     "PIL": "pillow",
@@ -146,6 +148,8 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
     if cause == "version-mismatch" and variant == "library" and values.get("library"):
         narrower = extension_fix(values["library"])
         return narrower if narrower[0] else (variant, {})
+    if cause == "scheduler-refused" and not variant and values.get("reason"):
+        return of_refusal(values["reason"]), {}
     if cause == "disk-full" and not variant and values.get("path"):
         return room_fix(values["path"])
     return variant, {}

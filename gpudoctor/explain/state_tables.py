@@ -15,6 +15,7 @@ from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.explain.kinds import AFTER, MEMORY, NAN, STORAGE, own
 from gpudoctor.explain.report import Line
 from gpudoctor.fault_classes import Class
+from gpudoctor.knowledge.schedulers.slurm_words import of_reason
 
 NODE_AWAY, GPU_LOST = own("node-lost", "node", "elsewhere"), own("device-lost", "node", "elsewhere")
 LINK = own("rdma", "node", "elsewhere")
@@ -42,6 +43,14 @@ OF_NODES = r"\bNODELIST\b|\bNodeName=|\bREASON\s+USER\b"
 OF_JOBS = r"\bJobID\b|\bJOBID\b|\bJobId=|\bjob-ID\b"
 OF_PODS = r"\bREADY\s+STATUS\b"
 OF_DF = r"\bUse%|\bIUse%|\bCapacity\b"
+PENDING = re.compile(
+    r"\sPD\s[^\n]{0,160}\((?P<reason>(?!None\b|null\b)[A-Z][^()\n]{2,120}(?:\([^)\n]{0,60}\))?[^()\n]{0,60})\)\s*$"
+    r"|\((?P<bare>(?:QOS|Assoc|MaxGRES)\w{2,60}|ReqNodeNotAvail[^)\n]{0,200}|Partition\w{3,40}|Resources|Priority|"
+    r"Dependency\w{0,20}|Nodes required for job[^)\n]{0,120}|BadConstraints|JobHeld\w{2,10}|Licenses|BeginTime|"
+    r"Reservation\w{0,20}|InvalidAccount|InvalidQOS|launch failed requeued held)\)"
+    r"|\bJobState=PENDING Reason=(?P<told>(?!None\b)\w[\w,:]{2,80})"
+)
+"""squeue's row of a job that waits, and scontrol's: see squeue(1), JOB REASON CODES."""
 STATES: tuple[State, ...] = (
     # GPUs and their links
     _state(r"\bERR!|\[(?:Unknown Error|GPU is lost|GPU requires reset)\]", GPU_LOST, "a GPU no longer answers"),
@@ -130,15 +139,7 @@ STATES: tuple[State, ...] = (
         "its program ended with a failure",
         OF_JOBS,
     ),
-    _state(
-        r"\((?:QOS\w{3,40}|Assoc\w{3,40}|ReqNodeNotAvail[^)\n]{0,200}|Partition\w{3,40}|Resources|Priority"
-        r"|Dependency\w{0,20}|Nodes required for job[^)\n]{0,120}"
-        r"|BadConstraints|JobHeld\w{2,10}|Licenses|Reservation\w{0,20}|BeginTime|MaxGRES\w{2,20}|InvalidAccount"
-        r"|InvalidQOS"
-        r"|launch failed requeued held)\)|\bJobState=PENDING Reason=(?!None)\w",
-        _kind("scheduler", "scheduler"),
-        "the job waits, for the reason in brackets",
-    ),
+    _state(PENDING.pattern, _kind("scheduler", "scheduler"), "the job waits, for the reason that is told"),
     _state(
         r"\sEqw\s",
         _kind("scheduler", "scheduler"),
@@ -248,5 +249,15 @@ def stops_a_job(lines: Sequence[Line]) -> SeenState | None:
                 continue
             waits = state.judged.kind == "scheduler"
             if not RUNS.search(f"{line.text} ") and (waits or not _is_old(line.text, lines[index + 1 :])):
-                return SeenState(line, state.judged, state.says)
+                return _with_its_reason(SeenState(line, state.judged, state.says))
     return None
+
+
+def _with_its_reason(seen: SeenState) -> SeenState:
+    """What SLURM's reason means."""
+    match = PENDING.search(seen.line.text)
+    meant = of_reason(match["reason"] or match["told"] or match["bare"]) if match else None
+    if meant is None:
+        return seen
+    judged = own("scheduler", "user") if meant.for_good else seen.judged
+    return SeenState(seen.line, judged, f"the job waits: {meant.says}")
