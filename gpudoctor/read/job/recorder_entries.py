@@ -15,7 +15,9 @@ one entry without a name, whose ranks are those of whichever group was made last
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from gpudoctor.read.job.recorder_pickle import UnreadableDump
 from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
@@ -74,8 +76,8 @@ _NAME = re.compile(r"(?:(?P<backend>\w+):)?(?P<name>[^\s:]+)(?:\s+(?P<from>\d{1,
 _DIGITS = re.compile(r"\d{1,7}")
 
 
-class EntryRow(NamedTuple):
-    """What decides whether an entry is kept, before the rest of it is read."""
+class EntryRow(Struct, gc=False):
+    """What decides whether an entry is kept, before the rest of it is read. A large job has two million of them."""
 
     at: int
     group: str
@@ -97,10 +99,11 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     backend = backend_of(entries)
     rows = _without_ends_of_batches(rows_of(entries, backend), entries)
     _let_coalesced_decide(rows)
+    own = by_group(rows)
     if backend != "gloo":
-        _let_later_decide(rows, _enqueued(top, entries, rows))
-    groups = _groups(top, entries, rows, backend)
-    kept, whole = _kept(rows)
+        _let_later_decide(own, _enqueued(top, entries, own))
+    groups = _groups(top, entries, own, backend)
+    kept, whole = _kept(rows, own)
     ranks = {group.key: group.ranks for group in groups}
     made = _Made()
     first = entries[0] if entries and isinstance(entries[0], dict) else {}
@@ -166,121 +169,122 @@ def backend_of(entries: Sequence[Any]) -> str:
     return _text(names.most_common(1)[0][0], 32) if names else ""
 
 
-class _Names:
-    """Names of operations and groups, of which a dump has few and says each a thousand times."""
-
-    def __init__(self) -> None:
-        self.operations: dict[str, str] = {}
-        self.groups: dict[tuple[str, str], str] = {}
-
-    def operation(self, told: str) -> str:
-        if told not in self.operations:
-            match = _NAME.match(told[:LONGEST_TEXT])
-            name = match["name"].lower() if match else ""
-            self.operations[told] = _text(OPERATIONS.get(name, name), 64)
-        return self.operations[told]
-
-    def group(self, entry: Mapping[Any, Any]) -> str:
-        pair = entry.get("process_group")
-        if type(pair) is not tuple or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
-            return _group_key(entry)
-        if pair not in self.groups:
-            self.groups[pair] = _group_key(entry)
-        return self.groups[pair]
-
-
 def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
-    """In one plain loop: a large job has two million entries."""
-    names = _Names()
-    operations, gloo, rows = names.operations, backend == "gloo", []
+    """In one plain loop; names of operations and groups, of which a dump says few a thousand times, are asked once."""
+    operations: dict[str, str] = {}
+    groups: dict[tuple[str, str], str] = {}
+    gloo, rows = backend == "gloo", []
     for index, entry in enumerate(entries):
         name = entry.get("profiling_name") if isinstance(entry, dict) else None
         if not isinstance(name, str):
             continue
-        operation = operations[name] if name in operations else names.operation(name)
+        operation = operations.get(name)
+        if operation is None:
+            operation = operations[name] = _operation(name)
         is_p2p = entry.get("is_p2p")
         point_to_point = is_p2p if is_p2p is True or is_p2p is False else operation in ("send", "recv")
-        sequence = entry.get("p2p_seq_id" if point_to_point else "collective_seq_id", entry.get("seq_id"))
+        sequence = entry.get("p2p_seq_id" if point_to_point else "collective_seq_id")
         if type(sequence) is not int or not -1 <= sequence < 1 << 62:
-            sequence = _integer(sequence, -1)
+            sequence = _integer(entry.get("seq_id") if sequence is None else sequence, -1)
+        pair = entry.get("process_group")
+        group = None
+        if type(pair) is tuple and len(pair) == 2 and type(pair[0]) is type(pair[1]) is str:
+            group = groups.get(pair)
+            if group is None:
+                group = groups[pair] = _group_key(entry)
         done = entry.get("state") == "completed" or (gloo and entry.get("retired") is True)
-        rows.append(EntryRow(index, names.group(entry), point_to_point, sequence, operation, done))
+        rows.append(EntryRow(index, group or _group_key(entry), point_to_point, sequence, operation, done))
     return rows
 
 
-def _without_ends_of_batches(rows: Sequence[EntryRow], entries: Sequence[Any]) -> list[EntryRow]:
-    """Sends and receives as they stand, without the entry that ends a batch of them (batch_isend_irecv): torch writes
-    it as a collective, though it has their number and none of its own, and completes it alone."""
-    kept: list[EntryRow] = []
-    for row in rows:
-        first = len(kept)
-        if row.operation == "coalesced" and not row.point_to_point:
-            batch = _integer(entries[row.at].get("p2p_seq_id"), -1)
-            while first and kept[first - 1][1:4] == (row.group, True, batch):
-                first -= 1
-        if first == len(kept):
-            kept.append(row)
-        else:
-            kept[first:] = [each._replace(done=row.done) for each in kept[first:]]
-    return kept
+def _operation(told: str) -> str:
+    match = _NAME.match(told[:LONGEST_TEXT])
+    name = match["name"].lower() if match else ""
+    return _text(OPERATIONS.get(name, name), 64)
 
 
-def _let_coalesced_decide(rows: list[EntryRow]) -> None:
-    """The parts of a coalesced operation have no events of their own; only the last entry, "coalesced", completes."""
-    done: dict[tuple[str, bool, int], bool] = {}
-    for row in rows:
-        if row.operation.endswith("coalesced"):
-            done[row.group, row.point_to_point, row.sequence] = row.done
-    if done:
-        for at, row in enumerate(rows):
-            if not row.done and done.get((row.group, row.point_to_point, row.sequence)):
-                rows[at] = row._replace(done=True)
-
-
-def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[EntryRow]) -> dict[str, int]:
-    """Group -> the last collective that its watchdog was given, where the dump's status tells."""
-    status = top.get("pg_status")
-    if not isinstance(status, dict):
-        return {}
-    by_id = {_text(key): value for key, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)}
-    last: dict[str, int] = {}
-    for row in rows:
-        if row.group not in last and len(last) < MOST_GROUPS:
-            own = by_id.get(_text(entries[row.at].get("pg_id", "")), {})
-            last[row.group] = _integer(own.get("last_enqueued_collective"), -1)
-    return last
-
-
-def _let_later_decide(rows: list[EntryRow], enqueued: Mapping[str, int]) -> None:
-    """The collectives of one communicator end in their order: what came before a completed one has completed.
-
-    Not so of one that was called when the communicator was aborted: it is over at once, and was never enqueued."""
-    last: dict[str, int] = {}
-    for row in rows:
-        later = row.done and not row.point_to_point and row.sequence > last.get(row.group, -1)
-        if later and not 0 <= enqueued.get(row.group, -1) < row.sequence:
-            last[row.group] = row.sequence
-    for at, row in enumerate(rows):
-        if not row.done and not row.point_to_point and row.sequence < last.get(row.group, -1):
-            rows[at] = row._replace(done=True)
-
-
-def _kept(rows: Sequence[EntryRow]) -> tuple[list[EntryRow], set[int]]:
-    """The rows to keep, in order; and the indices of those of which all is kept."""
-    unfinished = [row for row in rows if not row.done]
-    if len(unfinished) > MOST_UNFINISHED:
-        unfinished = unfinished[: MOST_UNFINISHED // 2] + unfinished[-MOST_UNFINISHED // 2 :]
+def by_group(rows: Sequence[EntryRow]) -> dict[str, list[EntryRow]]:
     own: dict[str, list[EntryRow]] = {}
     for row in rows:
         if row.group in own:
             own[row.group].append(row)
         else:
             own[row.group] = [row]
+    return own
+
+
+def _without_ends_of_batches(rows: Sequence[EntryRow], entries: Sequence[Any]) -> list[EntryRow]:
+    """Sends and receives as they stand, without the entry that ends a batch of them (batch_isend_irecv): torch writes
+    it as a collective, though it has their number and none of its own, and completes it alone."""
+    if not any(row.operation == "coalesced" for row in rows):
+        return list(rows)
+    kept: list[EntryRow] = []
+    for row in rows:
+        first = len(kept)
+        if row.operation == "coalesced" and not row.point_to_point:
+            batch = _integer(entries[row.at].get("p2p_seq_id"), -1)
+            while first and _numbered_so(kept[first - 1], row.group, batch):
+                first -= 1
+        if first == len(kept):
+            kept.append(row)
+        for part in kept[first:]:
+            part.done = row.done
+    return kept
+
+
+def _numbered_so(row: EntryRow, group: str, batch: int) -> bool:
+    return row.point_to_point and row.group == group and row.sequence == batch
+
+
+def _let_coalesced_decide(rows: Sequence[EntryRow]) -> None:
+    """The parts of a coalesced operation have no events of their own; only the last entry, "coalesced", completes."""
+    names = {operation for operation in {row.operation for row in rows} if operation.endswith("coalesced")}
+    if not names:
+        return
+    done = {(row.group, row.point_to_point, row.sequence): row.done for row in rows if row.operation in names}
+    for row in rows:
+        row.done = row.done or done.get((row.group, row.point_to_point, row.sequence), False)
+
+
+def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], own: Mapping[str, Sequence[EntryRow]]) -> dict[str, int]:
+    """Group -> the last collective that its watchdog was given, where the dump's status tells."""
+    status = top.get("pg_status")
+    if not isinstance(status, dict):
+        return {}
+    by_id = {_text(key): value for key, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)}
+    return {
+        group: _integer(by_id.get(_text(entries[rows[0].at].get("pg_id", "")), {}).get("last_enqueued_collective"), -1)
+        for group, rows in list(own.items())[:MOST_GROUPS]
+    }
+
+
+def _let_later_decide(own: Mapping[str, Sequence[EntryRow]], enqueued: Mapping[str, int]) -> None:
+    """The collectives of one communicator end in their order: what came before a completed one has completed.
+
+    Not so of one that was called when the communicator was aborted: it is over at once, and was never enqueued."""
+    for group, rows in own.items():
+        unfinished = [row for row in rows if not row.done and not row.point_to_point]
+        if not unfinished:
+            continue
+        given = enqueued.get(group, -1)
+        last = max(
+            (row.sequence for row in rows if row.done and not row.point_to_point and not 0 <= given < row.sequence),
+            default=-1,
+        )
+        for row in unfinished:
+            row.done = row.sequence < last
+
+
+def _kept(rows: Sequence[EntryRow], own: Mapping[str, Sequence[EntryRow]]) -> tuple[list[EntryRow], set[int]]:
+    """The rows to keep, in order; and the indices of those of which all is kept."""
+    unfinished = [row for row in rows if not row.done]
+    if len(unfinished) > MOST_UNFINISHED:
+        unfinished = unfinished[: MOST_UNFINISHED // 2] + unfinished[-MOST_UNFINISHED // 2 :]
     open_groups = dict.fromkeys(row.group for row in unfinished)
     before = _before_the_first([own[group] for group in open_groups])
     chosen = {row.at: row for row in (*unfinished, *before)}
     whole = {row.at for row in (*unfinished[: MOST_UNFINISHED // 4], *before)}
-    tails = sorted((row for rows in own.values() for row in rows[-TAIL:]), reverse=True)
+    tails = sorted((row for rows in own.values() for row in rows[-TAIL:]), key=lambda row: -row.at)
     chosen |= {row.at: row for row in tails[: MOST_ENTRIES - len(chosen)]}
     whole |= {row.at for rows in own.values() for row in rows[-WHOLE:] if row.at in chosen}
     return [chosen[index] for index in sorted(chosen)], whole
@@ -299,25 +303,20 @@ def _before_the_first(groups: Sequence[Sequence[EntryRow]]) -> list[EntryRow]:
 
 
 def _groups(
-    top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[EntryRow], backend: str
+    top: Mapping[Any, Any], entries: Sequence[Any], own: Mapping[str, Sequence[EntryRow]], backend: str
 ) -> tuple[Group, ...]:
     descriptions: dict[str, str] = {}
     numbers: dict[str, str] = {}
     enqueued: dict[str, int] = {}
     completed: dict[str, int] = {}
-    for row in rows:
-        if row.group not in descriptions:
-            if len(descriptions) >= MOST_GROUPS:
-                continue
-            entry = entries[row.at]
-            numbers[_text(entry.get("pg_id", ""))] = row.group
-            name = _list(entry.get("process_group"))
-            descriptions[row.group] = _text(name[1]) if len(name) > 1 else ""
-        if not row.point_to_point:
-            if row.sequence > enqueued.get(row.group, -1):
-                enqueued[row.group] = row.sequence
-            if row.done and row.sequence > completed.get(row.group, -1):
-                completed[row.group] = row.sequence
+    for group_name, rows in list(own.items())[:MOST_GROUPS]:
+        entry = entries[rows[0].at]
+        numbers[_text(entry.get("pg_id", ""))] = group_name
+        name = _list(entry.get("process_group"))
+        descriptions[group_name] = _text(name[1]) if len(name) > 1 else ""
+        collectives = [row for row in rows if not row.point_to_point]
+        enqueued[group_name] = max((row.sequence for row in collectives), default=-1)
+        completed[group_name] = max((row.sequence for row in collectives if row.done), default=-1)
     ranks: dict[str, tuple[int, ...]] = {}
     configured = top.get("pg_config")
     for name, told in list(configured.items())[:MOST_GROUPS] if isinstance(configured, dict) else ():
@@ -334,7 +333,7 @@ def _groups(
     status = top.get("pg_status")
     if isinstance(status, dict) and isinstance(configured, dict):
         numbers = _numbered(status, configured, numbers) | numbers
-    of_pairs = {row.group for row in rows if row.point_to_point}
+    of_pairs = {group_name for group_name, rows in own.items() if any(row.point_to_point for row in rows)}
     for number, told in list(status.items())[:MOST_GROUPS] if isinstance(status, dict) else ():
         group = numbers.get(_text(number))
         if group is None and _text(number) == "0" and DEFAULT_GROUP not in numbers.values():

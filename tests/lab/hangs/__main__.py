@@ -20,11 +20,14 @@ from typing import Any
 
 from msgspec import Struct, convert, to_builtins
 
+from gpudoctor.hang.live import recorded
+from gpudoctor.snapshot.evidence import from_json
 from gpudoctor.sure import LIKELY
 from tests.lab.hangs.of_users import GETTING_ON, LOTS, OF_USERS, half
 from tests.lab.hangs.training import HANGS, Running, Scenario, running
 from tests.lab.sshd import user_environment
 
+EVIDENCE = ".evidence"
 LOOK_LIMIT = 120.0
 """Seconds for one look, on a crowded machine."""
 
@@ -94,7 +97,10 @@ def judged(scenario: Scenario, number: int, answer: dict[str, Any], status: int,
 def looked_at(scenario: Scenario, job: Running, number: int, keep: Path | None) -> Look:
     """One call of the command."""
     begin = time.monotonic()
-    words = [sys.executable, "-m", "gpudoctor", "hang", "--pid", str(job.pid), "--json"]
+    told = ["gpudoctor", "hang"]
+    if keep:
+        told = ["tests.lab.hangs.kept", str(keep.absolute() / f"{scenario.name}.{number}{EVIDENCE}")]
+    words = [sys.executable, "-m", *told, "--pid", str(job.pid), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, env=user_environment(), timeout=LOOK_LIMIT)
     seconds = time.monotonic() - begin
     if keep:
@@ -121,6 +127,15 @@ def looks(scenario: Scenario, count: int, keep: Path | None) -> list[Look]:
     if gone or over:
         found = [Look(**{**to_builtins(look), "survived": False}) for look in found]
     return found
+
+
+def again(row: Look, folder: Path) -> Look:
+    """The same look, concluded by the rules as they are."""
+    kept = folder / f"{row.name}.{row.number}{EVIDENCE}"
+    if not kept.exists():
+        return row
+    answer = to_builtins(recorded(from_json(kept.read_bytes())))
+    return judged(OF_USERS[row.name], row.number, answer, row.status, row.seconds)
 
 
 def not_installed(scenario: Scenario) -> list[str]:
@@ -178,7 +193,8 @@ def main() -> int:
     parser.add_argument("--looks", type=int, default=3, help="so many looks at each job")
     parser.add_argument("--part", default="1/1", help="of two processes that share the work, the first: 1/2")
     parser.add_argument("--score", action="store_true", help="only the sums of the rows in --keep's folder")
-    parser.add_argument("--keep", type=Path, help="a folder for answers, logs and rows.jsonl")
+    parser.add_argument("--again", action="store_true", help="the same, of what these looks had seen, by today's rules")
+    parser.add_argument("--keep", type=Path, help="a folder for answers, evidence, logs and rows.jsonl")
     chosen = parser.parse_args()
     if unknown := {*chosen.names} - {*OF_USERS}:
         parser.error(f"{', '.join(sorted(unknown))}: no such scenario; there are {', '.join(OF_USERS)}")
@@ -191,8 +207,13 @@ def main() -> int:
         chosen.keep.mkdir(parents=True, exist_ok=True)
 
     rows: list[Look] = []
-    if chosen.score:
+    if chosen.score or chosen.again:
         rows = [convert(json.loads(line), Look) for line in (chosen.keep / "rows.jsonl").read_text().splitlines()]
+        if chosen.again:
+            rows = [again(row, chosen.keep) for row in rows if chosen.half in (None, row.half)]
+            for row in rows:
+                if row.half == "tune" and not row.all_right:
+                    print(said(row))
         names = []
     part, _, parts = chosen.part.partition("/")
     for name in names[int(part) - 1 :: int(parts)]:
