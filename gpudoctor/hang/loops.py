@@ -8,7 +8,17 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpudoctor.hang.job import Rank
-from gpudoctor.hang.relation import COUNTED, LOOPS, OWN_NUMBER, fork_of, loop_around, only_counts, source_at
+from gpudoctor.hang.relation import (
+    COUNTED,
+    LOOPS,
+    OWN_NUMBER,
+    fork_of,
+    frames_within,
+    loop_around,
+    only_counts,
+    outside_backward,
+    source_at,
+)
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE, SEEN
 
@@ -100,7 +110,8 @@ def loops_left(stays: Rank, left: Rank, context: SourceContext) -> list[Enclosin
     if fork is not None and fork.other_source is not None:
         theirs = {around.line for around in fork.other_source.enclosing if around.kind in LOOPS}
     frames = stays.place.user_frames
-    inner = frames[: frames.index(fork.one) + 1] if fork is not None and fork.one in frames else ()
+    inner = outside_backward(frames_within(stays, fork.one)) if fork is not None and fork.one in frames else ()
+    inner = [frame for frame in inner if frame in frames]
     sources = [source for frame in inner if (source := source_at(stays, frame)) is not None]
     every = [
         around

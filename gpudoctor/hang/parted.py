@@ -13,6 +13,7 @@ from gpudoctor.hang.relation import (
     LOOPS,
     Fork,
     Relation,
+    called_from,
     fork_of,
     frames_within,
     group_argument,
@@ -214,14 +215,13 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
     call of it. `own_counts`: also one that counts what its object has done, and not the steps of the job."""
     for stays, gone in ((one, other), (other, one)):
         fork = fork_of(gone[0], stays[0])
-        frames = stays[0].place.user_frames
-        if fork is None or fork.other not in frames:
+        if fork is None:
             continue
         if fork.one.line <= fork.other.line and (
             guard_apart(fork.one_source, fork.other_source) is not None or not _in_one_loop(fork)
         ):
             continue  # what each round of a loop makes, who is past it has made with all: it is in the next one
-        for frame in frames[: frames.index(fork.other)]:
+        for frame in called_from(stays[0], fork.other):
             source = source_at(stays[0], frame)
             for leaves in source.exits if source is not None else ():
                 own = leaves.kind == "return" and leaves.line < frame.line and leaves.text
@@ -290,12 +290,18 @@ def inside_a_call(one: Sequence[Rank], other: Sequence[Rank]) -> tuple[Sequence[
         # The call may be the collective itself, which nobody comes past alone.
         made = any(not normal(frame.file).endswith(_OF_C10D) for frame in within)
         both = {rank.place.kind for rank in (stays[0], gone[0])} == {"collective"}
-        rooted = waits_with_a_root(stays[0]) or waits_with_a_root(gone[0])
+        rooted = may_have_given(stays, gone) or may_have_given(gone, stays)
         around = loop_around(fork.one_source)
         there = fork.other_source.enclosing if fork.other_source is not None else ()
         if made and both and not rooted and (around is None or around in there):
             return stays, gone, fork.one
     return None
+
+
+def may_have_given(stays: Sequence[Rank], gone: Sequence[Rank]) -> bool:
+    """Whether who is past a collective with a root may have given its part there, needing no answer. Not one
+    alone, where all others stand in it: it would be over."""
+    return waits_with_a_root(stays[0]) and (len(gone) > 1 or len(stays) + 1 != stays[0].world_size)
 
 
 _OF_C10D = ("torch/distributed/distributed_c10d.py", "torch/distributed/c10d_logger.py")

@@ -2,12 +2,13 @@
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from gpudoctor.hang.alike import asks_for_world
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.rank_conditions import is_by_rank, name_of
+from gpudoctor.knowledge.place_markers import normal
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
@@ -78,6 +79,26 @@ def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     return tuple(frames[: frames.index(frame)]) if frame in frames else ()
 
 
+def outside_backward(frames: Sequence[Frame]) -> Sequence[Frame]:
+    """Of frames, innermost first, those that autograd's engine has not called: what the graph has led to there, no loop
+    and no condition around those lines tells."""
+    engine = next((number for number, frame in enumerate(frames) if _is_engine(frame)), -1)
+    return frames[engine + 1 :]
+
+
+def _is_engine(frame: Frame) -> bool:
+    return frame.function == "_engine_run_backward" and normal(frame.file).endswith("torch/autograd/graph.py")
+
+
+def called_from(rank: Rank, frame: Frame) -> list[Frame]:
+    """The program's frames that a line has called, its own or a framework's, innermost first."""
+    own = rank.place.user_frames
+    if frame in own:
+        return list(own[: own.index(frame)])
+    inner = _inside(rank, frame)
+    return [each for each in own if each in inner]
+
+
 def frames_within(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     """A frame and those that it has called, innermost first."""
     return (*_inside(rank, frame), frame)
@@ -133,8 +154,7 @@ def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     own = {enclosing.line for enclosing in fork.one_source.enclosing if enclosing.kind in LOOPS}
     if own - {enclosing.line for enclosing in fork.other_source.enclosing if enclosing.kind in LOOPS}:
         return None
-    inner = _inside(one, fork.one)
-    contexts = (source_at(one, frame) for frame in reversed(inner))
+    contexts = (source_at(one, frame) for frame in reversed(outside_backward(_inside(one, fork.one))))
     return next((context for context in contexts if loop_around(context) is not None), None)
 
 

@@ -21,6 +21,7 @@ from gpudoctor.hang.parted import (
     inside_a_call,
     is_complete,
     lies,
+    may_have_given,
     parted,
     returned,
     standing_of,
@@ -44,7 +45,6 @@ from gpudoctor.hang.relation import (
     own_guard,
     passes_by,
     source_at,
-    waits_with_a_root,
 )
 from gpudoctor.hang.variables import held_at, in_one_round
 from gpudoctor.hang.words import (
@@ -205,8 +205,7 @@ def divergent(
 def left_early(early: Passed, recorded: Sequence[Seen]) -> HangCause:
     """By a condition above a line some have left its function, and the others have not: the fewer are told."""
     few = early.gone if len(early.gone) <= len(early.stays) else early.stays
-    # Who is past a gather may have given its part: which of several has left it out, is not seen here.
-    rooted = not recorded and len(early.gone) > 1 and waits_with_a_root(early.stays[0])
+    rooted = not recorded and may_have_given(early.stays, early.gone)  # which of several has left it out, is not seen
     sure = POSSIBLE if rooted else LIKELY
     made = divergent(early.gone, early.stays, early.source, early.line, sure, recorded)
     return structs.replace(made, ranks=tuple(sorted(rank.rank for rank in few)))
@@ -292,8 +291,7 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         by_rank = guard is not None and is_by_rank(guard)
         causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
         sure = LIKELY if guard is not None and (by_rank or only_counts(guard.text)) else SEEN
-        # Who is past a gather may have given its part: that its root waits there does not tell for whom.
-        rooted = not recorded and any(waits_with_a_root(party[0]) for party in (first, other))
+        rooted = not recorded and (may_have_given(first, other) or may_have_given(other, first))
         for cause in causes:
             yield blame(
                 cause,

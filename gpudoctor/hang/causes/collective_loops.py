@@ -7,12 +7,13 @@ from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Ra
 from gpudoctor.hang.causes.collective_divergence import (
     divergent,
     guarded_away,
+    left_early,
     of_recorders,
     rank_guard,
     under_condition,
 )
 from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
-from gpudoctor.hang.parted import Condition, condition_below, handler_of_one, parted, share_a_loop
+from gpudoctor.hang.parted import Condition, condition_below, handler_of_one, parted, returned, share_a_loop
 from gpudoctor.hang.relation import caught_around, goes_round, is_within, loop_around, passed_loop, passes_by, source_at
 from gpudoctor.hang.variables import held_at, in_one_round, last_round
 from gpudoctor.hang.words import (
@@ -59,6 +60,9 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         few = left if through <= max(len(inside), len(stays)) else stays
         asks = any(source.ends_loops for rank in job.ranks for source in rank.evidence.sources)
         ended = how_ended(loops, None if is_program(context.file) else asks)
+        early = returned(stays, left)
+        if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and not ended.alike)):
+            early = None  # how often it has gone round, its data tells
         if rounds:
             # What goes round has made fewer collectives for sure.
             yield divergent(left, stays, context, rounds[0], surer(SEEN) if recorded else SEEN, recorded)
@@ -70,8 +74,10 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
                 yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded)
         elif (caught := caught_around(context)) is not None:
             yield divergent(left, stays, context, caught, LIKELY, recorded)
+        elif early is not None:
+            yield left_early(early, recorded)
         sure = POSSIBLE
-        if not rounds and not leaves and caught_around(context) is None and condition is None:
+        if not rounds and not leaves and early is None and caught_around(context) is None and condition is None:
             sure = ended.sure if ended.sure == POSSIBLE or not recorded else surer(ended.sure)
         elif leaves and condition is None and ended.cause == "uneven-inputs" and leaves[1] == LIKELY:
             sure = POSSIBLE
