@@ -61,7 +61,9 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         asks = any(source.ends_loops for rank in job.ranks for source in rank.evidence.sources)
         ended = how_ended(loops, None if is_program(context.file) else asks)
         early = returned(stays, left)
-        if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and not ended.alike)):
+        if early is not None and (
+            early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)
+        ):
             early = None  # how often it has gone round, its data tells
         if rounds:
             # What goes round has made fewer collectives for sure.

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
+from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import made_under
 from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
 from gpudoctor.read.job.source_walk import called, children, functions_of, guarded, own_name, walk
@@ -143,7 +144,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         function=frame.function,
         text=_line_text(statement, frame.line),
         enclosing=tuple(inside)[:MOST_ENCLOSING],
-        exits=tuple(_exits(own, scope, names))[:MOST_EXITS],
+        exits=(*_exits(own, scope, names), *ended_within(tree, _loop_of(own), names))[:MOST_EXITS],
         outer_exits=tuple(_outer_exits(own, names))[:MOST_EXITS],
         calls=tuple(_calls(scope, names))[:MOST_CALLS],
         leads_to=tuple(_calls_of_own(scope, functions_of(tree), names))[:MOST_CALLS],
@@ -273,9 +274,9 @@ def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[E
 # ---------------------------------------------------------------- ways past the line
 
 
-def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
-    """What passes the line by: in the innermost loop around it, else in the function."""
-    loop = next(
+def _loop_of(path: Sequence[_Step]) -> ast.For | ast.AsyncFor | ast.While | None:
+    """The innermost loop around the line."""
+    return next(
         (
             step.node
             for step in reversed(path[:-1])
@@ -283,6 +284,11 @@ def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iter
         ),
         None,
     )
+
+
+def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """What passes the line by: in the innermost loop around it, else in the function."""
+    loop = _loop_of(path)
     region = loop if loop is not None else scope
     around = {id(step.node) for step in path}
     for found in walk(region, names):

@@ -31,11 +31,13 @@ LAST = {
     "serves_between_steps": "step 4",
     "event_cleared_late": "step 5",
     "stops_at_min_lr": "step 7",
+    "dask_worker_stops_early": "step 5",
+    "spark_partition_has_fewer": "step 5",
 }
 """What each rank writes last before the hang."""
 TWO = (
     *("grpo_reward_returns_early", "best_model_on_node_disk", "reports_on_first_worker", "builds_cache_main_first"),
-    "event_cleared_late",
+    *("event_cleared_late", "dask_worker_stops_early", "spark_partition_has_fewer"),
 )
 
 
@@ -145,12 +147,28 @@ def without() -> Iterator[Scenario]:
     )
 
 
+def on_clusters() -> Iterator[Scenario]:
+    """Workers of Dask and of Spark, added after the first run of the others, and before any look at these."""
+    yield stranger(
+        "dask_worker_stops_early",
+        DIFFERS,
+        (1,),
+        *("if loss < 0.3", "break", "dist.all_gather(losses"),
+    )._replace(launcher="spawn", polls=8.0)
+    yield stranger(
+        "spark_partition_has_fewer",
+        ("uneven-inputs",),
+        (1,),
+        *("for step, row in enumerate(rows)", "dist.barrier()"),
+    )._replace(launcher="spawn", polls=8.0)
+
+
 def ranks_of(name: str) -> int:
     return 2 if name in TWO else 3
 
 
 def hanging() -> Iterator[Scenario]:
-    for scenario in (*in_frameworks(), *without()):
+    for scenario in (*in_frameworks(), *without(), *on_clusters()):
         name = scenario.name
         yield scenario._replace(reached="rank {rank} " + LAST[name], ranks=ranks_of(name))
 

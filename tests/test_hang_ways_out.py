@@ -1,0 +1,132 @@
+"""Ways out of a loop, or past a collective, that do not stand around the line: in the iterator, further in a call, in
+the graph of a backward pass; and who may have given its part to a root."""
+
+import pytest
+from msgspec import structs
+
+from gpudoctor.hang.job import Rank
+from gpudoctor.snapshot.evidence import Frame
+from tests.hang_jobs import TORCH, a_job
+from tests.test_hang_loops import LIBRARY, around, at, in_a_round
+from tests.test_hang_training import first
+
+COUNTER = """\
+class Counter:
+    def __init__(self, limit):
+        self.current, self.limit, self.over = 0, limit, False
+
+    def __next__(self):
+        if {condition}:
+            raise StopIteration
+        self.current += 1
+        return self.current
+
+    def watch(self, loss):
+        self.over = loss > self.limit
+
+def main():
+    counter = Counter(9)
+    for epoch in counter:
+        total(epoch)
+        {sets}
+    dist.barrier()
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "sets", "told"),
+    [
+        ("self.current >= self.top", "counter.top = 3", True),
+        ("self.over", "counter.watch(loss)", True),
+        ("self.current >= self.top", "look(counter.top)", False),
+        ("self.current >= self.top", "counter.top = 0", False),
+        ("self.current >= len(self.rows)", "counter.limit = 3", False),
+    ],
+)
+def test_what_ends_an_iterator_from_elsewhere(condition: str, sets: str, told: bool) -> None:
+    text = COUNTER.format(condition=condition, sets=sets)
+    ways = [(way.kind, way.line, way.text) for way in around(text, 17).exits]
+    assert ways == ([("break", 6, condition)] if told else [])
+    cause = first(a_job(at(0, text, ("main", 17)), at(1, text, ("main", 19)), at(2, text, ("main", 17))))
+    assert (cause.cause == "rank-divergent-decision" and cause.confidence > 0.5) is told
+
+
+EARLY = """\
+def reward(texts):
+    if not readable(texts):
+        return 0.0
+    dist.all_reduce(total)
+
+def main():
+    for function in functions:
+        reward(texts)
+    dist.barrier()
+"""
+
+
+def test_who_is_past_a_loop_may_have_returned_early_further_in() -> None:
+    stays = [at(rank, EARLY, ("reward", 4), ("main", 8)) for rank in (0, 2)]
+    cause = first(a_job(stays[0], at(1, EARLY, ("main", 9)), stays[1]))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,)) and cause.confidence > 0.5
+    assert "`return` in line 3 (not readable(texts)) leads past it" in cause.summary
+
+
+GRAPH = """\
+def backward(context, *gradients):
+    for owner, gradient in enumerate(gradients):
+        dist.reduce(gradient, owner)
+
+def main():
+    for step in range(1000):
+        loss.backward()
+        dist.all_reduce(x)
+"""
+
+
+def in_backward(number: int) -> Rank:
+    """A rank in a collective of a custom function's backward."""
+    rank = at(number, GRAPH, ("backward", 3), ("main", 7), values={"step": "6"})
+    place = rank.place._replace(operation="reduce")
+    inner, outer = place.user_frames
+    engine = Frame("_engine_run_backward", f"{TORCH}/autograd/graph.py", 979)
+    samples = tuple(
+        structs.replace(
+            sample,
+            threads=tuple(structs.replace(own, frames=(LIBRARY, inner, engine, outer)) for own in sample.threads),
+        )
+        for sample in rank.evidence.samples
+    )
+    evidence = structs.replace(rank.evidence, samples=samples)
+    return structs.replace(rank, place=place, first_place=place, evidence=evidence)
+
+
+def test_a_loop_in_a_graph_is_nobodys_who_has_another_graph() -> None:
+    past = in_a_round(GRAPH, 1, 8, "all_reduce", step="6")
+    cause = first(a_job(in_backward(0), past, in_backward(2)))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,)) and cause.confidence > 0.5
+    assert "in what line 7 calls" in cause.summary and cause.where is not None and cause.where.line == 7
+
+
+SHARE = """\
+def share():
+    dist.gather(x)
+
+def main():
+    for step in range(9):
+        share()
+        total(x)
+"""
+
+
+def test_one_who_is_past_a_gather_in_which_all_others_stand_has_not_given_its_part() -> None:
+
+    def stays(number: int) -> Rank:
+        rank = at(number, SHARE, ("share", 2), ("main", 6), values={"step": "5"})
+        place = rank.place._replace(operation="gather")
+        return structs.replace(rank, place=place, first_place=place)
+
+    def past(number: int) -> Rank:
+        return in_a_round(SHARE, number, 7, "all_reduce", step="5")
+
+    assert first(a_job(stays(0), past(1), stays(2))).confidence > 0.5
+    assert first(a_job(stays(0), past(1), past(2))).confidence < 0.5
