@@ -20,6 +20,8 @@ from gpudoctor.lint.courses.values import (
     is_own,
     key_of,
     number,
+    prefix_of,
+    set_of,
     shared,
     unknown,
 )
@@ -51,14 +53,15 @@ class FollowedCalls(MakingCalls):
         given = [self.value(each.value if isinstance(each, ast.Starred) else each, frame) for each in node.args]
         named = {each.arg or "**": self.value(each.value, frame) for each in node.keywords}
         has_stars = any(isinstance(each, ast.Starred) for each in node.args) or "**" in named
+        self.note(whole, node, holder, function, given, named)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict" and key_of(holder) in self.sharded:
             return Thing("state of shards", key_of(unknown(node)), {}, node)
         if isinstance(holder, Thing) and holder.kind in BARE_OR_WRAPPED and isinstance(node.func, ast.Attribute):
             if node.func.attr == "state_dict":
-                return Thing("state", key_of(unknown(node, holder)), {"wrapped": holder.kind == "ddp"}, node)
+                return Thing("state", key_of(unknown(node, holder)), {"prefix": prefix_of(holder)}, node)
             loaded = given[0] if given and node.func.attr == "load_state_dict" else None
             if isinstance(loaded, Thing) and loaded.kind == "loaded":
-                self.do("takes a state", node, loaded.fields["place"], holder.kind == "ddp")
+                self.do("takes a state", node, loaded.fields["place"], prefix_of(holder))
         if isinstance(function, (Thing, OpenValue)) and key_of(function) in self.sharded:
             self.meet("the sharded model's forward", node)
         if isinstance(function, FollowedFunction):
@@ -80,6 +83,8 @@ class FollowedCalls(MakingCalls):
             return None
         if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and not whole:
             self.do("backward", node, None, "" if self.syncs else "no sync")
+            if self.is_marked(holder, "graphless"):
+                self.do("backward without a graph", node)
             if self.wraps:
                 self.meet("backward", node, is_weak=True)
         found = self._named(whole, node, given, named, frame)
@@ -100,7 +105,8 @@ class FollowedCalls(MakingCalls):
             and self.code.brings("optuna")
         ):
             return OpenValue(result.key, "TorchDistributedTrial" not in self.code.text)
-        result = result if computes(node, whole) else shared(result)
+        result = self.handed_on(last_name(node.func), result if computes(node, whole) else shared(result),
+                                None if whole else holder, given)  # fmt: skip
         is_item = isinstance(node.func, ast.Attribute) and node.func.attr == "item" and not node.args
         return number(result) if is_item else result
 
@@ -114,6 +120,9 @@ class FollowedCalls(MakingCalls):
     ) -> Value:
         if self.is_left_out(function):
             return None
+        of = function.own
+        if isinstance(of, Thing) and of.fields.get(" lasting") is True and function.node.name == "set_epoch":  # type: ignore[union-attr]
+            self.do("epoch for lasting workers", node, of)
         arguments = function.node.args
         plain = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
         decorators = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
@@ -153,6 +162,7 @@ class FollowedCalls(MakingCalls):
             )
         instance = Thing("instance", key_of(unknown(node, *given)), {"": made.outer}, made.node)
         if any(base.rpartition(".")[2] == "IterableDataset" for base in bases):
+            instance.fields[" stream"] = True
             instance.fields[" iterable"] = not any(
                 isinstance(each, FUNCTIONS) and each.name == "__len__" for each in made.node.body
             )
@@ -226,7 +236,7 @@ class FollowedCalls(MakingCalls):
             self.do("refused", node, "step() of a schedule that goes backward stands below no_grad", "Write eval().")
         if kind == "fabric":
             return self._of_fabric(node, name, holder, given)
-        if kind == "optimizer" and name == "step":
+        if kind in ("optimizer", "zero optimizer") and name == "step":
             self.do("steps", node)
         if kind == "trainer":
             return self._of_trainer(node, name, holder)
@@ -240,28 +250,21 @@ class FollowedCalls(MakingCalls):
             return unknown(node, holder)
         if kind == "ray context":
             return holder.fields.get(name, unknown(node, holder))
-        if kind == "metric" and name in ("compute", "forward"):
-            self.meet(f"the metric's {name}", node)
-            return unknown(node, holder)
         if kind == "ddp" and name == "no_sync":
             return Thing("no sync", key_of(unknown(node)), {}, node)
         if name == "requires_grad_" and kind == "model" and (given or list(named.values()))[:1] == [False]:
             self.put(holder.fields, "frozen", True)
         if name in SELF:
             return holder
-        if name in MOVES and kind in ("model", "tensor", "ddp", "moved"):
+        if name in MOVES and kind in ("model", "tensor", "ddp", "moved", "metric"):
             return self._moved(node, name, holder, given, named)
         if kind in ("tensor", "moved") and name == "item":
             return number(OpenValue(key_of(unknown(node, holder)), is_own(holder)))
-        if kind == "model" and name in ("parameters", "named_parameters"):
+        if kind in ("model", "ddp") and name in ("parameters", "named_parameters"):
             return Thing("parameters", key_of(unknown(node)), {"of": holder}, node)
         if name == "backward" and kind == "engine":
             self.meet("backward", node, is_weak=True)
             return None
-        if kind == "fsdp" and name in ("state_dict", "full_optim_state_dict"):
-            self.meet(name, node)
-        if kind == "engine" and name in ("save_checkpoint", "load_checkpoint", "save_16bit_model"):
-            self.meet(name, node)
         if kind == "file" or kind == "path":
             return unknown(node, holder, *given)
         return NotImplemented
@@ -314,9 +317,9 @@ class FollowedCalls(MakingCalls):
             return (engine, unknown(node, 1), unknown(node, 2), unknown(node, 3))
         if whole in ("accelerate.Accelerator", "accelerate.accelerator.Accelerator"):
             self.has_group = True
-            return Thing(
-                "accelerator", key_of(unknown(node)), {"sharded": self.environment.get(" sharded", None)}, node
-            )
+            steps = named.get("gradient_accumulation_steps")
+            of_it: Names = {"sharded": self.environment.get(" sharded", None), "accumulates": steps}
+            return Thing("accelerator", key_of(unknown(node)), of_it, node)
         if whole == "torch.cuda.device_count":
             return (
                 self.seat.gpus
@@ -370,8 +373,6 @@ class FollowedCalls(MakingCalls):
             return self._spawns(node, given, named)
         if whole in ("torch.multiprocessing.Process", "multiprocessing.Process"):
             return self._process(node, named)
-        if whole.startswith("torchmetrics.") and last[:1].isupper():
-            return Thing("metric", key_of(unknown(node)), {}, node)
         if whole.startswith(("torchvision.models.", "torch.nn.")):
             if last[:1].isupper() or RESNETS.fullmatch(whole):
                 buffers = True if "BatchNorm" in last or last.startswith(("resnet", "densenet", "mobilenet")) else None
@@ -386,7 +387,7 @@ class FollowedCalls(MakingCalls):
             has = {"buffers": True}  # position_ids, inv_freq: DistributedDataParallel broadcasts them in each forward
             return Thing("model", key_of(unknown(node)), has, node) if "Model" in whole else unknown(node, *given)
         if whole == "torch.compile" and given:
-            return given[0]
+            return self.compiled(given[0])
         if whole == "torch.nn.SyncBatchNorm.convert_sync_batchnorm" and given:
             return given[0]
         if SEEDS.search(last):
@@ -412,8 +413,11 @@ class FollowedCalls(MakingCalls):
             return Thing(
                 "counted", key_of(unknown(node, *given)), {"sharded": True, "first": name == "enumerate"}, node
             )
-        if name == "len" and given and isinstance(given[0], Thing):
-            return number(unknown(node, "length"))
+        if name == "len" and given and (isinstance(given[0], Thing) or self.is_marked(given[0], "divided")):
+            length = number(unknown(node, "length"))
+            return self.mark(length, "whole") if self.is_marked(given[0], "divided") else length
+        if name == "set" and given and isinstance(given[0], (list, tuple)):
+            return set_of(node, list(given[0]))
         if name == "open" and given:
             return self._opened(node, given, "")
         if (

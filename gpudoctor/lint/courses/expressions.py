@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpudoctor.lint.courses.events import CourseCollective, CourseRound, Deed, Event
+from gpudoctor.lint.courses.marked_values import MarkedValues
 from gpudoctor.lint.courses.seats import Seat
 from gpudoctor.lint.courses.values import (
     LARGEST,
@@ -20,6 +21,8 @@ from gpudoctor.lint.courses.values import (
     cast,
     is_known,
     is_nothing,
+    is_own,
+    set_of,
     truth,
     unknown,
 )
@@ -44,7 +47,7 @@ class CourseTooLong(Exception):
     """The program is not followed to its end."""
 
 
-class Expressions:
+class Expressions(MarkedValues):
     """State of one rank, and what its expressions are worth."""
 
     DEEPEST = 24
@@ -76,6 +79,7 @@ class Expressions:
         self.world: int | None = None
         self.rank: int | None = None
         self.backend = ""
+        self.marks = {}
 
     def step(self) -> None:
         self.steps += 1
@@ -122,7 +126,9 @@ class Expressions:
                     self.do("layer", target)
                 if holder.kind == "lightning trainer" and target.attr == "should_stop" and value is not False:
                     self.do("stops", target)
-                if holder.kind == "parameter" and target.attr == "requires_grad" and value is False:
+                if holder.kind == "parameter" and target.attr == "requires_grad" and holder.fields["of"].kind == "ddp":
+                    self.do("frozen behind", target)
+                elif holder.kind == "parameter" and target.attr == "requires_grad" and value is False:
                     self.put(holder.fields["of"].fields, "frozen", True)
                 self.put(holder.fields, target.attr, value)
         elif isinstance(target, ast.Subscript):
@@ -131,6 +137,7 @@ class Expressions:
                 self.put(self.environment, place, value)
             elif isinstance(holder, dict) and isinstance(place, str):
                 self.put(holder, place, value)
+            self.unmark(holder, "graphless")
 
     def value(self, node: ast.expr, frame: tuple[Names, ...]) -> Value:
         self.step()
@@ -153,6 +160,8 @@ class Expressions:
         if isinstance(node, (ast.List, ast.Tuple)):
             items = [self.value(each, frame) for each in node.elts]
             return items if isinstance(node, ast.List) else tuple(items)
+        if isinstance(node, ast.Set):
+            return set_of(node, [self.value(each, frame) for each in node.elts])
         if isinstance(node, ast.Dict):
             pairs: Names = {}
             for key, each in zip(node.keys, node.values, strict=True):
@@ -238,7 +247,9 @@ class Expressions:
             return (one * other)[:64] if one else one
         self.uses(node, one)
         self.uses(node, other)
-        return unknown(node, one, other)
+        if isinstance(sign, ast.Div) and is_own(one) and self.is_marked(other, "whole") and isinstance(node, ast.expr):
+            self.do("part of the whole", node)
+        return self.handed_on("", unknown(node, one, other), one, [other])
 
     def uses(self, node: ast.AST, value: Value) -> None:
         """A collective that works in place gives None, which has no value."""
@@ -273,6 +284,7 @@ class Expressions:
             return unknown(node, one, *others)
         other, sign = others[0], node.ops[0]
         if isinstance(sign, (ast.In, ast.NotIn)):
+            other = other.fields["items"] if isinstance(other, Thing) and other.kind == "set" else other
             if isinstance(other, Thing) and other.kind == "environ" and isinstance(one, str):
                 there = self.seat.variable(one) if one not in self.environment else ""
                 return (
@@ -308,7 +320,7 @@ class Expressions:
                 return bool(compare(one, other))
             except TypeError:
                 return unknown(node, one, other)
-        return unknown(node, one, other)
+        return self.mark(unknown(node, one, other), "mask")
 
     def part_of_mesh(self, node: ast.Subscript, mesh: Thing, place: Value) -> Value:
         raise NotImplementedError
@@ -325,11 +337,12 @@ class Expressions:
         if isinstance(holder, Thing) and holder.kind == "mesh":
             return self.part_of_mesh(node, holder, place)
         if isinstance(place, slice):
-            return holder[place] if isinstance(holder, (list, tuple, str)) and place.step != 0 else unknown(
-                node, holder, place.start, place.stop, place.step)  # fmt: skip
+            if isinstance(holder, (list, tuple, str)) and place.step != 0:
+                return holder[place]
+            return self.indexed(node, unknown(node, holder, place.start, place.stop, place.step), holder, None)
         if isinstance(holder, (list, tuple, str)) and type(place) is int and -len(holder) <= place < len(holder):
             return holder[place]
-        return unknown(node, holder, place)
+        return self.indexed(node, unknown(node, holder, place), holder, place)
 
     def variable(self, name: str) -> Value:
         return self.environment[name] if name in self.environment else self.seat.variable(name)
@@ -371,21 +384,9 @@ class Expressions:
             classes += [each.node for each in bases if isinstance(each, ClassOf)]
         return None
 
-    def is_left_out(self, function: FollowedFunction) -> bool:
-        """Lightning's rank_zero_only and accelerate's on_main_process do nothing on the other ranks."""
-        marks = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
-        return self.seat.rank != 0 and any(each.endswith(("rank_zero_only", ".on_main_process")) for each in marks)
-
-    def has_own_seed(self, drawing: str) -> bool:
-        """Whether what draws so was seeded by another number on this rank than on the first."""
-        package = drawing.partition(".")[0]
-        return any(
-            deed.value != self.seeds.get(id(deed.node), deed.value)
-            for deed in self.deeds
-            if deed.what == "seed" and str(deed.more).partition(".")[0] not in {"torch", "random", "numpy"} - {package}
-        )
-
     def attribute(self, node: ast.Attribute, holder: Value) -> Value:
+        if holder is None:
+            self.do("nothing there", node)
         if is_nothing(holder) and node.attr != "wait":
             self.uses(node, holder)
         whole = self.code.name(node)

@@ -126,7 +126,10 @@ class RankCourse(FollowedCalls):
     ) -> Way:
         key = key_of(test)
         self.conditions.append(key)
+        done = len(self.deeds)
         yes, way, written = self._apart(body, frame)
+        if is_own(test) and isinstance(node, ast.If) and any(deed.what == "save" for deed in self.deeds[done:]):
+            self.do("saved by its own", node.test)
         self.conditions[-1] = hash(("not", key))
         no, other_way, other = self._apart(orelse, frame)
         self.conditions.pop()
@@ -207,6 +210,8 @@ class RankCourse(FollowedCalls):
             return self.block(node.orelse, frame)
         if isinstance(items, Thing) and items.kind == "progress":
             items = items.fields["items"]
+        if isinstance(items, Thing) and items.fields.get("draws together") is True and not isinstance(node, ast.While):
+            self.meet("the prepared loader's shuffling", node.iter)
         if not isinstance(node, ast.While):
             self._next_item(node, items, frame)
         kept, done = len(self.results), len(self.deeds)
@@ -225,6 +230,8 @@ class RankCourse(FollowedCalls):
         self.is_sure = sure
         if rounds is not None and collectives(inner) and isinstance(node, ast.For):
             self.do("rounds", node.iter, rounds)
+        if isinstance(items, Thing) and items.fields.get("of texts") is True and collectives(inner):
+            self.do("any order", node.iter)  # type: ignore[union-attr]
         self.events.append(CourseRound(node, tuple(inner)))
         for (_, name), (names, _) in written.items():
             if isinstance(names.get(name), OpenValue) or is_known(names.get(name)):
@@ -251,7 +258,10 @@ class RankCourse(FollowedCalls):
             self.store(last, Thing("parameter", key_of(unknown(node, items)), {"of": items.fields["of"]}, node), frame)
             return
         item = self._items_of(node, items)
+        dealt = isinstance(items, OpenValue) and _is_dealt(node.iter)
+        item = OpenValue(unknown(item).key, True) if dealt else item
         counts = isinstance(items, Thing) and items.kind == "counted" and items.fields["first"] is True
+        counts = counts or (dealt and isinstance(node.iter, ast.Call) and ast.unparse(node.iter.func) == "enumerate")
         if counts and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
             self.store(node.target.elts[0], unknown(node, "count"), frame)
             self.store(node.target.elts[1], item, frame)
@@ -318,6 +328,16 @@ class RankCourse(FollowedCalls):
 
 def _is_generator(function: ast.AST) -> bool:
     return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(function))
+
+
+def _is_dealt(items: ast.expr) -> bool:
+    """A function of another file, told rank and world size, gives this rank's part."""
+    if isinstance(items, ast.Call) and ast.unparse(items.func) in ("enumerate", "tqdm") and items.args:
+        items = items.args[0]
+    if not isinstance(items, ast.Call) or ast.unparse(items.func) in ("range", "zip"):
+        return False
+    words = " ".join(ast.unparse(each) for each in (*items.args, *(keyword.value for keyword in items.keywords)))
+    return "rank" in words and ("world" in words or "replicas" in words)
 
 
 def _is_of_data(handler: ast.ExceptHandler) -> bool:

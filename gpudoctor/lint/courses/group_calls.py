@@ -15,6 +15,8 @@ TO_ONE = {"send": ("dst", 1), "isend": ("dst", 1), "recv": ("src", 1), "irecv": 
 SAME_AFTER = frozenset(("broadcast", "all_reduce", "broadcast_object_list", "all_gather_object", "all_gather"))
 OF_TENSORS = {"all_reduce": 0, "broadcast": 0, "reduce": 0, "all_gather": 1, "gather": 0, "reduce_scatter": 0}
 """What takes a tensor, and where it stands."""
+SAME_SHAPES = frozenset(("all_reduce", "all_gather", "gather", "reduce"))
+"""What wants a tensor of the same shape from every rank."""
 LISTS = {"all_gather": "tensor_list", "all_gather_object": "object_list"}
 """What takes a list as long as the world."""
 SHARDED_STATE = frozenset(
@@ -102,12 +104,20 @@ class GroupCalls(MeshCalls):
         self._of_shape(name, node, given, len(members) if members is not None else self.world)
         self.meet(name, node, members)
         first = node.args[0] if node.args else None
+        sent = given[OF_TENSORS[name]] if name in SAME_SHAPES and len(given) > OF_TENSORS[name] else None
+        if self.is_marked(sent, "ragged"):
+            self.do("ragged", node, name)
+        if name == "all_gather" and given:
+            self.mark(given[0], "graphless") if isinstance(given[0], Thing) else None
+        if name == "reduce" and isinstance(first, (ast.Name, ast.Attribute)):
+            part = unknown(node, "part", rank)
+            self.store(first, Thing("tensor", part.key, {"own": True} if rank != (peer or 0) else {}), frame)
         if name in SAME_AFTER and isinstance(first, (ast.Name, ast.Attribute)):
             kept = tensor.fields.get("device") if isinstance(tensor, Thing) else None
             same = unknown(node, "alike")
             self.store(first, Thing("tensor", same.key, {"device": kept}) if kept is not None else same, frame)
-            for each in node.args[1:2] if name == "all_gather" else ():
-                self.store(each, unknown(node, self.seat.rank), frame)
+            if name == "all_gather":
+                self.mark(same, "graphless")
         return nothing
 
     def _of_shape(self, name: str, node: ast.Call, given: list[Value], world: int | None) -> None:

@@ -38,6 +38,7 @@ DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParal
 FABRICS = re.compile(r"(?:lightning(?:\.fabric)?|lightning_fabric)\.Fabric")
 OF_FABRIC = frozenset(("barrier", "all_gather", "all_reduce", "broadcast", "save", "load", "clip_gradients"))
 LOADERS = frozenset(("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"))
+SHUFFLES = re.compile(r"random\.shuffle|numpy\.random\.(?:shuffle|permutation)|torch\.randperm")
 SAMPLERS = re.compile(r"torch\.utils\.data\.(?:distributed\.)?DistributedSampler")
 
 
@@ -45,6 +46,14 @@ class LibraryCalls(GroupCalls):
     def _of_library(self, whole: str, node: ast.Call, given: list[Value], named: Names) -> Value:
         """NotImplemented: of none of these."""
         last = whole.rpartition(".")[2]
+        made = self.made(whole, node, given)
+        if made is not NotImplemented:
+            return made
+        if SHUFFLES.fullmatch(whole) and given and self.environment.get(" seeded") is not True:
+            if last == "shuffle":
+                self.mark(given[0], "drawn")
+            elif not named:
+                return self.mark(OpenValue(unknown(node, "own", self.seat.rank).key, True), "drawn")
         if SAMPLERS.fullmatch(whole):
             return self._sampler(node, given, named)
         if whole in LOADERS:
@@ -118,9 +127,13 @@ class LibraryCalls(GroupCalls):
                 "a DistributedSampler asks its data for a length, and an IterableDataset has none",
                 "Split the stream in its own __iter__, by rank and by worker.",
             )
+        if given:
+            self.mark(given[0], "divided")
         self.do("sampler", node, (self.world if replicas is None else replicas, self.rank if rank is None else rank))
         self.do("sampler's seed", node, seed)
-        return Thing("sampler", key_of(unknown(node, self.seat.rank, *given)), {"sharded": True}, node)
+        shuffle = named.get("shuffle", given[3] if len(given) > 3 else True)
+        fields: Names = {"sharded": True, "draws": shuffle is True}
+        return Thing("sampler", key_of(unknown(node, self.seat.rank, *given)), fields, node)
 
     def _loader(self, node: ast.Call, given: list[Value], named: Names) -> Value:
         told = (*given[3:5], named.get("sampler"), named.get("batch_sampler"))
@@ -138,7 +151,19 @@ class LibraryCalls(GroupCalls):
                     break
         is_split = any(gives_own(each) for each in told) or gives_own(data)
         is_plain = all(each is None or each is False for each in told)
-        fields: Names = {"sharded": True if is_split else None, "plain": is_plain, "data": data}
+        workers = named.get("num_workers", given[5] if len(given) > 5 else 0)
+        has_workers = type(workers) is int and workers > 0
+        if has_workers and _is(data, "instance"):
+            if data.fields.get(" stream") is True and named.get("worker_init_fn") is None:
+                self.do("workers of a stream", node, data)
+            if named.get("persistent_workers") is True:
+                self.put(data.fields, " lasting", True)
+        if is_split and data is not None:
+            self.mark(data, "divided")
+        batches = named.get("batch_sampler")
+        fields: Names = {"sharded": True if is_split else None, "plain": is_plain, "data": data, "dataset": data,
+                         "shuffles": named.get("shuffle"), "batches": batches,
+                         "sampler": next((each for each in told if _is(each, "sampler")), None)}  # fmt: skip
         return Thing("loader", key_of(unknown(node, *given)), fields, node)
 
     def _progress(self, node: ast.Call, items: Value, named: Names) -> Value:
@@ -173,9 +198,11 @@ class LibraryCalls(GroupCalls):
 
     def _prepared(self, node: ast.Call, place: int, value: Value) -> Value:
         if _is(value, "model"):
+            self.put(value.fields, " wrapped", True)
             return Thing("ddp", key_of(unknown(node, place)), {"inner": value}, node)
         if _is(value, "loader"):
-            return Thing("loader", key_of(unknown(node, place, self.seat.rank)), {"sharded": True}, node)
+            fields: Names = {"sharded": True, "draws together": value.fields.get("shuffles")}
+            return Thing("loader", key_of(unknown(node, place, self.seat.rank)), fields, node)
         return value
 
     def _of_trainer(self, node: ast.Call, name: str, holder: Thing) -> Value:

@@ -75,3 +75,17 @@ class MakingCalls(LibraryCalls):
         seat = self.seat
         places = {"get_rank": seat.rank, "get_global_rank": seat.rank, "get_local_rank": seat.local}
         return places.get(name, seat.rank == 0 if name in ON_FIRST else None)
+
+    def is_left_out(self, function: FollowedFunction) -> bool:
+        """Lightning's rank_zero_only and accelerate's on_main_process do nothing on the other ranks."""
+        marks = [ast.unparse(each) for each in getattr(function.node, "decorator_list", ())]
+        return self.seat.rank != 0 and any(each.endswith(("rank_zero_only", ".on_main_process")) for each in marks)
+
+    def has_own_seed(self, drawing: str) -> bool:
+        """Whether what draws so was seeded by another number on this rank than on the first."""
+        package = drawing.partition(".")[0]
+        return any(
+            deed.value != self.seeds.get(id(deed.node), deed.value)
+            for deed in self.deeds
+            if deed.what == "seed" and str(deed.more).partition(".")[0] not in {"torch", "random", "numpy"} - {package}
+        )

@@ -3,13 +3,13 @@
 import ast
 import math
 
-from gpudoctor.lint.courses.expressions import Expressions
+from gpudoctor.lint.courses.contract_calls import ContractCalls
 from gpudoctor.lint.courses.values import Names, Thing, Value, key_of, unknown
 
 NARROW = "Write a mesh whose sizes multiply to the world size that is started."
 
 
-class MeshCalls(Expressions):
+class MeshCalls(ContractCalls):
     def _mesh(self, node: ast.Call, given: list[Value], named: Names) -> Value:
         self.has_group = True
         if self.world is None and self.seat.launch is not None:  # it joins by the launcher's variables itself

@@ -38,6 +38,8 @@ class Courses(Struct, frozen=True, eq=False):
     """What has started them, where the program does so itself."""
     count: int | None = None
     """Of these, on a node."""
+    parent: RankCourse | None = None
+    """The process that has started them."""
 
 
 def courses(job: LintJob) -> tuple[Courses, ...]:
@@ -122,7 +124,7 @@ def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: 
                 own = child.module.get(function.node.name) if isinstance(function.node, ast.FunctionDef) else None
                 child.called_by(own if own is not None else function, tuple(cloned(each) for each in arguments), node)
                 children.append(child)
-            yield Courses(code, launch, tuple(children), first, len(together))
+            yield Courses(code, launch, tuple(children), first, len(together), parent)
 
 
 def _seeds(first: RankCourse) -> dict[int, Value]:

@@ -44,6 +44,20 @@ class ClassOf(Struct, frozen=True, eq=False):
     outer: tuple[Names, ...]
 
 
+def prefix_of(model: Thing) -> str:
+    """How the names of its state_dict begin."""
+    inner = model.fields.get("inner")
+    if model.kind == "ddp":
+        return "module." + (prefix_of(inner) if isinstance(inner, Thing) else "")
+    return "_orig_mod." if model.fields.get("compiled") is True else ""
+
+
+def set_of(node: ast.AST, items: list[Value]) -> Thing:
+    """A set; of texts, each process goes through it in another order."""
+    of_texts = len(items) > 1 and all(isinstance(each, str) for each in items)
+    return Thing("set", hash(("set", key_of(items))), {"items": items, "of texts": of_texts}, node)
+
+
 def key_of(value: Value) -> int:
     if isinstance(value, (OpenValue, Thing)):
         return value.key
@@ -53,6 +67,8 @@ def key_of(value: Value) -> int:
         return hash(("items", *map(key_of, value)))
     if isinstance(value, dict):
         return hash(("pairs", *((str(name), key_of(each)) for name, each in value.items())))
+    if isinstance(value, slice):
+        return hash(("slice", value.start, value.stop, value.step))
     return hash((type(value).__name__, value))
 
 

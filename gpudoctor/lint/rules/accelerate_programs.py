@@ -32,6 +32,7 @@ def _accelerator(code: PythonCode) -> ast.Call | None:
     bad=(
         _HEAD.format("") + _SCHEDULE.format(" // accelerator.num_processes"),
         _HEAD.format("mixed_precision='bf16'") + _SCHEDULE.format(" / accelerator.num_processes"),
+        _HEAD.format("") + "net, loader = accelerator.prepare(net, loader)\n" + _SCHEDULE.format(""),
     ),
     good=(
         _HEAD.format("") + _SCHEDULE.format(""),
@@ -48,7 +49,10 @@ def steps_divided_twice(job: LintJob) -> Iterator[LintFinding]:
             continue
         values = PythonValues(code)
         for call in code.calls:
-            steps = argument(call, "num_training_steps") or argument(call, "total_iters") or argument(call, "T_max")
+            place = 2 if last_name(call.func).startswith("get_") else None
+            steps = (
+                argument(call, "num_training_steps", place) or argument(call, "total_iters") or argument(call, "T_max")
+            )
             behind = values.behind(steps) if isinstance(steps, ast.Name) else steps
             above = code.parents.get(call)
             targets = above.targets if isinstance(above, ast.Assign) else []
@@ -56,14 +60,27 @@ def steps_divided_twice(job: LintJob) -> Iterator[LintFinding]:
             if behind is None or not name or not _is_prepared(code, name, call.lineno):
                 continue
             words = code.words(behind)
-            if re.search(r"/\s*\(?(?:[\w.]*\s*\*\s*)?\w+\.num_processes\b", words):
+            counted = re.search(r"\blen\((\w+)\)", words) if "num_processes" not in words else None
+            is_counted = counted is not None and _comes_of_prepare(code, counted[1], behind.lineno)
+            if is_counted or re.search(r"/\s*\(?(?:[\w.]*\s*\*\s*)?\w+\.num_processes\b", words):
+                does = f"counted by the prepared {counted[1]}" if is_counted and counted else "divided by num_processes"
                 yield LintFinding(
                     span=code.span(behind),
-                    summary=f"the steps of {name} are divided by num_processes, and prepare({name}) has it stepped"
-                    " once for each process",
+                    summary=f"the steps of {name} are {does}, and prepare({name}) has it stepped once for each process",
                     happens="The learning rate is at its end after 1/num_processes of the training.",
-                    fix="Take the division out, or write Accelerator(step_scheduler_with_optimizer=False).",
+                    fix="Count them by the loader before it is prepared (without a division), or write"
+                    " Accelerator(step_scheduler_with_optimizer=False).",
                 )
+
+
+def _comes_of_prepare(code: PythonCode, name: str, line: int) -> bool:
+    """It is what prepare has given back, above this line."""
+    return any(
+        isinstance(node, ast.Assign) and node.lineno < line and isinstance(node.value, ast.Call)
+        and last_name(node.value.func) == "prepare"
+        and name in {each.id for each in ast.walk(node.targets[0]) if isinstance(each, ast.Name)}
+        for node in code.nodes
+    )  # fmt: skip
 
 
 def _is_prepared(code: PythonCode, name: str, line: int) -> bool:

@@ -2,9 +2,11 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from gpudoctor.lint.courses.programs import courses
+from gpudoctor.lint.courses.values import Thing
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, own_nodes
 from gpudoctor.lint.rule import Example, LintFinding, rule
@@ -45,6 +47,11 @@ _DRAWS = frozenset({"rand", "randn", "randint", "randperm", "normal", "rand_like
     bad=(
         _HEAD + _TRAIN.format(""),
         _HEAD + _TRAIN.format("").replace("DistributedSampler(data)", "DistributedSampler(data, shuffle=True)"),
+        "#@ file t.py\n"
+        + _HEAD
+        + "def every(loader):\n    while True:\n        for x in loader:\n            yield x\n"
+        "rows = every(DataLoader(data, 8, sampler=DistributedSampler(data)))\nfor i in range(90):\n"
+        "    DDP(net)(next(rows)).sum().backward()\n#@ every node\ntorchrun --standalone --nproc-per-node=2 t.py\n",
     ),
     good=(
         _HEAD + _TRAIN.format("sampler.set_epoch(epoch)\n        "),
@@ -60,6 +67,30 @@ def sampler_without_set_epoch(job: LintJob) -> Iterator[LintFinding]:
     every = tuple(codes(job))
     if any("set_epoch" in code.text for code in every):
         return
+    found = list(_by_the_text(every))
+    yield from found or _without_end(job)
+
+
+def _without_end(job: LintJob) -> Iterator[LintFinding]:
+    """A generator that goes through the loader again and again."""
+    for each in courses(job):
+        for deed in each.ranks[0].deeds:
+            sampler = deed.value.fields.get("sampler") if deed.what == "goes through" else None
+            loops = [above for above in each.code.around(deed.node) if isinstance(above, (ast.For, ast.While))]
+            if not isinstance(sampler, Thing) or sampler.fields.get("draws") is not True or len(loops) < 2:
+                continue
+            if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(loops[0])):
+                continue
+            yield LintFinding(
+                span=each.code.span(sampler.node),  # type: ignore[arg-type]
+                summary="the sampler shuffles for each rank, and nothing tells it the epoch",
+                happens="Each time that the loader is gone through, it gives the same batches in the same order.",
+                fix="Call sampler.set_epoch(n) before each turn, with another n each time.",
+            )
+            return
+
+
+def _by_the_text(every: Sequence[PythonCode]) -> Iterator[LintFinding]:
     for code in every:
         if code.brings(*FRAMEWORKS):
             continue

@@ -184,6 +184,8 @@ def buffers_between_two_forwards(job: LintJob) -> Iterator[LintFinding]:
         + "if rank == 0:\n    torch.save(net.state_dict(), 'a')\n" + RUN,
         _BARE + "if os.path.exists('a'):\n    net.load_state_dict(torch.load('a', map_location='cpu')['net'])\n" + _WRAP
         + "if rank == 0:\n    torch.save({'net': net.state_dict()}, 'a')\n" + RUN,
+        _BARE + "if os.path.exists('a'):\n    net.load_state_dict(torch.load('a', map_location='cpu'))\n"
+        "net = torch.compile(net)\n" + _WRAP + "if rank == 0:\n    torch.save(net.module.state_dict(), 'a')\n" + RUN,
     ),
     good=(
         _BARE + "if os.path.exists('a'):\n    net.load_state_dict(torch.load('a', map_location='cpu'))\n" + _WRAP
@@ -195,25 +197,31 @@ def buffers_between_two_forwards(job: LintJob) -> Iterator[LintFinding]:
 def keys_of_the_wrapper(job: LintJob) -> Iterator[LintFinding]:
     """What the wrapped model saves, a bare one does not know, and the other way round."""
     for each in courses(job):
-        if "module." in each.code.text.replace(".module.", "") or "strict=False" in each.code.text:
+        plain = each.code.text.replace(".module.", "").replace("._orig_mod.", "")
+        if "module." in plain or "_orig_mod" in plain or "strict=False" in plain:
             continue
-        saved: dict[tuple[int, str], bool] = {}
+        saved: dict[tuple[int, str], str] = {}
         for _, deed in of(each.ranks, "save"):
             parts = deed.more if isinstance(deed.more, dict) else {"": deed.more}
             for name, part in parts.items():
                 if isinstance(part, Thing) and part.kind == "state":
-                    saved[key_of(deed.value), name] = part.fields["wrapped"]
+                    saved[key_of(deed.value), name] = part.fields["prefix"]
         for _, deed in of(each.ranks, "takes a state"):
-            if saved.get(deed.value, deed.more) is not deed.more:
+            has = saved.get(deed.value, deed.more)
+            if has != deed.more:
                 yield LintFinding(
                     span=each.code.span(deed.node),
-                    summary="a bare model loads what the wrapped one has saved: its keys begin with `module.`"
-                    if not deed.more
-                    else "the wrapped model loads what a bare one has saved: its own keys begin with `module.`",
+                    summary=f"a model whose keys begin {_begin(deed.more)} loads what one has saved whose keys begin"
+                    f" {_begin(has)}",
                     happens="RuntimeError: Missing key(s) in state_dict, Unexpected key(s) in state_dict.",
-                    fix="Save net.module.state_dict(), and load it into the bare model (or net.module).",
+                    fix="Save the bare model's state_dict() (net.module of a wrapped, net._orig_mod of a compiled one),"
+                    " and load it into the bare model.",
                 )
                 break
+
+
+def _begin(prefix: str | None) -> str:
+    return f"with `{prefix}`" if prefix else "with no prefix"
 
 
 @rule(

@@ -10,7 +10,8 @@ from gpudoctor.lint.courses.values import OpenValue, Thing, Value, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, line_of, of
+from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
+from gpudoctor.lint.rules.rank_files import OWN_DISKS
 
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _JOINED = (
@@ -60,6 +61,8 @@ def asked_before_the_group(job: LintJob) -> Iterator[LintFinding]:
         "v = open('v.json').read()\n" + RUN,
         DDP + "if rank == 0:\n    torch.save(net.state_dict(), 'a.pt')\ndist.barrier()\n"
         "state = torch.load('a.pt', map_location='cpu')\nif rank == 0:\n    os.remove('a.pt')\n" + RUN,
+        DDP + "if os.path.exists('/tmp/a.pt'):\n    torch.load('/tmp/a.pt', map_location='cpu')\nif rank == 0:\n"
+        "    torch.save(net.state_dict(), '/tmp/a.pt')\n" + TWO,
     ),
     good=(
         DDP + "if rank == 0:\n    with open('v.json', 'w') as out:\n        build(out)\ndist.barrier()\n"
@@ -84,6 +87,14 @@ def files_without_a_barrier(job: LintJob) -> Iterator[LintFinding]:
                 " without a barrier between",
                 happens="A rank that comes first finds no file, an old one, or half of it.",
                 fix="Call dist.barrier() on all ranks behind the writing.",
+            )
+        far = _on_another_disk(each)
+        if far is not None:
+            yield LintFinding(
+                span=each.code.span(far.node),
+                summary=f"rank 0 alone writes {far.value}, which is a disk of its own node, and all nodes read it",
+                happens="The other nodes find none, or an old one: their ranks go on otherwise than rank 0.",
+                fix="Write it where all nodes see it; or read it on rank 0 and broadcast what is in it.",
             )
         removed = _removed(each)
         if removed is not None:
@@ -120,6 +131,18 @@ def _too_early(each: Courses) -> tuple[Deed, Deed] | None:
                 if is_behind and read.barriers <= write.barriers:
                     return write, read
     return None
+
+
+def _on_another_disk(each: Courses) -> Deed | None:
+    """What a rank of another node reads from a place that each node has for itself."""
+    written = {deed.value for rank, deed in of(each.ranks, "save") if rank.seat.rank == 0 and _is_own_disk(deed.value)}
+    written -= {deed.value for rank, deed in of(each.ranks, "save") if rank.seat.node and _is_own_disk(deed.value)}
+    reads = (deed for rank, deed in of(each.ranks, "read") if rank.seat.node and _is_own_disk(deed.value))
+    return next((deed for deed in reads if deed.value in written), None)
+
+
+def _is_own_disk(path: Value) -> bool:
+    return isinstance(path, str) and OWN_DISKS.match(path) is not None
 
 
 def _removed(each: Courses) -> Deed | None:
@@ -202,6 +225,8 @@ def _is_backward_alone(each: Courses, deed: Deed) -> bool:
     bad=(
         DDP.replace("make()", "torch.nn.Linear(4, 4)") + "net.module.fc = torch.nn.Linear(4, 2).cuda()\n"
         "net(x).sum().backward()\n" + RUN,
+        DDP + "for i, x in enumerate(data()):\n    if i == 9:\n        for p in net.parameters():\n"
+        "            p.requires_grad = False\n    net(x).sum().backward()\n" + RUN,
         DDP + "for x in data():\n    net.cpu()\n    index(net)\n    net.cuda()\n    net(x).sum().backward()\n" + RUN,
     ),
     good=(
@@ -222,6 +247,15 @@ def model_changed_behind_the_wrap(job: LintJob) -> Iterator[LintFinding]:
                     summary="a layer is put into the model after DistributedDataParallel has wrapped it",
                     happens="Its gradients are never averaged, and it starts otherwise on each rank.",
                     fix="Change the model first, and wrap it then.",
+                )
+                return
+            if deed.what == "frozen behind" and "find_unused_parameters" not in each.code.text:
+                yield LintFinding(
+                    span=each.code.span(deed.node),
+                    summary="requires_grad of parameters is changed after DistributedDataParallel has wrapped them",
+                    happens="It goes on waiting for their gradients: Expected to have finished reduction in the prior"
+                    " iteration.",
+                    fix="Freeze them before the model is wrapped; or wrap it anew when others are to be trained.",
                 )
                 return
             if deed.what == "off the GPU" and any(later.what == "backward" for later in first.deeds[place:]):

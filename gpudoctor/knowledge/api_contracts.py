@@ -1,0 +1,197 @@
+"""Contracts of training libraries' calls that ranks can break while each call by itself is right: a row each.
+
+A call's name is the whole name of a function ("torch.distributed.init_process_group"), or what its object is and the
+method ("scaler.step"); `MAKES` says what an object is, `name()` is the object called itself. All patterns are regular
+expressions of whole names. Each row was read from the library's source or documentation, in the release that it names.
+"""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Clause = Literal["once", "after", "beside", "not after", "with", "argument", "own", "never"]
+"""once: not a second time, before `other` has come. after: not before `other` has come. beside: not in a rank that
+calls `other` too. not after: not behind `other`. with: below the same conditions as `other`. argument: not given an
+object that is `other`. own: not given what this rank alone has computed. never: not in a rank's own course."""
+
+
+class ApiContract(Struct, frozen=True, kw_only=True):
+    id: str
+    call: str
+    clause: Clause
+    other: str = ""
+    same_object: bool = False
+    """`other` counts for the object alone that it was called on."""
+    somewhere: bool = False
+    """Only where some rank does call `other`."""
+    given: str = ""
+    """Only where an argument, or the object, is one of these."""
+    unless: str = ""
+    """Not where this stands in the program."""
+    at_object: bool = False
+    """Told where the object is made."""
+    told: str = ""
+    """Only where this stands in the text or beside it."""
+    severity: Literal["error", "warning"] = "error"
+    summary: str
+    happens: str
+    fix: str
+    source: str
+
+
+MAKES: dict[str, str] = {
+    r"torch\.(?:cuda\.)?amp\.(?:grad_scaler\.)?GradScaler": "scaler",
+    r"torch\.optim\.lr_scheduler\.ReduceLROnPlateau": "plateau",
+    r"torch\.distributed\.optim\.(?:\w+\.)*ZeroRedundancyOptimizer": "zero optimizer",
+    r"torchmetrics\.(?:\w+\.)*[A-Z]\w*": "metric",
+    r"ray\.data\.(?:read_\w+|from_\w+|range)": "ray dataset",
+    r"(?:torch\.utils\.tensorboard|tensorboardX)\.(?:\w+\.)*SummaryWriter": "writer",
+}
+"""What an object is, by the function or class that makes it."""
+
+COLLECTIVE: dict[str, str] = {
+    r"metric\.(?:compute|forward)": "the metric's {method}",
+    r"fsdp\.(?:state_dict|full_optim_state_dict)": "{method}",
+    r"engine\.(?:save_checkpoint|load_checkpoint|save_16bit_model)": "{method}",
+    r"zero optimizer\.consolidate_state_dict": "{method}",
+}
+"""Calls that wait for all ranks though their names do not say so, and what they are called: torchmetrics/metric.py
+(dist_sync_on_step and compute gather), torch/distributed/fsdp, deepspeed/runtime/engine.py,
+zero_redundancy_optimizer.py (consolidate_state_dict broadcasts)."""
+
+CONTRACTS: tuple[ApiContract, ...] = (
+    ApiContract(
+        id="group-once",
+        call=r"torch\.distributed\.init_process_group",
+        clause="once",
+        other=r"torch\.distributed\.destroy_process_group",
+        summary="a rank comes to init_process_group a second time, and nothing has destroyed the first group",
+        happens="ValueError: trying to initialize the default process group twice.",
+        fix="Join once, before the loop; or call dist.destroy_process_group() at the end of each turn.",
+        source="torch 1.0 to 2.13, distributed_c10d.py: init_process_group",
+    ),
+    ApiContract(
+        id="run-before-log",
+        call=r"wandb\.(?:log|save|watch)",
+        clause="after",
+        other=r"wandb\.init",
+        somewhere=True,
+        summary="{call} is called on every rank, and wandb.init on one alone",
+        happens="The other ranks end: You must call wandb.init() before {call}().",
+        fix="Log on the rank that has begun the run.",
+        source="wandb, sdk/lib/preinit.py: PreInitCallable",
+    ),
+    ApiContract(
+        id="consolidated-before-state",
+        call=r"zero optimizer\.state_dict",
+        clause="after",
+        other=r"zero optimizer\.consolidate_state_dict",
+        same_object=True,
+        summary="ZeroRedundancyOptimizer's state is asked for, and consolidate_state_dict has not brought it together",
+        happens="RuntimeError: Optimizer state has not been consolidated on this rank.",
+        fix="Call optimizer.consolidate_state_dict(to=0) on all ranks before, outside of the condition.",
+        source="torch 1.8 to 2.13, zero_redundancy_optimizer.py: state_dict",
+    ),
+    ApiContract(
+        id="metric-on-the-gpu",
+        call=r"metric(?:\.update|\.forward|\(\))",
+        clause="after",
+        other=r"metric\.(?:to|cuda)",
+        same_object=True,
+        given=r"from wrapped",
+        summary="the metric was never moved to the GPU, and gets what the wrapped model has computed there",
+        happens="RuntimeError: Expected all tensors to be on the same device.",
+        fix="Make it with .to(device).",
+        source="torchmetrics, Overview, Metrics and devices: the metric's states are to be on the inputs' device",
+    ),
+    ApiContract(
+        id="trainer-wraps-itself",
+        call=r"(?:transformers|trl)\.(?:\w+\.)*\w*Trainer",
+        clause="argument",
+        other=r"(?:ddp|fsdp) by hand",
+        summary="the Trainer is given a model that is wrapped by hand, and wraps it itself",
+        happens="It is wrapped twice, and has no config and no save_pretrained, which the Trainer asks for.",
+        fix="Give the Trainer the bare model, and leave init_process_group to it too.",
+        source="transformers, trainer.py: _wrap_model, by accelerator.prepare",
+    ),
+    ApiContract(
+        id="prepare-wraps-itself",
+        call=r"accelerator\.prepare(?:_model)?",
+        clause="argument",
+        other=r"(?:ddp|fsdp) by hand",
+        summary="accelerator.prepare is given a model that is wrapped by hand, and wraps it itself",
+        happens="Its gradients are averaged twice, and unwrap_model gives the inner wrapper.",
+        fix="Give prepare the bare model.",
+        source="accelerate 0.20 to 1.15, accelerator.py: prepare_model",
+    ),
+    ApiContract(
+        id="scaler-of-shards",
+        call=r"scaler\.step",
+        clause="beside",
+        other=r"torch\.distributed\.fsdp\.(?:\w+\.)*FullyShardedDataParallel",
+        severity="warning",
+        at_object=True,
+        summary="a plain GradScaler steps gradients that FSDP has sharded",
+        happens="Each rank looks for infinities in its own shards: one leaves a step out that the others take.",
+        fix="Take torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler.",
+        source="torch 1.12 to 2.13, fsdp/sharded_grad_scaler.py: found_inf is reduced over the ranks",
+    ),
+    ApiContract(
+        id="accumulated-within",
+        call=r"accelerator\.backward",
+        clause="after",
+        other=r"accelerator\.(?:accumulate|no_sync)",
+        given=r"accumulates",
+        severity="warning",
+        unless=r"sync_gradients|GradientAccumulationPlugin",
+        summary="Accelerator is told to accumulate gradients, and the loop stands in no accelerator.accumulate(model)",
+        happens="Every batch is a step, with a gradient that backward has divided by the accumulation steps.",
+        fix="Put the body of the loop into `with accelerator.accumulate(model):`.",
+        source="accelerate 0.12 to 1.15, accelerator.py: backward divides, accumulate alone counts",
+    ),
+    ApiContract(
+        id="engine-counts-itself",
+        call=r"engine\.step",
+        clause="with",
+        other=r"engine\.backward",
+        told=r"[\"']?gradient_accumulation_steps[\"']?\s*[:=]\s*[\"']?(?:[2-9]|[1-9]\d)",
+        severity="warning",
+        summary="engine.step() comes in some turns alone, and DeepSpeed counts the accumulation's turns in it",
+        happens="It steps once in accumulation steps times as many batches: far fewer steps than were meant.",
+        fix="Call engine.step() behind every engine.backward(loss).",
+        source="DeepSpeed 0.3 to 0.19, runtime/engine.py: step() counts micro_steps; its documentation of training",
+    ),
+    ApiContract(
+        id="plateau-of-all",
+        call=r"plateau\.step",
+        clause="own",
+        severity="warning",
+        summary="ReduceLROnPlateau is stepped with what this rank alone has computed",
+        happens="The ranks lower their learning rates in different epochs: their weights drift apart.",
+        fix="dist.all_reduce the value, divided by the world size, before step() is given it.",
+        source="torch 1.0 to 2.13, lr_scheduler.py: ReduceLROnPlateau.step compares the value that it is given",
+    ),
+    ApiContract(
+        id="forked-with-cuda",
+        call=r"(?:torch\.)?multiprocessing\.Process",
+        clause="not after",
+        other=r"torch\.cuda\.(?:get_device_name|get_device_properties|get_device_capability|init|set_device|synchronize"
+        r"|mem_get_info|current_device)|(?:model|moved|tensor)\.cuda",
+        unless=r"set_start_method|get_context|forkserver",
+        given=r"function of the text",
+        summary="processes are forked that use CUDA, and this one has used it before",
+        happens="RuntimeError: Cannot re-initialize CUDA in forked subprocess (until Python 3.14, Process forks).",
+        fix="Call torch.multiprocessing.set_start_method('spawn') first, or leave the GPU alone before they start.",
+        source="torch 1.0 to 2.13, cuda/__init__.py: _lazy_init; Python 3.10 to 3.13: fork is the default of Linux",
+    ),
+    ApiContract(
+        id="shard-of-the-worker",
+        call=r"ray dataset\.(?:iter_torch_batches|iter_batches|iter_rows|to_torch)",
+        clause="never",
+        severity="warning",
+        summary="a worker of Ray goes through the whole dataset, and not through its shard",
+        happens="All workers train on the same rows.",
+        fix="Hand it to TorchTrainer(datasets={'train': ...}), and go through ray.train.get_dataset_shard('train').",
+        source="ray 2.7 to 2.53, Train's guide of data: get_dataset_shard splits, the closure's dataset is whole",
+    ),
+)

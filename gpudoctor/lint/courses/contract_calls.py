@@ -1,0 +1,73 @@
+"""One rank's way through a program: the calls that a contract of knowledge/api_contracts.py speaks of are noted."""
+
+import ast
+import re
+
+from msgspec import Struct
+
+from gpudoctor.knowledge.api_contracts import COLLECTIVE, CONTRACTS, MAKES
+from gpudoctor.lint.courses.expressions import Expressions
+from gpudoctor.lint.courses.values import FollowedFunction, Names, Thing, Value, is_own, key_of, unknown
+
+_SPOKEN_OF = re.compile("|".join(f"(?:{each})" for row in CONTRACTS for each in (row.call, row.other)
+                                 if (each and row.clause != "argument") or each == row.call))  # fmt: skip
+
+
+class SeenCall(Struct, frozen=True, eq=False):
+    """A call of a rank, by the name that contracts know."""
+
+    name: str
+    object: int
+    """The key of what it is a method of; 0 of a function."""
+    given: frozenset[str]
+    """What its arguments and its object are."""
+    made: ast.AST | None = None
+    """Where its object is made."""
+
+
+class ContractCalls(Expressions):
+    def note(self, whole: str, node: ast.Call, holder: Value, function: Value, given: list[Value], named: Names) -> str:
+        """Its name among the contracts; what all ranks must come to is met."""
+        name = whole
+        subject = function if isinstance(function, Thing) and function.kind != "environ" else holder
+        if isinstance(function, Thing):
+            name = f"{function.kind}()"
+        elif isinstance(holder, Thing) and isinstance(node.func, ast.Attribute):
+            name = f"{holder.kind}.{node.func.attr}"
+            for pattern, call in COLLECTIVE.items():
+                if re.fullmatch(pattern, name):
+                    self.meet(call.format(method=node.func.attr), node)
+        if name and _SPOKEN_OF.fullmatch(name):
+            marks = {mark for each in (*given, *named.values()) for mark in _marks(each)}
+            if isinstance(subject, Thing) and type(steps := subject.fields.get("accumulates")) is int and steps > 1:
+                marks.add("accumulates")
+            key, made = (subject.key, subject.node) if isinstance(subject, Thing) else (0, None)
+            self.do("called", node, SeenCall(name, key, frozenset(marks), made))
+        return name
+
+    def compiled(self, model: Value) -> Value:
+        """torch.compile gives another module, with the model below it."""
+        if not isinstance(model, Thing) or model.kind not in ("model", "moved"):
+            return model
+        return Thing(model.kind, model.key, {**model.fields, "compiled": True, "_orig_mod": model}, model.node)
+
+    def made(self, whole: str, node: ast.Call, given: list[Value]) -> Value:
+        """An object that contracts speak of; NotImplemented of any other."""
+        for pattern, kind in MAKES.items():
+            if re.fullmatch(pattern, whole):
+                return Thing(kind, key_of(unknown(node)), {}, node)
+        return NotImplemented
+
+
+def _marks(value: Value) -> set[str]:
+    marks = {"own"} if is_own(value) else set()
+    if isinstance(value, FollowedFunction):
+        marks.add("function of the text")
+    if isinstance(value, Thing):
+        marks.add(value.kind)
+        if value.kind in ("ddp", "fsdp") and "name" in value.fields:
+            marks.add(f"{value.kind} by hand")
+        of = value.fields.get("from")
+        if isinstance(of, Thing) and of.kind in ("ddp", "fsdp") and value.fields.get("device") != "cpu":
+            marks.add("from wrapped")
+    return marks

@@ -1,0 +1,144 @@
+"""The rule of the contracts of knowledge/api_contracts.py, held against the courses of a program's ranks: U17."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from gpudoctor.knowledge.api_contracts import CONTRACTS, ApiContract
+from gpudoctor.lint.courses.contract_calls import SeenCall
+from gpudoctor.lint.courses.events import Deed
+from gpudoctor.lint.courses.programs import Courses, courses
+from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_code import FUNCTIONS
+from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
+
+_HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
+_ACCELERATE = _HEAD + "from accelerate import Accelerator\n"
+_LAUNCH = "#@ every node\naccelerate launch --multi_gpu --num_processes 2 t.py\n"
+_GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|logg?er|debug|track|report")
+"""Words of conditions that may let the right ranks through alone."""
+
+
+@rule(
+    "U17",
+    title="A call of a training library comes as its contract says",
+    source="the rows of knowledge/api_contracts.py, each from the library's source",
+    leads_to=("program-error",),
+    bad=(
+        _HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\nfor k in range(5):\n    fold(k)\n"
+        + RUN,
+        DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\nfor x in data():\n    loss = net(x).sum()\n"
+        "    loss.backward()\n    wandb.log({'loss': loss})\n" + RUN,
+        DDP + "from torch.distributed.optim import ZeroRedundancyOptimizer\n"
+        "opt = ZeroRedundancyOptimizer(net.parameters(), torch.optim.SGD, lr=0.1)\n"
+        "if rank == 0:\n    torch.save(opt.state_dict(), 'o.pt')\n" + RUN,
+        DDP + "import torchmetrics\nright = torchmetrics.Accuracy(task='binary')\nfor x, y in data():\n"
+        "    right.update(net(x), y)\n" + RUN,
+        DDP + "from transformers import Trainer\nTrainer(model=net, args=args).train()\n" + RUN,
+        _ACCELERATE + "acc = Accelerator(gradient_accumulation_steps=4)\nnet, opt = acc.prepare(net_of(), opt_of())\n"
+        "for x in data():\n    acc.backward(net(x))\n    opt.step()\n" + _LAUNCH,
+        DDP + "plan = torch.optim.lr_scheduler.ReduceLROnPlateau(opt)\nfor x in data():\n    loss = net(x).sum()\n"
+        "    loss.backward()\n    plan.step(loss.item())\n" + RUN,
+        _HEAD + "from multiprocessing import Process\ndef go(rank):\n    torch.cuda.set_device(rank)\n"
+        "print(torch.cuda.get_device_name(0))\nfor rank in range(2):\n    Process(target=go, args=(rank,)).start()\n"
+        "#@ every node\npython t.py\n",
+    ),
+    good=(
+        _HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\n    dist.destroy_process_group()\n"
+        "for k in range(5):\n    fold(k)\n" + RUN,
+        DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\nfor x in data():\n    loss = net(x).sum()\n"
+        "    loss.backward()\n    if rank == 0:\n        wandb.log({'loss': loss})\n" + RUN,
+        DDP + "import torchmetrics\nright = torchmetrics.Accuracy(task='binary').cuda()\nfor x, y in data():\n"
+        "    right.update(net(x), y)\n" + RUN,
+        _ACCELERATE + "acc = Accelerator(gradient_accumulation_steps=4)\nnet, opt = acc.prepare(net_of(), opt_of())\n"
+        "for x in data():\n    with acc.accumulate(net):\n        acc.backward(net(x))\n        opt.step()\n" + _LAUNCH,
+        DDP + "plan = torch.optim.lr_scheduler.ReduceLROnPlateau(opt)\nfor x in data():\n    loss = net(x).sum()\n"
+        "    loss.backward()\n    seen = loss.detach()\n    dist.all_reduce(seen)\n    plan.step(seen.item())\n" + RUN,
+    ),
+)  # fmt: skip
+def contract_of_a_call(job: LintJob) -> Iterator[LintFinding]:
+    """What a call wants of the calls around it: that another comes first, that it comes once, that it is given no
+    object of another kind, nothing that one rank alone has computed."""
+    for each in courses(job):
+        for row in CONTRACTS:
+            deed = _broken(job, each, row)
+            if deed is None:
+                continue
+            yield LintFinding(
+                span=each.code.span(deed.value.made if row.at_object and deed.value.made is not None else deed.node),
+                summary=row.summary.format(call=deed.value.name),
+                happens=row.happens.format(call=deed.value.name),
+                fix=row.fix,
+                severity=row.severity,
+            )
+
+
+def _broken(job: LintJob, each: Courses, row: ApiContract) -> Deed | None:
+    """The first call that does not keep it."""
+    if (row.unless and re.search(row.unless, each.code.text)) or (row.told and not re.search(row.told, job.text)):
+        return None
+    seen = [deed for _, deed in of(each.ranks, "called")]
+    if row.somewhere and not any(re.fullmatch(row.other, deed.value.name) for deed in seen):
+        return None
+    for rank in (*each.ranks, *((each.parent,) if each.parent is not None else ())):
+        calls = [deed for deed in rank.deeds if deed.what == "called"]
+        for place, deed in enumerate(calls):
+            if not re.fullmatch(row.call, deed.value.name) or not _is_meant(row, deed.value):
+                continue
+            if _is_kept(each, row, calls, place, rank is each.parent):
+                continue
+            assert isinstance(deed, Deed)
+            return deed
+    return None
+
+
+def _is_meant(row: ApiContract, call: SeenCall) -> bool:
+    return not row.given or any(re.fullmatch(row.given, mark) for mark in call.given)
+
+
+def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_parent: bool) -> bool:
+    deed = calls[place]
+
+    def others(of_calls: list[Deed]) -> list[Deed]:
+        return [
+            other
+            for other in of_calls
+            if re.fullmatch(row.other, other.value.name)
+            and (not row.same_object or other.value.object == deed.value.object)
+        ]
+
+    if row.clause == "once":
+        first = next((before for before in range(place) if calls[before].value.name == deed.value.name), None)
+        return first is None or not (deed.is_sure and calls[first].is_sure) or bool(others(calls[first:place]))
+    if row.clause == "after":
+        return bool(others(calls[:place])) or _is_guarded(each, deed)
+    if row.clause == "not after":
+        return not any(other.is_sure for other in others(calls[:place]))
+    if row.clause == "beside":
+        return not others(calls)
+    if row.clause == "with":
+        beside = others(calls)
+        return not beside or any(other.condition == deed.condition for other in beside) or not _is_counted(each, deed)
+    if row.clause == "argument":
+        return not any(re.fullmatch(row.other, mark) for mark in deed.value.given)
+    if row.clause == "own":
+        return "own" not in deed.value.given or len(each.ranks) < 2
+    return each.spawn is None or is_parent  # never: in what a worker runs
+
+
+def _is_guarded(each: Courses, deed: Deed) -> bool:
+    """A condition above it, which nobody knows, speaks of who may come here."""
+    return not deed.is_sure and any(_GUARDS.search(test) for test in _tests(each, deed.node))
+
+
+def _is_counted(each: Courses, deed: Deed) -> bool:
+    return any("%" in test for test in _tests(each, deed.node))
+
+
+def _tests(each: Courses, node: ast.AST) -> Iterator[str]:
+    for above in each.code.around(node):
+        if isinstance(above, FUNCTIONS):
+            return
+        if isinstance(above, (ast.If, ast.IfExp)):
+            yield ast.unparse(above.test)
