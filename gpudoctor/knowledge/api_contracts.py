@@ -9,10 +9,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-Clause = Literal["once", "after", "beside", "not after", "with", "argument", "own", "never"]
+Clause = Literal["once", "after", "beside", "not after", "with", "argument", "own", "never", "everywhere"]
 """once: not a second time, before `other` has come. after: not before `other` has come. beside: not in a rank that
 calls `other` too. not after: not behind `other`. with: below the same conditions as `other`. argument: not given an
-object that is `other`. own: not given what this rank alone has computed. never: not in a rank's own course."""
+object that is `other`. own: not given what this rank alone has computed. never: not in a rank's own course. everywhere:
+by every rank, where `other` is called too."""
 
 
 class ApiContract(Struct, frozen=True, kw_only=True):
@@ -42,6 +43,7 @@ class ApiContract(Struct, frozen=True, kw_only=True):
 MAKES: dict[str, str] = {
     r"torch\.(?:cuda\.)?amp\.(?:grad_scaler\.)?GradScaler": "scaler",
     r"torch\.optim\.lr_scheduler\.ReduceLROnPlateau": "plateau",
+    r"torch\.optim\.lr_scheduler\.\w+|transformers\.(?:\w+\.)*get_\w*schedule\w*": "schedule of rates",
     r"torch\.distributed\.optim\.(?:\w+\.)*ZeroRedundancyOptimizer": "zero optimizer",
     r"torchmetrics\.(?:\w+\.)*[A-Z]\w*": "metric",
     r"ray\.data\.(?:read_\w+|from_\w+|range)": "ray dataset",
@@ -193,5 +195,79 @@ CONTRACTS: tuple[ApiContract, ...] = (
         happens="All workers train on the same rows.",
         fix="Hand it to TorchTrainer(datasets={'train': ...}), and go through ray.train.get_dataset_shard('train').",
         source="ray 2.7 to 2.53, Train's guide of data: get_dataset_shard splits, the closure's dataset is whole",
+    ),
+    ApiContract(
+        id="steps-everywhere",
+        call=r"(?:zero )?optimizer\.step|schedule of rates\.step|sampler\.set_epoch"
+        r"|torch\.nn\.utils\.clip_grad_(?:norm|value)_",
+        clause="everywhere",
+        other=r"\w+\.backward|\w+\(\)|accelerator\.backward",
+        unless=r"broadcast",
+        severity="warning",
+        summary="{call} comes on rank {rank}, and not on other ranks",
+        happens="What it changes (weights, rates, gradients, the order of the data) is then another on each rank: the"
+        " averaged gradients are of different models.",
+        fix="Take it out of the condition, so that every rank calls it.",
+        source="torch 1.0 to 2.13, nn/parallel/distributed.py: gradients are averaged, weights are sent once, when"
+        " it is made; utils/data/distributed.py: set_epoch decides the order on each rank",
+    ),
+    ApiContract(
+        id="loaded-everywhere",
+        call=r"ddp\.load_state_dict|wrapped\.load_state_dict",
+        clause="everywhere",
+        other=r"\w+\.backward|\w+\(\)|accelerator\.backward",
+        unless=r"broadcast",
+        severity="warning",
+        summary="weights are loaded into the wrapped model on rank {rank}, and not on other ranks",
+        happens="DistributedDataParallel sends weights once, when it is made: the ranks go on from different ones.",
+        fix="Load them on every rank (map_location), or before the model is wrapped.",
+        source="torch 1.0 to 2.13, nn/parallel/distributed.py: _sync_module_states in __init__ alone",
+    ),
+    ApiContract(
+        id="wrapped-once",
+        call=r"torch\.nn\.parallel\.(?:\w+\.)*DistributedDataParallel",
+        clause="argument",
+        other=r"(?:ddp|fsdp) by hand",
+        severity="warning",
+        summary="a model is wrapped in DistributedDataParallel that is wrapped already",
+        happens="Gradients are reduced twice, and its keys begin with module.module.",
+        fix="Wrap the bare model once, before the loop.",
+        source="torch 1.0 to 2.13, nn/parallel/distributed.py: each wrapper puts hooks of its own on the parameters",
+    ),
+    ApiContract(
+        id="trackers-before-log",
+        call=r"accelerator\.log",
+        clause="after",
+        other=r"accelerator\.(?:init_trackers|trackers)",
+        unless=r"\.trackers",
+        severity="warning",
+        summary="accelerator.log is called, and accelerator.init_trackers never",
+        happens="Accelerator has no trackers then: nothing is logged, and nothing is said.",
+        fix="Call accelerator.init_trackers(name, config) before the loop, and tell Accelerator log_with=.",
+        source="accelerate 0.10 to 1.15, accelerator.py: log goes through self.trackers, which init_trackers fills",
+    ),
+    ApiContract(
+        id="clipped-by-accelerate",
+        call=r"torch\.nn\.utils\.clip_grad_(?:norm|value)_",
+        clause="beside",
+        other=r"accelerator\.backward",
+        told=r"mixed_precision[\"']?\s*[:= ]\s*[\"']?fp16",
+        unless=r"unscale_gradients",
+        severity="warning",
+        summary="torch's own {call} clips gradients that accelerate's fp16 has scaled",
+        happens="The limit meets gradients many times too large: nearly all of a step is cut away.",
+        fix="Call accelerator.clip_grad_norm_(model.parameters(), limit), which unscales them first.",
+        source="accelerate 0.5 to 1.15, accelerator.py: backward scales, clip_grad_norm_ unscales",
+    ),
+    ApiContract(
+        id="engine-steps-the-rates",
+        call=r"engine's schedule\.step",
+        clause="beside",
+        other=r"engine\.step",
+        severity="warning",
+        summary="the schedule that DeepSpeed gave back is stepped by hand, and engine.step() steps it too",
+        happens="The learning rate moves twice as fast as was meant.",
+        fix="Leave the call out: engine.step() steps the schedule at each boundary of accumulation.",
+        source="DeepSpeed 0.3 to 0.19, runtime/engine.py: _take_model_step calls lr_scheduler.step()",
     ),
 )

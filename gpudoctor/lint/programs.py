@@ -49,7 +49,7 @@ _RANK = (
 )
 FIRST_ONLY = re.compile(
     rf"^(?:(?:{_RANK}) == 0|0 == (?:{_RANK})|not (?:{_RANK})|(?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
-    r"(?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero)(?:\(\))?)$"
+    r"(?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero|master_ordinal)(?:\([^()]*\))?)$"
 )
 """Of a condition: it holds on one rank only."""
 OTHERS_ONLY = re.compile(

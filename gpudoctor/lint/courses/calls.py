@@ -236,8 +236,6 @@ class FollowedCalls(MakingCalls):
             self.do("refused", node, "step() of a schedule that goes backward stands below no_grad", "Write eval().")
         if kind == "fabric":
             return self._of_fabric(node, name, holder, given)
-        if kind in ("optimizer", "zero optimizer") and name == "step":
-            self.do("steps", node)
         if kind == "trainer":
             return self._of_trainer(node, name, holder)
         if kind.startswith("lightning"):
@@ -314,11 +312,13 @@ class FollowedCalls(MakingCalls):
             self.wraps = True
             self.meet(last, node)
             engine = Thing("engine", key_of(unknown(node)), {"inner": named.get("model")}, node)
-            return (engine, unknown(node, 1), unknown(node, 2), unknown(node, 3))
+            schedule = Thing("engine's schedule", key_of(unknown(node, 3)), {}, node)
+            return (engine, unknown(node, 1), unknown(node, 2), schedule)
         if whole in ("accelerate.Accelerator", "accelerate.accelerator.Accelerator"):
             self.has_group = True
             steps = named.get("gradient_accumulation_steps")
-            of_it: Names = {"sharded": self.environment.get(" sharded", None), "accumulates": steps}
+            plain = not named.keys() & {"parallelism_config", "fsdp_plugin", "deepspeed_plugin", "**"}
+            of_it: Names = {"plain": plain, "sharded": self.environment.get(" sharded", None), "accumulates": steps}
             return Thing("accelerator", key_of(unknown(node)), of_it, node)
         if whole == "torch.cuda.device_count":
             return (

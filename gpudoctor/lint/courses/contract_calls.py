@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gpudoctor.knowledge.api_contracts import COLLECTIVE, CONTRACTS, MAKES
 from gpudoctor.lint.courses.expressions import Expressions
-from gpudoctor.lint.courses.values import FollowedFunction, Names, Thing, Value, is_own, key_of, unknown
+from gpudoctor.lint.courses.values import FollowedFunction, Names, OpenValue, Thing, Value, is_own, key_of, unknown
 
 _SPOKEN_OF = re.compile("|".join(f"(?:{each})" for row in CONTRACTS for each in (row.call, row.other)
                                  if (each and row.clause != "argument") or each == row.call))  # fmt: skip
@@ -29,11 +29,14 @@ class ContractCalls(Expressions):
     def note(self, whole: str, node: ast.Call, holder: Value, function: Value, given: list[Value], named: Names) -> str:
         """Its name among the contracts; what all ranks must come to is met."""
         name = whole
+        if isinstance(holder, OpenValue) and isinstance(node.func, ast.Attribute) and not whole:
+            name = f"value.{node.func.attr}"
         subject = function if isinstance(function, Thing) and function.kind != "environ" else holder
         if isinstance(function, Thing):
             name = f"{function.kind}()"
         elif isinstance(holder, Thing) and isinstance(node.func, ast.Attribute):
-            name = f"{holder.kind}.{node.func.attr}"
+            is_inside = holder.fields.get(" wrapped") is True
+            name = f"{'wrapped' if is_inside else holder.kind}.{node.func.attr}"
             for pattern, call in COLLECTIVE.items():
                 if re.fullmatch(pattern, name):
                     self.meet(call.format(method=node.func.attr), node)

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpudoctor.lint.courses.events import CourseCollective, CourseRound, Deed, Event
 from gpudoctor.lint.courses.marked_values import MarkedValues
+from gpudoctor.lint.courses.own_data import OF_WRAPPER
 from gpudoctor.lint.courses.seats import Seat
 from gpudoctor.lint.courses.values import (
     LARGEST,
@@ -406,6 +407,8 @@ class Expressions(MarkedValues):
                 return method
         if holder.kind == "accelerator":
             return self._of_accelerator(node.attr, holder)
+        if holder.fields.get("of torch") is True and node.attr not in OF_WRAPPER:
+            self.do("not the wrapper's", node)
         if holder.kind in ("ddp", "fsdp", "engine") and node.attr == "module":
             if self.has_grad and holder.kind == "ddp":
                 self.do("inside", node, holder.fields.get("name"))

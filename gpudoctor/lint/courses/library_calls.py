@@ -117,6 +117,8 @@ class LibraryCalls(GroupCalls):
         return NotImplemented
 
     def _sampler(self, node: ast.Call, given: list[Value], named: Names) -> Value:
+        if not self.has_group and "num_replicas" not in named and len(given) < 2:
+            self.do("early", node, "DistributedSampler")
         replicas = named.get("num_replicas", given[1] if len(given) > 1 else None)
         rank = named.get("rank", given[2] if len(given) > 2 else None)
         seed = named.get("seed", given[4] if len(given) > 4 else 0)
@@ -184,7 +186,8 @@ class LibraryCalls(GroupCalls):
             return shared(unknown(node, *given))
         if name == "prepare":
             self.wraps = True
-            made = tuple(self._prepared(node, place, each) for place, each in enumerate(given))
+            is_plain = holder.fields.get("plain") is True and self.environment.get(" sharded") is None
+            made = tuple(self._prepared(node, place, each, is_plain) for place, each in enumerate(given))
             return made[0] if len(made) == 1 else made
         if name in ("prepare_data_loader", "skip_first_batches") and given:
             return self._prepared(node, 0, given[0])
@@ -196,10 +199,11 @@ class LibraryCalls(GroupCalls):
             return given[0].fields.get("inner", given[0])
         return unknown(node, holder, *given)
 
-    def _prepared(self, node: ast.Call, place: int, value: Value) -> Value:
+    def _prepared(self, node: ast.Call, place: int, value: Value, is_plain: bool = False) -> Value:
         if _is(value, "model"):
             self.put(value.fields, " wrapped", True)
-            return Thing("ddp", key_of(unknown(node, place)), {"inner": value}, node)
+            by_torch = is_plain and self.seat.world > 1 and not self.seat.is_assumed
+            return Thing("ddp", key_of(unknown(node, place)), {"inner": value, "of torch": by_torch or None}, node)
         if _is(value, "loader"):
             fields: Names = {"sharded": True, "draws together": value.fields.get("shuffles")}
             return Thing("loader", key_of(unknown(node, place, self.seat.rank)), fields, node)

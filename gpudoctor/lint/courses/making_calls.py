@@ -50,12 +50,22 @@ class MakingCalls(LibraryCalls):
         if isinstance(inner, Thing):
             self.put(inner.fields, " wrapped", True)
         name = ast.unparse(node.args[0]) if node.args else "the model"
-        return Thing(kind, key_of(unknown(node)), {"inner": inner, "name": name}, node)
+        fields: Names = {"inner": inner, "name": name, "of torch": True if kind == "ddp" else None}
+        return Thing(kind, key_of(unknown(node)), fields, node)
 
     def _spawns(self, node: ast.Call, given: list[Value], named: Names) -> Value:
         function = given[0] if given else named.get("fn")
         arguments = given[1] if len(given) > 1 else named.get("args", ())
         count = given[2] if len(given) > 2 else named.get("nprocs", 1)
+        if isinstance(function, FollowedFunction) and (
+            isinstance(function.node, ast.Lambda) or (len(function.outer) > 1 and function.own is None)
+        ):
+            self.do(
+                "refused",
+                node,
+                "spawn is given a function that stands inside of another one",
+                "Define it at the top of the module: spawned processes find it there by its name.",
+            )
         if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
             if isinstance(count, OpenValue):
                 count = 2

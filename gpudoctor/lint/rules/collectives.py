@@ -27,7 +27,10 @@ _OF_MAKERS: dict[str, tuple[frozenset[str], str]] = {
         frozenset(("save_checkpoint", "load_checkpoint", "save_16bit_model", "save_fp16_model", "step", "backward")),
         "every rank writes its part, and waits for the others",
     ),
-    "Trainer": (frozenset(("save_checkpoint",)), "Lightning waits for all ranks in it"),
+    "Trainer": (
+        frozenset(("save_checkpoint", "fit", "validate", "test", "predict")),
+        "Lightning waits for all ranks in it",
+    ),
 }
 """What an object is made by, its methods that all ranks must call, and why. DeepSpeed's documentation, Model
 Checkpointing: all processes must call this method; Lightning 2.6, Trainer.save_checkpoint: a barrier at its end;
@@ -38,6 +41,10 @@ _FUNCTIONS = {
     "torch.distributed.checkpoint.save_state_dict": "every rank writes its part, and waits for the others",
     "torch.distributed.checkpoint.state_dict.get_model_state_dict": "the shards of all ranks are gathered for it",
     "torch.distributed.checkpoint.state_dict.get_state_dict": "the shards of all ranks are gathered for it",
+    **dict.fromkeys(
+        [f"torch_xla.core.xla_model.{name}" for name in
+         ("save", "rendezvous", "mesh_reduce", "all_reduce", "all_gather", "optimizer_step", "reduce_gradients")],
+        "all cores meet in it"),
     **dict.fromkeys(
         [f"horovod.torch.{name}" for name in
          ("allreduce", "allgather", "broadcast", "broadcast_parameters", "broadcast_object", "allgather_object",

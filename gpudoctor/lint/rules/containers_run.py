@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look, processes
-from gpudoctor.lint.model import Invocation, LintJob
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.by_hand import words_of
 
@@ -24,6 +24,11 @@ _SWITCHES = (
     "--no-home",
     "--writable-tmpfs",
 )
+_SHARES = re.compile(
+    r"init_process_group|DistributedDataParallel|num_workers|multiprocessing|Accelerator\(|Trainer\(|spawn"
+)
+_ANSWERS = re.compile(r"demo|infer|predict|generat|serv|\bapp\b|chat|eval|visual|export|detect|sample|quickstart|bench")
+"""Names of programs that train nothing."""
 _SHM = re.compile(r"--shm-size|--ipc|/dev/shm")
 _GPU = re.compile(r"--(?:nv|rocm|nvccli|device)\b|/dev/(?:nvidia|kfd|dri)")
 _AMD = re.compile(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
@@ -36,7 +41,11 @@ _AMD = re.compile(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
     source="docker run: --shm-size is 64 MiB unless it is given; PyTorch's loader workers and NCCL use it",
     leads_to=("shm-too-small",),
     bad=("docker run --gpus all image " + _START, "podman run --rm --device nvidia.com/gpu=all image " + _START),
-    good=("docker run --gpus all --shm-size=32g image " + _START, "docker run --gpus all --ipc=host image " + _START),
+    good=(
+        "docker run --gpus all --shm-size=32g image " + _START,
+        "docker run --gpus all --ipc=host image " + _START,
+        "docker run --gpus 1 image python demo.py --prompt hello\n",
+    ),
 )
 def container_without_shm(job: LintJob) -> Iterator[LintFinding]:
     """docker gives a container 64 MiB of shared memory. Loader workers hand batches over through it, and NCCL the data
@@ -114,12 +123,25 @@ def _may_hold_options(outer: Invocation, program: str) -> bool:
     return False
 
 
+def _is_demo(job: LintJob, launch: LintLaunch) -> bool:
+    """One process of plain python, of which nothing says that it trains, or reads by workers."""
+    if launch.launcher != "python" or launch.script is None or launch.around:
+        return False
+    name = launch.script.shown.rpartition("/")[2]
+    beside = next((section.text for section in job.sections if name and section.name.rpartition("/")[2] == name), None)
+    if beside is not None:
+        return not _SHARES.search(beside)
+    return _ANSWERS.search(name) is not None
+
+
 def _docker_runs(job: LintJob, programs: tuple[str, ...]) -> Iterator[Invocation]:
     """Each `docker run` once in which several ranks are started that are to use GPUs."""
     said: set[int] = set()
     for launch in job.launches:
         outer = next((invocation for invocation in launch.invocation.within if invocation.program in programs), None)
         if outer is None or "run" not in [word.shown for word in outer.words[1:3]] or outer.span.start in said:
+            continue
+        if _is_demo(job, launch):
             continue
         if not processes.on_cpu(launch) and (processes.per_node(job, launch) or 2) > 1:
             said.add(outer.span.start)

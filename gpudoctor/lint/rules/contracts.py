@@ -16,6 +16,7 @@ from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _ACCELERATE = _HEAD + "from accelerate import Accelerator\n"
 _LAUNCH = "#@ every node\naccelerate launch --multi_gpu --num_processes 2 t.py\n"
+_OPT = DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n    net(x).sum().backward()\n"
 _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|logg?er|debug|track|report")
 """Words of conditions that may let the right ranks through alone."""
 
@@ -26,6 +27,11 @@ _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use
     source="the rows of knowledge/api_contracts.py, each from the library's source",
     leads_to=("program-error",),
     bad=(
+        _OPT + "    if rank == 0:\n        opt.step()\n" + RUN,
+        _OPT.replace("for x", "def step():\n    if dist.get_rank() == 0:\n        opt.step()\nfor x") + "    step()\n"
+        + RUN,
+        DDP.replace("make()", "torch.nn.Linear(4, 4)") + "if rank == 0:\n    net.module.load_state_dict(w)\n"
+        "for x in data():\n    net(x).sum().backward()\n" + RUN,
         _HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\nfor k in range(5):\n    fold(k)\n"
         + RUN,
         DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\nfor x in data():\n    loss = net(x).sum()\n"
@@ -45,6 +51,10 @@ _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use
         "#@ every node\npython t.py\n",
     ),
     good=(
+        _OPT + "    opt.step()\n    if rank == 0:\n        print(x)\n" + RUN,
+        DDP + "if rank == 0:\n    net.module.load_state_dict(w)\n    save(net)\n" + RUN,
+        DDP + "import torch\nplan = torch.optim.lr_scheduler.StepLR(opt, 1)\nfor x in data():\n"
+        "    net(x).sum().backward()\n    if rank == 0:\n        plan.step()\n    else:\n        plan.step()\n" + RUN,
         _HEAD + "def fold(k):\n    dist.init_process_group('nccl')\n    print(k)\n    dist.destroy_process_group()\n"
         "for k in range(5):\n    fold(k)\n" + RUN,
         DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\nfor x in data():\n    loss = net(x).sum()\n"
@@ -67,7 +77,7 @@ def contract_of_a_call(job: LintJob) -> Iterator[LintFinding]:
                 continue
             yield LintFinding(
                 span=each.code.span(deed.value.made if row.at_object and deed.value.made is not None else deed.node),
-                summary=row.summary.format(call=deed.value.name),
+                summary=row.summary.format(call=deed.value.name, rank=_rank_of(each, deed)),
                 happens=row.happens.format(call=deed.value.name),
                 fix=row.fix,
                 severity=row.severity,
@@ -91,6 +101,17 @@ def _broken(job: LintJob, each: Courses, row: ApiContract) -> Deed | None:
             assert isinstance(deed, Deed)
             return deed
     return None
+
+
+def _rank_of(each: Courses, deed: Deed) -> int:
+    return next((rank.seat.rank for rank in each.ranks if any(other is deed for other in rank.deeds)), 0)
+
+
+def _comes(deeds: list[Deed], deed: Deed, calls: list[Deed]) -> bool:
+    """A rank comes to this call, or to one of the same name in its stead."""
+    nodes = {id(other.node) for other in calls}
+    alike = [other for other in deeds if other.what == "called" and other.value.name == deed.value.name]
+    return any(other.node is deed.node or id(other.node) not in nodes for other in alike)
 
 
 def _is_meant(row: ApiContract, call: SeenCall) -> bool:
@@ -122,6 +143,8 @@ def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_
         return not beside or any(other.condition == deed.condition for other in beside) or not _is_counted(each, deed)
     if row.clause == "argument":
         return not any(re.fullmatch(row.other, mark) for mark in deed.value.given)
+    if row.clause == "everywhere":
+        return not others(calls) or all(_comes(rank.deeds, deed, calls) for rank in each.ranks)
     if row.clause == "own":
         return "own" not in deed.value.given or len(each.ranks) < 2
     return each.spawn is None or is_parent  # never: in what a worker runs

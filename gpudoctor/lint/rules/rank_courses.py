@@ -86,9 +86,12 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
         for other in each.ranks[1:]:
             here, there = first.seat.rank, other.seat.rank
             found = parting(first.events, other.events, (here, there))
-            if found is None or not isinstance(found.node, (ast.expr, ast.stmt)):
+            if found is None:
                 continue
             found = _at_the_condition(each.code, found)
+            node = found.node
+            if not isinstance(node, (ast.expr, ast.stmt)):
+                continue
             one, two = (here, there) if found.one else (there, here)
             behind = (
                 f"{_shown(found.other)}, line {line_of(each.code, found.other.node)}" if found.other is not None else ""
@@ -102,13 +105,12 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
                 summary = f"rank {one} comes to {found.call}, and rank {two} to {behind}"
             else:
                 summary = f"rank {one} comes to {found.call}, and rank {two} does not"
-            node: ast.AST = found.node
             test = found.below
             if isinstance(test, ast.expr) and each.code.scope_of(test) is not each.code.scope_of(node):
                 summary += f" (line {line_of(each.code, node)}): it is called below `if {ast.unparse(test)[:60]}`"
                 node = test
             yield LintFinding(
-                span=each.code.span(node),  # type: ignore[arg-type]
+                span=each.code.span(node),
                 summary=summary,
                 happens="Each waits for the other until the time-out, or takes data of one call for that of another.",
                 fix="Call it on every rank, in the same order; what one rank alone knows (a loss, whether a file is"
@@ -124,9 +126,15 @@ def _shown(event: CourseCollective) -> str:
 def _at_the_condition(code: PythonCode, found: Parting) -> Parting:
     """Of two calls that do not meet, the one below a condition is shown: it is the one too many, or too few."""
     other = found.other
-    if other is None or found.leaves or _is_below_if(code, found.node) or not _is_below_if(code, other.node):
+    if (
+        not isinstance(found.node, ast.expr)
+        or other is None
+        or found.leaves
+        or _is_below_if(code, found.node)
+        or not _is_below_if(code, other.node)
+    ):
         return found
-    mine = CourseCollective(found.call, found.node)  # type: ignore[arg-type]
+    mine = CourseCollective(found.call, found.node)
     return Parting(other.node, other.call, not found.one, mine, below=other.below)
 
 

@@ -1,9 +1,8 @@
-"""Rules of what one rank does, or all of them, where it is the other that is meant: T41, T97, U12 to U15."""
+"""Rules of what one rank does, or all of them, where it is the other that is meant: T41, T97, U12 to U14."""
 
 from collections.abc import Iterator
 
 from gpudoctor.lint.courses.events import Deed
-from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import OpenValue, Thing, key_of
 from gpudoctor.lint.model import LintJob
@@ -222,39 +221,3 @@ def keys_of_the_wrapper(job: LintJob) -> Iterator[LintFinding]:
 
 def _begin(prefix: str | None) -> str:
     return f"with `{prefix}`" if prefix else "with no prefix"
-
-
-@rule(
-    "U15",
-    title="Every rank steps its optimizer",
-    severity="warning",
-    source="DistributedDataParallel averages gradients; weights are sent when it is made, and never again",
-    bad=(
-        DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n    net(x).sum().backward()\n"
-        "    if rank == 0:\n        opt.step()\n" + RUN,
-        DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\ndef step():\n    if dist.get_rank() == 0:\n"
-        "        opt.step()\nfor x in data():\n    net(x).sum().backward()\n    step()\n" + RUN,
-    ),
-    good=(
-        DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n    net(x).sum().backward()\n"
-        "    opt.step()\n" + RUN,
-        DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n    net(x).sum().backward()\n"
-        "    opt.step()\n    if rank == 0:\n        print(x)\n" + RUN,
-    ),
-)
-def one_rank_steps(job: LintJob) -> Iterator[LintFinding]:
-    """A rank that does not step keeps its first weights, and its gradients are of those."""
-    for each in courses(job):
-        steps = [[deed for deed in rank.deeds if deed.what == "steps"] for rank in each.ranks]
-        trains = all(_trains(rank) for rank in each.ranks)
-        if len(steps) > 1 and trains and steps[0] and not all(steps) and "broadcast" not in each.code.text:
-            yield LintFinding(
-                span=each.code.span(steps[0][0].node),
-                summary=f"rank {each.ranks[0].seat.rank} steps its optimizer, and other ranks do not",
-                happens="Their weights stay what they were: the averaged gradients are of different models.",
-                fix="Call optimizer.step() on every rank.",
-            )
-
-
-def _trains(rank: RankCourse) -> bool:
-    return any(deed.what == "backward" for deed in rank.deeds)

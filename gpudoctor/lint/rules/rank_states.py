@@ -43,7 +43,7 @@ def asked_before_the_group(job: LintJob) -> Iterator[LintFinding]:
         if early:
             yield LintFinding(
                 span=each.code.span(early[0].node),
-                summary=f"dist.{early[0].value} is called before init_process_group, line"
+                summary=f"{each.code.words(early[0].node).partition('(')[0]} is called before init_process_group, line"
                 f" {line_of(each.code, first.deeds[joins].node)}",
                 happens="ValueError: Default process group has not been initialized.",
                 fix="Make the group first; before it the rank stands in os.environ['RANK'].",

@@ -1,4 +1,4 @@
-"""Rules of what a rank's values are worth for the others, followed through the program: U18 to U22."""
+"""Rules of what a rank's values are worth for the others, followed through the program: U18 to U22, U26."""
 
 import ast
 import re
@@ -15,6 +15,8 @@ _LOADER = (
     "from mine import data_of\nval = data_of()\nloader = DataLoader(val, 8, sampler=DistributedSampler(val))\n"
 )
 _HITS = "hits = 0\nfor x, y in loader:\n    hits += (net(x) == y).sum().item()\n"
+_ASKS = re.compile(r"isinstance|distributed|ddp|world|parallel|hasattr|multi|gpus")
+"""Words of conditions that ask whether the model is wrapped."""
 _REDUCES = re.compile(r"reduce|gather|\.compute\(|broadcast|sync_dist")
 
 
@@ -172,7 +174,7 @@ def shape_of_the_data(job: LintJob) -> Iterator[LintFinding]:
     ),
 )
 def nothing_on_other_ranks(job: LintJob) -> Iterator[LintFinding]:
-    """It is None on the other ranks."""
+    """Made below a condition on the rank, it stays None on the other ranks, which use it all the same."""
     for each in courses(job):
         bare = {id(deed.node) for _, deed in of(each.ranks[:1], "nothing there")}
         for rank, deed in of(each.ranks[1:], "nothing there"):
@@ -235,3 +237,47 @@ def gathered_without_a_gradient(job: LintJob) -> Iterator[LintFinding]:
                 fix="Put the rank's own tensor back: parts[dist.get_rank()] = x; or take"
                 " torch.distributed.nn.functional.all_gather.",
             )
+
+
+@rule(
+    "U26",
+    title="What the wrapped model has is asked of its module",
+    source="torch/nn/parallel/distributed.py: DistributedDataParallel hands no attributes on",
+    leads_to=("program-error",),
+    bad=(
+        DDP + "for x in data():\n    net(x).sum().backward()\nif rank == 0:\n    net.save_pretrained('out')\n" + RUN,
+        DDP + "print(net.config.hidden_size)\n" + RUN,
+    ),
+    good=(
+        DDP + "if rank == 0:\n    net.module.save_pretrained('out')\n" + RUN,
+        DDP + "print(net.config.hidden_size if hasattr(net, 'config') else 0)\n" + RUN,
+        DDP + "net.step = 0\nprint(net.step)\n" + RUN,
+    ),
+)
+def attribute_of_the_module(job: LintJob) -> Iterator[LintFinding]:
+    """The wrapper has its own methods and those of every module; the model's own stand behind `.module`."""
+    for each in courses(job):
+        for _, deed in of(each.ranks, "not the wrapper's"):
+            node = deed.node
+            if not isinstance(node, ast.Attribute) or len(each.ranks) < 2 or _is_careful(each, node):
+                continue
+            yield LintFinding(
+                span=each.code.span(node),
+                summary=f"{ast.unparse(node)} is asked of the wrapper, and {node.attr} is the model's own",
+                happens=f"AttributeError: 'DistributedDataParallel' object has no attribute '{node.attr}'.",
+                fix=f"Write {ast.unparse(node.value)}.module.{node.attr} (accelerate: unwrap_model first).",
+            )
+            break
+
+
+def _is_careful(each: Courses, node: ast.Attribute) -> bool:
+    """It asks first, is ready for another model, or the text puts the attribute there."""
+    words = ast.unparse(node)
+    if f"hasattr({ast.unparse(node.value)}" in each.code.text or f"{words} =" in each.code.text:
+        return True
+    return any(
+        isinstance(above, ast.Try)
+        or (isinstance(above, (ast.If, ast.IfExp))
+            and _ASKS.search(ast.unparse(above.test).lower()))
+        for above in each.code.around(node)
+    )  # fmt: skip

@@ -200,7 +200,7 @@ SEVENTH_OF_PROGRAMS = {
     r"DataParallel, which": "U12",
     r"broadcasts its buffers": "U13",
     r"keys begin": "U14",
-    r"optimizer\.step\(\) is called by": "U15",
+    r"optimizer\.step\(\) is called by": "U17",
     r"__getitem__": "U16",
     r"is not given it": "T78",
     r"cuda:0": "L18",
