@@ -54,7 +54,36 @@ NOT_READ = (
 """Of torch's store, elastic, DDP and gloo: samples of theirs are asked for by `tests.spoken`."""
 OF_CALLS = "C++ puts the line together from parts, each of which torch has"
 OF_VERBS = "the event's name is that of ibv_event_type_str(3) in rdma-core"
+OF_CLASS = "a traceback's class stands before what the release says"
+OF_RUN = "put together by torch/distributed/elastic/"
 COMPOSED = {
+    "ddp-parameter-sizes-differ": "reducer.cpp, c10::str of parts, each of which torch 2.0.1 to 2.14.1 have",
+    "elastic-aborted": f"{OF_RUN}multiprocessing/errors/__init__.py: an f-string; torch 2.6.0 to 2.14.1",
+    "elastic-closing": f"{OF_RUN}multiprocessing/api.py: %s; torch 2.6.0 to 2.14.1",
+    "elastic-hangup": f"{OF_RUN}multiprocessing/api.py: an f-string behind its class; torch 2.0.1 to 2.14.1",
+    "elastic-restarts": f"{OF_RUN}agent/server/api.py: `[%s] Worker group %s`; torch 2.6.0 to 2.14.1",
+    "elastic-signal": f"{OF_RUN}multiprocessing/api.py: an f-string behind its class; torch 2.0.1 to 2.14.1",
+    "elastic-signalled": f"{OF_RUN}multiprocessing/errors/__init__.py: an f-string; torch 2.6.0 to 2.14.1",
+    "elastic-terminated": f"{OF_RUN}multiprocessing/errors/__init__.py: an f-string; torch 2.6.0 to 2.14.1",
+    "elastic-world": f"{OF_RUN}agent/server/api.py: %(global_world_sizes)s; torch 2.6.0 to 2.14.1",
+    "gloo-connect-failed": "torch 2.6.0 to 2.14.1, then gloo's Error::what() (transport/tcp/error.cc: `, remote=`); "
+    "`connect [` is pair.cc's of gloo from 2017 to May 2023 (31b1f02)",
+    "gloo-excluded": "`Unable to find address for: ` of torch 2.6.0 to 2.14.1, before the setting's own value",
+    "gloo-mesh-loopback": "torch 2.6.0 to 2.14.1, then gloo's Error::what() (transport/tcp/error.cc: `, remote=`)",
+    "gloo-peer-gone": "GLOO_ERROR_MSG of transport/tcp/pair.cc puts file and line before it; torch 2.6.0 to 2.14.1",
+    "gloo-size-mismatch": "GLOO_ENFORCE_LE of common/logging.h adds ` vs `; torch 2.6.0 to 2.14.1",
+    "monitored-barrier": "ProcessGroupGloo.cpp, c10::str of parts, each of which torch 2.0.1 to 2.14.1 have",
+    "rendezvous-address-missing": "an f-string of torch/distributed/rendezvous.py; torch 2.6.0 to 2.14.1",
+    "rendezvous-variable-missing": "an f-string of torch/distributed/rendezvous.py; torch 2.6.0 to 2.14.1",
+    "spawn-signalled": "an f-string of torch/multiprocessing/spawn.py; torch 2.13.0 and 2.14.1",
+    "store-connect-failed": f"{OF_CLASS} (socket.cpp; torch 2.0.1 to 2.14.1)",
+    "store-connection-lost": "`recvValue failed on {}: {}` of TCPStore.cpp with SocketImpl's own words; torch 2.6.0 to "
+    "2.14.1",
+    "store-name-unknown": "`The {}network addresses of ({}, {}) cannot be retrieved`: socket.cpp; torch 2.6.0 to 2.14.1",
+    "store-network-error": f"{OF_CLASS}: c10::DistNetworkError with strerror(3)",
+    "store-port-forbidden": "`name: {}` of socket.cpp is the error's name, as EACCES; torch 2.13.0 and 2.14.1",
+    "store-port-in-use": "Python's own words for an OSError; `name: {}` of socket.cpp is the error's name",
+    "store-wait-timeout": f"{OF_CLASS}: `Socket Timeout` of torch 2.0.1 to 2.14.1",
     "rdma-access-event": OF_VERBS,
     "rdma-port-event": OF_VERBS,
     "rdma-port-event-old": OF_VERBS,
@@ -68,7 +97,7 @@ COMPOSED = {
     "unique-id-not-received": OF_CALLS,
     "symptoms.nccl_watchdog PREFIX": OF_CALLS,
     "symptoms.nccl_watchdog WORK": OF_CALLS,
-    "watchdog-heartbeat": "torch 2.2 to 2.12: its source, ProcessGroupNCCL.cpp; 2.13 and 2.14 have no such line",
+    "watchdog-heartbeat": "torch 2.2 to 2.5: its source, ProcessGroupNCCL.cpp; 2.6.0, 2.13 and 2.14 have no such line",
     "nccl-collectives-differ": "NCCL 2.4.2 to 2.7.6: ncclCommGetAsyncError in the source of these releases",
     "nccl-driver-refused": "builds for a CUDA before 11.3 alone: alloc.h, #if CUDART_VERSION",
     "shared-memory-full": "NCCL 2.4 to 2.13: SYSCHECK in shm.h and shmutils.cc of these releases",

@@ -15,7 +15,7 @@ import pytest
 from tests.lab import machines
 from tests.lab.nccl import wheels
 from tests.lab.nvidia import fake_nvidia
-from tests.lab.torch_nccl import looks
+from tests.lab.torch_nccl import looks, two_nodes
 
 pytestmark = pytest.mark.timeout(600)
 SHORT = ("--max-bytes", "512", "--factor", "8", "--warmup", "1", "--iters", "2", "--no-compare-data", "--json")
@@ -38,3 +38,25 @@ def test_an_algorithm_that_cannot_gather(tmp_path: Path) -> None:
     """NCCL >= 2.24 ends with an error in an all_gather where NCCL_ALGO=Tree: what ranks tell each other is none."""
     found = answer(tmp_path, NCCL_ALGO="Tree")
     assert (found["backend"], found["outcome"], found["problems"]) == ("nccl", "complete", [])
+
+
+def test_the_ranks_of_two_nodes_own_torchruns(tmp_path: Path) -> None:
+    """Symmetric mode: each process runs its part, and rank 0 alone speaks."""
+    head, other = two_nodes.ask("symmetric", tmp_path, *two_nodes.SMALL, "--json")
+
+    assert (head.status, other.status) == (0, 0), f"{head}\n{other}"
+    found = msgspec.json.decode(head.output)
+    assert (found["backend"], found["outcome"], found["world_size"]) == ("nccl", "complete", 4)
+    assert other.output == ""
+
+
+@pytest.mark.skipif(os.environ.get("GPUDOCTOR_LONG") != "1", reason="two minutes on a busy machine: GPUDOCTOR_LONG=1")
+def test_rounds_of_find_slow(tmp_path: Path) -> None:
+    """Two nodes that are alike, each by itself and then together: none is named, for a third one would tell."""
+    head, other = two_nodes.ask("find-slow", tmp_path, *two_nodes.WORDS["find-slow"], "--json")
+
+    assert (head.status, other.status) == (0, 0), f"{head}\n{other}"
+    found = msgspec.json.decode(head.output)
+    rounds = found["isolation"]["rounds"]
+    assert [one["groups"] for one in rounds] == [[["a"], ["b"]], [["a", "b"]]]
+    assert all(value for one in rounds for value in one["bus_bandwidth"])

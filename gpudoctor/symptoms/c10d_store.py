@@ -47,13 +47,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-connect-timeout-old",
-        pattern=r"connect\(\) timed out\. Original timeout was (?P<timeout>\d+) ms",
+        pattern=r"\bconnect\(\) timed out\.(?: Original timeout was (?P<timeout>\d+) ms)?",
         cause="master-unreachable",
         role="connection",
-        seen="a rank could not connect to the head of the job within {timeout} ms",
+        seen="a rank could not connect to the head of the job in time",
         versions="torch < 1.11",
-        source="torch c10d/Utils of 1.x",
-        sample="RuntimeError: connect() timed out. Original timeout was 1800000 ms.",
+        source="torch c10d/Utils of 1.x (torch/lib/c10d/Utils.cpp, kConnectTimeoutMsg)",
+        sample="RuntimeError: connect() timed out.",
         counter="connect() failed. Original error was 5",
     ),
     Symptom(
