@@ -79,7 +79,7 @@ COMPOSED = {
     "store-connect-failed": f"{OF_CLASS} (socket.cpp; torch 2.0.1 to 2.14.1)",
     "store-connection-lost": "`recvValue failed on {}: {}` of TCPStore.cpp with SocketImpl's own words; torch 2.6.0 to "
     "2.14.1",
-    "store-name-unknown": "`The {}network addresses of ({}, {}) cannot be retrieved`: socket.cpp; torch 2.6.0 to 2.14.1",
+    "store-name-unknown": "`The {}network addresses of ({}, {})`, a format of socket.cpp; torch 2.6.0 to 2.14.1",
     "store-network-error": f"{OF_CLASS}: c10::DistNetworkError with strerror(3)",
     "store-port-forbidden": "`name: {}` of socket.cpp is the error's name, as EACCES; torch 2.13.0 and 2.14.1",
     "store-port-in-use": "Python's own words for an OSError; `name: {}` of socket.cpp is the error's name",

@@ -315,3 +315,32 @@ def test_an_exception_that_is_caught_around_the_loop_ends_it() -> None:
     found = context(Frame("train", "train.py", 6), lambda name: CAUGHT.encode())
     assert found is not None
     assert [(one.kind, one.line, one.text) for one in found.exits] == [("caught", 9, "RuntimeError")]
+
+
+@pytest.mark.parametrize(
+    ("function", "call", "given"),
+    [
+        ("def exchange(hidden):\n    dist.all_reduce(hidden)\n", "exchange(mine)", ("mine",)),
+        ("def exchange(hidden):\n    dist.all_reduce(hidden)\n", "exchange(hidden=mine)", ("mine",)),
+        ("def exchange(hidden):\n    dist.all_reduce(hidden)\n", "exchange(mine.half())", ()),
+        ("def exchange(hidden):\n    hidden = pad(hidden)\n    dist.all_reduce(hidden)\n", "exchange(mine)", ()),
+        (
+            "def exchange(hidden):\n    out = like(hidden)\n    dist.all_to_all_single(out, hidden)\n",
+            "exchange(mine)",
+            ("mine",),
+        ),
+        ("def exchange(hidden, to):\n    dist.all_to_all_single(out, hidden, to, to)\n", "exchange(mine, parts)", ()),
+        (
+            "def exchange(x, to):\n    dist.all_to_all_single(out, x, input_split_sizes=to)\n",
+            "exchange(mine, parts)",
+            (),
+        ),
+        ("def take(weights, source):\n    dist.broadcast(weights, src=source)\n", "take(mine, best)", ("mine", "best")),
+    ],
+)
+def test_what_a_function_passes_on(function: str, call: str, given: tuple[str, ...]) -> None:
+    text = f"import torch.distributed as dist\n{function}def main():\n    {call}\n    torch.cuda.synchronize()\n"
+    line = text.count("\n")
+    told = context(Frame("main", "/home/mara/moe.py", line), lambda file: text.encode())
+    assert told is not None
+    assert [each.gives for each in told.leads_to] == [given]

@@ -247,3 +247,20 @@ def test_only_functions_that_all_are_in_are_compared() -> None:
     held = FrameVariables(frame=Frame("other", PROGRAM, 9), values={"step": "4"})
     elsewhere = is_in(2, "cuda sync", "item", at=9, function="other", variables=(held,), **SPIN)
     assert rounds_apart([*members, elsewhere]) is None
+
+
+def test_what_is_given_through_a_function_of_the_programs() -> None:
+    """files_as_walked of tests/lab/hangs: `exchange(hidden)`, whose own frame is gone."""
+    call = Enclosing("all_to_all_single", 39, "", gives=("hidden",))
+    context = replace(source(40, inside=LOOP), leads_to=(call,))
+    own = [holds(rank, 40, context, step=3, hidden=f"float32[{8 if rank != 1 else 5}, 4]") for rank in range(3)]
+    first = first_of(*own, counts=(5, 5, 5))
+    assert (first.cause, first.ranks, first.confidence) == ("shape-mismatch", (1,), 0.65)
+
+
+def test_a_root_that_is_given_through_one() -> None:
+    call = Enclosing("broadcast", 39, "", gives=("weights", "source"))
+    context = replace(source(40, inside=LOOP), leads_to=(call,))
+    own = [holds(rank, 40, context, weights="float32[8]", source=int(rank == 2)) for rank in range(3)]
+    first = first_of(*own, counts=(5, 5, 5))
+    assert (first.cause, first.ranks, first.confidence) == ("rank-divergent-decision", (2,), 0.65)

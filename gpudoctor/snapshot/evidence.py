@@ -172,7 +172,7 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     """Of a condition on the rank, whatever its names are: what it asks, followed through the file ("rank == 0" for
     "self.is_chief()"), with "something" for the rest of it. Empty where that was not followed, or it asks for none."""
     gives: tuple[str, ...] = ()
-    """Of a call of a collective: the variables that it is given."""
+    """Of a call of a collective, or of a function of the program's that makes it: the variables that it is given."""
     counter: str = ""
     """Of a loop: a variable that each of its rounds raises by one, in a statement of its own."""
     counted_at: int = 0

@@ -255,12 +255,17 @@ def _crossed(job: HangJob, odd: Sequence[Rank], others: Sequence[Rank]) -> list[
     return [line for counts in groups for line in counted(counts)] if apart and len(totals) == 1 else []
 
 
+def calls_of(context: SourceContext | None) -> tuple[Enclosing, ...]:
+    """Of collectives, in a function itself and through others of the program's."""
+    return (*context.calls, *context.leads_to) if context is not None else ()
+
+
 def pairs_in_the_loop(context: SourceContext) -> list[Enclosing]:
     """Sends and receives of each step."""
     loop = loop_around(context)
     return [
         call
-        for call in (*context.calls, *context.leads_to)
+        for call in calls_of(context)
         if call.kind in POINT_TO_POINT.split() and loop is not None and call.line > loop.line
     ]
 
@@ -277,7 +282,7 @@ def _common(waiting: Sequence[Rank]) -> SourceContext | None:
 
 def _in_the_loop(context: SourceContext) -> list[Enclosing]:
     loop = loop_around(context)
-    calls = sorted((*context.calls, *context.leads_to), key=lambda call: call.line)
+    calls = sorted(calls_of(context), key=lambda call: call.line)
     return [call for call in calls if call.kind in OF_ALL and loop is not None and call.line > loop.line]
 
 

@@ -24,10 +24,11 @@ from gpudoctor.hang.variables import (
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, who
 from gpudoctor.snapshot.evidence import Frame
 
-ALIKE = frozenset(
-    ("all_reduce", "broadcast", "reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "all_gather_single")
-)
-"""Collectives to which every rank gives as many elements, of one type."""
+_ALIKE = """
+all_reduce broadcast reduce all_gather_into_tensor reduce_scatter_tensor all_gather_single all_to_all_single
+"""
+ALIKE = frozenset(_ALIKE.split())
+"""Collectives to which every rank gives as many elements, of one type: an exchange where it tells no parts."""
 OVER_DATA = re.compile(r"load|batch|data|sample|step|iter|shard|file", re.I)
 """A loop of which ranks may have unlike many rounds by their data: over callbacks or layers they are the program's."""
 
@@ -182,7 +183,7 @@ def roots(job: HangJob) -> Iterator[HangCause]:
             inside.setdefault((held[0].frame.file, held[0].frame.function), []).append(rank)
     for ranks in inside.values():
         context = source_at(ranks[0], own_variables(ranks[0])[0].frame)
-        rooted = [each for each in context.calls if each.kind in WITH_A_ROOT] if context is not None else []
+        rooted = [each for each in text.calls_of(context) if each.kind in WITH_A_ROOT]
         for call, name in ((each, name) for each in rooted for name in each.gives):
             named = {rank.rank: own_variables(rank)[0].values.get(name, "") for rank in ranks}
             if len(set(named.values())) < 2 or not all(map(str.isdecimal, named.values())):
@@ -213,7 +214,7 @@ def sizes(job: HangJob) -> Iterator[HangCause]:
         return
     frame = levels[-1][waiting[0].rank]
     context = source_at(waiting[0], frame)
-    calls = [call for call in context.calls if call.line <= frame.line] if context is not None else []
+    calls = [call for call in text.calls_of(context) if call.line <= frame.line]
     last = max(calls, key=lambda call: call.line, default=None)
     if last is None or last.kind not in ALIKE:
         return

@@ -4,17 +4,17 @@ import ast
 import functools
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
-from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
 from gpudoctor.read.job import by_rank
+from gpudoctor.read.job.source_calls import calls_of, calls_of_own, gradients_of
 from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import made_under
 from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
-from gpudoctor.read.job.source_walk import called, children, functions_of, guarded, own_name, walk
+from gpudoctor.read.job.source_walk import children, functions_of, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 MAXIMUM_BYTES = 2 * 1024 * 1024
@@ -25,27 +25,6 @@ takes a thousand times the memory of its text [measured: 1.9 GiB for 2 MiB of li
 MOST_ENCLOSING = 32
 MOST_EXITS = 32
 MOST_CALLS = 64
-MOST_GIVEN = 8
-DEEPEST = 3
-"""Calls from function to function on the way to a collective."""
-
-CALLS = frozenset(
-    (*COLLECTIVES.split(), *POINT_TO_POINT.split(), "init_process_group", "destroy_process_group", "new_group")
-) | {
-    "backward",
-    "wait_for_everyone",  # accelerate
-    "gather_for_metrics",
-    "reduce_dict",
-    "save_state",
-    "save_checkpoint",  # Lightning, DeepSpeed: all ranks take part
-    "all_gather_into_tensor",
-    "P2POp",
-}
-"""Names of calls in which all ranks of a group take part, or two of them."""
-AMBIGUOUS = frozenset(("reduce", "gather", "scatter", "broadcast", "send", "recv"))
-"""Names that other things have as well (functools.reduce, socket.send): they count as an attribute of a module that is
-called dist or the like."""
-_MODULES = ("dist", "distributed", "c10d", "torch.distributed", "fabric", "accelerator", "comm", "funcol")
 
 
 def context(frame: Frame, read: Callable[[str], bytes]) -> SourceContext | None:
@@ -146,9 +125,9 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         enclosing=tuple(inside)[:MOST_ENCLOSING],
         exits=(*_exits(own, scope, names), *ended_within(tree, _loop_of(own), names))[:MOST_EXITS],
         outer_exits=tuple(_outer_exits(own, names))[:MOST_EXITS],
-        calls=tuple(_calls(scope, names))[:MOST_CALLS],
-        leads_to=tuple(_calls_of_own(scope, functions_of(tree), names))[:MOST_CALLS],
-        gradients=tuple(_gradients(scope, functions_of(tree)))[:MOST_CALLS],
+        calls=tuple(calls_of(scope, names))[:MOST_CALLS],
+        leads_to=tuple(calls_of_own(scope, functions_of(tree), names))[:MOST_CALLS],
+        gradients=tuple(gradients_of(scope, functions_of(tree)))[:MOST_CALLS],
         handlers=_of_file(tree, handlers),
         stores=_of_file(tree, stores),
         ends_loops=_of_file(tree, ends_loops),
@@ -349,77 +328,6 @@ def _suppressed(node: ast.With) -> str:
         call = item.context_expr
         if isinstance(call, ast.Call) and text_of(call.func).rpartition(".")[2] == "suppress":
             return cut(", ".join(text_of(argument) for argument in call.args))
-    return ""
-
-
-def _calls(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
-    """The calls of collectives in a function, in the order of its text."""
-    for found in walk(scope, names):
-        for call in called(found.node):
-            name = _collective(call)
-            if name:
-                yield structs.replace(guarded(name, call, found), gives=tuple(_given(call))[:MOST_GIVEN])
-
-
-def _given(call: ast.AST) -> Iterator[str]:
-    """The variables that a call is given, by place or by name."""
-    if isinstance(call, ast.Call):
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        yield from (argument.id for argument in given if isinstance(argument, ast.Name))
-
-
-def _calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
-    """The calls in a function of those that make collectives, or lead to some."""
-    known: dict[str, str] = {}
-
-    def first_of(name: str, depth: int) -> str:
-        """The first collective on the way through a function; empty where there is none."""
-        if name not in known and depth <= DEEPEST:
-            known[name] = ""  # it may call itself
-            for found in walk(functions[name]):
-                for call in called(found.node):
-                    own = _collective(call) or (first_of(own, depth + 1) if (own := own_name(call, functions)) else "")
-                    if own and own != "backward":
-                        known[name] = own
-                        return own
-        return known.get(name, "")
-
-    for found in walk(scope, names):
-        for call in called(found.node):
-            name = own_name(call, functions)
-            if name and functions[name] is not scope and (collective := first_of(name, 1)):
-                yield guarded(collective, call, found)
-
-
-def _gradients(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[Enclosing]:
-    """The calls in a function of those that call backward, at one line."""
-    lines: dict[str, set[int]] = {}
-    for statement in walk(scope):
-        for call in called(statement.node):
-            name = own_name(call, functions)
-            if not name or functions[name] is scope:
-                continue
-            if name not in lines:
-                inner = (own for each in walk(functions[name]) for own in called(each.node))
-                lines[name] = {
-                    own.lineno for own in inner if isinstance(own, ast.Call) and _collective(own) == "backward"
-                }
-            if len(lines[name]) == 1:
-                yield Enclosing(name, int(getattr(call, "lineno", 0)), str(*lines[name]))
-
-
-def _collective(node: ast.AST) -> str:
-    """The name of the collective that a call makes; empty when it makes none."""
-    if not isinstance(node, ast.Call):
-        return ""
-    function = node.func
-    if isinstance(function, ast.Attribute) and function.attr in CALLS:
-        if function.attr in AMBIGUOUS:
-            owner = text_of(function.value)
-            return function.attr if owner.rpartition(".")[2] in _MODULES or owner in _MODULES else ""
-        return function.attr
-    if isinstance(function, ast.Name) and function.id in CALLS - AMBIGUOUS:
-        return function.id
     return ""
 
 

@@ -1,0 +1,126 @@
+"""Calls of collectives in a function of the program: by itself, and through functions of the file's own."""
+
+import ast
+from collections.abc import Iterator, Mapping
+
+from msgspec import structs
+
+from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
+from gpudoctor.read.job import by_rank
+from gpudoctor.read.job.source_text import text_of
+from gpudoctor.read.job.source_walk import called, guarded, own_name, walk
+from gpudoctor.snapshot.evidence import Enclosing
+
+MOST_GIVEN = 8
+DEEPEST = 3
+"""Calls from function to function on the way to a collective."""
+
+CALLS = frozenset(
+    (*COLLECTIVES.split(), *POINT_TO_POINT.split(), "init_process_group", "destroy_process_group", "new_group")
+) | {
+    "backward",
+    "wait_for_everyone",  # accelerate
+    "gather_for_metrics",
+    "reduce_dict",
+    "save_state",
+    "save_checkpoint",  # Lightning, DeepSpeed: all ranks take part
+    "all_gather_into_tensor",
+    "P2POp",
+}
+"""Names of calls in which all ranks of a group take part, or two of them."""
+AMBIGUOUS = frozenset(("reduce", "gather", "scatter", "broadcast", "send", "recv"))
+"""Names that other things have as well (functools.reduce, socket.send): they count as an attribute of a module that is
+called dist or the like."""
+_MODULES = ("dist", "distributed", "c10d", "torch.distributed", "fabric", "accelerator", "comm", "funcol")
+
+
+def calls_of(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """The calls of collectives in a function, in the order of its text."""
+    for found in walk(scope, names):
+        for call in called(found.node):
+            name = _collective(call)
+            if name:
+                yield structs.replace(guarded(name, call, found), gives=tuple(_given(call))[:MOST_GIVEN])
+
+
+def _given(call: ast.AST) -> Iterator[str]:
+    """The variables that a call is given, by place or by name; none of an exchange in parts that it tells."""
+    if isinstance(call, ast.Call) and not (
+        _collective(call) == "all_to_all_single" and (len(call.args) > 2 or any(map(_tells_parts, call.keywords)))
+    ):
+        given = [*call.args, *(keyword.value for keyword in call.keywords)]
+        yield from (argument.id for argument in given if isinstance(argument, ast.Name))
+
+
+def _tells_parts(keyword: ast.keyword) -> bool:
+    return keyword.arg is None or keyword.arg.endswith("split_sizes")
+
+
+def _passed_on(call: ast.AST, function: ast.AST, collective: str) -> Iterator[str]:
+    """The variables of a caller that a function of its own gives to this collective, as they are."""
+    if not isinstance(call, ast.Call) or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+        return
+    inner = [own for each in walk(function) for own in called(each.node) if _collective(own) == collective]
+    given = {name for own in inner for name in _given(own)}
+    stored = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    places = zip(names[isinstance(call.func, ast.Attribute) and names[:1] == ["self"] :], call.args, strict=False)
+    for name, argument in (*places, *((each.arg, each.value) for each in call.keywords)):
+        if name in given - stored and isinstance(argument, ast.Name):
+            yield argument.id
+
+
+def calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """The calls in a function of those that make collectives, or lead to some."""
+    known: dict[str, str] = {}
+
+    def first_of(name: str, depth: int) -> str:
+        """The first collective on the way through a function; empty where there is none."""
+        if name not in known and depth <= DEEPEST:
+            known[name] = ""  # it may call itself
+            for found in walk(functions[name]):
+                for call in called(found.node):
+                    own = _collective(call) or (first_of(own, depth + 1) if (own := own_name(call, functions)) else "")
+                    if own and own != "backward":
+                        known[name] = own
+                        return own
+        return known.get(name, "")
+
+    for found in walk(scope, names):
+        for call in called(found.node):
+            name = own_name(call, functions)
+            if name and functions[name] is not scope and (collective := first_of(name, 1)):
+                passed = tuple(_passed_on(call, functions[name], collective))[:MOST_GIVEN]
+                yield structs.replace(guarded(collective, call, found), gives=passed)
+
+
+def gradients_of(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[Enclosing]:
+    """The calls in a function of those that call backward, at one line."""
+    lines: dict[str, set[int]] = {}
+    for statement in walk(scope):
+        for call in called(statement.node):
+            name = own_name(call, functions)
+            if not name or functions[name] is scope:
+                continue
+            if name not in lines:
+                inner = (own for each in walk(functions[name]) for own in called(each.node))
+                lines[name] = {
+                    own.lineno for own in inner if isinstance(own, ast.Call) and _collective(own) == "backward"
+                }
+            if len(lines[name]) == 1:
+                yield Enclosing(name, int(getattr(call, "lineno", 0)), str(*lines[name]))
+
+
+def _collective(node: ast.AST) -> str:
+    """The name of the collective that a call makes; empty when it makes none."""
+    if not isinstance(node, ast.Call):
+        return ""
+    function = node.func
+    if isinstance(function, ast.Attribute) and function.attr in CALLS:
+        if function.attr in AMBIGUOUS:
+            owner = text_of(function.value)
+            return function.attr if owner.rpartition(".")[2] in _MODULES or owner in _MODULES else ""
+        return function.attr
+    if isinstance(function, ast.Name) and function.id in CALLS - AMBIGUOUS:
+        return function.id
+    return ""
