@@ -128,7 +128,7 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
     calls: dict[str, list[ProgramPlace]] = {}
     try:
         for node in ast.walk(tree):
-            if isinstance(node, ast.Subscript) and (name := _wanted(node)):
+            if isinstance(node, ast.Subscript) and (name := wanted(node)):
                 wants.append(ProgramPlace(name, place(node).span))
             if isinstance(node, ast.Call):
                 called = last_name(node.func)
@@ -145,7 +145,7 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
     )
 
 
-def _wanted(node: ast.Subscript) -> str:
+def wanted(node: ast.Subscript) -> str:
     """NAME of os.environ["NAME"] that is read."""
     if not isinstance(node.ctx, ast.Load) or last_name(node.value) != "environ":
         return ""

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
+from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, own_nodes
 from gpudoctor.lint.python_devices import sets_visible
@@ -187,13 +188,16 @@ _CURRENT = re.compile(r"set_device|default_device|default_tensor_type|cuda\.devi
         _OWN.format("    torch.cuda.set_device(rank)\n    net = torch.nn.Linear(4, 4).cuda()\n" + _WRAPPED),
         _OWN.format("    net = torch.nn.Linear(4, 4).cuda()\n    net = net.to(rank)\n" + _WRAPPED),
         _OWN.format("    net = torch.nn.Linear(4, 4).cuda()\n" + _WRAPPED.replace("[rank]", "[0]")),
+        _OWN.format("    net = torch.nn.Linear(4, 4).cuda()\n" + _WRAPPED).replace(
+            "dist.init_process_group", "tools.join"
+        ),
     ),
 )
 def model_on_another_gpu(job: LintJob) -> Iterator[LintFinding]:
     """cuda() and "cuda" mean the first GPU until a process chooses another one; device_ids chooses none."""
     for code in codes(job):
-        if "device_ids" not in code.text or _CURRENT.search(code.text):
-            continue
+        if "device_ids" not in code.text or _CURRENT.search(code.text) or next(inits(code), None) is None:
+            continue  # where the group is begun, the process's GPU is chosen: in a module that is not read
         values = PythonValues(code)
         for call in code.calls:
             ids = argument(call, "device_ids", 1)

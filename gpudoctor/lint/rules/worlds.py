@@ -10,11 +10,12 @@ from gpudoctor.lint import look
 from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.pods import BY_OPERATOR, manifest_of, pods_of
+from gpudoctor.lint.programs import wanted
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.understood import whole
 
-_READS = re.compile(r"os\.environ\[[\"'](?P<name>RANK|WORLD_SIZE|LOCAL_RANK)[\"']\](?!\s*=[^=])")
+_OF_A_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
 _ALSO = re.compile(
     r"environ\[[\"'](?:RANK|WORLD_SIZE|LOCAL_RANK)[\"']\]\s*=[^=]"
     r"|[\"'](?:RANK|WORLD_SIZE|LOCAL_RANK)[\"']\s+(?:not )?in\s+os\.environ"
@@ -59,6 +60,8 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
         _JOINS + "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 python train.py\n",
         _JOINS.replace("'nccl'", "'nccl', rank=0, world_size=1, init_method='tcp://127.0.0.1:29501'")
         + "python train.py\n",
+        '#@ file launch.py\n"""For programs that read os.environ[\'RANK\']."""\nimport subprocess\nimport sys\n'
+        "subprocess.check_call(sys.argv[1:])\n#@ every node\npython launch.py train.py\n",
         _PROGRAM + "torchrun --standalone --nproc-per-node=4 train.py\n",
         _PROGRAM + "srun -n 8 ./each.sh python train.py\n",
     ),
@@ -68,7 +71,8 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
     for code, launches in codes_and_starts(job):
         if _ALSO.search(code.text):
             continue
-        read = {name["name"]: f"KeyError: '{name['name']}'" for name in _READS.finditer(code.text)}
+        subscripts = (node for node in code.nodes if isinstance(node, ast.Subscript))
+        read = {name: f"KeyError: '{name}'" for name in map(wanted, subscripts) if name in _OF_A_RANK}
         if any(_asks_environment(code, init) for init in inits(code)):
             read.setdefault("RANK", "ValueError: env:// rendezvous: environment variable RANK expected, but not set")
         for launch in launches:
