@@ -115,7 +115,8 @@ def lint(
 
         # of several files --kind is about those that could be of that kind: a program beside a script stays one
         other = kind in ("shell", "sbatch", "slurm") and start.main.file.endswith((".py", ".yaml", ".yml", ".ipynb"))
-        done = judged(start, known, None if several and other else kind, name)
+        kind_of_it = None if several and other else kind
+        done = judged(start, known, kind_of_it, name, corrections=fix or diff or write or form == "json")
         return _verified(done, timeout) if check else done
 
     several = command is None and bool(files) and (len(files or []) > 1 or pass_over or _is_folder(files))

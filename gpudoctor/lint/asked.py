@@ -30,16 +30,17 @@ def lint(
     name: str = "the text",
     off: Collection[str] = (),
     pieces: tuple[Piece, ...] = (),
+    corrections: bool = True,
 ) -> Linted:
     """Everything that is found of a text; `name` is what to call it. `off`: rules that may not judge; `pieces`: the
-    files in the text."""
+    files in the text; `corrections`: with the corrected text too."""
     try:
         job = read_job(text, known, kind)
     except EmptyText as error:
         raise CannotTell(f"{name}: {error}") from None
     except UnreadableText as error:
         raise BadInput(f"{name}: {error}") from None
-    return linted(job, every_rule(), off=off, pieces=pieces)
+    return linted(job, every_rule(), off=off, pieces=pieces, corrections=corrections)
 
 
 def command_text(words: Sequence[str]) -> str:

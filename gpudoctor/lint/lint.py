@@ -143,8 +143,10 @@ def linted(
     *,
     off: Collection[str] = (),
     pieces: tuple[Piece, ...] = (),
+    corrections: bool = True,
 ) -> Linted:
-    """Judge a job, and correct its text. `seen`: what a look at this machine showed besides, which stands first."""
+    """Judge a job, and correct its text: `corrections`, which judges it again for every round of them, and without
+    which the text stays as it is. `seen`: what a look at this machine showed besides, which stands first."""
     fired_rules, crashed = judge(job, rules, off)
     fired_rules = (*seen, *fired_rules)
 
@@ -157,7 +159,7 @@ def linted(
 
     judged = _judged(fired_rules)
     text = job.text
-    if any(fired_rule.finding.edits for fired_rule in fired_rules):
+    if corrections and any(fired_rule.finding.edits for fired_rule in fired_rules):
         text = corrected(job, judged, again)
     unknown = (*dict.fromkeys(open_questions(job)), *crashed)
     return Linted(job=job, found=fired_rules, corrected=text, unknown=unknown, pieces=pieces, off=tuple(off))

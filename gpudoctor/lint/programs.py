@@ -12,7 +12,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
-from gpudoctor.lint.python_text import last_name, parsed
+from gpudoctor.lint.python_text import last_name, parsed, walked
 
 COLLECTIVES = frozenset(
     (
@@ -127,7 +127,7 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
     options: set[str] = set()
     calls: dict[str, list[ProgramPlace]] = {}
     try:
-        for node in ast.walk(tree):
+        for node in walked(tree):
             if isinstance(node, ast.Subscript) and (name := wanted(node)):
                 wants.append(ProgramPlace(name, place(node).span))
             if isinstance(node, ast.Call):
@@ -173,7 +173,7 @@ def _collectives(nodes: list[ast.stmt]) -> Iterator[ast.Call]:
 def _on_one_rank(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     """Collectives below a condition that holds on one rank, where no other rank comes to one in its stead: neither in
     the other branch, nor below the opposite condition in the same function (the first rank loads, the others wait)."""
-    for scope in ast.walk(tree):
+    for scope in walked(tree):
         if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
             continue
         conditions = [node for node in _within(scope) if isinstance(node, ast.If)]

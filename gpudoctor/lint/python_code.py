@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
-from gpudoctor.lint.python_text import parsed
+from gpudoctor.lint.python_text import parsed, walked
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES = (*FUNCTIONS, ast.ClassDef, ast.Lambda)
@@ -41,7 +41,7 @@ class PythonCode:
         self.line = line
         self._rows = [0, *(found.end() for found in re.finditer("\n", text))]
         self._encoded = [] if text.isascii() else [part.encode("utf-8", "surrogatepass") for part in text.split("\n")]
-        self.nodes = tuple(ast.walk(tree))
+        self.nodes = tuple(walked(tree))
         self.calls = tuple(
             sorted(
                 (node for node in self.nodes if isinstance(node, ast.Call)),
@@ -58,6 +58,8 @@ class PythonCode:
             frozenset(node.name for node in self.nodes if isinstance(node, (ast.ClassDef, *FUNCTIONS)))
             - self.imports.keys()
         )
+        self._names: dict[ast.expr, str] = {}
+        """Of nodes that were asked for: most rules ask for each call's."""
         self.parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
     def at(self, row: int, column: int) -> int:
@@ -85,6 +87,12 @@ class PythonCode:
 
     def name(self, node: ast.expr) -> str:
         """The whole name by the imports ("torch.nn.DataParallel"); empty where the text does not tell it."""
+        known = self._names.get(node)
+        if known is None:
+            known = self._names[node] = self._named(node)
+        return known
+
+    def _named(self, node: ast.expr) -> str:
         parts: list[str] = []
         while isinstance(node, ast.Attribute) and len(parts) < DEEPEST:
             parts.append(node.attr)

@@ -3,6 +3,7 @@
 import ast
 import re
 import warnings
+from functools import lru_cache
 
 LONGEST_PARSED = 100_000
 """Characters that Python's parser is given as a whole: a quarter of a second (measured); longer texts are cut up."""
@@ -12,6 +13,7 @@ LONGEST_LINE = 4_000
 _IMPORTS = re.compile(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
+@lru_cache(maxsize=64)  # several rooms read a text, for each start that names it
 def parsed(text: str) -> ast.AST | None:
     if len(text) > LONGEST_PARSED or max(map(len, text.split("\n"))) > LONGEST_LINE:
         return None
@@ -21,6 +23,18 @@ def parsed(text: str) -> ast.AST | None:
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def walked(root: ast.AST) -> list[ast.AST]:
+    """All nodes in the order of `ast.walk`, but for the contexts of names, in half its time."""
+    nodes = [root]
+    for node in nodes:  # which grows
+        for value in vars(node).values():
+            if isinstance(value, list):
+                nodes += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                nodes.append(value)
+    return nodes
 
 
 def without_imports(text: str) -> str:

@@ -76,9 +76,16 @@ def _of_its_file(problem: LintProblem, corrected: dict[str, str]) -> LintProblem
 
 
 def judged(
-    start: StartFiles, facts: AskedFacts, kind: str | None = None, name: str = "", config: LintConfig | None = None
+    start: StartFiles,
+    facts: AskedFacts,
+    kind: str | None = None,
+    name: str = "",
+    config: LintConfig | None = None,
+    *,
+    corrections: bool = True,
 ) -> JudgedStart:
-    """One start, with the config of its folder; `name` is what to call a text that no file holds.
+    """One start, with the config of its folder; `name` is what to call a text that no file holds. `corrections`: with
+    the corrected texts too.
 
     Raises `BadInput` for what cannot be read, `CannotTell` for an empty text, and `BadConfig`.
     """
@@ -91,7 +98,8 @@ def judged(
     placed = pieces if file else ()
     called = name or file
     kind = kind or kind_of_name(called, text)
-    return JudgedStart(start, asked.lint(text, known, kind=kind, name=called, off=config.off, pieces=placed))
+    answer = asked.lint(text, known, kind=kind, name=called, off=config.off, pieces=placed, corrections=corrections)
+    return JudgedStart(start, answer)
 
 
 class JudgedFiles(Struct, frozen=True):

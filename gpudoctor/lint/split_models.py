@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant
+from gpudoctor.lint.python_text import walked
 
 GPU = re.compile(r"cuda:([0-9]{1,2})")
 DEEPEST = 60
@@ -52,7 +53,7 @@ def split_models(code: PythonCode) -> Iterator[SplitModel]:
             continue
         names = _names_of(node, outside)
         parts: dict[str, str] = {}
-        for each in (inner for body in node.body if isinstance(body, FUNCTIONS) for inner in ast.walk(body)):
+        for each in (inner for body in node.body if isinstance(body, FUNCTIONS) for inner in walked(body)):
             name, device = _placed(each, names)
             if name:
                 parts[name] = device if parts.get(name, device) == device else ""
@@ -65,7 +66,7 @@ def device_names(body: list[ast.stmt]) -> dict[str, str]:
     """`dev0 = torch.device("cuda:0")`, `dev1 = "cuda:1"` of a module; what is assigned twice is not told."""
     devices: dict[str, str] = {}
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walked(statement):
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
                 device = device_of(node.value, {})
@@ -82,7 +83,7 @@ def _names_of(node: ast.ClassDef, outside: Names) -> dict[str, str]:
     given = [arg.arg for arg in (*start.args.args[1:], *start.args.kwonlyargs)]
     names.update((name, name if HOLDS_A_DEVICE.search(name) else "") for name in given)
     kept: dict[str, str] = {}
-    for each in ast.walk(node):
+    for each in walked(node):
         if isinstance(each, ast.Assign):
             for target in each.targets:
                 if isinstance(target, ast.Name) and target.id in given:
@@ -171,8 +172,8 @@ def _followed(model: SplitModel) -> tuple[list[WrongHalf], list[str]]:
     places: dict[str, str] = {}
     for statement in forward.body:
         if not isinstance(statement, (ast.Assign, ast.Return, ast.Expr)):
-            returned += [""] * any(isinstance(node, ast.Return) for node in ast.walk(statement))
-            for node in ast.walk(statement):  # whatever is bound below a condition is not followed
+            returned += [""] * any(isinstance(node, ast.Return) for node in walked(statement))
+            for node in walked(statement):  # whatever is bound below a condition is not followed
                 if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                     places.pop(node.id, None)
             continue
@@ -188,7 +189,7 @@ def _followed(model: SplitModel) -> tuple[list[WrongHalf], list[str]]:
                 if isinstance(target, ast.Name) and place:
                     places[target.id] = place
                 else:
-                    for node in ast.walk(target):
+                    for node in walked(target):
                         if isinstance(node, ast.Name):
                             places.pop(node.id, None)
     return every, returned

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from gpudoctor.lint.model import LintLaunch, Manifest, Span, TrainerCall, Word
 from gpudoctor.lint.python_code import read_code
-from gpudoctor.lint.python_text import last_name, parsed
+from gpudoctor.lint.python_text import last_name, parsed, walked
 from gpudoctor.lint.python_values import PythonValues
 
 NAMES = ("Trainer", "Fabric", "LightningLite", "DataParallel", "DistributedDataParallel", "init_process_group",
@@ -88,7 +88,7 @@ def calls(text: str, start: int = 0, line: int = 1) -> tuple[TrainerCall, ...]:
 def _nodes(tree: ast.AST) -> Iterator[ast.Call]:
     try:
         nodes = sorted(
-            (node for node in ast.walk(tree) if isinstance(node, ast.Call)),
+            (node for node in walked(tree) if isinstance(node, ast.Call)),
             key=lambda node: (node.lineno, node.col_offset),
         )
     except RecursionError:

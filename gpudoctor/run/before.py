@@ -59,7 +59,7 @@ def _linted(words: Sequence[str]) -> LintReport:
             break
     start = StartFiles(SourceFile(COMMAND_LINE, command_text(words)), beside)
     place = config_for(os.path.join(programs.folder() or "/", "x"))  # noqa: PTH118 - a name, not a file
-    return judged(start, asked_facts(None, None, None, None), config=place).report
+    return judged(start, asked_facts(None, None, None, None), config=place, corrections=False).report
 
 
 def _of_lint(report: LintReport) -> Iterator[str]:

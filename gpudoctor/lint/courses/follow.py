@@ -20,6 +20,7 @@ from gpudoctor.lint.courses.values import (
     unknown,
 )
 from gpudoctor.lint.python_code import FUNCTIONS
+from gpudoctor.lint.python_text import walked
 
 Way = Literal["", "break", "continue", "return", "end"]
 """How a statement is left."""
@@ -277,7 +278,7 @@ class RankCourse(FollowedCalls):
         item = node.items[place]
         called = item.context_expr
         made = self.value(called.func, frame) if isinstance(called, ast.Call) else None
-        if isinstance(made, FollowedFunction) and any(isinstance(each, ast.Yield) for each in ast.walk(made.node)):
+        if isinstance(made, FollowedFunction) and any(isinstance(each, ast.Yield) for each in walked(made.node)):
             way: list[Way] = []
             self.yields.append(lambda _: way.append(self._with(node, place + 1, frame)))
             self.value(called, frame)
@@ -327,7 +328,7 @@ class RankCourse(FollowedCalls):
 
 
 def _is_generator(function: ast.AST) -> bool:
-    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in ast.walk(function))
+    return any(isinstance(each, (ast.Yield, ast.YieldFrom)) for each in walked(function))
 
 
 def _is_dealt(items: ast.expr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint.called_with import of_call
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, constant
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -78,7 +78,7 @@ def _comes_of_prepare(code: PythonCode, name: str, line: int) -> bool:
     return any(
         isinstance(node, ast.Assign) and node.lineno < line and isinstance(node.value, ast.Call)
         and last_name(node.value.func) == "prepare"
-        and name in {each.id for each in ast.walk(node.targets[0]) if isinstance(each, ast.Name)}
+        and name in {each.id for each in walked(node.targets[0]) if isinstance(each, ast.Name)}
         for node in code.nodes
     )  # fmt: skip
 

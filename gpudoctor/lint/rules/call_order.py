@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint.called_with import of_call, start_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, codes_and_starts, constant, has_stars, own_nodes
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _BACKENDS = (
@@ -259,11 +259,11 @@ def more_backward_passes_than_told(job: LintJob) -> Iterator[LintFinding]:
         if any(keyword.arg == "backward_passes_per_step" for keyword in made[0].keywords):
             continue
         for loop in (node for node in code.nodes if isinstance(node, (ast.For, ast.While))):
-            inside = {last_name(node.func) for node in ast.walk(loop) if isinstance(node, ast.Call)}
+            inside = {last_name(node.func) for node in walked(loop) if isinstance(node, ast.Call)}
             outer = next((above for above in code.around(loop) if isinstance(above, (ast.For, ast.While))), None)
             if outer is None or "backward" not in inside or "step" in inside:
                 continue
-            if any(isinstance(node, ast.Call) and last_name(node.func) == "step" for node in ast.walk(outer)):
+            if any(isinstance(node, ast.Call) and last_name(node.func) == "step" for node in walked(outer)):
                 yield LintFinding(
                     span=code.span(made[0]),
                     summary="DistributedOptimizer is told no backward_passes_per_step, and the loop in line"

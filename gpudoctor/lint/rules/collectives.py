@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import FIRST_ONLY
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "#@ file train.py\nimport torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
@@ -143,7 +143,7 @@ def _condition(code: PythonCode, call: ast.Call, members: bool) -> str:
             name = last_name(call.func)
             elsewhere = any(
                 isinstance(each, ast.Call) and last_name(each.func) == name for other in above.orelse
-                for each in ast.walk(other)
+                for each in walked(other)
             )  # fmt: skip
             if one and not elsewhere:
                 return test

@@ -10,7 +10,7 @@ from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "#@ file train.py\nimport os\nimport torch.distributed as dist\nimport torch.multiprocessing as mp\n"
@@ -182,10 +182,10 @@ def spawn_when_imported(job: LintJob) -> Iterator[LintFinding]:
 
 def _is_whole(code: PythonCode, *calls: ast.AST) -> bool:
     """Whether the names in calls are there: those of a piece that was pasted stand elsewhere, in a function perhaps."""
-    names = {node.id for call in calls for node in ast.walk(call) if isinstance(node, ast.Name)}
+    names = {node.id for call in calls for node in walked(call) if isinstance(node, ast.Name)}
     bound = {node.id for node in code.nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     functions = (node for call in calls for node in code.around(call) if isinstance(node, FUNCTIONS))
-    bound |= {node.arg for function in functions for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+    bound |= {node.arg for function in functions for node in walked(function.args) if isinstance(node, ast.arg)}
     return names <= bound | code.own | code.imports.keys() | set(dir(builtins))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _DATA = (
@@ -58,7 +58,7 @@ def state_of_one_process(job: LintJob) -> Iterator[LintFinding]:
 def _of_self(function: ast.AST, context: type[ast.expr_context]) -> list[tuple[str, ast.Attribute]]:
     return [
         (node.attr, node)
-        for node in ast.walk(function)
+        for node in walked(function)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
         and isinstance(node.ctx, context)
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def score_of_one_part(job: LintJob) -> Iterator[LintFinding]:
             words = ast.unparse(hook)
             if re.search(r"all_gather|reduce|sync_dist|\.compute\(|gather", words) or "self." not in words:
                 continue
-            for call in (node for node in ast.walk(hook) if isinstance(node, ast.Call)):
+            for call in (node for node in walked(hook) if isinstance(node, ast.Call)):
                 name = constant(argument(call, "name", 0)) if last_name(call.func) == "log" else None
                 if name is not None and name in monitored:
                     yield LintFinding(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.lint import lightning
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import Example, LintFinding, rule
 
 _GONE = {
@@ -100,12 +100,12 @@ def _optimizers(code: PythonCode, function: ast.FunctionDef | ast.AsyncFunctionD
     """What configure_optimizers returns, where that is two optimizers or more."""
     if function is None:
         return None
-    lines = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
+    lines = [node for node in walked(function) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)]
     named = {
         target.id for line in lines for target in line.targets
         if isinstance(target, ast.Name) and _is_optimizer(code, line.value)
     }  # fmt: skip
-    returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return) and node.value is not None]
+    returned = [node.value for node in walked(function) if isinstance(node, ast.Return) and node.value is not None]
     if len(returned) != 1:
         return None
     value = returned[0]

@@ -7,7 +7,7 @@ from gpudoctor.lint.courses.compare import parting
 from gpudoctor.lint.courses.lightning_courses import hook_courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import argument, codes, constant
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _MODULE = (
@@ -152,7 +152,7 @@ def fixed_gpu_in_a_module(job: LintJob) -> Iterator[LintFinding]:
                 last_name(each) == "LightningModule" for each in node.bases
             ):
                 continue
-            for call in (each for each in ast.walk(node) if isinstance(each, ast.Call)):
+            for call in (each for each in walked(node) if isinstance(each, ast.Call)):
                 told = [each.value for each in call.keywords if each.arg == "device"]
                 told += call.args[:1] if last_name(call.func) in ("to", "device") else []
                 fixed = next((each for each in told if str(constant(each)).startswith("cuda:")), None)

@@ -8,6 +8,7 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import refused
 from gpudoctor.lint.python_code import codes, codes_and_starts, constant
 from gpudoctor.lint.python_starts import commands
+from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _RUN = "import subprocess\n"
@@ -46,13 +47,11 @@ def number_among_words(job: LintJob) -> Iterator[LintFinding]:
 
 def _number_of(tree: ast.Module, name: str) -> object:
     """What the module alone binds the name to."""
-    stores = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+    stores = [node for node in walked(tree) if isinstance(node, ast.Name) and node.id == name]
     bound = [node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0] in stores]
     once = sum(isinstance(store.ctx, ast.Store) for store in stores) == 1 == len(bound)
     return (
-        constant(bound[0])
-        if once and not any(isinstance(e, ast.arg) and e.arg == name for e in ast.walk(tree))
-        else None
+        constant(bound[0]) if once and not any(isinstance(e, ast.arg) and e.arg == name for e in walked(tree)) else None
     )
 
 

@@ -10,6 +10,7 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import decided_number
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, codes_and_starts, constant, own_nodes
 from gpudoctor.lint.python_devices import sets_visible
+from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_options import world_of
@@ -80,7 +81,7 @@ def no_gpu_chosen(job: LintJob) -> Iterator[LintFinding]:
 
 def _nested(code: PythonCode, call: ast.Call) -> bool:
     """Another call within it says the same, so that the smallest one is named."""
-    inner = (node for node in ast.walk(call) if isinstance(node, ast.Call) and node is not call)
+    inner = (node for node in walked(call) if isinstance(node, ast.Call) and node is not call)
     return any(_PLAIN.search(code.words(node)) for node in inner)
 
 
@@ -172,7 +173,7 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
     for code in codes(job):
         shown = {}
         for visible_set in sets_visible(code):
-            inside = [node for node in ast.walk(visible_set.value) if isinstance(node, ast.Name) and node.id != "str"]
+            inside = [node for node in walked(visible_set.value) if isinstance(node, ast.Name) and node.id != "str"]
             plain = isinstance(visible_set.value, (ast.Call, ast.JoinedStr)) and len(inside) == 1
             if plain and re.fullmatch(r"str\(\w+\)|f['\"]\{\w+\}['\"]", ast.unparse(visible_set.value)):
                 shown[inside[0].id] = visible_set.statement
@@ -307,7 +308,7 @@ def port_drawn_by_each_rank(job: LintJob) -> Iterator[LintFinding]:
         spawned |= {
             code.functions[node.id]
             for function in tuple(spawned)
-            for node in ast.walk(function)
+            for node in walked(function)
             if isinstance(node, ast.Name) and node.id in code.functions
         }
         several = any((world_of(job, launch) or 1) > 1 for launch in starts)
@@ -316,7 +317,7 @@ def port_drawn_by_each_rank(job: LintJob) -> Iterator[LintFinding]:
                 continue
             inside = any(each in spawned for each in _functions_around(code, node))
             drawn = any(
-                isinstance(inner, ast.Call) and _DRAWS.search(ast.unparse(inner.func)) for inner in ast.walk(node.value)
+                isinstance(inner, ast.Call) and _DRAWS.search(ast.unparse(inner.func)) for inner in walked(node.value)
             )
             if not drawn or not (inside or (several and not spawned)) or code.is_conditional(node):
                 continue

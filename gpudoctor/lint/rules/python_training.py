@@ -9,6 +9,7 @@ from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.courses.values import Thing
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, own_nodes
+from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import Example, LintFinding, rule
 
 _HEAD = (
@@ -79,7 +80,7 @@ def _without_end(job: LintJob) -> Iterator[LintFinding]:
             loops = [above for above in each.code.around(deed.node) if isinstance(above, (ast.For, ast.While))]
             if not isinstance(sampler, Thing) or sampler.fields.get("draws") is not True or len(loops) < 2:
                 continue
-            if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(loops[0])):
+            if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walked(loops[0])):
                 continue
             yield LintFinding(
                 span=each.code.span(sampler.node),  # type: ignore[arg-type]
@@ -168,7 +169,7 @@ def _is_drawn_from(code: PythonCode, scope: ast.AST, name: str, loop: ast.For, i
         and isinstance(given := argument(node.value, "sampler", 3), ast.Name) and given.id == name
         for target in node.targets if isinstance(target, ast.Name)
     }  # fmt: skip
-    used = [node for body in loop.body for node in ast.walk(body) if isinstance(node, ast.Name) and node.id in loaders]
+    used = [node for body in loop.body for node in walked(body) if isinstance(node, ast.Name) and node.id in loaders]
     trains = [_trains(code, node) for node in used]
     return bool(used) and all(_is_seen(code, node) for node in used) and ("backward(" not in code.text or any(trains))
 

@@ -8,6 +8,7 @@ from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import Thing, key_of
 from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
 
@@ -144,7 +145,7 @@ def _trains(each: Courses, deed: Deed) -> bool:
     while loop is not None and not isinstance(loop, (ast.For, ast.AsyncFor)):
         loop = each.code.parents.get(loop)
     return loop is not None and any(
-        isinstance(node, ast.Attribute) and node.attr == "backward" for node in ast.walk(loop)
+        isinstance(node, ast.Attribute) and node.attr == "backward" for node in walked(loop)
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.courses.values import Thing
 from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
 
@@ -134,7 +135,7 @@ def _is_own(made: object) -> bool:
 
 def _trains(loop: ast.For) -> bool:
     """It goes backward, and nothing leaves it before its end."""
-    inside = [node for line in loop.body for node in ast.walk(line)]
+    inside = [node for line in loop.body for node in walked(line)]
     leaves = any(isinstance(node, (ast.Break, ast.Return)) for node in inside)
     return not leaves and any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in inside)
 
@@ -181,7 +182,7 @@ def schedule_of_one_process(job: LintJob) -> Iterator[LintFinding]:
             given = [*(keyword.value for keyword in call.keywords if keyword.arg in _LENGTHS), *call.args[1:3]]
             for expression in given:
                 words = _whole(expression, made)
-                lengths = {ast.unparse(node.args[0]) for node in ast.walk(ast.parse(words, mode="eval"))
+                lengths = {ast.unparse(node.args[0]) for node in walked(ast.parse(words, mode="eval"))
                            if isinstance(node, ast.Call) and ast.unparse(node.func) == "len" and node.args}  # fmt: skip
                 if lengths & data and "/" in words and not re.search(r"world|rank|gpu|proc|replica|size\(", words):
                     yield LintFinding(

@@ -8,7 +8,7 @@ from gpudoctor.lint.courses.follow import RankCourse, collectives
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import OpenValue, Thing, Value, key_of
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
 from gpudoctor.lint.rules.rank_files import OWN_DISKS
@@ -212,7 +212,7 @@ def no_sync_without_an_end(job: LintJob) -> Iterator[LintFinding]:
 def _is_backward_alone(each: Courses, deed: Deed) -> bool:
     """Nothing else of the block could be the forward."""
     block = next((above for above in each.code.around(deed.node) if isinstance(above, ast.With)), None)
-    calls = [node for line in block.body for node in ast.walk(line) if isinstance(node, ast.Call)] if block else []
+    calls = [node for line in block.body for node in walked(line) if isinstance(node, ast.Call)] if block else []
     return bool(calls) and all(last_name(call.func) in ("backward", "scale", "mean", "sum", "div") for call in calls)
 
 

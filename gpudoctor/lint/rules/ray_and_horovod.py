@@ -8,7 +8,7 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.python_code import argument, codes, constant
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -222,7 +222,7 @@ def ray_workers_train_apart(job: LintJob) -> Iterator[LintFinding]:
             backward = next(
                 (
                     node
-                    for node in ast.walk(function)
+                    for node in walked(function)
                     if isinstance(node, ast.Call) and last_name(node.func) == "backward"
                 ),
                 None,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint import lightning
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, constant, has_stars
+from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.split_models import (
     SplitModel,
@@ -162,10 +163,10 @@ def _wants(model: SplitModel) -> str:
     names = [arg.arg for arg in forward.args.args] if forward is not None else []
     if forward is None or len(names) != 2:
         return ""
-    reads = [node for node in ast.walk(forward) if isinstance(node, ast.Name) and node.id == names[1]]
+    reads = [node for node in walked(forward) if isinstance(node, ast.Name) and node.id == names[1]]
     reads = [node for node in reads if isinstance(node.ctx, ast.Load)]
     first = min(reads, key=lambda node: (node.lineno, node.col_offset), default=None)
-    for node in ast.walk(forward):
+    for node in walked(forward):
         if isinstance(node, ast.Call) and len(node.args) == 1 and node.args[0] is first and first is not None:
             own = isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
             if own and isinstance(node.func, ast.Attribute):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import COLLECTIVES
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
-from gpudoctor.lint.python_text import last_name
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _SCALED = (
@@ -140,7 +140,7 @@ def _conditions(code: PythonCode, node: ast.AST, loop: ast.AST) -> list[ast.AST]
 def _skips(loop: ast.AST, call: ast.Call, updates: list[ast.Call]) -> bool:
     """Something leaves the turn before it, or it is updated otherwise."""
     return any(
-        isinstance(node, (ast.Continue, ast.Break)) and node.lineno < updates[-1].lineno for node in ast.walk(loop)
+        isinstance(node, (ast.Continue, ast.Break)) and node.lineno < updates[-1].lineno for node in walked(loop)
     )
 
 
@@ -251,7 +251,7 @@ def layer_without_gradient(job: LintJob) -> Iterator[LintFinding]:
         wraps = [call for call in code.calls if _WRAPPER.fullmatch(code.name(call.func))]
         if not wraps or any(argument(call, "find_unused_parameters") is not None for call in wraps):
             continue
-        made = {last_name(each.func) for call in wraps for each in ast.walk(_model(code, call))
+        made = {last_name(each.func) for call in wraps for each in walked(_model(code, call))
                 if isinstance(each, ast.Call)}  # fmt: skip
         for node in code.tree.body:
             if not isinstance(node, ast.ClassDef) or node.name not in made:
@@ -276,7 +276,7 @@ def _model(code: PythonCode, wrap: ast.Call) -> ast.expr:
             if isinstance(node, ast.Assign)
             and node.lineno < wrap.lineno
             and any(isinstance(each, ast.Name) and each.id == given.id for each in node.targets)
-            and any(isinstance(each, ast.Call) and last_name(each.func) in code.own for each in ast.walk(node.value))
+            and any(isinstance(each, ast.Call) and last_name(each.func) in code.own for each in walked(node.value))
         ]
         return before[-1] if before else given
     return given if given is not None else wrap
@@ -372,7 +372,7 @@ def samples_on_a_gpu(job: LintJob) -> Iterator[LintFinding]:
             gives = next(
                 (each for each in node.body if isinstance(each, FUNCTIONS) and each.name == "__getitem__"), None
             )
-            for call in ast.walk(gives) if gives is not None else ():
+            for call in walked(gives) if gives is not None else ():
                 if isinstance(call, ast.Call) and _is_to_gpu(call):
                     yield LintFinding(
                         span=code.span(call),
