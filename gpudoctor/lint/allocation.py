@@ -10,6 +10,7 @@ from gpudoctor.lint import look
 from gpudoctor.lint.launch_settings import whole as whole
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, SbatchOption, Span, Word
 from gpudoctor.lint.rule import Edit
+from gpudoctor.lint.shell.source import FILLED_LATER
 
 _OF_THE_HEADER = {
     "SLURM_NNODES": "nodes",
@@ -168,7 +169,7 @@ def gpu_count(value: str | None, *, gres: bool = False) -> int | None:
         if gres and pieces[0].removeprefix("gres/") != "gpu":
             continue
         count = whole(pieces[-1])
-        if count is None and gres and len(pieces) < 3:
+        if count is None and gres and len(pieces) < 3 and not FILLED_LATER.search(part):
             count = 1
         if count is not None:
             total = (total or 0) + count

@@ -176,6 +176,16 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
     return None
 
 
+_PARSES = re.compile(r"add_argument|\b(?:click|fire|typer|tyro|hydra|absl)\b")
+
+
+def is_parsing(text: str) -> bool:
+    """Whether a program has a parser in its own text that refuses what it does not know. One that reads no arguments
+    refuses none; transformers' HfArgumentParser takes the fields of classes that stand elsewhere, local_rank too."""
+    takes_more = re.search(r"parse_known_args|argv|HfArgumentParser", text) is not None
+    return not takes_more and _PARSES.search(text) is not None
+
+
 def _put_in_front(launch: LintLaunch) -> list[list[str]]:
     """What the launcher hands a program before its own words, by release: one that takes any of them is right."""
     if launch.launcher == "deepspeed" and launch.option("no-local-rank", "no-python") is None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from gpudoctor.knowledge.nccl.variables import TORCH_NAMES
+from gpudoctor.knowledge.nccl.variables import TORCH_NAMES, table
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import exported, renamed, span_of
@@ -41,7 +41,7 @@ _NOT_READ = re.compile(
         "export CUDA_VISIBLE_DEVICES=0,1\ntorchrun --standalone --nproc-per-node=2 train.py\n",
         "MASTER_ADDR=10.20.0.11\nMASTER_PORT=61234\nNODE_RANK=${1:?}\ntorchrun --nnodes=2 --nproc-per-node=4"
         " --node-rank=$NODE_RANK --master-addr=$MASTER_ADDR --master-port=$MASTER_PORT train.py\n",
-        "CUDA_FLAG=--cuda\ntorchrun --standalone --nproc-per-node=2 train.py\n",
+        "CUDA_FLAG=--cuda\nNCCL_TEST_PATH=/opt/efa/test\ntorchrun --standalone --nproc-per-node=2 train.py\n",
         "MASTER_PORT ?= 26000\nrun:\n\tpython train.py\n\ttorchrun --master-port $(MASTER_PORT) train.py\n",
         "set -a\nNCCL_DEBUG=INFO\nset +a\ntorchrun --standalone --nproc-per-node=2 train.py\n",
     ),
@@ -59,6 +59,8 @@ def variable_not_exported(job: LintJob) -> Iterator[LintFinding]:
             name = setting.name
             if not _READ_BY_RANKS.fullmatch(name) or _NOT_READ.fullmatch(name) or not setting.word.span.exact:
                 continue
+            if name.startswith("NCCL_") and name not in table():
+                continue  # a path of its tests, say
             if (
                 re.search(rf"\$\{{?{re.escape(name)}\b", used)
                 or _set_already(job, launch, name)
@@ -168,6 +170,7 @@ def _effect(launch: LintLaunch, name: str, *, from_file: bool) -> str | None:
         + _MPI.format(" -x MASTER_ADDR -x MASTER_PORT=61234 -x NCCL_SOCKET_IFNAME"),
         "export NCCL_SOCKET_IFNAME=eth0\ndeepspeed --hostfile=hosts --master_addr=10.20.0.11 train.py\n",
         "mpiexec -n 8 -ppn 4 -hosts n1,n2 -genv MASTER_ADDR 10.20.0.11 -genv MASTER_PORT 61234 python train.py\n",
+        "export NCCL_NET=IB\nALL=$(echo ${!NCCL*} PATH | sed 's/ / -x /g')\n" + _MPI.format(" -x $ALL"),
     ),
 )
 def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
@@ -180,7 +183,7 @@ def variables_stay_on_the_head(job: LintJob) -> Iterator[LintFinding]:
         if launch.launcher == "mpirun" and _open_mpi(launch) and not job.is_batch:
             given = {option.value.shown.split("=")[0] for option in launch.every_option
                      if option.name == "x" and option.value is not None}  # fmt: skip
-            outer = _invocation_of(launch, "mpirun")
+            outer = _invocation_of(launch, "mpirun") if not any("$" in name for name in given) else None
             missing = {name: variable for name, variable in _exported(outer).items()
                        if not any(name == x or x == name[: len(x) - 1] + "*" for x in given)}  # fmt: skip
             how = "Write " + " ".join(f"-x {name}" for name in missing) + " among mpirun's options."

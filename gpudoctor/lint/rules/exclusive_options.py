@@ -58,7 +58,10 @@ def accelerate_told_two_kinds(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_on(option: ToldOption | None) -> bool:
-    return option is not None and option.is_known and (option.value is None or option.value.lower() not in _FALSE)
+    """Of a key that has keys of its own, as DeepSpeed's "fp16": {...}, the value is "..."."""
+    if option is None or not option.is_known:
+        return False
+    return option.value is None or option.value.lower() not in (*_FALSE, "...")
 
 
 _ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments('out', {})\n"
@@ -80,6 +83,8 @@ _ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments('o
         "torchrun --standalone --nproc_per_node=4 train.py --fp16 --bf16\n",
         _ARGS.format("fp16=not new, bf16=new"),
         _ARGS.format("fp16=False, bf16=True"),
+        "torchrun --standalone --nproc_per_node=4 t.py ds.json --output_dir o\n#@ file ds.json\n"
+        '{"fp16": {"enabled": false, "loss_scale": 0}, "bf16": {"enabled": true}}\n',
     ),
 )
 def two_half_precisions(job: LintJob) -> Iterator[LintFinding]:
@@ -281,6 +286,8 @@ _SAME = (
         "torchrun --nproc_per_node=8 sft.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --deepspeed"
         " ds.json\n#@ file ds.json\n"
         '{\n  "train_micro_batch_size_per_gpu": "auto",\n  "gradient_accumulation_steps": 2\n}\n',
+        "deepspeed t.py --gradient-accumulation-steps 4 --deepspeed_config ds.json\n#@ file ds.json\n"
+        '{\n  "train_micro_batch_size_per_gpu": 2,\n  "gradient_accumulation_steps": 1\n}\n',
     ),
 )
 def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
@@ -298,7 +305,8 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
         for key, name in _SAME:
             option, value = options.get(name), tree.get(key)
             is_number = type(value) is int and option is not None and option.number is not None
-            if is_number and option is not None and option.number != value:
+            is_theirs = "per_device_train_batch_size" in options  # others fill their own number in
+            if is_theirs and is_number and option is not None and option.number != value:
                 yield LintFinding(
                     span=_key(section, key),
                     summary=f'"{key}" is {value} in {section.name}, and {option.written} is {option.number}',

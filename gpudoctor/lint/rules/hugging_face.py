@@ -94,6 +94,7 @@ def no_such_argument(job: LintJob) -> Iterator[LintFinding]:
     ),
     good=(
         _PARSER.format("--per_device_train_batch_size 4"),
+        _PARSER.format("--gradient_accum 4"),
         _PARSER.format("--evaluation_strategy steps"),
         _FACTORY.format("gradient_accumulation_steps"),
     ),
@@ -116,6 +117,8 @@ def options_of_the_classes(job: LintJob) -> Iterator[LintFinding]:
                 continue
             if name in fields or name in ("local_rank", "config", "h", "help") or option.word.text is None:
                 continue
+            if whole and sum(field.startswith(name) for field in fields) == 1:
+                continue  # argparse takes the beginning of one name for it
             near = nearest(name, fields - options.keys(), 0.8 if whole else SURE)
             if whole or near:
                 known = f"is no option of the program's classes{f'; {near} is one' if near else ''}"

@@ -8,7 +8,9 @@ from gpudoctor.knowledge.nccl.variables import INVENTED, NEWEST_IN_TABLE, is_kno
 from gpudoctor.knowledge.network.gloo_interface import IFNAME, listed
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import renamed, span_of
+from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable
+from gpudoctor.lint.python_code import argument, codes, constant
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _TORCHRUN = (
@@ -194,11 +196,12 @@ def _unknown(job: LintJob, setting: SetVariable) -> Iterator[LintFinding]:
 def _interface(job: LintJob, launch: LintLaunch, name: str, text: str) -> tuple[str, str, str, str] | None:
     """What is wrong with the value, what it does, an example, and how bad it is."""
     if name == IFNAME and re.match(r"[\^=]", text):
+        joins = [constant(argument(init, "backend", 0)) for code in codes(job) for init in inits(code)]
         return (
             "gloo takes exact names only, without ^ and =",
             f"gloo finds no interface {(listed(text) or (text,))[0]} and fails when its process group is made.",
             "eth0",
-            "error",
+            "error" if any(backend is None or "gloo" in str(backend) for backend in joins) else "warning",
         )
     if text.startswith("^"):
         return None

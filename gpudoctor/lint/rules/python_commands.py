@@ -13,6 +13,10 @@ from gpudoctor.lint.rule import LintFinding, rule
 
 _RUN = "import subprocess\n"
 _LIST = 'subprocess.run(["torchrun", "--standalone", "--nproc_per_node", {}, "train.py"], check=True)\n'
+_TWICE = (
+    'def {}(env):\n    words = ["torchrun", "--standalone", "train.py"]\n'
+    '    subprocess.{}(words, env={{**env, "CUDA_VISIBLE_DEVICES": "0"}})\n'
+)
 _PARSER = (
     "#@ file train.py\nimport argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', type=float)\n"
     "p.add_argument('--gpus', type=int{})\na = p.parse_args()\n#@ every node\n"
@@ -66,6 +70,7 @@ def _number_of(tree: ast.Module, name: str) -> object:
     good=(
         _RUN + 'subprocess.run("torchrun --nproc_per_node=4 train.py", shell=True, check=True)\n',
         _RUN + 'subprocess.run("torchrun --nproc_per_node=4 train.py".split(), check=True)\n',
+        _RUN + _TWICE.format("a", "run") + _TWICE.format("b", "Popen"),
     ),
 )
 def command_in_one_string(job: LintJob) -> Iterator[LintFinding]:
@@ -82,7 +87,7 @@ def command_in_one_string(job: LintJob) -> Iterator[LintFinding]:
                 or any(keyword.arg is None for keyword in command.call.keywords)
             ):
                 continue
-            if isinstance(node, ast.Name) and (command.line.startswith("$(") or _is_split(code.text, node.id)):
+            if isinstance(node, ast.Name) and (_UNKNOWN.match(command.line) or _is_split(code.text, node.id)):
                 continue
             if any(keyword.arg == "shell" for keyword in command.call.keywords):
                 continue
@@ -92,6 +97,10 @@ def command_in_one_string(job: LintJob) -> Iterator[LintFinding]:
                 happens="FileNotFoundError: no program has that whole line for a name.",
                 fix="Give a list of words, or shlex.split(the string); shell=True where a shell is wanted.",
             )
+
+
+_UNKNOWN = re.compile(r"(?:\w+=\S* )*\$\(")
+"""What a name stands for is not known: it may be a list."""
 
 
 def _is_split(text: str, name: str) -> bool:

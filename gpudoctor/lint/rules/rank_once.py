@@ -1,5 +1,7 @@
 """Rules of what one rank does, or all of them, where it is the other that is meant: T41, T97, U12 to U14."""
 
+import ast
+import re
 from collections.abc import Iterator
 
 from gpudoctor.lint.courses.events import Deed
@@ -64,6 +66,7 @@ def text_beside_a_number(job: LintJob) -> Iterator[LintFinding]:
         DDP + "import shutil\nshutil.rmtree(f'out{rank}')\nos.makedirs('out', exist_ok=True)\n" + RUN,
         DDP + "import wandb\nwandb.init(project='a', group='all')\n" + RUN,
         DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\n" + RUN,
+        DDP + "import wandb\nfrom groups import log_rank\nif log_rank():\n    wandb.init(project='a')\n" + RUN,
     ),
 )  # fmt: skip
 def done_by_all_ranks(job: LintJob) -> Iterator[LintFinding]:
@@ -100,7 +103,16 @@ def _by_all(each: Courses, what: str) -> Deed | None:
 
 
 def _is_caught(each: Courses, deed: Deed) -> bool:
-    return any(type(above).__name__ == "Try" for above in each.code.around(deed.node))
+    """What it raises is caught, or it stands under a condition that speaks of ranks: where it could not be
+    followed (`if groups.tp_rank == 0`), nobody knows who does it."""
+    return any(
+        isinstance(above, ast.Try)
+        or (isinstance(above, ast.If) and _OF_RANKS.search(ast.unparse(above.test)) is not None)
+        for above in each.code.around(deed.node)
+    )
+
+
+_OF_RANKS = re.compile(r"rank|\bis_\w*(?:main|master|primary|zero|leader)|main_process|global_zero", re.IGNORECASE)
 
 
 @rule(

@@ -16,6 +16,7 @@ _FOR_OTHERS = re.compile(
     r"|NVIDIA|MPICH|I_MPI|OMPI|PMI|XLA|JAX|TF|LD|DS|ACCELERATE|HYDRA|SLURM|SRUN|PBS|http|https|no|ftp|all)_"
 )
 """Beginnings of variables that programs read by themselves."""
+_SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".env")
 _MOST_NAMES = 200
 _BASH = "#!/bin/bash\n"
 
@@ -33,13 +34,15 @@ _BASH = "#!/bin/bash\n"
     good=(
         _BASH + "export SCRIPT=train.py\nSCRIPT_ARGS='--lr 1e-4'\ntorchrun --nproc-per-node=4 $SCRIPT $SCRIPT_ARGS\n",
         _BASH + "TRAIN_ARGS='--lr 1e-4'\ntorchrun --nproc-per-node=4 train.py $TRAIN_ARGS $EXTRA_FLAGS\n",
+        _BASH + "torchrun --nproc-per-node=4 train.py $JOB_STEPS\n#@ file train.py\nrun(\n    job_steps=4,\n)\n",
+        _BASH + ': "${JOB_STEPS:?not set}"\njob_name=a\ntorchrun --nproc-per-node=4 train.py $JOB_STEPS\n',
     ),
 )
 def name_of_another(job: LintJob) -> Iterator[LintFinding]:
     """A script was changed in one of two places: what is set has another name than what is used, which is empty."""
     if job.kind not in ("shell", "sbatch") or not (job.is_batch or job.text.startswith("#!")):
         return
-    text = job.text
+    text = "\n".join(each.text for each in job.sections if each.kind != "file" or each.name.endswith(_SCRIPTS))
     names = list(dict.fromkeys(_SET.findall(text)))[:_MOST_NAMES]
     if re.search(r"^[ \t]*(?:source|\.|eval)[ \t]", text, re.MULTILINE):
         names = [name for name in names if not re.search(rf"^[ \t]*export[ \t]+{name}=", text, re.MULTILINE)]
@@ -58,7 +61,7 @@ def name_of_another(job: LintJob) -> Iterator[LintFinding]:
                 if expansion.is_set is not False or expansion.default is not None or used in said or used in names:
                     continue
                 meant = next((name for name in idle if _alike(name, used)), "")
-                if not meant or not used:
+                if not meant or not used or re.search(rf"\$\{{{used}:?\?", text):  # ${NAME:?}: from outside
                     continue
                 said.add(used)
                 yield LintFinding(

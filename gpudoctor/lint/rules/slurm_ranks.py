@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import allocation, lightning, look
+from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.python_code import argument, codes_and_starts
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, HEADER, PER_GPU, PLAIN, RANKED, TORCHRUN
 from gpudoctor.lint.task_shell import PER_TASK, expanded_outside, wrapped
@@ -59,6 +61,9 @@ def _per_task(launch: LintLaunch, word: Word) -> Expansion | None:
         HEADER + ADDRESS + 'srun bash -c "' + TORCHRUN.format("\\$SLURM_NODEID") + '"\n',
         HEADER.replace("nodes=2", "nodes=1")
         + "srun torchrun --nproc-per-node=4 --standalone train.py --run $SLURM_NODEID\n",
+        PER_GPU + ADDRESS + "export RANK=$SLURM_PROCID\nsrun --cpus-per-task=8 python train.py\n#@ file train.py\n"
+        "import os\nimport torch.distributed as dist\n"
+        "dist.init_process_group('nccl', rank=int(os.environ['SLURM_PROCID']), world_size=8)\n",
     ),
 )
 def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
@@ -79,6 +84,8 @@ def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
             variable = not written.startswith("-")
             if variable and (lightning.is_lightning(job, launch) or early.where == "node"):
                 continue
+            if variable and _is_unread(job, launch, written):
+                continue
             if launch.invocation.span.start in said and not variable:
                 continue
             said.add(launch.invocation.span.start)
@@ -97,6 +104,13 @@ def slurm_rank_expanded_too_early(job: LintJob) -> Iterator[LintFinding]:
                 fix=f"Let the task's own shell expand it: srun ... bash -c '... ${early.name} ...', in single quotes.",
                 edits=() if ignored else _late(job, launch, written, word, early),
             )
+
+
+def _is_unread(job: LintJob, launch: LintLaunch, name: str) -> bool:
+    """The program is here, does not name the variable, and joins by a rank that it has from elsewhere."""
+    code = next((code for code, starts in codes_and_starts(job) if launch in starts), None)
+    joins = list(inits(code)) if code is not None and not re.search(rf"\b{name}\b", code.text) else []
+    return bool(joins) and all(argument(init, "rank", 4) is not None for init in joins)
 
 
 def _late(job: LintJob, launch: LintLaunch, written: str, word: Word, early: Expansion) -> tuple[Edit, ...]:

@@ -87,6 +87,9 @@ def array_element_as_node(job: LintJob) -> Iterator[LintFinding]:
                 )
 
 
+_DOS = "#!/usr/bin/env python\r\nimport torch.distributed as dist\r\ndist.init_process_group('nccl')\r\n"
+
+
 @rule(
     "S29",
     title="Lines of a script end as UNIX has them",
@@ -95,16 +98,17 @@ def array_element_as_node(job: LintJob) -> Iterator[LintFinding]:
         RANKED.replace("\n", "\r\n"),
         _ONE.replace("\n", "\r\n") + "torchrun --standalone --nproc-per-node=4 train.py\r\n",
     ),
-    good=(RANKED, RANKED.replace("srun ", "printf 'x\\r\\n'\nsrun ")),
+    good=(RANKED, RANKED.replace("srun ", "printf 'x\\r\\n'\nsrun "), _DOS, RANKED + "#@ file train.py\n" + _DOS),
 )
 def batch_script_with_dos_lines(job: LintJob) -> Iterator[LintFinding]:
     """sbatch looks for carriage returns before it reads the header, and refuses a file whose lines end with them; the
-    kernel looks for an interpreter whose name ends with one."""
-    script = job.text.startswith("#!") and job.text.partition("\n")[0].endswith("\r")
+    kernel looks for an interpreter whose name ends with one. Python itself takes both ends of a line."""
+    script = re.match(r"#!(?!.*python).*\r\n", job.text) is not None
     batch = job.is_batch and bool(job.sbatch)
-    at = job.text.find("\r\n") if batch or script else -1
-    if at >= 0:
-        places = [match.start() for match in re.finditer("\r\n", job.text)][:2000]
+    own = next((each for each in job.sections if each.kind != "file" and "\r\n" in each.text), None)
+    if own is not None and (batch or script):
+        places = [own.start + match.start() for match in re.finditer("\r\n", own.text)][:2000]
+        at = places[0]
         lines = {place: number for number, place in enumerate(places, job.text.count("\n", 0, at) + 1)}
         yield LintFinding(
             span=Span(at, at + 1, lines[at]),

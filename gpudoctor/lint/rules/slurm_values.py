@@ -9,6 +9,7 @@ from gpudoctor.lint.model import LintJob, SbatchOption
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import HEADER, RANKED
 from gpudoctor.lint.rules.slurm_lines import VARIABLE, gap_in, options_of_slurm
+from gpudoctor.lint.shell.source import FILLED_LATER
 
 _NODES = "#SBATCH --nodes=2"
 _UNITS = {"h": "{}:00:00", "hr": "{}:00:00", "hrs": "{}:00:00", "hours": "{}:00:00", "d": "{}-0", "days": "{}-0",
@@ -30,6 +31,7 @@ _UNITS = {"h": "{}:00:00", "hr": "{}:00:00", "hrs": "{}:00:00", "hours": "{}:00:
     good=(
         RANKED.replace(_NODES, _NODES + "\n#SBATCH -t 2-12:00 --mem=64GB\n#SBATCH --signal=B:USR1@120"),
         RANKED.replace(_NODES, "#SBATCH -N2-2 --gpu-bind=none --mail-type=END,FAIL"),
+        RANKED.replace("=2", "={{ nodes }}").replace("gpu:4", "gpu:{{ gpus }}"),
     ),
 )
 def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
@@ -38,7 +40,7 @@ def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
     for program, _, option in options_of_slurm(job):
         if not option.known or option.fault or option.value is None or VARIABLE.search(option.value):
             continue
-        if gap_in(job, option):
+        if gap_in(job, option) or FILLED_LATER.search(option.value):
             continue  # Q08 says so
         at = option.span.end
         if re.search(r"#\w+#", job.text[max(0, at - 1) : at + 40].partition("\n")[0]):

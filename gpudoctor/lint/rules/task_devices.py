@@ -109,6 +109,7 @@ _HOOK = re.compile(
         _ACTIVATE.format("source ~/miniconda3/etc/profile.d/conda.sh\n"),
         _ACTIVATE.format('eval "$(conda shell.bash hook)"\n'),
         _ACTIVATE.format("module load anaconda\n"),
+        _ACTIVATE.format("source $WORK/start-of-day\n"),
         _ACTIVATE.format("").replace("#!/bin/bash", "#!/bin/bash -l"),
         "conda activate torch\ntorchrun --standalone --nproc-per-node=2 train.py\n",
     ),
@@ -116,7 +117,7 @@ _HOOK = re.compile(
 def activated_without_a_hook(job: LintJob) -> Iterator[LintFinding]:
     """`conda activate` is a function of the shell, and conda init puts it into ~/.bashrc, which a batch script or
     `ssh HOST COMMAND` does not read. The command then fails, and the python of the system goes on."""
-    if _HOOK.search(job.text) or re.match(r"#!\s*\S+(?:\s+\S+)?\s+-\w*[li]", job.text):
+    if job.has_unread_source or _HOOK.search(job.text) or re.match(r"#!\s*\S+(?:\s+\S+)?\s+-\w*[li]", job.text):
         return
     starts = [launch.invocation.span for launch in job.launches]
     line = _LINE.search(job.text) if job.is_batch else None

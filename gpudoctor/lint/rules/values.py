@@ -9,7 +9,9 @@ from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.edits import remove
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.pods import is_template
+from gpudoctor.lint.program_arguments import is_parsing
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
+from gpudoctor.lint.shell.source import FILLED_LATER
 
 _GOOD = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _UNDER = (
@@ -158,7 +160,7 @@ def not_a_number(job: LintJob) -> Iterator[LintFinding]:
             if pattern is None or value is None:
                 continue
             shown = value.text if value.text is not None else _of_slurm(job, value)
-            if shown is None or re.fullmatch(pattern, shown.strip(), re.ASCII):
+            if shown is None or FILLED_LATER.search(shown) or re.fullmatch(pattern, shown.strip(), re.ASCII):
                 continue
             if shown == "" and value.expansions:
                 continue  # an empty variable: told by its own rules
@@ -337,6 +339,7 @@ def option_newer_than_launcher(job: LintJob) -> Iterator[LintFinding]:
             '#@ file train.py\nparser.add_argument("--local-rank", "--local_rank")\n#@ node 0\n' + _LAUNCH.format(""),
             "torch=2.1",
         ),
+        Example("#@ file train.py\nprint(os.environ['RANK'])\n#@ node 0\n" + _LAUNCH.format(""), "torch=2.1"),
         _LAUNCH.format(""),
     ),
 )
@@ -354,14 +357,9 @@ def launch_hands_local_rank(job: LintJob) -> Iterator[LintFinding]:
             continue
         name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
         script = next(
-            (
-                section.text
-                for section in job.sections
-                if section.kind == "file" and name and section.name.endswith(name)
-            ),
-            None,
+            (each.text for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), None
         )
-        if script is not None and (handed in script or "parse_known_args" in script or "argv" in script):
+        if script is not None and (handed in script or not is_parsing(script)):
             continue
         if script is None and (version < (2, 0) or "torch" not in job.facts.given):
             continue

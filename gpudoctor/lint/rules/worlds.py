@@ -55,6 +55,7 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
         _PROGRAM.replace("RANK", "LOCAL_RANK") + "python3 -u train.py --lr 0.1\n",
         _JOINS + "CUDA_VISIBLE_DEVICES=0,1 python train.py\n",
         _JOINS + "srun -n 8 python train.py\n",
+        _PROGRAM + "source .venv/bin/activate\npython train.py\n",
     ),
     good=(
         _JOINS + "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 python train.py\n",
@@ -64,6 +65,7 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
         "subprocess.check_call(sys.argv[1:])\n#@ every node\npython launch.py train.py\n",
         _PROGRAM + "torchrun --standalone --nproc-per-node=4 train.py\n",
         _PROGRAM + "srun -n 8 ./each.sh python train.py\n",
+        _PROGRAM + "source ranks.env\npython train.py\n",
     ),
 )
 def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
@@ -75,7 +77,7 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
         read = {name: f"KeyError: '{name}'" for name in map(wanted, subscripts) if name in _OF_A_RANK}
         if any(_asks_environment(code, init) for init in inits(code)):
             read.setdefault("RANK", "ValueError: env:// rendezvous: environment variable RANK expected, but not set")
-        for launch in launches:
+        for launch in launches if not job.has_unread_source else ():
             known = (*launch.invocation.settings, *job.facts.variables)
             lacking = next((name for name in read if name not in known), None)
             by_srun = launch.launcher == "srun" and [outer.program for outer in launch.invocation.within] == ["srun"]

@@ -13,6 +13,8 @@ from typing import NamedTuple
 from gpudoctor.lint.model import Expansion, Span
 
 PLACEHOLDER = 0xF0000
+FILLED_LATER = re.compile("[\U000f0000-\U000ffffd]")
+"""What stands where a text leaves something to others: a template's `{{ nodes }}`, what an outer shell puts in."""
 TEMPLATE = re.compile(r"\$?\{\{[^{}\n]{1,500}\}\}")
 MOST_TEMPLATES = 10_000
 
