@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
+from gpudoctor.explain.deaths import ranks_text
 from gpudoctor.explain.program import OfProgram, OnTheWay, OpenCall, Stood, UserProgram
 from gpudoctor.hang.causes import collective_divergence, collective_loops
 from gpudoctor.hang.conclude import conclude, ordered
@@ -24,8 +25,10 @@ from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorded import backwards
 from gpudoctor.hang.relation import source_at
 from gpudoctor.knowledge.place_markers import POINT_TO_POINT
-from gpudoctor.knowledge.places import Kind, Place
+from gpudoctor.knowledge.places import Kind, Place, is_user
+from gpudoctor.knowledge.wording import listed
 from gpudoctor.read.job import recorder, recorder_files
+from gpudoctor.read.job.passage import Passage
 from gpudoctor.read.job.sources import Sources
 from gpudoctor.snapshot.evidence import Evidence, Frame, Recorder, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE
@@ -74,7 +77,7 @@ class _AsItWas:
         for place in dict.fromkeys(_places(self._logs, min(opened))):
             dumps = [dump for dump in recorder.of_folder(place)[0] if self._is_of_then(dump)]
             if dumps and _are_of_the_job(dumps, opened, world_size):
-                return _told_by(dumps)
+                return _told_by(dumps) or _since_their_last(dumps, opened, self._until)
         return []
 
     def _is_of_then(self, dump: Recorder) -> bool:
@@ -93,14 +96,7 @@ class _AsItWas:
             passage = sources.passage(stack, said, further, self._until)
         finally:
             sources.end()
-        if passage is None:
-            return None
-        # A file is read or written in no time, as a rule; what waits for somebody may wait for ever.
-        waits = [call for call in passage.waits if call.kind != "storage"] or list(passage.waits)
-        only = waits[0].kind if len({call.kind for call in waits}) == 1 and not passage.others else ""
-        calls = (f"`{call.text}` in line {call.line}" for call in [*waits, *passage.others][:MOST_CALLS])
-        loop = passage.loops[0].line if passage.loops else 0
-        return OnTheWay(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls), loop)
+        return _told_on(passage) if passage is not None else None
 
 
 STILL_WRITTEN = 3600.0
@@ -152,11 +148,58 @@ def _told_by(dumps: Sequence[Recorder]) -> Sequence[OfProgram]:
     return [OfProgram(cause.cause, cause.confidence, tuple(cause.ranks), cause.summary) for cause in causes]
 
 
+def _since_their_last(dumps: Sequence[Recorder], opened: Mapping[int, OpenCall], until: float) -> Sequence[OfProgram]:
+    """Of ranks that others waited for: what the program calls behind the last collective that each has come to."""
+    stood = {dump.rank: dump.entries[-1] for dump in dumps if dump.rank is not None and dump.entries}
+    away = sorted({dump.rank for dump in dumps if dump.rank is not None} - set(opened))
+    lines = {tuple(filter(is_user, stood[rank].frames)) for rank in opened if rank in stood}
+    if not away or len(lines) != 1 or any(rank not in stood or stood[rank].state != "completed" for rank in away):
+        return []
+    stack = next(iter(lines))
+    ways: list[OnTheWay | None] = []
+    sources = Sources()
+    try:
+        for rank in away:
+            last = tuple(filter(is_user, stood[rank].frames))
+            passage = sources.passage(stack, "", 0, until, last) if stack and last else None
+            ways.append(_told_on(passage) if passage is not None else None)
+    finally:
+        sources.end()
+    first = ways[0]
+    computes = first is not None and not first.calls and first.computes_at
+    if first is None or not (first.cause or computes) or any(_way(each) != _way(first) for each in ways):
+        return []
+    entry = stood[away[0]]
+    whose = "its recorder" if len(away) == 1 else "their recorders"
+    summary = (
+        f"{ranks_text({*opened})} waited at {stack[0].file}:{stack[0].line}, and {ranks_text(away)} did not come. By "
+        f"{whose} {entry.operation} #{entry.sequence} in line {first.said_at} was the last; from there on the program "
+    )
+    if first.cause:
+        summary += f"calls {listed(first.calls)}, and nothing else that waits"
+    else:
+        summary += f"calls nothing that waits, and goes through the loop of line {first.computes_at}: it computed"
+    return [OfProgram(first.cause or "slow-rank-timeout", LIKELY, tuple(away), summary)]
+
+
 def _owner(path: Path) -> int:
     try:
         return path.stat().st_uid
     except OSError:
         return os.geteuid()
+
+
+def _way(told: OnTheWay | None) -> tuple[str, int] | None:
+    return (told.cause, 0 if told.cause else told.computes_at) if told is not None else None
+
+
+def _told_on(passage: Passage) -> OnTheWay:
+    # A file is read or written in no time, as a rule; what waits for somebody may wait for ever.
+    waits = [call for call in passage.waits if call.kind != "storage"] or list(passage.waits)
+    only = waits[0].kind if len({call.kind for call in waits}) == 1 and not passage.others else ""
+    calls = (f"`{call.text}` in line {call.line}" for call in [*waits, *passage.others][:MOST_CALLS])
+    loop = passage.loops[0].line if passage.loops else 0
+    return OnTheWay(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls), loop)
 
 
 MOST_CALLS = 5

@@ -119,3 +119,59 @@ def test_names_that_begin_so(tmp_path: Path) -> None:
         (tmp_path / f"other_{rank}").write_text(dump(rank, "Float"))
 
     assert [each.rank for each in recorder.of_folder(tmp_path / "trace_rank_")[0]] == [0, 1]
+
+
+PROGRAM = """\
+import queue
+import torch.distributed as dist
+
+
+def main():
+    ready = queue.Queue()
+    for step in range(1000):
+        dist.all_reduce(gradient)
+        batch = prepare(ready)
+
+
+def prepare(ready):
+    return ready.get().cuda()
+
+
+main()
+"""
+REDUCES, MAIN = 8, 16
+
+
+@pytest.mark.parametrize(
+    ("waits", "cause"),
+    [
+        ("ready.get().cuda()", "queue-wait"),
+        ("[sum(row) for row in rows]\n    for row in rows:\n        row.sort()", "slow-rank-timeout"),
+        ("ready.get() + model(batch)", ""),  # which of the two it was, is not told
+        ("batch.cuda()", ""),
+    ],
+)
+def test_what_the_program_calls_behind_a_ranks_last_collective(tmp_path: Path, waits: str, cause: str) -> None:
+    """Its own words need not tell where it was: most programs let the first rank alone speak."""
+    script = tmp_path / "train.py"
+    script.write_text(PROGRAM.replace("return ready.get().cuda()", f"value = {waits}"))
+    os.utime(script, (time.time() - 3600,) * 2)
+    frames = [
+        {"name": "main", "filename": str(script), "line": REDUCES},
+        {"name": "<module>", "filename": str(script), "line": MAIN},
+    ]
+    for rank in range(3):
+        held = json.loads(dump(rank, "Float"))
+        held["entries"] = [entry | {"frames": frames} for entry in held["entries"][: 1 if rank == 1 else 2]]
+        (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(held))
+    (tmp_path / "job.log").write_text(waited(0) + waited(2) + "rank 1 of 3 is there\n")
+    paths = [str(tmp_path / "job.log")]
+
+    causes = explain(paths, stdin=io.BytesIO(), program=program_of(paths)).causes
+
+    first = causes[0]
+    if cause:
+        assert (first.cause, first.ranks, first.confidence) == (cause, (1,), 0.65)
+        assert "in line 8 was the last" in first.summary
+    else:
+        assert first.confidence < 0.5

@@ -65,12 +65,28 @@ def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -
         seen = _Seen(tree)
         for node in region:
             seen.look(node, 0)
-        return Passage(
-            said_at=line,
-            waits=tuple(seen.waits[:MOST]),
-            others=tuple(seen.others[:MOST]),
-            loops=tuple(seen.loops[:MOST]),
+        return seen.passage(line)
+    return None
+
+
+def passage_after(tree: ast.Module, stack: Sequence[Frame], last: Sequence[Frame]) -> Passage | None:
+    """The same behind the call of the last collective that a rank has come to, by its recorder: of further ones on the
+    way it has come to none. `last`: the stack of that call."""
+    for number, frame in enumerate(stack):
+        at = next((index for index, own in enumerate(last) if own.function == frame.function), None)
+        scope = _scope(tree, frame)
+        if at is None or scope is None or _scope(tree, last[at]) is not scope:
+            continue
+        over, behind = (
+            [levels for each in frames if (own := _scope(tree, each)) and (levels := _levels(own, each.line))]
+            for frames in (stack[:number], last[:at])
         )
+        region = _between(_levels(scope, last[at].line), _levels(scope, frame.line), over, 0, behind)
+        if region is not None:
+            seen = _Seen(tree, recorded=True)
+            for node in region:
+                seen.look(node, 0)
+            return seen.passage(last[at].line)
     return None
 
 
@@ -155,9 +171,14 @@ def _levels(scope: ast.AST, line: int) -> list[Level]:
 
 
 def _between(
-    said: list[Level], waited: list[Level], inner: Sequence[list[Level]], further: int
+    said: list[Level],
+    waited: list[Level],
+    inner: Sequence[list[Level]],
+    further: int,
+    behind: Sequence[list[Level]] | None = None,
 ) -> list[ast.AST] | None:
-    """The statements between the two. `inner`: where those who wait stand in functions called from there."""
+    """The statements between the two. `inner`: where those who wait stand in functions called from there. `behind`:
+    where the first of them stood in such functions; then both may be one statement, a round apart."""
     common = 0
     for mine, theirs in zip(said, waited, strict=False):
         if mine[0] is not theirs[0] or mine[1] != theirs[1]:
@@ -166,15 +187,18 @@ def _between(
             break
         common += 1
     else:
-        return None
+        if behind is None or len(said) != len(waited) or not common:
+            return None
+        common -= 1
     if further not in (0, 1):
         return None
     start, end = (said, waited) if further == 0 else (waited, said)
     over = [each for levels in inner for each in (_before(levels) if end is waited else _after(levels))]
+    first = [each for levels in behind or () for each in _after(levels)]
     target = [end[-1][2][end[-1][3]]] if end is said else []
     if start[common][3] < end[common][3]:
         block = start[common][2][start[common][3] + 1 : end[common][3]]
-        return [*over * (start is waited), *_after(start[common + 1 :]), *block, *_before(end[common + 1 :]),
+        return [*first, *over * (start is waited), *_after(start[common + 1 :]), *block, *_before(end[common + 1 :]),
                 *target, *over * (end is waited)]  # fmt: skip
     loops = [number for number in range(common + 1) if isinstance(said[number][0], LOOPS) and said[number][1] == "body"]
     if not loops:
@@ -183,8 +207,8 @@ def _between(
     asks = said[top][0]
     head: list[ast.AST] = [asks.test] if isinstance(asks, ast.While) else [asks.iter]  # type: ignore[attr-defined]
     rest, begin = start[top][2][start[top][3] + 1 :], end[top][2][: end[top][3]]
-    return [*over * (start is waited), *_after(start[top + 1 :]), *rest, *head, *begin, *_before(end[top + 1 :]),
-            *target, *over * (end is waited)]  # fmt: skip
+    round_ = [*_after(start[top + 1 :]), *rest, *head, *begin, *_before(end[top + 1 :])]
+    return [*first, *over * (start is waited), *round_, *target, *over * (end is waited)]
 
 
 def _after(levels: Sequence[Level]) -> Iterator[ast.AST]:
@@ -202,7 +226,8 @@ def _before(levels: Sequence[Level]) -> Iterator[ast.AST]:
 
 
 class _Seen:
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, *, recorded: bool = False) -> None:
+        self._recorded = recorded
         self.waits: list[Enclosing] = []
         self.others: list[Enclosing] = []
         self.loops: list[Enclosing] = []
@@ -210,6 +235,11 @@ class _Seen:
         self._classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         self._made = dict(_made(tree))
         self._looked: set[int] = set()
+
+    def passage(self, said_at: int) -> Passage:
+        told = (tuple(each[:MOST]) for each in (self.waits, self.others, self.loops))
+        waits, others, loops = told
+        return Passage(said_at=said_at, waits=waits, others=others, loops=loops)
 
     def look(self, node: ast.AST, depth: int, *, always: bool = True) -> None:
         """A statement or an expression, in the order in which its parts run. `always`: it is under no condition."""
@@ -249,7 +279,10 @@ class _Seen:
         kind = self._kind(call)
         if kind == "harmless":
             return
-        if kind == "collective" and always and not any(keyword.arg == "group" for keyword in call.keywords):
+        of_all = not any(keyword.arg == "group" for keyword in call.keywords)
+        if kind == "collective" and of_all and self._recorded:
+            return
+        if kind == "collective" and always and of_all:
             # It has come to all that have a smaller number than the one in which the others wait.
             for passed in (self.waits, self.others, self.loops):
                 passed.clear()

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 from gpudoctor.read import apart
 from gpudoctor.read.job import inside, source
 from gpudoctor.read.job.files import InsideReader
-from gpudoctor.read.job.passage import Passage, passage
+from gpudoctor.read.job.passage import Passage, passage, passage_after
 from gpudoctor.read.process import THIS
 from gpudoctor.snapshot.evidence import Frame, SourceContext
 
@@ -28,7 +28,8 @@ class SourceRequest(Struct):
     stack: tuple[Frame, ...] = ()
     said: str = ""
     further: int = 0
-    """For `passage`: what is asked then, and not for the context of a line."""
+    last: tuple[Frame, ...] = ()
+    """For `passage`, or with `last` for `passage_after`: what is asked then, and not for the context of a line."""
 
 
 class SourceAnswer(Struct):
@@ -40,7 +41,7 @@ def answer(request: bytes) -> bytes:
     """Raises `ValueError` with the reason where the file is too much for a parser."""
     asked = msgspec.json.decode(request, type=SourceRequest)
     try:
-        if asked.said:
+        if asked.said or asked.last:
             between = _passage(asked)
             return msgspec.json.encode(SourceAnswer(passage=between))
         context = source.context(asked.frame, InsideReader(asked.pid, asked.until))
@@ -57,6 +58,8 @@ def _passage(asked: SourceRequest) -> Passage | None:
         tree = ast.parse(raw) if 0 < len(raw) <= source.MOST_PARSED else None
     except (OSError, ValueError, SyntaxError):
         return None
+    if tree is not None and asked.last:
+        return passage_after(tree, asked.stack, asked.last)
     return passage(tree, asked.stack, asked.said, asked.further) if tree is not None else None
 
 

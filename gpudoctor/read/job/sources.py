@@ -76,12 +76,20 @@ class Sources:
             every = self._with_backwards(os.getpid(), list(lines), deadline, until=until)
         return tuple(filter(fits, every))
 
-    def passage(self, stack: Sequence[Frame], said: str, further: int, until: float) -> Passage | None:
-        """What lies between the statement that has written a line and where a rank waited, in each of its files."""
+    def passage(
+        self, stack: Sequence[Frame], said: str, further: int, until: float, last: Sequence[Frame] = ()
+    ) -> Passage | None:
+        """What lies between the statement that has written a line, or the last collective that a rank has come to, and
+        where others waited, in each of the files."""
         with self._lock:
             for file in dict.fromkeys(frame.file for frame in stack if not frame.file.startswith("<")):
                 own = tuple(frame for frame in stack if frame.file == file)
-                asked = SourceRequest(os.getpid(), own[0], until=until, stack=own, said=said, further=further)
+                before = tuple(frame for frame in last if frame.file == file)
+                if last and not before:
+                    continue
+                asked = SourceRequest(
+                    os.getpid(), own[0], until=until, stack=own, said=said, further=further, last=before
+                )
                 try:
                     answer = self._reader.ask(msgspec.json.encode(asked), SECONDS_OF_A_LINE)
                     between = msgspec.json.decode(answer, type=SourceAnswer).passage
