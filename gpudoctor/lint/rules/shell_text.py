@@ -85,6 +85,7 @@ def _in_shell(job: LintJob, launch: LintLaunch) -> bool:
         "cat <<EOF\n--nnodes=2 \\ \nEOF\n" + _ONE,
         _LINES.replace("\n", "\r\n"),
         _LINES.replace("0.1\n", "0.1 \\\n  # --resume last.pt\n"),
+        'RUN=(\n  "$PY" serve.py\n)\nRUN+=(--port 1)\ncd "$ROOT"\n"${RUN[@]}" > log &\n' + _ONE,
     ),
 )
 def broken_continuation(job: LintJob) -> Iterator[LintFinding]:

@@ -86,7 +86,7 @@ class _Reader(ShellWords):
 
     def _holds_options(self, name: str) -> bool:
         """Whether all that the text sets a variable to begins with an option."""
-        values = re.findall(rf"(?:^|[\s;]){name}\+?=(?:\(|[\"'])?(?:[ \t\n]|\\\n)*([^\s\"')]{{0,3}})", self.text)
+        values = re.findall(rf"(?:^|[\s;]){name}\+?=(?:\(|[\"'])?(?:[ \t\n]|\\\n)*[\"']?([^\s\"')]{{0,3}})", self.text)
         told = [value for value in values if value]
         return bool(told) and all(re.match(r"--?[A-Za-z]", value) for value in told)
 
