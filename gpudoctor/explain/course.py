@@ -181,13 +181,14 @@ class LogEnd:
             raw.pop()
         return all_lines - len(raw) + 1, raw
 
-    def seen(self, lines: int) -> CourseSeen:
+    def seen(self, lines: int, *, since: int = 0) -> CourseSeen:
+        """`since`: the line at which the last of several runs begins."""
         first, raw = self.lines(lines)
         numbered = [
             (first + index, part)
             for index, line in enumerate(raw)
             for part in line.decode("utf-8", "replace").split("\r")[-20:]
-            if part.strip()
+            if part.strip() and first + index >= since
         ]
         seen = course(numbered[-MOST_LINES:])
         return structs.replace(seen, end=tuple((number, text[:LONGEST]) for number, text in numbered[-MOST_END:]))

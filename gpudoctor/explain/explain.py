@@ -144,7 +144,7 @@ def explain(
         course=course,
         course_words=words,
         trouble=trouble,
-        starts=starts(facts, ends) if known else "",
+        starts=starts(facts, ends) if known or facts.begun else "",
         well=not known and not trouble and course in ("gets on", "ended well"),
         causes=concluded.causes,
         unknown=concluded.unknown,

@@ -24,11 +24,17 @@ class Facts(Struct, kw_only=True):
     world_size: int | None = None
     lines: dict[str, int] = field(default_factory=dict)
     """File -> its lines."""
+    begun: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """File -> where its later runs begin, of which the last one is told."""
+    earlier: list[Told] = field(default_factory=list)
+    """What the runs before told."""
 
 
 def put_together(scans: list[Scan]) -> Facts:
     """The facts of all logs, ranks filled in where a process or a local rank tells them."""
     facts = Facts(lines={scan.file: scan.lines for scan in scans})
+    facts.begun = {scan.file: scan.begun for scan in scans if scan.begun}
+    facts.earlier = [told for scan in scans for told in scan.earlier]
     for scan in scans:
         facts.ranks |= scan.ranks
         facts.own_ranks |= scan.own_ranks

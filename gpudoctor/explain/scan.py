@@ -12,6 +12,7 @@ from gpudoctor.explain.course import CourseSeen, LogEnd
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.own_lines import is_over, own_lines
 from gpudoctor.explain.report import Line
+from gpudoctor.explain.runs import Runs, last_of
 from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import (
     HEADER,
@@ -161,6 +162,16 @@ class Scan(Struct, kw_only=True):
     """What its end shows."""
     straight: Straight | None = None
     """Where the lines were not as they were written."""
+    begun: tuple[int, ...] = ()
+    """Where the later ones of several runs begin; all above is the last one's."""
+    earlier: list[Told] = field(default_factory=list)
+    """What the runs before told."""
+
+    def failed(self) -> Iterator[int]:
+        """Lines that tell of a failure."""
+        yield from (event.at.line for event in self.events if event.symptom.role != "context")
+        yield from (traceback.traceback.first_line for traceback in self.tracebacks)
+        yield from (ended.at.line for ended in self.exits if ended.exit.exitcode not in (None, 0))
 
 
 def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None = None) -> Scan:
@@ -182,6 +193,7 @@ def scan(raw: Readable, file: str, matcher: Matcher, *, modified: float | None =
         result.interrupted = True
     result.course = state.tail.seen(result.lines)
     state.headless()
+    state.last_run()
     if state.of_file.rank is not None and "rank" in file.rpartition("/")[2].lower():  # a worker may be a node
         result.ranks.add(state.of_file.rank)
     for traceback in result.tracebacks:
@@ -197,6 +209,7 @@ class _Scanning:
         self._without_time = 0
         self._before: list[bytes] = []
         self._time_is_up = False
+        self._runs = Runs()
         self.tail = LogEnd()
 
     def read(self, block: Block) -> None:
@@ -219,6 +232,7 @@ class _Scanning:
                 end = len(lines) - 1 if block.text.endswith(b"\n") else len(lines)
                 extended = lines[:end] + block.ahead.replace(b"\r", b"\n\r").split(b"\n")
             self._candidate(line, needles, extended)
+        self._runs.read(block, min(result.failed(), default=None))
         result.lines = block.first_line + block.text.count(b"\n") - (1 if block.text.endswith(b"\n") else 0)
         tail = block.text[-8192:].split(b"\n")
         self._before = tail[1:-1] if block.text.endswith(b"\n") else tail[1:]
@@ -335,6 +349,27 @@ class _Scanning:
             if traceback is not None:
                 self._told(traceback, self._writer(raw))
                 over = traceback.last_line
+
+    def last_run(self) -> None:
+        """Of several runs in the log the last one is told, and what those before told is kept apart."""
+        result = self.found
+        begun, ended = self._runs.begun(), self._runs.ended()
+        if not begun and not ended:
+            return
+        seen = result.course
+        shown = [*result.failed(), *seen.steps, seen.ended, *(number for number, _ in seen.trouble)]
+        result.begun = tuple(last_of(begun, ended, tuple(result.failed()), shown))
+        if not result.begun:
+            return
+        first = result.begun[-1]
+        told: tuple[Told, ...] = (*result.events, *result.tracebacks, *result.exits)
+        result.earlier = [each for each in told if each.moment.line < first]
+        result.events = [event for event in result.events if event.at.line >= first]
+        result.tracebacks = [traceback for traceback in result.tracebacks if traceback.moment.line >= first]
+        result.exits = [ended for ended in result.exits if ended.at.line >= first]
+        result.stacks = [stack for stack in result.stacks if stack.at.line >= first]
+        result.said_last = {rank: line for rank, line in result.said_last.items() if line.line >= first}
+        result.course = self.tail.seen(result.lines, since=first)
 
     def _stack(self, line: Suspect, who: Writer, lines: list[bytes]) -> None:
         stack = read_stack(lines, line.index)

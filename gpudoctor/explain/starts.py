@@ -1,4 +1,5 @@
-"""Several starts in one log, by torchrun or a requeue: did each end alike, and did the job advance between them?"""
+"""Several starts in one log. By torchrun or a requeue: did each end alike, and did the job advance between them? Of
+runs that were appended to it, the last one is told, and here how those before ended."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,6 +7,7 @@ from itertools import pairwise
 
 from gpudoctor.explain.deaths import Spoken, shortened, spoken
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback
 from gpudoctor.knowledge.wording import counted
 
 BEGINS_ANEW = {"elastic-restarts": "will restart", "slurm-requeued": ""}
@@ -19,12 +21,30 @@ MOST_NAMED = 4
 
 
 def starts(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
-    """In words; empty where there was one start only, or not two of them tell why they ended.
+    """In words; empty where there was one start only, or not two of one run tell why they ended.
 
     `ends`: the last lines of each file, by which the steps are told that it reached."""
     tracebacks = spoken(facts)
-    said = (_of_file(file, facts, tracebacks, ends.get(file, ())) for file in facts.lines)
+    said = (_of_runs(file, facts) or _of_file(file, facts, tracebacks, ends.get(file, ())) for file in facts.lines)
     return next(filter(None, said), "")
+
+
+def _of_runs(file: str, facts: Facts) -> str:
+    begun = facts.begun.get(file)
+    if not begun:
+        return ""
+    before = Facts(
+        events=[told for told in facts.earlier if isinstance(told, Event)],
+        tracebacks=[told for told in facts.earlier if isinstance(told, ToldTraceback)],
+        exits=[told for told in facts.earlier if isinstance(told, ToldExit)],
+    )
+    tracebacks = spoken(before)
+    reasons = [_reason(file, first, last, before, tracebacks) for first, last in pairwise((-1, *begun))]
+    given = {reason: number for number, reason in reversed(list(enumerate(reasons, 1))) if reason}
+    named = "; ".join(f"run {number}: {reason}" for reason, number in sorted(given.items(), key=lambda one: one[1]))
+    where = "this log" if len(facts.lines) == 1 else file
+    told = f"{len(begun) + 1} runs in {where}: the last, from line {begun[-1]} on, is told"
+    return f"{told}. Before it {shortened(named, 400)}" if named else told
 
 
 def _of_file(file: str, facts: Facts, tracebacks: Sequence[Spoken], end: Sequence[tuple[int, str]]) -> str:
