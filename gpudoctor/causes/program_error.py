@@ -41,6 +41,7 @@ CAUSE = Cause(
         "nccl-call": Judged("argument", "program", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
+        "option-run": Judged("argument", "user", "after a fix"),
         **{remedy.id: remedy.judged for remedy in OWN if remedy.judged},
     },
     hangs_by="gone",
@@ -72,6 +73,11 @@ CAUSE = Cause(
             (command("python -m pip check"),),
         ),
         "own-line": "Print{place} {what}.{told}",
+        "option-run": (
+            "End the line before {option} with a backslash, behind which nothing stands, no blank and no comment "
+            "either; an empty line between ends the command too. The command above has run without {option} and all "
+            "behind it."
+        ),
         "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
         "elsewhere": (
             "{path} is not this user's to write there{place}: a folder of another user or of root, or one that does "

@@ -301,7 +301,9 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         if asked is not None:
             return f"told to end by {asked.name}{place}; by whom and why, these logs do not say"
         return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
-    later = next((event for event in facts.events if event.symptom.role in ("consequence", "connection")), None)
+    told = [event for event in facts.events if event.symptom.role in ("consequence", "connection")]
+    # who asked for the end says more than who carried it out
+    later = next((event for event in told if event.symptom.cause == "cancelled"), told[0] if told else None)
     if later is None:
         return "something failed, and no line says why"
     place = next(

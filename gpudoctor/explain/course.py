@@ -81,6 +81,11 @@ DENIED = re.compile(
     r"|\b(?:code|status|rc|exitcode)[ :=]{1,3}-?[1-9]|\b[1-9]\d{0,5} (?:errors|failures)\b",
     re.IGNORECASE,
 )
+NO_NUMBER = (
+    r"(?<![\w/.-])(?<!best )(?<!lowest )(?<!min )(?!\w{0,30}(?:best|min|lowest|prev|init)\w{0,30}\W{1,6}[-+]?inf)"
+    r"[\w/.-]{0,40}(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b"
+)
+"""A loss that is none; the best one so far is infinite before the first."""
 TROUBLE = re.compile(
     r"\b(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
     r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
@@ -93,7 +98,7 @@ TROUBLE = re.compile(
     r"no route to host|exec format error|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
     + r"|\bexited with (?:exit )?(?:code|status) [1-9]"
-    + r"|\w(?:Error|Exception)\b|(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b"
+    + rf"|\w(?:Error|Exception)\b|{NO_NUMBER}"
     + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:"
     + r"|^(?:[a-z_]\w{0,60}\.){1,6}(?:errors?|exceptions?|exc)\.(?-i:[A-Z])\w{1,60}: ",
     re.IGNORECASE,
@@ -291,7 +296,7 @@ def _at_zero(step: str, line: str) -> bool:
     return (BAR_AT_ZERO.search(line) if BAR.search(line) else AT_ZERO.search(step)) is not None
 
 
-NOT_A_NUMBER = re.compile(r"(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b", re.IGNORECASE)
+NOT_A_NUMBER = re.compile(NO_NUMBER, re.IGNORECASE)
 
 
 def _few(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[int, str], ...]:

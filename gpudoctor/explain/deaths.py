@@ -21,7 +21,9 @@ OF_LAUNCHERS = frozenset(
     {
         *("ChildFailedError", "SignalException", "ProcessExitedException", "CalledProcessError"),
         *("ProcessRaisedException", "EngineDeadError", "ActorDiedError", "RayActorError", "WorkerCrashedError"),
-        "ExecuteUserScriptError",
+        *("ActorUnavailableError", "LocalRayletDiedError", "NodeDiedError", "OwnerDiedError", "ObjectLostError"),
+        *("ObjectReconstructionFailedError", "ObjectReconstructionFailedMaxAttemptsExceededError"),
+        *("ObjectReconstructionFailedLineageEvictedError", "ExecuteUserScriptError"),
     }
 )
 """What a launcher, or who calls workers, raises because one has failed (torch.multiprocessing.spawn, vLLM, Ray,

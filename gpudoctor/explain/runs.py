@@ -38,8 +38,6 @@ USAGE = b"usage: "
 """argparse's, of a program that ends at once: each of several ranks would say the same."""
 REPORTED = b"The output (if any) is above this job summary."
 """LSF's, near the end of the report that it appends to a job's output (-o)."""
-REPORT_ENDS = 12
-"""Lines behind it that are still LSF's."""
 ENDED_JOB = re.compile(rb"\*\*\* (?:JOB|STEP) (?P<job>\d{1,12})[^\n]{0,80}CANCELLED AT")
 ENDED_MARK = b" CANCELLED AT "
 RAN = re.compile(rb'^ {2}File "(?P<file>[^"\n]{1,300})", line \d{1,9}, in <module>')
@@ -69,7 +67,7 @@ class Runs:
         """`failed_at`: the line of the first that tells of a failure, as far as the log was read."""
         text = block.text
         if self._pieces is None:
-            self._pieces = _pieces(text)
+            self._pieces = _pieces(text, (failed_at or HEAD_LINES + 1) - block.first_line)
         if REPORTED in text:
             self._reports += (number for number, _ in _lines_with(text, REPORTED, block.first_line))
         if ENDED_MARK in text:
@@ -79,7 +77,7 @@ class Runs:
                 if (ended := ENDED_JOB.search(line))
             )
         self._edited(block)
-        for piece in (*self._pieces, *ONCE):
+        for piece in {*self._pieces, *ONCE}:
             if piece not in text:
                 continue
             for number, _ in _lines_with(text, piece, block.first_line):
@@ -119,7 +117,7 @@ class Runs:
     def ended(self) -> list[int]:
         """Lines behind which nothing more of a run comes, as the scheduler says that ended it."""
         of_jobs = [number + 1 for (number, one), (_, other) in pairwise(self._jobs) if one != other]
-        return [*of_jobs, *(number + REPORT_ENDS for number in self._reports)]
+        return [*of_jobs, *(number + 1 for number in self._reports)]
 
     def _signs(self) -> Iterator[int]:
         once = [(number, piece) for number, piece in sorted(self._hits) if self._came.get(piece, 0) <= 1]
@@ -131,12 +129,10 @@ class Runs:
                 yield number
 
 
-def _pieces(text: bytes) -> list[bytes]:
-    """Of the first lines the longest pieces without digits, each of which stands in one of them only."""
+def _pieces(text: bytes, most: int) -> list[bytes]:
+    """Of the first lines, `most` of them, the longest pieces without digits that stand in one of them only."""
     pieces: list[bytes] = []
-    for line in text[:16384].split(b"\n")[:HEAD_LINES]:
-        if line.startswith(FAILED):
-            break
+    for line in text[:16384].split(b"\n")[: min(most, HEAD_LINES)]:
         if NO_START.search(line[:300]):
             continue
         piece = max(DIGITS.split(line[:300]), key=len).strip()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from msgspec import Struct, field
 
 from gpudoctor import cost
+from gpudoctor.explain.behind import lines_behind
 from gpudoctor.explain.course import CourseSeen, LogEnd
 from gpudoctor.explain.lines import Block, NotALog, Readable, blocks
 from gpudoctor.explain.own_lines import is_over, own_lines
@@ -16,7 +17,6 @@ from gpudoctor.explain.runs import Runs, last_of
 from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import (
     HEADER,
-    LIBRARY,
     STACK,
     Stack,
     Traceback,
@@ -59,15 +59,6 @@ RANKS = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]|
 PREFIXED = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:")
 OWN_RANKS = re.compile(rb"(?:^|\n)\[?[Rr]ank[ :=]{0,2}(\d{1,6})\b")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
-CRASH = re.compile(rb"Fatal Python error: |Caught signal \d|\*\*\* Process received signal \*\*\*")
-CRASH_FRAME = re.compile(
-    rb'File "(?P<file>[^"\n]{1,500})", line \d{1,9}|(?:^|\s)#?\d{1,3}\s+0x[0-9a-f]{1,16}[: ]|\[ ?\d{1,3}\] \S{1,300}\('
-)
-SIGNAL_FRAME = re.compile(
-    rb"__sigaction|__restore_rt|libpthread|\bkillpg\b|gsignal|\babort\b|\braise\b|<signal handler"
-)
-MOST_OF_A_CRASH = 40
-"""Lines behind the first of a crash that are looked at: faulthandler's, UCX's and Open MPI's stacks."""
 PARTS = re.compile(rb"(?<=[^\n\t ])(?=\[(?:rank|default)\d{1,6}\]:)")
 """Where the line of another rank begins in the middle of one, because both wrote at once."""
 
@@ -435,28 +426,6 @@ class _Scanning:
                 values={name: clean(value)[:LONGEST_TEXT] for name, value in values.items()},
             )
         )
-
-
-def lines_behind(lines: list[bytes], index: int) -> Iterator[tuple[int, bytes]]:
-    """What a line announces by its colon; of a crash's stack, the first frame that is not of the signal itself, and the
-    first of the user's program. With how far behind they stand."""
-    head = lines[index][-200:].rstrip()
-    if head.endswith(b":"):
-        if index + 1 < len(lines) and lines[index + 1].strip():
-            yield 1, lines[index + 1][:LONGEST_TEXT]
-        return
-    if not CRASH.search(lines[index][:1000]):
-        return
-    innermost = True
-    for offset, raw in enumerate(lines[index + 1 : index + MOST_OF_A_CRASH], 1):
-        frame = CRASH_FRAME.search(raw[:1000])
-        if frame is None or SIGNAL_FRAME.search(raw[:1000]):
-            continue
-        if innermost or (frame["file"] and not LIBRARY.search(frame["file"].decode("utf-8", "replace"))):
-            yield offset, raw[:LONGEST_TEXT]
-            if frame["file"] is None or not LIBRARY.search(frame["file"].decode("utf-8", "replace")):
-                return
-        innermost = False
 
 
 def around(line: bytes, symptom: Symptom) -> bytes:

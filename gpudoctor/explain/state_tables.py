@@ -214,7 +214,12 @@ STATES: tuple[State, ...] = (
         own("device-lost", "node", "elsewhere"),
         "the collectives' results are wrong",
     ),
-    _state(r"(?:^|[,\s])(?:nan|NaN|-?inf)(?:[,\s]|$)", NAN, "the loss is no number", r"(?i)loss"),
+    _state(
+        r"^(?![^\n]{0,200}(?:best|min|lowest)_\w{0,40}['\"]?\s?[:=]\s?inf)[^\n]{0,2000}?(?:^|[,\s])(?:nan|NaN|-?inf)(?:[,\s]|$)",
+        NAN,
+        "the loss is no number",
+        r"(?i)loss",
+    ),
 )
 """The first that fits says most: rows of a special kind stand before general ones."""
 

@@ -90,7 +90,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         role="consequence",
         confidence=HINT,
-        seen="DeepSpeed's launcher ends the processes of this node, since one has ended",
+        seen="DeepSpeed's launcher ends the processes of this node: one has ended, or it was told to end",
         source="DeepSpeed launcher/launch.py",
         sample=(
             "[2025-08-19 11:40:02,170] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 6178",

@@ -259,6 +259,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="TERM_PREEMPT: job killed after preemption.",
     ),
     Symptom(
+        "deepspeed-asked",
+        pattern=r"\] Main process received (?P<signal>SIG(?:INT|TERM)), exiting",
+        cause="cancelled",
+        role="consequence",
+        confidence=POSSIBLE,
+        seen="DeepSpeed's launcher was told to end by {signal} (SIGINT: Ctrl-C; SIGTERM: a scheduler, or kill)",
+        source="DeepSpeed launcher/launch.py (sigkill_handler)",
+        sample="[2025-08-19 11:40:02,170] [INFO] [launch.py:328:sigkill_handler] Main process received SIGINT, exiting",
+        counter="[2025-08-19 11:40:02,170] [INFO] [launch.py:319:sigkill_handler] Killing subprocess 6178",
+    ),
+    Symptom(
         "spot-taken",
         needle=(
             *("Spot ITN received", "Spot Interruption Warning", "Spot Instance Interruption Warning"),

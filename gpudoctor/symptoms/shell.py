@@ -78,12 +78,28 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="trainer-1 exited with code 1",
     ),
     Symptom(
+        "option-run-alone",
+        needle=("command not found", ": not found"),
+        pattern=(
+            r": line (?P<line>\d+): (?P<option>--?[A-Za-z][\w./=,-]{0,200}): command not found\s{0,4}$",
+            r"zsh: command not found: (?P<option>--?[A-Za-z][\w./=,-]{0,200})",
+            r"(?:^|^\d{1,6}: |\]:?\s?|Z |\) )[\w./-]{1,200}: (?P<line>\d+): (?P<option>--?[A-Za-z][\w./=,-]{0,200}): "
+            r"not found\s{0,4}$",
+        ),
+        cause="program-error",
+        variant="option-run",
+        seen="the shell took the option {option} for a command: the line before it does not end with its backslash",
+        source="bash, dash: a backslash continues a line only where nothing stands behind it, a blank neither",
+        sample=("job.sh: line 19: --lr: command not found", "run.sh: 7: --batch-size=4: not found"),
+        counter="job.sh: line 19: torchrun: command not found",
+    ),
+    Symptom(
         "command-not-found",
         needle=("command not found", ": not found"),
         pattern=(
-            r": line \d+: (?P<name>[\w./+-]{1,200}): command not found\s{0,4}$",
-            r"zsh: command not found: (?P<name>[\w./+-]{1,200})",
-            r"(?:^|^\d{1,6}: |\]:?\s?|Z |\) )[\w./-]{1,200}: \d+: (?P<name>[\w./+-]{1,200}): not found\s{0,4}$",
+            r": line \d+: (?P<name>[\w./+][\w./+-]{0,200}): command not found\s{0,4}$",
+            r"zsh: command not found: (?P<name>[\w./+][\w./+-]{0,200})",
+            r"(?:^|^\d{1,6}: |\]:?\s?|Z |\) )[\w./-]{1,200}: \d+: (?P<name>[\w./+][\w./+-]{0,200}): not found\s{0,4}$",
         ),
         cause="library-missing",
         variant="command",

@@ -1,0 +1,88 @@
+"""Runs that were appended to one log: the last one is answered, the others are told in a sentence."""
+
+import io
+
+import pytest
+
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.report import Explanation
+
+MODULES = "Loaded module: python3/3.11.4\nLoaded dependency [nccl/2.21.5]: cuda/12.4\n"
+FAILS = 'Traceback (most recent call last):\n  File "fit.py", line {line}, in <module>\n    main()\n{error}\n'
+STEPS = "".join(f"step {number}: loss {2 - number / 100:.3f}\n" for number in range(10, 90, 10))
+CANCELLED = "slurmstepd: error: *** JOB {job} ON gpu-a03 CANCELLED AT 2026-03-02T04:05:06 ***\n"
+REPORT = """
+------------------------------------------------------------
+Sender: LSF System <lsfadmin@gpu-a03>
+Subject: Job {job}: <fit> in cluster <c> Exited
+
+Exited with exit code 1.
+
+The output (if any) is above this job summary.
+
+
+
+PS:
+
+Read file </e/fit.err> for stderr output of this job.
+
+"""
+
+
+def said(log: str) -> Explanation:
+    return explain((), stdin=io.BytesIO(), texts=(log,))
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        MODULES,
+        "nohup: ignoring input\n",
+        "W0503 22:51:04.443386 479966 torch/distributed/run.py:757] Setting OMP_NUM_THREADS environment variable for "
+        "each process to be 1 in default\n",
+        "[2026-03-02 04:05:06,270] [INFO] [runner.py:605:main] cmd = /opt/venv/bin/python -u -m "
+        "deepspeed.launcher.launch fit.py\n",
+    ],
+)
+def test_a_start_that_comes_again_after_a_failure_begins_another_run(start: str) -> None:
+    first = start + FAILS.format(line=12, error="KeyError: 'width'")
+    last = start + FAILS.format(line=30, error="ValueError: depth is not a number")
+    answer = said(first + last)
+    assert "ValueError" in answer.causes[0].summary
+    assert answer.starts.startswith("2 runs in this log") and "KeyError at fit.py:12" in answer.starts
+    gets_on = said(first + start + STEPS)
+    assert gets_on.exit_status == 0 and "KeyError" in gets_on.starts
+
+
+def test_a_job_that_was_cancelled_later_did_not_fail_as_one_before() -> None:
+    failed = MODULES + FAILS.format(line=12, error="KeyError: 'width'")
+    answer = said(failed + MODULES + STEPS + CANCELLED.format(job=88121))
+    assert answer.causes[0].cause == "cancelled" and "run 1: KeyError" in answer.starts
+
+
+def test_the_report_of_lsf_ends_a_run() -> None:
+    failed = FAILS.format(line=12, error="KeyError: 'width'") + REPORT.format(job=71)
+    answer = said(failed + FAILS.format(line=30, error="ValueError: depth is not a number") + REPORT.format(job=72))
+    assert "ValueError" in answer.causes[0].summary and "2 runs" in answer.starts
+
+
+def test_a_program_that_no_longer_compiles_was_edited_in_between() -> None:
+    refused = '  File "fit.py", line 31\n    lr=3e-4,,\n            ^\nSyntaxError: invalid syntax\n'
+    answer = said(FAILS.format(line=12, error="KeyError: 'width'") + refused)
+    assert "SyntaxError" in answer.causes[0].summary and "KeyError" in answer.starts
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        # both ranks write their first lines before one fails, and the other one's come once more with its end
+        MODULES + MODULES + FAILS.format(line=12, error="KeyError: 'width'") + MODULES,
+        # nothing is told of the later start
+        MODULES + FAILS.format(line=12, error="KeyError: 'width'") + MODULES,
+        # the last of a job's own lines, not of another job
+        FAILS.format(line=12, error="KeyError: 'width'") + REPORT.format(job=71),
+    ],
+)
+def test_what_is_no_other_run_takes_nothing_away(log: str) -> None:
+    answer = said(log)
+    assert "KeyError" in answer.causes[0].summary and not answer.starts
