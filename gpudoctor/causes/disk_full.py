@@ -1,4 +1,5 @@
 from gpudoctor.cause import Cause, Fix, Judged, Symptom, command
+from gpudoctor.remedies import fixes_of
 
 CAUSE = Cause(
     id="disk-full",
@@ -18,6 +19,7 @@ CAUSE = Cause(
         (command("df -h"), command("df -i")),
     ),
     variants={
+        **fixes_of("disk-full"),
         "path": Fix("Make room on the file system of {path}: {how}.", (command("df -h"), command("df -i"))),
         "evicted": Fix(
             "Write data, caches and checkpoints to a volume instead of the container's own disk, or ask for more "

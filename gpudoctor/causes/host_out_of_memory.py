@@ -1,4 +1,5 @@
 from gpudoctor.cause import Cause, Fix, Judged, command
+from gpudoctor.remedies import fixes_of
 
 CAUSE = Cause(
     id="host-out-of-memory",
@@ -21,6 +22,7 @@ CAUSE = Cause(
         (command("free -h"), command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'")),
     ),
     variants={
+        **fixes_of("host-memory"),
         "slurm": "Ask for more memory (--mem, --mem-per-gpu), or start fewer DataLoader workers.",
         "limit": "Ask for more memory, or start fewer DataLoader workers with smaller batches.",
         "evicted": Fix(

@@ -1,4 +1,5 @@
 from gpudoctor.cause import Cause, Fix, Judged, command
+from gpudoctor.remedies import fixes_of
 
 CAUSE = Cause(
     id="no-gpu-visible",
@@ -32,6 +33,7 @@ CAUSE = Cause(
         (command("gpudoctor check gpu devices driver"),),
     ),
     variants={
+        **fixes_of("no-device"),
         "toolkit": Fix(
             "Install nvidia-container-toolkit on the host, and make it known to the container runtime.",
             (

@@ -25,9 +25,10 @@ CAUSE = Cause(
             (command("export NCCL_P2P_DISABLE=1"), command("gpudoctor check host driver")),
         ),
         "refused": Fix(
-            "The driver promised peer access and refused it: turn IOMMU translation off on bare metal, and start "
-            "containers of one node with --ipc=host.",
-            (command("gpudoctor check host driver"),),
+            "The driver promised peer access and refused it: go through host memory (NCCL_P2P_DISABLE=1; where NCCL's "
+            "line is of transport/shm.cc, NCCL_CUMEM_HOST_ENABLE=0 too), turn IOMMU translation off on bare metal, and "
+            "start containers of one node with --ipc=host.",
+            (command("gpudoctor check host driver"), command("export NCCL_CUMEM_HOST_ENABLE=0")),
         ),
     },
     confirm=("With NCCL_P2P_DISABLE=1 the same job runs; gpudoctor check host names ACS or IOMMU."),

@@ -25,7 +25,12 @@ MOST_EVIDENCE = 8
 NO_ROUTE = "No route to host"
 """EHOSTUNREACH: nobody has that address there, or a firewall says so in place of the node."""
 NO_MORE = frozenset(
-    {("library-missing", "environment"), ("container-not-started", "sandbox"), ("scheduler-refused", "controller")}
+    {
+        ("library-missing", "environment"),
+        ("container-not-started", "sandbox"),
+        ("scheduler-refused", "controller"),
+        ("program-error", "arguments"),
+    }
 )
 """Of a speaker's line of any content: what it quotes may be known better."""
 LOOSE = frozenset({("program-error", "hydra")})

@@ -22,7 +22,8 @@ OF_IMAGE = re.compile(r"\bpyxis: |\benroot\b")
 OF_SLOTS = re.compile(r"not enough slots|could not (?:find|be found)|unable to find|ORTE was unable|failed to execute")
 OF_NO_GPU = re.compile(
     r"Found no NVIDIA driver|No CUDA GPUs are available|CUDA is not available|libcuda\.so|libnvidia-ml|"
-    r"Torch not compiled with CUDA|no CUDA-capable device"
+    r"Torch not compiled with CUDA|no CUDA-capable device|"
+    r"CUDA driver version is insufficient|NVML: Driver Not Loaded|couldn't communicate with the NVIDIA driver"
 )
 HOST = re.compile(r"^[\w.-]{1,253}:\d{1,4}$")
 LAUNCHERS = frozenset({"horovodrun", "mpirun", "mpiexec", "prterun"})
@@ -69,8 +70,9 @@ def _of_command(line: str, text: str) -> str:
         return _of_image(image, text)
     if words[0] in LAUNCHERS and OF_SLOTS.search(text):
         return _of_hosts(words)
-    if words[0] in OF_CONTAINERS and OF_NO_GPU.search(text):
-        return _of_nv(words)
+    inner = next((index for index, word in enumerate(words) if word in OF_CONTAINERS), None)
+    if inner is not None and OF_NO_GPU.search(text):
+        return _of_nv(words[inner:])
     if words[0] in ("docker", "podman", "nerdctl") and "run" in words[1:2] and OF_NO_GPU.search(text):
         given = any(word.startswith(("--gpus", "--runtime", "--device")) for word in words)
         return (

@@ -21,6 +21,7 @@ from gpudoctor.remedies import (
     releases,
     services,
     starting,
+    systems,
     tensors,
     transfers,
 )
@@ -31,11 +32,13 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     for family in (
         *(releases, starting),
         *(parallel, tensors, data, checkpoints, models, environments, builds),
-        *(services, nodes, clusters, networks, transfers, installers, options, plain),
+        *(systems, services, nodes, clusters, networks, transfers, installers, options, plain),
     )
     for remedy in family.REMEDIES
 )
-OF_OTHER_CAUSES: frozenset[Class] = frozenset({"gpu-memory", "import", "download", "shared-memory"})
+OF_OTHER_CAUSES: frozenset[Class] = frozenset(
+    {"gpu-memory", "host-memory", "disk-full", "no-device", "import", "download", "shared-memory"}
+)
 """Classes of which a cause of their own tells, and not `program-error`."""
 MOST = 3_000
 """Characters of a message that are asked about."""
