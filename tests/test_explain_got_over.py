@@ -52,3 +52,28 @@ def test_a_job_that_was_handed_in_again() -> None:
     again = told(MEMORY + RUNS)
     assert not again.causes and again.unknown is None
     assert told(MEMORY + "71220.extern  extern  COMPLETED  0:0 00:00:21\n").causes[0].kind == "host-memory"
+
+
+def test_trouble_of_no_known_kind_is_a_failure_only_where_a_log_ends_with_it() -> None:
+    trouble = "Mar 04 01:07:44 st1 tessera[3011]: giving up on volume 7\n"
+    assert told(trouble).unknown and not told(trouble).causes
+    assert told("step 10 loss 2.1\nstep 20 loss 2.0\n" + trouble).unknown is None
+    assert told(trouble + "mounted volume 8\n" * 5).unknown is None
+
+
+def test_what_an_account_has_in_use_is_told_of_a_job_that_waits() -> None:
+    row = "  3301  a100  ev-1  tk  PD  0:00  4  (QOSMaxGRESPerUser)\n"
+    assert "jobs of this user have all the GPUs" in (told(row).unknown or "")
+    assert told(row.replace("PerUser", "PerJob")).restart == "after a fix"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("GPUassert: an illegal instruction was encountered kern.cu 122", "illegal-access"),
+        ("Cuda error: cudaErrorMpsClientTerminated", "driver"),
+        ("RuntimeError: CUDA driver error: 719", "illegal-access"),
+    ],
+)
+def test_an_error_of_cuda_by_text_name_or_number(line: str, kind: str) -> None:
+    assert told(line + "\n").kind == kind

@@ -192,4 +192,4 @@ def test_numbers_in_json_are_progress_and_mlperf_tells_a_good_end(log: str) -> N
 
 
 def test_a_run_that_mlperf_calls_aborted_is_none_that_went_well() -> None:
-    assert told(':::MLLOG {"key": "run_stop", "value": null, "metadata": {"status": "aborted"}}\n').exit_status == 3
+    assert told(':::MLLOG {"key": "run_stop", "value": null, "metadata": {"status": "aborted"}}\n').exit_status != 0

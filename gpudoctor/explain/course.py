@@ -67,7 +67,7 @@ ENDED = re.compile(
     r"|^# Avg bus bandwidth"
     r"|^(?!\s{0,12}\d{2,12}(?:_\d+)?\.\w)[^\n]{0,160}\bCOMPLETED\b[^\n]{0,80}\b0:0\b"
     r"|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
-    r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|^=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
+    r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|(?:^|Z )=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
     r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$"
     r"|^[^\n]{0,40}:::MLLOG\b[^\n]{0,200}\"run_stop\"[^\n]{0,600}\"status\": \"success\"",

@@ -28,7 +28,7 @@ from gpudoctor.explain.course import (
     CourseSeen,
 )
 from gpudoctor.explain.got_over import mark_got_over
-from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, told_before_a_signal
+from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, of_the_end, told_before_a_signal
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import mark
 from gpudoctor.explain.order import Facts, put_together
@@ -37,6 +37,7 @@ from gpudoctor.explain.report import Explanation, Line, LogCause
 from gpudoctor.explain.said_before import is_doubted, said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
 from gpudoctor.explain.starts import starts
+from gpudoctor.explain.state_tables import is_a_row
 from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
@@ -130,6 +131,8 @@ def explain(
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
         behind = {file: [line for line in lines if line[0] > shown[file]] for file, lines in ends.items()}
         concluded = of_known_words(trouble, concluded, behind)
+    if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
+        concluded = of_the_end(trouble, concluded, ends, shown)
     known = bool(concluded.causes or concluded.unknown)
     if known:
         trouble = with_beside(trouble, ends)
@@ -328,7 +331,7 @@ def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...])
     if len(lines) != 1 or sum(found.lines for found in scans) > FEW:
         return concluded
     ((file, number, text),) = lines
-    if writer(text).length or any(form.search(text) for form in (PROGRESS, MILD, FRAME)):
+    if writer(text).length or any(form.search(text) for form in (PROGRESS, MILD, FRAME)) or is_a_row(text):
         return concluded  # a line of a log, which tells what it is of by itself
     refuses = TROUBLE.search(text) or REFUSES.search(text) or remedy_of_line(text)
     for head in HEADS:

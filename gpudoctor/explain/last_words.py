@@ -238,6 +238,22 @@ def of_known_words(
     return of_shape(concluded, tuple(last_lines(ends, {}, frozenset())))
 
 
+def of_the_end(
+    trouble: Sequence[Line],
+    concluded: Conclusion,
+    ends: Mapping[str, Sequence[tuple[int, str]]],
+    on: Mapping[str, int],
+) -> Conclusion:
+    """Trouble of no known kind that is among the last that a log tells which shows no step and no good end: something
+    failed."""
+    last = {file: lines[-1][0] for file, lines in ends.items() if lines}
+    for line in trouble:
+        is_last = last.get(line.file, line.line) - line.line < LAST and not on.get(line.file)
+        if is_last and not (OVER.search(line.text) or EVENT.search(line.text)):
+            return _of_no_table(concluded, line, judged_line(line.text) or judged_message(line.text))
+    return concluded
+
+
 def of_shape(concluded: Conclusion, lines: Sequence[Line]) -> Conclusion:
     """The first of these lines whose shape tells that something is wrong, and of what."""
     for line in lines:

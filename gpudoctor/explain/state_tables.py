@@ -258,6 +258,11 @@ def stops_a_job(lines: Sequence[Line]) -> SeenState | None:
     return None
 
 
+def is_a_row(text: str) -> bool:
+    """Of a job that waits: no message."""
+    return PENDING.search(text) is not None
+
+
 def _with_its_reason(seen: SeenState) -> SeenState:
     """What SLURM's reason means."""
     match = PENDING.search(seen.line.text)

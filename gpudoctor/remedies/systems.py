@@ -1,6 +1,5 @@
-"""What the machine around a program lacks: libraries of the system, trust in a certificate, Windows' memory, a "
-"shell's
-set-up, the commands of a scheduler; and builds that were made without a part.
+"""What the machine around a program lacks: libraries of the system, Windows' memory, a shell's set-up, the commands of
+a scheduler; and builds that were made without a part.
 
 Packages by their files as Debian, Fedora, conda-forge and the package index have them.
 """
@@ -106,28 +105,6 @@ REMEDIES = (
             counter="ImportError: libhere.so.1: cannot open shared object file: No such file or directory",
         )
         for name, files, packages in _LIBRARIES
-    ),
-    Remedy(
-        "certificate",
-        words=(
-            r"CERTIFICATE_VERIFY_FAILED",
-            r"(?i)self[- ]signed certificate|unable to get (?:local )?issuer certificate|certificate has expired|"
-            r"certificate signed by unknown authority|server certificate verification failed|SSL certificate problem",
-        ),
-        fix="The server's certificate is signed by nobody whom this machine trusts (a company's proxy signs "
-        "anew): make "
-        "its certificate known, in a file that SSL_CERT_FILE and REQUESTS_CA_BUNDLE name (git: http.sslCAInfo; pip: "
-        "--cert; docker: /etc/docker/certs.d), or install ca-certificates; where it has expired, correct the clock.",
-        commands=(command("python -m pip install --upgrade certifi"),),
-        kind="download",
-        blame="environment",
-        lines=True,
-        source="Python Modules/_ssl.c; OpenSSL x509_txt.c; Go crypto/x509; curl lib/vtls",
-        sample=(
-            "URLError: <urlopen error [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self "
-            "signed certificate>"
-        ),
-        counter="SSLError: [SSL: WRONG_VERSION_NUMBER] wrong version number",
     ),
     Remedy(
         "paging-file",
@@ -268,27 +245,5 @@ REMEDIES = (
         source="xgboost src/common/common.h; torch, OpenMPI, PyCUDA and others in the same words",
         sample="XGBoostError: XGBoost version not compiled with GPU support.",
         counter="XGBoostError: Check failed: valid",
-    ),
-    Remedy(
-        "region-full",
-        words=(
-            r"(?i)resources? (?:are|is) insufficient in (?:region|zone)|"
-            r"does not have enough resources available to fulfill",
-            r"\bZONE_RESOURCE_POOL_EXHAUSTED|\bInsufficientInstanceCapacity\b|\bAllocationFailed\b|"
-            r"\bSkuNotAvailable\b|"
-            r"\bOverconstrainedAllocationRequest\b|\bZonalAllocationFailed\b|(?i:insufficient capacity)",
-        ),
-        fix="The cloud has no such machine free there now: try again later, in another zone or region, with "
-        "another type of "
-        "machine or accelerator, or by a reservation or a queue (flex start, capacity blocks).",
-        kind="scheduler",
-        blame="scheduler",
-        restart="as it is",
-        lines=True,
-        source="Vertex AI, Compute Engine, EC2 and Azure error codes",
-        sample=(
-            "RuntimeError: Job failed with: message: Resources are insufficient in region: us-x1. Please try another"
-        ),
-        counter="RuntimeError: Job failed with: message: invalid region",
     ),
 )

@@ -89,7 +89,12 @@ REMEDIES = (
     ),
     Remedy(
         "tls-not-believed",
-        words=r"\bcurl: \((?:60|77)\) |\bSSL certificate problem: |\bunable to get local issuer certificate\b",
+        words=(
+            r"\bcurl: \((?:60|77)\) |\bSSL certificate problem: |\bunable to get (?:local )?issuer certificate\b",
+            r"\bCERTIFICATE_VERIFY_FAILED\b|\bself[- ]signed certificate\b",
+            r"\bcertificate (?:has expired|signed by unknown)",
+            r"\bserver certificate verification failed\b",
+        ),
         lines=True,
         fix=(
             "The server's certificate is signed by nobody whom this machine knows: install the site's CA (ca-"
@@ -244,6 +249,7 @@ REMEDIES = (
             r"\bZONE_RESOURCE_POOL_EXHAUSTED\w{0,20}|does not have enough resources available to fulfill",
             r"\b(?:Zonal|Overconstrained)?AllocationFailed\b|\bSkuNotAvailable\b|\bStockout\b",
             r"\bCatalog does not contain any instances satisfying the request\b|\bResourcesUnavailableError\b",
+            r"\b[Rr]esources are insufficient in (?:region|zone)\b|(?i:\binsufficient capacity\b)",
             r"\bNo resource satisfying\b|\bCapacityError\b: ?Unable to provision",
         ),
         lines=True,
