@@ -25,6 +25,8 @@ WRAPPERS = {
     for program, _, words in (part.partition(":") for part in _WRAPPERS.split())
 }
 """Program -> the words of which one must follow; () when none must."""
+ADD_OPTIONS = ("oumi",)
+"""Wrappers that tell a launcher nodes, processes and head by themselves (oumi/core/cli/distributed_run.py)."""
 LIKE_PYTHON = ("uv", "coverage", "memray", "kernprof", "viztracer", "scalene", "ipython")
 """Wrappers that run a script, or `-m MODULE`, in their own Python."""
 

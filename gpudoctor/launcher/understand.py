@@ -106,7 +106,10 @@ def _launch(launcher: str, invocation: Invocation, entry: str, read: WordsRead) 
         entry=entry,
         options=read.last,
         every_option=read.options,
-        unread=read.unread,
+        unread=(
+            *read.unread,
+            *(outer.words[0] for outer in invocation.within if outer.program in programs.ADD_OPTIONS),
+        ),
     )
 
 

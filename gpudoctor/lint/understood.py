@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.tensorflow import NOT_COVERED
 from gpudoctor.launcher import registry
+from gpudoctor.launcher.programs import ADD_OPTIONS
 from gpudoctor.launcher.traits import ManifestKind
 from gpudoctor.lint import allocation, look, processes, rank_counts, spawning
 from gpudoctor.lint.frameworks import framework_in, trains_by_tensorflow
@@ -240,4 +241,9 @@ def open_questions(job: LintJob) -> Iterator[str]:
         for word in launch.unread:
             if word.shown not in told:
                 told.add(word.shown)
-                yield f"line {word.span.line}: {word.shown} may hold more options, and its value is not in the text"
+                holds = (
+                    "adds options of its own, which are"
+                    if word.shown in ADD_OPTIONS
+                    else "may hold more options, and its value is"
+                )
+                yield f"line {word.span.line}: {word.shown} {holds} not in the text"

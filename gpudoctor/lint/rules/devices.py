@@ -141,6 +141,7 @@ def _device_list(launch: LintLaunch) -> Word | None:
         RANKED,
         "CUDA_VISIBLE_DEVICES=0,1 " + _ONE.format(2) + "\n",
         Example(_ONE.format(2) + "\n", "gpus_per_node=8"),
+        Example("oumi distributed torchrun -m oumi train -c a.yaml\n", "gpus_per_node=8"),
     ),
 )  # fmt: skip
 def idle_gpus(job: LintJob) -> Iterator[LintFinding]:

@@ -74,6 +74,7 @@ def _several(job: LintJob, world: LintWorld, launch: LintLaunch, other_starts: b
         _ONE,
         "torchrun --nproc-per-node=4 --node-rank=0 --master-addr=localhost --master-port=29501 train.py\n",
         _BATCH.replace("nodes=2", "nodes=1") + "srun torchrun --nproc-per-node=4 train.py\n",
+        _BATCH + "srun oumi distributed torchrun -m oumi train -c a.yaml\n",
     ),
 )
 def nnodes_missing(job: LintJob) -> Iterator[LintFinding]:
