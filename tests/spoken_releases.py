@@ -97,7 +97,6 @@ COMPOSED = {
     "unique-id-not-received": OF_CALLS,
     "symptoms.nccl_watchdog PREFIX": OF_CALLS,
     "symptoms.nccl_watchdog WORK": OF_CALLS,
-    "watchdog-heartbeat": "torch 2.2 to 2.5: its source, ProcessGroupNCCL.cpp; 2.6.0, 2.13 and 2.14 have no such line",
     "nccl-collectives-differ": "NCCL 2.4.2 to 2.7.6: ncclCommGetAsyncError in the source of these releases",
     "nccl-driver-refused": "builds for a CUDA before 11.3 alone: alloc.h, #if CUDART_VERSION",
     "shared-memory-full": "NCCL 2.4 to 2.13: SYSCHECK in shm.h and shmutils.cc of these releases",

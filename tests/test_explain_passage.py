@@ -97,6 +97,9 @@ REDUCES = "dist.all_reduce(gradient)  # W\n"
         (f"{REDUCES}{WAITS}{SAYS}", 1, ["child"]),
         (f"{SAYS}if step % 4 == 0:\n    {WAITS}{REDUCES}", 0, ["child"]),
         (f"with amp:\n    {SAYS}{WAITS}{REDUCES}", 0, ["child"]),
+        (f"{SAYS}with FileLock(name):\n    {REDUCES}", 0, ["file lock"]),
+        (f"with FileLock(name):\n    {SAYS}{REDUCES}", 0, []),
+        (f"{SAYS}if requests.get(url):\n    {REDUCES}", 0, ["service"]),
     ],
 )
 def test_which_way_lies_between(body: str, further: int, waits: list[str]) -> None:

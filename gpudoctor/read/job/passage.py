@@ -218,7 +218,14 @@ def _after(levels: Sequence[Level]) -> Iterator[ast.AST]:
 
 
 def _before(levels: Sequence[Level]) -> Iterator[ast.AST]:
-    for _, _, block, index in levels:
+    """What is gone through on the way to a line: what the statements around it ask, or take, first."""
+    for node, part, block, index in levels:
+        if part == "body" and isinstance(node, ast.With | ast.AsyncWith):
+            yield from node.items
+        elif isinstance(node, ast.If | ast.While):
+            yield node.test
+        elif isinstance(node, ast.For | ast.AsyncFor):
+            yield node.iter
         yield from block[:index]
 
 
