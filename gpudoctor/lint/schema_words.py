@@ -10,10 +10,15 @@ from gpudoctor.lint.pods import containers
 from gpudoctor.lint.rule import Edit, LintFinding
 from gpudoctor.lint.schemas import SchemaProblem, problems, schema
 
+_EMPTY_OF_A_FORM = 3
+
 
 def is_filled_in(job: LintJob, manifest: Manifest) -> bool:
-    """Whether it is a template, of Helm or its like."""
+    """Whether it is a template, of Helm or its like, or a form: its name is left empty, or three keys and more are."""
     spans = [value.span for value in manifest.values]
+    empty = [value.path for value in manifest.values if not value.value and value.span.start == value.span.end]
+    if ("metadata", "name") in empty or len(empty) >= _EMPTY_OF_A_FORM:
+        return True
     return bool(spans) and "{{" in job.text[min(span.start for span in spans) : max(span.end for span in spans)]
 
 

@@ -63,7 +63,11 @@ _PVC = (
         _JOB.format("", "command").replace("        - name: main\n          image", "        - image"),
         _PVC.format("") + _JOB.format("", "command").replace("spec:\n  template:", "spec:\n  suspend: true\n  pods:"),
     ),
-    good=(_JOB.format("", "command"), _PVC.format("ReadWriteMany") + _JOB.format("", "command")),
+    good=(
+        _JOB.format("", "command"),
+        _PVC.format("ReadWriteMany") + _JOB.format("", "command"),
+        _PVC.format("").replace(" {name: data}", "\n  name:") + _JOB.format("", "command"),
+    ),
 )
 def missing_field(job: LintJob) -> Iterator[LintFinding]:
     """What every object of a kind has to say is asked for before anything else is looked at."""
