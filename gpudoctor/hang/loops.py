@@ -2,11 +2,11 @@
 variables of a rank say to a condition."""
 
 import ast
-import operator
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+from gpudoctor.hang.conditions import says
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.relation import (
     COUNTED,
@@ -128,52 +128,10 @@ def is_of_data(leaves: Enclosing) -> bool:
     return _ENDS_WITH_DATA.search(leaves.text.removeprefix("except ").strip()) is not None
 
 
-_COMPARES = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-_COMPUTES = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod}
-_DEEPEST = 16
-
-
 def holds(condition: str, values: Mapping[str, str]) -> bool | None:
     """What a rank's variables say to a condition; None where it asks for more than numbers and truth values that were
     read."""
-    try:
-        result = _value(ast.parse(condition.strip(), mode="eval").body, values, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, ArithmeticError):
-        return None
-    return None if result is None else bool(result)
-
-
-def _value(node: ast.expr, values: Mapping[str, str], depth: int) -> float | None:
-    if depth > _DEEPEST:
-        return None
-    if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, int | float) else None
-    if isinstance(node, ast.Name):
-        return _number(values.get(node.id, ""))
-    if isinstance(node, ast.UnaryOp):
-        inner = _value(node.operand, values, depth + 1)
-        if inner is None or not isinstance(node.op, ast.Not | ast.USub):
-            return None
-        return not inner if isinstance(node.op, ast.Not) else -inner
-    if isinstance(node, ast.BinOp) and type(node.op) in _COMPUTES:
-        left, right = (_value(side, values, depth + 1) for side in (node.left, node.right))
-        return None if left is None or right is None else _COMPUTES[type(node.op)](left, right)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARES:
-        left, right = (_value(side, values, depth + 1) for side in (node.left, node.comparators[0]))
-        return None if left is None or right is None else bool(_COMPARES[type(node.ops[0])](left, right))
-    if isinstance(node, ast.BoolOp):
-        parts = [_value(part, values, depth + 1) for part in node.values]
-        decisive = isinstance(node.op, ast.Or)  # one True decides an `or`, one False an `and`
-        known = [bool(part) for part in parts if part is not None]
-        return decisive if decisive in known else None if None in parts else not decisive
-    return None
+    return says(condition, lambda node: _number(values.get(node.id, "")) if isinstance(node, ast.Name) else None)
 
 
 def _number(text: str) -> float | None:

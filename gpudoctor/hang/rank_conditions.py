@@ -1,9 +1,9 @@
 """What a condition of the program asks of the rank, and for whom it holds."""
 
 import ast
-import operator
 import re
 
+from gpudoctor.hang.conditions import Known, leaves, name_of, parsed, says
 from gpudoctor.knowledge import rank_names
 from gpudoctor.snapshot.evidence import Enclosing
 
@@ -11,6 +11,10 @@ RANK_WORDS = re.compile(
     r"rank|is_main|is_master|is_global_zero|master_process|main_process|is_local_main|is_first_worker|is_chief", re.I
 )
 """Names by which programs ask which rank they are: torch, Lightning, accelerate, transformers, fairseq, detectron2."""
+_OF_THE_WORLD = re.compile(
+    r"(?:\w+\.)*(?:is_available|is_initialized|(?:get_)?world_size|num_processes|(?:is_|use_)?distributed)", re.I
+)
+"""What ranks of one job find alike: that there is a group of them, and how large it is."""
 _RANK = re.compile(r"(?:get_)?(?:\w+_)?rank", re.I)
 _IS_ZERO = re.compile(
     r"is_main_process|is_master|is_global_zero|master_process|main_process|is_local_main_process|is_main|is_rank_0"
@@ -35,85 +39,30 @@ def admits(statement: Enclosing, rank: int) -> bool | None:
     Names with "rank" in them count as the rank, those of the kind of `is_main_process` as whether it is 0. The rest of
     the condition is unknown: "step % 10 == 0 and rank == 0" keeps rank 1 out all the same.
     """
-    try:
-        condition = ast.parse(condition_of(statement).strip(), mode="eval").body
-        verdict = _truth(condition, rank, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
-        return None
+    verdict = says(condition_of(statement), _known(rank))
     return None if verdict is None else verdict is not (statement.kind == "else")
 
 
 def asks_for(condition: str, rank: int) -> bool | None:
     """Whether a condition lets a rank through, as far as it asks for the rank: `step % 10 == 0 and (full or rank == 0)`
     lets in rank 0. None where it does not ask, or is not understood. "not (...)" stands for the other branch."""
-    try:
-        return _part_about(ast.parse(condition.strip(), mode="eval").body, rank, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    return says(condition, _known(rank), partly=True)
 
 
-def _part_about(node: ast.expr, rank: int, depth: int) -> bool | None:
-    if depth > 32:
-        return None
-    if isinstance(node, ast.BoolOp):
-        parts = [part for value in node.values if (part := _part_about(value, rank, depth + 1)) is not None]
-        return (any(parts) if isinstance(node.op, ast.Or) else all(parts)) if parts else None
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _part_about(node.operand, rank, depth + 1)
-        return None if inner is None else not inner
-    return _truth(node, rank, depth)
+def asks_for_world(condition: str) -> bool:
+    """Whether a condition asks whether there are several ranks, and nothing else: no two of them part there."""
+    node = parsed(condition)
+    asked = [*leaves(node)] if node is not None else []
+    return bool(asked) and all(leaf is not None and _is_of_world(leaf) for leaf in asked)
 
 
-def _truth(node: ast.expr, rank: int, depth: int) -> bool | None:
-    if depth > 32:
-        return None
-    if isinstance(node, ast.BoolOp):
-        parts = [_truth(value, rank, depth + 1) for value in node.values]
-        decisive = isinstance(node.op, ast.Or)  # one True decides an `or`, one False an `and`
-        return decisive if decisive in parts else None if None in parts else not decisive
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = _truth(node.operand, rank, depth + 1)
-        return None if inner is None else not inner
-    if isinstance(node, ast.Compare) and len(node.ops) == 1:
-        left, right, compares = node.left, node.comparators[0], node.ops[0]
-        if isinstance(left, ast.Constant) and type(compares) in (ast.Eq, ast.NotEq):
-            left, right = right, left
-        number = None if isinstance(left, ast.Constant) else _number(left, rank, depth + 1)
-        return None if number is None else _compared(number, compares, right)
-    name = name_of(node)
-    if _IS_ZERO.fullmatch(name):
-        return rank == 0
-    number = None if isinstance(node, ast.Constant) else _number(node, rank, depth + 1)
-    return None if number is None else number != 0
+def _known(rank: int) -> Known:
+    def known(node: ast.expr) -> float | None:
+        if _IS_ZERO.fullmatch(name_of(node)):
+            return rank == 0
+        return rank if _is_rank(node) else None
 
-
-def _compared(rank: int, compares: ast.cmpop, other: ast.expr) -> bool | None:
-    """A rank against what a condition compares it with."""
-    try:
-        value: object = ast.literal_eval(other)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    if isinstance(compares, ast.In | ast.NotIn) and isinstance(value, list | tuple | set):
-        return (rank in value) is isinstance(compares, ast.In)
-    if not isinstance(value, int):
-        return None
-    return {
-        ast.Eq: rank == value,
-        ast.NotEq: rank != value,
-        ast.Gt: rank > value,
-        ast.Lt: rank < value,
-        ast.GtE: rank >= value,
-        ast.LtE: rank <= value,
-    }.get(type(compares))
-
-
-def name_of(node: ast.expr) -> str:
-    """The last name of an expression: "rank" of `self.rank`, "get_rank" of `dist.get_rank()`."""
-    if isinstance(node, ast.Call):
-        return name_of(node.func)
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
+    return known
 
 
 def _is_rank(node: ast.expr) -> bool:
@@ -123,26 +72,7 @@ def _is_rank(node: ast.expr) -> bool:
     return _RANK.fullmatch(name) is not None and not asks_group and rank_names.IN_GROUP.fullmatch(name) is None
 
 
-def _number(node: ast.expr, rank: int, depth: int) -> int | None:
-    """What an expression of the rank and of numbers is on a rank: `rank % 2`, `rank // 8`."""
-    if depth > 32:
-        return None
-    if _is_rank(node):
-        return rank
-    if isinstance(node, ast.Constant):
-        return node.value if type(node.value) is int else None
-    if not isinstance(node, ast.BinOp) or type(node.op) not in _COMPUTES:
-        return None
-    left, right = _number(node.left, rank, depth + 1), _number(node.right, rank, depth + 1)
-    if left is None or right is None or (right <= 0 and isinstance(node.op, ast.Mod | ast.FloorDiv)):
-        return None
-    return int(_COMPUTES[type(node.op)](left, right))
-
-
-_COMPUTES = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Mod: operator.mod,
-    ast.FloorDiv: operator.floordiv,
-}
+def _is_of_world(leaf: ast.expr) -> bool:
+    if isinstance(leaf, ast.Call):
+        return not leaf.args and not leaf.keywords and _is_of_world(leaf.func)
+    return isinstance(leaf, ast.Name | ast.Attribute) and _OF_THE_WORLD.fullmatch(ast.unparse(leaf)) is not None

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from gpudoctor.hang.alike import asks_for_world
+from gpudoctor.hang.conditions import name_of, parsed
 from gpudoctor.hang.job import Rank
-from gpudoctor.hang.rank_conditions import is_by_rank, name_of
+from gpudoctor.hang.rank_conditions import asks_for_world, is_by_rank
 from gpudoctor.knowledge.place_markers import normal
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
@@ -237,11 +237,8 @@ def _counts(condition: str) -> bool:
     """Whether a condition compares counters and nothing else: `stopper.step(loss)` calls what may answer anything."""
     if not _COUNTERS.search(condition):
         return False
-    try:
-        calls = [node for node in ast.walk(ast.parse(condition.strip(), mode="eval")) if isinstance(node, ast.Call)]
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
-        return True
-    return all(map(_says_alike, calls))
+    tree = parsed(condition)
+    return tree is None or all(_says_alike(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 def _says_alike(call: ast.Call) -> bool:
@@ -255,9 +252,8 @@ _SAME = re.compile(r"every|interval|freq|period|total|num_|length|size|[A-Z][A-Z
 
 def only_counts(condition: str) -> bool:
     """Whether all that a condition names are counters and settings: it is the same on every rank in every step."""
-    try:
-        tree = ast.parse(condition.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # it may have been cut short
+    tree = parsed(condition)
+    if tree is None:
         return False
     nodes = list(ast.walk(tree))
     if any(isinstance(node, ast.Call) and not _says_alike(node) for node in nodes):

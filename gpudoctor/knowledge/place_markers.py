@@ -315,8 +315,9 @@ _FRAMEWORK = re.compile(
     r"megatron|ray|numpy|triton|IPython|ipykernel|composer|ignite|fairscale|colossalai|horovod|jax|jaxlib|flax|tensorflow|"
     r"keras|mpi4py)/"
 )
-_TYPED = re.compile(r"^<(?:string|stdin|ipython-input.*|python-input.*|stdin-\d+|unknown|console|input)>$")
-"""Program text that somebody typed or passed; other names in brackets are generated code."""
+_TYPED = re.compile(r"^<(?:string|stdin|ipython-input.*|python-input.*|stdin-\d+|unknown|console|input|dynamic-code)>$")
+"""Program text that somebody typed or passed, or a function that cloudpickle (Dask) has brought to a worker, without its
+file; other names in brackets are generated code."""
 
 
 def is_program(file: str) -> bool:
