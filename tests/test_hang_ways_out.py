@@ -130,3 +130,31 @@ def test_one_who_is_past_a_gather_in_which_all_others_stand_has_not_given_its_pa
 
     assert first(a_job(stays(0), past(1), stays(2))).confidence > 0.5
     assert first(a_job(stays(0), past(1), past(2))).confidence < 0.5
+
+
+EXCHANGE = """\
+def main():
+    for step in range(9):
+        dist.recv(x, {peer})
+        dist.barrier()
+"""
+
+
+def receives(number: int, peer: str, **values: str) -> Rank:
+    rank = at(number, EXCHANGE.format(peer=peer), ("main", 3), values={"rank": str(number), **values})
+    place = rank.place._replace(kind="point-to-point", operation="recv")
+    return structs.replace(rank, place=place, first_place=place)
+
+
+@pytest.mark.parametrize("peer", ["(rank + 1) % world", "src=before", "(dist.get_rank() + 1) % dist.get_world_size()"])
+def test_all_of_a_circle_receive(peer: str) -> None:
+    ranks = [receives(number, peer, world="3", before=str((number + 1) % 3)) for number in range(3)]
+    cause = first(a_job(*ranks))
+    assert (cause.cause, cause.ranks) == ("p2p-order", (0, 1, 2)) and cause.confidence > 0.8
+
+
+@pytest.mark.parametrize(("peer", "told"), [("0", True), ("peer", False), ("0, group=pairs", False)])
+def test_one_is_received_from_that_has_gone_on(peer: str, told: bool) -> None:
+    text = "def main():\n    send_all()\n    dist.barrier()\n"
+    cause = first(a_job(at(0, text, ("main", 3)), receives(1, peer), receives(2, peer)))
+    assert (cause.cause == "p2p-order" and cause.ranks == (0,) and cause.confidence > 0.5) is told

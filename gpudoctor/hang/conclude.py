@@ -17,12 +17,12 @@ from gpudoctor.hang.causes import HangRule
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.parted import where_they_part
-from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, progress_of, serves
+from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, parties, progress_of, serves
 from gpudoctor.hang.recorders import Agreement
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows, stacks
 from gpudoctor.hang.users import words
-from gpudoctor.hang.words import at, place_words, ranks_of, verb, waiting_words
+from gpudoctor.hang.words import at, place_words, ranks_of, standing_words, verb, waiting_words
 from gpudoctor.knowledge.places import MPI, main_thread
 from gpudoctor.snapshot.evidence import Evidence, Unread
 from gpudoctor.sure import CERTAIN, PRIMARY, SHOWN
@@ -246,7 +246,7 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
     if causes:
         names = ", ".join(dict.fromkeys(cause.cause for cause in causes[:3]))
         test = causes[0].confirm
-        sure = where_they_part(job)
+        sure = _what_is_seen(job, progress)
         return (
             f"Nothing moves, and several causes fit ({names})."
             + (f" What is seen: {sure}." if sure else "")
@@ -273,7 +273,15 @@ def _undecided(job: HangJob, progress: JobProgress, state: State, causes: Sequen
             f"All ranks {where}, and nothing that was read tells them apart. A flight recorder of every rank decides "
             "whether they came to the same collective; where they did, test the network: `gpudoctor nccl-test`."
         )
-    return "Nothing moves, and no rule explains it. Native stacks may: `gpudoctor hang --native`."
+    sure = _what_is_seen(job, progress)
+    seen = f" What is seen: {sure}." if sure else ""
+    return f"Nothing moves, and no rule explains it.{seen} Native stacks may: `gpudoctor hang --native`."
+
+
+def _what_is_seen(job: HangJob, progress: JobProgress) -> str:
+    """Where ranks have parted, or else where each party of them stands: true whatever the reason."""
+    stand = [*map(waiting_words, parties(progress.waiting)), *map(standing_words, parties(progress.away))]
+    return where_they_part(job) or ("; ".join(stand[:4]) if len(stand) > 1 else "")
 
 
 def _why_alone(rank: Rank) -> str:

@@ -36,11 +36,16 @@ def says(condition: str, known: Known, *, partly: bool = False) -> bool | None:
     """Whether it holds; None where what it asks for is not known, or not understood. `partly`: as far as it is known,
     `step % 10 == 0 and rank == 0` holds for rank 0."""
     node = parsed(condition)
+    value = number(node, known, partly=partly) if node is not None else None
+    return None if value is None else bool(value)
+
+
+def number(node: ast.expr, known: Known, *, partly: bool = False) -> float | None:
+    """What an expression of the program computes; None where what it names is not known."""
     try:
-        value = _value(node, known, partly, 0) if node is not None else None
+        return _value(node, known, partly, 0)
     except (ArithmeticError, RecursionError, MemoryError):
         return None
-    return None if value is None else bool(value)
 
 
 def _value(node: ast.expr, known: Known, partly: bool, depth: int) -> float | None:

@@ -21,6 +21,7 @@ from gpudoctor.hang.relation import (
     loop_around,
     members_of,
     only_counts,
+    parting,
     relation,
     remembers,
     same_function,
@@ -179,12 +180,12 @@ def _may_swallow(around: Enclosing) -> bool:
 def where_they_part(job: HangJob) -> str:
     """The last function that two parties of ranks are both in, and the line of each there: true whatever the reason."""
     for pair in parted(job):
-        fork = fork_of(pair.waiting[0], pair.other[0])
-        if fork is not None:
+        frames = parting(pair.waiting[0], pair.other[0])
+        if frames is not None:
             one, other = ranks_of(pair.waiting), ranks_of(pair.other)
             return (
-                f"{one} and {other} have gone different ways in {fork.one.function} of "
-                f"{fork.one.file.rpartition('/')[2]}: lines {fork.one.line} and {fork.other.line}"
+                f"{one} and {other} have gone different ways in {frames[0].function} of "
+                f"{frames[0].file.rpartition('/')[2]}: lines {frames[0].line} and {frames[1].line}"
             )
     return ""
 

@@ -60,12 +60,12 @@ def _known(rank: int) -> Known:
     def known(node: ast.expr) -> float | None:
         if _IS_ZERO.fullmatch(name_of(node)):
             return rank == 0
-        return rank if _is_rank(node) else None
+        return rank if is_rank(node) else None
 
     return known
 
 
-def _is_rank(node: ast.expr) -> bool:
+def is_rank(node: ast.expr) -> bool:
     """Not its number in a group: which ranks have it there, a condition does not tell."""
     name = name_of(node)
     asks_group = isinstance(node, ast.Call) and bool(node.args or node.keywords)

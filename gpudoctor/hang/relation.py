@@ -47,27 +47,32 @@ def source_at(rank: Rank, frame: Frame | None) -> SourceContext | None:
 
 
 def fork_of(one: Rank, other: Rank) -> Fork | None:
-    """The first frames, from the outermost, in which two ranks differ; None where they do not, or one has none.
+    """The first frames, from the outermost, in which two ranks differ; None where they do not, or one has none. Of a
+    framework only where the text of both places was read."""
+    frames = parting(one, other)
+    if frames is None:
+        return None
+    sources = source_at(one, frames[0]), source_at(other, frames[1])
+    return Fork(*frames, *sources) if frames[0] in one.place.user_frames or None not in sources else None
 
-    Where the program's own lines do not part, the loop is a framework's (`Trainer.train`), and its frames tell."""
+
+def parting(one: Rank, other: Rank) -> tuple[Frame, Frame] | None:
+    """The last function that two ranks are both in, and the line of each there. Where the program's own lines do not
+    part, the loop is a framework's (`Trainer.train`), and its frames tell."""
     common: Frame | None = None
     for mine, theirs in zip(reversed(one.place.user_frames), reversed(other.place.user_frames), strict=False):
         if mine.file != theirs.file or not same_function(mine.function, theirs.function):
             break
         if mine.line != theirs.line:
-            return Fork(mine, theirs, source_at(one, mine), source_at(other, theirs))
+            return mine, theirs
         common = mine
-    return _fork_below(one, other, common) if common is not None else None
-
-
-def _fork_below(one: Rank, other: Rank, common: Frame) -> Fork | None:
-    """Where two ranks part below a line that both have called; told only where the text of both places was read."""
+    if common is None:
+        return None
     for mine, theirs in zip(reversed(_inside(one, common)), reversed(_inside(other, common)), strict=False):
         if (mine.file, mine.function) != (theirs.file, theirs.function):
             return None
         if mine.line != theirs.line:
-            sources = source_at(one, mine), source_at(other, theirs)
-            return None if None in sources else Fork(mine, theirs, *sources)
+            return mine, theirs
     return None
 
 

@@ -1,0 +1,96 @@
+"""Ranks that wait in a send or a receive for one that waits for them: by the peer that the call's own line names."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, blame
+from gpudoctor.hang.conditions import name_of, number, parsed
+from gpudoctor.hang.parted import COLLECTIVE, group_of
+from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.rank_conditions import is_rank
+from gpudoctor.hang.relation import group_argument, source_at
+from gpudoctor.hang.variables import held_at
+from gpudoctor.hang.words import stacks_of, waiting_words, who
+
+_PEER = {"recv": "src", "irecv": "src", "send": "dst", "isend": "dst"}
+_WORLD = re.compile(r"(?:get_)?world_size|num_processes", re.I)
+
+
+def do_not_pair(job: HangJob) -> Iterator[HangCause]:
+    """Each in a circle receives from the next, or each sends; or one receives from a rank that has gone on to a
+    collective of all, in which that rank waits for the first."""
+    progress = progress_of(job)
+    if progress.verdict != "stuck" or progress.away or progress.ended or job.missing:
+        return
+    by_number = {rank.rank: rank for rank in progress.waiting}
+    peers = {number: peer for number, rank in by_number.items() if (peer := peer_of(rank, job.world_size)) is not None}
+    for ranks in _circles(peers):
+        circle = [by_number[each] for each in ranks if each in by_number]
+        if len(circle) == len(ranks) and len({rank.place.operation for rank in circle}) == 1:
+            doing = "to receive from" if circle[0].place.operation.endswith("recv") else "to send to"
+            yield blame(
+                "p2p-order",
+                SEEN,
+                circle,
+                f"{who(circle, 'waits', 'wait')} {doing} each other, each in {circle[0].place.operation}, and nobody "
+                f"has come to the other half; {waiting_words(circle)}",
+                stacks_of(circle),
+                at=circle[0].place.user_frame,
+            )
+            return
+    left = {peer for peer in peers.values() if peer in by_number and _waits_for_all(by_number[peer])}
+    for peer in sorted(left):
+        one, others = by_number[peer], [by_number[number] for number, its in peers.items() if its == peer]
+        yield blame(
+            "p2p-order",
+            LIKELY,
+            [one],
+            f"{waiting_words(others)} for rank {peer}, which has gone on without: {waiting_words([one])}, and "
+            f"{who(others, 'has', 'have')} to come there",
+            (*stacks_of([one]), *stacks_of(others)),
+            at=one.place.user_frame,
+        )
+
+
+def peer_of(rank: Rank, world: int) -> int | None:
+    """The rank with which the call of a line exchanges, by its text and the variables there; None where it is not told,
+    or counts in a group."""
+    context = source_at(rank, rank.place.user_frame)
+    frame = rank.place.user_frame
+    if rank.place.kind != "point-to-point" or context is None or frame is None or group_argument(context.text):
+        return None
+    wanted = _PEER.get(rank.place.operation)
+    tree = parsed(context.text.partition(" = ")[2]) or parsed(context.text)
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
+    call = next((node for node in calls if name_of(node) == rank.place.operation), None)
+    if wanted is None or call is None:
+        return None
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    told = named.get(wanted, call.args[1] if len(call.args) > 1 else None)
+    values = held_at(rank, frame)
+
+    def known(node: ast.expr) -> float | None:
+        if isinstance(node, ast.Name) and values.get(node.id, "").isdecimal():
+            return int(values[node.id])
+        return rank.rank if is_rank(node) else world if _WORLD.fullmatch(name_of(node)) else None
+
+    peer = number(told, known) if told is not None else None
+    return int(peer) if peer is not None and 0 <= peer < world and peer != rank.rank else None
+
+
+def _circles(peers: Mapping[int, int]) -> Iterator[Sequence[int]]:
+    """Ranks each of which waits for the next, and the last for the first."""
+    for start in sorted(peers):
+        way = [start]
+        while (after := peers.get(way[-1])) is not None and after not in way:
+            way.append(after)
+        if after == start and start == min(way):
+            yield way
+
+
+def _waits_for_all(rank: Rank) -> bool:
+    return rank.place.kind in COLLECTIVE and not group_of(rank)
+
+
+RULES = (do_not_pair,)
