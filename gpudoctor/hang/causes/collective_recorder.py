@@ -13,7 +13,7 @@ from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
 from gpudoctor.hang.relation import source_at
 from gpudoctor.hang.waits_for import ChainEnd
-from gpudoctor.hang.words import entry_words, place_words, process_of, ranks_of, verb, who
+from gpudoctor.hang.words import entry_words, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.places import is_user, main_thread
 from gpudoctor.snapshot.evidence import Collective, Frame, SourceContext
@@ -402,39 +402,4 @@ def _frame(job: HangJob, ranks: Sequence[int], entry: Collective | None) -> Fram
     return next((by_rank[rank].place.user_frame for rank in ranks if rank in by_rank), None)
 
 
-# ---------------------------------------------------------------- point to point, by stacks
-
-
-def face_to_face(job: HangJob) -> Iterator[HangCause]:
-    """Ranks that all send, or all receive: each waits for the other half."""
-    progress = progress_of(job)
-    pairs = [rank for rank in progress.waiting if rank.place.kind == "point-to-point"]
-    if progress.verdict not in ("stuck", "held") or len(pairs) < 2 or progress.stopped or progress.ended:
-        return
-    operations = {operation for rank in pairs for operation in _open_halves(rank) or (rank.place.operation,)}
-    one_way = operations <= {"send", "isend"} or operations <= {"recv", "irecv"}
-    sure = POSSIBLE
-    if len(pairs) == len(job.ranks) and not job.missing:
-        sure = SEEN if one_way else LIKELY  # with one way only, nobody is on the other side
-    doing = "send" if "send" in next(iter(operations)) else "receive"
-    lines = list(dict.fromkeys(f"{ranks_of([rank])} {place_words(rank.place)}" for rank in pairs[:MOST_PARTIES]))
-    yield blame(
-        "p2p-order",
-        sure,
-        pairs,
-        f"all ranks wait to {doing}: " * one_way
-        + "; ".join(lines)
-        + (f" and {len(pairs) - MOST_PARTIES} more" if len(pairs) > MOST_PARTIES else ""),
-        [Seen(f"{process_of(rank)} stack", place_words(rank.place)) for rank in pairs[:8]],
-        at=pairs[0].place.user_frame,
-    )
-
-
-def _open_halves(rank: Rank) -> set[str]:
-    """The sends and receives that a rank has open by its recorder: a batch of them is started as one."""
-    recorder = rank.evidence.recorder
-    entries = recorder.entries if recorder is not None else ()
-    return {entry.operation for entry in entries if entry.point_to_point and entry.state != "completed"}
-
-
-RULES = (disagree, groups_crossed, chains_end, face_to_face)
+RULES = (disagree, groups_crossed, chains_end)

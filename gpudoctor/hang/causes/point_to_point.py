@@ -4,16 +4,17 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, blame
+from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.conditions import name_of, number, parsed
 from gpudoctor.hang.parted import COLLECTIVE, group_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_rank
 from gpudoctor.hang.relation import group_argument, source_at
 from gpudoctor.hang.variables import held_at
-from gpudoctor.hang.words import stacks_of, waiting_words, who
+from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, waiting_words, who
 
 _PEER = {"recv": "src", "irecv": "src", "send": "dst", "isend": "dst"}
+MOST_PARTIES = 4
 _WORLD = re.compile(r"(?:get_)?world_size|num_processes", re.I)
 
 
@@ -93,4 +94,36 @@ def _waits_for_all(rank: Rank) -> bool:
     return rank.place.kind in COLLECTIVE and not group_of(rank)
 
 
-RULES = (do_not_pair,)
+def face_to_face(job: HangJob) -> Iterator[HangCause]:
+    """Ranks that all send, or all receive: each waits for the other half."""
+    progress = progress_of(job)
+    pairs = [rank for rank in progress.waiting if rank.place.kind == "point-to-point"]
+    if progress.verdict not in ("stuck", "held") or len(pairs) < 2 or progress.stopped or progress.ended:
+        return
+    operations = {operation for rank in pairs for operation in _open_halves(rank) or (rank.place.operation,)}
+    one_way = operations <= {"send", "isend"} or operations <= {"recv", "irecv"}
+    sure = POSSIBLE
+    if len(pairs) == len(job.ranks) and not job.missing:
+        sure = SEEN if one_way else LIKELY  # with one way only, nobody is on the other side
+    doing = "send" if "send" in next(iter(operations)) else "receive"
+    lines = list(dict.fromkeys(f"{ranks_of([rank])} {place_words(rank.place)}" for rank in pairs[:MOST_PARTIES]))
+    yield blame(
+        "p2p-order",
+        sure,
+        pairs,
+        f"all ranks wait to {doing}: " * one_way
+        + "; ".join(lines)
+        + (f" and {len(pairs) - MOST_PARTIES} more" if len(pairs) > MOST_PARTIES else ""),
+        [Seen(f"{process_of(rank)} stack", place_words(rank.place)) for rank in pairs[:8]],
+        at=pairs[0].place.user_frame,
+    )
+
+
+def _open_halves(rank: Rank) -> set[str]:
+    """The sends and receives that a rank has open by its recorder: a batch of them is started as one."""
+    recorder = rank.evidence.recorder
+    entries = recorder.entries if recorder is not None else ()
+    return {entry.operation for entry in entries if entry.point_to_point and entry.state != "completed"}
+
+
+RULES = (do_not_pair, face_to_face)
