@@ -58,10 +58,10 @@ def _value(node: ast.expr, known: Known, partly: bool, depth: int) -> float | No
     if isinstance(node, ast.BoolOp):
         parts = [_value(part, known, partly, depth + 1) for part in node.values]
         decisive = isinstance(node.op, ast.Or)  # one True decides an `or`, one False an `and`
-        told = [bool(part) for part in parts if part is not None]
+        known_parts = [bool(part) for part in parts if part is not None]
         if partly:
-            return (any(told) if decisive else all(told)) if told else None
-        return decisive if decisive in told else None if None in parts else not decisive
+            return (any(known_parts) if decisive else all(known_parts)) if known_parts else None
+        return decisive if decisive in known_parts else None if None in parts else not decisive
     if isinstance(node, ast.UnaryOp):
         inner = _value(node.operand, known, partly, depth + 1)
         if inner is None or not isinstance(node.op, ast.Not | ast.USub):

@@ -316,7 +316,7 @@ _FRAMEWORK = re.compile(
     r"keras|mpi4py)/"
 )
 _TYPED = re.compile(r"^<(?:string|stdin|ipython-input.*|python-input.*|stdin-\d+|unknown|console|input|dynamic-code)>$")
-"""Program text that somebody typed or passed, or a function that cloudpickle (Dask) has brought to a worker, without its
+"""Program text that somebody typed or passed, or a function that cloudpickle (Dask) has brought to a worker without its
 file; other names in brackets are generated code."""
 
 

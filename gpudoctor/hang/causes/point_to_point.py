@@ -25,7 +25,7 @@ def do_not_pair(job: HangJob) -> Iterator[HangCause]:
     if progress.verdict != "stuck" or progress.away or progress.ended or job.missing:
         return
     by_number = {rank.rank: rank for rank in progress.waiting}
-    peers = {number: peer for number, rank in by_number.items() if (peer := peer_of(rank, job.world_size)) is not None}
+    peers = {own: peer for own, rank in by_number.items() if (peer := peer_of(rank, job.world_size)) is not None}
     for ranks in _circles(peers):
         circle = [by_number[each] for each in ranks if each in by_number]
         if len(circle) == len(ranks) and len({rank.place.operation for rank in circle}) == 1:
@@ -42,7 +42,7 @@ def do_not_pair(job: HangJob) -> Iterator[HangCause]:
             return
     left = {peer for peer in peers.values() if peer in by_number and _waits_for_all(by_number[peer])}
     for peer in sorted(left):
-        one, others = by_number[peer], [by_number[number] for number, its in peers.items() if its == peer]
+        one, others = by_number[peer], [by_number[own] for own, its in peers.items() if its == peer]
         yield blame(
             "p2p-order",
             LIKELY,
@@ -65,10 +65,10 @@ def peer_of(rank: Rank, world: int) -> int | None:
     tree = parsed(context.text.partition(" = ")[2]) or parsed(context.text)
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)] if tree is not None else []
     call = next((node for node in calls if name_of(node) == rank.place.operation), None)
-    if wanted is None or call is None:
+    if wanted is None or call is None or len(call.args) > 2:  # the third is a group
         return None
     named = {keyword.arg: keyword.value for keyword in call.keywords}
-    told = named.get(wanted, call.args[1] if len(call.args) > 1 else None)
+    argument = named.get(wanted, call.args[1] if len(call.args) > 1 else None)
     values = held_at(rank, frame)
 
     def known(node: ast.expr) -> float | None:
@@ -76,7 +76,7 @@ def peer_of(rank: Rank, world: int) -> int | None:
             return int(values[node.id])
         return rank.rank if is_rank(node) else world if _WORLD.fullmatch(name_of(node)) else None
 
-    peer = number(told, known) if told is not None else None
+    peer = number(argument, known) if argument is not None else None
     return int(peer) if peer is not None and 0 <= peer < world and peer != rank.rank else None
 
 

@@ -37,9 +37,9 @@ def ended_within(tree: ast.Module, loop: ast.AST | None, names: by_rank.ByRank) 
         if isinstance(target, ast.Attribute) and not _made_in(owner, node)
     }
     for way in ways:
-        for found in walk(way, names):
-            if _ends(found.node) and found.guards:
-                guard, asks = found.guards[-1]
+        for statement in walk(way, names):
+            if _ends(statement.node) and statement.guards:
+                guard, asks = statement.guards[-1]
                 if set_elsewhere & _attributes(guard):
                     asked_at = (n.lineno for n in ast.walk(way) if isinstance(n, ast.If) and text_of(n.test) == guard)
                     yield Enclosing("break", next(asked_at, way.lineno), cut(guard), asks)
