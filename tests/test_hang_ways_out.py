@@ -153,7 +153,9 @@ def test_all_of_a_circle_receive(peer: str) -> None:
     assert (cause.cause, cause.ranks) == ("p2p-order", (0, 1, 2)) and cause.confidence > 0.8
 
 
-@pytest.mark.parametrize(("peer", "told"), [("0", True), ("peer", False), ("0, group=pairs", False), ("0, pairs", False)])
+@pytest.mark.parametrize(
+    ("peer", "told"), [("0", True), ("peer", False), ("0, group=pairs", False), ("0, pairs", False)]
+)
 def test_one_is_received_from_that_has_gone_on(peer: str, told: bool) -> None:
     text = "def main():\n    send_all()\n    dist.barrier()\n"
     cause = first(a_job(at(0, text, ("main", 3)), receives(1, peer), receives(2, peer)))
