@@ -193,3 +193,16 @@ def test_numbers_in_json_are_progress_and_mlperf_tells_a_good_end(log: str) -> N
 
 def test_a_run_that_mlperf_calls_aborted_is_none_that_went_well() -> None:
     assert told(':::MLLOG {"key": "run_stop", "value": null, "metadata": {"status": "aborted"}}\n').exit_status != 0
+
+
+@pytest.mark.parametrize(
+    "words", ["done\n", "finished\n", "\nreal\t0m56.895s\nuser\t0m11.272s\ndone\n", "Job finished.\n"]
+)
+def test_what_a_script_says_behind_its_dead_program_is_no_good_end(words: str) -> None:
+    answer = told("loading data\n" + OWN + words)
+    assert answer.causes[0].kind == "data" or "KeyError" in answer.causes[0].summary
+
+
+def test_a_program_that_is_started_again_and_gets_on_has_ended_well() -> None:
+    steps = "".join(f"step {n} loss {3 - n / 100:.3f}\n" for n in range(1, 40))
+    assert told("loading data\n" + OWN + "starting once more\n" + steps + "done\n").exit_status == 0

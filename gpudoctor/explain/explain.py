@@ -27,10 +27,11 @@ from gpudoctor.explain.course import (
     Course,
     CourseSeen,
 )
+from gpudoctor.explain.deaths import Spoken, spoken
 from gpudoctor.explain.got_over import mark_got_over
 from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, of_the_end, told_before_a_signal
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
-from gpudoctor.explain.lived_on import mark
+from gpudoctor.explain.lived_on import OF_A_MAIN_PROGRAM, mark
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.program import UserProgram
 from gpudoctor.explain.report import Explanation, Line, LogCause
@@ -236,6 +237,8 @@ def _went_on(scans: list[Scan], facts: Facts) -> bool:
         last[each.at.file] = max(last.get(each.at.file, 0), each.at.line)
     if any(_silent_since(traceback, course[traceback.at.file]) for traceback in facts.tracebacks):
         return False
+    if any(_died_of(traceback, course[traceback.told.at.file]) for traceback in spoken(facts)):
+        return False
     aborted = [event for event in facts.events if event.symptom.id in ABORTED]
     if any(not _moves_behind(event, course, _more_steps(facts)) for event in aborted):
         return False
@@ -322,6 +325,12 @@ def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:
         return False
     behind = [writer(text).rank for number, text in course.end if number > traceback.traceback.last_line]
     return any(rank is not None for rank in behind) and traceback.rank not in behind
+
+
+def _died_of(traceback: Spoken, course: CourseSeen) -> bool:
+    """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program."""
+    last = traceback.told.traceback.last_line
+    return traceback.last.outermost in OF_A_MAIN_PROGRAM and not any(number > last for number in course.moves)
 
 
 def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...]) -> Conclusion:
