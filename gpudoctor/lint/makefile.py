@@ -20,14 +20,18 @@ def as_shell(text: str) -> str:
     goes_on = recipe = False
     for line in text.split("\n"):
         recipe = (goes_on and recipe) or line.startswith("\t")
-        lines.append(_recipe(line) if recipe else _assignment(line) if not goes_on else " " * len(line))
+        lines.append(
+            _recipe(line, begins=not goes_on) if recipe else _assignment(line) if not goes_on else " " * len(line)
+        )
         goes_on = line.endswith("\\")
     return "\n".join(lines)
 
 
-def _recipe(line: str) -> str:
+def _recipe(line: str, *, begins: bool) -> str:
+    """`@`, `-` and `+` are make's where a command begins; behind a backslash they are the command's own."""
     line = VARIABLE.sub(r"${\1}", line)
-    return re.sub(r"^(\t[ \t]*)[@+-]+", lambda match: match[1] + " " * (match.end() - match.end(1)), line)
+    mark = re.match(r"\t[ \t]*([@+-]+)", line) if begins else None
+    return line[: mark.start(1)] + " " * len(mark[1]) + line[mark.end() :] if mark is not None else line
 
 
 def _assignment(line: str) -> str:

@@ -182,6 +182,8 @@ def master_differs(job: LintJob) -> Iterator[LintFinding]:
         _STATIC.format("$NODE_RANK", "${MASTER_ADDR:?}"),
         "mapfile -t hosts < hosts.txt\n" + _STATIC.format("$NODE_RANK", "${hosts[0]}"),
         _BATCH + f"export HEAD={_HEAD}\n" + _SRUN.format("$HEAD"),
+        "two: env\n\ttorchrun --nnodes=2 --node-rank=$(NODE_RANK) --nproc-per-node=4 \\\n"
+        "\t\t--master-addr=$(HEAD) --master-port=61234 train.py\n",
     ),
 )
 def master_empty(job: LintJob) -> Iterator[LintFinding]:
@@ -227,6 +229,8 @@ def _not_set(job: LintJob, launch: LintLaunch, expansion: Expansion) -> tuple[st
     near = sorted(name for name in launch.invocation.settings if _near(name, expansion.name))
     if near:
         return f"which nothing sets; {near[0]} is set", True
+    if expansion.span is not None and job.text.startswith("$(", expansion.span.start):
+        return None  # make's own, given on its command line
     if _USUAL.search(expansion.name) and expansion.name.isupper():
         return "which nothing in this text sets: it must come from outside", False
     return "which nothing in this text sets", expansion.name.isupper() and job.is_batch
