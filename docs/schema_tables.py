@@ -6,6 +6,7 @@ sky.utils.schemas.get_task_schema and get_resources_schema return). It is not sh
 names, kinds of values and words to choose from are kept. schemas/README.txt says how a line is read.
 """
 
+import ast
 import json
 import re
 import sys
@@ -68,6 +69,20 @@ ENUM_ITEMS = {
     "PersistentVolumeSpec.accessModes": "ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod",
     "NetworkPolicySpec.policyTypes": "Ingress Egress",
 }
+OPERATORS = {
+    "JobSpecPolicy.event": "* PodFailed PodEvicted PodPending Unknown TaskCompleted TaskFailed JobUpdated",
+    "JobSpecPolicy.action": "AbortJob RestartJob RestartTask RestartPod RestartPartition TerminateJob CompleteJob"
+    " ResumeJob",
+    "MPIJobSpec.launcherCreationPolicy": "AtStartup WaitForWorkersReady",
+    "MPIJobSpecMpiReplicaSpecs.restartPolicy": "Always OnFailure Never ExitCode",
+    "MPIJobSpecRunPolicy.cleanPodPolicy": "None Running All",
+    "ClusterTrainingRuntimeSpecTemplateSpecFailurePolicyRule.onJobFailureReasons": "BackoffLimitExceeded"
+    " DeadlineExceeded FailedIndexes MaxFailedIndexesExceeded PodFailurePolicy",
+}
+"""volcano, webhooks/admission/jobs/validate/util.go; mpi-operator and training-operator, validation, types.go;
+JobSet, jobset_webhook.go."""
+OPERATORS_RANGES = {"TrainJobSpecTrainer.numNodes": "1..", "MPIJobSpec.slotsPerWorker": "1..",
+                    "LeaderWorkerSetSpecLeaderWorkerTemplate.size": "1.."}  # fmt: skip
 RANGES = {
     "ContainerPort.containerPort": "1..65535", "ContainerPort.hostPort": "0..65535", "ServicePort.port": "1..65535",
     "JobSpec.parallelism": "0..", "JobSpec.completions": "0..", "JobSpec.backoffLimit": "0..",
@@ -82,7 +97,6 @@ REQUIRED = {"Container": "name", "JobSpec": "template", "PersistentVolumeClaimSp
             "ObjectMeta": ""}  # fmt: skip
 OLDER = {
     "PyTorchJobSpec": "cleanPodPolicy:s ttlSecondsAfterFinished:i backoffLimit:i activeDeadlineSeconds:i",
-    "MPIJobSpec": "cleanPodPolicy:s mainContainer:s backoffLimit:i activeDeadlineSeconds:i ttlSecondsAfterFinished:i",
     "TrainJobSpec": "podSpecOverrides:* podTemplateOverrides:* runtimePatches:*",
     "TrainJobSpecTrainer": "numProcPerNode:x",
     "TrainingRuntimeSpecMlPolicyTorch": "numProcPerNode:x elasticPolicy:*",
@@ -355,6 +369,12 @@ def kubernetes(folder: Path) -> None:
                 full = f"{group}/{version['name']}"
                 table.kinds[f"{full} {kind}"] = table.add(kind, fields)
                 every.setdefault(full, set()).add(kind)
+    for name, words in (OPERATORS | OPERATORS_RANGES).items():
+        type_, _, field = name.partition(".")
+        of = table.types[type_]
+        key = next(known for known in of if known.rstrip("!") == field)
+        shape = f"i({words})" if name in OPERATORS_RANGES else f"s({'|'.join(words.split())})"
+        of[key] = f"[{shape}]" if of[key][0] == "[" else shape
     for name in DEFAULTED:
         type_, _, field = name.partition(".")
         table.types[type_][field] = table.types[type_].pop(f"{field}!")
@@ -382,8 +402,73 @@ def skypilot(folder: Path) -> None:
     table.write(HERE / "skypilot.txt")
 
 
+PYDANTIC = {"bool": "b", "int": "i", "float": "n", "str": "s", "Path": "s", "Optional": "", "None": "", "Any": "*"}
+DEEPSPEED = ("runtime/zero/config.py", "runtime/zero/offload_config.py", "runtime/zero/leaf_module_config.py",
+             "runtime/precision_config.py")  # fmt: skip
+EARLIER = {
+    "DeepSpeedZeroConfig": "zeropp_loco_param mics_shard_size mics_hierarchical_params_gather grad_hooks"
+    " prefetch_bucket_size param_persistence_threshold model_persistence_threshold max_live_parameters"
+    " max_reuse_distance gather_16bit_weights_on_model_save",
+    "DeepSpeedZeroOffloadOptimizerConfig": "pipeline",
+    "DeepSpeedBF16Config": "loss_scale initial_scale_power auto_cast",
+    "DeepSpeedFP16Config": "opt_level loss_scale_tolerance",
+}
+"""Keys of earlier releases, and those that have an alias."""
+
+
+def deepspeed(folder: Path) -> None:
+    """The pydantic models of DeepSpeed's sources, FOLDER/deepspeed."""
+    table = Table()
+    classes: dict[str, ast.ClassDef] = {}
+    for name in DEEPSPEED:
+        for node in ast.parse((folder / "deepspeed" / name).read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                classes[node.name] = node
+    for name, node in classes.items():
+        if "DeepSpeedConfigModel" not in [ast.unparse(base) for base in node.bases]:
+            continue
+        fields = {}
+        for line in node.body:
+            if isinstance(line, ast.AnnAssign):
+                fields |= dict([_pydantic(line, classes)])
+        fields |= {field: "*" for field in EARLIER.get(name, "").split() if field not in fields}
+        table.types[name] = fields
+    table.types["Config"] = {
+        "train_batch_size": "i", "train_micro_batch_size_per_gpu": "i", "gradient_accumulation_steps": "i",
+        "gradient_clipping": "n", "steps_per_print": "i", "zero_optimization": "@DeepSpeedZeroConfig",
+        "bf16": "@DeepSpeedBF16Config", "fp16": "@DeepSpeedFP16Config", "...": "*",
+    }  # fmt: skip
+    table.kinds["deepspeed"] = "Config"
+    table.write(HERE / "deepspeed.txt", ["! lax"])
+
+
+def _pydantic(line: ast.AnnAssign, classes: Mapping[str, ast.ClassDef]) -> tuple[str, str]:
+    shapes = [_shape_of(word, classes) for word in re.findall(r"\w+", ast.unparse(line.annotation))]
+    shape = "/".join(dict.fromkeys(filter(None, shapes))) or "*"
+    given = line.value if isinstance(line.value, ast.Call) else ast.Call(ast.Name("Field"), [], [])
+    told = {keyword.arg: ast.unparse(keyword.value) for keyword in given.keywords}
+    least = told.get("ge") or (str(int(told["gt"]) + 1) if "gt" in told else "")
+    if shape == "i" and (least or "le" in told):
+        shape = f"i({least}..{told.get('le', '')})"
+    name = told["alias"].strip("'") if "alias" in told else ast.unparse(line.target)
+    return name, "*" if "*" in shape else shape
+
+
+def _shape_of(word: str, classes: Mapping[str, ast.ClassDef]) -> str:
+    node = classes.get(word)
+    if node is None:
+        return PYDANTIC.get(word, "*")
+    if "Enum" not in ast.unparse(node.bases[-1]):
+        return f"@{word}"
+    words = [ast.literal_eval(line.value) for line in node.body if isinstance(line, ast.Assign)
+             and isinstance(line.value, ast.Constant)]  # fmt: skip
+    return f"s({'|'.join(words)})" if words and all(isinstance(each, str) for each in words) else "i(0..3)"
+
+
 if __name__ == "__main__":
     kubernetes(Path(sys.argv[1]))
     compose(Path(sys.argv[1]))
     if (Path(sys.argv[1]) / "skypilot.json").exists():
         skypilot(Path(sys.argv[1]))
+    if (Path(sys.argv[1]) / "deepspeed").exists():
+        deepspeed(Path(sys.argv[1]))

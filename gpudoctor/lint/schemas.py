@@ -5,7 +5,7 @@ A table's line is an object's name and its fields, each with its shape: s a stri
 boolean, q a quantity (number or string), x an integer or a string, * anything, @NAME an object, [..] a list, {..} a
 mapping of any names, A/B either; s(a|b) one of these words (s(~a|b) in whatever capitals), i(1..9) a range. `!` behind
 a name: it is required. `...` any other field, `x-...` those that begin with x-. `= KIND NAME` says which object a
-document of a kind is, `+ VERSION KIND ...` which kinds an apiVersion has.
+document of a kind is, `+ VERSION KIND ...` which kinds an apiVersion has, `! lax` that it is read as pydantic reads.
 """
 
 import re
@@ -40,6 +40,8 @@ class Schema(Struct):
     lines: dict[str, str]
     kinds: dict[str, str]
     versions: dict[str, frozenset[str]]
+    lax: bool = False
+    """As pydantic reads: numbers and true in quotes are what they say, and so is 8.0 for 8."""
     objects: dict[str, dict[str, str]] = {}
 
     def fields(self, name: str) -> Mapping[str, str]:
@@ -68,7 +70,7 @@ def schema(name: str) -> Schema:
             versions[version] = frozenset(known.split())
         else:
             lines[first] = rest
-    return Schema(lines, kinds, versions)
+    return Schema(lines, kinds, versions, lines.pop("!", "") == "lax")
 
 
 class SchemaProblem(Struct, frozen=True):
@@ -218,16 +220,18 @@ class _SchemaWalk:
         return value.value if raw == value.value else None
 
     def _scalar(self, shape: str, value: ManifestValue, path: Path, of: str) -> Iterator[SchemaProblem]:
-        plain = self._plain(value)
+        plain = value.value if self.table.lax and shape[0] in "inb" else self._plain(value)
         if plain in NULL or _FILLED_IN.search(value.value):
             return
         number = plain is not None and NUMBER.fullmatch(plain) is not None
         boolean = plain is not None and BOOLEAN.fullmatch(plain) is not None
         is_ = "number" if number else "boolean" if boolean else "string"
         letter = shape[0]
+        whole = number and (INTEGER.fullmatch(plain or "") is not None or (self.table.lax and _is_whole(plain or "")))
         fits = {
-            "s": is_ == "string", "i": number and INTEGER.fullmatch(plain or "") is not None, "n": number, "b": boolean,
-            "q": not boolean, "x": is_ == "string" or (number and INTEGER.fullmatch(plain or "") is not None),
+            "s": is_ == "string", "i": whole, "n": number,
+            "b": boolean or (self.table.lax and plain in ("0", "1")),
+            "q": not boolean, "x": is_ == "string" or whole,
         }.get(letter, False)  # fmt: skip
         if not fits:
             yield SchemaProblem("kind", path, value, of, _in_words(shape), _WORDS[is_])
@@ -243,6 +247,13 @@ class _SchemaWalk:
                 yield SchemaProblem(
                     "range", path, value, of, f"{least or '...'} to {most}" if most else f"{least} or more"
                 )
+
+
+def _is_whole(text: str) -> bool:
+    """5e8 and 8.0."""
+    return (
+        re.fullmatch(r"[-+]?\d{1,18}(?:\.\d{0,18})?(?:[eE]\+?\d{1,2})?", text) is not None and float(text).is_integer()
+    )
 
 
 def _alternatives(shape: str) -> list[str]:

@@ -1,42 +1,16 @@
-"""Rule of the keys of DeepSpeed's file: D13."""
+"""Rules of the keys and values of DeepSpeed's file: D13 to D15."""
 
+import re
 from collections.abc import Iterator
-from difflib import get_close_matches
 
-from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.manifests import read_manifests
+from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.exclusive_options import deepspeed_files
+from gpudoctor.lint.schema_words import none_of_the_words, of_another_kind, unknown
+from gpudoctor.lint.schemas import SchemaProblem, problems, schema
 from gpudoctor.lint.told_files import of_file
-
-_ZERO = (
-    "stage contiguous_gradients reduce_scatter reduce_bucket_size use_multi_rank_bucket_allreduce allgather_partitions"
-    " allgather_bucket_size overlap_comm load_from_fp32_weights elastic_checkpoint offload_param offload_optimizer"
-    " zenflow sub_group_size cpu_offload_param cpu_offload_use_pin_memory cpu_offload prefetch_bucket_size"
-    " stage3_prefetch_bucket_size param_persistence_threshold stage3_param_persistence_threshold"
-    " model_persistence_threshold stage3_model_persistence_threshold max_live_parameters stage3_max_live_parameters"
-    " max_reuse_distance stage3_max_reuse_distance gather_16bit_weights_on_model_save"
-    " stage3_gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save module_granularity_threshold"
-    " stage3_module_granularity_threshold use_all_reduce_for_fetch_params stage3_use_all_reduce_for_fetch_params"
-    " allgather_sequential stage3_allgather_sequential ignore_unused_parameters legacy_stage1 round_robin_gradients"
-    " zero_hpz_partition_size zero_quantized_weights zero_quantized_nontrainable_weights zero_quantized_gradients"
-    " zeropp_loco_param mics_shard_size mics_hierarchical_params_gather memory_efficient_linear"
-    " pipeline_loading_checkpoint override_module_apply log_trace_cache_warnings enable_sanity_checks"
-    " save_muon_momentum_buffer_in_memory leaf_module grad_hooks"
-)
-_KEYS = {
-    "zero_optimization": _ZERO,
-    "zero_optimization.offload_param": "device nvme_path buffer_count buffer_size max_in_cpu pin_memory",
-    "zero_optimization.offload_optimizer": "device nvme_path buffer_count pin_memory pipeline pipeline_read"
-    " pipeline_write fast_init ratio super_offload cpuadam_cores_perc",
-    "bf16": "enabled immediate_grad_update check_grad_overflow bf16_master_weights_and_grads bf16_optimizer_states"
-    " loss_scale initial_scale_power auto_cast",
-    "fp16": "enabled auto_cast loss_scale initial_scale_power loss_scale_window hysteresis consecutive_hysteresis"
-    " min_loss_scale fp16_master_weights_and_grads opt_level loss_scale_tolerance",
-}
-"""By DeepSpeed 0.19, and what earlier releases had: the parts that refuse a key that they do not know."""
-_KNOWN = {part: frozenset(names.split()) for part, names in _KEYS.items()}
-_LIKE = 0.84
-"""How alike a key has to be to one that there is; another one may be of another release."""
 
 _FILE = (
     "deepspeed --num_gpus 4 train.py --deepspeed_config ds.json\n#@ file ds.json\n"
@@ -59,21 +33,96 @@ _FILE = (
 def key_that_is_nearly_one(job: LintJob) -> Iterator[LintFinding]:
     """zero_optimization, its offload parts, fp16 and bf16 are checked by pydantic, which refuses a key that it does not
     know: Extra inputs are not permitted."""
-    for _launch, section in deepspeed_files(job):
-        said: set[str] = set()
+    for _launch, problem in _by_table(job):
+        if problem.what == "unknown" and (problem.wanted or problem.home):
+            yield unknown(problem, "DeepSpeed ends: Extra inputs are not permitted:", "(extra_forbidden)")
+
+
+@rule(
+    "D14",
+    title="Values of DeepSpeed's file are of the kind that DeepSpeed takes",
+    source="DeepSpeed 0.19, zero/config.py, offload_config.py and precision_config.py: pydantic; since 0.15 an int"
+    " takes no fraction",
+    leads_to=("program-error",),
+    bad=(
+        _FILE.format('"reduce_bucket_size": 15099494.4'),
+        _FILE.format('"stage3_max_live_parameters": -1'),
+        _FILE.format('"offload_param": {"device": "disk"}'),
+        _FILE.format('"offload_optimizer": "cpu"'),
+    ),
+    good=(
+        _FILE.format('"reduce_bucket_size": 5e8, "overlap_comm": "true", "stage3_max_reuse_distance": "auto"'),
+        _FILE.format('"offload_param": {"device": "cpu", "pin_memory": true}'),
+    ),
+)
+def value_of_another_kind(job: LintJob) -> Iterator[LintFinding]:
+    """A number with a fraction where a whole one is meant, a word for a part with keys of its own, another device."""
+    for _launch, problem in _by_table(job):
+        if problem.what == "kind":
+            yield of_another_kind(job, problem)
+        elif problem.what in ("word", "range"):
+            yield none_of_the_words(problem)
+
+
+def _by_table(job: LintJob) -> Iterator[tuple[LintLaunch, SchemaProblem]]:
+    """What the table has against DeepSpeed's files. "auto" is taken out before pydantic sees a part
+    (DeepSpeedConfigModel.__init__)."""
+    for launch, section in deepspeed_files(job):
+        documents = read_manifests(section.text, section.start, section.line)
+        if len(documents) == 1 and not documents[0].fault:
+            for problem in problems(schema("deepspeed"), "Config", documents[0], job.text):
+                if problem.value.value != "auto":
+                    yield launch, problem
+
+
+_LOOP = (
+    "deepspeed --num_gpus 2 own.py\n#@ file own.py\nimport deepspeed\nfrom mine import net, batches\n{}"
+    "engine, _, _, _ = deepspeed.initialize(model=net, config='ds.json')\n"
+    "for x in batches:\n    engine.backward(engine(x))\n    engine.step()\n#@ file ds.json\n"
+    '{{\n  "train_micro_batch_size_per_gpu": {},\n  "zero_optimization": {{"stage": 2, "overlap_comm": "auto"}}\n}}\n'
+)
+_FILLED = re.compile(
+    r"(?:train_batch_size|train_micro_batch_size_per_gpu|gradient_accumulation_steps|gradient_clipping)"
+    r"|(?:optimizer|scheduler)\.params\.\w+"
+)
+_FILLS = re.compile(r"\b(?:Trainer|Accelerator|DeepSpeedStrategy|HfTrainerDeepSpeedConfig|transformers|accelerate)\b")
+
+
+@rule(
+    "D15",
+    title='What is "auto" in DeepSpeed\'s file is filled in by somebody',
+    source="transformers, integrations/deepspeed.py (trainer_config_process); accelerate, accelerator.py"
+    " (deepspeed_config_process); DeepSpeed 0.19, runtime/config.py: the top level is taken as it stands",
+    leads_to=("program-error",),
+    bad=(_LOOP.format("", '"auto"'),),
+    good=(
+        _LOOP.format("", "4"),
+        _LOOP.format("from transformers import Trainer\n", '"auto"'),
+        _LOOP.format(
+            "import json\nc = json.load(open('ds.json'))\nc['train_micro_batch_size_per_gpu'] = 4\n", '"auto"'
+        ),
+    ),
+)
+def auto_that_nobody_fills_in(job: LintJob) -> Iterator[LintFinding]:
+    """transformers' Trainer and accelerate write numbers for "auto" in a batch, in steps and in the optimizer's
+    parameters. DeepSpeed itself drops it from its parts alone, and ends at a word where it compares numbers."""
+    for launch, section in deepspeed_files(job):
+        code = next((code for code, starts in codes_and_starts(job) if launch in starts), None)
+        if (
+            code is None
+            or _FILLS.search(code.text)
+            or launch.launcher == "accelerate"
+            or "json" in code.text.replace(".json", "")
+        ):
+            continue
+        if not any(code.name(call.func) == "deepspeed.initialize" for call in code.calls):
+            continue
         for name, option in of_file(section).items():
-            for part, known in _KNOWN.items():
-                rest = name.removeprefix(f"{part}.")
-                key = rest.split(".")[0]
-                if rest == name or key in known or key in said or f"{part}.{key}" in _KNOWN:
-                    continue
-                near = get_close_matches(key, known, 1, _LIKE)
-                if not near:
-                    continue
-                said.add(key)
+            if option.value == "auto" and _FILLED.fullmatch(name):
                 yield LintFinding(
                     span=option.word.span,
-                    summary=f"{key} is no key of {part}; {near[0]} is",
-                    happens=f"DeepSpeed ends: {key}: Extra inputs are not permitted (extra_forbidden).",
-                    fix=f"Write {near[0]}.",
+                    summary=f"{name} is auto, and the program calls deepspeed.initialize itself",
+                    happens="Nobody puts a number there: DeepSpeed compares a word with a number, and ends.",
+                    fix="Write the number.",
                 )
+                break

@@ -153,6 +153,47 @@ def trainjob_python(job: LintJob) -> Iterator[LintFinding]:
 
 
 @rule(
+    "K69",
+    title="An operator starts one process for each GPU of a pod",
+    source="training-operator 1.9, pytorch/envvar.go (PET_NPROC_PER_NODE); Trainer 2.1, plugins/torch/torch.go",
+    bad=(
+        _pytorchjob("torchrun", gpus=2, worker_gpus=2, processes="4"),
+        _pytorchjob("torchrun", gpus=4, worker_gpus=4, processes="1"),
+        _trainjob() + "    resourcesPerNode: {limits: {nvidia.com/gpu: 2}}\n",
+    ),
+    good=(
+        _pytorchjob("torchrun", gpus=4, worker_gpus=4, processes="4"),
+        _trainjob() + "    resourcesPerNode: {limits: {nvidia.com/gpu: 4}}\n",
+    ),
+)
+def processes_and_gpus_of_a_pod(job: LintJob) -> Iterator[LintFinding]:
+    """torchrun starts as many processes as the operator tells it, unless its command says a number itself: more than
+    GPUs end in invalid device ordinal, and with fewer the others idle."""
+    for manifest in job.manifests:
+        values = {value.path: value for value in manifest.values}
+        at = ("spec", "nprocPerNode") if manifest.kind == "PyTorchJob" else ("spec", "trainer", "numProcPerNode")
+        told = values.get(at)
+        each = look.whole(told.value) if told is not None else None
+        starts = [launch for launch in job.launches if launch.invocation.manifest_path and is_in(launch, manifest)]
+        own = [launch for launch in starts if launch.launcher != "torchrun" or launch.option("nproc-per-node")]
+        if told is None or each is None or manifest.kind not in ("PyTorchJob", "TrainJob") or not starts or own:
+            continue
+        limits = {value.value for path, value in values.items() if path[-2:] == ("limits", "nvidia.com/gpu")}
+        gpus = look.whole(next(iter(limits))) if len(limits) == 1 else None
+        if gpus is None or gpus == each:
+            continue
+        yield LintFinding(
+            span=told.span,
+            severity="error" if each > gpus else "warning",
+            summary=f"{at[-1]} is {each}, and a pod has {counted(gpus, 'GPU')}",
+            happens="Processes share a GPU or get none: invalid device ordinal, or Duplicate GPU detected."
+            if each > gpus
+            else f"Of each pod's GPUs {gpus - each} idle.",
+            fix=f"Write {at[-1]}: {gpus}, or give the pods {counted(each, 'GPU')}.",
+        )
+
+
+@rule(
     "K03",
     title="A PyTorchJob's container is named pytorch",
     source="training-operator 1.9: the default container name is pytorch",

@@ -219,6 +219,7 @@ def _roles(manifest: Manifest, key: str, known: tuple[str, ...], single: str) ->
         _VOLCANO.replace("name: master\n", "name: leader\n"),
         _VOLCANO.replace("minAvailable: 3", "minAvailable: 4"),
         _VOLCANO.replace("    pytorch:", "    torch:"),
+        _VOLCANO.replace("    pytorch:", "    mpi:").replace("name: master\n", "name: leader\n"),
     ),
     good=(_VOLCANO, _VOLCANO.replace("--master=master", "--master=boss").replace("name: master\n", "name: boss\n")),
 )
@@ -253,15 +254,17 @@ def volcano_job(job: LintJob) -> Iterator[LintFinding]:
                     happens=f"The job is refused: unable to find job plugin: {plugin}.",
                     fix="Name the plugin as Volcano does.",
                 )
-            elif plugin == "pytorch" and all(name is not None for name in names) and names:
+            elif plugin in ("pytorch", "mpi") and all(name is not None for name in names) and names:
                 arguments = [value.value for value in manifest.values if value.path[:3] == ("spec", "plugins", plugin)]
                 master = next((word.partition("=")[2] for word in arguments if word.startswith("--master=")), "master")
                 if master not in {name.value for name in names if name is not None}:
                     shown = ", ".join(name.value for name in names if name is not None)
                     yield LintFinding(
                         span=first.span,
-                        summary=f"the plugin pytorch looks for a task named {master}; the tasks are {shown}",
-                        happens="No pod gets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and nothing says so.",
+                        summary=f"the plugin {plugin} looks for a task named {master}; the tasks are {shown}",
+                        happens="No pod gets MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and nothing says so."
+                        if plugin == "pytorch"
+                        else "The job is refused: The specified mpi master task was not found.",
                         fix=f"Name the first task {master}, or tell the plugin the tasks' names: --master=, --worker=.",
                     )
 
