@@ -427,7 +427,7 @@ def deepspeed(folder: Path) -> None:
     for name, node in classes.items():
         if "DeepSpeedConfigModel" not in [ast.unparse(base) for base in node.bases]:
             continue
-        fields = {}
+        fields: dict[str, str] = {}
         for line in node.body:
             if isinstance(line, ast.AnnAssign):
                 fields |= dict([_pydantic(line, classes)])

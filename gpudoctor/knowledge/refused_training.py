@@ -149,7 +149,7 @@ REFUSED = (
          "Turn sample_packing off."),
         ("optimizer == 'muon' and deepspeed", "Muon optimizer is currently incompatible with DeepSpeed",
          "Take another one."),
-        ("optimizer == 'muon' and (fsdp or fsdp_config) and fsdp_version != 2",
+        ("optimizer == 'muon' and (fsdp or fsdp_config) and fsdp_version != 2 and fsdp_config.fsdp_version != 2",
          "Muon optimizer is only compatible with FSDP2. Set fsdp_version: 2", "Write fsdp_version: 2."),
         ("test_datasets and val_set_size", "non-zero val_set_size should not be used with test_datasets configuration",
          "Take val_set_size out."),

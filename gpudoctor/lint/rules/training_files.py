@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge import refused_calls, refused_engines, refused_options, refused_training
+from gpudoctor.knowledge.read_refusals import rows_of
 from gpudoctor.lint import look
 from gpudoctor.lint.conditions import names_of
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -76,13 +77,15 @@ def is_on(option: ToldOption | None) -> bool:
     "W11",
     title="A program is told no options that it refuses together",
     source="Megatron-LM, transformers, trl, axolotl, LLaMA-Factory, torchtune, torchtitan, verl, llm-foundry: a row for"
-    " each check of theirs in knowledge/refused_options.py and refused_training.py",
+    " each check of theirs in knowledge/refused_options.py, refused_training.py and refusals/",
     leads_to=("program-error",),
     bad=(
         _AXOLOTL.format("qlora", "true", "deepspeed: zero2.json\nfsdp:\n  - full_shard\n"),
         _AXOLOTL.format("qlora", "false", ""),
         _FACTORY.format("mine", "full", "quantization_bit: 4\n"),
         _FACTORY.format("mine", "lora", "streaming: true\n"),
+        _FACTORY.format("mine", "full", "use_dora: true\n"),
+        _AXOLOTL.format("lora", "false", "max_memory: {0: 40GiB}\ngpu_memory_limit: 40GiB\n"),
         _GPT + "--expert-model-parallel-size 4\n",
         _GPT + "--recompute-granularity full\n",
     ),
@@ -146,14 +149,17 @@ def _of_accelerate(given: ToldTogether) -> ToldTogether:
 
 def of_rows(program: str, given: ToldTogether, *, is_silent: bool) -> Iterator[LintFinding]:
     """What the rows of a program say to what it is told; one for each place."""
-    defaults = _DEFAULTS.get(program, {})
+    written = _DEFAULTS.get(program, {})
+    generated, known_defaults = rows_of(program)
+    only_known = _OnlyKnown(known_defaults | written)
     said: set[int] = set()
-    for row in _ROWS:
-        if row.program != program or row.is_silent != is_silent or not given.holds(row.when, defaults):
+    for row in (*(row for row in _ROWS if row.program == program), *generated):
+        defaults = only_known if row in generated else written
+        if row.is_silent != is_silent or not given.holds(row.when, defaults):
             continue
         placed = given.placed(row.when)
         span = placed[0].word.span
-        if span.start in said:
+        if said & {option.word.span.start for option in placed}:
             continue
         said.add(span.start)
         together = " and ".join(f"{each.written.lstrip('-')}{_shown(each)}" for each in placed[:4])
@@ -168,6 +174,13 @@ def of_rows(program: str, given: ToldTogether, *, is_silent: bool) -> Iterator[L
             else f"It ends before training: {row.says.rstrip('.')}.",
             fix=row.fix,
         )
+
+
+class _OnlyKnown(dict[str, object]):
+    """Defaults of which not all are known."""
+
+    def get(self, name: str, default: object = None) -> object:
+        return super().get(name, None if "*" in self else UNDECIDED)
 
 
 def _shown(option: ToldOption) -> str:
