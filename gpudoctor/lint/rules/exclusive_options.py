@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from gpudoctor.lint.conditions import value_of_word
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.python_code import codes, constant
@@ -15,7 +16,6 @@ from gpudoctor.lint.told_options import ToldOption, is_whole, world_of
 
 MOST_STARTS = 64
 """Starts, and files beside them, that are held against each other."""
-_FALSE = ("false", "no", "0", "none", "off", "auto")
 _KINDS = ("cpu", "multi-gpu", "tpu", "use-deepspeed", "use-fsdp")
 _ACCELERATE = "accelerate launch {} --num_processes {} train.py\n"
 _JSON = (
@@ -58,10 +58,9 @@ def accelerate_told_two_kinds(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_on(option: ToldOption | None) -> bool:
-    """Of a key that has keys of its own, as DeepSpeed's "fp16": {...}, the value is "..."."""
-    if option is None or not option.is_known:
-        return False
-    return option.value is None or option.value.lower() not in (*_FALSE, "...")
+    """Certainly: "auto" may be, and of a key that has keys of its own, as DeepSpeed's "fp16": {...}, the value is "..."."""
+    known = option is not None and option.is_known
+    return known and option is not None and value_of_word(option.value) not in (False, None, 0, "auto", "...")
 
 
 _ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments('out', {})\n"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.lint import look
+from gpudoctor.lint.conditions import value_of_word
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import containers, manifest_of
 from gpudoctor.lint.rule import LintFinding, rule
@@ -277,7 +278,7 @@ def names_on_the_hosts_network(job: LintJob) -> Iterator[LintFinding]:
         if not re.fullmatch(r"(?=.*[a-z])[a-z0-9.-]+", address.text or "") or look.is_loopback(address.text or ""):
             continue
         for host in manifest.values:
-            if host.path[-1:] != ("hostNetwork",) or host.value.lower() not in ("true", "yes", "on"):
+            if host.path[-1:] != ("hostNetwork",) or value_of_word(host.value) is not True:
                 continue
             policy = next((value for value in manifest.values if value.path == (*host.path[:-1], "dnsPolicy")), None)
             if policy is None or policy.value == "ClusterFirst":

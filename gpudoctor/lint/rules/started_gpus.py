@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look, processes
+from gpudoctor.lint.conditions import value_of_word
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, LintLaunch, ManifestValue, Span
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant
@@ -148,7 +149,7 @@ def gpus_turned_off(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches:
         values = _config(job, launch) if launch.launcher == "accelerate" else {}
         kind, cpu = values.get("distributed_type"), values.get("use_cpu")
-        if kind is None or cpu is None or cpu.value.lower() not in ("true", "yes"):
+        if kind is None or cpu is None or value_of_word(cpu.value) is not True:
             continue
         if kind.value in ("MULTI_GPU", "FSDP", "DEEPSPEED", "MEGATRON_LM"):
             yield LintFinding(

@@ -20,7 +20,6 @@ Told = dict[str, ToldOption]
 _TABLES = (refused_options, refused_training, refused_calls, refused_engines)
 _ROWS = tuple(row for table in _TABLES for row in table.REFUSED)
 _DEFAULTS: dict[str, dict[str, object]] = {name: each for table in _TABLES for name, each in table.DEFAULTS.items()}
-_OFF = frozenset(("false", "no", "off", "0", "0.0", "none", "null"))
 _AXOLOTL = (
     "accelerate launch --multi_gpu --num_processes 4 -m axolotl.cli.train lora.yml\n#@ file lora.yml\n"
     "base_model: m\nadapter: {}\nload_in_4bit: {}\nmicro_batch_size: 1\ngradient_accumulation_steps: 4\n{}"
@@ -67,10 +66,6 @@ def _program(launch: LintLaunch, options: Told) -> str:
     if "micro_batch_size" in options and options.keys() & _MEGATRON:
         return "" if options.keys() & {"yaml_cfg", "deepspeed", "config"} else "megatron"
     return "transformers" if _TRANSFORMERS & options.keys() else ""
-
-
-def is_on(option: ToldOption | None) -> bool:
-    return option is not None and option.is_known and (option.value is None or option.value.lower() not in _OFF)
 
 
 @rule(
