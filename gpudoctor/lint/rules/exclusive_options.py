@@ -58,9 +58,8 @@ def accelerate_told_two_kinds(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_on(option: ToldOption | None) -> bool:
-    """Certainly: "auto" may be, and of a key that has keys of its own, as DeepSpeed's "fp16": {...}, the value is "..."."""
-    known = option is not None and option.is_known
-    return known and option is not None and value_of_word(option.value) not in (False, None, 0, "auto", "...")
+    """Certainly: "auto" may be, and "..." is the value of a key that has keys of its own, as DeepSpeed's "fp16": {...}."""
+    return option is not None and option.is_known and value_of_word(option.value) not in (False, None, 0, "auto", "...")
 
 
 _ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments('out', {})\n"
