@@ -253,7 +253,8 @@ def main(folder: Path) -> None:
         rows = Rows()
         defaults: dict[str, object] = {}
         if program == "transformers":
-            rows.changed.add("eval_strategy")  # has another name in earlier releases; refused_training.py has its rows
+            # eval_strategy has another name in earlier releases, fp16 stands in DeepSpeed's file too: W05 and its like
+            rows.changed |= {"eval_strategy", "fp16", "bf16"}
         if program == "axolotl":
             rows.known = frozenset(_declared(trees)) - {"capabilities", "env_capabilities"}
             names = sorted((folder / program).rglob("*.py"))

@@ -94,7 +94,10 @@ _FILLS = re.compile(r"\b(?:Trainer|Accelerator|DeepSpeedStrategy|HfTrainerDeepSp
     source="transformers, integrations/deepspeed.py (trainer_config_process); accelerate, accelerator.py"
     " (deepspeed_config_process); DeepSpeed 0.19, runtime/config.py: the top level is taken as it stands",
     leads_to=("program-error",),
-    bad=(_LOOP.format("", '"auto"'),),
+    bad=(
+        _LOOP.format("", '"auto"'),
+        _LOOP.format("", '4,\n  "gradient_accumulation_steps": "auto"'),
+    ),
     good=(
         _LOOP.format("", "4"),
         _LOOP.format("from transformers import Trainer\n", '"auto"'),

@@ -58,8 +58,9 @@ def accelerate_told_two_kinds(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_on(option: ToldOption | None) -> bool:
-    """Certainly: "auto" may be, and "..." is the value of a key that has keys of its own, as DeepSpeed's "fp16": {...}."""
-    return option is not None and option.is_known and value_of_word(option.value) not in (False, None, 0, "auto", "...")
+    """Certainly: "auto" may be. "..." is the value of a key that has keys of its own, as DeepSpeed's "fp16": {...}."""
+    unsure = (False, None, "auto", "...")
+    return option is not None and option.is_known and value_of_word(option.value) not in unsure
 
 
 _ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments('out', {})\n"
