@@ -19,7 +19,7 @@ from gpudoctor.symptom import ROLES, Symptom
 
 MOST_SHAPES = 20_000
 """That are remembered; then it is begun anew."""
-MOST_WORDS = 200_000
+MOST_WORDS = 50_000
 """That are remembered; then it is begun anew."""
 SHORTEST_SHAPE = 5
 """What is left of a needle (":fe80:") must be so long to tell anything; a shorter one is looked for as it is."""
