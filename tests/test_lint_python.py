@@ -6,6 +6,7 @@ import pytest
 from gpudoctor.knowledge.lightning_strategies import TODAY, meant
 from gpudoctor.knowledge.superseded import EVERY
 from gpudoctor.lint.lint import lint
+from gpudoctor.lint.read import kind_of_name
 from gpudoctor.lint.report import LintReport
 from gpudoctor.lint.rule import Example, every_rule
 from gpudoctor.testing.examples import job_of
@@ -192,3 +193,11 @@ def test_the_strategies_of_today_are_none_that_is_gone() -> None:
     assert not gone & set(TODAY)
     assert [meant(name) for name in (*TODAY, *gone, "quokka", "", "DDP")] == [""] * (len(TODAY) + len(gone) + 3)
     assert (meant("dpp"), meant("fdsp"), meant("deepspeed_stage2")) == ("ddp", "fsdp", "deepspeed_stage_2")
+
+
+def test_a_docstring_that_quotes_a_header_makes_no_batch_script() -> None:
+    quoted = (
+        'import signal\n"""\n    #!/bin/bash\n    #SBATCH --time=10:00\n    #SBATCH --signal=USR1@300\n"""\nID = 1\n'
+    )
+    assert kind_of_name("handlers.py", quoted) == "python"
+    assert kind_of_name("job.py", "#!/usr/bin/env python\n#SBATCH --nodes=2\nimport torch\n") is None

@@ -41,6 +41,7 @@ HOSTFILE_NAME = re.compile(r"(?:^|[/_.-])(?:host_?file|hosts?|machine_?file|mach
 FIT = re.compile(r"\bfit\b.*")
 CONFIG = re.compile(r"--config[ =][\"']?([^\s;&|\"']+)")
 HOSTS = re.compile(r"-(?:hostfile|machinefile|deepspeed_hostfile)[= ](\S+)")
+HEADER = re.compile(r"#!.*\n(?:[ \t]*(?:#.*)?\n)*")
 SLURM_BODY = re.compile(r"\$\{?SLURM_\w")
 SRUN = re.compile(r"^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*srun\b", re.MULTILINE)
 PYTHON = re.compile(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+|if __name__ ?==)", re.MULTILINE)
@@ -126,9 +127,10 @@ def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
 
 def kind_of_name(name: str, text: str) -> Kind | None:
     """What a file is by the end of its name, whatever is quoted in it. None: what it looks like."""
-    if looks_like_batch(text):
-        return None  # a Python program that is given to sbatch
-    if name.endswith(".py"):
+    is_program, head = name.endswith(".py"), HEADER.match(text)
+    if looks_like_batch(text) and (not is_program or (head is not None and "#SBATCH" in head[0])):
+        return None  # a Python program that is given to sbatch: what a docstring quotes is no header
+    if is_program:
         return "python"
     return "manifest" if name.endswith((".yaml", ".yml")) else None
 
