@@ -9,11 +9,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-Clause = Literal["once", "after", "beside", "not after", "with", "argument", "own", "never", "everywhere"]
+Clause = Literal[
+    "once", "after", "beside", "not after", "with", "argument", "own", "never", "not", "kept", "everywhere"
+]
 """once: not a second time, before `other` has come. after: not before `other` has come. beside: not in a rank that
 calls `other` too. not after: not behind `other`. with: below the same conditions as `other`. argument: not given an
-object that is `other`. own: not given what this rank alone has computed. never: not in a rank's own course. everywhere:
-by every rank, where `other` is called too."""
+object that is `other`. own: not given what this rank alone has computed. never: not in a rank's own course. not: not
+at all, as `given`. kept: its result is used, where `other` comes. everywhere: by every rank, where `other` comes
+too."""
 
 
 class ApiContract(Struct, frozen=True, kw_only=True):
@@ -118,13 +121,15 @@ CONTRACTS: tuple[ApiContract, ...] = (
     ),
     ApiContract(
         id="prepare-wraps-itself",
-        call=r"accelerator\.prepare(?:_model)?",
+        call=r"accelerator\.prepare(?:_model)?|deepspeed\.initialize"
+        r"|torch\.distributed\.fsdp\.(?:\w+\.)*FullyShardedDataParallel",
         clause="argument",
         other=r"(?:ddp|fsdp) by hand",
-        summary="accelerator.prepare is given a model that is wrapped by hand, and wraps it itself",
-        happens="Its gradients are averaged twice, and unwrap_model gives the inner wrapper.",
-        fix="Give prepare the bare model.",
-        source="accelerate 0.20 to 1.15, accelerator.py: prepare_model",
+        unless=r"fully_shard\(",
+        summary="{call} is given a model that is wrapped by hand, and wraps it itself",
+        happens="Its gradients are averaged twice, and what unwraps it gives the inner wrapper.",
+        fix="Give it the bare model.",
+        source="accelerate 0.20 to 1.15, accelerator.py: prepare_model; deepspeed/runtime/engine.py; torch's FSDP",
     ),
     ApiContract(
         id="scaler-of-shards",
@@ -269,5 +274,76 @@ CONTRACTS: tuple[ApiContract, ...] = (
         happens="The learning rate moves twice as fast as was meant.",
         fix="Leave the call out: engine.step() steps the schedule at each boundary of accumulation.",
         source="DeepSpeed 0.3 to 0.19, runtime/engine.py: _take_model_step calls lr_scheduler.step()",
+    ),
+    ApiContract(
+        id="results-kept",
+        call=r"accelerator\.prepare|fabric\.setup(?:_\w+)?|ray\.train\.torch\.prepare_(?:model|data_loader)|torch\.compile"
+        r"|torch\.nn\.parallel\.(?:\w+\.)*DistributedDataParallel|datasets\.distributed\.split_dataset_by_node"
+        r"|torch\.distributed\.fsdp\.(?:\w+\.)*FullyShardedDataParallel|stream\.(?:map|filter|shuffle|shard|take|skip)",
+        clause="kept",
+        other=r"\w+\.backward|(?:transformers|trl)\.(?:\w+\.)*\w*Trainer",
+        severity="warning",
+        summary="what {call} gives back is thrown away, and what it was given stays as it was",
+        happens="The ranks go on with what is not wrapped, or not split: each trains for itself, or on the same data.",
+        fix="Take what comes back: model = {call}(model), and so on.",
+        source="accelerate 0.5 to 1.15, lightning 2.6, ray 2.7 to 2.53, datasets 2.8 to 4.4, torch 1.0 to 2.13: they"
+        " return new objects",
+    ),
+    ApiContract(
+        id="norms-before-the-wrapper",
+        call=r"torch\.nn\.SyncBatchNorm\.convert_sync_batchnorm",
+        clause="argument",
+        other=r"(?:ddp|fsdp)(?: by hand)?",
+        severity="warning",
+        summary="convert_sync_batchnorm (SyncBatchNorm) comes behind the wrapper, which has the old layers by then",
+        happens="The wrapper was made for the plain layers: what it broadcasts and waits for are theirs.",
+        fix="Convert the bare model first, take what comes back, and wrap that.",
+        source="torch 1.1 to 2.13, nn/modules/batchnorm.py, convert_sync_batchnorm: its example converts, then wraps",
+    ),
+    ApiContract(
+        id="steps-of-a-stream",
+        call=r"(?:transformers|trl)\.(?:\w+\.)*\w*Trainer",
+        clause="argument",
+        other=r"stream",
+        unless=r"max_steps",
+        summary="the Trainer is given a streamed data set, which has no length, and no max_steps",
+        happens="ValueError: The train_dataset does not implement __len__, max_steps has to be specified.",
+        fix="Give TrainingArguments max_steps=N in the place of num_train_epochs.",
+        source="transformers 4.0 to 5.24, trainer.py: args.max_steps > 0 is required without has_length(dataloader)",
+    ),
+    ApiContract(
+        id="split-once",
+        call=r"accelerator\.prepare(?:_data_loader)?",
+        clause="argument",
+        other=r"loader of a sampler",
+        severity="warning",
+        summary="a loader with a DistributedSampler is given to accelerator.prepare, which splits it once more",
+        happens="Each process goes through its part of a part: most of the data are never seen.",
+        fix="Make the loader with shuffle=True and without a sampler, and let prepare split it.",
+        source="accelerate 0.5 to 1.15, data_loader.py: prepare_data_loader puts BatchSamplerShard over what there is",
+    ),
+    ApiContract(
+        id="gathered-without-repeats",
+        call=r"accelerator\.gather",
+        clause="not",
+        given=r"predictions without gradient",
+        unless=r"samples_seen|gather_for_metrics|\[\s*:\s*len|even_batches\s*=\s*False|drop_last\s*=\s*True|\.truncate",
+        severity="warning",
+        summary="predictions are gathered by accelerator.gather, which keeps the samples that fill the last batch up",
+        happens="Some samples count twice in the metric: it is a little off, and another for each number of processes.",
+        fix="Call accelerator.gather_for_metrics(...), which drops them.",
+        source="accelerate 0.12 to 1.15, accelerator.py: gather_for_metrics drops the duplicates of the last batch",
+    ),
+    ApiContract(
+        id="clipped-by-the-model",
+        call=r"torch\.nn\.utils\.clip_grad_norm_",
+        clause="argument",
+        other=r"parameters of fsdp",
+        unless=r"NO_SHARD",
+        severity="warning",
+        summary="clip_grad_norm_ of torch.nn.utils sees this rank's shards of the FSDP model alone",
+        happens="Each rank computes another norm and clips by it: it trains otherwise than was meant.",
+        fix="Write model.clip_grad_norm_(limit), which all ranks call.",
+        source="torch 1.11 to 2.13, fsdp/fully_sharded_data_parallel.py, clip_grad_norm_; pytorch#88621",
     ),
 )

@@ -46,6 +46,7 @@ OF_DISTRIBUTED = re.compile(r"^(?:dist|distributed|torch\.distributed|c10d|accel
 _RANK = (
     r"(?:\w+\.)*(?:global_|world_|local_)?rank|(?:torch\.distributed|dist|distributed)\.get_rank\(\)|(?:\w+\.)*process_index"
     r"|int\(os\.(?:environ\[|environ\.get\(|getenv\()'(?:LOCAL_)?RANK'(?:, (?:'?-?\d+'?))?[\])]\)|get_rank\(\)"
+    r"|(?:xm|xla_model|xr|runtime)\.(?:get_(?:local_)?ordinal|global_ordinal)\(\)"
 )
 FIRST_ONLY = re.compile(
     rf"^(?:(?:{_RANK}) == 0|0 == (?:{_RANK})|not (?:{_RANK})|(?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"

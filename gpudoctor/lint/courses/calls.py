@@ -172,23 +172,6 @@ class FollowedCalls(MakingCalls):
             self._own(starts, given, named, node, has_stars)
         return instance
 
-    def _class_fields(self, made: ClassOf, instance: Thing, given: list[Value], named: Names) -> None:
-        """What stands in the class itself, and a dataclass' arguments."""
-        names = []
-        for each in made.node.body:
-            if isinstance(each, ast.AnnAssign):
-                target: ast.expr | None = each.target
-            else:
-                target = each.targets[0] if isinstance(each, ast.Assign) and len(each.targets) == 1 else None
-            if isinstance(target, ast.Name) and isinstance(each, (ast.Assign, ast.AnnAssign)):
-                names += [target.id] if isinstance(each, ast.AnnAssign) else []
-                value = self.value(each.value, made.outer) if each.value is not None else unknown(each)
-                instance.fields[target.id] = value
-        if any("dataclass" in ast.unparse(each) for each in made.node.decorator_list):
-            instance.fields |= dict(zip(names, given, strict=False)) | {
-                name: value for name, value in named.items() if name in names
-            }
-
     def _of_called_thing(
         self, thing: Thing, given: list[Value], named: Names, node: ast.Call, has_stars: bool
     ) -> Value:
@@ -211,7 +194,7 @@ class FollowedCalls(MakingCalls):
         if thing.kind == "model":
             fields = {"from": thing} | ({"own": True} if any(map(is_own, given)) else {})
             return Thing("tensor", key_of(unknown(node, *given)), fields)
-        return unknown(node, thing, *given)
+        return shared(unknown(node, thing, *given)) if thing.kind == "part" else unknown(node, thing, *given)
 
     def _method(self, node: ast.Call, name: str, holder: Thing, given: list[Value], named: Names) -> Value:
         kind = holder.kind
@@ -250,6 +233,8 @@ class FollowedCalls(MakingCalls):
             return holder.fields.get(name, unknown(node, holder))
         if kind == "ddp" and name == "no_sync":
             return Thing("no sync", key_of(unknown(node)), {}, node)
+        if name == "requires_grad_" and kind in ("ddp", "part"):
+            self.do("frozen behind", node)
         if name == "requires_grad_" and kind == "model" and (given or list(named.values()))[:1] == [False]:
             self.put(holder.fields, "frozen", True)
         if name in SELF:
@@ -258,14 +243,14 @@ class FollowedCalls(MakingCalls):
             return self._moved(node, name, holder, given, named)
         if kind in ("tensor", "moved") and name == "item":
             return number(OpenValue(key_of(unknown(node, holder)), is_own(holder)))
-        if kind in ("model", "ddp") and name in ("parameters", "named_parameters"):
+        if kind in ("model", "ddp", "fsdp", "part") and name in ("parameters", "named_parameters"):
             return Thing("parameters", key_of(unknown(node)), {"of": holder}, node)
         if name == "backward" and kind == "engine":
             self.meet("backward", node, is_weak=True)
             return None
         if kind == "file" or kind == "path":
             return unknown(node, holder, *given)
-        return NotImplemented
+        return holder if kind == "stream" else NotImplemented
 
     def _moved(self, node: ast.Call, name: str, holder: Thing, given: list[Value], named: Names) -> Value:
         told = given[0] if given else named.get("device", None)
@@ -362,7 +347,8 @@ class FollowedCalls(MakingCalls):
         if whole == "os.path.join" and is_known(given) and all(isinstance(each, str) for each in given) and given:
             return str(PurePosixPath(*given))
         if whole == "os.path.join" and given and isinstance(given[0], str):
-            return Thing("path", key_of(unknown(node, *given)), {"folder": given[0]})
+            own = True if any(map(is_own, given)) else None
+            return Thing("path", key_of(unknown(node, *given)), {"folder": given[0], "own": own})
         if MAKES_TENSORS.fullmatch(whole):
             device = named.get("device")
             number = "cpu" if device is None else device_number(device)
@@ -382,7 +368,7 @@ class FollowedCalls(MakingCalls):
                 has_norm = True if "BatchNorm" in last or any(_has_norm(each) for each in given) else None
                 fields = {"buffers": buffers, "device": "cpu", "own": drawn, "norm": has_norm}
                 return Thing("model", key_of(unknown(node)), fields, node)
-            return unknown(node, *given, *named.values())
+            return self.handed_on(last, unknown(node, *given, *named.values()), None, given)
         if whole.endswith(".from_pretrained"):
             has = {"buffers": True}  # position_ids, inv_freq: DistributedDataParallel broadcasts them in each forward
             return Thing("model", key_of(unknown(node)), has, node) if "Model" in whole else unknown(node, *given)

@@ -6,7 +6,7 @@ import re
 from msgspec import Struct
 
 from gpudoctor.knowledge.api_contracts import COLLECTIVE, CONTRACTS, MAKES
-from gpudoctor.lint.courses.expressions import Expressions
+from gpudoctor.lint.courses.attributes import Attributes
 from gpudoctor.lint.courses.values import FollowedFunction, Names, OpenValue, Thing, Value, is_own, key_of, unknown
 
 _SPOKEN_OF = re.compile("|".join(f"(?:{each})" for row in CONTRACTS for each in (row.call, row.other)
@@ -25,12 +25,14 @@ class SeenCall(Struct, frozen=True, eq=False):
     """Where its object is made."""
 
 
-class ContractCalls(Expressions):
+class ContractCalls(Attributes):
     def note(self, whole: str, node: ast.Call, holder: Value, function: Value, given: list[Value], named: Names) -> str:
         """Its name among the contracts; what all ranks must come to is met."""
         name = whole
         if isinstance(holder, OpenValue) and isinstance(node.func, ast.Attribute) and not whole:
             name = f"value.{node.func.attr}"
+        if isinstance(holder, str) and isinstance(node.func, ast.Attribute) and node.func.attr == "mkdir":  # a path
+            self.do("folder", node, holder, named.get("exist_ok", False))
         subject = function if isinstance(function, Thing) and function.kind != "environ" else holder
         if isinstance(function, Thing):
             name = f"{function.kind}()"
@@ -44,6 +46,8 @@ class ContractCalls(Expressions):
             marks = {mark for each in (*given, *named.values()) for mark in _marks(each)}
             if isinstance(subject, Thing) and type(steps := subject.fields.get("accumulates")) is int and steps > 1:
                 marks.add("accumulates")
+            if not self.has_grad and "tuple" in marks:
+                marks.add("predictions without gradient")
             key, made = (subject.key, subject.node) if isinstance(subject, Thing) else (0, None)
             self.do("called", node, SeenCall(name, key, frozenset(marks), made))
         return name
@@ -54,8 +58,10 @@ class ContractCalls(Expressions):
             return model
         return Thing(model.kind, model.key, {**model.fields, "compiled": True, "_orig_mod": model}, model.node)
 
-    def made(self, whole: str, node: ast.Call, given: list[Value]) -> Value:
+    def made(self, whole: str, node: ast.Call, given: list[Value], named: Names) -> Value:
         """An object that contracts speak of; NotImplemented of any other."""
+        if whole == "datasets.load_dataset" and named.get("streaming") is True and named.get("split") is not None:
+            return Thing("stream", key_of(unknown(node)), {}, node)
         for pattern, kind in MAKES.items():
             if re.fullmatch(pattern, whole):
                 return Thing(kind, key_of(unknown(node)), {}, node)
@@ -64,6 +70,12 @@ class ContractCalls(Expressions):
 
 def _marks(value: Value) -> set[str]:
     marks = {"own"} if is_own(value) else set()
+    if isinstance(value, Thing) and value.kind == "parameters":
+        marks.add(f"parameters of {value.fields['of'].kind}")
+    if isinstance(value, tuple):
+        marks.add("tuple")
+    if isinstance(value, Thing) and value.kind == "loader" and isinstance(value.fields.get("sampler"), Thing):
+        marks.add("loader of a sampler")
     if isinstance(value, FollowedFunction):
         marks.add("function of the text")
     if isinstance(value, Thing):

@@ -5,11 +5,11 @@ import builtins
 import operator
 import re
 from collections.abc import Callable
+from pathlib import PurePosixPath
 from typing import Any
 
 from gpudoctor.lint.courses.events import CourseCollective, CourseRound, Deed, Event
 from gpudoctor.lint.courses.marked_values import MarkedValues
-from gpudoctor.lint.courses.own_data import OF_WRAPPER
 from gpudoctor.lint.courses.seats import Seat
 from gpudoctor.lint.courses.values import (
     LARGEST,
@@ -19,7 +19,6 @@ from gpudoctor.lint.courses.values import (
     OpenValue,
     Thing,
     Value,
-    cast,
     is_known,
     is_nothing,
     is_own,
@@ -27,8 +26,7 @@ from gpudoctor.lint.courses.values import (
     truth,
     unknown,
 )
-from gpudoctor.lint.program_arguments import given_of, option_call
-from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode
 
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
@@ -127,7 +125,11 @@ class Expressions(MarkedValues):
                     self.do("layer", target)
                 if holder.kind == "lightning trainer" and target.attr == "should_stop" and value is not False:
                     self.do("stops", target)
-                if holder.kind == "parameter" and target.attr == "requires_grad" and holder.fields["of"].kind == "ddp":
+                if (
+                    holder.kind == "parameter"
+                    and target.attr == "requires_grad"
+                    and holder.fields["of"].kind in ("ddp", "part")
+                ):
                     self.do("frozen behind", target)
                 elif holder.kind == "parameter" and target.attr == "requires_grad" and value is False:
                     self.put(holder.fields["of"].fields, "frozen", True)
@@ -242,6 +244,9 @@ class Expressions(MarkedValues):
                 return apply(one, other)
             except (ArithmeticError, TypeError, ValueError):
                 pass
+        if isinstance(sign, ast.Div) and isinstance(one, str):  # a path
+            return str(PurePosixPath(one, other)) if isinstance(other, str) else Thing(
+                "path", unknown(node, one, other).key, {"folder": one})  # fmt: skip
         if isinstance(one, list) and isinstance(other, list) and isinstance(sign, ast.Add):
             return one + other
         if isinstance(one, list) and type(other) is int and isinstance(sign, ast.Mult) and 0 <= other <= 64:
@@ -323,6 +328,9 @@ class Expressions(MarkedValues):
                 return unknown(node, one, other)
         return self.mark(unknown(node, one, other), "mask")
 
+    def attribute(self, node: ast.Attribute, holder: Value) -> Value:
+        raise NotImplementedError
+
     def part_of_mesh(self, node: ast.Subscript, mesh: Thing, place: Value) -> Value:
         raise NotImplementedError
 
@@ -384,64 +392,3 @@ class Expressions(MarkedValues):
             bases = (self.module.get(each.id) for each in made.bases if isinstance(each, ast.Name))
             classes += [each.node for each in bases if isinstance(each, ClassOf)]
         return None
-
-    def attribute(self, node: ast.Attribute, holder: Value) -> Value:
-        if holder is None:
-            self.do("nothing there", node)
-        if is_nothing(holder) and node.attr != "wait":
-            self.uses(node, holder)
-        whole = self.code.name(node)
-        if whole == "os.environ":
-            return Thing("environ", hash("environ"))
-        if not isinstance(holder, Thing):
-            return unknown("attribute", node.attr, holder)
-        if node.attr in holder.fields:
-            return holder.fields[node.attr]
-        if holder.kind == "arguments":
-            return self._option(node, holder)
-        if isinstance(holder.node, ast.ClassDef):
-            method = self.method_of(holder, node.attr)
-            if method is not None and not isinstance(method.node, ast.Lambda):
-                if any(ast.unparse(each) == "property" for each in method.node.decorator_list):
-                    return self.inlined(method, {"self": holder}, node)
-                return method
-        if holder.kind == "accelerator":
-            return self._of_accelerator(node.attr, holder)
-        if holder.fields.get("of torch") is True and node.attr not in OF_WRAPPER:
-            self.do("not the wrapper's", node)
-        if holder.kind in ("ddp", "fsdp", "engine") and node.attr == "module":
-            if self.has_grad and holder.kind == "ddp":
-                self.do("inside", node, holder.fields.get("name"))
-            return holder.fields.get("inner", unknown("module", holder))
-        return unknown("attribute", node.attr, holder)
-
-    def _of_accelerator(self, name: str, holder: Thing) -> Value:
-        seat = self.seat
-        known = {"is_main_process": seat.rank == 0, "is_local_main_process": seat.local == 0,
-                 "process_index": seat.rank, "local_process_index": seat.local, "num_processes": seat.world,
-                 "is_last_process": seat.rank == seat.world - 1,
-                 "device": Thing("device", hash(("device", seat.local)), {"index": seat.local})}  # fmt: skip
-        return known.get(name, unknown("attribute", name, holder))
-
-    def _option(self, node: ast.Attribute, holder: Thing) -> Value:
-        """`args.local_rank` as argparse makes it of the words of the start; an expression as default is followed."""
-        call = option_call(self.code, node.attr)
-        if call is None:
-            return unknown("argument", node.attr)
-        given, is_told = given_of(call, self.seat.launch)
-        kind, action = argument(call, "type"), argument(call, "action")
-        if action is not None:
-            flag = action.value if isinstance(action, ast.Constant) else ""
-            if not is_told or flag not in ("store_true", "store_false"):
-                return unknown("argument", node.attr)
-            return (given is not None) is (flag == "store_true")
-        if not is_told or argument(call, "nargs") is not None:
-            return unknown("argument", node.attr)
-        name = kind.id if isinstance(kind, ast.Name) else "" if kind is not None else "str"
-        if self.seat.launch is not None and self.seat.launch.launcher == "deepspeed" and node.attr == "local_rank":
-            return self.seat.local
-        if given is not None:
-            return cast(name, given) if name in ("int", "float", "str") else unknown("argument", node.attr, given)
-        default = argument(call, "default")
-        value = self.value(default, (self.module,)) if default is not None else None
-        return cast(name, value) if isinstance(value, str) and name in ("int", "float") else value

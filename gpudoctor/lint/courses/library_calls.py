@@ -2,6 +2,7 @@
 
 import ast
 import re
+from pathlib import PurePosixPath
 from typing import TypeGuard
 
 from gpudoctor.lint.courses.group_calls import SHARDED_STATE, GroupCalls
@@ -38,6 +39,8 @@ DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParal
 FABRICS = re.compile(r"(?:lightning(?:\.fabric)?|lightning_fabric)\.Fabric")
 OF_FABRIC = frozenset(("barrier", "all_gather", "all_reduce", "broadcast", "save", "load", "clip_gradients"))
 LOADERS = frozenset(("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"))
+MODELS = re.compile(r"(?:^|[._])(?:\w*model|\w*net|transformer|policy)(?:\(.*\))?$", re.IGNORECASE)
+"""Usual names of what is trained."""
 SHUFFLES = re.compile(r"random\.shuffle|numpy\.random\.(?:shuffle|permutation)|torch\.randperm")
 SAMPLERS = re.compile(r"torch\.utils\.data\.(?:distributed\.)?DistributedSampler")
 
@@ -46,7 +49,7 @@ class LibraryCalls(GroupCalls):
     def _of_library(self, whole: str, node: ast.Call, given: list[Value], named: Names) -> Value:
         """NotImplemented: of none of these."""
         last = whole.rpartition(".")[2]
-        made = self.made(whole, node, given)
+        made = self.made(whole, node, given, named)
         if made is not NotImplemented:
             return made
         if SHUFFLES.fullmatch(whole) and given and self.environment.get(" seeded") is not True:
@@ -67,6 +70,11 @@ class LibraryCalls(GroupCalls):
             self.sharded.add(key_of(given[0]))
             self.wraps = True
             return given[0]
+        if whole.startswith("torchvision.datasets.") and last[:1].isupper():
+            root = given[0] if given else named.get("root")
+            self.do("written" if named.get("download") is True else "read", node, root)
+        if whole in ("pathlib.Path", "pathlib.PosixPath") and given and all(isinstance(each, str) for each in given):
+            return str(PurePosixPath(*given))
         if whole == "torch.utils.data.random_split":
             seed = named.get("generator", given[2] if len(given) > 2 else None)
             self.do("split", node, "generator" if seed is not None else self.environment.get(" seed"))
@@ -183,16 +191,19 @@ class LibraryCalls(GroupCalls):
         sharded = holder.fields.get("sharded") is True
         if name in OF_ACCELERATOR or (name in ("save_state", "get_state_dict", "load_state") and sharded):
             self.meet(name, node)
-            return shared(unknown(node, *given))
+            result = shared(unknown(node, *given))
+            return self.mark(result, "graphless") if name.startswith("gather") else result
         if name == "prepare":
             self.wraps = True
-            is_plain = holder.fields.get("plain") is True and self.environment.get(" sharded") is None
+            is_plain = holder.fields.get("plain") is True and self.environment.get(" plain") is True
             made = tuple(self._prepared(node, place, each, is_plain) for place, each in enumerate(given))
             return made[0] if len(made) == 1 else made
         if name in ("prepare_data_loader", "skip_first_batches") and given:
             return self._prepared(node, 0, given[0])
         if name == "backward":
             self.do("backward", node)
+            if given and self.is_marked(given[0], "graphless"):
+                self.do("backward without a graph", node)
             self.meet("backward", node, is_weak=True)
             return None
         if name == "unwrap_model" and given and isinstance(given[0], Thing):
@@ -200,7 +211,10 @@ class LibraryCalls(GroupCalls):
         return unknown(node, holder, *given)
 
     def _prepared(self, node: ast.Call, place: int, value: Value, is_plain: bool = False) -> Value:
-        if _is(value, "model"):
+        named = ast.unparse(node.args[place]) if place < len(node.args) else ""
+        if isinstance(value, OpenValue) and MODELS.search(named):
+            value = Thing("moved", value.key, {}, node)
+        if _is(value, "model") or _is(value, "moved"):
             self.put(value.fields, " wrapped", True)
             by_torch = is_plain and self.seat.world > 1 and not self.seat.is_assumed
             return Thing("ddp", key_of(unknown(node, place)), {"inner": value, "of torch": by_torch or None}, node)

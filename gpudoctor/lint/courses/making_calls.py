@@ -4,6 +4,7 @@ import ast
 
 from gpudoctor.lint.courses.library_calls import LibraryCalls
 from gpudoctor.lint.courses.values import (
+    ClassOf,
     FollowedFunction,
     Names,
     OpenValue,
@@ -99,3 +100,20 @@ class MakingCalls(LibraryCalls):
             for deed in self.deeds
             if deed.what == "seed" and str(deed.more).partition(".")[0] not in {"torch", "random", "numpy"} - {package}
         )
+
+    def _class_fields(self, made: ClassOf, instance: Thing, given: list[Value], named: Names) -> None:
+        """What stands in the class itself, and a dataclass' arguments."""
+        names = []
+        for each in made.node.body:
+            if isinstance(each, ast.AnnAssign):
+                target: ast.expr | None = each.target
+            else:
+                target = each.targets[0] if isinstance(each, ast.Assign) and len(each.targets) == 1 else None
+            if isinstance(target, ast.Name) and isinstance(each, (ast.Assign, ast.AnnAssign)):
+                names += [target.id] if isinstance(each, ast.AnnAssign) else []
+                value = self.value(each.value, made.outer) if each.value is not None else unknown(each)
+                instance.fields[target.id] = value
+        if any("dataclass" in ast.unparse(each) for each in made.node.decorator_list):
+            instance.fields |= dict(zip(names, given, strict=False)) | {
+                name: value for name, value in named.items() if name in names
+            }

@@ -4,7 +4,7 @@ import ast
 import re
 
 OF_OWN = re.compile(
-    r"(?:random\.|numpy\.random\.|secrets\.|uuid\.|time\.|os\.(?:getpid|urandom)|socket\.|tempfile\.(?!gettempdir))\w*"
+    r"(?:random\.|datetime\.(?:datetime|date)\.(?=now|utcnow|today)|numpy\.random\.|secrets\.|uuid\.|time\.|os\.(?:getpid|urandom)|socket\.|tempfile\.(?!gettempdir))\w*"
 )
 """What each process draws or finds for itself."""
 SEEDS = re.compile(r"seed(?:_\w+)?$")
@@ -15,7 +15,7 @@ METHODS = frozenset(
     ("abs", "all", "any", "clone", "cpu", "cuda", "detach", "double", "float", "isfinite", "isinf", "isnan", "item",
      "max", "mean", "min", "norm", "numpy", "square", "sqrt", "std", "sum", "to", "tolist", "view", "pow", "exp", "log",
      "argmax", "argmin", "eq", "ne", "flatten", "reshape", "squeeze", "unsqueeze", "softmax", "log_softmax", "long",
-     "topk", "sigmoid", "clamp", "relu", "transpose", "var")
+     "strftime", "isoformat", "topk", "sigmoid", "clamp", "relu", "transpose", "var")
 )  # fmt: skip
 """Of tensors and arrays, likewise."""
 OF_WRAPPER = frozenset(

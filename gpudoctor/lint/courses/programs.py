@@ -69,7 +69,7 @@ def _found(job: LintJob) -> Iterator[Courses]:
     for code, launches in codes_and_starts(job):
         by_fabric = "Fabric(" in code.text and "Trainer(" not in code.text
         if (code.brings(*STRANGE) and not by_fabric) or not code.brings(
-            "torch", "accelerate", "deepspeed", "transformers", "trl", "lightning"
+            "torch", "accelerate", "deepspeed", "transformers", "trl", "lightning", "ray"
         ):
             continue
         starts: list[tuple[LintLaunch | None, tuple[Seat, ...]]] = [
@@ -96,6 +96,7 @@ def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: 
         follower = RankCourse(code, seat)
         if _is_sharded(job, launch):
             follower.environment[" sharded"] = True
+        follower.environment[" plain"] = _is_plain(job, launch)
         if followed:
             follower.seeds = _seeds(followed[0])
         follower.program()
@@ -129,6 +130,15 @@ def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: 
 
 def _seeds(first: RankCourse) -> dict[int, Value]:
     return {id(deed.node): deed.value for deed in first.deeds if deed.what == "seed"}
+
+
+def _is_plain(job: LintJob, launch: LintLaunch | None) -> bool:
+    """Whether accelerate wraps in DistributedDataParallel, for all that is told."""
+    if launch is None or _is_sharded(job, launch):
+        return False
+    told = any(value.path == ("distributed_type",) and value.value == "MULTI_GPU"
+               for manifest in job.manifests for value in manifest.values)  # fmt: skip
+    return told or launch.launcher == "torchrun" or launch.option("multi-gpu", "multi_gpu") is not None
 
 
 def _is_sharded(job: LintJob, launch: LintLaunch | None) -> bool:

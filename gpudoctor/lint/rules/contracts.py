@@ -46,6 +46,12 @@ _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use
         "for x in data():\n    acc.backward(net(x))\n    opt.step()\n" + _LAUNCH,
         DDP + "plan = torch.optim.lr_scheduler.ReduceLROnPlateau(opt)\nfor x in data():\n    loss = net(x).sum()\n"
         "    loss.backward()\n    plan.step(loss.item())\n" + RUN,
+        _ACCELERATE + "acc = Accelerator()\nnet = net_of()\nacc.prepare(net)\nfor x in data():\n"
+        "    acc.backward(net(x))\n" + _LAUNCH,
+        DDP + "net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)\n" + RUN,
+        _HEAD + "from datasets import load_dataset\nfrom transformers import Trainer\n"
+        "rows = load_dataset('json', split='train', streaming=True).map(words)\n"
+        "Trainer(model=net, train_dataset=rows).train()\n" + RUN,
         _HEAD + "from multiprocessing import Process\ndef go(rank):\n    torch.cuda.set_device(rank)\n"
         "print(torch.cuda.get_device_name(0))\nfor rank in range(2):\n    Process(target=go, args=(rank,)).start()\n"
         "#@ every node\npython t.py\n",
@@ -110,7 +116,7 @@ def _rank_of(each: Courses, deed: Deed) -> int:
 def _comes(deeds: list[Deed], deed: Deed, calls: list[Deed]) -> bool:
     """A rank comes to this call, or to one of the same name in its stead."""
     nodes = {id(other.node) for other in calls}
-    alike = [other for other in deeds if other.what == "called" and other.value.name == deed.value.name]
+    alike = [other for other in deeds if other.value.name == deed.value.name]
     return any(other.node is deed.node or id(other.node) not in nodes for other in alike)
 
 
@@ -143,8 +149,13 @@ def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_
         return not beside or any(other.condition == deed.condition for other in beside) or not _is_counted(each, deed)
     if row.clause == "argument":
         return not any(re.fullmatch(row.other, mark) for mark in deed.value.given)
+    if row.clause == "not":
+        return len(each.ranks) < 2
+    if row.clause == "kept":
+        return not isinstance(each.code.parents.get(deed.node), ast.Expr) or not others(calls)
     if row.clause == "everywhere":
-        return not others(calls) or all(_comes(rank.deeds, deed, calls) for rank in each.ranks)
+        every = [[other for other in rank.deeds if other.what == "called"] for rank in each.ranks]
+        return not all(map(others, every)) or all(_comes(one, deed, calls) for one in every)
     if row.clause == "own":
         return "own" not in deed.value.given or len(each.ranks) < 2
     return each.spawn is None or is_parent  # never: in what a worker runs

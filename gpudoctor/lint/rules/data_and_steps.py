@@ -97,6 +97,9 @@ def backward_past_the_engine(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         DDP + _STREAM.format("", "") + RUN,
         DDP + _STREAM.format("", ", num_workers=2").replace(", batch_size=8", "") + RUN,
+        DDP + "from datasets import load_dataset\nfrom torch.utils.data import DataLoader\n"
+        "rows = load_dataset('json', split='train', streaming=True).map(words)\n"
+        "for x in DataLoader(rows, 8):\n    net(x).sum().backward()\n" + RUN,
     ),
     good=(
         DDP + _STREAM.format("[dist.get_rank() :: dist.get_world_size()]", "") + RUN,
@@ -115,6 +118,15 @@ def stream_of_every_rank(job: LintJob) -> Iterator[LintFinding]:
             continue
         for one, two in _streams(each):
             made = one.node
+            if one.kind == "stream" and "split_dataset_by_node" not in each.code.text and isinstance(made, ast.expr):
+                yield LintFinding(
+                    span=each.code.span(made),
+                    summary="every rank streams this data set whole: nothing splits it by the rank",
+                    happens="All ranks train on the same samples, and an epoch is as long as with one GPU.",
+                    fix="Call datasets.distributed.split_dataset_by_node(data, rank=..., world_size=...) before it is"
+                    " given to the loader.",
+                )
+                return
             is_same = key_of(one) == key_of(two) and isinstance(made, ast.ClassDef)
             if isinstance(made, ast.ClassDef) and is_same and not _OWN_ORDER.search(each.code.text_of(made)):
                 yield LintFinding(
@@ -134,7 +146,7 @@ def _streams(each: Courses) -> Iterator[tuple[Thing, Thing]]:
     )
     for place, one in first.items():
         two = second.get(place)
-        if isinstance(one, Thing) and isinstance(two, Thing) and " iterable" in one.fields:
+        if isinstance(one, Thing) and isinstance(two, Thing) and (" iterable" in one.fields or one.kind == "stream"):
             yield one, two
 
 

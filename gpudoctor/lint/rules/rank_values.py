@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lint.courses.programs import Courses, courses
+from gpudoctor.lint.courses.values import is_own
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS
 from gpudoctor.lint.rule import LintFinding, rule
@@ -75,6 +76,8 @@ def part_taken_for_the_whole(job: LintJob) -> Iterator[LintFinding]:
         DDP + "mine = [user for user in users if hash(user) % dist.get_world_size() == rank]\n" + RUN,
         DDP + "import random\nfrom mine import files_of\nfiles = files_of()\nrandom.shuffle(files)\n"
         "mine = files[rank::dist.get_world_size()]\n" + RUN,
+        DDP + "import time\nout = os.path.join('runs', time.strftime('%H%M%S'))\nos.makedirs(out, exist_ok=True)\n"
+        + RUN,
     ),
     good=(
         DDP + "for name in sorted({'loss', 'hits'}):\n    dist.all_reduce(sums[name])\n" + RUN,
@@ -105,6 +108,7 @@ def dealt_in_another_order(job: LintJob) -> Iterator[LintFinding]:
             deed = next((deed for _, deed in of(each.ranks, what)), None) if len(each.ranks) > 1 else None
             if deed is not None:
                 yield LintFinding(span=each.code.span(deed.node), summary=says, happens=happens, fix=fix)
+        yield from _by_the_clock(each)
         if len(each.ranks) < 2 or "PYTHONHASHSEED" in job.text:
             continue
         for node in (node for node in each.code.nodes if isinstance(node, ast.BinOp)):
@@ -122,6 +126,21 @@ def dealt_in_another_order(job: LintJob) -> Iterator[LintFinding]:
                     fix="Take zlib.crc32(text.encode()), which is the same everywhere.",
                 )
                 break
+
+
+def _by_the_clock(each: Courses) -> Iterator[LintFinding]:
+    """A folder that two ranks of one node make, each by a name of its own."""
+    made = [(rank, deed) for rank, deed in of(each.ranks, "folder") if is_own(deed.value)]
+    nodes = {id(deed.node) for rank, deed in made if rank is each.ranks[0]}
+    again = next((deed for rank, deed in made if rank is not each.ranks[0] and id(deed.node) in nodes), None)
+    if again is not None and "broadcast" not in each.code.text:
+        yield LintFinding(
+            span=each.code.span(again.node),
+            summary="each rank makes a folder that it names by its own clock or draw",
+            happens="Ranks that come a moment later have another name: one run lies in several folders.",
+            fix="Name it on rank 0, and hand the name to all (dist.broadcast_object_list), or give it as an argument.",
+            severity="warning",
+        )
 
 
 @rule(
