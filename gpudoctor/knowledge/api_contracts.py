@@ -28,6 +28,8 @@ class ApiContract(Struct, frozen=True, kw_only=True):
     """`other` counts for the object alone that it was called on."""
     somewhere: bool = False
     """Only where some rank does call `other`."""
+    of_any_rank: bool = False
+    """`other` counts from whatever rank it comes."""
     given: str = ""
     """Only where an argument, or the object, is one of these."""
     unless: str = ""
@@ -243,7 +245,8 @@ CONTRACTS: tuple[ApiContract, ...] = (
         id="trackers-before-log",
         call=r"accelerator\.log",
         clause="after",
-        other=r"accelerator\.(?:init_trackers|trackers)",
+        other=r"accelerator\.init_trackers",
+        of_any_rank=True,
         unless=r"\.trackers",
         severity="warning",
         summary="accelerator.log is called, and accelerator.init_trackers never",

@@ -65,6 +65,8 @@ _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use
         "for k in range(5):\n    fold(k)\n" + RUN,
         DDP + "import wandb\nif rank == 0:\n    wandb.init(project='a')\nfor x in data():\n    loss = net(x).sum()\n"
         "    loss.backward()\n    if rank == 0:\n        wandb.log({'loss': loss})\n" + RUN,
+        _ACCELERATE + "acc = Accelerator(log_with='wandb')\nnet = acc.prepare(net_of())\n"
+        "if acc.is_main_process:\n    acc.init_trackers('a')\nfor x in data():\n    acc.log({'x': 1})\n" + _LAUNCH,
         DDP + "import torchmetrics\nright = torchmetrics.Accuracy(task='binary').cuda()\nfor x, y in data():\n"
         "    right.update(net(x), y)\n" + RUN,
         _ACCELERATE + "acc = Accelerator(gradient_accumulation_steps=4)\nnet, opt = acc.prepare(net_of(), opt_of())\n"
@@ -139,6 +141,8 @@ def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_
         first = next((before for before in range(place) if calls[before].value.name == deed.value.name), None)
         return first is None or not (deed.is_sure and calls[first].is_sure) or bool(others(calls[first:place]))
     if row.clause == "after":
+        if row.of_any_rank and any(others([deed for _, deed in of(each.ranks, "called")])):
+            return True
         return bool(others(calls[:place])) or _is_guarded(each, deed)
     if row.clause == "not after":
         return not any(other.is_sure for other in others(calls[:place]))
