@@ -32,7 +32,7 @@ class Attributes(Expressions):
                 return method
         if holder.kind == "accelerator":
             return self._of_accelerator(node.attr, holder)
-        if holder.fields.get("of torch") is True and node.attr not in OF_WRAPPER:
+        if holder.fields.get("of torch") is True and node.attr not in OF_WRAPPER and node.attr[0] != "_":
             self.do("not the wrapper's", node)
         if holder.kind in ("ddp", "fsdp", "engine") and node.attr == "module":
             if self.has_grad and holder.kind == "ddp":

@@ -16,6 +16,11 @@ from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _ACCELERATE = _HEAD + "from accelerate import Accelerator\n"
 _LAUNCH = "#@ every node\naccelerate launch --multi_gpu --num_processes 2 t.py\n"
+_FSDP = (
+    "import torch\nimport torch.distributed as dist\n"
+    "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n"
+    "dist.init_process_group('nccl')\nnet = FSDP(Net().cuda(){})\n"
+)
 _OPT = DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n    net(x).sum().backward()\n"
 _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|logg?er|debug|track|report")
 """Words of conditions that may let the right ranks through alone."""
@@ -49,6 +54,7 @@ _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use
         _ACCELERATE + "acc = Accelerator()\nnet = net_of()\nacc.prepare(net)\nfor x in data():\n"
         "    acc.backward(net(x))\n" + _LAUNCH,
         DDP + "net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)\n" + RUN,
+        _FSDP.format("") + "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n",
         _HEAD + "from datasets import load_dataset\nfrom transformers import Trainer\n"
         "rows = load_dataset('json', split='train', streaming=True).map(words)\n"
         "Trainer(model=net, train_dataset=rows).train()\n" + RUN,
@@ -57,6 +63,9 @@ _GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use
         "#@ every node\npython t.py\n",
     ),
     good=(
+        _FSDP.format("") + "net.clip_grad_norm_(1.0)\n",
+        _FSDP.format(", sharding_strategy=ShardingStrategy.NO_SHARD")
+        + "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n",
         _OPT + "    opt.step()\n    if rank == 0:\n        print(x)\n" + RUN,
         DDP + "if rank == 0:\n    net.module.load_state_dict(w)\n    save(net)\n" + RUN,
         DDP + "import torch\nplan = torch.optim.lr_scheduler.StepLR(opt, 1)\nfor x in data():\n"

@@ -157,7 +157,7 @@ SIXTH_OF_LIBRARIES = {
     r"backend|programs? startup|TF_CONFIG": "T72 T73",
     r"optimizer is made": "T74 C10",
     r"DistributedOptimizer": "T75 T76",
-    r"shards? alone|clip_grad_norm_": "T77",
+    r"shards? alone|clip_grad_norm_": "U17",
     r"num_processes": "T79",
     r"divides the loss|divides it": "T80",
     r"own ordered sampler|sampler.*order": "T81",
