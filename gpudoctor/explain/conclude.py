@@ -27,7 +27,9 @@ from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.explain.sizes import printed_batches, printed_sizes
 from gpudoctor.explain.state_dicts import STATE_DICTS, of_state_dicts
 from gpudoctor.explain.waits import Wait, pattern, places, waits
+from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.sure import HINT
 from gpudoctor.symptom import Role
 
 ALONE = "The program ended by an exception that it did not catch."
@@ -40,6 +42,8 @@ BEHIND = 0.75
 """What is left of an alternative's confidence that came later than a sure first cause: it may follow from it."""
 PROMOTED = 0.7
 """What is left of the confidence of something that is no fault by itself, when something failed."""
+BRINGS_A_WAIT: tuple[Class, ...] = ("deadlock", "device-ordinal", "config", "stopped")
+"""Of what is no fault by itself: what makes ranks wait, and raises nothing of a program's own."""
 CONNECTIONS = 0.75
 """What is left of that of a failed connection: the other end may have died."""
 FOLLOWS = 0.6
@@ -79,7 +83,8 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
     ]
     candidates += of_state_dicts(facts.events, frames)
     candidates += of_fingerprints(facts, tracebacks, _alone(facts, frames))
-    candidates += own_errors([traceback for traceback in tracebacks if traceback not in aborted], facts, failed=failed)
+    own = own_errors([traceback for traceback in tracebacks if traceback not in aborted], facts, failed=failed)
+    candidates += own
     candidates += own_addresses(facts)
     candidates += signals(facts, tracebacks)
     died = {rank for candidate in candidates if candidate.standing == "cause" for rank in candidate.ranks}
@@ -107,13 +112,18 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
         )
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
+    contexts: list[Candidate] = []
     if failed:
         candidates += printed_batches(facts)
-        candidates += _by_itself(facts, "context", "pattern", PROMOTED)
+        contexts = _by_itself(facts, "context", "pattern", PROMOTED)
+        candidates += contexts
     candidates += _by_itself(facts, "connection", "connection", CONNECTIONS)
     candidates += _by_itself(facts, "consequence", "consequence", FOLLOWS)
     later = [event for event in facts.events if event.symptom.role in ("connection", "consequence")]
-    ordered = in_order(merged(_one_story(candidates)))
+    weighed = merged(_one_story(candidates))
+    if any(candidate.confidence >= UNDECIDED for candidate in own):
+        weighed = [_beside_an_error(candidate, contexts) for candidate in weighed]
+    ordered = in_order(weighed)
     if ordered and ordered[0].standing in ("cause", "pattern") and ordered[0].confidence >= SURE:
         # what a connection or a time-out says is explained by a cause that is sure
         ordered = [candidate for candidate in ordered if candidate.standing in ("cause", "pattern")]
@@ -140,6 +150,15 @@ def _surer(of_log: list[Candidate], of_recorders: list[Candidate]) -> list[Candi
     """What recorders show, where that is more than the log by itself does."""
     more = of_recorders and (not of_log or of_recorders[0].confidence > of_log[0].confidence)
     return of_recorders if more else of_log
+
+
+def _beside_an_error(candidate: Candidate, contexts: list[Candidate]) -> Candidate:
+    """What makes ranks wait, and is no fault by itself, is less than a program's own error, however many ranks were
+    warned of it."""
+    warned = any(candidate.cause == context.cause for context in contexts)
+    if candidate.standing != "pattern" or not warned or CAUSES[candidate.cause].kind not in BRINGS_A_WAIT:
+        return candidate
+    return structs.replace(candidate, confidence=min(candidate.confidence, HINT))
 
 
 def _alone(facts: Facts, frames: dict[int, Line]) -> list[Candidate]:

@@ -68,6 +68,7 @@ ENDED = re.compile(
     r"|^(?!\s{0,12}\d{2,12}(?:_\d+)?\.\w)[^\n]{0,160}\bCOMPLETED\b[^\n]{0,80}\b0:0\b"
     r"|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|(?:^|Z )=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
+    r"|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
     r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$"
     r"|^[^\n]{0,40}:::MLLOG\b[^\n]{0,200}\"run_stop\"[^\n]{0,600}\"status\": \"success\"",
@@ -87,7 +88,7 @@ NO_NUMBER = (
 )
 """A loss that is none; the best one so far is infinite before the first."""
 TROUBLE = re.compile(
-    r"\b(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
+    r"\b(?<!performance-)(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
     r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
     r"unable to|no module named|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow"
     r"|terminated|stopping|no "
@@ -107,9 +108,16 @@ TROUBLE = re.compile(
 MILD = re.compile(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
     r"^\[W [\w.]{1,40}:\d+\]|\b(?:kernel )?command line: [A-Za-z_]|"
-    r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: ",
+    r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: |"
+    r"\bCreated (?:TensorFlow )?device\b|\bredzone_allocator\.cc:\d{1,6}\]|"
+    r"Relying on driver to perform ptx compilation|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b|"
+    r"Unable to register cu\w{2,8} factory|computation placer already registered|"
+    r"\bselect_algorithm\.py:\d{1,6}\]|\bfork_posix\.cc:\d{1,6}\]",
 )
-"""A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`)."""
+"""A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
+as errors where nothing has failed: XLA's of a plugin that is there twice (TensorFlow and its XLA both register it),
+Inductor's of a choice that it leaves out while it measures several, gRPC's of a fork that it does not follow, and
+TensorFlow's of a ptxas for which the driver stands in."""
 WRONG_RESULTS = re.compile(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
@@ -121,6 +129,8 @@ LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8}
 """The last of all of them is done."""
 SUMMED_UP = re.compile(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
 """Of the whole training (speed_metrics of transformers' Trainer, at its end): its loss and epoch stand beside."""
+OF_A_SUMMARY = "wandb: "
+"""wandb writes the last values once more when its process ends, however it ends."""
 RETRYING = re.compile(
     r"\bretrying \((?P<attempt>\d{1,6})/(?P<most>\d{1,6})\)|, retrying (?P<first>\d{1,6})/(?P<of>\d{1,6}) after"
 )
@@ -160,6 +170,11 @@ class CourseSeen(Struct, frozen=True, kw_only=True):
         """A step is told behind this line, and no trouble behind the last step. `raised`: the line is an exception's,
         behind which a bar proves nothing."""
         return not self.trouble and any(number > line and not (raised and number in self.bars) for number in self.steps)
+
+    def only_drawn_after(self, line: int) -> bool:
+        """All that stands behind it is bars: of processes that a scheduler is ending."""
+        behind = [text for number, text in self.end if number > line]
+        return bool(behind) and all(BAR.search(text) for text in behind)
 
     def went_on_after(self, line: int) -> bool:
         """The job got on, or ended well, after what this line tells."""
@@ -270,7 +285,12 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
         no_number = NOT_A_NUMBER.search(line)
         bad = no_number or (None if MILD.search(line) else TROUBLE.search(line))
         step = PROGRESS.search(line)
-        if step is not None and (bad is None or step.start() < bad.start()) and no_number is None:
+        if (
+            step is not None
+            and not line.startswith(OF_A_SUMMARY)
+            and (bad is None or step.start() < bad.start())
+            and no_number is None
+        ):
             shape = LETTERS.sub("", line[max(0, step.start() - 40) : step.end()])
             of_all = OF_ALL.search(step[0])  # of a bar the count, and not its clock
             place = of_all[0] if of_all else line

@@ -17,6 +17,7 @@ from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
 from gpudoctor.explain.course import (
+    BAR,
     MILD,
     MOST_MOVES,
     MOST_TROUBLE,
@@ -40,7 +41,7 @@ from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clea
 from gpudoctor.explain.starts import starts
 from gpudoctor.explain.state_tables import is_a_row
 from gpudoctor.explain.straight import Straight
-from gpudoctor.explain.tracebacks import FRAME
+from gpudoctor.explain.tracebacks import FRAME, HEADER
 from gpudoctor.explain.writers import writer
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE
@@ -237,6 +238,9 @@ def _went_on(scans: list[Scan], facts: Facts) -> bool:
         last[each.at.file] = max(last.get(each.at.file, 0), each.at.line)
     if any(_silent_since(traceback, course[traceback.at.file]) for traceback in facts.tracebacks):
         return False
+    by_scheduler = (event.at for event in facts.events if event.symptom.cause in ENDED_BY_SCHEDULER)
+    if any(course[at.file].only_drawn_after(at.line) for at in by_scheduler):
+        return False
     if any(_died_of(traceback, course[traceback.told.at.file]) for traceback in spoken(facts)):
         return False
     aborted = [event for event in facts.events if event.symptom.id in ABORTED]
@@ -255,6 +259,8 @@ def _lived_through(scans: list[Scan], facts: Facts) -> bool:
     where several ranks write, of which another may do the step."""
     if len(scans) != 1 or len(facts.ranks) > 1 or facts.exits or facts.world_size:
         return False
+    if any(_breaks_a_bar(told, scans[0].course) for told in facts.tracebacks):
+        return False
     seen = scans[0].course
     events = [event for event in facts.events if event.symptom.role != "context"]
     if any(event.symptom.role != "cause" or not _is_its_own(event) for event in events):
@@ -271,6 +277,11 @@ def _is_its_own(event: Event) -> bool:
     return known is not None and known.judge(event.symptom.variant).blame in OF_ITS_OWN
 
 
+OF_A_BUFFER = 8
+"""Steps behind the exception of a main program that may have stood in its buffer, which is written when it dies (our
+rule of thumb)."""
+ENDED_BY_SCHEDULER = ("cancelled", "preempted", "time-limit")
+"""Behind which a process writes until the scheduler's grace is over."""
 ABORTED = ("watchdog-timeout", "watchdog-position", "watchdog-dump-signal", "watchdog-takes-down")
 """Of a rank whose communicator torch has given up: its waits end, and it may begin another step before it is ended."""
 
@@ -280,7 +291,7 @@ def _more_steps(facts: Facts) -> int:
     return min(WENT_ON + 2 * max(1, len(facts.ranks)), MOST_MOVES)
 
 
-def _moves_behind(event: Event, course: Mapping[str, CourseSeen], most: int) -> bool:
+def _moves_behind(event: Told, course: Mapping[str, CourseSeen], most: int) -> bool:
     return sum(number > event.at.line for number in course[event.at.file].moves) >= most
 
 
@@ -328,9 +339,17 @@ def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:
 
 
 def _died_of(traceback: Spoken, course: CourseSeen) -> bool:
-    """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program."""
+    """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program.
+    Nor more than it had kept in its buffer, where it begins behind a bar that was still drawn on its line."""
     last = traceback.told.traceback.last_line
-    return traceback.last.outermost in OF_A_MAIN_PROGRAM and not any(number > last for number in course.moves)
+    behind = sum(number > last for number in course.moves)
+    most = OF_A_BUFFER if _breaks_a_bar(traceback.told, course) else 1
+    return traceback.last.outermost in OF_A_MAIN_PROGRAM and behind < most
+
+
+def _breaks_a_bar(told: ToldTraceback, course: CourseSeen) -> bool:
+    begins = told.traceback.first_line
+    return any(number == begins and HEADER in text and BAR.search(text) for number, text in course.end)
 
 
 def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...]) -> Conclusion:

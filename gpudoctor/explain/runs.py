@@ -40,6 +40,8 @@ REPORTED = b"The output (if any) is above this job summary."
 """LSF's, near the end of the report that it appends to a job's output (-o)."""
 ENDED_JOB = re.compile(rb"\*\*\* (?:JOB|STEP) (?P<job>\d{1,12})[^\n]{0,80}CANCELLED AT")
 ENDED_MARK = b" CANCELLED AT "
+MOST_AFTER_AN_END = 2_000
+"""Lines that a job's processes write behind it, before they are killed (our rule of thumb)."""
 RAN = re.compile(rb'^ {2}File "(?P<file>[^"\n]{1,300})", line \d{1,9}, in <module>')
 RAN_MARK = b", in <module>"
 REFUSED = re.compile(rb'^ {2}File "(?P<file>[^"\n]{1,300})", line \d{1,9}$')
@@ -114,9 +116,10 @@ class Runs:
         """Lines at which a run may begin, behind the first: something failed before it."""
         return sorted({*self._signs(), *self._refused})
 
-    def ended(self) -> list[int]:
-        """Lines behind which nothing more of a run comes, as the scheduler says that ended it."""
+    def ended(self, lines: int) -> list[int]:
+        """Lines behind which nothing more of a run comes, as the scheduler says that ended it. `lines`: of the log."""
         of_jobs = [number + 1 for (number, one), (_, other) in pairwise(self._jobs) if one != other]
+        of_jobs += [number + 1 for number, _ in self._jobs[-1:] if lines - number > MOST_AFTER_AN_END]
         return [*of_jobs, *(number + 1 for number in self._reports)]
 
     def _signs(self) -> Iterator[int]:
@@ -159,8 +162,10 @@ def _lines_with(text: bytes, piece: bytes, first_line: int) -> Iterator[tuple[in
         at = end
 
 
-def last_of(begun: Sequence[int], ended: Sequence[int], failed: Sequence[int], shown: Sequence[int]) -> list[int]:
-    """Where the runs behind the first begin, of which the last tells something.
+def last_of(
+    begun: Sequence[int], ended: Sequence[int], failed: Sequence[int], shown: Sequence[int], lines: int
+) -> list[int]:
+    """Where the runs behind the first begin, of which the last tells something, or is no mere beginning.
 
     `begun`: lines that look like a start, which are one where something `failed` since the start before; `ended`:
     those that are; `shown`: lines that show anything."""
@@ -169,6 +174,6 @@ def last_of(begun: Sequence[int], ended: Sequence[int], failed: Sequence[int], s
         since = kept[-1] if kept else 0
         if start in ended or any(since <= line < start for line in failed):
             kept.append(start)
-    while kept and not any(line >= kept[-1] for line in shown):
+    while kept and lines - kept[-1] < NEAR and not any(line >= kept[-1] for line in shown):
         kept.pop()
     return kept

@@ -344,12 +344,12 @@ class _Scanning:
     def last_run(self) -> None:
         """Of several runs in the log the last one is told, and what those before told is kept apart."""
         result = self.found
-        begun, ended = self._runs.begun(), self._runs.ended()
+        begun, ended = self._runs.begun(), self._runs.ended(result.lines)
         if not begun and not ended:
             return
         seen = result.course
         shown = [*result.failed(), *seen.steps, seen.ended, *(number for number, _ in seen.trouble)]
-        result.begun = tuple(last_of(begun, ended, tuple(result.failed()), shown))
+        result.begun = tuple(last_of(begun, ended, tuple(result.failed()), shown, result.lines))
         if not result.begun:
             return
         first = result.begun[-1]
