@@ -201,6 +201,7 @@ class _Scanning:
         self._before: list[bytes] = []
         self._time_is_up = False
         self._runs = Runs()
+        self._failed_at: int | None = None
         self.tail = LogEnd()
 
     def read(self, block: Block) -> None:
@@ -223,7 +224,9 @@ class _Scanning:
                 end = len(lines) - 1 if block.text.endswith(b"\n") else len(lines)
                 extended = lines[:end] + block.ahead.replace(b"\r", b"\n\r").split(b"\n")
             self._candidate(line, needles, extended)
-        self._runs.read(block, min(result.failed(), default=None))
+        if self._failed_at is None:
+            self._failed_at = min(result.failed(), default=None)
+        self._runs.read(block, self._failed_at)
         result.lines = block.first_line + block.text.count(b"\n") - (1 if block.text.endswith(b"\n") else 0)
         tail = block.text[-8192:].split(b"\n")
         self._before = tail[1:-1] if block.text.endswith(b"\n") else tail[1:]
