@@ -8,6 +8,9 @@ from gpudoctor.lint.courses.values import Thing, Value, cast, is_nothing, unknow
 from gpudoctor.lint.program_arguments import given_of, option_call
 from gpudoctor.lint.python_code import argument
 
+HANDS_LOCAL_RANK = ("deepspeed", "torch.distributed.launch")
+"""Launchers that give each process --local_rank=N on its line."""
+
 
 class Attributes(Expressions):
     def attribute(self, node: ast.Attribute, holder: Value) -> Value:
@@ -65,7 +68,7 @@ class Attributes(Expressions):
         if not is_told or argument(call, "nargs") is not None:
             return unknown("argument", node.attr)
         name = kind.id if isinstance(kind, ast.Name) else "" if kind is not None else "str"
-        if self.seat.launch is not None and self.seat.launch.launcher == "deepspeed" and node.attr == "local_rank":
+        if self.seat.launch is not None and self.seat.launch.launcher in HANDS_LOCAL_RANK and node.attr == "local_rank":
             return self.seat.local
         if given is not None:
             return cast(name, given) if name in ("int", "float", "str") else unknown("argument", node.attr, given)

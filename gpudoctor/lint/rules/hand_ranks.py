@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gpudoctor.lint import look, spawning
+from gpudoctor.lint.courses.attributes import HANDS_LOCAL_RANK
 from gpudoctor.lint.hand_ranks import HandRank, inits, meetings, rank_told, values_of, world_told
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
@@ -132,6 +133,10 @@ def rank_fixed_in_the_program(job: LintJob) -> Iterator[LintFinding]:
     for code, launches in codes_and_starts(job):
         spawned = {id(init.call): call for call in spawning.spawn_calls(code) for init in spawning.inits(code, call)}
         for init in inits(code):
+            told = argument(init, "rank", 4)
+            handed = told is not None and "local_rank" in code.words(told)
+            if handed and any(launch.launcher in HANDS_LOCAL_RANK for launch in launches):
+                continue
             if code.is_conditional(init) or any(each.arg is None for each in init.keywords):
                 continue
             if (spawn := spawned.get(id(init))) is not None:
