@@ -86,6 +86,8 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """The variable of the `for` around it ("i"), "while" for others; empty outside loops."""
     conditional: bool = False
     """Inside an `if`, `case`, `&&`/`||` or function that may not run."""
+    reached: bool = True
+    """False: the script has ended before, by `exit` or `exec`."""
     node_guard: int | None = None
     """Inside an `if` that only one node rank takes (`[ "$NODE_RANK" = 0 ]`): that rank."""
     manifest_path: tuple[str, ...] = ()

@@ -232,45 +232,42 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
 @rule(
     "Q15",
     title="A start stands where the script gets to",
-    source="bash(1): exec replaces the shell, exit ends it",
-    bad=("exec python prepare.py\n" + _ONE, "echo begin\nexit 0\n" + _ONE),
+    source="bash(1): exec replaces the shell, exit ends it; set -e, and (( )) of 0 has status 1",
+    bad=("exec python prepare.py\n" + _ONE, "echo begin\nexit 0\n" + _ONE, "set -e\ni=0\n((i++))\n" + _ONE),
     good=(
         "exec " + _ONE,
         "if [ ! -d data ]; then exit 1; fi\n" + _ONE,
         "exec > log.txt\n" + _ONE,
+        "set -e\ni=0\n((i++)) || true\n((++i))\n" + _ONE,
         'A="<ACCOUNT>"\nif [ "$A" = "<ACCOUNT>" ]; then\n  echo fill it in\n  exit 1\nfi\n' + _ONE,
     ),
 )
 def start_never_reached(job: LintJob) -> Iterator[LintFinding]:
     """exec puts a program in the place of the shell, and exit ends it: behind them nothing of the script is run."""
-    for invocation in job.invocations:
-        ends = invocation.program == "exit" or (invocation.program == "exec" and _has_command(invocation.words))
-        if not ends or invocation.conditional or invocation.within or invocation.in_loop or invocation.background:
+    for launch in job.launches:
+        behind = launch.invocation
+        if behind.reached or behind.conditional:
             continue
-        behind = next(
-            (
-                launch
-                for launch in job.launches
-                if launch.invocation.section == invocation.section
-                and launch.invocation.span.start > invocation.span.end
-                and launch.invocation.manifest_path == invocation.manifest_path  # a step of a workflow is a shell
-                and not launch.invocation.conditional
-                and invocation not in launch.invocation.within  # exec ./start.sh: it begins here
-            ),
-            None,
+        enders = [
+            invocation
+            for invocation in job.invocations
+            if invocation.program in ("exit", "exec")
+            and invocation.reached
+            and invocation.section == behind.section
+            and invocation.span.start < behind.span.start
+        ]
+        how = enders[-1].program if enders else "set -e"
+        place = f"Line {enders[-1].span.line}" if enders else "A command before it"
+        yield LintFinding(
+            span=behind.span,
+            summary=f"{place} ends the script by {how}: this is never run",
+            happens="The training does not start.",
+            fix=f"Take {how} in line {enders[-1].span.line} away, or put it behind the start."
+            if enders
+            else "Give what fails before it `|| true`: under set -e the first status that is not 0 ends the script, "
+            "and ((i++)) from 0 has status 1.",
         )
-        if behind is not None and not re.search(r"[()|&]", _line(job, invocation.span)):
-            yield LintFinding(
-                span=behind.invocation.span,
-                summary=f"Line {invocation.span.line} ends the script by {invocation.program}: this is never run",
-                happens="The training does not start.",
-                fix=f"Take {invocation.program} in line {invocation.span.line} away, or put it behind the start.",
-            )
-            return
-
-
-def _has_command(words: tuple[Word, ...]) -> bool:
-    return any(not word.shown.startswith(("-", ">", "<")) for word in words[1:])
+        return
 
 
 @rule(

@@ -3,6 +3,8 @@
 import re
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import structs
+
 from gpudoctor.lint.model import SetVariable, Word
 from gpudoctor.lint.shell.counting import count, set_number
 from gpudoctor.lint.shell.expand import Expander
@@ -94,6 +96,8 @@ def declare(node: "Node", expander: Expander) -> None:
             assign(child, expander, how, exported=exported and not removed)
             if any(re.match(r"-[A-Za-z]*i", written) for written in words[1:3]):
                 _integer(child, expander)
+            if any(re.match(r"-[A-Za-z]*n", written) for written in words[1:3]) and not exported:
+                _other_name(written, expander)
         elif child.type in ("variable_name", "word") and NAME.fullmatch(written):
             known = expander.variables.get(written)
             if known is not None:
@@ -105,6 +109,14 @@ def declare(node: "Node", expander: Expander) -> None:
                 expander.variables.set(written, ShellVariable(SetVariable(written, empty, False, how), ()))
         elif child.is_named and not written.startswith("-"):
             _from_word(child, expander, how, exported)
+
+
+def _other_name(written: str, expander: Expander) -> None:
+    """`declare -n ref=PORT`: from here on both are what nobody knows."""
+    for name in written.partition("=")[::2]:
+        known = expander.variables.get(name)
+        if known is not None:
+            expander.variables.set(name, structs.replace(known, runs=None, items=None))
 
 
 def _integer(node: "Node", expander: Expander) -> None:

@@ -90,7 +90,11 @@ def _read(words: list[Word], variables: Variables, given: ShellSource, separator
         return True
     for number, name in enumerate(names or ["REPLY"]):
         last = number == len(names) - 1
-        rest = (separators[:1] or " ").join(parts[number:]) if last else "".join(parts[number : number + 1])
+        rest = "".join(parts[number : number + 1])
+        if last and not separators.strip():
+            rest = "".join(line.strip().split(None, number)[number:])
+        elif last:
+            rest = separators[:1].join(parts[number:])
         bind(variables, name, words[0], (CommandRun(rest),))
     return True
 

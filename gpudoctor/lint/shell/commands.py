@@ -1,5 +1,6 @@
 """Commands: their words, their variables, and what they start."""
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -56,7 +57,10 @@ class Commands(Gathered):
                     for prefix in prefixes:
                         assign(prefix, expander, "assignment", exported=False)
                     prefixes = []
-                places.append((child.start_byte, child.end_byte))
+                if places and places[-1][1] == child.start_byte:  # of one word: `"$A"\$B`
+                    places[-1] = (places[-1][0], child.end_byte)
+                else:
+                    places.append((child.start_byte, child.end_byte))
         places += redirected.extra
         if len(places) > MOST_WORDS:
             line = source.span(*places[0]).line
@@ -73,7 +77,7 @@ class Commands(Gathered):
         words: list[Word] = []
         pieces: list[list[CommandRun]] = []
         for start, end in places:
-            made = fields(expander.runs(start, end))
+            made = fields(expander.runs(start, end), variables.separators)
             for field in made:
                 words.append(word(source, start, end, field, whole=len(made) == 1))
                 pieces.append(field)
@@ -95,23 +99,29 @@ class Commands(Gathered):
         """A command with its words expanded. `variables`: those that it gets; `outer`: those of the shell."""
         program = name(words[0])
         if program in (".", "source"):
+            self.returns.append([])
             self.source_file(words, script, outer, context)
+            self.returned(outer)
             return
-        ifs = variables.get("IFS")
-        if run_builtin(words, pieces, outer, redirected.stdin, (ifs.text or "") if ifs is not None else ""):
+        if run_builtin(words, pieces, outer, redirected.stdin, variables.separators):
             return
         if program in IGNORED:
-            if program == "set" and any(written.shown in ("-a", "-o", "allexport") for written in words[1:3]):
-                outer.export_all = (
-                    outer.export_all or "allexport" in [written.shown for written in words] or words[1].shown == "-a"
-                )
+            if program == "set":
+                _shell_options([word.shown for word in words[1:]], outer)
+            if program == "trap":
+                self.trapped(words, pieces, outer, context)
             if program in ("module", "ml", "conda", "mamba", "micromamba"):
                 outer.unread_source = True
             if program not in ("conda", "mamba", "micromamba") or (len(words) > 1 and words[1].shown != "run"):
                 return
         function = variables.functions.get(program)
         if isinstance(function, Function) and words[0].text == program:
+            own = {name: outer.get(name) for name in variables.names_unlike(outer)} if variables is not outer else {}
+            for name_ in own:
+                outer.restore(name_, variables.get(name_))
             self.call(function, pieces[1:], words[0], outer, context)
+            for name_, before in own.items():
+                outer.restore(name_, before)
             return
         settings = variables.settings()
         self.spend(1 + len(settings) // 4 + len(words) // 4)
@@ -130,6 +140,7 @@ class Commands(Gathered):
             in_loop=context.in_loop,
             conditional=context.conditional,
             node_guard=context.node_guard,
+            reached=context.reached,
             within=context.within,
         )
         begun = started(words)
@@ -141,6 +152,24 @@ class Commands(Gathered):
         self.invocations.append(invocation)
         if begun is not None:
             self.start(begun, invocation, words, pieces, script, outer, variables, context, redirected)
+        self.ends(program, words, outer)
+
+    def trapped(self, words: list[Word], pieces: list[list[CommandRun]], shell: Variables, context: Context) -> None:
+        """The text of a trap: it may run at any time from here on."""
+        if len(words) > 2 and words[1].text not in (None, "", "-", "-l", "-p", "--"):
+            inside = structs.replace(context, conditional=True, shells=context.shells + 1)
+            with self.apart():
+                self.text(ShellSource.of_runs(pieces[1], self.lines), shell.copy(), inside)
+
+    def ends(self, program: str, words: list[Word], shell: Variables) -> None:
+        """`exit`, `exec COMMAND`, `return`, `break` and `continue` end the flow of a shell, a function, a loop."""
+        if program == "exit" or (program == "exec" and _replaces_shell(words)):
+            shell.ended = ("exit", 1)
+        elif program == "return" and self.returns:
+            shell.ended = ("return", 1)
+        elif program in ("break", "continue") and self.loops:
+            levels = words[1].text if len(words) > 1 else "1"
+            shell.ended = (program, min(int(levels) if levels and levels.isdigit() else 1, len(self.loops)))
 
     def start(
         self, begun: WhatStarts, invocation: Invocation, words: list[Word], pieces: list[list[CommandRun]],
@@ -157,6 +186,9 @@ class Commands(Gathered):
         if context.depth > DEEPEST:
             return
         passed = Variables() if begun.fresh else variables.copy()
+        if invocation.program == "xargs":  # what it reads stands behind its words
+            unknown = structs.replace(words[-1], raw="", text=None, shown="", span=words[-1].span)
+            words, pieces = [*words, unknown], [*pieces, [CommandRun("", known=False, splits=True)]]
         for index in begun.handed_on:
             known = variables.get(words[index].shown)
             if known is not None and known.setting.exported:
@@ -183,7 +215,7 @@ class Commands(Gathered):
             )
             return
         inside = structs.replace(inside, shells=context.shells + 1, given=redirected.stdin)
-        shell = passed if invocation.program == "eval" else passed.for_program()
+        shell = variables if invocation.program == "eval" else passed.for_program()
         # sbatch takes those of its command line rather than those of the script's header: the last one of a name holds.
         over_header = options_of(words) if invocation.program == "sbatch" else []
         self.started_text(begun, invocation, words, pieces, outer, shell, inside, redirected.stdin or context.given)
@@ -214,6 +246,8 @@ class Commands(Gathered):
         elif begun.reads_input and given is not None:
             if begun.batch:
                 self.every_sbatch += lines_of(given)
+            if begun.arguments >= 0:
+                self.positional(pieces[begun.arguments :], words[0], shell)
             self.text(given, shell, structs.replace(inside, given=None))
 
     def positional(self, arguments: list[list[CommandRun]], place: Word, shell: Variables) -> None:
@@ -279,6 +313,28 @@ class Commands(Gathered):
         if context.where == "batch":
             self.every_sbatch += lines_of(known)
         self.text(known, variables, context)
+
+
+def _replaces_shell(words: list[Word]) -> bool:
+    rest = [word.shown for word in words[1:]]
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if rest[0] == "-a" else rest[1:]
+    return bool(rest)
+
+
+def _shell_options(shown: list[str], shell: Variables) -> None:
+    """`set -eu`, `set +a`, `set -o errexit`."""
+    for index, letters in enumerate(shown):
+        if not re.match(r"[-+][A-Za-z]", letters):
+            break
+        on = letters[0] == "-"
+        names = shown[index + 1 : index + 2] if letters.endswith("o") else []
+        if "e" in letters or "errexit" in names:
+            shell.exits_on_error = on
+        if "a" in letters or "allexport" in names:
+            shell.export_all = on
+        if names:
+            break
 
 
 def _line_ends(text: str, start: int, end: int) -> bool:

@@ -1,12 +1,14 @@
 """What the parts of the follower share: the place of a command, and what is gathered."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from gpudoctor.lint.model import Invocation, SbatchOption, TextSection, Where, Word
 from gpudoctor.lint.shell.source import CommandRun, ShellLines, ShellSource
-from gpudoctor.lint.shell.variables import Variables
+from gpudoctor.lint.shell.variables import ShellVariable, Variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -29,6 +31,10 @@ class Context(Struct, frozen=True, kw_only=True):
     in_loop: str = ""
     conditional: bool = False
     node_guard: int | None = None
+    tested: bool = False
+    """A condition: `set -e` does not hold in it."""
+    reached: bool = True
+    """False: the script has ended before."""
     within: tuple[Invocation, ...] = ()
     depth: int = 0
     shells: int = 0
@@ -71,6 +77,14 @@ class Gathered:
         self.has_unread_source = False
         self.heredocs: list[tuple[int, int]] = []
         self.work = WORK
+        self.unsettling = 0
+        """Loops that are followed only to see what they change."""
+        self.loops: list[list[Variables]] = []
+        """Of each loop that is followed, innermost last: how it may have been left or gone on early."""
+        self.returns: list[list[Variables]] = []
+        """The same of functions and sourced files."""
+        self.locals: list[dict[str, ShellVariable | None]] = []
+        """Of each function that is followed: its own variables, and what they hid."""
 
     def note(self, text: str) -> None:
         if text not in self.notes and len(self.notes) < 100:
@@ -90,10 +104,41 @@ class Gathered:
     def statements(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         raise NotImplementedError
 
-    def block(self, body: "list[tuple[Node, bool]]", script: Script, variables: Variables, context: Context) -> None:
+    def block(self, body: "list[tuple[Node, bool]]", script: Script, variables: Variables, context: Context) -> int:
         raise NotImplementedError
 
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """In a subshell or another program: no loop or function of here can be left from there."""
+        before = self.loops, self.returns, self.locals
+        self.loops, self.returns, self.locals = [], [], []
+        try:
+            yield
+        finally:
+            self.loops, self.returns, self.locals = before
+
+    def join(self, variables: Variables, branches: list[Variables]) -> None:
+        """After branches of which one is taken: what holds where the flow goes on."""
+        going_on = [branch for branch in branches if branch.ended is None]
+        ended = [branch for branch in branches if branch.ended is not None]
+        if not going_on:
+            going_on, variables.ended = ended[:1], ended[0].ended
+            ended = ended[1:]
+        for branch in ended:
+            self.leave(branch)
+        variables.merge(going_on)
+
+    def leave(self, branch: Variables) -> None:
+        """This is how a loop or function may have been left."""
+        how = branch.ended[0] if branch.ended is not None else ""
+        stack = self.returns if how == "return" else self.loops if how in ("break", "continue") else []
+        if stack:
+            stack[-1].append(branch)
+
     def positional(self, arguments: list[list[CommandRun]], place: Word, shell: Variables) -> None:
+        raise NotImplementedError
+
+    def returned(self, variables: Variables) -> None:
         raise NotImplementedError
 
     def call(

@@ -1,7 +1,7 @@
 """Lists, branches, loops and functions of a shell text."""
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
@@ -11,20 +11,20 @@ from gpudoctor.lint.shell.binding import bind
 from gpudoctor.lint.shell.context import DEEPEST, Context, Function, Gathered, Script, statements_of, written
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.guards import Decision, decide
-from gpudoctor.lint.shell.source import CommandRun
+from gpudoctor.lint.shell.source import CommandRun, ShellSource
+from gpudoctor.lint.shell.substitute import written_by
 from gpudoctor.lint.shell.variables import Variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "hash", "false", "nvidia-smi", "ping", "nc")
+ALWAYS = {"true": True, ":": True, "false": False}
+ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "hash", "nvidia-smi", "ping", "nc")
 """Commands of which `&&` is a question: what follows may not run."""
 
 
-COUNTS_ON = re.compile(
-    r"\b(\w+)=[^\n;]*\b\1\b|\b(\w+)\+=|\(\(\s*(\w+)(?:\+\+|\+=)|\(\(\s*\+\+(\w+)|\blet\s+[\"']?(\w+)(?:\+\+|\+=)"
-)
-"""What a loop makes of its own value of the turn before."""
+FAILS = re.compile(r"\breturn +[^0\s;]|\bfalse\b|\]\s*;?\s*\}?\s*\Z")
+"""A function that may be asked."""
 BREAK = re.compile(r"(?<![\w-])break(?![\w-])")
 MOST_TURNS = 64
 
@@ -40,7 +40,9 @@ class Control(Gathered):
             self.statements(node, script, variables, context)
             return
         left, right = parts[0], parts[1]
-        self.statement(left, script, variables, context)
+        self.statement(left, script, variables, structs.replace(context, tested=True))
+        if variables.ended is not None:
+            return
         decision = self.question(left, script, variables, context)
         outcome = decision.outcome if decision is not None else None
         if operators[0] == "&&" and decision is None:
@@ -61,7 +63,7 @@ class Control(Gathered):
         )
         other = variables.copy()
         self.statement(node, script, other, inside)
-        variables.merge([other, variables.copy()])
+        self.join(variables, [other, variables.copy()])
 
     def question(self, node: "Node", script: Script, variables: Variables, context: Context) -> Decision | None:
         """What a command decides by its exit status; None for one that is meant to succeed."""
@@ -86,12 +88,21 @@ class Control(Gathered):
         ):
             return decide(node, Expander(script.source, variables, context.where))
         first = text.split(None, 1)[0] if text.strip() else ""
+        if first in ALWAYS:
+            return Decision(ALWAYS[first] is not negated)
+        function = variables.functions.get(first)
+        if isinstance(function, Function) and FAILS.search(written(function.body, function.script)):
+            return Decision()
         return Decision() if negated or first in ORDINARY else None
 
     def pipeline(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         parts = [child for child in node.children if child.is_named]
+        given: ShellSource | None = None
         for part in parts:
-            self.statement(part, script, variables.copy(), context)
+            with self.apart():
+                self.statement(part, script, variables.copy(), structs.replace(context, given=given or context.given))
+            text = written_by(part, Expander(script.source, variables, context.where))
+            given = ShellSource.of_runs([CommandRun(text)], self.lines) if text else None
 
     def branches(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         """`if`, `elif`, `else`."""
@@ -109,7 +120,9 @@ class Control(Gathered):
         for condition, body in clauses:
             decision = Decision(True) if condition is None else Decision()
             if condition is not None:
-                self.statement(condition, script, waiting, structs.replace(context, conditional=True))
+                self.statement(condition, script, waiting, structs.replace(context, conditional=True, tested=True))
+                if waiting.ended is not None:
+                    break
                 decision = self.question(condition, script, waiting, context) or Decision()
             if decision.outcome is False:
                 continue
@@ -127,7 +140,7 @@ class Control(Gathered):
                 break
         if not certain:
             results.append(waiting)
-        variables.merge(results)
+        self.join(variables, results)
 
     def case(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         value = node.child_by_field_name("value")
@@ -137,17 +150,21 @@ class Control(Gathered):
         word = "".join(run.text for run in runs) if all(run.known for run in runs) else None
         if word is None and variables.chosen:
             word = self.chosen(runs, variables, script, node)
-        surely = False
+        surely = falls_through = False
         for item in node.children:
             if item.type != "case_item":
                 continue
             patterns, body = loops.case_parts(item)
-            fits = loops.case_fits(word, patterns, expander)
+            fits = falls_through or loops.case_fits(word, patterns, expander)
+            falls_through = False
             if fits is False:
                 continue
             if fits and not results:
                 self.block(statements_of(body), script, variables, context)
-                return
+                falls_through = loops.case_end(item) == ";&"
+                if variables.ended is not None or (not falls_through and loops.case_end(item) != ";;&"):
+                    return
+                continue
             branch = variables.copy()
             guard = loops.case_guard(runs, [written(pattern, script) for pattern in patterns])
             inside = structs.replace(
@@ -160,7 +177,7 @@ class Control(Gathered):
                 break
         if not surely:
             results.append(variables.copy())
-        variables.merge(results)
+        self.join(variables, results)
 
     def chosen(self, runs: "list[CommandRun]", variables: Variables, script: Script, node: "Node") -> str | None:
         """What the variable of a `case` is taken to be; from here on it has that value."""
@@ -177,26 +194,79 @@ class Control(Gathered):
         inside = structs.replace(context, in_loop=context.in_loop or "while")
         condition, body = node.child_by_field_name("condition"), node.child_by_field_name("body")
         until = any(child.type == "until" for child in node.children)
-        if condition is not None and body is not None and BREAK.search(written(body, script)) is None:
+        left: list[Variables] = []
+        if condition is not None and body is not None:
             for _ in range(MOST_TURNS):
                 decision = self.question(condition, script, variables, context)
+                if _is_true(condition, script):
+                    decision = Decision(True)
                 if decision is None or decision.outcome is None:
                     break
                 if decision.outcome is until:
+                    self.behind_loop(variables, left)
                     return
-                self.statements(body, script, variables, inside)
-        before = variables.copy()
-        place = Word(raw="", text=None, shown="$", span=script.source.span(node.start_byte, node.start_byte))
-        self.counts_on(body, script, variables, place)
-        self.statements(node, script, variables, inside)
-        variables.merge([variables.copy(), before])
+                before = len(left)
+                if not self.turn(body, script, variables, inside, left):
+                    self.behind_loop(variables, left)
+                    return
+                if _is_true(condition, script) and (len(left) > before or not BREAK.search(written(body, script))):
+                    break
+        left.append(variables.copy())
+        self.unsettle(node, script, variables, inside)
+        self.turn(node, script, variables, inside, left)
+        self.behind_loop(variables, left)
 
-    def counts_on(self, body: "Node | None", script: Script, variables: Variables, place: Word) -> None:
-        """What the body of a loop counts is another one in each turn."""
-        for found in COUNTS_ON.finditer(written(body, script) if body is not None else ""):
-            name = next(filter(None, found.groups()))
-            if variables.get(name) is not None:
-                bind(variables, name, structs.replace(place, shown=f"${name}"), None)
+    def turn(self, body: "Node", script: Script, variables: Variables, inside: Context, left: list[Variables]) -> bool:
+        """One turn of a loop; whether another may follow. `left`: gets the ways by which the loop may have ended."""
+        self.loops.append([])
+        try:
+            self.statements(body, script, variables, inside)
+        finally:
+            ways = self.loops.pop()
+        going_on: list[Variables] = []
+        for way in [*ways, variables.copy()]:
+            how, levels = way.ended or ("continue", 1)
+            if levels > 1 and how in ("break", "continue") and self.loops:
+                way.ended = (how, levels - 1)
+                self.leave(way)
+            elif how in ("break", "continue"):
+                way.ended = None
+                (left if how == "break" else going_on).append(way)
+        if going_on:
+            variables.ended = None
+            variables.merge(going_on)
+        elif left:
+            variables.ended = ("break", 1)
+        elif variables.ended is not None and variables.ended[0] in ("break", "continue"):
+            variables.ended = (variables.ended[0], variables.ended[1] - 1)
+        return bool(going_on)
+
+    def behind_loop(self, variables: Variables, left: list[Variables]) -> None:
+        """What holds behind a loop, which may have been left early."""
+        if left:
+            ways = left if variables.ended is not None else [*left, variables.copy()]
+            variables.ended = None
+            variables.merge(ways)
+
+    def unsettle(self, body: "Node", script: Script, variables: Variables, inside: Context) -> None:
+        """Before a loop of which nobody knows the turns: what a turn changes is another one in each."""
+        if self.unsettling > 1:
+            return
+        gathered = len(self.invocations), len(self.every_sbatch), len(self.notes), len(self.heredocs), len(self.written)
+        files, way = dict(self.files), variables.copy()
+        self.unsettling += 1
+        try:
+            self.turn(body, script, way, inside, [])
+        finally:
+            self.unsettling -= 1
+            self.files = files
+            lists: tuple[list[Any], ...] = (
+                self.invocations, self.every_sbatch, self.notes, self.heredocs, self.written,
+            )  # fmt: skip
+            for kept, size in zip(lists, gathered, strict=True):
+                del kept[size:]
+        way.ended = None
+        variables.merge([variables.copy(), way])
 
     def loop(self, node: "Node", script: Script, variables: Variables, context: Context) -> None:
         variable = node.child_by_field_name("variable")
@@ -222,23 +292,20 @@ class Control(Gathered):
         place = Word(raw="", text=None, shown=f"${label}", span=source.span(body.start_byte, body.start_byte))
         if values is None:
             bind(variables, label, place, None)
-            before = variables.copy()
-            self.counts_on(body, script, variables, place)
-            self.statements(body, script, variables, inside)
-            variables.merge([variables.copy(), before])
+            left = [variables.copy()]
+            self.unsettle(body, script, variables, inside)
+            self.turn(body, script, variables, inside, left)
+            self.behind_loop(variables, left)
             return
-        ends_early = BREAK.search(written(body, script)) is not None
-        states: list[Variables] = []
+        left = []
         for value in values:
             known = all(run.known for run in value)
             text = "".join(run.text for run in value)
             bound = structs.replace(place, raw=text, text=text if known else None, shown=text)
             bind(variables, label, bound, tuple(value))
-            self.statements(body, script, variables, inside)
-            if ends_early:
-                states.append(variables.copy())
-        if states:
-            variables.merge(states)
+            if not self.turn(body, script, variables, inside, left):
+                break
+        self.behind_loop(variables, left)
 
     def define(self, node: "Node", script: Script, variables: Variables) -> None:
         name_node = node.child_by_field_name("name")
@@ -260,16 +327,33 @@ class Control(Gathered):
         function.running = True
         saved = {str(number): variables.get(str(number)) for number in range(1, 10)}
         rest = variables.get("@")
+        loops, self.loops = self.loops, []
+        self.returns.append([])
+        self.locals.append({})
         try:
             self.positional(arguments, place, variables)
             self.statement(function.body, function.script, variables, context)
         finally:
             function.running = False
-            for key, before in {**saved, "@": rest}.items():
+            self.loops = loops
+            self.returned(variables)
+            for key, before in {**saved, "@": rest, **self.locals.pop()}.items():
                 if before is None:
                     variables.unset(key)
                 else:
                     variables.set(key, before)
+
+    def returned(self, variables: Variables) -> None:
+        """Behind a function or a sourced file, which may have been left early."""
+        ways = self.returns.pop()
+        if variables.ended is None or variables.ended[0] != "exit":
+            variables.ended = None
+            ways.append(variables.copy())
+        if ways:
+            for way in ways:
+                way.ended = None
+            variables.ended = None
+            variables.merge(ways)
 
     def uncalled(self, variables: Variables, script: Script, context: Context) -> None:
         """What functions would do that nobody calls here (another file may)."""
@@ -277,6 +361,10 @@ class Control(Gathered):
             if isinstance(function, Function) and not function.called and function.script is script:
                 function.called = True
                 self.statement(function.body, script, variables.copy(), structs.replace(context, conditional=True))
+
+
+def _is_true(condition: "Node", script: Script) -> bool:
+    return written(condition, script).strip() in ("true", ":", "[ 1 ]", "((1))")
 
 
 def _clause(node: "Node") -> "tuple[Node | None, list[tuple[Node, bool]]]":

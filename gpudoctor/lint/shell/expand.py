@@ -19,8 +19,11 @@ PLAIN_IN_QUOTES = re.compile(r"[^\\\"$`\U000F0000-\U000FFFFD]+")
 PLAIN_IN_HERE = re.compile(r"[^\\$`\U000F0000-\U000FFFFD]+")
 DOLLAR = re.compile(r"\$[A-Za-z_{]")
 OR_ECHO = re.compile(r"\|\|\s*(?:echo|printf)\s+([\w.:\"'-]+)\s*\)?$")
+HEX = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "\\": "\\", "'": "'", '"': '"'}
 SLICE = re.compile(r"\s*(\d{1,4})\s*(?::\s*(\d{1,4})\s*)?", re.ASCII)
+PATTERNS = ("%", "%%", "#", "##", "/", "//")
+SPECIAL = re.compile(r"[*?\[]")
 LONGEST = 1 << 16
 MOST_RUNS = 400
 MOST_PIECES = 20_000
@@ -87,8 +90,10 @@ class Expander:
                 at = close + 1
             elif sign == '"' and mode == "word":
                 close = closing_quote(text, at + 1, end)
-                yield self._literal(at + 1, at + 1, quoted=True)
-                yield from self._runs(at + 1, close, "quotes", depth)
+                made = list(self._runs(at + 1, close, "quotes", depth))
+                if not (len(made) == 1 and made[0].breaks):  # "$@" without arguments is no word
+                    yield self._literal(at + 1, at + 1, quoted=True)
+                yield from made
                 at = close + 1
             elif sign == "$":
                 runs, at = self._dollar(at, end, mode, depth)
@@ -166,7 +171,11 @@ class Expander:
         runs: list[CommandRun] = []
         at += 2
         while at < end and text[at] != "'":
-            if text[at] == "\\" and at + 1 < end:
+            if (code := HEX.match(text, at, end)) is not None:
+                number = int(code[1], 16) if code[1] else int(code[2], 8)
+                runs.append(self._literal(at, code.end(), chr(number & 0x7F), quoted=True))
+                at = code.end()
+            elif text[at] == "\\" and at + 1 < end:
                 runs.append(self._literal(at, at + 2, ESCAPES.get(text[at + 1], text[at : at + 2]), quoted=True))
                 at += 2
             else:
@@ -183,14 +192,14 @@ class Expander:
                 return self._unknown("", at, close, quoted, is_set=True)
             return self._known("", at, close, quoted, str(counted))
         try:
-            value = str(evaluate(self._spelled(expression), self.number_of))
+            value = str(evaluate(self.spelled(expression), self.number_of))
         except Unknown:
             return self._unknown("", at, close, quoted, is_set=True)
         return self._known("", at, close, quoted, value)
 
-    def _spelled(self, expression: str) -> str:
+    def spelled(self, expression: str) -> str:
         """With what other expansions in it give: `$((${#LIST} + 1))`, `$(( $(gpus) * 2 ))`."""
-        if not re.search(r"\$\(|\$\{(?!\w+\})|`|\$\d", expression):
+        if not re.search(r"\$\(|\$\{(?!\w+\})|`|\$[\d#]", expression):
             return expression
         source = inside(self.source, 0, 0)
         source.text, source.places = expression, None
@@ -247,6 +256,8 @@ class Expander:
         variable = self.variables.get("@" if name == "*" else name)
         if name == "#" and (all_ := self.variables.get("@")) is not None and all_.items is not None and not all_.open:
             return [self._known("#", start, end, quoted, str(len(all_.items)))]
+        if name == "*" and quoted and variable is not None and variable.items is not None:
+            return self._joined(variable.items, name, start, end)
         if name in ("@", "*") and variable is not None and variable.items is not None:
             return self._items(variable.items, name, start, end, quoted)
         if variable is None and (own := self.seat.get(name)) is not None:
@@ -292,8 +303,12 @@ class Expander:
         return command_runs or [CommandRun("", breaks=True)]
 
     def _joined(self, items: tuple[tuple[CommandRun, ...], ...], name: str, start: int, end: int) -> list[CommandRun]:
-        """`"${X[*]}"`: one word."""
-        runs = [run._replace(text=" ") if run.breaks else run for run in self._items(items, name, start, end, True)]
+        """`"${X[*]}"`: one word, with IFS' first character between."""
+        ifs = self.variables.get("IFS")
+        between = " " if ifs is None or ifs.text is None else ifs.text[:1]
+        if not items:
+            return [CommandRun("", quoted=True)]
+        runs = [run._replace(text=between) if run.breaks else run for run in self._items(items, name, start, end, True)]
         return [run._replace(breaks=False, quoted=True) for run in runs]
 
     def _parameter(self, at: int, close: int, quoted: bool, depth: int) -> list[CommandRun]:
@@ -314,8 +329,14 @@ class Expander:
             return self._indirect(name, at, close, quoted)
         variable = self.variables.get(name)
         text = self._text_of(name)
-        operand = self.runs(at + 2 + rest_at, close - 1, "quotes" if quoted else "word", depth + 1)
+        is_pattern = operator in PATTERNS
+        operand = self.runs(at + 2 + rest_at, close - 1, "quotes" if quoted and not is_pattern else "word", depth + 1)
         operand_text = "".join(run.text for run in operand) if all(run.known for run in operand) else None
+        if is_pattern and any(run.quoted and SPECIAL.search(run.text) for run in operand):
+            if operator in ("/", "//"):
+                operand_text = None
+            elif operand_text is not None:  # what is quoted in a pattern is plain
+                operand_text = "".join(SPECIAL.sub(r"[\g<0>]", run.text) if run.quoted else run.text for run in operand)
         if operator in (":-", ":=", "-", "=") and variable is None and text is not None:
             return self.variable(name, at, close, quoted)  # the node's own
         if operator in (":-", ":=", "-", "="):

@@ -4,14 +4,21 @@ import itertools
 import re
 
 from gpudoctor.lint.model import Expansion, Word
+from gpudoctor.lint.shell.braces import braces
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
 
 BLANKS = re.compile(r"[ \t\n]+")
 MOST_WORDS = 2000
 
 
-def fields(runs: list[CommandRun]) -> list[list[CommandRun]]:
-    """The words that an unquoted place gives: expansions split at blanks, arrays at their elements."""
+def fields(runs: list[CommandRun], separators: str = "") -> list[list[CommandRun]]:
+    """The words that an unquoted place gives: braces, expansions split at blanks or at what IFS has, arrays at their
+    elements."""
+    gaps = re.compile(f"[{re.escape(separators)}]") if separators.strip() else BLANKS
+    return [word for way in braces(runs) for word in _split(way, gaps)][:MOST_WORDS]
+
+
+def _split(runs: list[CommandRun], gaps: re.Pattern[str]) -> list[list[CommandRun]]:
     words: list[list[CommandRun]] = []
     current: list[CommandRun] = []
     for run in runs:
@@ -20,11 +27,11 @@ def fields(runs: list[CommandRun]) -> list[list[CommandRun]]:
                 words.append(current)
             current = []
             continue
-        if not (run.splits and run.known and BLANKS.search(run.text)):
+        if not (run.splits and run.known and gaps.search(run.text)):
             current.append(run)
             continue
         at = 0
-        for gap in BLANKS.finditer(run.text):
+        for gap in gaps.finditer(run.text):
             if gap.start() > at:
                 current.append(part(run, at, gap.start()))
             if _gives_word(current):
@@ -35,7 +42,7 @@ def fields(runs: list[CommandRun]) -> list[list[CommandRun]]:
             current.append(part(run, at, len(run.text)))
     if _gives_word(current):
         words.append(current)
-    return words[:MOST_WORDS]
+    return words
 
 
 def _gives_word(runs: list[CommandRun]) -> bool:

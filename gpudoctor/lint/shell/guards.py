@@ -1,6 +1,8 @@
 """What a test (`[ "$NODE_RANK" = 0 ]`) decides."""
 
 import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
@@ -43,52 +45,116 @@ def decide(node: "Node", expander: Expander) -> Decision:
     if node.type == "negated_command":
         inner = decide(node.named_children[0], expander) if node.named_children else UNDECIDED
         return Decision(None if inner.outcome is None else not inner.outcome)
-    if node.type == "command":
-        words = [child for child in node.children if child.type != "command_name"]
-        return _flat([(child.start_byte, child.end_byte) for child in words], expander)
-    expression = next((child for child in node.named_children if child.type != "comment"), None)
-    return _expression(expression, expander, 0) if expression is not None else UNDECIDED
+    if node.type == "command":  # test A = B
+        places = [(child.start_byte, child.end_byte) for child in node.children if child.type != "command_name"]
+    else:
+        places = [place for child in node.children[1:-1] for place in _places(child, 0)]
+    return Test(places, expander, written.startswith("[[")).decision()
 
 
 def _arithmetic(written: str, expander: Expander) -> Decision:
     match = COMPARED.fullmatch(written)
     try:
-        outcome = bool(evaluate(written[2:-2], expander.number_of))
+        outcome = bool(evaluate(expander.spelled(written[2:-2]), expander.number_of))
     except Unknown:
         outcome = None
     node = int(match[2]) if match is not None and is_node_rank(match[1]) else None
     return Decision(outcome, node)
 
 
-def _expression(node: "Node", expander: Expander, depth: int) -> Decision:
-    if depth > 20:
-        return UNDECIDED
-    kinds = [child.type for child in node.children]
-    if node.type == "parenthesized_expression" and node.named_children:
-        return _expression(node.named_children[0], expander, depth + 1)
-    if node.type == "binary_expression" and "&&" in kinds and len(kinds) == 3:
-        left, right = (_expression(node.children[side], expander, depth + 1) for side in (0, 2))
-        outcome = False if False in (left.outcome, right.outcome) else (left.outcome and right.outcome)
-        return Decision(outcome, left.node if left.node is not None else right.node)
-    if node.type == "binary_expression" and "||" in kinds:
-        return UNDECIDED
-    return _flat([(child.start_byte, child.end_byte) for child in node.children], expander)
+def _places(node: "Node", depth: int) -> Iterator[tuple[int, int]]:
+    """The words of a test, signs among them."""
+    if node.type in ("binary_expression", "unary_expression", "parenthesized_expression") and depth < 20:
+        for child in node.children:
+            yield from _places(child, depth + 1)
+    elif node.type != "comment":
+        yield node.start_byte, node.end_byte
 
 
-def _flat(places: list[tuple[int, int]], expander: Expander) -> Decision:
-    text = expander.source.text
-    parts = [text[start:end].strip() for start, end in places]
-    if len(places) == 2 and parts[0] in ("-z", "-n"):
-        value = _text(expander.runs(*places[1]))
-        if value is None:
+class Test:
+    """What stands in `[ ]` or `[[ ]]`: `!`, `&&` or `-a`, `||` or `-o`, brackets, and questions."""
+
+    def __init__(self, places: list[tuple[int, int]], expander: Expander, double: bool) -> None:
+        self.places = places
+        self.expander = expander
+        self.double = double
+        self.signs = [expander.source.text[start:end].strip() for start, end in places]
+        self.at = 0
+
+    def decision(self) -> Decision:
+        if not self.places or len(self.places) > 60:
             return UNDECIDED
-        return Decision((value == "") == (parts[0] == "-z"))
-    if len(places) != 3:
-        return UNDECIDED
-    sign = parts[1]
-    left, right = expander.runs(*places[0]), expander.runs(*places[2])
-    texts = [_counted(side, expander) if sign.startswith("-") else _text(side) for side in (left, right)]
-    return Decision(_compared(texts[0], sign, texts[1]), _node(left, sign, right))
+        decision = self.either()
+        return decision if self.at == len(self.places) else UNDECIDED
+
+    def sign(self, ahead: int = 0) -> str:
+        return self.signs[self.at + ahead] if self.at + ahead < len(self.signs) else ""
+
+    def either(self) -> Decision:
+        left = self.both()
+        while self.sign() in ("||", "-o"):
+            self.at += 1
+            right = self.both()
+            outcomes = (left.outcome, right.outcome)
+            left = Decision(True if True in outcomes else None if None in outcomes else False)
+        return left
+
+    def both(self) -> Decision:
+        left = self.one()
+        while self.sign() in ("&&", "-a"):
+            self.at += 1
+            right = self.one()
+            outcomes = (left.outcome, right.outcome)
+            outcome = False if False in outcomes else None if None in outcomes else True
+            left = Decision(outcome, left.node if left.node is not None else right.node)
+        return left
+
+    def one(self) -> Decision:
+        left = len(self.signs) - self.at
+        binary = self.sign(1) in BINARY
+        if self.sign() == "!" and left > 1 and not binary:
+            self.at += 1
+            inner = self.one()
+            return Decision(None if inner.outcome is None else not inner.outcome)
+        if self.sign() == "(" and left > 2 and not binary:
+            self.at += 1
+            inner = self.either()
+            self.at += 1
+            return inner if self.signs[self.at - 1 : self.at] == [")"] else UNDECIDED
+        if binary and left > 2:
+            return self.compared()
+        if re.fullmatch(r"-[A-Za-z]", self.sign()) and left > 1:
+            self.at += 2
+            value = _text(self.expander.runs(*self.places[self.at - 1]))
+            if self.signs[self.at - 2] == "-v" and value:
+                return Decision(True if self.expander.variables.is_set(value) and value.isidentifier() else None)
+            if self.signs[self.at - 2] not in ("-z", "-n") or value is None:
+                return UNDECIDED
+            return Decision((value == "") == (self.signs[self.at - 2] == "-z"))
+        self.at += 1
+        value = _text(self.expander.runs(*self.places[self.at - 1]))
+        return Decision(None if value is None else value != "")
+
+    def compared(self) -> Decision:
+        sign = self.sign(1)
+        left, right = (self.expander.runs(*self.places[self.at + offset]) for offset in (0, 2))
+        self.at += 3
+        texts = [_counted(side, self.expander) if sign.startswith("-") else _text(side) for side in (left, right)]
+        if self.double and sign in ("=", "==", "!=") and None not in texts:
+            outcome = _fits(texts[0] or "", right)
+            return Decision(outcome if outcome is None or sign != "!=" else not outcome, _node(left, sign, right))
+        return Decision(_compared(texts[0], sign, texts[1]), _node(left, sign, right))
+
+
+BINARY = ("=", "==", "!=", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "=~", "<", ">", "-nt", "-ot", "-ef")
+
+
+def _fits(text: str, pattern: list[CommandRun]) -> bool | None:
+    """Whether a text is of a pattern of `[[ ]]`; signs of it in quotes are plain."""
+    if any("\\" in run.text or "(" in run.text for run in pattern if not run.quoted) or len(text) > 256:
+        return None
+    made = "".join(re.sub(r"([*?\[])", r"[\1]", run.text) if run.quoted else run.text for run in pattern)
+    return fnmatchcase(text, re.sub(r"\[\^", "[!", made)) if made.count("*") <= 5 else None
 
 
 def _counted(runs: list[CommandRun], expander: Expander) -> str | None:

@@ -20,6 +20,9 @@ class Redirects(Struct, frozen=True):
     extra: "list[tuple[int, int]]" = []
     writes: "list[tuple[str, ShellSource, TextSection]]" = []
     commands: "list[Node]" = []
+    target: str = ""
+    """The file that it writes, and whether it adds to it."""
+    adds: bool = False
     document: tuple[int, int] | None = None
     """Where the here-document stands in the whole text."""
 
@@ -70,7 +73,8 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
                     "file", name=name, text=source.text[raw[0] : raw[1]], start=first, line=source.lines.at(first)
                 )
                 writes.append((name, stdin, section))
-    return Redirects(stdin, extra, writes, commands, source.place(*raw)[:2] if raw is not None else None)
+    adds = any(child.type == ">>" for each in children if each.type == "file_redirect" for child in each.children)
+    return Redirects(stdin, extra, writes, commands, target, adds, source.place(*raw)[:2] if raw is not None else None)
 
 
 def _written(source: ShellSource, node: "Node") -> str:

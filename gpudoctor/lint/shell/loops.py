@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST = 64
-RANGE = re.compile(r"([^{}\s$\"']*)\{(-?\d{1,6})\.\.(-?\d{1,6})\}([^{}\s$\"']*)", re.ASCII)
-CHOICE = re.compile(r"([^{}\s$\"']*)\{([^{}\s$\"']+,[^{}\s$\"']*)\}([^{}\s$\"']*)")
 SEQ = re.compile(r"(?:\$\(|`)\s*seq\s+(?:-\w+\s+)*([^()`]{1,120}?)\s*[)`]")
 COUNTED = re.compile(
     r"for\s*\(\(\s*(\w+)\s*=\s*([^;]{1,80}?)\s*;\s*(\w+)\s*(<=?|>=?|!=)\s*([^;]{1,80}?)\s*;\s*([^;]{1,40}?)\s*\)\)",
@@ -38,7 +36,7 @@ def values_of(node: "Node", expander: Expander) -> list[list[CommandRun]] | None
         written = text[child.start_byte : child.end_byte]
         made = _static(written, expander, child.start_byte)
         if made is None:
-            made = fields(expander.runs(child.start_byte, child.end_byte))
+            made = fields(expander.runs(child.start_byte, child.end_byte), expander.variables.separators)
             if any(not run.known and run.splits for words_made in made for run in words_made):
                 return None
         values += made
@@ -53,17 +51,7 @@ def values_of(node: "Node", expander: Expander) -> list[list[CommandRun]] | None
 
 
 def _static(written: str, expander: Expander, at: int) -> list[list[CommandRun]] | None:
-    """`{0..3}`, `n{1,2}`, `$(seq 0 $((N-1)))`."""
-    match = RANGE.fullmatch(written)
-    if match is not None:
-        first, last = int(match[2]), int(match[3])
-        if abs(last - first) >= MOST:
-            return [[CommandRun("?", known=False, splits=True)]] * (MOST + 1)
-        step = 1 if last >= first else -1
-        return [[CommandRun(f"{match[1]}{number}{match[4]}")] for number in range(first, last + step, step)]
-    match = CHOICE.fullmatch(written)
-    if match is not None:
-        return [[CommandRun(f"{match[1]}{part}{match[3]}")] for part in match[2].split(",")]
+    """`$(seq 0 $((N-1)))`."""
     match = SEQ.fullmatch(written)
     if match is None:
         return None
@@ -119,6 +107,11 @@ def case_parts(item: "Node") -> "tuple[list[Node], list[Node]]":
         elif child.is_named:
             patterns.append(child)
     return patterns, body
+
+
+def case_end(item: "Node") -> str:
+    """`;;`, `;&` or `;;&`."""
+    return next((child.type for child in item.children if child.type.startswith(";")), ";;")
 
 
 def case_fits(value: str | None, patterns: "list[Node]", expander: Expander) -> bool | None:

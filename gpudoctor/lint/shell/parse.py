@@ -19,6 +19,16 @@ PROMPT = re.compile(
 ODD = re.compile(r"[^\t\n\x20-\x7e]")
 INNER_VARIABLE = re.compile(r"(?<=[\w/.:,@=+%~^-])\$(?=\w)", re.ASCII)
 """Inside of a word: tree-sitter-bash ends `$OUT/$NAME/log` behind its second `$`."""
+ONLY_ASSIGNED = re.compile(
+    r"^([ \t]*(?:[A-Za-z_]\w*=(?:[^\s\"'`;&|<>#\\()]|\"[^\"\n\\`]*\"|'[^'\n]*'|\$\([^()\n]*\))*[ \t]*){2,20})\n"
+    r"(?=\s*(?:[\[{(]|(?:export|declare|local|readonly|typeset|unset|!|while|until|for|if|case|select|function)[ \t]))",
+    re.MULTILINE | re.ASCII,
+)
+"""A line of assignments before a test or `export`, which tree-sitter takes for the arguments of a command."""
+ROOT = re.compile(r"(?<=\[ -[a-z] )/(?= \])")
+"""`[ -d / ]`, which tree-sitter takes for a division."""
+COMMENT = re.compile(r"(?<=[ \t])`#[^`\n]*`")
+"""A comment between the lines of a command; tree-sitter takes it to run to the end of its line."""
 SUM_OR_SUBSHELL = re.compile(r"(?<!\\)\$(?=\(\()([^'\"\n`]*)")
 """`$((`, and what may belong to it."""
 
@@ -39,6 +49,11 @@ def parseable(text: str) -> bytes:
     if "$ " in text or "% " in text or "!" in text:
         text = PROMPT.sub(lambda match: " " * len(match[0]), text)
     text = INNER_VARIABLE.sub("x", text)  # a letter of the word; what stands there is read from the text itself
+    text = ONLY_ASSIGNED.sub(r"\1;", text)
+    if "/ ]" in text:
+        text = ROOT.sub("x", text)
+    if "`#" in text:
+        text = COMMENT.sub(lambda match: " " * len(match[0]), text)
     if "$((" in text:
         text = SUM_OR_SUBSHELL.sub(_plain_subshell, text)
     return ODD.sub("\x7f", text).encode("ascii")

@@ -54,6 +54,15 @@ def output(expander: Expands, start: int, end: int) -> list[CommandRun] | None:
     return [CommandRun(text.rstrip("\n"))]
 
 
+def written_by(node: "Node", expander: Expands) -> str | None:
+    """What `echo ... > file` puts into the file; None where nobody knows."""
+    nodes = node.named_children if node.type == "compound_statement" else [node]
+    try:
+        return _all([each for each in nodes if each.type != "comment"], expander, None)
+    except NotPure:
+        return None
+
+
 def inside(source: ShellSource, start: int, end: int) -> ShellSource:
     """A stretch of a source as a source of its own, which knows where it stands."""
     made = ShellSource(source.text[start:end], source.lines, source.base + start)

@@ -44,6 +44,10 @@ class Variables:
         """Unset by the text itself: certainly not set, whatever the environment has."""
         self.platform: Mapping[str, str] = {}
         """What the header and the facts say of the scheduler's variables; for counting, not for what is written."""
+        self.ended: tuple[str, int] | None = None
+        """What ended the flow of commands here: exit, return, break or continue, and of how many loops."""
+        self.exits_on_error = False
+        """`set -e`."""
         self.seat: Mapping[str, str] = facts.seat if facts else {}
         """Of the node as which the text is followed: `LintFacts.seat`."""
         self.chosen: Mapping[str, str] = facts.chosen if facts else {}
@@ -56,12 +60,30 @@ class Variables:
         other._all = dict(self._all)
         other._settings = self._settings
         other.functions = dict(self.functions)
-        other.export_all = self.export_all
+        other.export_all, other.exits_on_error, other.ended = self.export_all, self.exits_on_error, self.ended
         other.unread_source = self.unread_source
         other.removed = self.removed
         other.platform = self.platform
         other.seat, other.chosen = self.seat, self.chosen
         return other
+
+    def names_unlike(self, other: "Variables") -> list[str]:
+        """What holds another value here."""
+        return [name for name, variable in self._all.items() if other._all.get(name) is not variable]
+
+    @property
+    def separators(self) -> str:
+        """IFS, where the text sets it."""
+        ifs = self._all.get("IFS")
+        return (ifs.text or "") if ifs is not None else ""
+
+    def restore(self, name: str, before: ShellVariable | None) -> None:
+        """A variable as it was, exported or not."""
+        if before is None:
+            self.unset(name)
+        else:
+            self._all[name] = before
+            self._settings = None
 
     def __len__(self) -> int:
         return len(self._all)
@@ -148,7 +170,8 @@ class Variables:
             setting = present[-1].setting
             # One of several values, or none: whoever looks at the setting is not to take the last one for it.
             word = structs.replace(setting.word, text=None, shown=f"${name}")
-            setting = structs.replace(setting, word=word)
+            exported = any(variable.setting.exported for variable in present)
+            setting = structs.replace(setting, word=word, exported=exported)
             merged[name] = ShellVariable(setting, None, None, True if other_way else None)
         self._all = merged
         self.removed = frozenset.intersection(*(variables.removed for variables in (first, *others))).difference(merged)

@@ -28,6 +28,8 @@ class WhatStarts(Struct, frozen=True):
     """A file that a shell reads."""
     reads_input: bool = False
     """A shell that reads its standard input."""
+    arguments: int = -1
+    """Where the arguments of what it reads begin: `bash -s -- 2 a.py`."""
     settings: tuple[int, ...] = ()
     """Words `NAME=value` that it sets for the command."""
     fresh: bool = False
@@ -57,7 +59,9 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
         read = starter.form.grammar.read(words)
         begun = _command(words, read.end, task=True)
         own = bool(_COUNTS & {option.name for option in read.options})
-        return structs.replace(begun, own_counts=own) if begun is not None else None
+        named = {option.value.span for option in read.options if option.name == "x" and option.value is not None}
+        settings = [at for at, word in enumerate(words) if word.span in named and ASSIGNMENT.match(word.shown)]
+        return structs.replace(begun, own_counts=own, settings=tuple(settings)) if begun is not None else None
     reader = _TABLE.get(program)
     if reader is not None:
         return reader(words)
@@ -108,7 +112,7 @@ def _shell(words: Sequence[Word]) -> WhatStarts | None:
         if not shown.startswith("--"):
             takes_text = takes_text or "c" in shown
             if "s" in shown and not takes_text:
-                return WhatStarts(reads_input=True)
+                return WhatStarts(reads_input=True, arguments=at + (at < len(words) and words[at].shown == "--"))
     if at >= len(words):
         return WhatStarts(reads_input=True)
     return WhatStarts(texts=(at,)) if takes_text else WhatStarts(script=at)
