@@ -142,8 +142,7 @@ def believed(text: str) -> tuple[list[Invocation], bool]:
         for invocation in shell.invocations
         if invocation.program in LEAVES
         and invocation.reached
-        and invocation.words[1:2] != ()
-        and invocation.words[1].shown != "-c"
+        and [word.shown for word in invocation.words[1:2]] != ["-c"]
     ]
     return read, any(invocation.conditional and invocation.program in ENDS for invocation in shell.invocations)
 

@@ -277,17 +277,34 @@ def deepspeed_needs_ssh(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         "deepspeed --num_nodes=2 --num_gpus=4 train.py\n",
         "deepspeed --num_nodes 2 --master_addr 10.20.0.11 --master_port 61234 train.py\n",
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nsrun deepspeed --num_gpus=4 train.py\n",
     ),
-    good=(_JOB, _ONE, "deepspeed --num_nodes=1 --num_gpus=4 train.py\n"),
+    good=(
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\nsrun -N1 -n1 deepspeed --num_gpus=4 train.py\n",
+        _JOB,
+        _ONE,
+        "deepspeed --num_nodes=1 --num_gpus=4 train.py\n",
+    ),
 )
 def deepspeed_nodes_without_hostfile(job: LintJob) -> Iterator[LintFinding]:
-    """--num_nodes chooses from the hostfile. Without --hostfile, DeepSpeed looks for /job/hostfile, and without that it
-    uses this node's GPUs only."""
+    """Nodes come from the hostfile, and --num_nodes chooses among them. Without --hostfile, DeepSpeed looks for
+    /job/hostfile, and without that it uses this node's GPUs only."""
     for launch in _launches(job):
-        nodes = launch.option("num-nodes")
-        if nodes is None or (whole(nodes) or 0) < 2 or launch.option("hostfile", "launcher") or launch.unread:
+        nodes, started = launch.option("num-nodes"), look.srun_nodes(job, launch) or 1
+        if launch.option("hostfile", "launcher") or launch.unread:
             continue
         if look.from_platform(job, launch) or any(file.name == "/job/hostfile" for file in job.hostfiles):
+            continue
+        if started > 1 and nodes is None and not launch.option("no-ssh", "node-rank", "include"):
+            yield LintFinding(
+                span=look.head_span(launch),
+                summary=f"srun starts deepspeed on {started} nodes, and none of them is told of the others",
+                happens="Unless /job/hostfile exists, each trains alone on its own GPUs, without a message.",
+                fix="Start deepspeed once, with --hostfile=FILE of all nodes; or on every node with --no_ssh"
+                " --node_rank=$SLURM_NODEID, --num_nodes and --master_addr (DeepSpeed 0.14.5).",
+            )
+            continue
+        if nodes is None or (whole(nodes) or 0) < 2:
             continue
         yield LintFinding(
             span=nodes.span,

@@ -32,15 +32,47 @@ _ACCELERATE: dict[str, tuple[tuple[str, ...], str]] = {
     "fsdp-auto-wrap-policy": (("TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"), ""),
     "fsdp-state-dict-type": (("FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"), ""),
     "main-process-port": ((), r"\d+"),
+    "dynamo-backend": (
+        (
+            *("no", "eager", "aot_eager", "inductor", "aot_ts_nvfuser", "nvprims_nvfuser", "cudagraphs", "ofi"),
+            *("fx2trt", "onnxrt", "tensorrt", "aot_torchxla_trace_once", "torhchxla_trace_once", "tvm", "ipex"),
+        ),
+        "",
+    ),
+    "fp8-backend": (("ao", "te", "msamp"), ""),
+    "fp8-format": (("HYBRID", "E4M3", "E5M2"), ""),
+    "fp8-amax-compute-algo": (("max", "most_recent"), ""),
+    "fp8-opt-level": (("O1", "O2"), ""),
+    **dict.fromkeys(
+        (
+            *("num-cpu-threads-per-process", "max-restarts", "gradient-accumulation-steps", "fsdp-min-num-params"),
+            *("megatron-lm-tp-degree", "megatron-lm-pp-degree", "megatron-lm-num-micro-batches", "fp8-margin"),
+            *("parallelism-config-dp-replicate-size", "parallelism-config-dp-shard-size", "fp8-interval"),
+            *("parallelism-config-tp-size", "parallelism-config-cp-size", "parallelism-config-sp-size"),
+        ),
+        ((), r"-?\d+"),
+    ),
+    **dict.fromkeys(
+        ("monitor-interval", "gradient-clipping", "megatron-lm-gradient-clipping"),
+        ((), r"-?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE]-?\d+)?|none|None"),
+    ),
 }
 _MPI_OBJECTS = "slot|hwthread|core|l1cache|l2cache|l3cache|numa|socket|package|board|node"
+_MAPPED = (
+    r"span|oversubscribe|nooversubscribe|nolocal|ordered|pe=\d+|inherit|noinherit|hwtcpus|corecpus|q?file=.*|"
+    r"interleave.*|ndev.*|shared.*|display\w*|donotlaunch|report|overload-allowed|no-overload"
+)
+"""What stands behind a policy of --map-by, by Open MPI 4.1's and PRRTE's own readers."""
 _MPI: dict[str, tuple[tuple[str, ...], str]] = {
     "bind-to": (
         (),
         r"(?:none|hwthread|core|l1cache|l2cache|l3cache|socket|package|numa|board|user|rr|map|cpu-list|default)"
         r"(?:[:,].*)?",
     ),
-    "map-by": ((), rf"(?:{_MPI_OBJECTS}|seq|dist|rankfile|pe-list|ppr:\d+:(?:{_MPI_OBJECTS}))(?:[:=,].*)?|:.*"),
+    "map-by": (
+        (),
+        rf"(?:{_MPI_OBJECTS}|seq|ppr:\d+:(?:{_MPI_OBJECTS}))?(?:[:,](?:{_MAPPED}))*|(?:seq|dist|rankfile|pe-list)\b.*",
+    ),
     "rank-by": ((), rf"(?:{_MPI_OBJECTS}|fill|span)(?:[:,].*)?"),
 }
 TAKEN: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
@@ -71,12 +103,15 @@ _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend={} --r
         "torchrun --standalone --nproc-per-node=4 --start-method=thread train.py\n",
         "torchrun --standalone --nproc-per-node=4 --tee=stdout train.py\n",
         "accelerate launch --multi_gpu --num_processes 4 --mixed_precision float16 train.py\n",
+        "accelerate launch --multi_gpu --num_processes 4 --dynamo_backend inductr train.py\n",
+        "mpirun -np 8 -H n0:4,n1:4 --map-by ppr:4:node:PE8 -x PATH -x MASTER_ADDR=n0 python train.py\n",
         "mpirun -np 8 -H n0:4,n1:4 --bind-to cores -x PATH -x MASTER_ADDR=n0 python train.py\n",
     ),
     good=(
         _ONE.format("c10d"),
         "torchrun --standalone --nproc-per-node=4 --start-method=fork --tee 0:3,1:1 train.py\n",
         "accelerate launch --multi_gpu --num_processes 4 --mixed_precision bf16 train.py\n",
+        "mpirun -np 8 -H n0:4,n1:4 --map-by ppr:4:node:PE=8 --bind-to core -x MASTER_ADDR=n0 python train.py\n",
     ),
 )
 def value_not_taken(job: LintJob) -> Iterator[LintFinding]:
@@ -112,7 +147,8 @@ _FORMS = {
     "monitor-interval": "of a number of seconds",
     "main-process-port": "of a port's number",
     "bind-to": "none, hwthread, core, socket, numa, board and caches",
-    "map-by": "slot, core, socket, node, or ppr:N:OBJECT",
+    "map-by": "slot, core, socket, node, or ppr:N:OBJECT, with modifiers such as :PE=8 behind",
+    **dict.fromkeys(("num-cpu-threads-per-process", "gradient-accumulation-steps", "fp8-margin"), "of a whole number"),
     "rank-by": "slot, core, socket, node",
     "rdzv-conf": "key=value,key=value",
     "nproc-per-node": "of a number from 1 on, gpu, cpu or auto",

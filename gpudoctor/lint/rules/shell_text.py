@@ -5,10 +5,10 @@ from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
+from gpudoctor.lint.gaps import ANGLED, GAP
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, TextSection, Word
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, LintFinding, rule
-from gpudoctor.lint.rules.slurm_lines import GAP
 from gpudoctor.lint.shell.syntax import read_script, refused
 from gpudoctor.lint.shell.words import RefusedShell
 
@@ -36,7 +36,6 @@ _MEANT = re.compile(
 _AROUND = re.compile(rf"(?:^|=)[{''.join(_QUOTES)}]|[{''.join(_QUOTES)}]$")
 """Typographic quotes where quotes belong: an apostrophe inside a word means nothing."""
 _TOKENS = ("SIL", "PAD", "UNK", "BOS", "EOS", "SEP", "CLS", "MASK", "S")
-_ANGLE = re.compile(r"(?<![<\w])<([A-Za-z][\w .:/-]{0,60}\w|[A-Z])>(?!>)")
 _SCRIPT = re.compile(
     r"\ufeff?#![ \t]*\S*(?:/|/env[ \t]+)(?:ba|da|k|a)?sh\b|\A(?:[ \t]*(?:#[^\n]*)?\n){0,20}#(?:SBATCH|PBS|BSUB|PJM) "
 )
@@ -204,9 +203,10 @@ def stray_quote(job: LintJob) -> Iterator[LintFinding]:
                 continue  # a text for the script, in real quotes
             if _AROUND.search(word.raw):
                 plain = "".join(_QUOTES.get(letter, letter) for letter in word.raw)
+                shown = " ".join(word.raw[:60].split())
                 yield LintFinding(
                     span=word.span,
-                    summary=f"{word.raw[:60]} has typographic quotes, which the shell takes for letters",
+                    summary=f"{shown} has typographic quotes, which the shell takes for letters",
                     happens="They become part of the value: the address does not resolve, or the number is none.",
                     fix=f"Write {plain[:60]}.",
                     edits=(Edit(word.span, plain),) if word.span.exact else (),
@@ -275,7 +275,7 @@ def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
         gap = next(
             (
                 each
-                for each in _ANGLE.finditer(job.text, job.text.rfind("\n", 0, span.start) + 1, span.end)
+                for each in ANGLED.finditer(job.text, job.text.rfind("\n", 0, span.start) + 1, span.end)
                 if refusal.what == ">"
             ),
             None,
@@ -437,7 +437,7 @@ def _left(word: Word, option: Option | None, text: str) -> LintFinding:
 def _angles(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     start = launch.invocation.span.start
     end = _line_end(job.text, launch.invocation.span.end)
-    for match in _ANGLE.finditer(job.text, start, end):
+    for match in ANGLED.finditer(job.text, start, end):
         quoted = job.text[max(match.start() - 1, 0)] in "\"'" and job.text[match.end() : match.end() + 1] in ("'", '"')
         if quoted and (re.fullmatch(r"[a-z]+", match[1]) or match[1] in _TOKENS):
             continue  # a token of a model: '<image>'

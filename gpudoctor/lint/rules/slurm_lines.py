@@ -7,11 +7,12 @@ from gpudoctor.knowledge.schedulers.slurm_values import is_checked
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launchers.slurm import SALLOC, SBATCH, SRUN
 from gpudoctor.lint import allocation
+from gpudoctor.lint.gaps import GAP
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import RANKED
 from gpudoctor.lint.rules.values import nearest
-from gpudoctor.lint.shell.sbatch import NO_OPTION, options_of
+from gpudoctor.lint.shell.sbatch import NO_OPTION, OPEN_QUOTE, options_of
 
 _SHEBANG = re.compile(r"(?:[ \t]*(?:#(?!!|SBATCH)[^\n]*)?\n)+(#![^\n]*)\n(?=(?:.*\n)*?#SBATCH )")
 _HOURS = frozenset(("4", "8", "12", "16", "24", "36", "48", "72", "96", "120", "168"))
@@ -27,12 +28,14 @@ _HOURS = frozenset(("4", "8", "12", "16", "24", "36", "48", "72", "96", "120", "
         RANKED.replace("--ntasks-per-node=1", "--ntasks_per_node=1"),
         RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=$NODES"),
         RANKED.replace("#SBATCH --nodes=2", "#SBATCH --node=2"),
+        RANKED.replace("#SBATCH --nodes=2", '#SBATCH --nodes=2\n#SBATCH --output="%x-%j.txt'),
         RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --time=2 days"),
         RANKED.replace("srun --cpus-per-task", "srun --cpu-per-task"),
     ),
     good=(
         RANKED,
         RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --image=registry/image:tag"),
+        RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --comment=\"it's\" # don't"),
         RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2 # of four GPUs\n#SBATCH --job=x --part a100"),
     ),
 )
@@ -59,8 +62,6 @@ def sbatch_option_unknown(job: LintJob) -> Iterator[LintFinding]:
 
 
 VARIABLE = re.compile(r"\$\{?[A-Za-z_]")
-GAP = re.compile(r"(?<![${])\{ ?[A-Za-z][\w ]{0,60}\}(?!\})|(?<!<)<[A-Za-z][\w -]{0,60}>")
-"""What instructions leave for the reader to fill in: { partition }, {TIME}, <account>."""
 
 
 def gap_in(job: LintJob, option: SbatchOption) -> bool:
@@ -85,6 +86,12 @@ def _not_expanded(program: str, option: SbatchOption) -> LintFinding:
 def _refused(program: str, grammar: Grammar, option: SbatchOption) -> tuple[str, str, str] | None:
     """What is wrong with an option, what is said of it, and what to write; None where a plugin may know it."""
     written = option.written
+    if option.fault == OPEN_QUOTE:
+        return (
+            f"the quote {option.value} of this #SBATCH line is not closed",
+            f"{program}: fatal: Unmatched `{option.value}`",
+            "Close it on this line, or take it away.",
+        )
     if option.fault == NO_OPTION:
         shown = (option.value or "")[:60]
         return (

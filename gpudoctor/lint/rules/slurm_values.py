@@ -4,11 +4,13 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.schedulers.slurm_values import wanted_instead
+from gpudoctor.launchers.slurm import SALLOC, SRUN
 from gpudoctor.lint.allocation import gpu_count, whole
 from gpudoctor.lint.model import LintJob, SbatchOption
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import HEADER, RANKED
 from gpudoctor.lint.rules.slurm_lines import VARIABLE, gap_in, options_of_slurm
+from gpudoctor.lint.shell.sbatch import options_of
 from gpudoctor.lint.shell.source import FILLED_LATER
 
 _NODES = "#SBATCH --nodes=2"
@@ -92,6 +94,7 @@ def _better(option: SbatchOption) -> str:
         RANKED.replace(_NODES, _NODES + "\n#SBATCH --gpus=4"),
         RANKED.replace(_NODES, _NODES + "\n#SBATCH --ntasks-per-gpu=1"),
         RANKED.replace(_NODES, _NODES + "\n#SBATCH --nodelist=n01,n02,n03"),
+        RANKED.replace("srun ", "srun --mem=0 --mem-per-cpu=4G "),
         HEADER.replace("gres=gpu:4", "gpus-per-node=8") + "#SBATCH --gpus-per-task=3\nsrun python train.py\n",
     ),
     good=(
@@ -103,13 +106,19 @@ def _better(option: SbatchOption) -> str:
 def slurm_options_contradict(job: LintJob) -> Iterator[LintFinding]:
     """sbatch compares what was asked for: memory in two ways, GPUs in numbers that do not fit, more named hosts than
     nodes."""
+    release = job.facts.version("slurm")
     given = {name: option for name, option in job.sbatch.items() if option.known and not option.fault}
-    contradictions = [*_exclusive(given), *_gpus(given), *_hosts(given)]
-    for option, summary, said, fix in contradictions[:3]:
+    contradictions = [("sbatch", told) for told in (*_exclusive(given, release), *_gpus(given), *_hosts(given))][:3]
+    steps = [invocation for invocation in job.invocations if invocation.program in ("srun", "salloc")]
+    for invocation in {invocation.span: invocation for invocation in steps}.values():
+        grammar = SRUN if invocation.program == "srun" else SALLOC
+        own = {option.name: option for option in options_of(invocation.words, grammar) if option.known}
+        contradictions += [(invocation.program, told) for told in _exclusive(own, release)][:1]
+    for program, (option, summary, said, fix) in contradictions[:3]:
         yield LintFinding(
             span=option.span,
             summary=summary,
-            happens=f"sbatch: {said}. The job is not submitted.",
+            happens=f"{program}: {said}. {'The job is not submitted' if program == 'sbatch' else 'Nothing starts'}.",
             fix=fix,
         )
 
@@ -121,11 +130,26 @@ _EXCLUSIVE = (
     ("mem-per-cpu", "mem-per-gpu", "fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive"),
     ("ntasks-per-gpu", "ntasks-per-node", "fatal: --ntasks-per-node is mutually exclusive with --ntasks-per-gpu"),
     ("ntasks-per-gpu", "gpus-per-task", "fatal: --gpus-per-task is mutually exclusive with --ntasks-per-gpu"),
+    ("ntasks-per-gpu", "gpus-per-socket", "fatal: --gpus-per-socket is mutually exclusive with --ntasks-per-gpu"),
+    ("ntasks-per-gpu", "tres-per-task", "fatal: --tres-per-task is mutually exclusive with --ntasks-per-gpu"),
+    ("core-spec", "thread-spec", "fatal: -S/--core-spec and --thred-spec options are mutually exclusive"),
+    ("bb", "bbf", "error: Cannot specify both --burst-buffer and --bbf"),
+    ("quiet", "verbose", "error: don't specify both --verbose (-v) and --quiet (-Q)"),
     ("cpus-per-gpu", "cpus-per-task", "error: --cpus-per-gpu is mutually exclusive with --cpus-per-task"),
 )
+_EXCLUSIVE_SINCE = {
+    ("exclusive", "oversubscribe"): (23, 2),
+    ("gpus-per-node", "gres"): (26, 5),
+}
+"""By Slurm's CHANGELOG; where the release is not known nothing is said."""
 
 
-def _exclusive(given: dict[str, SbatchOption]) -> Iterator[Told]:
+def _exclusive(given: dict[str, SbatchOption], release: tuple[int, ...] | None) -> Iterator[Told]:
+    for (one, other), since in _EXCLUSIVE_SINCE.items():
+        of_gpus = other != "gres" or "gpu" in ((given[other].value or "") if other in given else "")
+        if one in given and other in given and release is not None and release >= since and of_gpus:
+            said = f"fatal: --{one} and --{other} are mutually exclusive"
+            yield given[one], f"--{one} and --{other} exclude each other", said, "Keep one of the two."
     for one, other, said in _EXCLUSIVE:
         if one in given and other in given:
             yield given[one], f"--{one} and --{other} exclude each other", said, "Keep one of the two."

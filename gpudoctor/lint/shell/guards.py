@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpudoctor.lint.gaps import ANGLED
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.source import CommandRun
@@ -18,7 +19,6 @@ NODE_RANK = re.compile(
     re.IGNORECASE,
 )
 NOT_NODE_RANK = re.compile(r"local|nodes$|num_nodes|nnodes", re.IGNORECASE)
-GAP = re.compile(r"<[A-Za-z][\w .:/-]*>")
 COMPARED = re.compile(r"\(\(\s*\$?\{?(\w+)\}?\s*==\s*(\d{1,6})\s*\)\)", re.ASCII)
 
 
@@ -183,7 +183,7 @@ def _node(left: list[CommandRun], sign: str, right: list[CommandRun]) -> int | N
 def _text(runs: list[CommandRun]) -> str | None:
     """None where it is not known, and for a gap that the reader is to fill in: `if [ "$ACCOUNT" = "<ACCOUNT>" ]`."""
     text = "".join(run.text for run in runs) if all(run.known for run in runs) else None
-    return None if text is not None and GAP.fullmatch(text) else text
+    return None if text is not None and ANGLED.fullmatch(text) else text
 
 
 def _compared(left: str | None, sign: str, right: str | None) -> bool | None:

@@ -18,6 +18,9 @@ COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
 WORD = re.compile(r"#|(?:\$\{\{[^}\n]*\}\}|\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|[\"'\\])+")
 """A # ends the line wherever it stands outside of quotes (measured with Slurm 22.05: --job-name=a#b is a)."""
 NO_OPTION = "no option"
+OPEN_QUOTE = "open quote"
+CLOSED = re.compile(r"\\.|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", re.DOTALL)
+"""What sbatch's own reader of a header takes for a whole; a backslash counts in both kinds of quotes."""
 
 
 def looks_like_batch(text: str) -> bool:
@@ -93,6 +96,10 @@ def _options(source: ShellSource, line: re.Match[str], ignored: str) -> list[Sba
     words = [structs.replace(word, text=None) if "${{" in word.shown else word for word in words]
     read = SBATCH.read(words)
     options = [_of_option(option, ignored) for option in read.options]
+    left_open = re.match(r"[^\"'#]*([\"'])", CLOSED.sub(lambda whole: "x" * len(whole[0]), line[5]))
+    if left_open is not None and not ignored and "{{" not in line[5]:
+        place = source.span(at + left_open.start(1), at + left_open.end(1))
+        return [*options, SbatchOption("", left_open[1], place, known=False, fault=OPEN_QUOTE)]
     if read.end < len(words) and not ignored and all(option.known for option in options):
         extra = words[read.end]
         options.append(SbatchOption("", extra.shown, extra.span, known=False, fault=NO_OPTION))
