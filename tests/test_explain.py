@@ -218,8 +218,11 @@ def test_a_healthy_log_says_so() -> None:
 
 
 def test_a_log_that_shows_no_progress_is_not_called_healthy() -> None:
-    done = run("-", stdin=b"reading the ledger\nqstore: the ledger could not be balanced, failed\n")
-    assert done.returncode == 3
+    trouble = b"reading the ledger\nqstore: the ledger could not be balanced, failed\n"
+    done = run("-", stdin=trouble)
+    assert done.returncode == 1 and done.stdout.startswith(b"undecided"), "it ends with trouble"
+    done = run("-", stdin=trouble + b"reading another one\n" * 4)
+    assert done.returncode == 3, "it goes on after it"
     assert b"line 2 | qstore: the ledger could not be balanced, failed" in done.stdout
     assert run("-", stdin=b"").returncode == 3
 
