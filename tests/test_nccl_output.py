@@ -91,7 +91,7 @@ def _prepared() -> Any:
         fleet=SimpleNamespace(name="abcd".__getitem__),
         nodes=(0, 1, 2, 3),
         backend="gloo",
-        wish=SimpleNamespace(timeout=1.0, settings={}),
+        wish=SimpleNamespace(timeout=1.0, settings={}, maximum_bytes=None),
         preflight=SimpleNamespace(interpreters={}),
         by_name={},
         ranks_on=lambda node: 1,
