@@ -4,6 +4,7 @@ import shlex
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from gpudoctor.diagnose import diagnose
@@ -83,6 +84,36 @@ def test_no_single_lie_makes_anything_raise(data: st.DataObject) -> None:
         assert "\n" not in str(error)
         return
     judge(machine)
+
+
+def fields(content: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    """Each kind of number in a JSON value -> the place of one."""
+
+    def number(path: tuple[Any, ...]) -> bool:
+        place = content
+        for key in path:
+            place = place[key]
+        return isinstance(place, (int, float)) and not isinstance(place, bool)
+
+    return {tuple(0 if isinstance(key, int) else key for key in path): path for path in leaves(content) if number(path)}
+
+
+@pytest.mark.thorough
+def test_no_number_is_computed_with_for_long() -> None:
+    """`2 ** generation`: a lie about one number must not take all memory. Every kind of number, in the largest machines
+    that have it."""
+    largest = sorted(PLAIN, key=lambda name: len(PATHS[name]), reverse=True)
+    kinds: dict[tuple[Any, ...], list[tuple[str, tuple[Any, ...]]]] = {}
+    for name in largest:
+        for kind, path in fields(PLAIN[name]).items():
+            kinds.setdefault(kind, []).append((name, path))
+    assert len(kinds) > 50
+    for name, path in (place for places in kinds.values() for place in places[:2]):
+        try:
+            machine = from_json(msgspec.json.encode(changed(PLAIN[name], path, 2**63 - 1)))
+        except UnreadableSnapshot:
+            continue
+        judge(machine)
 
 
 @QUICK

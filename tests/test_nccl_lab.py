@@ -215,7 +215,7 @@ def test_data_that_arrives_wrong() -> None:
 
 
 def slow_culprits(cluster: Cluster) -> list[dict[str, Any]]:
-    size = ("--min-bytes", "1M", "--max-bytes", "1M", "--iters", "4")
+    size = ("--min-bytes", "4M", "--max-bytes", "4M", "--iters", "4")
     isolation = answer(cluster, "--find-slow", *size, timeout=500)["isolation"]
     culprits: list[dict[str, Any]] = isolation["culprits"]
     assert len(culprits) == 1, isolation

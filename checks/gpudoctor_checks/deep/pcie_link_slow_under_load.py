@@ -11,6 +11,9 @@ from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
 from gpudoctor.knowledge.pytorch.torch_devices import gpu_tested, named
 from gpudoctor.snapshot import absent, missing
 
+MOST_DOUBLINGS = 8
+"""Of a lane's rate from generation to generation; more is a driver's lie, of which no power is computed."""
+
 
 @check(
     "pcie-link-slow-under-load",
@@ -40,7 +43,7 @@ def pcie_link_slow_under_load(machine: Snapshot) -> Problems:
         yield Problem(
             severity="warning",
             summary=f"{named(target, gpu)} copies over PCIe {loaded}; GPU and slot support PCIe {possible.value}",
-            meaning=f"Its copies run at about 1/{2 ** (possible.value - loaded)} of their speed.",
+            meaning=f"Its copies run at about 1/{2 ** min(possible.value - loaded, MOST_DOUBLINGS)} of their speed.",
             evidence=(target.result, possible),
             fix=Fix(
                 *by_hand(

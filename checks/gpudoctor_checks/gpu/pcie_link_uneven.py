@@ -4,6 +4,8 @@ Why it matters: the GPU behind the slower slot gets its batches and, without NVL
 every other GPU of a data-parallel job waits for it.
 """
 
+from math import log2
+
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.gpus.by_hand import by_hand
 from gpudoctor.knowledge.gpus.gpu_labels import labels, sysfs_address
@@ -37,10 +39,11 @@ def pcie_link_uneven(machine: Snapshot) -> Problems:
     raise_unread(gpu.pcie_width_max for gpu in gpus)
 
 
-def _speed(slot: tuple[int, int]) -> int:
-    """Lanes in units of generation 1: each generation doubles the rate of a lane."""
+def _speed(slot: tuple[int, int]) -> float:
+    """How often a lane of generation 1 is doubled: each generation does it once, and each doubling of the lanes. Not as
+    a number of lanes: a driver that lies about its generation would have us compute 2 to the power of that."""
     generation, width = slot
-    return int(width * 2 ** (generation - 1))
+    return generation + log2(max(width, 1))
 
 
 def _slower(
