@@ -26,7 +26,6 @@ from gpudoctor.hang.recorded import backwards
 from gpudoctor.hang.relation import source_at
 from gpudoctor.knowledge.place_markers import POINT_TO_POINT
 from gpudoctor.knowledge.places import Kind, Place, is_user
-from gpudoctor.knowledge.wording import listed
 from gpudoctor.read.job import recorder, recorder_files
 from gpudoctor.read.job.passage import Passage
 from gpudoctor.read.job.sources import Sources
@@ -40,8 +39,8 @@ GRADIENTS = ("unused-parameters", "rank-dependent-graph")
 
 def program_of(paths: Sequence[str]) -> UserProgram:
     """What is asked of the program, as it was when these logs were written."""
-    logs = [Path(path) for path in paths if _written_at(path)]
-    return _AsItWas(max(map(_written_at, map(str, logs)), default=time.time()), logs)
+    written = {Path(path): at for path in paths if (at := _written_at(path))}
+    return _AsItWas(max(written.values(), default=time.time()), tuple(written))
 
 
 class _AsItWas:
@@ -174,11 +173,8 @@ def _since_their_last(dumps: Sequence[Recorder], opened: Mapping[int, OpenCall],
     summary = (
         f"{ranks_text({*opened})} waited at {stack[0].file}:{stack[0].line}, and {ranks_text(away)} did not come. By "
         f"{whose} {entry.operation} #{entry.sequence} in line {first.said_at} was the last; from there on the program "
+        f"{first.words}"
     )
-    if first.cause:
-        summary += f"calls {listed(first.calls)}, and nothing else that waits"
-    else:
-        summary += f"calls nothing that waits, and goes through the loop of line {first.computes_at}: it computed"
     return [OfProgram(first.cause or "slow-rank-timeout", LIKELY, tuple(away), summary)]
 
 

@@ -176,9 +176,13 @@ class CourseSeen(Struct, frozen=True, kw_only=True):
         behind = [text for number, text in self.end if number > line]
         return bool(behind) and all(BAR.search(text) for text in behind)
 
+    def moved_after(self, line: int) -> int:
+        """How many lines of progress stand behind it."""
+        return sum(number > line for number in self.moves)
+
     def went_on_after(self, line: int) -> bool:
         """The job got on, or ended well, after what this line tells."""
-        return self.well and (self.ended > line or sum(number > line for number in self.moves) >= WENT_ON)
+        return self.well and (self.ended > line or self.moved_after(line) >= WENT_ON)
 
     @property
     def well(self) -> bool:

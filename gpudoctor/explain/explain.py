@@ -28,7 +28,6 @@ from gpudoctor.explain.course import (
     Course,
     CourseSeen,
 )
-from gpudoctor.explain.deaths import Spoken, spoken
 from gpudoctor.explain.got_over import mark_got_over
 from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, of_the_end, told_before_a_signal
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
@@ -241,7 +240,7 @@ def _went_on(scans: list[Scan], facts: Facts) -> bool:
     by_scheduler = (event.at for event in facts.events if event.symptom.cause in ENDED_BY_SCHEDULER)
     if any(course[at.file].only_drawn_after(at.line) for at in by_scheduler):
         return False
-    if any(_died_of(traceback, course[traceback.told.at.file]) for traceback in spoken(facts)):
+    if any(_died_of(traceback, course[traceback.at.file]) for traceback in facts.tracebacks):
         return False
     aborted = [event for event in facts.events if event.symptom.id in ABORTED]
     if any(not _moves_behind(event, course, _more_steps(facts)) for event in aborted):
@@ -292,7 +291,7 @@ def _more_steps(facts: Facts) -> int:
 
 
 def _moves_behind(event: Told, course: Mapping[str, CourseSeen], most: int) -> bool:
-    return sum(number > event.at.line for number in course[event.at.file].moves) >= most
+    return course[event.at.file].moved_after(event.at.line) >= most
 
 
 OF_A_START = "lightning-member"
@@ -309,11 +308,9 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
         return len(behind) >= WENT_ON and any(where == file and later > behind[WENT_ON - 1] for where, later in ends)
 
     most = _more_steps(facts)
-
-    def has_started(event: Event) -> bool:
-        return sum(number > event.at.line for number in course[event.at.file].moves) >= WENT_ON
-
-    facts.events = [event for event in facts.events if event.symptom.id != OF_A_START or not has_started(event)]
+    facts.events = [
+        event for event in facts.events if event.symptom.id != OF_A_START or not _moves_behind(event, course, WENT_ON)
+    ]
     facts.events = [
         event
         for event in facts.events
@@ -338,13 +335,12 @@ def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:
     return any(rank is not None for rank in behind) and traceback.rank not in behind
 
 
-def _died_of(traceback: Spoken, course: CourseSeen) -> bool:
+def _died_of(told: ToldTraceback, course: CourseSeen) -> bool:
     """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program.
     Nor more than it had kept in its buffer, where it begins behind a bar that was still drawn on its line."""
-    last = traceback.told.traceback.last_line
-    behind = sum(number > last for number in course.moves)
-    most = OF_A_BUFFER if _breaks_a_bar(traceback.told, course) else 1
-    return traceback.last.outermost in OF_A_MAIN_PROGRAM and behind < most
+    most = OF_A_BUFFER if _breaks_a_bar(told, course) else 1
+    is_main = told.traceback.raised[-1].outermost in OF_A_MAIN_PROGRAM
+    return is_main and course.moved_after(told.traceback.last_line) < most
 
 
 def _breaks_a_bar(told: ToldTraceback, course: CourseSeen) -> bool:

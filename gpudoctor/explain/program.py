@@ -54,6 +54,13 @@ class OnTheWay(NamedTuple):
     computes_at: int = 0
     """Where there is none, a loop of the program's own; 0 without one."""
 
+    @property
+    def words(self) -> str:
+        """What the program does from there on."""
+        if not self.calls:
+            return f"calls nothing that waits, and goes through the loop of line {self.computes_at}: it computed"
+        return f"calls {listed(self.calls)}" + (", and nothing else that waits" if self.cause else "")
+
 
 class UserProgram(Protocol):
     """What is asked of the user's program."""
@@ -125,12 +132,8 @@ def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None,
         return []
     summary = (
         f"{ranks_text([wait.rank for wait in waits])} waited in {said(first)}, and rank {rank} did not come. Its last "
-        f'words are "{last.text[:MOST_QUOTED]}", of line {passed.said_at}; from there on the program calls '
+        f'words are "{last.text[:MOST_QUOTED]}", of line {passed.said_at}; from there on the program {passed.words}'
     )
-    if passed.calls:
-        summary += listed(passed.calls) + (", and nothing else that waits" if passed.cause else "")
-    else:
-        summary += f"nothing that waits, and goes through the loop of line {passed.computes_at}: it computed"
     certain = bool(passed.cause) or not passed.calls
     threads = (
         told for told in (*facts.survived, *facts.tracebacks) if told.rank in (None, rank) and _of_a_thread(told)

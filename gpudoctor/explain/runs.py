@@ -9,6 +9,7 @@ before. Lines that came more than once before anything had failed tell nothing: 
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -23,6 +24,7 @@ NEAR = 40
 """Lines within which two of the first lines come again at a start."""
 MOST_SIGNS = 4_000
 DIGITS = re.compile(rb"[\d\t ]*\d[\d\t ]*")
+LETTER = re.compile(rb"[A-Za-z]")
 FAILED = b"Traceback "
 NO_START = re.compile(rb'Traceback|File "|^\s|Error|Exception|[Ww]arn|\d%\||^\W*$')
 """Not the first lines of an error, which comes again without a start, nor a warning's, which each process writes."""
@@ -139,14 +141,10 @@ def _pieces(text: bytes, most: int) -> list[bytes]:
         if NO_START.search(line[:300]):
             continue
         piece = max(DIGITS.split(line[:300]), key=len).strip()
-        if len(piece) >= SHORTEST and 2 * sum(map(bytes.isalpha, _letters(piece))) >= len(piece):
+        if len(piece) >= SHORTEST and 2 * len(LETTER.findall(piece)) >= len(piece):
             pieces.append(piece)
     once = [piece for piece in pieces if sum(piece in other for other in pieces) == 1]
     return once[:MOST_PIECES]
-
-
-def _letters(piece: bytes) -> list[bytes]:
-    return [piece[place : place + 1] for place in range(len(piece))]
 
 
 def _lines_with(text: bytes, piece: bytes, first_line: int) -> Iterator[tuple[int, bytes]]:
@@ -170,10 +168,11 @@ def last_of(
     `begun`: lines that look like a start, which are one where something `failed` since the start before; `ended`:
     those that are; `shown`: lines that show anything."""
     kept: list[int] = []
+    told, for_sure, last = sorted(failed), frozenset(ended), max(shown, default=0)
     for start in sorted({*begun, *ended}):
         since = kept[-1] if kept else 0
-        if start in ended or any(since <= line < start for line in failed):
+        if start in for_sure or bisect_left(told, since) < bisect_left(told, start):
             kept.append(start)
-    while kept and lines - kept[-1] < NEAR and not any(line >= kept[-1] for line in shown):
+    while kept and lines - kept[-1] < NEAR and last < kept[-1]:
         kept.pop()
     return kept

@@ -350,9 +350,9 @@ class _Scanning:
         begun, ended = self._runs.begun(), self._runs.ended(result.lines)
         if not begun and not ended:
             return
-        seen = result.course
-        shown = [*result.failed(), *seen.steps, seen.ended, *(number for number, _ in seen.trouble)]
-        result.begun = tuple(last_of(begun, ended, tuple(result.failed()), shown, result.lines))
+        seen, failed = result.course, tuple(result.failed())
+        shown = [*failed, *seen.steps, seen.ended, *(number for number, _ in seen.trouble)]
+        result.begun = tuple(last_of(begun, ended, failed, shown, result.lines))
         if not result.begun:
             return
         first = result.begun[-1]

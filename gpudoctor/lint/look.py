@@ -30,6 +30,7 @@ from gpudoctor.lint.launch_settings import (  # what rules ask of one launch sta
     whole as whole,
 )
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span
+from gpudoctor.lint.once import once_a_job
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh")
 SERVICES = ("runai", "arena", "gantry", "beaker", "anyscale", "xpk", "ngc", "bcprun", "eai", "dsub")
@@ -222,17 +223,8 @@ def meets(launch: LintLaunch) -> bool:
     return any(value(launch, name) is not None for name in ("master-addr", "master-port", "node-rank"))
 
 
+@once_a_job
 def worlds(job: LintJob) -> tuple[LintWorld, ...]:
-    """Who belongs together; asked by every rule, so the last job's answer is kept."""
-    if _last[0][0] is not job:
-        _last[0] = (job, _find_worlds(job))
-    return _last[0][1]
-
-
-_last: list[tuple[LintJob | None, tuple["LintWorld", ...]]] = [(None, ())]
-
-
-def _find_worlds(job: LintJob) -> tuple[LintWorld, ...]:
     """The n-th starts of all node sections belong together; so do neighbouring lines of one section with
     node ranks or hosts of their own; every other line is a world by itself, run by whoever runs the text."""
     lint_worlds: list[LintWorld] = []

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from gpudoctor.lint import hand_ranks, look
 from gpudoctor.lint.look import Value, value
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.once import once_a_job
 
 MOST_SEATS = 8
 MOST_TEXT = 1 << 15
@@ -66,14 +67,10 @@ class NodeTable(Struct, frozen=True):
     """The rows are ranks that plain starts are told, and not nodes of a launcher."""
 
 
+@once_a_job
 def tables(job: LintJob) -> tuple[NodeTable, ...]:
-    """All of a text, by whatever tells its nodes apart; the last job's answer is kept."""
-    if _last[0][0] is not job:
-        _last[0] = (job, (*_lines(job), *_by_hand(job), *_read_as_each(job)))
-    return _last[0][1]
-
-
-_last: list[tuple[LintJob | None, tuple[NodeTable, ...]]] = [(None, ())]
+    """All of a text, by whatever tells its nodes apart."""
+    return (*_lines(job), *_by_hand(job), *_read_as_each(job))
 
 
 def _lines(job: LintJob) -> Iterator[NodeTable]:

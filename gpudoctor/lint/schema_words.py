@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gpudoctor.lint.model import LintJob, Manifest
+from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.pods import containers
 from gpudoctor.lint.rule import Edit, LintFinding
 from gpudoctor.lint.schemas import SchemaProblem, problems, schema
@@ -31,16 +32,16 @@ def kubernetes(job: LintJob) -> Iterator[Manifest]:
 
 def found_by_schema(job: LintJob, manifest: Manifest) -> list[SchemaProblem]:
     """All that the table of Kubernetes has against a manifest. Of kinds that it lacks, their pods are looked at."""
-    if _last[0][0] is not job:
-        _last[0] = (job, {})
-    kept = _last[0][1]
+    kept = _kept(job)
     if id(manifest) not in kept:
         kept[id(manifest)] = list(_by_schema(job, manifest))
     return kept[id(manifest)]
 
 
-_last: list[tuple[LintJob | None, dict[int, list[SchemaProblem]]]] = [(None, {})]
-"""Asked by several rules: the last job's answers are kept."""
+@once_a_job
+def _kept(job: LintJob) -> dict[int, list[SchemaProblem]]:
+    """By manifest."""
+    return {}
 
 
 _LABELS = ("spec", "template", "metadata")

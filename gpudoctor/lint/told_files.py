@@ -11,6 +11,7 @@ from itertools import islice
 from gpudoctor.lint import look
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection, Word
+from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.told_options import ToldOption, told
@@ -113,9 +114,7 @@ def of_program(job: LintJob, launch: LintLaunch) -> dict[str, ToldOption]:
 
 def everywhere(job: LintJob, launch: LintLaunch) -> dict[str, ToldOption]:
     """All that a program is told; the command line counts before a file, and that before the program's own words."""
-    if _last[0][0] is not job:
-        _last[0] = (job, {})
-    kept = _last[0][1]
+    kept = _kept(job)
     key = id(launch)
     if key not in kept:
         found = of_program(job, launch)
@@ -125,8 +124,10 @@ def everywhere(job: LintJob, launch: LintLaunch) -> dict[str, ToldOption]:
     return kept[key]
 
 
-_last: list[tuple[LintJob | None, dict[int, dict[str, ToldOption]]]] = [(None, {})]
-"""Asked by many rules: the last job's answers are kept."""
+@once_a_job
+def _kept(job: LintJob) -> dict[int, dict[str, ToldOption]]:
+    """By launch."""
+    return {}
 
 
 def with_options(job: LintJob) -> Iterator[tuple[LintLaunch, dict[str, ToldOption]]]:

@@ -120,8 +120,8 @@ class FollowedCalls(MakingCalls):
     ) -> Value:
         if self.is_left_out(function):
             return None
-        of = function.own
-        if isinstance(of, Thing) and of.fields.get(" lasting") is True and function.node.name == "set_epoch":  # type: ignore[union-attr]
+        of, method = function.own, getattr(function.node, "name", "")
+        if isinstance(of, Thing) and of.fields.get(" lasting") is True and method == "set_epoch":
             self.do("epoch for lasting workers", node, of)
         arguments = function.node.args
         plain = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]

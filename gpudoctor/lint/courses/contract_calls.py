@@ -26,8 +26,10 @@ class SeenCall(Struct, frozen=True, eq=False):
 
 
 class ContractCalls(Attributes):
-    def note(self, whole: str, node: ast.Call, holder: Value, function: Value, given: list[Value], named: Names) -> str:
-        """Its name among the contracts; what all ranks must come to is met."""
+    def note(
+        self, whole: str, node: ast.Call, holder: Value, function: Value, given: list[Value], named: Names
+    ) -> None:
+        """Kept by its name among the contracts; what all ranks must come to is met."""
         name = whole
         if isinstance(holder, OpenValue) and isinstance(node.func, ast.Attribute) and not whole:
             name = f"value.{node.func.attr}"
@@ -50,7 +52,6 @@ class ContractCalls(Attributes):
                 marks.add("predictions without gradient")
             key, made = (subject.key, subject.node) if isinstance(subject, Thing) else (0, None)
             self.do("called", node, SeenCall(name, key, frozenset(marks), made))
-        return name
 
     def compiled(self, model: Value) -> Value:
         """torch.compile gives another module, with the model below it."""

@@ -229,10 +229,11 @@ class RankCourse(FollowedCalls):
         way = self.block(node.body, frame)
         inner, self.events = self.events, outer
         self.is_sure = sure
-        if rounds is not None and collectives(inner) and isinstance(node, ast.For):
+        if collectives(inner) and rounds is not None and isinstance(node, ast.For):
             self.do("rounds", node.iter, rounds)
-        if isinstance(items, Thing) and items.fields.get("of texts") is True and collectives(inner):
-            self.do("any order", node.iter)  # type: ignore[union-attr]
+        of_texts = isinstance(items, Thing) and items.fields.get("of texts") is True
+        if collectives(inner) and of_texts and not isinstance(node, ast.While):
+            self.do("any order", node.iter)
         self.events.append(CourseRound(node, tuple(inner)))
         for (_, name), (names, _) in written.items():
             if isinstance(names.get(name), OpenValue) or is_known(names.get(name)):

@@ -107,8 +107,8 @@ class GroupCalls(MeshCalls):
         sent = given[OF_TENSORS[name]] if name in SAME_SHAPES and len(given) > OF_TENSORS[name] else None
         if self.is_marked(sent, "ragged"):
             self.do("ragged", node, name)
-        if name == "all_gather" and given:
-            self.mark(given[0], "graphless") if isinstance(given[0], Thing) else None
+        if name == "all_gather" and given and isinstance(given[0], Thing):
+            self.mark(given[0], "graphless")
         if name == "reduce" and isinstance(first, (ast.Name, ast.Attribute)):
             part = unknown(node, "part", rank)
             self.store(first, Thing("tensor", part.key, {"own": True} if rank != (peer or 0) else {}), frame)

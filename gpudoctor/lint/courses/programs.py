@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 
 from msgspec import Struct, structs
 
@@ -12,6 +11,7 @@ from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.seats import Seat, seats_of
 from gpudoctor.lint.courses.values import Value, cloned
 from gpudoctor.lint.model import LintJob, LintLaunch
+from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.python_code import PythonCode, codes_and_starts
 
 STRANGE = (
@@ -42,27 +42,10 @@ class Courses(Struct, frozen=True, eq=False):
     """The process that has started them."""
 
 
+@once_a_job
 def courses(job: LintJob) -> tuple[Courses, ...]:
     """Of every program of the text, in every start that is told; what is not followed to its end is left out."""
-    return _courses(_Same(job))
-
-
-class _Same:
-    """A job, compared by what it is and not by what it says: it is asked several times."""
-
-    def __init__(self, job: LintJob) -> None:
-        self.job = job
-
-    def __hash__(self) -> int:
-        return id(self.job)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.job is other.job
-
-
-@lru_cache(maxsize=2)
-def _courses(same: _Same) -> tuple[Courses, ...]:
-    return tuple(_found(same.job))
+    return tuple(_found(job))
 
 
 def _found(job: LintJob) -> Iterator[Courses]:

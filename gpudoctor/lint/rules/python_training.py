@@ -80,10 +80,13 @@ def _without_end(job: LintJob) -> Iterator[LintFinding]:
             loops = [above for above in each.code.around(deed.node) if isinstance(above, (ast.For, ast.While))]
             if not isinstance(sampler, Thing) or sampler.fields.get("draws") is not True or len(loops) < 2:
                 continue
-            if not any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walked(loops[0])):
+            made = sampler.node
+            if not isinstance(made, ast.expr) or not any(
+                isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walked(loops[0])
+            ):
                 continue
             yield LintFinding(
-                span=each.code.span(sampler.node),  # type: ignore[arg-type]
+                span=each.code.span(made),
                 summary="the sampler shuffles for each rank, and nothing tells it the epoch",
                 happens="Each time that the loader is gone through, it gives the same batches in the same order.",
                 fix="Call sampler.set_epoch(n) before each turn, with another n each time.",

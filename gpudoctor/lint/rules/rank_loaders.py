@@ -128,9 +128,9 @@ def batches_of_a_rank(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _is_own(made: object) -> bool:
-    is_class = isinstance(made, Thing) and isinstance(made.node, ast.ClassDef)
-    return is_class and isinstance(made, Thing) and (made.fields.get(" stream") is True or "Dataset" not in str(
-        [ast.unparse(base) for base in made.node.bases]))  # type: ignore[union-attr]  # fmt: skip
+    if not isinstance(made, Thing) or not isinstance(made.node, ast.ClassDef):
+        return False
+    return made.fields.get(" stream") is True or not any("Dataset" in ast.unparse(base) for base in made.node.bases)
 
 
 def _trains(loop: ast.For) -> bool:

@@ -31,6 +31,11 @@ LONGEST_TEXT = 1 << 21
 DEEPEST = 12
 
 
+def pattern_of(runs: list[CommandRun]) -> str:
+    """The pattern that these are for bash: what is quoted in it is plain."""
+    return "".join(SPECIAL.sub(r"[\g<0>]", run.text) if run.quoted else run.text for run in runs)
+
+
 class Expander:
     """Expands words of one source with the variables as they are now."""
 
@@ -336,7 +341,7 @@ class Expander:
             if operator in ("/", "//"):
                 operand_text = None
             elif operand_text is not None:  # what is quoted in a pattern is plain
-                operand_text = "".join(SPECIAL.sub(r"[\g<0>]", run.text) if run.quoted else run.text for run in operand)
+                operand_text = pattern_of(operand)
         if operator in (":-", ":=", "-", "=") and variable is None and text is not None:
             return self.variable(name, at, close, quoted)  # the node's own
         if operator in (":-", ":=", "-", "="):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gpudoctor.lint.gaps import ANGLED
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
-from gpudoctor.lint.shell.expand import Expander
+from gpudoctor.lint.shell.expand import Expander, pattern_of
 from gpudoctor.lint.shell.source import CommandRun
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _fits(text: str, pattern: list[CommandRun]) -> bool | None:
     """Whether a text is of a pattern of `[[ ]]`; signs of it in quotes are plain."""
     if any("\\" in run.text or "(" in run.text for run in pattern if not run.quoted) or len(text) > 256:
         return None
-    made = "".join(re.sub(r"([*?\[])", r"[\1]", run.text) if run.quoted else run.text for run in pattern)
+    made = pattern_of(pattern)
     return fnmatchcase(text, re.sub(r"\[\^", "[!", made)) if made.count("*") <= 5 else None
 
 
