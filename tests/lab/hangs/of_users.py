@@ -10,6 +10,7 @@ from tests.lab.hangs.eighth_lot import get_on as eighth_gets_on, hanging as eigh
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
 from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on, hanging as fifth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
+from tests.lab.hangs.ninth_lot import get_on as ninth_gets_on, hanging as ninth_hangs
 from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on, hanging as seventh_hangs
 from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on, hanging as sixth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on, hanging as third_hangs
@@ -477,6 +478,7 @@ LOTS = {
     "sixth": (sixth_hangs, sixth_gets_on),
     "seventh": (seventh_hangs, seventh_gets_on),
     "eighth": (eighth_hangs, eighth_gets_on),
+    "ninth": (ninth_hangs, ninth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
