@@ -15,6 +15,8 @@ from gpudoctor.lint.model import Option, Span, Word
 
 NEGATIVE_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
 ONE_EXPANSION = re.compile(r"\$(?:\w+|[@*]|\{\w+(?:\[[@*\w]+\])?(?::?[-+=?][^{}]*)?\})")
+_STARTS = re.compile(r".*\.py|(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|horovodrun|composer)")
+"""What a launcher is to start: a variable of unknown value before it is no program itself."""
 HOLDS_OPTIONS = re.compile(r"arg|opt|flag|param|launch|dist|torchrun|accel|extra|[@*]", re.IGNORECASE)
 
 
@@ -254,7 +256,7 @@ def holds_options(words: Sequence[Word], index: int) -> bool:
         return False
     if not ONE_EXPANSION.fullmatch(word.raw.strip("\"'")):
         return False
-    return bool(HOLDS_OPTIONS.search(word.raw)) or any(word.shown.endswith(".py") for word in words[index + 1 :])
+    return bool(HOLDS_OPTIONS.search(word.raw)) or any(_STARTS.fullmatch(each.shown) for each in words[index + 1 :])
 
 
 def tail(word: Word, at: int) -> Word:

@@ -4,8 +4,8 @@ What a task has to know of itself (its node's rank) is expanded in the task, ins
 SLURM_NODEID and SLURM_PROCID are 0 on every node. srun repeats --cpus-per-task, which 22.05 to 23.02 do not take
 over from the header (measured with 22.05.8).
 
-Options of srun, sbatch and salloc: srun(1) and sbatch(1) of Slurm 22.05, the newer ones of 25.05; --container-... of
-the pyxis plugin. Older spellings with an underscore (--cpu_bind) are still taken.
+Options of srun, sbatch and salloc: src/common/slurm_opt.c of Slurm 20.11 to 26.11, each release read for since when and
+until when; --container-... of the pyxis plugin. Older spellings with an underscore (--cpu_bind) are still taken.
 """
 
 from collections.abc import Sequence
@@ -21,40 +21,52 @@ from gpudoctor.launcher.traits import Form, LauncherTraits
 from gpudoctor.launchers.torchrun import job_name, option, program
 
 OF_ALL = """
-    account,-A= acctg-freq= bb= bbf= begin,-b= chdir,-D= cluster-constraint= clusters,-M= comment= constraint,-C=
-    container= container-id= contiguous core-spec,-S= cores-per-socket= cpu-freq= cpus-per-gpu= cpus-per-task,-c=
-    deadline= delay-boot= dependency,-d= distribution,-m= error,-e= exclude,-x= exclusive? export= extra=
-    extra-node-info,-B= gid= gpu-bind= gpu-freq= gpus,-G= gpus-per-node= gpus-per-socket= gpus-per-task= gres=
-    gres-flags= help,-h hint= hold,-H input,-i= job-name,-J= licenses,-L= mail-type= mail-user= mcs-label= mem=
-    mem-bind,--mem_bind= mem-per-cpu= mem-per-gpu= mincpus= network= nice? no-kill,-k? nodefile,-F= nodelist,-w=
-    nodes,-N= ntasks,-n= ntasks-per-core= ntasks-per-gpu= ntasks-per-node,--tasks-per-node= ntasks-per-socket=
-    open-mode= output,-o=
-    overcommit,-O oversubscribe,-s,--share partition,-p= power= prefer= priority= profile= propagate? qos,-q= quiet,-Q
-    reboot reservation= segment= signal= sockets-per-node= spread-job stepmgr switches= test-only thread-spec=
-    threads-per-core= time,-t= time-min= tmp= tres-bind= tres-per-task= uid= usage use-min-nodes verbose,-v version,-V
-    wckey= container-image= container-mounts= container-workdir= container-name= container-save= container-mount-home
-    no-container-mount-home container-remap-root no-container-remap-root container-entrypoint no-container-entrypoint
+    account,-A= acctg-freq= autocomplete=@slurm:23.02 bb= bbf= begin,-b= chdir,-D= cluster-constraint=
+    clusters,-M,--cluster= comment= consolidate-segments@slurm:25.11 constraint,-C= container=@slurm:21.08
+    container-id=@slurm:23.02 container-type=@slurm:26.05 context=@slurm:21.08 contiguous core-spec,-S=
+    cores-per-socket= cpu-freq= cpus-per-gpu= cpus-per-task,-c= deadline= delay-boot= dependency,-d= distribution,-m=
+    exclude,-x= exclusive? extra=@slurm:23.02 extra-node-info,-B= gid=!slurm:23.02 gpu-bind= gpu-freq= gpus,-G=
+    gpus-per-node= gpus-per-socket= gpus-per-task= gres= gres-flags= help,-h hint= hold,-H job-name,-J= licenses,-L=
+    mail-type= mail-user= mcs-label= mem= mem-bind,--mem_bind= mem-per-cpu= mem-per-gpu= mem-update=@slurm:26.05
+    mincpus= network= nice? no-kill,-k? nodefile,-F= nodelist,-w= nodes,-N= ntasks,-n= ntasks-per-core=
+    ntasks-per-gpu,--ntasks-per-tres= ntasks-per-node,--tasks-per-node= ntasks-per-socket= oom-kill-step?@slurm:24.11
+    overcommit,-O oversubscribe,-s,--share partition,-p= power=!slurm:24.05 prefer=@slurm:22.05 priority= profile=
+    qos,-q= quiet,-Q reboot reservation= resources=@slurm:25.11 resv-ports? runtime=@slurm:26.11
+    segment=@slurm:24.05 signal= sockets-per-node= spread-job spread-segments@slurm:25.11 stepmgr@slurm:24.05 switches=
+    thread-spec= threads-per-core= time,-t= time-min= tmp= tres-bind=@slurm:23.11 tres-per-task=@slurm:23.02
+    uid=!slurm:23.02 usage use-min-nodes verbose,-v version,-V wckey= container-image= container-mounts=
+    container-workdir= container-name= container-save= container-mount-home no-container-mount-home
+    container-remap-root no-container-remap-root container-entrypoint no-container-entrypoint
     container-entrypoint-log container-writable container-readonly container-env=
 """
+OF_OUTPUT = "error,-e= export= input,-i= open-mode= output,-o= propagate? test-only"
+"""salloc has none of these."""
 SRUN = Grammar(
     OF_ALL
+    + OF_OUTPUT
     + """
-        accel-bind= bcast? bcast-exclude= compress? cpu-bind,--cpu_bind= disable-status,-X epilog= exact
-        external-launcher? het-group,--pack-group= immediate,-I? jobid= kill-on-bad-exit,-K? label,-l mpi= msg-timeout=
-        multi-prog no-allocate,-Z overlap preserve-env,-E prolog= pty? quit-on-interrupt relative,-r= resv-ports?
-        send-libs? slurmd-debug= task-epilog= task-prolog= threads,-T= treewidth= unbuffered,-u wait,-W= x11?
+        accel-bind= async@slurm:26.05 bcast? bcast-exclude=@slurm:21.08 compress? cpu-bind,--cpu_bind= debugger-test
+        disable-status,-X epilog= exact external-launcher?@slurm:23.11 het-group,--pack-group=
+        ignore-signals=@slurm:26.05 immediate,-I? interactive jobid= kill-on-bad-exit,-K? label,-l mpi= msg-timeout=
+        multi-prog no-allocate,-Z overlap? parsable@slurm:26.05 preserve-env,-E prolog= pty? quit-on-interrupt
+        relative,-r= send-libs?@slurm:21.08 slurmd-debug= task-epilog= task-prolog= threads,-T= treewidth=@slurm:23.11
+        unbuffered,-u wait,-W= wait-for-children@slurm:25.05 whole x11?
     """,
     "getopt",
 )
 SBATCH = Grammar(
     OF_ALL
+    + OF_OUTPUT
     + """
-        array,-a= batch= export-file= get-user-env? ignore-pbs kill-on-invalid-dep= no-requeue parsable requeue wait,-W
-        wait-all-nodes= wrap=
+        array,-a= batch= export-file= external@slurm:25.05 get-user-env? ignore-pbs kill-on-invalid-dep= no-requeue
+        parsable requeue? wait,-W wait-all-nodes= wrap=
     """,
     "getopt",
 )
-SALLOC = Grammar(OF_ALL + "bell get-user-env? immediate,-I? kill-command,-K? no-bell no-shell x11?", "getopt")
+SALLOC = Grammar(
+    OF_ALL + "bell get-user-env?!slurm:24.11 immediate,-I? kill-command,-K? no-bell no-shell wait-all-nodes= x11?",
+    "getopt",
+)
 
 PORT = "MASTER_PORT=$((61000 + SLURM_JOB_ID % 4536))"
 ADDRESS = 'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'

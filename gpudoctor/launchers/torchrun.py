@@ -29,6 +29,14 @@ OPTIONS = """
     shutdown_timeout=@torch:2.12 virtual_local_rank@torch:2.10 log_line_prefix_template=@torch:2.14
     print_completion@torch:2.14 help,-h
 """
+FAULT_TOLERANCE = """
+    ft-cfg-path= ft-workload-check-interval= ft-initial-rank-heartbeat-timeout= ft-rank-heartbeat-timeout=
+    ft-node-health-check-interval= ft-node-health-check-endpoint= ft-safety-factor= ft-rank-termination-signal=
+    ft-log-level= ft-rank-out-of-section-timeout= ft-rank-section-timeouts= ft-restart-check-interval=
+    ft-restart-policy= ft-enable-nic-monitor= ft-enable-nic-healthcheck= ft-rdzv-impl= ft-max-no-progress-cycles=
+    ft-min-progress-iterations= ft-checkpoint-iteration-file= ft-ignore-missing-cfg term-timeout= workers-stop-timeout=
+"""
+"""Of ft_launcher beside torchrun's own (nvidia-resiliency-ext, fault_tolerance/launcher.py); each release differs."""
 GRAMMAR = Grammar(OPTIONS, both_dashes=True, hyphens_since="torch 2.0")
 
 FIRST = (1, 9)
@@ -231,6 +239,13 @@ LAUNCHER = LauncherTraits(
             ),
             grammar=GRAMMAR,
             all_known=True,
+            environment=of_environment,
+        ),
+        Form(
+            launcher="ft_launcher",
+            programs=("ft_launcher",),
+            modules=("nvidia_resiliency_ext.fault_tolerance.launcher",),
+            grammar=Grammar(OPTIONS + FAULT_TOLERANCE, both_dashes=True),
             environment=of_environment,
         ),
         Form(

@@ -1,4 +1,4 @@
-"""A text whose `case` takes one of several ways -> the text read along each of them.
+"""A text whose `case` takes one of several ways -> the text read along each of them, and along its own defaults.
 
 What two branches set is known of neither where they meet again; a mode, a data set or a model is one of the patterns
 that stand there, whoever starts the script. Numbers of nodes, hosts and options are other rooms' (`nodes`).
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.own_defaults import defaults
 from gpudoctor.lint.shell.guards import is_node_rank
 
 MOST_WAYS = 3
@@ -33,6 +34,14 @@ def ways(job: LintJob) -> Iterator[tuple[str, LintJob]]:
         return
     if not job.launches or job.node_sections:
         return
+    if told := {name: value for name, value in defaults(job.text).items() if name not in job.facts.variables}:
+        facts = structs.replace(job.facts, variables={**told, **job.facts.variables})
+        try:
+            read = read_job(job.text, facts, job.kind)
+        except UnreadableText:
+            return
+        if read.launches != job.launches:
+            yield ", ".join(f"{name}={value}" for name, value in list(told.items())[:3]), read
     count = 0
     for case in CASE.finditer(job.text):
         name, body = case[1], case[2]

@@ -10,7 +10,7 @@ from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import LauncherTraits
 from gpudoctor.lint.model import Expansion, Invocation, LintLaunch, Span, Word
 
-TORCHRUN = ("torchrun", "torch.distributed.launch")
+TORCHRUN = ("torchrun", "torch.distributed.launch", "ft_launcher")
 """Launchers with torchrun's options and rendezvous."""
 _VARIABLES = {
     "node-rank": ("NODE_RANK", "GROUP_RANK"),

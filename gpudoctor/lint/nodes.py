@@ -26,6 +26,10 @@ _CASE = re.compile(r"\bcase[ \t]+([^\n]*?)[ \t]+in\b(.*?)\besac\b", re.DOTALL)
 _PATTERN = re.compile(r"(?:^|;;|\n)[ \t]*\(?([\w.\"'| \t-]+)\)")
 _PLAIN = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _OTHERS = ("another-host", "a-third-host")
+_AS_RANK = re.compile(
+    r"--(?:node|machine)[-_]rank[= ][\"']?\\*\$\{?SLURM_(?:NODEID|PROCID)\}?(?![\w\[])|^[ \t]*#[^\n]*", re.MULTILINE
+)
+"""The number itself, handed on as the rank: each node has its own then, without reading the text as each."""
 _IN_TASKS = re.compile(r"SLURM_(?:NODEID|PROCID)\b")
 
 
@@ -166,7 +170,7 @@ def _hosts(job: LintJob) -> list[NodeSeat]:
 
 def _tasks(job: LintJob) -> list[NodeSeat]:
     """The nodes on which srun starts one task each: the first ones and the last."""
-    if not _IN_TASKS.search(job.text):
+    if not _IN_TASKS.search(_AS_RANK.sub("", job.text)):
         return []
     counts = {
         look.srun_nodes(job, launch)

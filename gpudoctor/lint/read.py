@@ -24,6 +24,7 @@ from gpudoctor.lint.model import (
     TextSection,
     TrainerCall,
 )
+from gpudoctor.lint.own_defaults import defaults
 from gpudoctor.lint.python_text import parsed
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations
@@ -85,7 +86,12 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
             trainers=tuple(call for each in sections for call in trainers.calls(each.text, each.start, each.line)),
             notes=left_out,
         )  # fmt: skip
-    return read_shell(text, sections, facts, kind_of_text)
+    job = read_shell(text, sections, facts, kind_of_text)
+    if not job.launches and (told := defaults(text)):
+        as_it_stands = structs.replace(facts, variables={**told, **facts.variables})
+        taken = read_shell(text, sections, as_it_stands, kind_of_text)
+        return structs.replace(taken, facts=facts) if taken.launches else job
+    return job
 
 
 def _as_they_are_read(sections: tuple[TextSection, ...]) -> tuple[TextSection, ...]:

@@ -78,6 +78,7 @@ _MPI: dict[str, tuple[tuple[str, ...], str]] = {
 TAKEN: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
     "torchrun": _TORCHRUN,
     "torch.distributed.launch": _TORCHRUN,
+    "ft_launcher": _TORCHRUN,
     "accelerate": _ACCELERATE,
     "deepspeed": {
         "launcher": (("pdsh", "openmpi", "mvapich", "slurm", "mpich", "impi"), ""),

@@ -9,7 +9,7 @@ from gpudoctor.launchers.slurm import SALLOC, SBATCH, SRUN
 from gpudoctor.lint import allocation
 from gpudoctor.lint.gaps import GAP
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
-from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import RANKED
 from gpudoctor.lint.rules.values import nearest
 from gpudoctor.lint.shell.sbatch import NO_OPTION, OPEN_QUOTE, options_of
@@ -31,6 +31,8 @@ _HOURS = frozenset(("4", "8", "12", "16", "24", "36", "48", "72", "96", "120", "
         RANKED.replace("#SBATCH --nodes=2", '#SBATCH --nodes=2\n#SBATCH --output="%x-%j.txt'),
         RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --time=2 days"),
         RANKED.replace("srun --cpus-per-task", "srun --cpu-per-task"),
+        Example(RANKED.replace("#SBATCH --nodes=2", "#SBATCH --nodes=2\n#SBATCH --segment=2"), "slurm=22.05"),
+        Example(RANKED.replace("srun --cpus-per-task", "srun --wait-for-children --cpus-per-task"), "slurm=24.11"),
     ),
     good=(
         RANKED,
@@ -46,7 +48,14 @@ def sbatch_option_unknown(job: LintJob) -> Iterator[LintFinding]:
         if gap_in(job, option):
             continue  # Q08 says so
         if not option.fault and option.known:
-            if option.value is not None and VARIABLE.search(option.value):
+            if other := _of_another_release(job, grammar, option):
+                yield LintFinding(
+                    span=option.span,
+                    summary=f"{option.written} {other}; SLURM {job.facts.versions['slurm']} is used",
+                    happens=f"{program}: unrecognized option '{option.written}': nothing starts.",
+                    fix="Leave it out, or ask which SLURM the cluster has: sinfo --version.",
+                )
+            elif option.value is not None and VARIABLE.search(option.value):
                 yield _not_expanded(program, option)
             continue
         refusal = _refused(program, grammar, option)
@@ -59,6 +68,18 @@ def sbatch_option_unknown(job: LintJob) -> Iterator[LintFinding]:
                 else f"{refusal[1]}: nothing starts.",
                 fix=refusal[2],
             )
+
+
+def _of_another_release(job: LintJob, grammar: Grammar, option: SbatchOption) -> str:
+    """ "came with slurm 24.05", where the release is told; empty where it has the option."""
+    used, spec = job.facts.version("slurm"), grammar.find(option.written)
+    if used is None or spec is None:
+        return ""
+    for told, came in ((spec.since, True), (spec.until, False)):
+        release = tuple(int(part) for part in re.findall(r"\d+", told))
+        if release and (used[:2] < release) is came:
+            return f"came with {told}" if came else f"went with {told}"
+    return ""
 
 
 VARIABLE = re.compile(r"\$\{?[A-Za-z_]")

@@ -28,9 +28,12 @@ _REACHES_NODES = frozenset({
         HEADER + ADDRESS + "srun --ntasks-per-node=4 " + C10D + "\n",
         "#!/bin/bash\n#SBATCH -N 1\n#SBATCH -n 8\n#SBATCH --gres=gpu:8\n"
         "srun torchrun --standalone --nproc_per_node=8 train.py\n",
+        HEADER + ADDRESS + "srun --ntasks-per-node=4 " + C10D.replace("per-node=4", "per-node=1") + "\n",
     ),
     good=(
         RANKED,
+        HEADER + ADDRESS + "srun --ntasks-per-node=4 "
+        + C10D.replace("per-node=4", "per-node=1").replace("nnodes=2", "nnodes=8") + "\n",
         HEADER + ADDRESS + "srun --cpus-per-task=32 " + C10D + "\n",
         PLAIN,
         PER_GPU + ADDRESS + "srun --ntasks=2 --ntasks-per-node=1 " + C10D + "\n",
@@ -51,6 +54,7 @@ def launcher_started_per_task(job: LintJob) -> Iterator[LintFinding]:
             count.number == "gpus" or (per_node or 0) > 1 or (count.word is not None and _of_gpus(count.word.shown))
         )
         if not several or (per_node is None and (processes.gpus(job, launch) or 2) < 2):
+            yield from _more_launchers(job, launch, here)
             continue
         made = f"{per_node * here} processes on each node" if per_node else "as many processes for each GPU"
         yield LintFinding(
@@ -62,6 +66,22 @@ def launcher_started_per_task(job: LintJob) -> Iterator[LintFinding]:
             fix="Start one task a node (--ntasks-per-node=1), or drop the launcher and start one task a GPU.",
             edits=one_task_per_node(job, launch),
         )
+
+
+def _more_launchers(job: LintJob, launch: LintLaunch, here: int) -> Iterator[LintFinding]:
+    """Launchers of one rank each may be as many as ranks, if that is the number of nodes that they are told."""
+    option, tasks = launch.option("nnodes"), allocation.tasks(job, launch)
+    waited = allocation.whole(allocation.resolved(job, option.value)) if option is not None else None
+    if launch.launcher not in look.TORCHRUN or option is None or not waited or not tasks or tasks <= waited:
+        return
+    yield LintFinding(
+        span=_tasks_span(job, launch) or launch.invocation.span,
+        summary=f"srun starts {tasks} launchers, {here} a node, and {option.written} is {waited}",
+        happens=f"{counted(waited, 'launcher')} that come first make the world; the other {tasks - waited} are not let"
+        " in, or take a rank, a GPU and a port that are in use.",
+        fix="Start one task a node (--ntasks-per-node=1) with a rank for each GPU.",
+        edits=one_task_per_node(job, launch),
+    )
 
 
 def _of_gpus(shown: str) -> bool:
