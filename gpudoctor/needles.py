@@ -2,17 +2,19 @@
 
 import re
 
+from gpudoctor.lazy import lazy_re
+
 VARIES = b"0123456789abcdef.,+"
 """What `symptoms.match` takes out of lines and needles: digits of both kinds of numbers, and what stands between them.
 It adds nothing to a text's worth."""
-TOKEN = re.compile(
+TOKEN = lazy_re(
     r"(?P<open>\((?P<look>\?<?[=!]|\?[a-z]+:)?(?:\?:|\?P<\w+>)?)|(?P<close>\))|(?P<next>\|)"
     r"|(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\]|\\[a-zA-Z]|[.^$])"
     r"|\\?(?P<literal>[\w \-:/,=#'\"]+(?![?*+{])|.)",
     re.DOTALL,
 )
 """look: what looks around or ignores case, so that its text need not stand there as it is."""
-QUANTIFIER = re.compile(r"(?:(?P<optional>[?*]|\{0?,\d*\})|\+|\{\d+(?:,\d*)?\})?[?+]?")
+QUANTIFIER = lazy_re(r"(?:(?P<optional>[?*]|\{0?,\d*\})|\+|\{\d+(?:,\d*)?\})?[?+]?")
 """With what makes it lazy or, since Python 3.11, possessive."""
 
 

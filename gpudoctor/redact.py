@@ -28,11 +28,7 @@ from gpudoctor.knowledge.private_fields import (
     strings,
     variables,
 )
-from gpudoctor.knowledge.private_names import (
-    HOST_KEYED_FIELDS,
-    SYSTEM_ACCOUNTS,
-    is_telling,
-)
+from gpudoctor.knowledge.private_names import HOST_KEYED_FIELDS, SYSTEM_ACCOUNTS, is_telling
 from gpudoctor.knowledge.private_patterns import (
     BEFORE_A_VERSION,
     DEVICE_ENTRY,
@@ -52,25 +48,26 @@ from gpudoctor.knowledge.pseudonymous_uuids import Uuids
 from gpudoctor.knowledge.shapes import COMMON_INTERFACE, HIDDEN, Shape
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.launcher.kept import brief, kept
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import Reading, Snapshot, read
 
 T = TypeVar("T")
 
 
-INTERFACE_ENTRY = re.compile(r"[A-Za-z][\w.-]*")
+INTERFACE_ENTRY = lazy_re(r"[A-Za-z][\w.-]*")
 LONGEST_SHOWN = 120
 """Characters of a command line that evidence of a report repeats."""
 SHORTEST_HIDDEN = 6
-FOLDED = re.compile(r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{0,62})\[(?P<range>\d[\d,-]{0,999})\](?P<suffix>[\w.-]{0,80})")
+FOLDED = lazy_re(r"(?<![\w.-])(?P<name>[A-Za-z][\w.-]{0,62})\[(?P<range>\d[\d,-]{0,999})\](?P<suffix>[\w.-]{0,80})")
 """Hosts in a sentence, as `fleet.names.folded` writes them."""
 DOMAIN = r"(?P<behind>(?:\.[A-Za-z][\w-]{0,62}){2,8})?"  # behind a known host's name
 
-GID = re.compile(r"(?P<subnet>[0-9a-f]{4}(?::[0-9a-f]{4}){3}):(?P<port>[0-9a-f]{4}(?::[0-9a-f]{4}){3})", re.IGNORECASE)
+GID = lazy_re(r"(?P<subnet>[0-9a-f]{4}(?::[0-9a-f]{4}){3}):(?P<port>[0-9a-f]{4}(?::[0-9a-f]{4}){3})", re.IGNORECASE)
 ZERO, LINK_LOCAL, DOCUMENTATION = "0000:0000:0000:0000", "fe80:0000:0000:0000", "2001:0db8:0000:"
-NUMBERED = re.compile(r"0000:0000:0000:[0-9a-f]{4}|0000:ffff:0000:[0-9a-f]{4}")
+NUMBERED = lazy_re(r"0000:0000:0000:[0-9a-f]{4}|0000:ffff:0000:[0-9a-f]{4}")
 """The second half of a GID that has its pseudonym, as no port's GUID and no IPv4 address looks."""
 
-OTHER_PSEUDONYM = re.compile(r"(?:ip|mac|domain|nodes)-\d+")
+OTHER_PSEUDONYM = lazy_re(r"(?:ip|mac|domain|nodes)-\d+")
 """What stands in the place of a host in a document that was redacted before."""
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 from string import Formatter
 from typing import Literal, get_args
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.needles import needles
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE, PROVED, SEEN
 
@@ -21,7 +22,7 @@ USUAL: Mapping[Role, float] = {"cause": SEEN, "connection": LIKELY, "consequence
 
 NUMBERED = "__"
 """Between the name of a group and the number of the pattern that it is of."""
-GROUP = re.compile(r"\(\?P<(\w+)>")
+GROUP = lazy_re(r"\(\?P<(\w+)>")
 UNSAID = "?"
 """For a value that the line does not tell."""
 

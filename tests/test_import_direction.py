@@ -38,6 +38,7 @@ ANYWHERE = {"msgspec"}
 EVERYWHERE = (
     "gpudoctor.command",
     "gpudoctor.named",
+    "gpudoctor.lazy",
     "gpudoctor.bounded",
     "gpudoctor.cost",
     "gpudoctor.crowded",
@@ -74,6 +75,7 @@ ROOMS = {
     "gpudoctor/marked.py": "",
     "gpudoctor/command.py": "",
     "gpudoctor/named.py": "",
+    "gpudoctor/lazy.py": "",
     "gpudoctor/bounded.py": "",
     "gpudoctor/cost.py": "bounded",
     "gpudoctor/programs.py": "",

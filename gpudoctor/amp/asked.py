@@ -13,10 +13,11 @@ from gpudoctor.amp.report import AmpDevice, AmpReport
 from gpudoctor.amp.run import examine
 from gpudoctor.errors import BadInput
 from gpudoctor.knowledge.precision.support import DTYPES, Dtype
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.interpreter import choose
 
 _SAME = {"float16": "fp16", "half": "fp16", "bfloat16": "bf16", "float8": "fp8"}
-_DEVICE = re.compile(r"cpu|(cuda|xpu):\d{1,3}", re.ASCII)
+_DEVICE = lazy_re(r"cpu|(cuda|xpu):\d{1,3}", re.ASCII)
 
 
 class Tested(NamedTuple):

@@ -3,6 +3,7 @@
 import re
 
 from gpudoctor.checkpoint.unreadable import printable
+from gpudoctor.lazy import lazy_re
 
 STARTS: tuple[tuple[bytes, str], ...] = (
     (
@@ -30,7 +31,7 @@ STARTS: tuple[tuple[bytes, str], ...] = (
     (b"#!", "it is a script"),
 )
 TAR_MAGIC_AT = 257
-PROTOBUF_ONNX = re.compile(rb"\x08[\x01-\x14]\x12.", re.DOTALL)
+PROTOBUF_ONNX = lazy_re(rb"\x08[\x01-\x14]\x12.", re.DOTALL)
 """ir_version, then producer_name (onnx.proto)."""
 
 

@@ -1,9 +1,9 @@
 """What a checkpoint's pickle may name: what torch.load allows, plain data of other packages, and what attacks use."""
 
-import re
 from typing import Literal
 
 from gpudoctor.checkpoint.values import ITEM_BYTES, Name
+from gpudoctor.lazy import lazy_re
 
 Standing = Literal["allowed", "plain data", "other code", "dangerous"]
 """allowed: torch.load(weights_only=True) takes it. plain data: harmless, and torch.load refuses it. other code: a class
@@ -34,13 +34,13 @@ ALLOWED = {
     *(f"torch.{dtype}" for dtype in ITEM_BYTES),
 }
 """torch/_weights_only_unpickler.py of torch 2.13; storages and _rebuild functions by pattern."""
-ALLOWED_PATTERN = re.compile(
+ALLOWED_PATTERN = lazy_re(
     r"torch\.(cuda\.)?\w*Storage|torch\.storage\.(Untyped|Typed)Storage|torch\.(cuda\.)?(sparse\.)?\w*Tensor"
     r"|torch\.u?int[1-7]|torch\.bits\w+"
     r"|torch\._utils\._rebuild_(parameter|parameter_with_state|qtensor|tensor|tensor_v2|tensor_v3|sparse_tensor"
     r"|meta_tensor_no_storage|nested_tensor|wrapper_subclass|device_tensor_from_numpy|device_tensor_from_cpu_tensor)"
 )
-DISTRIBUTED = re.compile(r"torch\.distributed\.(tensor|device_mesh|_mesh_layout|_tensor)\b.*")
+DISTRIBUTED = lazy_re(r"torch\.distributed\.(tensor|device_mesh|_mesh_layout|_tensor)\b.*")
 """Allowed once torch.distributed.tensor is imported."""
 
 PLAIN = {
@@ -68,7 +68,7 @@ PLAIN = {
     "numpy.dtype",
     "numpy.ndarray",
 }
-PLAIN_PATTERN = re.compile(
+PLAIN_PATTERN = lazy_re(
     r"numpy\.(dtypes\.\w+|(u?int|float|complex)\d+|bool_?|str_|bytes_)|omegaconf\.[\w.]+|(pytorch_)?lightning[\w.]*\.AttributeDict"
 )
 

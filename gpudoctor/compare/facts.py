@@ -5,8 +5,6 @@ they cross what a check judges, its finding is told. A place that stands nowhere
 it that does.
 """
 
-import re
-
 from gpudoctor.compare.judging import (
     ComparedFact,
     among,
@@ -27,6 +25,7 @@ from gpudoctor.compare.judging import (
     yes_no,
 )
 from gpudoctor.knowledge.wording import ranges, size
+from gpudoctor.lazy import lazy_re
 
 SIZES = 0.02
 """Of memory: firmware and ECC keep a little more at one time than at another. Our rule of thumb."""
@@ -412,7 +411,7 @@ VOLATILE: dict[str, str] = {
     ),
 }
 """By place, and all below it that counts nowhere: why it is no difference by itself."""
-OF_A_PROCESS = re.compile(
+OF_A_PROCESS = lazy_re(
     r"(?:NODE_|GROUP_|LOCAL_)?RANK|(?:LOCAL_|GROUP_)?WORLD_SIZE|SLURM_\w+|PMI_\w+|OMPI_COMM_\w+|MPI_LOCALRANKID"
     r"|TORCHELASTIC_\w+|PET_RDZV_ID|MASTER_(?:ADDR|PORT)"
 )

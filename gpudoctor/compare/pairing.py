@@ -4,17 +4,17 @@ A GPU is known by its UUID on one machine, and by its place on the PCI bus on tw
 and addresses are pseudonyms that hold for that document alone: they say nothing about another one.
 """
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Literal
 
 from msgspec import Struct
 
 from gpudoctor.knowledge.pci_address import in_sysfs
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import Gpu, Interface, Snapshot
 
 Kinship = Literal["same", "other", "unknown"]
-PSEUDONYM = re.compile(r"(?:mac|ip)-\d+")
+PSEUDONYM = lazy_re(r"(?:mac|ip)-\d+")
 NEW = 10_000
 """Beyond any index: the number of a GPU that is in the later capture only."""
 MOST_ZEROS = 24

@@ -4,8 +4,9 @@ import re
 
 from gpudoctor.emit.comments import document, sayable
 from gpudoctor.knowledge.suggest.advice import Advice, Suggestion
+from gpudoctor.lazy import lazy_re
 
-PLAIN = re.compile(r"[A-Za-z0-9_/][A-Za-z0-9_./,%+-]*", re.ASCII)
+PLAIN = lazy_re(r"[A-Za-z0-9_/][A-Za-z0-9_./,%+-]*", re.ASCII)
 """Values that no shell looks into. A leading "=" is not among them: zsh takes `=eth0` for a command to look up, and
 shlex.quote leaves it bare."""
 

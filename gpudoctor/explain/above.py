@@ -1,7 +1,6 @@
 """What stands above an error and tells more of what to do than the error itself: the command, a compiler's first error;
 and where no cause is decided, what the quoted lines say themselves or a remedy knows of them."""
 
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs
@@ -16,16 +15,17 @@ from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.symptom import UNSAID
 
-OF_A_BUILD = re.compile(
+OF_A_BUILD = lazy_re(
     r"BackendCompilerFailed|Error (?:building|compiling)|(?:gcc|g\+\+|c\+\+|/cc|nvcc|"
     r"ninja)'?[^\n]{0,600}(?:non-zero exit|exit "
     r"(?:code|status))|InductorError|CppCompileError"
 )
 """It tells only that a compiler or a build failed."""
-SET_TO = re.compile(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<value>\S{1,80})")
+SET_TO = lazy_re(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<value>\S{1,80})")
 INTERFACE = (
     "NCCL_SOCKET_IFNAME is {value} there, and no interface of that node fits it: write the name of one that leads to "
     "the "

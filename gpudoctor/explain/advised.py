@@ -8,10 +8,12 @@ What sends the reader elsewhere ("see the log above", "report a bug") is none.
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
+
 MOST, LONGEST, MOST_SENTENCES = 3_000, 420, 3
 """Characters of a message that are looked at, of what is quoted of it, and sentences of that (our choice)."""
 LONGEST_SENTENCE = 300
-SENTENCE = re.compile(
+SENTENCE = lazy_re(
     r"(?<=[.!?;])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bw\.)\s+(?=[A-Z`'\"<(\-]|or |if |you |please )|"
     r"(?<=[a-z)`'\"][.!?])(?=[A-Z][a-z])|\n+|\s+(?=\(?\d[.)] [A-Z])"
 )
@@ -29,12 +31,12 @@ VERB = (
     r"download|clone|pull|initialize|initialise|apply|limit|activate|consult|override|implement|opt|wait|unload|merge|"
     r"freeze|move|shard|tune|prepare|preprocess|rescale|normalize|clip)"
 )
-IMPERATIVE = re.compile(
+IMPERATIVE = lazy_re(
     rf"^{LEAD}(?P<verb>{VERB})\b(?!\s?(?:of|failed|fails?|failure|errors?|is|was|has|had|by|from|with exit|"
     rf"took|returned|got)\b|[:(=.\[_-]|\s\(\d|(?<=[Cc]all) to\b)(?:\s+\S)",
     re.IGNORECASE,
 )
-MODAL = re.compile(
+MODAL = lazy_re(
     r"(?i)\b(?:you (?:can(?!not|'t)|could|should|must|may (?:want|need|have|also)|need to|might (?:want|need)|have to|"
     r"forgot|probably)|"
     r"do you need|did you (?:mean|call|forget|set)|"
@@ -50,13 +52,13 @@ MODAL = re.compile(
     r"(?:best|easiest|simplest|recommended) (?:solution|fix|way|workaround) (?:is|will be|would be) to|"
     r"by (?:setting|passing|using|adding|installing|specifying|increasing|reducing|running|calling|upgrading)\b)"
 )
-INNER = re.compile(
+INNER = lazy_re(
     rf"[,;:]\s+(?=(?:(?:so|and|but|or|then) )?(?:please|you (?:can|could|should|must|may|need|might)|try|consider|"
     rf"make sure|ensure|{VERB})\b\s)",
     re.IGNORECASE,
 )
 """Where a clause begins inside a sentence that may be the advice in it."""
-ELSEWHERE = re.compile(
+ELSEWHERE = lazy_re(
     r"(?i)\b(?:report|file an? (?:issue|bug)|open an? (?:issue|bug)|submit an? (?:issue|bug)|look up to see|"
     r"for more (?:information|details)|for further|for details|more information|"
     r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG|HYDRA_FULL_ERROR|TORCH_LOGS|"
@@ -69,7 +71,7 @@ ELSEWHERE = re.compile(
     r"\b(?:error|logs?) above"
 )
 """What only asks for more to be told, or sends somebody somewhere."""
-SAYS_NO_MORE = re.compile(
+SAYS_NO_MORE = lazy_re(
     r"(?i)^(?:please )?(?:try again|(?:you (?:might|may|can|should|must|need to|might need to|may need to) )?\w{3,12} "
     r"(?:it|this|that|them|these)(?: \w{2,8})?|make sure)[ .!]*$"
 )

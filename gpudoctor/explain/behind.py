@@ -1,19 +1,17 @@
 """Lines behind one that shows a symptom which say more of it."""
 
-import re
 from collections.abc import Iterator
 
 from gpudoctor.explain.tracebacks import LIBRARY
+from gpudoctor.lazy import lazy_re
 
 LONGEST = 500
 """Bytes of such a line."""
-CRASH = re.compile(rb"Fatal Python error: |Caught signal \d|\*\*\* Process received signal \*\*\*")
-CRASH_FRAME = re.compile(
+CRASH = lazy_re(rb"Fatal Python error: |Caught signal \d|\*\*\* Process received signal \*\*\*")
+CRASH_FRAME = lazy_re(
     rb'File "(?P<file>[^"\n]{1,500})", line \d{1,9}|(?:^|\s)#?\d{1,3}\s+0x[0-9a-f]{1,16}[: ]|\[ ?\d{1,3}\] \S{1,300}\('
 )
-SIGNAL_FRAME = re.compile(
-    rb"__sigaction|__restore_rt|libpthread|\bkillpg\b|gsignal|\babort\b|\braise\b|<signal handler"
-)
+SIGNAL_FRAME = lazy_re(rb"__sigaction|__restore_rt|libpthread|\bkillpg\b|gsignal|\babort\b|\braise\b|<signal handler")
 MOST_OF_A_CRASH = 40
 """Lines behind the first of a crash that are looked at: faulthandler's, UCX's and Open MPI's stacks."""
 

@@ -3,7 +3,6 @@ lines of the same speaker, and what a message goes on with. They name the device
 line itself tells only what is wrong.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
@@ -13,6 +12,7 @@ from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 
 MOST = 3
 """Lines that are shown beside those that decide (our choice)."""
@@ -20,13 +20,13 @@ OF_BLOCK, OF_COMMAND, OF_BOX = 12, 4, 8
 """Lines that are looked through for a block's heading, a command, a box's entries (our rules of thumb)."""
 DECISIVE = 2
 """Of a cause's lines the first are looked beside."""
-COMMAND = re.compile(r"^(?:\+{1,4} |(?:\([\w.-]{1,40}\) )?(?:\[?[\w.@~:/-]{1,80}\]?)?[$#] |> (?=[a-z./]))\S")
+COMMAND = lazy_re(r"^(?:\+{1,4} |(?:\([\w.-]{1,40}\) )?(?:\[?[\w.@~:/-]{1,80}\]?)?[$#] |> (?=[a-z./]))\S")
 """A shell's trace (set -x), or what was typed behind a prompt."""
-SPEAKER = re.compile(r"^(?P<name>[A-Za-z][\w./@+-]{1,40})(?:\[\d{1,8}\])?: ")
-ENTRY = re.compile(r"^\s{1,16}[A-Z][\w /-]{1,30}: {1,12}\S|^\s{0,8}[A-Z][\w ]{2,24}:\s{2,20}\S")
+SPEAKER = lazy_re(r"^(?P<name>[A-Za-z][\w./@+-]{1,40})(?:\[\d{1,8}\])?: ")
+ENTRY = lazy_re(r"^\s{1,16}[A-Z][\w /-]{1,30}: {1,12}\S|^\s{0,8}[A-Z][\w ]{2,24}:\s{2,20}\S")
 """A name and a value, as Open MPI's boxes, ibstat and kubectl's descriptions have them."""
-FRAMES = re.compile(r"^\W{10,}$")
-CONTINUES = re.compile(
+FRAMES = lazy_re(r"^\W{10,}$")
+CONTINUES = lazy_re(
     r"^(?:Mounting (?:command|arguments)|Output|Caused by|Reason|Message|Details?|status code"
     r"|stderr|Cause): "
 )

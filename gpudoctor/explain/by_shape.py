@@ -9,27 +9,28 @@ import re
 from gpudoctor.cause import Judged
 from gpudoctor.explain.kinds import ARGUMENT, CHECKPOINT, CONFIG, DATA, FILE, MISMATCH, NAN, NO_DEVICE, SHAPE
 from gpudoctor.explain.tracebacks import LIBRARY
+from gpudoctor.lazy import lazy_re
 
-LACKS = re.compile(r"^'(?P<owner>[\w.]{1,100})' object has no attribute '(?P<name>\w{1,100})'")
+LACKS = lazy_re(r"^'(?P<owner>[\w.]{1,100})' object has no attribute '(?P<name>\w{1,100})'")
 BUILTIN = frozenset(
     {
         *(name for name, value in vars(builtins).items() if isinstance(value, type)),
         *("NoneType", "function", "method", "builtin_function_or_method", "generator", "module", "Tensor", "ndarray"),
     }
 )
-OF_SETTINGS = re.compile(r"(?:Namespace|Config|Conf|Cfg|Args|Arguments|Options|Settings|Params|Flags)$|Dict$")
+OF_SETTINGS = lazy_re(r"(?:Namespace|Config|Conf|Cfg|Args|Arguments|Options|Settings|Params|Flags)$|Dict$")
 """How types of settings are called: argparse's Namespace, OmegaConf's DictConfig, AttrDict, EasyDict."""
-SETTINGS = re.compile(r"\b(?:cfg|config|conf|args|opts?|hparams|hps|params|settings|flags|FLAGS)\b\s?[.\[]")
-WEIGHT = re.compile(r"^['\"][\w.]+\.(?:weight|bias|scale|running_(?:mean|var)|in_proj_weight|lora_[AB])\S{0,40}['\"]$")
+SETTINGS = lazy_re(r"\b(?:cfg|config|conf|args|opts?|hparams|hps|params|settings|flags|FLAGS)\b\s?[.\[]")
+WEIGHT = lazy_re(r"^['\"][\w.]+\.(?:weight|bias|scale|running_(?:mean|var)|in_proj_weight|lora_[AB])\S{0,40}['\"]$")
 """A parameter's name as a state dict has it."""
-LOADS = re.compile(
+LOADS = lazy_re(
     r"(?i)(?:load|restor|resum|sav)\w{0,12}_?(?:state|checkpoint|ckpt|weight|model|optim|pretrained)|from_pretrained"
     r"|^(?:resume|restore)(?:_|$)"
 )
-REGISTRY = re.compile(r"_auto\.py$|registry\.py$|[/\\]auto[/\\]")
+REGISTRY = lazy_re(r"_auto\.py$|registry\.py$|[/\\]auto[/\\]")
 """Where a package looks up by a name what it has: a name that is missing is one of another release."""
 OF_ASSERTS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(asked), judged)
+    (lazy_re(asked), judged)
     for asked, judged in (
         (r"\bpath\.(?:exists|is(?:file|dir))\(|\.(?:exists|is_file|is_dir)\(\)", FILE),
         (r"\bis(?:nan|inf|finite)\b", NAN),

@@ -57,6 +57,7 @@ from gpudoctor.explain.type_names import OF_NAME
 from gpudoctor.explain.words import OF_WORDS
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.superseded import arrived, dotted, refused, too_new
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_for
 
 OF_CLASS: Mapping[Class, str] = {
@@ -185,7 +186,7 @@ SAYS_LITTLE = frozenset(
 OF_PROGRAMMING = frozenset({"TypeError", "AttributeError", "NameError", "NotImplementedError", "AssertionError"})
 """What a package raises of how it is called, whatever the package is for."""
 OF_A_CALL = frozenset({"RuntimeError", "ValueError", "Exception"})
-REFUSES = re.compile(
+REFUSES = lazy_re(
     r"(?i)\b(?:must|should|(?:can|may) only|cannot|can't|needs? to|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|only|"
     r"(?:do(?:es)?n't|do(?:es)? not|did not|didn't) (?:support|match|have|take|accept|allow|contain)|"
     r"not (?:supported|allowed|permitted|implemented|needed|compatible)|unsupported|invalid|unexpected|unknown|already|"
@@ -193,13 +194,13 @@ REFUSES = re.compile(
     r"\bbut \S{1,30} is None\b|\bbigger than\b"
 )
 """How Python and torch word it (TORCH_CHECK, ValueError) that a call was given what it does not take."""
-NOT_THERE = re.compile(r"\bdo(?:es not|esn't) exist\b|\bnot found in\b")
+NOT_THERE = lazy_re(r"\bdo(?:es not|esn't) exist\b|\bnot found in\b")
 """Of a name that is no path: words.py has those."""
 LONGEST_REFUSAL = 600
-OTHERS_LINE = re.compile(r"\n(?=(?:\[\w{1,20}\]:)?\[?[WIEF](?:\d{4})? [\w.:]{4,40})")
+OTHERS_LINE = lazy_re(r"\n(?=(?:\[\w{1,20}\]:)?\[?[WIEF](?:\d{4})? [\w.:]{4,40})")
 """A line of c10's or glog's log behind a message: another speaker's."""
 OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(rf"(?:^|[/\\.])(?:{names})(?:[/\\.]|$)"), judged)
+    (lazy_re(rf"(?:^|[/\\.])(?:{names})(?:[/\\.]|$)"), judged)
     for names, judged in (
         (r"omegaconf|hydra|pydantic|pydantic_core|yaml|jsonargparse|argparse|click|typer|absl|fire|"
          r"configparser|tomllib|"
@@ -218,14 +219,14 @@ OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 )  # fmt: skip
 
 
-SETTING = re.compile(
+SETTING = lazy_re(
     r"(?i)\b(?:must|should|only|(?:not|un)[- ]?(?:supported|allowed|valid|compatible)|invalid|unknown|unexpected|"
     r"requires?|"
     r"required|incompatible|conflicts?|mutually|(?:does not|doesn't|do not) (?:exist|match|support)|expect(?:s|ed)|"
     r"requested|set|greater|less|larger|smaller|divisible|multiple)\b"
 )
 """Words of a refusal that something which was set can be changed by."""
-OF_LOADER = re.compile(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
+OF_LOADER = lazy_re(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
 
 
 def cause_of(judged: Judged) -> str:

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from gpudoctor.explain.tracebacks import EXCEPTION, FRAME, FRAME_WRITTEN, HEADER
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 
 Course = Literal["gets on", "ended well", "stands", "cut off", "not shown"]
 
@@ -33,7 +34,7 @@ LONG = 600.0
 """Seconds without a line that are long in any log (our rule of thumb), if they are also ten of its usual gaps."""
 MANY_GAPS = 10
 
-PROGRESS = re.compile(
+PROGRESS = lazy_re(
     r"\b(?:global[ _]?)?(?:it|itr|(?:step|iter(?:ation)?|epoch|batch|update|tick|episode"
     r"|round)s?(?:_(?:num|number|count|idx|index))?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
     r"|(?<![\w./-])(?!\d{1,4}/\d{1,2}(?:/\d{1,4})?,? \d{1,2}:\d\d)\d{1,9}/\d{1,9}\b(?!/\d)[^\n]{0,40}?(?:\d:\d\d"
@@ -47,16 +48,16 @@ PROGRESS = re.compile(
 )
 """Steps, bars, losses, trials (Optuna's, Ray's) and jobs of a search (Hydra's, wandb's); of a server its throughput and
 requests that it has answered (no probes)."""
-UP = re.compile(
+UP = lazy_re(
     r"\bApplication startup complete\b|\bUvicorn running on\b|\bserver is (?:fired up and )?ready\b|"
     r"\bStarted (?:HTTPService|GRPCInferenceService) at\b|\bserver is listening on\b",
     re.IGNORECASE,
 )
 """By which a server tells that it can be asked: uvicorn (vLLM, SGLang, TGI's and others' HTTP), Triton, llama.cpp."""
-OF_A_POD = re.compile(r"\bNormal\s{2,60}Started\s{2,60}(?:\d\S{0,12}\s{2,60}kubelet\b|pod/)")
+OF_A_POD = lazy_re(r"\bNormal\s{2,60}Started\s{2,60}(?:\d\S{0,12}\s{2,60}kubelet\b|pod/)")
 """Kubernetes' event of a container that has been started, for the first time (else a count stands behind the age): what
 had to be waited for before has come."""
-ENDED = re.compile(
+ENDED = lazy_re(
     r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?"
     r"|worker group)\b[^\n]{0,40}?"
     r"\b(?:complete|completed|finished|done|succeeded)\b"
@@ -76,7 +77,7 @@ ENDED = re.compile(
 )
 NONE_OF_THEM = r"(?![\"']?\s{0,3}[:=]\s{0,3}0\b)"
 """Behind a word of trouble: a counter that stands at zero is none."""
-DENIED = re.compile(
+DENIED = lazy_re(
     r"\b(?:not|never|before|fail\w*|error|unless|until|without|when|if)\b" + NONE_OF_THEM + r"|\bafter\b(?! \d)"
     r"|\b(?:killed|cancell?ed|timed? ?out)\b"
     r"|\b(?:code|status|rc|exitcode)[ :=]{1,3}-?[1-9]|\b[1-9]\d{0,5} (?:errors|failures)\b",
@@ -87,7 +88,7 @@ NO_NUMBER = (
     r"[\w/.-]{0,40}(?:loss|grad[_ ]?norm)\b\W{0,6}(?:tensor\()?(?:nan|[-+]?inf)\b"
 )
 """A loss that is none; the best one so far is infinite before the first."""
-TROUBLE = re.compile(
+TROUBLE = lazy_re(
     r"\b(?<!performance-)(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
     r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
     r"unable to|no module named|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow"
@@ -105,7 +106,7 @@ TROUBLE = re.compile(
     re.IGNORECASE,
 )
 """Words, a loss that is no number, glog's mark of a fatal line, and a type that a module of errors has."""
-MILD = re.compile(
+MILD = lazy_re(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
     r"^\[W [\w.]{1,40}:\d+\]|\b(?:kernel )?command line: [A-Za-z_]|"
     r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: |"
@@ -118,29 +119,29 @@ MILD = re.compile(
 as errors where nothing has failed: XLA's of a plugin that is there twice (TensorFlow and its XLA both register it),
 Inductor's of a choice that it leaves out while it measures several, gRPC's of a fork that it does not follow, and
 TensorFlow's of a ptxas for which the driver stands in."""
-WRONG_RESULTS = re.compile(r"^# Out of bounds values : [1-9]")
+WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
-OF_ALL = re.compile(r"\d{1,9}/\d{1,9}")
-AT_ZERO = re.compile(r"^\D{0,40}(?<![\d.])0{1,9}(?![\d.])")
-BAR_AT_ZERO = re.compile(r"(?<![\d.])0/\d{1,9} \[")
+OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")
+AT_ZERO = lazy_re(r"^\D{0,40}(?<![\d.])0{1,9}(?![\d.])")
+BAR_AT_ZERO = lazy_re(r"(?<![\d.])0/\d{1,9} \[")
 """A count before the first."""
-BAR = re.compile(r"\d/\d{1,9} \[\d")
-LAST_ONE = re.compile(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
+BAR = lazy_re(r"\d/\d{1,9} \[\d")
+LAST_ONE = lazy_re(r"\b(?:epoch|step|iteration)\b\W{0,3}(?P<last>[1-9]\d{0,8})/(?P=last)\b", re.IGNORECASE)
 """The last of all of them is done."""
-SUMMED_UP = re.compile(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
+SUMMED_UP = lazy_re(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
 """Of the whole training (speed_metrics of transformers' Trainer, at its end): its loss and epoch stand beside."""
 OF_A_SUMMARY = "wandb: "
 """wandb writes the last values once more when its process ends, however it ends."""
-RETRYING = re.compile(
+RETRYING = lazy_re(
     r"\bretrying \((?P<attempt>\d{1,6})/(?P<most>\d{1,6})\)|, retrying (?P<first>\d{1,6})/(?P<of>\d{1,6}) after"
 )
 """NCCL's, of a connection."""
 UNRAISABLE = "Exception ignored in"
 """What follows was raised where nobody could catch it, and ended nothing (CPython's PyErr_WriteUnraisable)."""
-OF_FRAMES = re.compile("|".join(('  File "', re.escape(HEADER), UNRAISABLE, "    ")))
-RAISED = re.compile(r"(?:^|[\s\]:)])[A-Za-z_][\w.]{0,60}(?:Error|Exception|Exit|Interrupt|Warning)\b")
-LETTERS = re.compile(r"[^A-Za-z]+")
-OPEN_FRAME = re.compile(r'(?:^|\s)File "[^"\n]{0,1000}(?:"[^\n]{0,400})?$')
+OF_FRAMES = lazy_re("|".join(('  File "', re.escape(HEADER), UNRAISABLE, "    ")))
+RAISED = lazy_re(r"(?:^|[\s\]:)])[A-Za-z_][\w.]{0,60}(?:Error|Exception|Exit|Interrupt|Warning)\b")
+LETTERS = lazy_re(r"[^A-Za-z]+")
+OPEN_FRAME = lazy_re(r'(?:^|\s)File "[^"\n]{0,1000}(?:"[^\n]{0,400})?$')
 
 
 class CourseSeen(Struct, frozen=True, kw_only=True):
@@ -320,7 +321,7 @@ def _at_zero(step: str, line: str) -> bool:
     return (BAR_AT_ZERO.search(line) if BAR.search(line) else AT_ZERO.search(step)) is not None
 
 
-NOT_A_NUMBER = re.compile(NO_NUMBER, re.IGNORECASE)
+NOT_A_NUMBER = lazy_re(NO_NUMBER, re.IGNORECASE)
 
 
 def _few(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[int, str], ...]:

@@ -14,6 +14,7 @@ from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
 from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import ranges
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_for
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
 
@@ -28,25 +29,25 @@ OF_LAUNCHERS = frozenset(
 )
 """What a launcher, or who calls workers, raises because one has failed (torch.multiprocessing.spawn, vLLM, Ray,
 SageMaker)."""
-REFERS = re.compile(
+REFERS = lazy_re(
     r"(?i)\bsee (?:the )?(?:root cause|stack ?trace|traceback|errors?|logs?|output)\b[^.\n]{0,40}"
     r"(?:\babove\b|\bfor (?:the )?(?:root cause|reason|details)\b)"
 )
 """An error whose message says itself that another one came first (vLLM's engine, of its core)."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
-OF_A_SIGNAL = re.compile(r"^SIG(?P<name>TERM|INT|HUP|USR[12])\w{0,20}$", re.IGNORECASE)
+OF_A_SIGNAL = lazy_re(r"^SIG(?P<name>TERM|INT|HUP|USR[12])\w{0,20}$", re.IGNORECASE)
 """What a handler of a signal raises, by its name (Lightning's SIGTERMException)."""
-GOT_SIGNAL = re.compile(r"\bgot signal: (?P<name>\w{1,12})")
+GOT_SIGNAL = lazy_re(r"\bgot signal: (?P<name>\w{1,12})")
 """torchrun's SignalException, with the number in most releases, the name in some."""
-OF_COMMUNICATION = re.compile(
+OF_COMMUNICATION = lazy_re(
     r"^(?:Dist\w*Error|RendezvousError|Rendezvous\w*Error|ConnectionResetError|BrokenPipeError|EOFError)$"
 )
-OF_NCCL = re.compile(r"\bNCCL (?:error|communicator)|\bnccl\w{2,30}Error\b")
+OF_NCCL = lazy_re(r"\bNCCL (?:error|communicator)|\bnccl\w{2,30}Error\b")
 OF_OTHERS: frozenset[Class] = frozenset({"nccl-timeout", "dead-rank", "rendezvous", "route", "exception"})
 """What words of an exchange that failed tell of the other end only."""
-WAITED = re.compile(r"(?i)timed? ?-?out|deadline|failed to pass monitoredBarrier")
+WAITED = lazy_re(r"(?i)timed? ?-?out|deadline|failed to pass monitoredBarrier")
 ASKED_BY_SIGNAL = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-ROW = re.compile(r"^\s*(?:time|host|rank|exitcode|error_file|traceback)\s{1,8}: ")
+ROW = lazy_re(r"^\s*(?:time|host|rank|exitcode|error_file|traceback)\s{1,8}: ")
 """Of torchrun's table: the launcher's words, and not the rank's."""
 LITTLE, MOST_EXPLAINING = 40, 4
 """A message of fewer characters is shown with so many of the lines behind it (our choice)."""

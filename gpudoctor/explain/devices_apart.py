@@ -8,58 +8,60 @@ the same device".
 import ast
 import re
 
+from gpudoctor.lazy import lazy_re
+
 _DEVICE = r"(?:cpu|[a-z]{2,20}:\d{1,4}|cuda|mps|xpu|xla|hpu|npu|meta)"
-OF_DATA_PARALLEL = re.compile(
+OF_DATA_PARALLEL = lazy_re(
     rf"module must have its parameters and buffers on device (?P<device>{_DEVICE}) \(device_ids\[0\]\) but found one "
     rf"of them on device: (?P<other>{_DEVICE})"
 )
 """torch nn/parallel/data_parallel.py; DistributedDataParallel has other words."""
 _TYPE = r"(?:torch\.(?:cuda\.)?\w{1,20}Tensor|(?:Variable\[)?(?:CUDA|CPU)\w{1,20}?(?:Type|Tensor)\]?)"
-OF_TYPES = re.compile(
+OF_TYPES = lazy_re(
     rf"[Ii]nput type \((?P<other>{_TYPE})\) and (?P<argument>weight|bias) type \((?P<device>{_TYPE})\) should be|"
     rf"[Ee]xpected (?:object of )?type (?P<device2>{_TYPE}) but (?:found|got)(?: type)? (?P<other2>{_TYPE})"
     r"(?: for argument #\d{1,3} '(?P<argument2>\w{1,40})')?"
 )
 """ATen native/Convolution.cpp, to this day; what checked the arguments of torch up to 1.0 (Type.cpp)."""
-OF_ONE_DEVICE = re.compile(
+OF_ONE_DEVICE = lazy_re(
     r"\b(?:[Ee]xpect(?:s|ed)?|must|should|needs?|not)\b[^\n]{0,160}\b(?:on|in|at|have|be) (?:the )?same (?:GPU |CUDA )?"
     r"device\b|is not on the expected device|found two different devices|"
     r"\b(?:located on|are on) different (?:GPU|device)s|but expected (?:it|them) to be on GPU|"
     r"[Ee]xpected (?:object of )?(?:backend|device type|device) \S{3,20}(?: and dtype \w{1,20})? but got |"
     r"must be on the current device"
 )
-OF_OTHER_THINGS = re.compile(
+OF_OTHER_THINGS = lazy_re(
     r"^(?:Events|Expected all futures|\S{0,40}storages)\b|\bon the same devices\b|"
     r"\b(?:must not|should not|may not|cannot|can't) (?:all )?be (?:on|in|at) (?:the )?same\b|"
     r"\b(?:ranks\b|processes\b|rank \d+ and )[^\n]{0,80}\bsame (?:GPU |CUDA )?device\b"
 )
 """Also what is said of ranks: each of them has a device of its own."""
 OF_ARGUMENT = (
-    re.compile(
+    lazy_re(
         rf"found at least two devices, (?P<device>{_DEVICE}) and (?P<other>{_DEVICE})! "
         r"\(when checking aru?gu?ment for argument (?P<argument>\w{1,40})(?: in method (?P<method>\w{1,80}))?"
     ),
-    re.compile(
+    lazy_re(
         rf"but got (?P<argument>\w{{1,40}}) is on (?P<other>{_DEVICE}), different from other tensors on "
         rf"(?P<device>{_DEVICE})(?: \(when checking argument in method (?P<method>\w{{1,80}}))?"
     ),
-    re.compile(
+    lazy_re(
         r"tensor for argument #\d{1,3} '(?P<argument>\w{1,40})' to have the same device as tensor for argument #\d{1,3}"
         r" '\w{1,40}'; but device (?P<other>\d{1,3}) does not equal (?P<device>\d{1,3})"
         r"(?: \(while checking arguments for (?P<method>\w{1,80}))?"
     ),
-    re.compile(
+    lazy_re(
         r"Tensor for argument #\d{1,3} '(?P<argument>\w{1,40})' is on (?P<other>CPU), but expected it to be on "
         r"(?P<device>GPU)(?: \(while checking arguments for (?P<method>\w{1,80}))?"
     ),
-    re.compile(
+    lazy_re(
         r"[Ee]xpected object of (?:backend|device type) (?P<device>\w{3,20}) but got (?:backend|device type) "
         r"(?P<other>\w{3,20}) for argument #\d{1,3} '(?P<argument>\w{1,40})'(?: in call to (?P<method>\w{1,80}))?"
     ),
 )
 """Those that name an argument: it is on `other`, and those that were looked at before it on `device`. ATen
 core/adaption.cpp, TensorUtils.cpp (checkSameGPU, checkBackend), LegacyTHFunctions of torch up to 1.11."""
-ANY_DEVICE = re.compile(rf"(?<![\w.']){_DEVICE}(?![\w'])|\b(?:CPU|GPU|CUDA)\b(?! tensor)")
+ANY_DEVICE = lazy_re(rf"(?<![\w.']){_DEVICE}(?![\w'])|\b(?:CPU|GPU|CUDA)\b(?! tensor)")
 EITHER = "either on cpu or "
 """TensorAdvancedIndexing: the one device that is right for any other."""
 INPUTS = frozenset({"mat1", "input"})

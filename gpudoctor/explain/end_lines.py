@@ -2,7 +2,6 @@
 the remedies for lines; else how somebody tells that a process has ended.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ from gpudoctor.explain.course import MILD
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.remedy import Remedy
 
@@ -17,16 +17,16 @@ AT_THE_END = 24
 """Lines behind the last progress that are asked, the last of the log (our rule of thumb)."""
 MOST_MORE = 8
 """Lines behind such a line that are read with it."""
-OVER = re.compile(
+OVER = lazy_re(
     r"(?i)\b(?:(?<!please )retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|"
     r"warning(?!\s{2,}[A-Z])|MESSAGE_TASK_EXIT)\b"
 )
 """What is tried again, or left out, ended nothing, nor does what slurmstepd cannot report of a task that has ended.
 "Warning" in a column is what Kubernetes calls each event that is not normal."""
-EVENT = re.compile(r"\bWarning\s{2,}[A-Z]")
-STARTED = re.compile(r"\bNormal\s{2,}(?:Started|Scheduled|Admitted|QuotaReserved)\s")
+EVENT = lazy_re(r"\bWarning\s{2,}[A-Z]")
+STARTED = lazy_re(r"\bNormal\s{2,}(?:Started|Scheduled|Admitted|QuotaReserved)\s")
 """Kubernetes tells what it could not do at once, and then that it has done it: the container has started."""
-ENDED = re.compile(
+ENDED = lazy_re(
     r"(?i)(?P<who>[^\n]{0,200}?)\b(?:exit(?:ed|s)?|ended|failed|fails|crashed|died|dies|terminated|finished|returned|"
     r"completed|stopped|killed)\b(?P<how>[^\n]{0,60}?)\b(?:(?:exit|return)[ -]?)?(?:code|status|rc)\b(?: of)?"
     r"\s{0,3}[:=(]?\s{0,3}(?P<code>-?\d{1,3})\b"
@@ -34,7 +34,7 @@ ENDED = re.compile(
 """A report of an end, in whatever words launchers, schedulers and scripts have for it."""
 
 
-OF_HTTP = re.compile(
+OF_HTTP = lazy_re(
     r"(?i)\bhttps?\b|\b(?:request|response|GET|POST|PUT|upload\w*|download\w*|url)\b|"
     r"\bserver\b(?![^\n]{0,20}\b(?:exit\w*|crashed|died|terminated|killed)\b)"
 )

@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 from collections.abc import Mapping
 from functools import cache
 
@@ -22,6 +21,7 @@ from gpudoctor.explain.kinds import (
     STORAGE,
     own,
 )
+from gpudoctor.lazy import lazy_re
 
 OF_ERRNO: Mapping[int, Judged] = {
     errno.ENOENT: FILE,
@@ -73,15 +73,15 @@ OF_ERRNO: Mapping[int, Judged] = {
     errno.ENONET: ROUTE,
     errno.EINTR: own("signal", "program", "not decided"),
 }
-ERRNO = re.compile(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno:? ?=? ?(\d{1,3})\b")
+ERRNO = lazy_re(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno:? ?=? ?(\d{1,3})\b")
 """Python's, Rust's (safetensors, tokenizers), and what C programs print."""
-ERRNO_NAME = re.compile(r"\bE[A-Z]{2}[A-Z0-9]{1,12}\b")
+ERRNO_NAME = lazy_re(r"\bE[A-Z]{2}[A-Z0-9]{1,12}\b")
 """The constant itself, as libuv, and torch's store with it, print it."""
-NUMBERED = re.compile(r" \d")
+NUMBERED = lazy_re(r" \d")
 """Behind such words: "invalid argument 2: ..." is torch's of an argument by its number, and no errno's."""
 OF_LOADER = "cannot open shared object file"
 """ld.so's words, in front of the errno's: a library is missing, and not a file of the program's."""
-OF_SHARED_MEMORY = re.compile(
+OF_SHARED_MEMORY = lazy_re(
     r"(?i)unable to (?:write to file|open shared memory|mmap \d+ bytes)[^\n]{0,80}(?:torch_|/dev/shm)|shm_open|"
     r"shared memory \(shm\)|out of shared memory"
 )

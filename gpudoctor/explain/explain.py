@@ -1,7 +1,6 @@
 """Logs -> why the job failed or stands: the one function."""
 
 import io
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -42,6 +41,7 @@ from gpudoctor.explain.state_tables import is_a_row
 from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import FRAME, HEADER
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE
 from gpudoctor.symptom import Symptom
@@ -167,7 +167,7 @@ def explain(
     return answer
 
 
-NUMBER = re.compile(r"\bline (\d+)")
+NUMBER = lazy_re(r"\bline (\d+)")
 
 
 def _as_given(answer: Explanation, straight: Mapping[str, Straight]) -> Explanation:

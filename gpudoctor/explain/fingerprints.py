@@ -16,11 +16,12 @@ from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.waits import Wait, different, named
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import POSSIBLE
 
 FINGERPRINTS = ("fingerprint", "fingerprint-operation", "fingerprint-shape")
 """Symptoms of it: symptoms/ddp.py."""
-SAID = re.compile(
+SAID = lazy_re(
     r"Rank (?P<rank>\d{1,7}) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d{1,18}))?"
     r"(?:, ?)?OpType=(?P<operation>\w{1,40})(?:, ?TensorShape=\[(?P<size>[\d, ]{0,120})\])?"
 )

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.scan import Event
+from gpudoctor.lazy import lazy_re
 
-SUBJECT = re.compile(r"\b(?:pods?/|assigned [\w.-]{1,253}/)(?P<name>[\w.-]{1,253})|\bin pod (?P<of>[\w.-]{1,253})")
+SUBJECT = lazy_re(r"\b(?:pods?/|assigned [\w.-]{1,253}/)(?P<name>[\w.-]{1,253})|\bin pod (?P<of>[\w.-]{1,253})")
 """Whom an event of Kubernetes is about, where the line names it."""
 
 

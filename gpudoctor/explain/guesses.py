@@ -3,7 +3,9 @@ have happened ("This indicates that the task has failed, got preempted, or crash
 
 import re
 
-GUESS = re.compile(
+from gpudoctor.lazy import lazy_re
+
+GUESS = lazy_re(
     r"(?<=[.;!?)\]:,\"\n])\s{0,4}(?:[^.;!?\n]{0,200}?\b(?:"
     r"(?:may|might|could|can) (?:also |have |indicate |mean )?(?:be(?:en)?\b|due\b|indicate\b|mean\b|happen\b)|"
     r"(?:this |which |it )(?:\w+ ){0,3}(?:indicates?|suggests?|means|happens)\b|"

@@ -33,22 +33,23 @@ from gpudoctor.explain.state_tables import stops_a_job
 from gpudoctor.explain.told_by_place import NOTHING
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE
 
-EXCEPTION_LINE = re.compile(
+EXCEPTION_LINE = lazy_re(
     r"(?:^|[\s:\]|>\"\x27])(?P<type>(?:[A-Za-z_]\w{0,60}\.){0,6}(?:[A-Z]\w{0,60}(?:Error|Exception)|Exception|"
     r"(?<=\.)[A-Z]\w{2,60}(?=: )))(?:: (?P<message>[^\n]{1,1000})|:?\s*$)"
 )
-OF_A_POD = re.compile(r"\s*\"?(?:[Rr]eason|[Ss]tatus|[Tt]ype)\"?:\s")
+OF_A_POD = lazy_re(r"\s*\"?(?:[Rr]eason|[Ss]tatus|[Tt]ype)\"?:\s")
 """kubectl describe: why a pod has ended or waits, in one word."""
-ENDS_WITH = re.compile(
+ENDS_WITH = lazy_re(
     r"^(?:> )?(?:error|fatal(?: error)?|panic|abort(?:ing|ed)?)\b[:!] \S|\b(?:exiting(?: now)?|will now abort"
     r"(?:\(\))?|aborting)[.!]?\s*$|MPI_ERRORS_ARE_FATAL",
     re.IGNORECASE,
 )
 """The error by which a program ends, where it is what the log ends with."""
-BUILDING = re.compile(
+BUILDING = lazy_re(
     r"(?:^|\s)[^\s:]{1,300}(?::\d{1,7}){1,2}: (?:fatal )?error: |"
     r"^[^\s(]{1,300}\(\d{1,7}\): (?:fatal |catastrophic )?error\b|\bcollect2: (?:fatal )?error: |"
     r": undefined reference to |\bld: cannot find -l|^(?:nvcc|ptxas)\s+(?:fatal|error)\s*:|^CMake Error\b|"
@@ -63,7 +64,7 @@ OF_ANYTHING = frozenset({"data", "checkpoint", "config", "file-missing"})
 """Classes by the words for things of which every log speaks."""
 LAST = 4
 """Lines at the end among which such a line is the program's last word (our rule of thumb)."""
-NOT_THERE = re.compile(
+NOT_THERE = lazy_re(
     r"(?i)\b(?:do(?:es)? not exist|doesn't exist|not found|no such|could not|cannot|can't"
     r"|denied)\b"
 )
@@ -77,18 +78,18 @@ MOST_SHOWN = 480
 REASONS = "|".join(
     sorted(map(re.escape, (*map(os.strerror, OF_ERRNO), *OF_RESOLVERS)), key=lambda reason: (-len(reason), reason))
 )
-FAILED = re.compile(
+FAILED = lazy_re(
     rf"\S: (?:{REASONS}|cannot execute: required file not found)(?:\s?\([\w,-]{{1,80}}\)|: \S[^\n]{{0,300}})?[.]?\s*$",
     re.IGNORECASE,
 )
 """perror(3), error(3), err(3), and the shells: what failed, a colon, and strerror(3)'s words."""
-OF_A_LIBRARY = re.compile(
+OF_A_LIBRARY = lazy_re(
     r"\bUCX\s+(?:ERROR|FATAL|WARN)\b|\blibfabric:|\bNET/(?:OFI|IB)\b|<warn>|\bibv_\w{3,40}|\bfi_\w{3,40}"
     r"|\brdma_\w{3,40}|"
     r"\bNCCL (?:WARN|INFO)\b|\[c10d\]"
 )
 """Of a library's call: the errno's words are those of a device or a connection there, and no file's or program's."""
-MAY_FAIL = re.compile(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
+MAY_FAIL = lazy_re(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
 """Commands of which scripts go on when they fail."""
 SIGNALS = {
     words: number
@@ -96,7 +97,7 @@ SIGNALS = {
     if number not in (signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH, signal.SIGURG)
     and (words := signal.strsignal(number))
 }
-SIGNALLED = re.compile(
+SIGNALLED = lazy_re(
     r"(?:^|^\d{1,6}: |\]:?\s?|Z |\) |: line \d{1,7}: \s{0,8}\d{1,8} )"
     rf"(?P<words>{'|'.join(map(re.escape, sorted(SIGNALS, key=lambda each: (-len(each), each))))})"
     r"(?: \(core dumped\)(?:\s|$)|\s{2,}\S|\s{0,4}$)"

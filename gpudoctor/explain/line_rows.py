@@ -28,6 +28,7 @@ from gpudoctor.explain.kinds import (
     own,
 )
 from gpudoctor.fault_classes import Class
+from gpudoctor.lazy import lazy_re
 
 WRONG = (
     r"not|n't|no|cannot|could not|unable|fail(?:ed|s|ure|ing)?|error|refused|denied|invalid|lost|missing|timed out"
@@ -47,7 +48,7 @@ def _kind(kind: Class, blame: Blame, restart: Restart) -> Judged:
 
 
 ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(text), judged)
+    (lazy_re(text), judged)
     for text, judged in (
         # memory, time and room that are used up
         (

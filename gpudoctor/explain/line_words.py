@@ -8,19 +8,20 @@ from gpudoctor.explain.classes import REFUSES, judged_message
 from gpudoctor.explain.errnos import judged_words
 from gpudoctor.explain.kinds import ARGUMENT, CONFIG, DIED, GPU_MEMORY, SHARED_MEMORY, own
 from gpudoctor.explain.line_rows import judged_shape
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 
-OF_NODE = re.compile(
+OF_NODE = lazy_re(
     r"\bslurm(?:step)?d(?:-[\w.-]{1,80})?: (?:error|fatal): (?!pyxis)[^\n]{0,200}?"
     r"(?:/sys/fs/cgroup|/var/(?:spool|run|lib)/|\bcgroup|\bSELinux|\bplugins?\b|\bslurmstepd\b)"
 )
 """What a daemon of SLURM says of its own node: its cgroups, its files, its plugins."""
 ON_NODE = Judged("scheduler", "node", "elsewhere")
-OF_COMMAND = re.compile(r"(?:^|\s)(?:sbatch|salloc|scontrol|sacctmgr|qsub|qalter|bsub|kubectl): (?:error|fatal): \S")
+OF_COMMAND = lazy_re(r"(?:^|\s)(?:sbatch|salloc|scontrol|sacctmgr|qsub|qalter|bsub|kubectl): (?:error|fatal): \S")
 """What only hands a job in, or asks about it, refuses what it was told."""
-OF_NCCL = re.compile(r"\bNCCL WARN (?P<told>[^\n]{1,600})")
+OF_NCCL = lazy_re(r"\bNCCL WARN (?P<told>[^\n]{1,600})")
 NCCL_ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(text), judged)
+    (lazy_re(text), judged)
     for text, judged in (
         (r"\bFailed to CUDA \w{0,4}(?:[mc]alloc|alloc)", GPU_MEMORY),
         (r"\bNET/(?:IB|OFI|Plugin)\b|\b(?:net_ib|gin_host|ibvwrap|mlx5dvwrap)\b|\bGIN\b|\bibv_\w",
@@ -37,9 +38,7 @@ NCCL_ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 """By the part of NCCL that speaks, or what it names: src/{transport,graph,misc,include,proxy,bootstrap}."""
 
 
-ASSERTED = re.compile(
-    r"(?i:\bassertion) (?:failed: |[`'][^\n]{1,300}' failed)|\bCheck failed: |\bassert(?:ion)? failed\b"
-)
+ASSERTED = lazy_re(r"(?i:\bassertion) (?:failed: |[`'][^\n]{1,300}' failed)|\bCheck failed: |\bassert(?:ion)? failed\b")
 """assert(3), glog's CHECK, and the like in TensorRT-LLM, XLA, Triton and Arrow: what is wanted stands behind it."""
 
 

@@ -6,7 +6,6 @@ import gzip
 import importlib
 import lzma
 import os
-import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from msgspec import Struct
 from gpudoctor import bounded
 from gpudoctor.explain.straight import Straight, straight
 from gpudoctor.explain.stream import Stream
+from gpudoctor.lazy import lazy_re
 
 BLOCK = 1024 * 1024
 """Bytes that are looked at at once; from 256 KiB on, larger blocks are not faster (tests/bench/explain.py)."""
@@ -33,7 +33,7 @@ MOST_EXPANSION = 1000
 """Times, where that matters; of a file that repeats one line for ever, the beginning says it all."""
 EXPANSION_MATTERS_BYTES = 256 * 1024 * 1024
 
-COLORS = re.compile(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+COLORS = lazy_re(rb"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\^_])")
 """Terminal sequences: CSI, OSC, and the two-byte ones."""
 
 

@@ -16,6 +16,7 @@ from gpudoctor.explain.scan import Event
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
 from gpudoctor.fault_classes import Class
+from gpudoctor.lazy import lazy_re
 
 OF_A_MAIN_PROGRAM = frozenset({"<module>", "_run_module_as_main"})
 """Where the stack of an exception begins that nobody caught; one that is logged begins where it was caught."""
@@ -23,11 +24,11 @@ OF_A_PROCESS = OF_A_MAIN_PROGRAM | {"_bootstrap", ""}
 """The same of a child of multiprocessing; empty: the beginning was not pasted."""
 WENT_ON = 2
 """Lines between that are no trouble (our rule of thumb: one may belong to the fault)."""
-OTHERS = re.compile(r"\bNCCL (?:INFO|WARN|TRACE)\b|\bNVRM\b|\[c10d\]|\.(?:cpp|cc|cu|hpp):\d+\]")
+OTHERS = lazy_re(r"\bNCCL (?:INFO|WARN|TRACE)\b|\bNVRM\b|\[c10d\]|\.(?:cpp|cc|cu|hpp):\d+\]")
 """Lines of libraries' own loggers, which tell nothing of the program."""
-WARNING = re.compile(r"(?i:warn)|(?:^|[\[:\s])W\d{3,4} \d\d:")
-INDENTED = re.compile(r"^(?:\s|[\^~|+│╭╰]|$)")
-HANDLED = re.compile(
+WARNING = lazy_re(r"(?i:warn)|(?:^|[\[:\s])W\d{3,4} \d\d:")
+INDENTED = lazy_re(r"^(?:\s|[\^~|+│╭╰]|$)")
+HANDLED = lazy_re(
     r"\b(?:caught|handled|ignor(?:ed|ing)|skipp(?:ed|ing)|proceeding|continuing|(?:fall(?:s|ing)?|fell) back|"
     r"recover(?:ed|ing)|halving)\b"
     r"(?! (?:signal|sig[a-z]{3,6}\b|exception|collective|[\w.]{0,60}(?:Error|Exception)\b))",
@@ -35,13 +36,13 @@ HANDLED = re.compile(
 )
 """By which a line says itself that what it tells did not end the program. Not here: tries, of which the last may fail;
 "Caught signal 11", "Caught KeyError in DataLoader worker", "Watchdog caught collective operation timeout"."""
-PROSE = re.compile(
+PROSE = lazy_re(
     r"\b(?:(?:could|may|might|can) (?:also )?be\b|for example|e\.g\.|such as\b|possibl[ey]\b|potential\w*|"
     r"one of the following|deadlock-prone|typically|often caused)",
     re.IGNORECASE,
 )
 """By which a line says what might have happened, where the message that it resembles does not say so itself."""
-SENTENCE = re.compile(r"[.;](?=\s|$|[A-Z])")
+SENTENCE = lazy_re(r"[.;](?=\s|$|[A-Z])")
 SHELL = frozenset({"command-not-found"})
 LACKING: frozenset[Class] = frozenset(
     {"import", "file-missing", "dependency-mismatch", "driver", "no-device", "permission", "config", "assertion"}

@@ -8,15 +8,14 @@ Open MPI's and PMIx's ERROR_LOG, CANN's codes, ROCr's handler,
 panics of Go and Rust, and the word in front that commands have for it.
 """
 
-import re
-
 from gpudoctor.explain.course import MILD
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 
 LEVEL = r"(?:error|fatal|critical|panic|dpanic|emergency|severe)"
 UPPER = r"(?:ERROR|FATAL|CRITICAL|PANIC|DPANIC|SEVERE)"
 STAMP = r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?"
-ANYWHERE = re.compile(
+ANYWHERE = lazy_re(
     rf"(?i:\blevel={LEVEL}\b)|"
     rf"(?i:\"(?:level|severity|lvl|levelname|log\.level|@l|loglevel)\": ?\"{LEVEL}\")|"
     r"(?i:\"(?:failure|status|state|exit|termination|stop(?:ped)?)_?reason\": ?\"\w|\"error_?(?:message)?\": ?\"\w)|"
@@ -27,14 +26,14 @@ ANYWHERE = re.compile(
     r"\b[EF]\d{3,4} \d\d:\d\d:\d\d|\[[\d-]{10} [\d:,.]{8,15} [EFC] \d{1,9} \d{1,9}\]|"
     r"\bthread '[^'\n]{0,60}' (?:\(\d{1,9}\) )?panicked at\b"
 )
-AT_THE_BEGINNING = re.compile(
+AT_THE_BEGINNING = lazy_re(
     rf"{UPPER}\b ?(?:[:(\[~]|  )|(?:\[[^\]\n]{{1,60}}\] |==> |> |[\w./@-]{{1,60}}: |\([\w =,.-]{{1,60}}\) ){{0,2}}"
     r"(?:[Ee]rror|ERROR|[Ff]atal(?: [Ee]rror)?|FATAL|[Cc]ritical|panic|Abort(?:ing|ed)?)(?:\[\w{1,12}\])?"
     r"(?:: | \((?:[\w ]{1,30})\): | {2,}\w| (?:from|in|when|while|executing|at|during)\b)|"
     r"\w{2,20} ERROR[: ]|(?:ERRO|FATA|PANI)\[\d{4,8}\] |"
     r"(?:\([\w =,.-]{1,60}\) )?(?:CUDA|HIP|NCCL|MPI|cuDNN|CUDNN|cuBLAS|NVML) [Ee](?:rror|RROR)\b"
 )
-OF_A_DAEMON = re.compile(
+OF_A_DAEMON = lazy_re(
     r"(?:<\d{1,3}>)?[A-Z][a-z]{2}\s{1,2}\d{1,2} \d\d:\d\d:\d\d\S* [\w.-]{1,253} [\w./()@-]{1,80}(?:\[\d{1,8}\])?: "
 )
 """syslog's and the journal's form: of one of the machine's daemons, which need not be the job's."""

@@ -1,20 +1,20 @@
 """A traceback as IPython writes it, in notebooks and in Colab, as Python itself would have written it."""
 
-import re
+from gpudoctor.lazy import lazy_re
 
-HEADER = re.compile(r"^(?P<type>[A-Za-z_][\w.]{0,80}) {2,}Traceback \(most recent call last\)\s*$")
-FRAME = re.compile(
+HEADER = lazy_re(r"^(?P<type>[A-Za-z_][\w.]{0,80}) {2,}Traceback \(most recent call last\)\s*$")
+FRAME = lazy_re(
     r"^(?:File )?(?P<file>(?:[~/.\\]|[A-Za-z]:\\|<)[^\n]{0,300}?)(?::(?P<line>\d{1,7}))?,? in "
     r"(?P<function>[\w.<>]{1,100})"
     r"(?:\([^\n]{0,300}\)?)?:?\s*$"
 )
-CELL = re.compile(
+CELL = lazy_re(
     r"^(?P<file>Cell In ?\[\d{1,5}\]|Input In \[\d{1,5}\]), line \d{1,7}(?:, in (?P<function>[\w.<>]{1,100})\S*)?\s*$"
 )
-OLD_CELL = re.compile(r"^(?P<file>Input In \[\d{1,5}\]), in (?P<function><cell line: \d{1,5}>|[\w.<>]{1,100})\S*\s*$")
-ARROW = re.compile(r"^-{1,6}> ?(?P<line>\d{1,7}) ?(?P<code>[^\n]*)$")
-CONTEXT = re.compile(r"^\s*\d{1,7}(?: [^\n]*)?$|^\s*(?:\(\.\.\.\)|\.\.\.|\d{1,4} frames)\s*$|^-{10,}\s*$|^\s*$")
-RAISED = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: |:?\s*$)")
+OLD_CELL = lazy_re(r"^(?P<file>Input In \[\d{1,5}\]), in (?P<function><cell line: \d{1,5}>|[\w.<>]{1,100})\S*\s*$")
+ARROW = lazy_re(r"^-{1,6}> ?(?P<line>\d{1,7}) ?(?P<code>[^\n]*)$")
+CONTEXT = lazy_re(r"^\s*\d{1,7}(?: [^\n]*)?$|^\s*(?:\(\.\.\.\)|\.\.\.|\d{1,4} frames)\s*$|^-{10,}\s*$|^\s*$")
+RAISED = lazy_re(r"^[A-Za-z_][\w.]{0,120}(?:: |:?\s*$)")
 
 
 def from_notebook(lines: list[str]) -> tuple[list[str], list[int]] | None:

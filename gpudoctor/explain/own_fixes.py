@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from gpudoctor.knowledge.schedulers.slurm_words import of_refusal
+from gpudoctor.lazy import lazy_re
 
 DISTRIBUTIONS: Mapping[str, str] = {
     "cv2": "opencv-python",
@@ -59,12 +60,12 @@ OF_A_PROGRAM = frozenset(
     }
 )
 """Folders and files that programs have of their own: PyPI has others by these names."""
-PACKAGE = re.compile(r"(?:site|dist)-packages/(?P<name>[A-Za-z_]\w{1,60})")
-OF_NVIDIA = re.compile(r"/nvidia/\w{2,20}/lib/")
+PACKAGE = lazy_re(r"(?:site|dist)-packages/(?P<name>[A-Za-z_]\w{1,60})")
+OF_NVIDIA = lazy_re(r"/nvidia/\w{2,20}/lib/")
 """Where the nvidia-* packages put the libraries that torch loads."""
-OF_TORCH = re.compile(r"/torch/lib/")
+OF_TORCH = lazy_re(r"/torch/lib/")
 SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(text), setting)
+    (lazy_re(text), setting)
     for text, setting in (
         (
             r"^/run/(?:user|enroot|pyxis)\b",

@@ -4,20 +4,20 @@ A log says where the ranks are that waited. Of the one that did not come it has 
 stand far from the end: behind them come watchdogs' lines, stacks and tracebacks of all the others.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.explain.report import Line
 from gpudoctor.knowledge.wording import listed
+from gpudoctor.lazy import lazy_re
 
-OWN_LINE = re.compile(
+OWN_LINE = lazy_re(
     rb"(?m)^(?:\[default\d{1,6}\]:[ ]?)?\[?[Rr]ank[ :=]{0,2}(?P<rank>\d{1,6})\b(?!\]:[ ]?\[[EWIF]\d|\] [^\n]*\bNCCL\b)"
     rb"[^\n]{1,400}"
 )
 """As programs begin theirs: "rank 2 step 4", "[rank2]: ...", and under torchrun's prefix. Not torch's own in C++."""
-OWN_RANK = re.compile(r"^(?:\[default\d{1,6}\]:[ ]?)?\[?[Rr]ank[ :=]{0,2}\d{1,6}\b\]?:?[ ]?")
+OWN_RANK = lazy_re(r"^(?:\[default\d{1,6}\]:[ ]?)?\[?[Rr]ank[ :=]{0,2}\d{1,6}\b\]?:?[ ]?")
 """What such a line begins with."""
-OF_LIBRARIES = re.compile(
+OF_LIBRARIES = lazy_re(
     rb"\bNCCL (?:INFO|WARN|TRACE)\b|\.(?:cpp|cc|hpp):\d{1,6}\]|Traceback \(most|^\s*File \"|^frame #"
 )
 TIME_IS_UP = b"collective operation timeout"

@@ -11,19 +11,20 @@ from collections.abc import Iterator
 from gpudoctor.explain.advised import advice, split_by
 from gpudoctor.explain.own_fixes import setting_of
 from gpudoctor.fault_classes import Class
+from gpudoctor.lazy import lazy_re
 
 MOST = 3_000
 """Characters of a message that are looked at."""
 LONGEST = 240
 """A sentence of more is cut (our choice)."""
-SENTENCE = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[A-Z`'\"\-])|(?<=[a-z)`'\"][.!?])(?=[A-Z][a-z])|\n+")
+SENTENCE = lazy_re(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[A-Z`'\"\-])|(?<=[a-z)`'\"][.!?])(?=[A-Z][a-z])|\n+")
 QUOTED = r"[`'\"][^`'\"\n]{1,60}[`'\"]"
 LIST = (
     r"(?P<allowed>\[[^\]\n]{1,300}\]|\{[^}\n]{1,300}\}|\((?=['\"`])[^)\n]{1,300}\)|"
     rf"{QUOTED}(?:(?:,? ?(?:or|and) ?|, ?| ?[|/] ?){QUOTED}){{1,30}}|"
     r"[\w.-]{1,40}(?:(?:, ?| ?\| ?)[\w.-]{1,40}){1,30}(?:,? (?:or|and) [\w.-]{1,40})?)"
 )
-ALLOWED = re.compile(
+ALLOWED = lazy_re(
     r"(?i)(?:\b(?:must|should|ha(?:s|ve) to|needs? to|can|may|expected)(?: only)?(?: to)? be (?:\w{1,12} )?(?:one of|"
     r"either|any of|in|a subset of|among)\b|\bchoose(?:n)? (?:one )?(?:from|between|among|of)\b|\bone of\b|\bnot in\b|"
     r"\b(?:valid|allowed|available|supported|possible|permitted|known|accepted|registered|existing|legal)\b"
@@ -31,13 +32,13 @@ ALLOWED = re.compile(
     r"\bexpected (?:one of|either)\b|\bmust be\b(?= [`'\"\[]))"
     rf"[^\n.\[{{('\"`]{{0,40}}?[:=]? ?{LIST}"
 )
-NAME = re.compile(
+NAME = lazy_re(
     r"(?<![\w-])(?:`(?P<ticked>[^`\n]{1,60})`|(?P<option>--?[a-zA-Z][\w.-]{1,50}(?:=[\w.-]{1,30})?)|"
     r"[\"'](?P<quoted>[\w.-]{2,50}(?:=[\w.-]{1,30})?)[\"']|(?P<snake>[A-Za-z]\w{0,40}(?:[_.][A-Za-z]\w{0,40}){1,6}"
     r"(?:=[\w.-]{1,30})?(?!\())|(?P<constant>[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{2,40}))"
 )
 """A setting as messages write it: in ticks or quotes, as an option, with underscores or dots."""
-NOT_TOGETHER = re.compile(
+NOT_TOGETHER = lazy_re(
     r"(?i)mutually exclusive|\btogether\b|\bat the same time\b|\bsimultaneously\b|(?:in|not )compatible with|"
     r"\bconflicts? with\b|\bnot both\b|\bboth\b[^.\n]{0,60}\b(?:set|specified|passed|provided|given|True|used|"
     r"enabled)\b|"
@@ -45,24 +46,24 @@ NOT_TOGETHER = re.compile(
     r"\bnot (?:be )?(?:supported|allowed|permitted|implemented|available|combined|enabled|used)\b[^.\n]{0,20}"
     r"\b(?:with|when|if|together|while)\b|\b(?:only|at most) one of\b|\bchoose one\b"
 )
-WANTED = re.compile(
+WANTED = lazy_re(
     r"(?i)\brequires?\b|\brequired\b|\bneeds?\b|\b(?:must|should|ha(?:s|ve) to)(?: also)? (?:be )?(?:set|specif\w+|"
     r"provided?|pass(?:ed)?|given?|defined?|configured?|supplied|enabled?|present)\b|\bmissing\b|"
     r"\b(?:is|was|are|were)? ?not (?:set|specified|provided|passed|given|defined|configured)\b|"
     r"\b(?:cannot|can't|must not|should not) be (?:None|empty)\b|\bis None\b|\bat least one\b"
 )
-BEHIND = re.compile(r"(?i)requires?|needs?|missing|at least")
-NO_NAME = re.compile(r"[\d.,eE+-]+|True|False|None|[ieIE]\.[egEG]")
-A_FILE = re.compile(r"\.(?:cpp|cc|cu|cuh|hpp?|py|so|c|rs|go)$")
+BEHIND = lazy_re(r"(?i)requires?|needs?|missing|at least")
+NO_NAME = lazy_re(r"[\d.,eE+-]+|True|False|None|[ieIE]\.[egEG]")
+A_FILE = lazy_re(r"\.(?:cpp|cc|cu|cuh|hpp?|py|so|c|rs|go)$")
 RELATIVE = "a relative one starts at the folder that the job was started in"
-REFUSING = re.compile(
+REFUSING = lazy_re(
     r"(?i)\b(?:must|should|cannot|can't|needs?|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|required|only|not|"
     r"unsupported|invalid|unexpected|unknown|already|mutually|but|missing|incompatible|conflicts?|fail(?:s|ed)?|None|without|"
     r"duplicate)\b|n't\b"
 )
 PACKAGE = r"[`'\"]?(?P<package>[A-Za-z][\w.-]{1,50}(?:\[[\w,-]{1,40}\])?(?:[<>=!~]=?[\w.,<>=!~*]{1,30})?)[`'\"]?"
 INSTALL = tuple(
-    re.compile(text)
+    lazy_re(text)
     for text in (
         rf"pip3? install (?:(?:-U|--upgrade|--user|-q) )*{PACKAGE}",
         r"(?:[Ii]nstall|[Uu]pgrade|[Uu]pdate)(?: the| a| newer| latest| your){0,2} "
@@ -74,38 +75,38 @@ INSTALL = tuple(
         rf"No module named {PACKAGE}",
     )
 )
-HEADER = re.compile(r"^\d+ (?:validation|configuration) errors? (?:for|in|detected)\b[^\n]*")
+HEADER = lazy_re(r"^\d+ (?:validation|configuration) errors? (?:for|in|detected)\b[^\n]*")
 """It announces what is refused."""
-OF_FIELD = re.compile(
+OF_FIELD = lazy_re(
     r"\n(?P<field>[\w.\[\]-]{1,120})\n\s+(?P<why>[^\n]{4,300}?)"
     r"(?:\s+\[type=\w{1,40}, input_value=(?P<value>[^\n]{0,80}?), "
     r"input_type=\w{1,60}\])?\s*(?:\n|$)"
 )
 """pydantic: a setting, and below it what is wrong with it."""
-PLACEHOLDER = re.compile(r"(?i)(?:^|[/\\])path[/\\]to\b|namespace[/\\]repo|^repo_name$|\byour[-_]|^<|\.\.\.")
-FOR_EXAMPLE = re.compile(
+PLACEHOLDER = lazy_re(r"(?i)(?:^|[/\\])path[/\\]to\b|namespace[/\\]repo|^repo_name$|\byour[-_]|^<|\.\.\.")
+FOR_EXAMPLE = lazy_re(
     r"(?i)(?:\be\.g\.|\bsuch as|\bfor example|\blike|\bin the form(?:at)?(?: of)?|\binstead(?: of)?|\bsee|\bor|https?:)"
     r"[\s`'\",:(]{0,4}$"
 )
-BEFORE_REFUSED = re.compile(
+BEFORE_REFUSED = lazy_re(
     r"(?i)(?:no such file or directory|not found|does not exist|doesn't exist|(?:cannot|can't|could not|couldn't|"
     r"unable to|"
     r"failed to) \w{3,12}(?: \w{2,12}){0,3}|denied|not a directory|is a directory|exists|\[errno \d+\][^:\n]{0,60}|"
     r"form[^\n:]{0,60})"
     r":?[\s`'\"]{0,3}$"
 )
-BEHIND_REFUSED = re.compile(
+BEHIND_REFUSED = lazy_re(
     r"(?i)[`'\"]?,?\s{0,2}(?:(?:do(?:es)? not|doesn't|did not) exist|(?:was |were |is |are )?not (?:found|a |an |"
     r"there)|"
     r"(?:could not|cannot|can't) be|: no such|is missing|no such)"
 )
-PATH = re.compile(
+PATH = lazy_re(
     r"[\'\"`](?P<quoted>(?:[~.]{0,2}/)?[\w.@+~-]{1,80}(?:[/\\][\w.@+=~ -]{0,80}){1,20}|"
     r"/\.[\w.@+~-]{1,80}|[\w-]{1,80}\.\w{1,12})[\'\"`]|"
     r"(?:^|(?<=[\s:=(]))(?P<bare>[~.]{0,2}/[\w.@+=~-]{1,80}(?:/[\w.@+=~-]{0,80}){0,20})"
 )
 OF_SETTINGS: frozenset[Class] = frozenset({"config", "argument", "assertion", "exception", "launcher"})
-SUGGESTED = re.compile(
+SUGGESTED = lazy_re(
     r"(?i)(?:\b(?:did|perhaps) you me(?:an|ant)\b|\btip: |\bhint: |\bto fix: |\[possible values: |\bchoose from\b|"
     r"\bavailable (?:options|commands)\b|\bpossibilities: )[^\n]{0,200}(?:\n[^\w\n]{0,12}\w[^\n]{0,120}){0,2}"
 )

@@ -2,42 +2,42 @@
 else who raised it and what to look at next. A repair that points elsewhere is worse than none.
 """
 
-import re
 from collections.abc import Mapping
 
 from gpudoctor.explain.own_fixes import DISTRIBUTIONS
 from gpudoctor.explain.own_words import also_told, refused_path, said
 from gpudoctor.explain.told_by_place import is_of_a_package, package_of
 from gpudoctor.fault_classes import Class
+from gpudoctor.lazy import lazy_re
 
-SIZES = re.compile(r"\d[^\n]{0,300}?\d")
+SIZES = lazy_re(r"\d[^\n]{0,300}?\d")
 """Two numbers: of shapes that do not fit a message names both."""
 OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
-NAMES_A_SAMPLE = re.compile(
+NAMES_A_SAMPLE = lazy_re(
     r"(?i)[`'\"][^`'\"\n]{2,200}[`'\"]|\b(?:sample|row|column|line|record|image|file|label|field|example|batch|"
     r"entry|tokens?|shard)\b|/\S{3,}|\.(?:jpe?g|png|jsonl?|csv|parquet|arrow|tar|txt|wav|flac|npy|mp4)\b"
 )
-OF_DATA = re.compile(
+OF_DATA = lazy_re(
     r"(?:^|[/\\.])(?:PIL|cv2|av|decord|torchcodec|torchaudio|soundfile|librosa|pyarrow|pandas|webdataset|tarfile|"
     r"zipfile|gzip|lzma|zlib|h5py|json|csv|datasets|streaming|torch[/\\]utils[/\\]data|lmdb|tokenizers|data)(?:[/\\.]|$)"
 )
-LACKS = re.compile(
+LACKS = lazy_re(
     r"(?i)has no attribute|unexpected keyword|cannot import|undefined symbol|not (?:be )?found|missing|no kernel|"
     r"does not exist|no such (?:operator|function|symbol)|unknown"
 )
-NAMES_A_LIMIT = re.compile(
+NAMES_A_LIMIT = lazy_re(
     r"(?i)open files|\bprocess(?:es)?\b|\bthreads?\b|temporarily unavailable|memlock|lock(?:ed)? memory|\bstack\b"
     r"|ulimit"
 )
-CUT_OFF = re.compile(
+CUT_OFF = lazy_re(
     r"(?i)corrupt|truncat|unexpected (?:end|eof)|ran out of input|end of file|central directory|invalid magic|header|"
     r"invalid load key|not a zip|incomplete|pickle data"
 )
-OF_STATE = re.compile(r"(?i)state_dict|\bkeys?\b|size mismatch|shape|\bweights?\b|layers?|parameters?")
-OF_KEYS = re.compile(r"(?i)\b40[13]\b|token|credential|authenti|authoriz|api[ _-]?key|log ?in|gated|private|forbidden")
-STATUS = re.compile(r"\b(?P<status>40[134]|429|5\d\d)\b")
-CERTIFICATE = re.compile(r"(?i)certificate|SSL")
-NOT_REACHED = re.compile(
+OF_STATE = lazy_re(r"(?i)state_dict|\bkeys?\b|size mismatch|shape|\bweights?\b|layers?|parameters?")
+OF_KEYS = lazy_re(r"(?i)\b40[13]\b|token|credential|authenti|authoriz|api[ _-]?key|log ?in|gated|private|forbidden")
+STATUS = lazy_re(r"\b(?P<status>40[134]|429|5\d\d)\b")
+CERTIFICATE = lazy_re(r"(?i)certificate|SSL")
+NOT_REACHED = lazy_re(
     r"(?i)timed? ?out|unreachable|refused|resolve|max retries|connection|offline|name or service|network"
 )
 TO_PRINT: Mapping[str, str] = {

@@ -17,12 +17,13 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_lines import OWN_RANK
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.waits import DEFAULT_GROUP, MOST_LINES, PARTS_OF_ONE, Wait, said
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import HINT, LIKELY, POSSIBLE
 
-COUNTER = re.compile(
+COUNTER = lazy_re(
     r"\b(?:step|iter(?:ation)?|batch|update|round)s?\b[\"']?\s{0,3}[:=#]?\s{0,3}(?P<round>\d{1,9})\b", re.I
 )
-NUMBERS = re.compile(r"\d+")
+NUMBERS = lazy_re(r"\d+")
 FURTHEST = 3
 """Rounds apart of which more are no decision of one of them, but lines that a full buffer has kept (our rule of thumb:
 who writes into a pipe or a file without flushing writes 8 KiB at once)."""

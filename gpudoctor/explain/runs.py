@@ -8,12 +8,12 @@ A run begins where the log's own first lines come again, or a line that its star
 before. Lines that came more than once before anything had failed tell nothing: several ranks write them.
 """
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from gpudoctor.explain.lines import Block
+from gpudoctor.lazy import lazy_re
 
 HEAD_LINES = 40
 """First lines of a log by which its next start is known."""
@@ -23,10 +23,10 @@ SHORTEST = 12
 NEAR = 40
 """Lines within which two of the first lines come again at a start."""
 MOST_SIGNS = 4_000
-DIGITS = re.compile(rb"[\d\t ]*\d[\d\t ]*")
-LETTER = re.compile(rb"[A-Za-z]")
+DIGITS = lazy_re(rb"[\d\t ]*\d[\d\t ]*")
+LETTER = lazy_re(rb"[A-Za-z]")
 FAILED = b"Traceback "
-NO_START = re.compile(rb'Traceback|File "|^\s|Error|Exception|[Ww]arn|\d%\||^\W*$')
+NO_START = lazy_re(rb'Traceback|File "|^\s|Error|Exception|[Ww]arn|\d%\||^\W*$')
 """Not the first lines of an error, which comes again without a start, nor a warning's, which each process writes."""
 ONCE = (
     b"nohup: ignoring input",
@@ -40,13 +40,13 @@ USAGE = b"usage: "
 """argparse's, of a program that ends at once: each of several ranks would say the same."""
 REPORTED = b"The output (if any) is above this job summary."
 """LSF's, near the end of the report that it appends to a job's output (-o)."""
-ENDED_JOB = re.compile(rb"\*\*\* (?:JOB|STEP) (?P<job>\d{1,12})[^\n]{0,80}CANCELLED AT")
+ENDED_JOB = lazy_re(rb"\*\*\* (?:JOB|STEP) (?P<job>\d{1,12})[^\n]{0,80}CANCELLED AT")
 ENDED_MARK = b" CANCELLED AT "
 MOST_AFTER_AN_END = 2_000
 """Lines that a job's processes write behind it, before they are killed (our rule of thumb)."""
-RAN = re.compile(rb'^ {2}File "(?P<file>[^"\n]{1,300})", line \d{1,9}, in <module>')
+RAN = lazy_re(rb'^ {2}File "(?P<file>[^"\n]{1,300})", line \d{1,9}, in <module>')
 RAN_MARK = b", in <module>"
-REFUSED = re.compile(rb'^ {2}File "(?P<file>[^"\n]{1,300})", line \d{1,9}$')
+REFUSED = lazy_re(rb'^ {2}File "(?P<file>[^"\n]{1,300})", line \d{1,9}$')
 """CPython's place of what it could not compile; all other frames name their function."""
 REFUSED_MARKS = (b"SyntaxError", b"IndentationError", b"TabError")
 MOST_ABOVE = 12

@@ -4,7 +4,6 @@ A library tells what it did not find and goes on until something is raised; a sh
 misses what it should have made. The exception stays the cause, and these lines are quoted with it.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs
@@ -19,6 +18,7 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.tracebacks import FRAME, HEADER
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import LIKELY, SEEN
 
 OF = frozenset({"program-error", "library-missing"})
@@ -28,11 +28,11 @@ NEAR, MOST = 8, 2
 and those of them that are quoted (our rules of thumb)."""
 
 
-OF_A_BUILD = re.compile(r"Error (?:building|compiling) (?:objects for )?extension")
+OF_A_BUILD = lazy_re(r"Error (?:building|compiling) (?:objects for )?extension")
 """It tells only that a build has failed: the compiler's first error, wherever it stands, says of what."""
-OF_NINJA = re.compile(r"\s{0,12}FAILED: \S")
+OF_NINJA = lazy_re(r"\s{0,12}FAILED: \S")
 """ninja's name of what a failed command was to make; the compiler's error follows."""
-FRAMED = re.compile(r"\s{0,8}[─╭╮╰╯│━┏┓=*#-]{2}")
+FRAMED = lazy_re(r"\s{0,8}[─╭╮╰╯│━┏┓=*#-]{2}")
 TITLE = 4
 """Words of a title at most (our choice)."""
 DOUBTED = (LIKELY + SEEN) / 2

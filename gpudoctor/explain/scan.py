@@ -1,6 +1,5 @@
 """One log -> what it shows: symptoms, tracebacks, processes that ended, ranks that it speaks of. Bounded, streaming."""
 
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from gpudoctor.explain.tracebacks import (
 )
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
 from gpudoctor.knowledge.pytorch.torchrun_exits import NEEDLES as EXIT_NEEDLES, LauncherExit, read_exit
+from gpudoctor.lazy import lazy_re
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms.match import Matcher, Suspect
 
@@ -55,11 +55,11 @@ LOOK_BACK = 40
 """Lines before one without a time or a prefix in which its writer's time is looked for."""
 SAMPLE = 32 * 1024
 """Bytes of each block in which ranks are looked for that show nothing else."""
-RANKS = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| rank (\d{1,6}) nranks ")
-PREFIXED = re.compile(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:")
-OWN_RANKS = re.compile(rb"(?:^|\n)\[?[Rr]ank[ :=]{0,2}(\d{1,6})\b")
-CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
-PARTS = re.compile(rb"(?<=[^\n\t ])(?=\[(?:rank|default)\d{1,6}\]:)")
+RANKS = lazy_re(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| rank (\d{1,6}) nranks ")
+PREFIXED = lazy_re(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:")
+OWN_RANKS = lazy_re(rb"(?:^|\n)\[?[Rr]ank[ :=]{0,2}(\d{1,6})\b")
+CONTROLS = lazy_re(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
+PARTS = lazy_re(rb"(?<=[^\n\t ])(?=\[(?:rank|default)\d{1,6}\]:)")
 """Where the line of another rank begins in the middle of one, because both wrote at once."""
 
 

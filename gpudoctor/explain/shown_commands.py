@@ -4,28 +4,26 @@ The error tells what came of it: a registry that refuses an image which is a fil
 next host was read as the program. Only what the line itself shows is said, and only beside an error that fits.
 """
 
-import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpudoctor.explain.beside import COMMAND
 from gpudoctor.explain.writers import writer
+from gpudoctor.lazy import lazy_re
 
 Lines = Sequence[tuple[int, str]]
-HEADER = re.compile(
-    r"^\s{0,4}#(?:SBATCH|PBS|BSUB)\s+(?P<option>-{1,2}[A-Za-z][\w-]*(?:[= ]\S*?)?\$\{?[A-Za-z_]\w*\}?\S*)"
-)
-OF_SUBMISSION = re.compile(
+HEADER = lazy_re(r"^\s{0,4}#(?:SBATCH|PBS|BSUB)\s+(?P<option>-{1,2}[A-Za-z][\w-]*(?:[= ]\S*?)?\$\{?[A-Za-z_]\w*\}?\S*)")
+OF_SUBMISSION = lazy_re(
     r"(?i)\b(?:sbatch|srun|salloc|qsub|bsub)\b[^\n]{0,80}(?:error|fail|invalid)|\bsubmission failed\b"
 )
-OF_IMAGE = re.compile(r"\bpyxis: |\benroot\b")
-OF_SLOTS = re.compile(r"not enough slots|could not (?:find|be found)|unable to find|ORTE was unable|failed to execute")
-OF_NO_GPU = re.compile(
+OF_IMAGE = lazy_re(r"\bpyxis: |\benroot\b")
+OF_SLOTS = lazy_re(r"not enough slots|could not (?:find|be found)|unable to find|ORTE was unable|failed to execute")
+OF_NO_GPU = lazy_re(
     r"Found no NVIDIA driver|No CUDA GPUs are available|CUDA is not available|libcuda\.so|libnvidia-ml|"
     r"Torch not compiled with CUDA|no CUDA-capable device|"
     r"CUDA driver version is insufficient|NVML: Driver Not Loaded|couldn't communicate with the NVIDIA driver"
 )
-HOST = re.compile(r"^[\w.-]{1,253}:\d{1,4}$")
+HOST = lazy_re(r"^[\w.-]{1,253}:\d{1,4}$")
 LAUNCHERS = frozenset({"horovodrun", "mpirun", "mpiexec", "prterun"})
 IMAGE_OPTION = "--container-image"
 OF_CONTAINERS = frozenset({"apptainer", "singularity"})

@@ -5,13 +5,14 @@ import re
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.scan import Event
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import HINT, LIKELY
 
-EXCHANGED = re.compile(
+EXCHANGED = lazy_re(
     r"all[_ -]?reduce|all[_ -]?gather|broadcast|reduce[_ -]?scatter|\breduce\b|all[_ -]?to[_ -]?all|collective",
     re.IGNORECASE,
 )
-NUMBERS = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
+NUMBERS = lazy_re(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def printed_sizes(facts: Facts, *, failed: bool) -> list[Candidate]:

@@ -19,6 +19,7 @@ from gpudoctor.explain.kinds import DIED
 from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.report import Line
+from gpudoctor.lazy import lazy_re
 
 SCHEDULER = Judged("scheduler", "scheduler", "not decided")
 ON_NODE = Judged("scheduler", "node", "elsewhere")
@@ -39,18 +40,18 @@ class Speaker(NamedTuple):
 
 SPEAKERS: tuple[Speaker, ...] = (
     Speaker(
-        re.compile(r"\berror: pyxis: |\bpyxis: (?:couldn't|failed)\b|^\[ERROR\] (?=[^\n]*\b(?:image|rootfs|URL)\b)"),
+        lazy_re(r"\berror: pyxis: |\bpyxis: (?:couldn't|failed)\b|^\[ERROR\] (?=[^\n]*\b(?:image|rootfs|URL)\b)"),
         IMAGE,
     ),
     Speaker(
-        re.compile(
+        lazy_re(
             r"\b(?:slurmd|slurmctld|slurmdbd|slurmrestd|munged)(?:\[\d{1,8}\])?: (?:\w{4,12}: )?(?:fatal"
             r"|error): {1,2}\S"
         ),
         SCHEDULER,
     ),
     Speaker(
-        re.compile(
+        lazy_re(
             r"(?i)(?:^|[\s\]])(?:sbatch|srun|salloc|slurmstepd|scancel|scontrol|squeue|docker|podman|apptainer|"
             r"singularity|enroot|pyxis|mpirun|mpiexec|prterun|qsub|qrsh|bsub|jsrun|kubectl|ssh|pdsh|horovodrun|"
             r"deepspeed|accelerate|torchrun)(?:@[\w.-]{1,253})?: (?:fatal )?(?:error|fatal): \S|"
@@ -59,19 +60,19 @@ SPEAKERS: tuple[Speaker, ...] = (
         None,
     ),
     Speaker(
-        re.compile(
+        lazy_re(
             r"^\[(?:mpiexec|proxy:\d{1,4}:\d{1,4}|hydserv)@[\w.-]{1,253}\] "
             r"(?=[^\n]*(?:\berror|\bunable|\bfail|\bassert|\bunexpected|\bcannot))"
         ),
         LAUNCHER,
     ),
-    Speaker(re.compile(r"\bNVRM: Xid \([^)\n]{1,40}\): \d{1,3},[^\n]{0,200} caused by previous Xid \d{1,3}\b"), GPU),
+    Speaker(lazy_re(r"\bNVRM: Xid \([^)\n]{1,40}\): \d{1,3},[^\n]{0,200} caused by previous Xid \d{1,3}\b"), GPU),
     Speaker(
-        re.compile(r"\b(?:NVRM|nvidia-modeset|nvidia-nvlink): [^\n]{0,160}(?:\b[Ff]ail|\b[Ee]rror|\bERROR)"), DRIVER
+        lazy_re(r"\b(?:NVRM|nvidia-modeset|nvidia-nvlink): [^\n]{0,160}(?:\b[Ff]ail|\b[Ee]rror|\bERROR)"), DRIVER
     ),
-    Speaker(re.compile(r"^(?:[^\n]{0,80}\s)?LustreError: \d|\bGPFS: \S{0,20} ?\[[EX]\]"), STORAGE),
+    Speaker(lazy_re(r"^(?:[^\n]{0,80}\s)?LustreError: \d|\bGPFS: \S{0,20} ?\[[EX]\]"), STORAGE),
     Speaker(
-        re.compile(
+        lazy_re(
             r"\bWarning\s{2,}(?:FailedScheduling|Unschedulable|NotEnough\w{1,30}|FailedCreate|FailedAdmission|"
             r"FailedPlacement|SchedulerError|TopologyAffinityError|OutOf\w{2,30}|NodeAffinity|NodePorts"
             r"|QuotaReserved|"
@@ -85,7 +86,7 @@ SPEAKERS: tuple[Speaker, ...] = (
         SCHEDULER,
     ),
     Speaker(
-        re.compile(
+        lazy_re(
             r"\bWarning\s{2,}Failed\w{0,40}\s|\bcontainer create failed: |\bOCI runtime \w{3,10} (?:failed|error)\b|"
             r"\brunc (?:create|run) failed: |\berror executing hook\b|\bfailed to create (?:shim|containerd) task: |"
             r"^ERROR: failed to solve: |\bError response from daemon: "
@@ -93,17 +94,17 @@ SPEAKERS: tuple[Speaker, ...] = (
         IMAGE,
     ),
     Speaker(
-        re.compile(r"^[\d :.-]{15,30}: [EF] (?:external|tensorflow|xla|tsl|third_party)/\S{3,200}:\d{1,6}\] "), None
+        lazy_re(r"^[\d :.-]{15,30}: [EF] (?:external|tensorflow|xla|tsl|third_party)/\S{3,200}:\d{1,6}\] "), None
     ),
     Speaker(
-        re.compile(
+        lazy_re(
             r"^\[ {0,8}\d{1,9}\.\d{3,9}\] (?:habanalabs|amdgpu|neuron) \S{2,20}: "
             r"[^\n]{0,160}(?:[Ff]ailed to |NOT usable)"
         ),
         GPU,
     ),
-    Speaker(re.compile(r"^error reason\s{1,6}\d{1,6}:\s"), ON_NODE),
-    Speaker(re.compile(r"^(?:LAUNCH )?ERROR\b[^\n]{0,60}\b(?:ABORT!!!|Container failed !!!)"), DIED),
+    Speaker(lazy_re(r"^error reason\s{1,6}\d{1,6}:\s"), ON_NODE),
+    Speaker(lazy_re(r"^(?:LAUNCH )?ERROR\b[^\n]{0,60}\b(?:ABORT!!!|Container failed !!!)"), DIED),
 )  # fmt: skip
 
 

@@ -9,10 +9,11 @@ from gpudoctor.explain.deaths import Spoken, shortened, spoken
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 
 BEGINS_ANEW = {"elastic-restarts": "will restart", "slurm-requeued": ""}
 """Symptom -> what its line holds where the job is started again."""
-STEP = re.compile(
+STEP = lazy_re(
     r"\b(?:global[ _]?)?(?:step|iter(?:ation)?|it|epoch|batch)s?\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}"
     r"(?P<step>\d{1,9})\b",
     re.IGNORECASE,

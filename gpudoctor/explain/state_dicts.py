@@ -4,7 +4,6 @@ torch writes three lines: for which model, the names that it misses, those that 
 People paste all of them, or one.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -14,20 +13,21 @@ from gpudoctor.explain.candidate import Candidate, of_symptom
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event
 from gpudoctor.knowledge.wrappers import ANYWHERE, IN_FRONT
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import LIKELY, PROVED
 
 STATE_DICTS = ("state-dict-mismatch", "state-dict-keys")
 """Symptoms of it: causes/checkpoint_mismatch.py."""
-LISTED = re.compile(
+LISTED = lazy_re(
     r'(?P<kind>Missing|Unexpected) key\(s\) in state_dict: (?P<names>"[^"\n]{1,300}"(?:, "[^"\n]{1,300}")*)'
 )
-LISTED_ONCE = re.compile(
+LISTED_ONCE = lazy_re(
     r'(?P<kind>unexpected) key "(?P<names>[^"\n]{1,300})" in state_dict|'
     r'(?P<kind2>missing) keys in state_dict: "(?P<names2>[^"\n]{1,4000})"'
 )
 """torch up to 0.3: the first name that is unexpected, as a KeyError; or the set of all that are missing."""
-NAME_OF_SET = re.compile(r"[A-Za-z_][\w.]{0,299}")
-NAME = re.compile(r'"([^"\n]{1,300})"')
+NAME_OF_SET = lazy_re(r"[A-Za-z_][\w.]{0,299}")
+NAME = lazy_re(r'"([^"\n]{1,300})"')
 NEAR = 3
 """Lines in which torch writes what belongs to one model."""
 MIXED = 200

@@ -16,6 +16,7 @@ from gpudoctor.explain.kinds import AFTER, MEMORY, NAN, STORAGE, own
 from gpudoctor.explain.report import Line
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.schedulers.slurm_words import of_reason
+from gpudoctor.lazy import lazy_re
 
 NODE_AWAY, GPU_LOST = own("node-lost", "node", "elsewhere"), own("device-lost", "node", "elsewhere")
 LINK = own("rdma", "node", "elsewhere")
@@ -43,7 +44,7 @@ OF_NODES = r"\bNODELIST\b|\bNodeName=|\bREASON\s+USER\b"
 OF_JOBS = r"\bJobID\b|\bJOBID\b|\bJobId=|\bjob-ID\b"
 OF_PODS = r"\bREADY\s+STATUS\b"
 OF_DF = r"\bUse%|\bIUse%|\bCapacity\b"
-PENDING = re.compile(
+PENDING = lazy_re(
     r"\sPD\s[^\n]{0,160}\((?P<reason>(?!None\b|null\b)[A-Z][^()\n]{2,120}(?:\([^)\n]{0,60}\))?[^()\n]{0,60})\)\s*$"
     r"|\((?P<bare>(?:QOS|Assoc|MaxGRES)\w{2,60}|ReqNodeNotAvail[^)\n]{0,200}|Partition\w{3,40}|Resources|Priority|"
     r"Dependency\w{0,20}|Nodes required for job[^)\n]{0,120}|BadConstraints|JobHeld\w{2,10}|Licenses|BeginTime|"
@@ -230,8 +231,8 @@ class SeenState(NamedTuple):
     says: str
 
 
-OF_A_JOB = re.compile(r"^\s{0,18}(?P<id>\d{2,12})(?:[_.]\S{1,20})?\s")
-RUNS = re.compile(r"\s(?:RUNNING|COMPLETED|R|CG)\s+(?:\d|0:0\b)|\s(?:RUNNING|COMPLETED)\s")
+OF_A_JOB = lazy_re(r"^\s{0,18}(?P<id>\d{2,12})(?:[_.]\S{1,20})?\s")
+RUNS = lazy_re(r"\s(?:RUNNING|COMPLETED|R|CG)\s+(?:\d|0:0\b)|\s(?:RUNNING|COMPLETED)\s")
 """squeue's and sacct's row of a job that runs, or has ended well."""
 
 

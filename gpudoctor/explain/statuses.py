@@ -12,6 +12,7 @@ import re
 
 from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.fault_classes import Class
+from gpudoctor.lazy import lazy_re
 
 AFTER: Restart = "after a fix"
 
@@ -30,7 +31,7 @@ def _names(kind: Class, blame: Blame, restart: Restart, names: str) -> tuple[tup
 
 
 OF_STATUS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(text), judged)
+    (lazy_re(text), judged)
     for text, judged in (
         (
             r"CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_(?:INTERNAL_ERROR_\w{1,30}_)?ALLOC\w{0,10}_FAILED"

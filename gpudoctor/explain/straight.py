@@ -5,7 +5,6 @@ These are how people paste. Each line of what is given back has the number of th
 """
 
 import codecs
-import re
 from collections import Counter
 from typing import Any, NamedTuple
 
@@ -14,18 +13,19 @@ import msgspec
 from gpudoctor.explain.notebooks import from_notebook
 from gpudoctor.explain.writers import writer
 from gpudoctor.knowledge.typed import as_typed
+from gpudoctor.lazy import lazy_re
 
 MOST_BYTES = 256 * 1024
 """A longer text is no paste."""
-ESCAPE = re.compile(rb"\\(.)")
+ESCAPE = lazy_re(rb"\\(.)")
 ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b""}
 FEW_LINES = 3
 """So many lines at most has a text that holds a log as a string."""
 FEW_ESCAPES = 3
 """Line ends that such a string has at least."""
-STRING = re.compile(rb"(?<!\\)\"(?:[^\"\\]|\\.)*\"|(?<!\\)'(?:[^'\\]|\\.)*'")
+STRING = lazy_re(rb"(?<!\\)\"(?:[^\"\\]|\\.)*\"|(?<!\\)'(?:[^'\\]|\\.)*'")
 QUOTED = (b"> ", b">")
-QUOTE = re.compile(rb"> ?")
+QUOTE = lazy_re(rb"> ?")
 SAID = ("log", "msg", "message", "event", "textPayload", "line", "text")
 """Where structured loggers and collectors keep the line (docker, zap, structlog, python-json-logger, Cloud Logging)."""
 WHEN = ("time", "timestamp", "asctime", "ts")
@@ -41,12 +41,12 @@ SPACED = 7
 MAIL = 60, 82
 """Columns between which mails are folded."""
 MAILS = frozenset({70, 71, 72, 75, 76, 77, 78, 79, 80})
-BEGINS = re.compile(
+BEGINS = lazy_re(
     r"Traceback \(most recent|(?:[A-Za-z_][\w.]{0,100}\.)?[A-Z]\w{0,60}(?:Error|Exception|Warning)\b|File \"|"
     r"[-=#*_]{4}|\[|\{|During handling|The above exception|>|\d{1,2}/|\S{1,60}: (?:error|fatal)|Rank \d"
 )
 """What begins a line of its own, however long the line before is."""
-SPEAKS = re.compile(r"[\w./@+-]{1,60}(?:\[\d{1,8}\])?: ?\S|\d{1,5}[:/-]\d")
+SPEAKS = lazy_re(r"[\w./@+-]{1,60}(?:\[\d{1,8}\])?: ?\S|\d{1,5}[:/-]\d")
 """How programs begin a line of their own: their name, or the time."""
 BEGINNING = 40
 """Characters by which two long lines are told apart: the same line of several ranks has one width by itself."""

@@ -10,57 +10,58 @@ import re
 from gpudoctor.knowledge.hugging_face_arguments import PACKAGES, lost_argument
 from gpudoctor.knowledge.pytorch.signatures import OF_APEX, SHORT, SIGNATURES, RefusedArgument, refused
 from gpudoctor.knowledge.superseded import superseded
+from gpudoctor.lazy import lazy_re
 
-IN_PACKAGE = re.compile(r"(?:site|dist)-packages[/\\](?P<package>[A-Za-z]\w{0,60})")
-CALLED = re.compile(
+IN_PACKAGE = lazy_re(r"(?:site|dist)-packages[/\\](?P<package>[A-Za-z]\w{0,60})")
+CALLED = lazy_re(
     r"got an unexpected keyword argument|takes (?:from )?\d+ (?:to \d+ )?positional arguments? but|"
     r"missing \d+ required (?:positional|keyword-only) arguments?|has no attribute '|^_?[a-z]\w{2,60}$"
 )
 """Python's words for a call that does not fit (Python/ceval.c), and of what is not there (Objects/object.c)."""
-OF_DATA = re.compile(r"'(?:NoneType|str|bytes|dict|list|tuple|int|float|bool|set)' object|^'?(?:forward|__getitem__)\b")
+OF_DATA = lazy_re(r"'(?:NoneType|str|bytes|dict|list|tuple|int|float|bool|set)' object|^'?(?:forward|__getitem__)\b")
 """Of a value that is of no class of a package: what was handed in."""
-OF_TORCH = re.compile(r"(?:^|[/\\])torch[/\\]")
-OF_SETTINGS = re.compile(
+OF_TORCH = lazy_re(r"(?:^|[/\\])torch[/\\]")
+OF_SETTINGS = lazy_re(
     r"(?:^|[/\\])(?:\w{0,40}config(?:s|uration|uration_utils|_utils)?|\w{0,30}arguments?|\w{0,20}_args|argparser|"
     r"hparams|cli|launch(?:er)?|runner|dataclasses|connector|parser)\.py$"
 )
 """Files in which packages read and hold settings, by the names that they give them."""
-CHECKS = re.compile(
+CHECKS = lazy_re(
     r"_{0,2}(?:post_init__|(?:validate|verify|sanity_check|check)(?:_\w{0,50})?|parse_args\w{0,20}|"
     r"set_defaults\w{0,30})$"
 )
 """Functions that hold what was set against what may be."""
-OF_FRAMEWORKS = re.compile(
+OF_FRAMEWORKS = lazy_re(
     r"(?:^|[/\\])(?:lightning|pytorch_lightning|lightning_fabric|accelerate|deepspeed|megatron|vllm|trl|litgpt|"
     r"torchtune|nemo|ray|fairseq|axolotl|llamafactory|verl|swift|colossalai|composer|mmengine|mmcv|detectron2|horovod|"
     r"sglang|transformers[/\\](?:trainer\w{0,20}|training_args\w{0,20}|integrations|generation|modeling_utils|"
     r"quantizers))(?:[/\\.]|$)"
 )
 """Programs that are told by settings what they are to do."""
-OF_SOURCES = re.compile(
+OF_SOURCES = lazy_re(
     r"(?:^|[/\\])(?P<name>llmtuner|llamafactory|mmdet3?d?|mmseg|mmpose|mmaction|mmpretrain|fastchat|llava|open_clip|"
     r"timm|ultralytics|detectron2|fairseq|openrlhf|verl|nnunetv2|espnet2?|torchtitan|gpt_neox|unsloth)[/\\]"
 )
 """Packages that people run out of a clone."""
 OWN_WORDS = frozenset({"torch", "functorch"})
 """Packages through which programs call themselves: a module's forward, an attribute of a module."""
-NOTHING = re.compile(
+NOTHING = lazy_re(
     r"'NoneType' object (?:is not|has no attribute)|\bNoneType\b[^\n]{0,40}\bfound$|not NoneType$|and 'NoneType'$|"
     r"for \S{1,4}: 'NoneType'"
 )
 """Python's words where a value is None that should be something."""
-OF_TOOLKIT = re.compile(r"\bnvcc\b|\bcuda_dir\b|\bCUDA_HOME\b")
+OF_TOOLKIT = lazy_re(r"\bnvcc\b|\bcuda_dir\b|\bCUDA_HOME\b")
 """Of a build's source line: torch's CUDA_HOME is None where no toolkit was found."""
-OF_OPTION = re.compile(r"\b(?:args|opts?|options|cli_args|flags|FLAGS)\.(?P<name>[a-z]\w{1,60})\b")
+OF_OPTION = lazy_re(r"\b(?:args|opts?|options|cli_args|flags|FLAGS)\.(?P<name>[a-z]\w{1,60})\b")
 """A parser's result: what nobody gave, and has no default, is None."""
-REFUSED = re.compile(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
-HANDED_ON = re.compile(r"\w\((?:\w{1,30}, ?)*(?:\*\w{1,30}, ?)?\*\*\w{1,30}\)$")
+REFUSED = lazy_re(r"got an unexpected keyword argument '(?P<name>\w{1,80})'")
+HANDED_ON = lazy_re(r"\w\((?:\w{1,30}, ?)*(?:\*\w{1,30}, ?)?\*\*\w{1,30}\)$")
 """`return func(*args, **kwargs)`."""
-REFUSES = re.compile(r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '")
-OF_ENVIRONMENT = re.compile(r"(?:python3\.\d{1,2}[/\\]os\.py|^<frozen os>)$")
-VARIABLE = re.compile(r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,30}){1,6}")
-ENTRY = re.compile(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
-MISSING = re.compile(
+REFUSES = lazy_re(r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '")
+OF_ENVIRONMENT = lazy_re(r"(?:python3\.\d{1,2}[/\\]os\.py|^<frozen os>)$")
+VARIABLE = lazy_re(r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,30}){1,6}")
+ENTRY = lazy_re(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
+MISSING = lazy_re(
     r"missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>'\w{1,80}'(?:,? (?:and )?'\w{1,80}'){0,9})"
 )
 
@@ -109,7 +110,7 @@ def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str
     return None
 
 
-MODULE = re.compile(r"module '(?P<package>\w{1,60})(?:\.[\w.]{1,80})?' has no attribute '(?P<name>\w{1,80})'")
+MODULE = lazy_re(r"module '(?P<package>\w{1,60})(?:\.[\w.]{1,80})?' has no attribute '(?P<name>\w{1,80})'")
 
 
 def of_a_release(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str, str]] | None:

@@ -11,19 +11,20 @@ from msgspec import Struct, structs
 
 from gpudoctor.explain.straight import plain
 from gpudoctor.explain.writers import Writer, writer
+from gpudoctor.lazy import lazy_re
 
 HEADER = "Traceback (most recent call last)"
-GROUP = re.compile(r"^[\s|+]*")
-FRAME = re.compile(r'^\s*[|]?\s*File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?')
-FRAME_WRITTEN = re.compile(r'(?P<frame>  File "[^"\n]{1,1000}", line \d{1,9}(?:, in |\s*$))')
+GROUP = lazy_re(r"^[\s|+]*")
+FRAME = lazy_re(r'^\s*[|]?\s*File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?')
+FRAME_WRITTEN = lazy_re(r'(?P<frame>  File "[^"\n]{1,1000}", line \d{1,9}(?:, in |\s*$))')
 """Behind whatever stands before it in its line."""
-EXCEPTION = re.compile(
+EXCEPTION = lazy_re(
     r"^(?P<type>[A-Za-z_][\w.]{0,200}?)(?:(?<=RayTaskError)\([\w.]{1,100}\))?(?::(?: (?P<message>.{0,4000}))?)?$"
 )
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 RAY = "RayTaskError"
 WRAPPERS = frozenset({RAY, "ExceptionGroup", "BaseExceptionGroup"})
-CAUGHT = re.compile(r"^Caught [\w.]{1,200} in ")
+CAUGHT = lazy_re(r"^Caught [\w.]{1,200} in ")
 """An exception around another, whose own traceback follows: Ray's, Python's groups, torch's ExceptionWrapper (torch/
 _utils.py: "Caught KeyError in DataLoader worker process 3." and "Original Traceback ...")."""
 MOST_ESCAPED = 256 * 1024
@@ -36,12 +37,12 @@ MOST_MORE = 6
 LONGEST_CODE = 160
 MOST_STRANGE = 400
 """Lines of other writers between two of one traceback."""
-LIBRARY = re.compile(
+LIBRARY = lazy_re(
     r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3|python3\.\d{1,2}|lib64[/\\]python3)(?:[/\\.]|$)|^<frozen|^<__array"
     r"|[/\\]torch[/\\](?:distributed|nn|autograd|utils|optim|cuda|amp|_[a-z_]{1,30})[/\\.]"
 )
 """Torch's own files also where it lies in a folder of another name."""
-STANDARD = re.compile(r"[/\\]python3\.\d{1,2}[/\\](?!site-packages|dist-packages)|^<frozen")
+STANDARD = lazy_re(r"[/\\]python3\.\d{1,2}[/\\](?!site-packages|dist-packages)|^<frozen")
 """Python's own: it raises what others gave it."""
 
 COLLECTIVES = ("distributed_c10d.py", "ddp_comm_hooks/default_hooks.py")
@@ -49,7 +50,7 @@ COLLECTIVES = ("distributed_c10d.py", "ddp_comm_hooks/default_hooks.py")
 
 TORCH = "/torch/"
 STACK = "Stack trace of the failed collective: "
-STACK_FRAME = re.compile(r"(?:^|\]: ?)#\d{1,4} (?P<function>.{1,300}?) from (?P<file>.{1,1000}):(?P<line>\d{1,9})\s*$")
+STACK_FRAME = lazy_re(r"(?:^|\]: ?)#\d{1,4} (?P<function>.{1,300}?) from (?P<file>.{1,1000}):(?P<line>\d{1,9})\s*$")
 MOST_FRAMES = 200
 
 

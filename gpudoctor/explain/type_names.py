@@ -18,9 +18,10 @@ from gpudoctor.explain.kinds import (
     RENDEZVOUS,
     SHAPE,
 )
+from gpudoctor.lazy import lazy_re
 
 OF_NAME: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(text), judged)
+    (lazy_re(text), judged)
     for text, judged in (
         (r"OutOfMemory|OOM", GPU_MEMORY),
         (r"^Rendezvous", RENDEZVOUS),

@@ -29,6 +29,7 @@ from gpudoctor.explain.kinds import (
     TIMED_OUT,
     own,
 )
+from gpudoctor.lazy import lazy_re
 
 SIZES = r"(?:\[\d{1,12}(?:, ?\d{1,12}){0,7},?\]|\(\d{1,12}(?:, ?\d{1,12}){0,7},?\))"
 """Sizes of a tensor, as torch and numpy write them: a message that names two of them, and a shape, is about shapes."""
@@ -40,7 +41,7 @@ PATH = (
 """What shows that a path is not there, and no name of something else."""
 OF_SETTINGS = r"\bconfig\w*\b|\byaml\b|hyperparameter|\bTrainingArguments\b"
 OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
-    (re.compile(text), judged)
+    (lazy_re(text), judged)
     for text, judged in (
         (r"(?i)\b(?:binary|library|extension)\b[^\n]{0,20}\bnot found\b[^\n]{0,200}"
          r"(?:site|dist)-packages\S{1,200}\.so\b", MISMATCH),

@@ -11,6 +11,7 @@ from functools import cache
 from typing import NamedTuple
 
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 
 
 class Writer(NamedTuple):
@@ -28,31 +29,31 @@ class Writer(NamedTuple):
 MOST_PREFIXES = 8
 MOST_CHARACTERS = 400
 
-RANK = re.compile(r"\[?(?:[Rr]ank|RANK)[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]:?|:)\s?")
-COMPOSE = re.compile(r"(?P<host>[A-Za-z][\w.-]{0,62})\s{1,20}\| ")
-NCCL = re.compile(r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,8}):\d{1,8} (?=\[\d{1,3}\]|NCCL)")
-HOST = re.compile(r"(?P<host>[A-Za-z][\w-]{0,62}(?:\.[\w.-]{1,190})?): (?=\S)")
-ISO = re.compile(
+RANK = lazy_re(r"\[?(?:[Rr]ank|RANK)[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?(?:\]:?|:)\s?")
+COMPOSE = lazy_re(r"(?P<host>[A-Za-z][\w.-]{0,62})\s{1,20}\| ")
+NCCL = lazy_re(r"(?P<host>[A-Za-z0-9][\w.-]{0,252}):(?P<pid>\d{1,8}):\d{1,8} (?=\[\d{1,3}\]|NCCL)")
+HOST = lazy_re(r"(?P<host>[A-Za-z][\w-]{0,62}(?:\.[\w.-]{1,190})?): (?=\S)")
+ISO = lazy_re(
     r"\[?(?P<date>\d{4}-\d\d-\d\d)[T _](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
     r"\s?(?P<zone>Z|UTC|[+-]\d\d:?\d\d)?\]?[ :,-]{0,3}"
 )
-GLOG = re.compile(
+GLOG = lazy_re(
     r"(?:\[rank(?P<rank>\d{1,6})\]:)?\[?(?P<level>[EWIFCV])(?P<month>[01]\d)(?P<day>[0-3]\d) "
     r"(?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))?\s{1,8}(?:\d{1,10}\s)?[\w./\\-]{1,200}:\d{1,6}\]\s?"
 )
-SYSLOG = re.compile(
+SYSLOG = lazy_re(
     r"(?:<\d{1,3}>)?(?P<month>[A-Z][a-z]{2})\s{1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{1,9}))? "
     r"(?:(?P<host>[A-Za-z0-9][\w.-]{0,252}) (?=[\w./()-]{1,80}(?:\[\d{1,8}\])?:))?"
 )
-CTIME = re.compile(
+CTIME = lazy_re(
     r"\[?[A-Z][a-z]{2} (?P<month>[A-Z][a-z]{2})\s{1,2}(?P<day>\d{1,2}) (?P<clock>\d\d:\d\d:\d\d)"
     r"(?:\.(?P<part>\d{1,9}))? (?P<year>\d{4})\]?\s?"
 )
-KERNEL = re.compile(r"(?:<\d{1,3}>)?\[\s{0,8}(?P<uptime>\d{1,9}\.\d{6})\]\s?|kernel: ")
-INSIDE = re.compile(r"(?<![\w.])\[?(?:[Rr]ank|RANK|GLOBAL_RANK)[ :=]{0,2}(?P<rank>\d{1,6})\b")
+KERNEL = lazy_re(r"(?:<\d{1,3}>)?\[\s{0,8}(?P<uptime>\d{1,9}\.\d{6})\]\s?|kernel: ")
+INSIDE = lazy_re(r"(?<![\w.])\[?(?:[Rr]ank|RANK|GLOBAL_RANK)[ :=]{0,2}(?P<rank>\d{1,6})\b")
 """A rank in the line's own words: "[PG 0 Rank 3]", "Rank 3: ..."."""
-WRAPPED = re.compile(r'^\{"log":"')
-WRAPPED_TIME = re.compile(r'"time":"(?P<date>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d)')
+WRAPPED = lazy_re(r'^\{"log":"')
+WRAPPED_TIME = lazy_re(r'"time":"(?P<date>\d{4}-\d\d-\d\d)T(?P<clock>\d\d:\d\d:\d\d)')
 
 MONTHS = {
     name: number
@@ -67,8 +68,8 @@ NO_HOSTS = frozenset(
     """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
 """Words that stand before a colon at the start of a line, and name no machine, as launchers' names do not."""
-ERROR = re.compile(r"(?:Error|Exception|Warning|Interrupt|Timeout|Exit)$")
-FILE_RANK = re.compile(r"(?:^|[^a-z])(?:rank|task|worker|log)[._-]?(\d{1,6})(?:[^0-9]|$)", re.IGNORECASE)
+ERROR = lazy_re(r"(?:Error|Exception|Warning|Interrupt|Timeout|Exit)$")
+FILE_RANK = lazy_re(r"(?:^|[^a-z])(?:rank|task|worker|log)[._-]?(\d{1,6})(?:[^0-9]|$)", re.IGNORECASE)
 
 
 @cache

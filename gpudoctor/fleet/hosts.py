@@ -5,25 +5,25 @@ refused here, before any of it can become an option or a word of a command.
 """
 
 import ipaddress
-import re
 from typing import NoReturn
 
 from gpudoctor import bounded
 from gpudoctor.errors import BadInput
 from gpudoctor.fleet.fleet import Node
+from gpudoctor.lazy import lazy_re
 
 MAXIMUM_HOSTS = 16384
 """More than any training uses; expanding n[1-100000000] takes minutes and all memory."""
 MAXIMUM_NAME = 253  # RFC 1035
 
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
-_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
-_PORT = re.compile(r"[0-9]{1,5}")
-_FOLDED = re.compile(r"\[([0-9,/-]*)\]")
-_BRACKETED_ADDRESS = re.compile(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9._-]+)?)\](?::(.*))?")
-_ADDRESS = re.compile(r"([0-9A-Fa-f:.]+)(?:%[A-Za-z0-9][A-Za-z0-9._-]*)?")
-_SLOTS = re.compile(r"slots=([0-9]{1,4})")
-_PASSED_OVER = re.compile(r"max[_-]slots=[0-9]{1,4}")
+_USER = lazy_re(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+_NAME = lazy_re(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
+_PORT = lazy_re(r"[0-9]{1,5}")
+_FOLDED = lazy_re(r"\[([0-9,/-]*)\]")
+_BRACKETED_ADDRESS = lazy_re(r"\[([0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[A-Za-z0-9._-]+)?)\](?::(.*))?")
+_ADDRESS = lazy_re(r"([0-9A-Fa-f:.]+)(?:%[A-Za-z0-9][A-Za-z0-9._-]*)?")
+_SLOTS = lazy_re(r"slots=([0-9]{1,4})")
+_PASSED_OVER = lazy_re(r"max[_-]slots=[0-9]{1,4}")
 """Words of Open MPI's hostfiles that mean nothing here."""
 
 

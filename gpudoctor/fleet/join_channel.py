@@ -23,15 +23,16 @@ from collections import deque
 from typing import Literal
 
 from gpudoctor.fleet.lines import ArrivingLines, TooLong
+from gpudoctor.lazy import lazy_re
 
 VERSION = 1
 """Number of this handshake; it stands in the greeting."""
-GREETING = re.compile(rb"gpudoctor-join (\d{1,6}) ([0-9a-f]{64})")
-ANSWER = re.compile(rb"([0-9a-f]{64}) ([0-9a-f]{64})")
-PROOF = re.compile(rb"[0-9a-f]{64}")
+GREETING = lazy_re(rb"gpudoctor-join (\d{1,6}) ([0-9a-f]{64})")
+ANSWER = lazy_re(rb"([0-9a-f]{64}) ([0-9a-f]{64})")
+PROOF = lazy_re(rb"[0-9a-f]{64}")
 REFUSED = b"refused"
 """The head's last word to who does not know the token; who is closed to make room for others hears nothing."""
-LINE = re.compile(rb"([0-9a-f]{64}) ([CO]) (.*)", re.DOTALL)
+LINE = lazy_re(rb"([0-9a-f]{64}) ([CO]) (.*)", re.DOTALL)
 HANDSHAKE_BYTES = 256
 """No line of the handshake is longer; who sends more is not one of us."""
 CHUNK_BYTES = 1 << 16

@@ -1,15 +1,15 @@
 """Folded names of nodes, n[01-16], by ClusterShell; without its groups and its set operators."""
 
-import re
 from collections.abc import Sequence
 
 from gpudoctor.errors import BadInput
 from gpudoctor.fleet.clustershell import unconfigured
+from gpudoctor.lazy import lazy_re
 
 with unconfigured():
     from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
-_PLAIN = re.compile(r"(?:[A-Za-z_.-]|[0-9]{1,18}(?![0-9])){1,253}")
+_PLAIN = lazy_re(r"(?:[A-Za-z_.-]|[0-9]{1,18}(?![0-9])){1,253}")
 """No operator of ClusterShell's (`,!&^@*` and brackets), and no number that is too long to count with."""
 
 

@@ -6,7 +6,6 @@ no program that others can write, no file to load, read or write, and no process
 """
 
 import os
-import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ import msgspec
 
 from gpudoctor import programs
 from gpudoctor.fleet.messages import AnyOrder, Examine, FindRanks, Launch, Listen, LookAt, Reach, Run, Watch, may_set
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.interpreter import choose
 
 MOST_NODES = 16384
@@ -26,9 +26,9 @@ MOST_BYTES = 1 << 44
 """Of one collective: 16 TiB, which no node has room for."""
 LONGEST_VALUE = 32768
 LONGEST_SECONDS = 86400.0
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
-_INTERPRETER = re.compile(r"(?:python|pypy)[0-9.]*t?")
-_NAMES_A_FILE = re.compile(r".*_(?:FILE|PATH|DIR)")
+_ID = lazy_re(r"[A-Za-z0-9_.:-]{1,128}")
+_INTERPRETER = lazy_re(r"(?:python|pypy)[0-9.]*t?")
+_NAMES_A_FILE = lazy_re(r".*_(?:FILE|PATH|DIR)")
 
 
 class NotAllowed(Exception):

@@ -28,6 +28,7 @@ from gpudoctor.fleet.lines import TooLong, lines_of, write_all
 from gpudoctor.fleet.messages import MAXIMUM_LINE_BYTES, Bye, encode
 from gpudoctor.fleet.slurm_lines import LONGEST_LABEL, Assembly, Placed, StepEnded, task_failure
 from gpudoctor.fleet.ssh_errors import printable
+from gpudoctor.lazy import lazy_re
 
 Situation = Literal["none", "allocation", "step"]
 
@@ -57,7 +58,7 @@ OPTIONS = (
 )
 """No --unbuffered: it puts a pseudo terminal between, which echoes and changes line ends."""
 
-KEPT = re.compile(r"SLURM_(JOB_?ID|JOB_UID|JOB_USER|JOB_NODELIST|NODELIST|CONF|CLUSTER_NAME|CLUSTERS|WORKING_CLUSTER)")
+KEPT = lazy_re(r"SLURM_(JOB_?ID|JOB_UID|JOB_USER|JOB_NODELIST|NODELIST|CONF|CLUSTER_NAME|CLUSTERS|WORKING_CLUSTER)")
 """Of the variables that srun reads as options (`man srun`, INPUT ENVIRONMENT VARIABLES) only these are meant for our
 step: SLURM_NTASKS_PER_NODE, SLURM_MEM_PER_CPU, SLURM_GPUS_PER_TASK and the like describe the user's own."""
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.marked import MARK
 
 MAXIMUM_TASKS = 65536
@@ -35,14 +36,14 @@ class TaskFailure(Struct, frozen=True):
     reason: str
 
 
-LABELLED = re.compile(rb" *(\d{1,7}): ?(.*)", re.DOTALL)
-PLACED = re.compile(rb"gpudoctor-task ([A-Za-z0-9_.-]{1,255}) (\d{1,10})")
-ENDED = re.compile(rb"gpudoctor-ended (\d{1,3})")
-FAILURE = re.compile(r"srun: error: (\S+): tasks? ([0-9,\[\]-]+): (.*)")
+LABELLED = lazy_re(rb" *(\d{1,7}): ?(.*)", re.DOTALL)
+PLACED = lazy_re(rb"gpudoctor-task ([A-Za-z0-9_.-]{1,255}) (\d{1,10})")
+ENDED = lazy_re(rb"gpudoctor-ended (\d{1,3})")
+FAILURE = lazy_re(r"srun: error: (\S+): tasks? ([0-9,\[\]-]+): (.*)")
 
 
-_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_END_OF_TEXT = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_TEXT = lazy_re(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_END_OF_TEXT = lazy_re(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class _Pending:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from gpudoctor.fleet.fleet import Lost, LostKind
 from gpudoctor.fleet.ssh_command import MISSING
+from gpudoctor.lazy import lazy_re
 
 SSH_FAILED = 255
 """ssh's own exit status when the connection failed (ssh(1), EXIT STATUS); any other is the remote command's."""
@@ -31,7 +32,7 @@ _SAID: tuple[tuple[str, LostKind], ...] = (
     ),
     (r"kex_exchange_identification|Connection (?:closed|reset) by", "refused"),
 )
-_NOISE = re.compile(r"^(?:@+$|Warning: Permanently added|\*\* |Connection to \S+ closed\.?$|\s*$)")
+_NOISE = lazy_re(r"^(?:@+$|Warning: Permanently added|\*\* |Connection to \S+ closed\.?$|\s*$)")
 
 
 def lost_from(status: int, errors: Sequence[str], *, had_begun: bool) -> Lost:

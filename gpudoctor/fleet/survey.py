@@ -1,6 +1,5 @@
 """`Survey`: several machines examined at once, as published by `gpudoctor check --hosts ... --json`."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal
 
@@ -10,9 +9,10 @@ from gpudoctor.check import Problem, Severity
 from gpudoctor.envelope import Answer, Stated, Verdict, stated, subject
 from gpudoctor.fleet.compare import AlikeNodes, Difference
 from gpudoctor.fleet.names import folded
+from gpudoctor.lazy import lazy_re
 
 SEVERITIES: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
-_VARYING = re.compile(r"[0-9a-fA-F]*\d[\w:.-]*")
+_VARYING = lazy_re(r"[0-9a-fA-F]*\d[\w:.-]*")
 """Numbers, addresses and identifiers: in what two nodes' summaries of one fault differ."""
 
 

@@ -6,6 +6,7 @@ Pure functions over text of any kind: cut short, interleaved, not text at all.
 import re
 
 from gpudoctor.knowledge.faulthandler_text import dumped_threads
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Frame
 
 KEPT_FRAMES = 40
@@ -21,12 +22,12 @@ def stack(text: str) -> tuple[Frame, ...]:
     return tuple(frame for thread in chosen for frame in thread.frames[:KEPT_FRAMES])
 
 
-_OWN_FRAME = re.compile(
+_OWN_FRAME = lazy_re(
     r"^\s|^Traceback \(most recent call last\):|^\[|^[WEI]\d{4} |^The above exception|^During handling"
 )
-_RANK_PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
+_RANK_PREFIX = lazy_re(r"^\[rank\d+\]: ?", re.MULTILINE)
 """torch's own excepthook puts it before each line."""
-_FATAL = re.compile(r"^(Fatal Python error: .*|terminate called .*|[ \t]+what\(\): .*)$", re.MULTILINE)
+_FATAL = lazy_re(r"^(Fatal Python error: .*|terminate called .*|[ \t]+what\(\): .*)$", re.MULTILINE)
 
 
 def error(text: str) -> str:
@@ -59,7 +60,7 @@ def _short(lines: list[str]) -> str:
     return "\n".join(line.rstrip() for line in lines[:KEPT_ERROR_LINES])[:KEPT_ERROR_CHARACTERS]
 
 
-_DECISIVE = re.compile(
+_DECISIVE = lazy_re(
     r"NCCL (WARN|version|ERROR)|NCCL_[A-Z_]+ set|Using (network|non-device|.*net plugin)|NET/|Bootstrap|"
     r" via |nRanks|nNodes|NVLS|GDR|GPU Direct|Connected all|Init (COMPLETE|timings)|Algo|Trees |Channel 00|"
     r"failed|[Ee]rror"

@@ -12,9 +12,10 @@ from msgspec import Struct, field
 
 from gpudoctor.explain.lines import NotALog, blocks, open_log
 from gpudoctor.explain.writers import Writer, file_writer, writer
+from gpudoctor.lazy import lazy_re
 
-LEFT_OUT = re.compile(rb"\[gpudoctor: (\d{1,18}) bytes are left out here\]")
-STEP = re.compile(
+LEFT_OUT = lazy_re(rb"\[gpudoctor: (\d{1,18}) bytes are left out here\]")
+STEP = lazy_re(
     r"\b(?P<word>global[ _]?step|step|iter(?:ation)?|update|it|batch|epoch)s?[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}"
     r"(?P<number>\d{1,12})\b(?!\.\d)|\s(?P<bar>\d{1,12})/\d{1,12} \[[\d:]{4,12}<",
     re.IGNORECASE,
@@ -34,7 +35,7 @@ ORDER = (
     "epoch",
 )
 """The best of a log, where its lines tell several."""
-HAS_STEP = re.compile(rb"(?i)step|iter|update|batch|epoch|\bit\b|\d/\d{1,12} \[")
+HAS_STEP = lazy_re(rb"(?i)step|iter|update|batch|epoch|\bit\b|\d/\d{1,12} \[")
 MOST_STEPS, MOST_RANKS = 20_000, 1024
 """Points in all; a rank's are thinned out where there are more."""
 LONGEST = 600

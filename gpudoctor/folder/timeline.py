@@ -1,6 +1,5 @@
 """A run as it went: what happened when, what it used, and the steps of each rank."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
@@ -12,6 +11,7 @@ from gpudoctor.explain.report import Explanation, Line
 from gpudoctor.folder.answer import KeptRun, StepsOverTime, TimelineMoment, UseOverTime, ending
 from gpudoctor.folder.log_times import LogSeen, RunClock, look, steps_of
 from gpudoctor.hang.report import HangReport
+from gpudoctor.lazy import lazy_re
 
 MOST_USE = 16 * 1024 * 1024
 MOST_LINES_TOLD = 40
@@ -21,7 +21,7 @@ SILENT_SECONDS, SILENT_PART = 60.0, 10.0
 SLOW_PART, SLOW_SECONDS = 0.5, 20.0
 """Steps that come half as fast as usual, for so long (our rule of thumb: a validation looks so too)."""
 FEWEST_PIECES = 8
-OF_NODE = re.compile(r"/nodes/(?P<host>[^/]+)/[^/]+$")
+OF_NODE = lazy_re(r"/nodes/(?P<host>[^/]+)/[^/]+$")
 
 
 def use_of(raw: bytes) -> tuple[float | None, list[tuple[float, int]], tuple[UseOverTime, ...]]:

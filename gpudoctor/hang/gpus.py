@@ -8,13 +8,13 @@ thread that moves a communicator's data over the network polls without rest as l
 the name of the program (NCCL proxy.cc, ncclProxyProgress; NCCL_SET_THREAD_NAME=1 would name it). Seen so on an H200.
 """
 
-import re
 from collections.abc import Sequence
 
 from gpudoctor.knowledge.places import Place, main_thread
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import GpuUse, NodeEvidence, ProcessEvidence, Recorder, Sample, Thread
 
-DRIVER = re.compile(r"libcuda\.so(\.\d+)*")
+DRIVER = lazy_re(r"libcuda\.so(\.\d+)*")
 """/proc/PID/maps names the file behind the link libcuda.so.1: libcuda.so.580.95.05."""
 BUSY = 95
 """Percent: a kernel that waits for other GPUs keeps its own busy."""
@@ -25,7 +25,7 @@ RUNNABLE_FROM = 0.8
 QUIET_SECONDS = 10.0
 """For which a rank has begun no collective, and an older one is not over, from which it stands though its GPU does not
 tell: our rule of thumb, longer than nearly all steps."""
-OF_THE_LIBRARIES = re.compile(r"NCCL|pt_nccl|cuda|pt_")
+OF_THE_LIBRARIES = lazy_re(r"NCCL|pt_nccl|cuda|pt_")
 """Threads beside the main one that may work while it waits for its GPU."""
 
 

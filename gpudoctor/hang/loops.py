@@ -19,6 +19,7 @@ from gpudoctor.hang.relation import (
     outside_backward,
     source_at,
 )
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE, SEEN
 
@@ -26,28 +27,26 @@ Ends = Literal["alike", "with its data", "by a decision", "by what the rank hold
 """How a loop ends: after as many rounds on all ranks; when there is no more data; when a condition is found otherwise;
 after as many rounds as the rank has of something that is no data; that is not told by its text."""
 
-_DATA = re.compile(
-    r"load|batch|data|sample|shard|read|stream|file|record|chunk|next\(|corpus|split|episode|rollout", re.I
-)
-_OF_DATA = re.compile(
+_DATA = lazy_re(r"load|batch|data|sample|shard|read|stream|file|record|chunk|next\(|corpus|split|episode|rollout", re.I)
+_OF_DATA = lazy_re(
     r"\b(?:\w+_)?(?:batch|sample|image|text|input|target|label|row|item|prompt|question|example|token|document)s?\b",
     re.I,
 )
 """What a loop gives out, where what it goes over has another name."""
-_HELD = re.compile(
+_HELD = lazy_re(
     r"\.(?:items|keys|values|parameters|named_parameters|modules|named_modules|children|buffers)\(\)"
     r"|\b(?:\w+_)?(?:param|parameter|grad|gradient|layer|module|metric|loss|losse|key|name|callback|hook|bucket|group"
     r"|optimizer|expert|head|task|policie|model)s\b",
     re.I,
 )
-_ENDS_WITH_DATA = re.compile(
+_ENDS_WITH_DATA = lazy_re(
     r"StopIteration|\b(?:not\s+)?\w*(?:batch|batches|data|sample|item|row|chunk|record|shard|example|inputs?)\w*(?:\[0\])?"
     r"(?:\s+is\s+None)?$",
     re.I,
 )
 
 
-_DONE = re.compile(r"not self\.\w*(?:done|finished|stop)\w*")
+_DONE = lazy_re(r"not self\.\w*(?:done|finished|stop)\w*")
 """A framework's own loop, as Lightning's: it ends with its data, after as many steps as were asked for, or when asked
 to; that is further in."""
 

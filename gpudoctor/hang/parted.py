@@ -31,6 +31,7 @@ from gpudoctor.hang.relation import (
 from gpudoctor.hang.variables import round_of, rounds_apart
 from gpudoctor.hang.words import ranks_of
 from gpudoctor.knowledge.place_markers import is_program, normal
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED
 
@@ -208,7 +209,7 @@ def _in_one_loop(fork: Fork) -> bool:
     return bool(own & theirs)
 
 
-_OWN = re.compile(r"\bself\.\w")
+_OWN = lazy_re(r"\bself\.\w")
 
 
 def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = False) -> Passed | None:
@@ -317,7 +318,7 @@ def calls_back(one: Rank, other: Rank, context: SourceContext) -> bool:
     return mine.file != theirs.file or not same_function(mine.function, theirs.function)
 
 
-_EVERYBODY = re.compile(r"(?:None|.*\bWORLD)?")
+_EVERYBODY = lazy_re(r"(?:None|.*\bWORLD)?")
 
 
 def group_of(rank: Rank) -> str:

@@ -5,18 +5,19 @@ import re
 
 from gpudoctor.hang.conditions import Known, leaves, name_of, parsed, says
 from gpudoctor.knowledge import rank_names
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Enclosing
 
-RANK_WORDS = re.compile(
+RANK_WORDS = lazy_re(
     r"rank|is_main|is_master|is_global_zero|master_process|main_process|is_local_main|is_first_worker|is_chief", re.I
 )
 """Names by which programs ask which rank they are: torch, Lightning, accelerate, transformers, fairseq, detectron2."""
-_OF_THE_WORLD = re.compile(
+_OF_THE_WORLD = lazy_re(
     r"(?:\w+\.)*(?:is_available|is_initialized|(?:get_)?world_size|num_processes|(?:is_|use_)?distributed)", re.I
 )
 """What ranks of one job find alike: that there is a group of them, and how large it is."""
-_RANK = re.compile(r"(?:get_)?(?:\w+_)?rank", re.I)
-_IS_ZERO = re.compile(
+_RANK = lazy_re(r"(?:get_)?(?:\w+_)?rank", re.I)
+_IS_ZERO = lazy_re(
     r"is_main_process|is_master|is_global_zero|master_process|main_process|is_local_main_process|is_main|is_rank_0"
     r"|is_world_process_zero|is_local_process_zero|is_rank_zero|is_rank0|is_chief|is_first_worker|is_primary",
     re.I,

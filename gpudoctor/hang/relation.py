@@ -10,6 +10,7 @@ from gpudoctor.hang.job import Rank
 from gpudoctor.hang.rank_conditions import asks_for_world, is_by_rank
 from gpudoctor.knowledge.place_markers import normal
 from gpudoctor.knowledge.places import main_thread
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 Relation = Literal["past the loop", "later in the loop", "earlier", "later", "other branch", "same line", "unknown"]
@@ -17,9 +18,9 @@ Relation = Literal["past the loop", "later in the loop", "earlier", "later", "ot
 function, and no loop that is around the one alone tells. "unknown": no line of theirs can be compared."""
 
 LOOPS = ("for", "while")
-_ASKS_FOR_FILE = re.compile(r"\b(?:l?exists|is_?file|is_?dir|listdir|scandir|i?glob|iterdir|stat|getsize)\(")
-_COUNTS = re.compile(r"step|epoch|iter|batch_idx|max_|limit|\b[in]\b", re.I)
-_COUNTERS = re.compile(r"step|epoch|iter|batch_idx|max_(?:batches|samples|updates)|limit_(?:train|val)|\b[in]\b", re.I)
+_ASKS_FOR_FILE = lazy_re(r"\b(?:l?exists|is_?file|is_?dir|listdir|scandir|i?glob|iterdir|stat|getsize)\(")
+_COUNTS = lazy_re(r"step|epoch|iter|batch_idx|max_|limit|\b[in]\b", re.I)
+_COUNTERS = lazy_re(r"step|epoch|iter|batch_idx|max_(?:batches|samples|updates)|limit_(?:train|val)|\b[in]\b", re.I)
 """Names of counters themselves: `kl > limit` counts nothing."""
 _ALIKE = frozenset(("len", "int", "min", "max", "range", "abs", "round", "isinstance", "hasattr", "getattr"))
 """Calls in a condition that say the same on every rank, where what they are given is counted."""
@@ -251,7 +252,7 @@ def _says_alike(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Name) and call.func.id in _ALIKE
 
 
-_SAME = re.compile(r"every|interval|freq|period|total|num_|length|size|[A-Z][A-Z_\d]*", re.ASCII)
+_SAME = lazy_re(r"every|interval|freq|period|total|num_|length|size|[A-Z][A-Z_\d]*", re.ASCII)
 """Names of what is set for all ranks alike."""
 
 
@@ -271,9 +272,9 @@ def only_counts(condition: str) -> bool:
     return known and len(names) == len({name_of(node) for node in leaves})
 
 
-COUNTED = re.compile(r" in range\((?:[\d_]+|[A-Z][A-Z_\d]*)\)$")
+COUNTED = lazy_re(r" in range\((?:[\d_]+|[A-Z][A-Z_\d]*)\)$")
 """A loop with as many rounds on every rank."""
-OWN_NUMBER = re.compile(
+OWN_NUMBER = lazy_re(
     r" in range\((?![\d_]+\)|[A-Z][A-Z_\d]*\))(?!.*(?i:\blen\(|step|batch|iter|epoch|loader|num_|max_))"
 )
 """One with as many rounds as a rank has found for itself, by a name that is not of batches."""
@@ -382,7 +383,7 @@ def members_of(contexts: Iterable[SourceContext], name: str) -> frozenset[int]:
     return frozenset()
 
 
-KEEPS_GRADIENTS = re.compile(r"no_sync|accumulate|gradient_sync|grad_sync")
+KEEPS_GRADIENTS = lazy_re(r"no_sync|accumulate|gradient_sync|grad_sync")
 """Contexts in which DDP does not exchange gradients: torch's no_sync, accelerate's accumulate, ..."""
 
 

@@ -13,18 +13,19 @@ from gpudoctor.hang.job import Rank
 from gpudoctor.hang.rank_conditions import RANK_WORDS
 from gpudoctor.hang.relation import LOOPS, same_function, source_at
 from gpudoctor.knowledge.place_markers import is_program
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables
 
-_COUNTS = re.compile(r"step|epoch|iter|index|idx|batch_(?:idx|nr)|_?\b[ijkn]\b|seen|done|count|offset|position", re.I)
+_COUNTS = lazy_re(r"step|epoch|iter|index|idx|batch_(?:idx|nr)|_?\b[ijkn]\b|seen|done|count|offset|position", re.I)
 """Names of what changes from round to round: that it differs follows from where the ranks are."""
-_PLACES = re.compile(
+_PLACES = lazy_re(
     r"stage|last|first|head|leader|root|src|dst|peer|next|prev|device|node|host|gpu|seed|port|pid|_id\b|world|local",
     re.I,
 )
 """Names of a rank's place among the others, which is meant to differ."""
-_NUMBER_OF = re.compile(r"(?:^|_)(?:num|n|nr|per|number|nproc)_|_per_", re.I)
+_NUMBER_OF = lazy_re(r"(?:^|_)(?:num|n|nr|per|number|nproc)_|_per_", re.I)
 """Names of how many there are of something, which is meant to be alike: `gpus_per_node`, `num_devices`."""
-_WORDS = re.compile(r"[A-Za-z_]\w*")
+_WORDS = lazy_re(r"[A-Za-z_]\w*")
 Level = Mapping[int, Frame]
 """One function that all ranks are in: the frame of each, by rank."""
 

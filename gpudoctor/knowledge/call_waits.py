@@ -2,8 +2,10 @@
 
 import re
 
+from gpudoctor.lazy import lazy_re
+
 KNOWN_WAITS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), kind)
+    (lazy_re(pattern), kind)
     for pattern, kind in (
         (
             r"^(?:requests|httpx|aiohttp|session|client|http)\.(?:get|post|put|head|request|delete|patch|send)$",
@@ -31,7 +33,7 @@ KNOWN_WAITS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 """The dotted name as it is called."""
 
 NAMED_BY: tuple[tuple[re.Pattern[str], frozenset[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), frozenset(methods.split()), kind)
+    (lazy_re(pattern, re.IGNORECASE), frozenset(methods.split()), kind)
     for pattern, methods, kind in (
         (r"queue$|^q$", "get put join", "queue"),
         (r"store$", "get wait multi_get", "store"),

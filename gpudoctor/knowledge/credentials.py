@@ -6,6 +6,8 @@ text has one, `shapes` says what is kept instead.
 
 import re
 
+from gpudoctor.lazy import lazy_re
+
 _NAMES = (
     r"token|jwt|bearer|secret|passw(?:or)?d|passphrase|credentials?|cookie|session|webhook|dsn|signature"
     r"|(?:api|access|auth|private|signing|encryption|ssh|account|license)[_-]?key"
@@ -36,9 +38,9 @@ _WRITTEN = (
         "***",
     ),
 )
-CREDENTIALS = tuple((re.compile(pattern, re.IGNORECASE), replacement) for pattern, replacement in _WRITTEN)
+CREDENTIALS = tuple((lazy_re(pattern, re.IGNORECASE), replacement) for pattern, replacement in _WRITTEN)
 
-SIGNS = re.compile(
+SIGNS = lazy_re(
     r"[=@]|://|:\s|['\"]\s*:|(?<![\w-])-|bearer|hf_|gh[pousr]_|github_|sk-|xox|glpat|nvapi|AKIA|eyJ", re.IGNORECASE
 )
 """Without one of these a text has none: most have not."""

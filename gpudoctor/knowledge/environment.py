@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from gpudoctor.knowledge.nccl.variables import table
 from gpudoctor.knowledge.pytorch.torch_variables import VARIABLES
 from gpudoctor.knowledge.shapes import Shape, kept
+from gpudoctor.lazy import lazy_re
 
 READ: dict[Shape, str] = {
     "plain": """
@@ -34,12 +35,12 @@ READ: dict[Shape, str] = {
     "id": "TORCHELASTIC_RUN_ID PET_RDZV_ID",
 }
 """By name, what a value of each looks like."""
-FAMILIES = re.compile(r"NCCL_\w+|PET_\w+|TPU_\w+", re.ASCII)
+FAMILIES = lazy_re(r"NCCL_\w+|PET_\w+|TPU_\w+", re.ASCII)
 """Any name of these is looked at: NCCL's for those that nothing reads, torchrun's options, what announces a TPU."""
 
-_OF_FILES = re.compile(r"\w+_(?:FILE|PATH|LIB|PLUGIN|DIR)|NCCL_GRAPH|NCCL_PROXY_PROFILE")
-_OF_HOSTS = re.compile(r"NCCL_(?:COMM_ID|RAS_ADDR|HOSTID|IB_ADDR_RANGE)")
-_OF_INTERFACES = re.compile(r"NCCL_\w*(?:IFNAME|_HCA)")
+_OF_FILES = lazy_re(r"\w+_(?:FILE|PATH|LIB|PLUGIN|DIR)|NCCL_GRAPH|NCCL_PROXY_PROFILE")
+_OF_HOSTS = lazy_re(r"NCCL_(?:COMM_ID|RAS_ADDR|HOSTID|IB_ADDR_RANGE)")
+_OF_INTERFACES = lazy_re(r"NCCL_\w*(?:IFNAME|_HCA)")
 
 _KINDS: dict[str, Shape] = {name: kind for kind, names in READ.items() for name in names.split()}
 LONGEST = 32768

@@ -1,8 +1,8 @@
 """The threads of what Python's faulthandler wrote, of any text: cut short, interleaved, written twice."""
 
-import re
 from typing import NamedTuple
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Frame
 
 MOST_THREADS = 512
@@ -11,8 +11,8 @@ MOST_FRAMES = 256
 """Of a thread, innermost first: recursion goes deeper, and repeats itself."""
 LONGEST_NAME = 512
 LONGEST_PATH = 4096
-_THREAD = re.compile(r"^(Current thread|Thread) 0x([0-9a-fA-F]{1,16})(?: \[(.*)\])? \(most recent call first\):")
-_FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}|\?\?\?) in (?P<function>.+)$')
+_THREAD = lazy_re(r"^(Current thread|Thread) 0x([0-9a-fA-F]{1,16})(?: \[(.*)\])? \(most recent call first\):")
+_FRAME = lazy_re(r'^  File "(?P<file>.*)", line (?P<line>\d{1,9}|\?\?\?) in (?P<function>.+)$')
 
 
 class DumpedThread(NamedTuple):

@@ -4,7 +4,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-OF_THE_KERNEL = re.compile(r"/(?:proc|sys|dev)(?!/shm/|/mapper/|/mqueue/|/hugepages/)(?:/|$)")
+from gpudoctor.lazy import lazy_re
+
+OF_THE_KERNEL = lazy_re(r"/(?:proc|sys|dev)(?!/shm/|/mapper/|/mqueue/|/hugepages/)(?:/|$)")
 """Where the kernel and its drivers give the names."""
 PARTS = frozenset(
     """
@@ -22,7 +24,7 @@ PARTS = frozenset(
     file files logs runs checkpoints models train test
     """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
-KNOWN = re.compile(
+KNOWN = lazy_re(
     r"\d+|(?:user|node|ip|mac|path|mail|serial|domain|nodes|job)-\d+(?:\.\w{1,12})?|\.{1,2}|~|\*{3}"
     r"|(?:python|pypy|cuda|torch|nccl|cudnn|nvidia|tensorrt|hpcx|gcc)[-_]?[0-9][\w.+-]*"
     r"|lib(?:cuda|nvidia|nvoptix|nccl|cudart|cudnn|cublas|cupti|nv|torch|c10|ibverbs|mlx|rdma|mpi|gomp|omp|stdc|gcc|rccl"
@@ -39,19 +41,17 @@ PACKAGES = frozenset(
 )
 """Below one of these, in site-packages, all names are its authors'."""
 INSTALLED = ("site-packages", "dist-packages")
-LIBRARY = re.compile(r"python3?\.?\d*")
+LIBRARY = lazy_re(r"python3?\.?\d*")
 PROGRAM_FOLDERS = (["usr", "bin"], ["usr", "sbin"], ["bin"], ["sbin"], ["usr", "local", "bin"])
-PROGRAMS = re.compile(
-    r"(?:python|pypy|pip)[\d.]*|torchrun|accelerate|deepspeed|gpudoctor|nvidia-[a-z-]{2,30}|srun|mpirun"
-)
+PROGRAMS = lazy_re(r"(?:python|pypy|pip)[\d.]*|torchrun|accelerate|deepspeed|gpudoctor|nvidia-[a-z-]{2,30}|srun|mpirun")
 SOURCES = (".py", ".pyx", ".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp")
 """What a program of the user's is called stays: stacks say nothing without."""
-ENDINGS = re.compile(
+ENDINGS = lazy_re(
     r"\.(?:so(?:\.\d+)*|pt|pth|bin|ckpt|safetensors|json|ya?ml|toml|xml|txt|log|out|err|csv|parquet|arrow|tar|gz|zip|conf|h5"
     r"|npy|npz|whl|sock)$",
     re.ASCII,
 )
-PATH = re.compile(r"(?<![\w./~%\])}*-])(?:~(?=/))?(?:/[^/\\\s:;,\"'<>|()\[\]{}*`=?&#]+)+")
+PATH = lazy_re(r"(?<![\w./~%\])}*-])(?:~(?=/))?(?:/[^/\\\s:;,\"'<>|()\[\]{}*`=?&#]+)+")
 """An absolute path in a text."""
 
 

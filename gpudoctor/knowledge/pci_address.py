@@ -3,7 +3,9 @@
 import re
 from functools import lru_cache
 
-_ADDRESS = re.compile(
+from gpudoctor.lazy import lazy_re
+
+_ADDRESS = lazy_re(
     r"(?:(?P<domain>[0-9a-f]{1,8}):)?(?P<bus>[0-9a-f]{1,2}):(?P<device>[0-9a-f]{1,2})(?:\.(?P<function>[0-7]))?",
     re.ASCII | re.IGNORECASE,
 )

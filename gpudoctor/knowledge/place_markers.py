@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 
 
 class Marker(NamedTuple):
@@ -215,18 +216,18 @@ class NativeMarker(NamedTuple):
 
 
 NATIVE: tuple[NativeMarker, ...] = (
-    NativeMarker(re.compile(r"^(ncclCommInit|ncclBootstrap|bootstrap[A-Z])"), "communicator init"),
-    NativeMarker(re.compile(r"connectFullMesh"), "communicator init"),
-    NativeMarker(re.compile(r"^c10d::TCPStore::(waitForWorkers|TCPStore)"), "rendezvous", "TCPStore"),
-    NativeMarker(re.compile(r"^c10d::(TCPStore|PrefixStore|HashStore|FileStore|Store)::"), "store wait"),
-    NativeMarker(re.compile(r"^(c10d::Work::wait|c10d::ProcessGroup\w*::Work\w*::wait)"), "collective", "Work.wait"),
-    NativeMarker(re.compile(r"^(ncclGroupEnd|ncclGroupEndInternal|ncclEnqueue)"), "collective"),
-    NativeMarker(re.compile(r"^gloo::"), "collective"),
-    NativeMarker(re.compile(r"^(torch::autograd::(python::)?\w*Engine::execute|c10d::Reducer::)"), "backward"),
+    NativeMarker(lazy_re(r"^(ncclCommInit|ncclBootstrap|bootstrap[A-Z])"), "communicator init"),
+    NativeMarker(lazy_re(r"connectFullMesh"), "communicator init"),
+    NativeMarker(lazy_re(r"^c10d::TCPStore::(waitForWorkers|TCPStore)"), "rendezvous", "TCPStore"),
+    NativeMarker(lazy_re(r"^c10d::(TCPStore|PrefixStore|HashStore|FileStore|Store)::"), "store wait"),
+    NativeMarker(lazy_re(r"^(c10d::Work::wait|c10d::ProcessGroup\w*::Work\w*::wait)"), "collective", "Work.wait"),
+    NativeMarker(lazy_re(r"^(ncclGroupEnd|ncclGroupEndInternal|ncclEnqueue)"), "collective"),
+    NativeMarker(lazy_re(r"^gloo::"), "collective"),
+    NativeMarker(lazy_re(r"^(torch::autograd::(python::)?\w*Engine::execute|c10d::Reducer::)"), "backward"),
     NativeMarker(
-        re.compile(r"^(cuda|cu)(Stream|Event|Device|Ctx)Synchronize|^(cudaMemcpy|cuMemcpy)(?!\w*Async)"), "cuda sync"
+        lazy_re(r"^(cuda|cu)(Stream|Event|Device|Ctx)Synchronize|^(cudaMemcpy|cuMemcpy)(?!\w*Async)"), "cuda sync"
     ),
-    NativeMarker(re.compile(r"^(cuModuleLoad|cuLibraryLoad|cudaFuncGetAttributes)"), "cuda sync"),
+    NativeMarker(lazy_re(r"^(cuModuleLoad|cuLibraryLoad|cudaFuncGetAttributes)"), "cuda sync"),
 )
 """Innermost first; used where no Python frame decides."""
 
@@ -265,9 +266,9 @@ def _fits(file: str, end: str) -> bool:
     return file.endswith("/" + end)
 
 
-_STANDARD_LIBRARY = re.compile(r"^.*/(?:lib(?:64)?/(?:python|pypy)\d+\.\d+[a-z]?|python\d+\.zip)/(?!site-packages/)")
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/")
-_SAME_AS_STANDARD = re.compile(r"^.*/(?:site|dist)-packages/(?:multiprocess|billiard)/")
+_STANDARD_LIBRARY = lazy_re(r"^.*/(?:lib(?:64)?/(?:python|pypy)\d+\.\d+[a-z]?|python\d+\.zip)/(?!site-packages/)")
+_INSTALLED = lazy_re(r"/(?:site|dist)-packages/")
+_SAME_AS_STANDARD = lazy_re(r"^.*/(?:site|dist)-packages/(?:multiprocess|billiard)/")
 """Copies of multiprocessing under another name: of datasets (with dill), and of celery."""
 
 
@@ -299,7 +300,7 @@ on the others (`ProgressBar.setup`); `rank_zero_only` and accelerate's `on_main_
 LAUNCHERS = registry.starters() | {"ipython", "ipython3", "jupyter", "jupyter-lab", "jupyter-notebook", "pytest"}
 """Console scripts, by file name: their own frame is at the bottom of every stack below them."""
 
-_OWN_PLACE = re.compile(
+_OWN_PLACE = lazy_re(
     # Checked out and built, or installed editable: no site-packages in the path.
     r"/torch/(?:nn|distributed|autograd|utils|optim|cuda|amp|fx|multiprocessing|_\w+)(?:/|\.py\b)"
     r"|/torch/(?:serialization|functional|hub)\.py$"
@@ -310,12 +311,12 @@ _OWN_PLACE = re.compile(
     # Code that a compiler wrote.
     r"|/torchinductor_[^/]*/|/\.triton/"
 )
-_FRAMEWORK = re.compile(
+_FRAMEWORK = lazy_re(
     r"/(?:torch|torchvision|torchaudio|lightning|lightning_fabric|pytorch_lightning|accelerate|transformers|deepspeed|"
     r"megatron|ray|numpy|triton|IPython|ipykernel|composer|ignite|fairscale|colossalai|horovod|jax|jaxlib|flax|tensorflow|"
     r"keras|mpi4py)/"
 )
-_TYPED = re.compile(r"^<(?:string|stdin|ipython-input.*|python-input.*|stdin-\d+|unknown|console|input|dynamic-code)>$")
+_TYPED = lazy_re(r"^<(?:string|stdin|ipython-input.*|python-input.*|stdin-\d+|unknown|console|input|dynamic-code)>$")
 """Program text that somebody typed or passed, or a function that cloudpickle (Dask) has brought to a worker without its
 file; other names in brackets are generated code."""
 
@@ -353,7 +354,7 @@ def _after_packages(path: str) -> str:
     return "/" + _INSTALLED.split(path)[-1]
 
 
-_DRIVES = re.compile(
+_DRIVES = lazy_re(
     r"/transformers/trainer\w*\.py$|/trl/trainer/|/(?:lightning/pytorch|pytorch_lightning)/loops/"
     r"|/composer/trainer/|/ignite/engine/|/mmengine/runner/|/fastai/learner\.py$|/megatron/training/training\.py$"
 )
@@ -396,14 +397,14 @@ FILE_LOCKS = frozenset(
         *("fcntl_setlk", "fcntl_setlk64", "do_lock_file_wait"),
     )
 )
-STORAGE = re.compile(
+STORAGE = lazy_re(
     r"^(_*nfs|rpc_|_*rpc_wait|fuse_|__fuse|request_wait_answer|ll_|ldlm_|ptlrpc_|osc_|cl_|lov_|ceph_|cifs_|smb2?_|"
     r"gpfs|cxi|bee|FhgfsOps|wekafs|v9fs_|p9_|io_schedule|bit_wait_io|folio_wait|wait_on_page|__wait_on_page|"
     r"wait_on_buffer|__wait_on_buffer|blk_|blkdev|submit_bio_wait|jbd2_|ext4_|xfs_|btrfs_|balance_dirty_pages|sync_inode|"
     r"writeback_|wbt_|rq_qos_|filemap_|fsync|vfs_)"
 )
 """Kernel functions that wait for a file system or a disk. Source: names in fs/ and block/ of the kernel."""
-NOT_STORAGE = re.compile(
+NOT_STORAGE = lazy_re(
     r"^(nv|_nv|uvm_|os_acquire|drm_|dma_fence|kernel_clone|wait_for_vfork|do_freezer|__refrigerator|refrigerator|ptrace|"
     r"do_exit|exit_mm|do_coredump|coredump|mem_cgroup_|rwsem_|__down_|down_|mutex_)"
 )

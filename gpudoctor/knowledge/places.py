@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, cast
 
 from gpudoctor.knowledge import place_markers as known
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Frame, Sample, SourceContext, Thread
 
 Kind = Literal[
@@ -219,21 +220,21 @@ def _native(frames: Sequence[Frame]) -> _Found | None:
     return None
 
 
-_WORK_WAIT = re.compile(r"\.wait\(")
-_CALLED = re.compile(
+_WORK_WAIT = lazy_re(r"\.wait\(")
+_CALLED = lazy_re(
     r"\.(all_reduce|all_gather(?:_single|_v)?|reduce_scatter(?:_single|_v)?|all_to_all(?:_single|_v_single)?|broadcast"
     r"|barrier)\("
 )
 """Collectives that are methods written in C: torchcomms' TorchComm, and a ProcessGroup that is asked itself."""
-_WORK_POINT_TO_POINT = re.compile(r"\b(?:irecv|isend|batch_isend_irecv)\(")
-_STORE = re.compile(r"\b\w*store\w*\.(?:get|wait|multi_get)\(", re.IGNORECASE)
-_ASKS = re.compile(r"\b(\w+)\.(?:get|wait|multi_get)\(")
-_SYNCHRONIZES = re.compile(r"\.(item|tolist|cpu|numpy|synchronize|nonzero)\(")
+_WORK_POINT_TO_POINT = lazy_re(r"\b(?:irecv|isend|batch_isend_irecv)\(")
+_STORE = lazy_re(r"\b\w*store\w*\.(?:get|wait|multi_get)\(", re.IGNORECASE)
+_ASKS = lazy_re(r"\b(\w+)\.(?:get|wait|multi_get)\(")
+_SYNCHRONIZES = lazy_re(r"\.(item|tolist|cpu|numpy|synchronize|nonzero)\(")
 
 
 MPI = "MPI "
 """Begins the operations of mpi4py: they spin until they are over, so that CPU time does not say that one gets on."""
-_MPI_CALLS = re.compile(
+_MPI_CALLS = lazy_re(
     r"\.(?:(?P<pair>[Ss]end|[Rr]ecv|[Ss]send|[Bb]send|[Ss]endrecv(?:_replace)?|[Pp]robe|[Ww]ait(?:all|any)?)"
     r"|(?P<all>I?[Bb]arrier|[Bb]cast|[Rr]educe|[Aa]llreduce|[Gg]atherv?|[Aa]llgatherv?|[Ss]catterv?|[Aa]lltoall[vw]?"
     r"|[Rr]educe_scatter(?:_block)?|[Ss]can|[Ee]xscan|Split(?:_type)?|Dup|Create(?:_group)?|Disconnect|Win\.\w+|Fence))\("
@@ -241,7 +242,7 @@ _MPI_CALLS = re.compile(
 """Methods of mpi4py's Comm, Request and Win that wait (its documentation has the list); in C, without a frame."""
 
 
-_GENERATED = re.compile(r"<eval_with_key>|/torchinductor_[^/]*/")
+_GENERATED = lazy_re(r"<eval_with_key>|/torchinductor_[^/]*/")
 
 
 def _compiled(thread: Thread) -> _Found | None:

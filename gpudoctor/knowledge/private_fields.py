@@ -1,6 +1,5 @@
 """What the fields of a structure are to the redactor, and where in it names, variables and command lines stand."""
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
@@ -19,6 +18,7 @@ from gpudoctor.knowledge.private_names import (
     SERIAL_FIELDS,
     USER_FIELDS,
 )
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import Reading
 
 Mode = Literal["text", "harmless", "user", "host", "serial", "gid", "id", "command", "environment"]
@@ -33,7 +33,7 @@ FIELDS: dict[tuple[str, str], Mode] = {
     ("Snapshot", "environment"): "environment",
 }
 """(structure, field) -> its treatment; all others are text, or harmless."""
-VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+VARIABLE = lazy_re(r"[A-Z][A-Z0-9_]*")
 """The name of an environment variable; a mapping from such names to texts is (a part of) an environment."""
 
 

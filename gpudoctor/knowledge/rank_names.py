@@ -3,9 +3,11 @@ do: `tp_rank`, `get_data_parallel_rank()`, `ring_attn_rank`. Which ranks of the 
 
 import re
 
+from gpudoctor.lazy import lazy_re
+
 _GROUPS = (
     "tp|dp|pp|ep|cp|sp|mp|etp|edp|vpp|fsdp|hsdp|zero|tensor|model|data|pipe|pipeline|expert|context|sequence|seq|ring"
     "|ulysses|parallel|stage|group|subgroup|mesh|shard|replica|replicate|row|col|column|node|machine|host|island|team"
     "|slice|intra|inter"
 )
-IN_GROUP = re.compile(rf"(?:get_)?(?:\w+_)?(?:{_GROUPS})(?:_\w+)?_rank(?:_id)?", re.I)
+IN_GROUP = lazy_re(rf"(?:get_)?(?:\w+_)?(?:{_GROUPS})(?:_\w+)?_rank(?:_id)?", re.I)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Literal, get_args
 
+from gpudoctor.lazy import lazy_re
+
 HIDDEN = "***"
 
 Shape = Literal["plain", "interfaces", "hosts", "devices", "path", "paths", "id"]
@@ -34,41 +36,41 @@ WORDS = frozenset(
     """.split()  # noqa: SIM905 - as a text it can be read and changed
 )
 """Words that a setting of training may hold, in small letters."""
-NUMBER = re.compile(r"0[xX][0-9A-Fa-f]{1,16}|[0-9]{1,20}(?:\.[0-9]{1,20}){0,3}(?:[KMGT]i?B?|[nmu]?s)?", re.ASCII)
-MODEL = re.compile(r"(?:gb|gh|a|b|h|l|p|t|v)[0-9]{1,4}s?", re.IGNORECASE)
-COMMON_INTERFACE = re.compile(
+NUMBER = lazy_re(r"0[xX][0-9A-Fa-f]{1,16}|[0-9]{1,20}(?:\.[0-9]{1,20}){0,3}(?:[KMGT]i?B?|[nmu]?s)?", re.ASCII)
+MODEL = lazy_re(r"(?:gb|gh|a|b|h|l|p|t|v)[0-9]{1,4}s?", re.IGNORECASE)
+COMMON_INTERFACE = lazy_re(
     r"(?:eth|eno|ens|enp|enP|enx|em|ib|ibp|ibs|bond|team|br|docker|veth|virbr|vlan|wlan|wlp|wwan|tun|tap|cali|cni|flannel"
     r"|hsn|cxi|mlx[45]_|rocep|roceP|bnxt_re|irdma|rdmap|efa_|hfi1_|qedr|siw|rxe)[0-9][0-9A-Za-z_.]{0,15}"
     r"|lo|eth|ens?|ib|bond|mlx[45]?|docker0?|mlx5_bond_[0-9]{1,2}",
     re.ASCII,
 )
 """Names that the kernel, udev and drivers give, and their beginnings."""
-BETWEEN = re.compile(r"[\s,;:|=^+*()\[\]/&%-]+")
-BEFORE_MORE = re.compile(rf"[+-]?(?:{NUMBER.pattern})[\s#;]+", re.ASCII)
-AROUND = re.compile(r"([\s'\"]*)(.*?)([\s'\"]*)", re.DOTALL)
+BETWEEN = lazy_re(r"[\s,;:|=^+*()\[\]/&%-]+")
+BEFORE_MORE = lazy_re(rf"[+-]?(?:{NUMBER.pattern})[\s#;]+", re.ASCII)
+AROUND = lazy_re(r"([\s'\"]*)(.*?)([\s'\"]*)", re.DOTALL)
 LONGEST_PLAIN = 256
 ALIKE = 0.75
 """How near a word must be to a known one to count as that, misspelt: "Rign", "INOF". Our rule of thumb."""
 
-INTERFACE = re.compile(r"\s*[\^=]{0,2}(?:[A-Za-z][\w.-]{0,19}(?::[0-9]{0,5}){0,2})?\s*", re.ASCII)
+INTERFACE = lazy_re(r"\s*[\^=]{0,2}(?:[A-Za-z][\w.-]{0,19}(?::[0-9]{0,5}){0,2})?\s*", re.ASCII)
 """Also what is no good list, signs alone or a colon without its port: NCCL takes it in its way, and that is judged."""
-HOST = re.compile(
+HOST = lazy_re(
     r"[A-Za-z0-9_](?:[\w.-]|\[[0-9,-]{1,200}\]){0,252}(?::[0-9]{1,5})?(?:/[0-9]{1,3})?"
     r"|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]{1,16})?\]?(?::[0-9]{1,5})?(?:/[0-9]{1,3})?",
     re.ASCII,
 )
-DEVICE = re.compile(
+DEVICE = lazy_re(
     r"[\s'\"\[\](]*(?:[+-]?[0-9]{1,10}|(?:MIG-GPU-|MIG-|GPU-)?[0-9A-Fa-f-]{1,40}(?:/[0-9]{1,3}){0,2}|GPU-?|MIG-?"
     r"|[0-9]{1,4}(?:[.:;|/ -][0-9]{1,4}){1,63}|0x[0-9a-f]{1,8}|(?:cuda|gpu):?[0-9]{0,4}"
     r"|nodevfiles|none|all|void)?[\s'\"\])]*",
     re.ASCII | re.IGNORECASE,
 )
-DEVICE_BEGINS = re.compile(r"\s*[+-]?[0-9]{1,4}(?![0-9])|MIG-GPU-|GPU-|MIG-", re.ASCII)
+DEVICE_BEGINS = lazy_re(r"\s*[+-]?[0-9]{1,4}(?![0-9])|MIG-GPU-|GPU-|MIG-", re.ASCII)
 """What of an entry counts, whatever follows."""
 _PART = r"[\w./~+%@#,][\w./~+%@#,-]{0,4095}"
-PATH = re.compile(rf"{_PART}|(?=[^\n]{{3,1024}}\.[a-z]{{2,5}}$){_PART}(?: {_PART}){{1,4}}")
+PATH = lazy_re(rf"{_PART}|(?=[^\n]{{3,1024}}\.[a-z]{{2,5}}$){_PART}(?: {_PART}){{1,4}}")
 """Blanks only in the name of a file that has an ending."""
-ID = re.compile(r"[\w.:+-]{1,128}", re.ASCII)
+ID = lazy_re(r"[\w.:+-]{1,128}", re.ASCII)
 
 
 def is_plain(value: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal
 from msgspec import Struct
 
 from gpudoctor.knowledge.trainer_arguments import RELEASES, REMARKS, TODAY, WARNED
+from gpudoctor.lazy import lazy_re
 
 SupersededKind = Literal["strategy", "argument", "value", "launcher"]
 """strategy: a value of `strategy=`. argument: one of `Trainer(...)`. value: an argument with this value."""
@@ -213,12 +214,10 @@ def refusal(name: str, version: Version | None) -> str:
     return next((words.format(name) for first, words in REFUSALS if version is None or version >= first), "")
 
 
-OF_TRAINER = re.compile(r"(?:^|[/\\])(?:pytorch_)?lightning[/\\](?:\w+[/\\]){0,3}(?:argparse|env_vars_connector)\.py$")
+OF_TRAINER = lazy_re(r"(?:^|[/\\])(?:pytorch_)?lightning[/\\](?:\w+[/\\]){0,3}(?:argparse|env_vars_connector)\.py$")
 """Where every call of Trainer passes, since 1.6 and from 1.0 to 1.5: its arguments may stand in the environment."""
-CALLS_TRAINER = re.compile(r"(?:^|[^\w.])(?:(?:pl|L|lightning|pytorch_lightning)(?:\.pytorch)?\.)?Trainer\(")
-UNEXPECTED = re.compile(
-    r"(?P<trainer>\bTrainer\.)?__init__\(\) got an unexpected keyword argument '(?P<name>\w{1,60})'"
-)
+CALLS_TRAINER = lazy_re(r"(?:^|[^\w.])(?:(?:pl|L|lightning|pytorch_lightning)(?:\.pytorch)?\.)?Trainer\(")
+UNEXPECTED = lazy_re(r"(?P<trainer>\bTrainer\.)?__init__\(\) got an unexpected keyword argument '(?P<name>\w{1,60})'")
 
 
 def refused(message: str, raised_in: str = "", code: str = "") -> Superseded | None:

@@ -1,8 +1,8 @@
 """What belongs to TensorFlow, of which gpudoctor knows nothing but the names."""
 
-import re
+from gpudoctor.lazy import lazy_re
 
-NAMES = re.compile(
+NAMES = lazy_re(
     r"(?i)(?:tensorflow|keras|tf|tpu_?strategy|(?:multi_?worker_?)?mirrored_?strategy|parameter_?server_?strategy|"
     r"central_?storage_?strategy|one_?device_?strategy|tpu_?cluster_?resolver)"
 )

@@ -1,14 +1,13 @@
 """What shows that a machine has Google TPUs, and that its interpreter can use them."""
 
-import re
-
 from gpudoctor.knowledge.accelerator_kinds import TPU_GENERATIONS, is_tpu
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import Snapshot
 
 # TPU VMs up to v4 have /dev/accel0; Linux's own accelerators (Intel's NPU) lie in a folder: /dev/accel/accel0.
-ACCEL_NODE = re.compile(r"/dev/accel\d+")
+ACCEL_NODE = lazy_re(r"/dev/accel\d+")
 
 
 def evidence_of_tpu(machine: Snapshot) -> str:

@@ -1,6 +1,6 @@
 """A text with the signs that programs write, in place of those that mails, chats and word processors make of them."""
 
-import re
+from gpudoctor.lazy import lazy_re
 
 ENTITIES = {
     b"&gt;": b">",
@@ -11,7 +11,7 @@ ENTITIES = {
     b"&nbsp;": b" ",
     b"&amp;": b"&",
 }
-ENTITY = re.compile(b"|".join(ENTITIES))
+ENTITY = lazy_re(b"|".join(ENTITIES))
 SIGNS = {
     "\u2018".encode(): b"'",
     "\u2019".encode(): b"'",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gpudoctor.knowledge import place_markers as known
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Frame, SourceContext, Thread
 
 
@@ -83,8 +84,8 @@ _BY_FILE = {marker.file: [other for other in MARKERS if other.file == marker.fil
 
 PIPE = "read of a pipe"
 """The operation where it need not be a child's."""
-_DATABASE = re.compile(r"\.(?:execute|executemany|executescript|commit)\(")
-_SIGNALS = re.compile(r"\b(?:pause|sigwait|sigwaitinfo|sigtimedwait)\(")
+_DATABASE = lazy_re(r"\.(?:execute|executemany|executescript|commit)\(")
+_SIGNALS = lazy_re(r"\b(?:pause|sigwait|sigwaitinfo|sigtimedwait)\(")
 _SIGNAL_CALLS = ("pause", "rt_sigtimedwait", "rt_sigsuspend")
 _SOCKET_CALLS = ("recvfrom(", "recvmsg(", "sendto(", "sendmsg(", "connect(", "accept(", "accept4(")
 _SENDING = frozenset(("sk_stream_wait_memory", "sock_alloc_send_pskb", "unix_stream_sendmsg"))
@@ -95,7 +96,7 @@ _ENTRIES_OF_LOCKS = (
     ("python/importlib/_bootstrap.py", "acquire"),
 )
 """Functions that do nothing but take a lock (CPython's sources, 3.8 to 3.14)."""
-_TRIES_LOCK = re.compile(r"\.acquire\(|^with ")
+_TRIES_LOCK = lazy_re(r"\.acquire\(|^with ")
 
 
 def wait_of(thread: Thread | None, user: Frame | None, sources: Sequence[SourceContext] = ()) -> OwnWait | None:

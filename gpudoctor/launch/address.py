@@ -7,9 +7,10 @@ from typing import NamedTuple
 from gpudoctor.fleet.own_address import NoAddress, address_of
 from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.network.interface_roles import described, inside_reason, recommended
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import Interface, NotRead, Snapshot
 
-NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
+NAME = lazy_re(r"(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?\.?")
 EXAMPLES = ("a name that the other nodes resolve", "an address of the head")
 
 

@@ -1,7 +1,6 @@
 """A plan's claims about addresses, names, ports, ways and clocks."""
 
 import ipaddress
-import re
 
 from msgspec import structs
 
@@ -12,11 +11,12 @@ from gpudoctor.knowledge.network.interface_roles import find, inside_reason
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.launch.claims_base import Answers
 from gpudoctor.launch.verified import Verified
+from gpudoctor.lazy import lazy_re
 from gpudoctor.nccl.preflight_clocks import ERROR_SECONDS
 from gpudoctor.nccl.preflight_names import is_address
 from gpudoctor.snapshot import NotRead, Route, Snapshot
 
-PLAIN_NAMES = re.compile(r"=?[A-Za-z0-9_.@-]+(?:,[A-Za-z0-9_.@-]+)*")
+PLAIN_NAMES = lazy_re(r"=?[A-Za-z0-9_.@-]+(?:,[A-Za-z0-9_.@-]+)*")
 """A list of names, and no pattern of what to leave out. gloo takes whole names; NCCL a beginning, without `=`."""
 
 

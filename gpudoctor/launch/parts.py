@@ -5,10 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
 from gpudoctor.launch.plan import EnvVariable, LaunchPlan
+from gpudoctor.lazy import lazy_re
 
-OF_THESE_MACHINES = re.compile(
-    r"_SOCKET_IFNAME$|^NCCL_IB_(HCA|GID_INDEX|MERGE_NICS)$|_FILE$|^CUDA_VISIBLE_DEVICES$|_HCA$"
-)
+OF_THESE_MACHINES = lazy_re(r"_SOCKET_IFNAME$|^NCCL_IB_(HCA|GID_INDEX|MERGE_NICS)$|_FILE$|^CUDA_VISIBLE_DEVICES$|_HCA$")
 """Variables that name interfaces, adapters, devices or files of a machine: in a pod or a cloud they are others."""
 
 USUAL_GPUS = 8

@@ -29,6 +29,7 @@ from gpudoctor.launch.verified import Verified
 from gpudoctor.launch.verify import verify
 from gpudoctor.launch.write import emission
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.names import by_getaddrinfo, look_up
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot, from_json
 
@@ -41,8 +42,8 @@ LEFTOVERS = (
 )
 """Of an earlier job: each changes what a launcher, or a script that starts its ranks itself, believes of itself."""
 SHELLS = ("bash", "sh", "dash", "zsh", "env", "sudo", "nohup", "time")
-PYTHON = re.compile(r"python[0-9.]*")
-VERSION = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
+PYTHON = lazy_re(r"python[0-9.]*")
+VERSION = lazy_re(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
 
 
 class Planned(NamedTuple):

@@ -4,7 +4,6 @@ Several parts are divided by the lines that `gpudoctor lint` reads: `#@ node 0`,
 """
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,8 +15,9 @@ from gpudoctor.errors import BadInput
 from gpudoctor.fleet.names import folded
 from gpudoctor.launch.plan import Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launch.verified import NOT_VERIFIED, Verified, exit_status
+from gpudoctor.lazy import lazy_re
 
-NODE_RANK = re.compile(r"node rank (\d+)")
+NODE_RANK = lazy_re(r"node rank (\d+)")
 
 
 def text(emission: Emission) -> str:

@@ -11,6 +11,7 @@ from gpudoctor.launcher.grammar import WordsRead
 from gpudoctor.launcher.programs import FLAGS, PYTHON as INTERPRETER, python_runs
 from gpudoctor.launcher.registry import Called, called
 from gpudoctor.launcher.understand import understand
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Invocation, LintLaunch, SetVariable, Span, Word
 
 MOST_WORDS = 256
@@ -24,9 +25,9 @@ SHELLS = frozenset(
 )
 """Programs that have a rank's variables only to hand them on."""
 
-PYTHON = re.compile(r"python|^pt_|torchrun|deepspeed|accelerate|ray::|ipykernel|jupyter")
+PYTHON = lazy_re(r"python|^pt_|torchrun|deepspeed|accelerate|ray::|ipykernel|jupyter")
 """Names under which Python runs training; torch calls its own pt_main_thread, pt_elastic, pt_data_worker."""
-TRAINING = re.compile(r"python|torch|accelerate|deepspeed|lightning|train|nccl|\.py$|megatron|nemo", re.IGNORECASE)
+TRAINING = lazy_re(r"python|torch|accelerate|deepspeed|lightning|train|nccl|\.py$|megatron|nemo", re.IGNORECASE)
 
 
 def base(path: str) -> str:

@@ -11,13 +11,14 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Option, Span, Word
 
-NEGATIVE_NUMBER = re.compile(r"-\d+$|-\d*\.\d+$")
-ONE_EXPANSION = re.compile(r"\$(?:\w+|[@*]|\{\w+(?:\[[@*\w]+\])?(?::?[-+=?][^{}]*)?\})")
-_STARTS = re.compile(r".*\.py|(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|horovodrun|composer)")
+NEGATIVE_NUMBER = lazy_re(r"-\d+$|-\d*\.\d+$")
+ONE_EXPANSION = lazy_re(r"\$(?:\w+|[@*]|\{\w+(?:\[[@*\w]+\])?(?::?[-+=?][^{}]*)?\})")
+_STARTS = lazy_re(r".*\.py|(?:.*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|horovodrun|composer)")
 """What a launcher is to start: a variable of unknown value before it is no program itself."""
-HOLDS_OPTIONS = re.compile(r"arg|opt|flag|param|launch|dist|torchrun|accel|extra|[@*]", re.IGNORECASE)
+HOLDS_OPTIONS = lazy_re(r"arg|opt|flag|param|launch|dist|torchrun|accel|extra|[@*]", re.IGNORECASE)
 
 
 class OptionSpec(Struct, frozen=True):

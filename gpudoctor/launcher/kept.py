@@ -19,17 +19,18 @@ from gpudoctor.launcher.command_lines import (
     runs_as,
 )
 from gpudoctor.launcher.programs import FLAGS, WITH_VALUE
+from gpudoctor.lazy import lazy_re
 
 OF_A_SCRIPT = frozenset(
     "rank global-rank world-size local-rank node-rank master-addr master-port dist-url init-method".split()  # noqa: SIM905
 )
 """The only ones of a script's own, by which one that is started by hand is told its rank."""
 URLS = ("dist-url", "init-method")
-URL = re.compile(r"(tcp://)(.+)|env://", re.ASCII)
+URL = lazy_re(r"(tcp://)(.+)|env://", re.ASCII)
 
-NAME = re.compile(r"[A-Za-z0-9_][\w.:+-]{0,99}", re.ASCII)
+NAME = lazy_re(r"[A-Za-z0-9_][\w.:+-]{0,99}", re.ASCII)
 """A program, a script or a module."""
-CODE = re.compile(
+CODE = lazy_re(
     r"from (?:multiprocessing\.(?:spawn|forkserver|resource_tracker|semaphore_tracker)|gpudoctor(?:\.\w{1,30}){0,4})"
     r" import \w{1,30}",
     re.ASCII,

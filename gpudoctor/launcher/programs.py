@@ -6,10 +6,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Word
 
-PYTHON = re.compile(r"(?:python|pypy)[\d.]*t?(?:\.exe)?")
-PYTHON_VARIABLE = re.compile(r"\$\{?\w*(?:PYTHON|PYEXE|PY_BIN|PYBIN)\w*(?::?-[^}]*)?\}?|\$\{?PY\}?", re.IGNORECASE)
+PYTHON = lazy_re(r"(?:python|pypy)[\d.]*t?(?:\.exe)?")
+PYTHON_VARIABLE = lazy_re(r"\$\{?\w*(?:PYTHON|PYEXE|PY_BIN|PYBIN)\w*(?::?-[^}]*)?\}?|\$\{?PY\}?", re.IGNORECASE)
 FLAGS = frozenset("bBdEhiIOPqsSuvVx?")
 """Of Python itself."""
 WITH_VALUE = ("-W", "-X", "--check-hash-based-pycs")
@@ -30,7 +31,7 @@ ADD_OPTIONS = ("oumi",)
 LIKE_PYTHON = ("uv", "coverage", "memray", "kernprof", "viztracer", "scalene", "ipython")
 """Wrappers that run a script, or `-m MODULE`, in their own Python."""
 
-NOT_TRAINING = re.compile(
+NOT_TRAINING = lazy_re(
     r"(?:setup|conftest|manage|versioneer|collect_env)$"
     r"|(?:^|.*[_\W])(?:build|download|prepare|preprocess|pre_process|tokenize|tokenise|convert|plot|visualize|visualise|export|merge|"
     r"find_free_port|free_port|get_port|get_free_port|get_ip|get_master|install|parse|print|summarize|aggregate|wait_for\w*)"
@@ -50,7 +51,7 @@ TOOLS = frozenset(
 """Modules that `python -m` runs and that train nothing (their submodules neither, where no entry says otherwise)."""
 
 
-CONSOLE = re.compile(r"(?:.*[-_.])?(?:hydra-)?(?:train|pretrain|finetune|fine-tune|sft)(?:[-_.].*)?", re.IGNORECASE)
+CONSOLE = lazy_re(r"(?:.*[-_.])?(?:hydra-)?(?:train|pretrain|finetune|fine-tune|sft)(?:[-_.].*)?", re.IGNORECASE)
 """Console scripts that train, by their names: `fairseq-train`, `nequip-train`."""
 SUBCOMMANDS = frozenset(("train", "fit", "sft", "pretrain", "finetune", "dpo", "grpo", "rlhf"))
 """Of programs that train among other things: `trl sft`, `yolo train`, `xtuner train`."""
@@ -68,7 +69,7 @@ NO_TRAINERS = frozenset(
 """Programs whose next word is a file or a folder that may be called train."""
 
 
-_SERVING = re.compile(r"(?:^|/)vllm-openai(?:-[\w.]+)?(?:[:@].*)?$")
+_SERVING = lazy_re(r"(?:^|/)vllm-openai(?:-[\w.]+)?(?:[:@].*)?$")
 
 
 def entrypoint_of(image: str) -> tuple[str, ...]:
@@ -88,7 +89,7 @@ class StartedByPython(Struct, frozen=True):
     options: tuple[Word, ...] = ()
 
 
-WHICH = re.compile(r"(?:\$\(|`)(?:which|command -v|type -p) ([\w.+-]+)(?:\)|`)", re.ASCII)
+WHICH = lazy_re(r"(?:\$\(|`)(?:which|command -v|type -p) ([\w.+-]+)(?:\)|`)", re.ASCII)
 """`$(which python)`: a path to it."""
 
 

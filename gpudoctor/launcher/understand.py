@@ -4,7 +4,6 @@
 gives None: the inner invocation has it in `within` and becomes the launch.
 """
 
-import re
 from collections.abc import Sequence
 
 from msgspec import structs
@@ -13,11 +12,12 @@ from gpudoctor.launcher import programs, registry
 from gpudoctor.launcher.grammar import WordsRead, over
 from gpudoctor.launcher.programs import StartedByPython, is_python, is_script, name_of, started_by_python
 from gpudoctor.launcher.registry import Called, called
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Invocation, LintLaunch, Span, Word
 
-TOLD = re.compile(r"--(?:gpus|devices|num[_-]nodes|strategy|distributed[_-]backend|local[_-]rank|dist[_-]url)(?:=.*)?")
+TOLD = lazy_re(r"--(?:gpus|devices|num[_-]nodes|strategy|distributed[_-]backend|local[_-]rank|dist[_-]url)(?:=.*)?")
 """What nobody tells a program that trains nothing."""
-_PROGRAM_FILE = re.compile(r".*/([\w.-]+)|[$`]\(?which ([\w.-]+)[)`]")
+_PROGRAM_FILE = lazy_re(r".*/([\w.-]+)|[$`]\(?which ([\w.-]+)[)`]")
 
 
 def understand(invocation: Invocation) -> LintLaunch | None:

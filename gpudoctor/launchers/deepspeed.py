@@ -4,14 +4,13 @@ Options and files as launcher/runner.py and multinode_runner.py of DeepSpeed 0.1
 underscores only.
 """
 
-import re
-
 from gpudoctor.knowledge.superseded import parsed
 from gpudoctor.launch.parts import arguments, beside, is_module, target
 from gpudoctor.launch.plan import CannotEmit, Emission, EmittedFile, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import comment, line, node_block, of_node, without_leftovers
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lazy import lazy_re
 
 OPTIONS = """
     hostfile,-H= include,-i= exclude,-e= num_nodes= min_elastic_nodes= max_elastic_nodes= num_gpus,--num_accelerators=
@@ -26,9 +25,9 @@ NO_SSH_SINCE = (0, 14, 5)
 EXPORTED = ("NCCL", "PYTHON", "MLFLOW", "MV2", "UCX")
 """Beginnings of the variables that the head's shell hands on to the other nodes."""
 LOCAL_RANK = "DeepSpeed hands --local_rank=N to the script; where the script has no such argument, add --no_local_rank."
-SURVIVES_PDSH = re.compile(r"[A-Za-z0-9_@%+=:,./ -]+")
+SURVIVES_PDSH = lazy_re(r"[A-Za-z0-9_@%+=:,./ -]+")
 """pdsh joins the words for a remote shell; DeepSpeed puts quotes around blanks and around nothing else."""
-SURVIVES_EXPORT = re.compile(r'[^"$`\\\n\r]*')
+SURVIVES_EXPORT = lazy_re(r'[^"$`\\\n\r]*')
 """DeepSpeed puts double quotes around a value with special letters."""
 
 

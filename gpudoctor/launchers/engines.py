@@ -13,6 +13,7 @@ from msgspec import structs
 
 from gpudoctor.launcher.grammar import HOLDS_OPTIONS
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Invocation, LintLaunch, Option, Span, Word
 
 _VLLM = {
@@ -30,7 +31,7 @@ _TRTLLM = {
     "gpus-per-node": "", "port": "", "host": "",
 }  # fmt: skip
 _FLAGS = {"headless", "enable-dp-attention"}
-_WHOLE = re.compile(r"[0-9]{1,4}", re.ASCII)
+_WHOLE = lazy_re(r"[0-9]{1,4}", re.ASCII)
 
 
 def read_engine(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:

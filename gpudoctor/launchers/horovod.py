@@ -1,12 +1,11 @@
 """Horovod: one horovodrun on the head. Options as in horovod 0.28.1, runner/launch.py; "np" is -np and --num-proc."""
 
-import re
-
 from gpudoctor.launch.parts import beside
 from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, PasteBlock
 from gpudoctor.launch.words import comment, prefixed, reasons, without_leftovers
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lazy import lazy_re
 
 OPTIONS = """
     np,-np,--num-proc= check-build,-cb version,-v help,-h disable-cache start-timeout=
@@ -22,7 +21,7 @@ OPTIONS = """
     prefix-output-with-timestamp,-prefix-timestamp log-hide-timestamp no-log-hide-timestamp hosts,-H=
     hostfile,-hostfile= host-discovery-script= gloo mpi jsrun
 """
-INTERFACE = re.compile(r"=?([A-Za-z0-9_.:-]+(?:,[A-Za-z0-9_.:-]+)*)")
+INTERFACE = lazy_re(r"=?([A-Za-z0-9_.:-]+(?:,[A-Za-z0-9_.:-]+)*)")
 CODE = """\
 import horovod.torch as hvd
 import torch

@@ -5,7 +5,6 @@ hangs (every release from 1.5 to 2.6, measured). So LOCAL_RANK is never written,
 computes from devices and num_nodes. `fabric run` (2.2 and later), `lightning run model` (1.8 to 2.x): fabric/cli.py.
 """
 
-import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
@@ -14,6 +13,7 @@ from gpudoctor.launch import words
 from gpudoctor.launch.plan import CannotEmit, Emission, EnvVariable, LaunchPlan, NodePlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Invocation, LintLaunch, Word
 
 FIRST = (1, 5)
@@ -24,7 +24,7 @@ MIXED_SINCE = (2, 0)
 PRECISIONS = {"fp32": "32-true", "fp16": "16-mixed", "bf16": "bf16-mixed"}
 OLD_PRECISIONS = {"fp32": "32", "fp16": "16", "bf16": '"bf16"'}
 """As Python source: 1.x takes numbers, and refused "16" up to 1.7."""
-NAMES = re.compile(
+NAMES = lazy_re(
     r"(ddp(_spawn|_fork|_notebook)?(_find_unused_parameters_(true|false))?|fsdp(_cpu_offload)?"
     r"|deepspeed(_stage_(1|[23](_offload)?|3_offload_nvme))?|xla(_debug|_fsdp)?|single_(device|tpu|xla)|auto)"
 )

@@ -9,21 +9,22 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.own_defaults import defaults
 from gpudoctor.lint.shell.guards import is_node_rank
 
 MOST_WAYS = 3
 MOST_TEXT = 1 << 14
-CASE = re.compile(
+CASE = lazy_re(
     r"^[ \t]*case[ \t]+[\"']?\$\{?([A-Za-z_]\w*|\d)\}?[\"']?[ \t]+in\b(.*?)^[ \t]*esac\b", re.MULTILINE | re.DOTALL
 )
-BRANCH = re.compile(
+BRANCH = lazy_re(
     r"(?:^|;;|\n)[ \t]*\(?[\"']?([A-Za-z0-9][\w.+/-]*)[\"']?(?:[ \t]*\|[^)\n]*)?\)(.*?)(?=;;|\Z)", re.DOTALL
 )
-SETS = re.compile(r"(?:^|[\s;])[A-Za-z_]\w*\+?=")
+SETS = lazy_re(r"(?:^|[\s;])[A-Za-z_]\w*\+?=")
 OPTIONS = ("opt", "arg", "flag", "option", "optchar", "c", "o", "key")
-LOOPS = re.compile(r"\b(?:while|until|getopts|shift)\b")
+LOOPS = lazy_re(r"\b(?:while|until|getopts|shift)\b")
 
 
 def ways(job: LintJob) -> Iterator[tuple[str, LintJob]]:

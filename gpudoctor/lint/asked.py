@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from gpudoctor import bounded
 from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
 from gpudoctor.lint.lint import Linted, linted
 from gpudoctor.lint.model import LintFacts
@@ -18,8 +19,8 @@ from gpudoctor.lint.read import EmptyText, UnreadableText, read_job
 from gpudoctor.lint.rule import every_rule
 from gpudoctor.read.interpreter import choose
 
-ASSIGNMENT = re.compile(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
-VERSION = re.compile(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
+ASSIGNMENT = lazy_re(r"([A-Za-z_]\w*\+?=)(.*)", re.ASCII | re.DOTALL)
+VERSION = lazy_re(r"[0-9]{1,5}(\.[0-9]{1,5}){0,3}([a-z+.][a-z0-9.+]{0,30})?", re.ASCII)
 
 
 def lint(

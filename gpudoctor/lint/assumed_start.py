@@ -7,13 +7,14 @@ nothing is said of the start itself.
 import ast
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, TextSection
 from gpudoctor.lint.python_code import PythonCode, argument, read_code
 from gpudoctor.lint.read import read_shell
 
 NAME = "program.py"
 START = f"\ntorchrun --standalone --nproc-per-node=2 {NAME}\n"
-OF_OTHERS = re.compile(
+OF_OTHERS = lazy_re(
     r"SLURM_|OMPI_|PMI_|MV2_|JSM_|submitit|mpi4py|\bspawn\b|\bProcess\(|start_processes|notebook_launcher|\bray\b|horovod"
     r"|deepspeed|--?local[_-]rank|MASTER_ADDR|MASTER_PORT|RANK[\"']\]\s*=|setdefault\(|accelerat|lightning|xla"
     r"|unittest|pytest|TestCase|Elastic|\bexec\(",

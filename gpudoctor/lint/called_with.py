@@ -5,8 +5,8 @@ of a call, is that whole name; a list is the tuple of the last names of what sta
 """
 
 import ast
-import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintLaunch, Word
 from gpudoctor.lint.python_code import PythonCode, constant, has_stars
 from gpudoctor.lint.python_text import last_name
@@ -15,8 +15,8 @@ from gpudoctor.lint.told_options import ToldOption
 from gpudoctor.lint.told_together import ToldTogether
 
 DEEPEST = 3
-_MANUAL = re.compile(r"\bself\.automatic_optimization\s*=\s*False\b")
-_REENTRANT = re.compile(r"use_reentrant[\"']?\s*[=:]\s*True\b")
+_MANUAL = lazy_re(r"\bself\.automatic_optimization\s*=\s*False\b")
+_REENTRANT = lazy_re(r"use_reentrant[\"']?\s*[=:]\s*True\b")
 
 
 def of_call(

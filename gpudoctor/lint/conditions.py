@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.python_values import UNDECIDED, Undecided
 
 ValueOf = Callable[[str], object]
@@ -24,7 +25,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 _ORDER: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
 }  # fmt: skip
-_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
+_NUMBER = lazy_re(r"[+-]?(?:[0-9]{1,15}(?:\.[0-9]{0,15})?|\.[0-9]{1,15})(?:[eE][+-]?[0-9]{1,3})?", re.ASCII)
 
 
 def value_of_word(text: str | None) -> object:

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.understand import with_entrypoint
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import (
     Expansion,
     Invocation,
@@ -26,7 +27,7 @@ from gpudoctor.lint.model import (
 from gpudoctor.lint.shell import invocations as read_shell
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ash")
-REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
+REFERENCE = lazy_re(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 """Kubernetes' own expansion in command, args and env: $(NAME); $$ is a dollar."""
 COMMAND_KEYS = frozenset(
     (
@@ -44,7 +45,7 @@ COMMAND_KEYS = frozenset(
         "shell",
     )
 )
-SHELL = re.compile(r"\s*(?:/\S*/)?(?:ba|z|da|k)?sh\b")
+SHELL = lazy_re(r"\s*(?:/\S*/)?(?:ba|z|da|k)?sh\b")
 Path = tuple[str, ...]
 
 

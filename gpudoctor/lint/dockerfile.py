@@ -8,14 +8,13 @@ interact").
 import json
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Manifest, ManifestValue, Span
 
-LOOKS = re.compile(r"\A(?:[ \t]*(?:#[^\n]*|ARG\b[^\n]*)?\n)*[ \t]*FROM[ \t]+\S+")
-STARTS = re.compile(r"^[ \t]*(?:ENTRYPOINT|CMD|RUN)[ \t]", re.MULTILINE)
-INSTRUCTION = re.compile(
-    r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE
-)
-STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+LOOKS = lazy_re(r"\A(?:[ \t]*(?:#[^\n]*|ARG\b[^\n]*)?\n)*[ \t]*FROM[ \t]+\S+")
+STARTS = lazy_re(r"^[ \t]*(?:ENTRYPOINT|CMD|RUN)[ \t]", re.MULTILINE)
+INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE)
+STRING = lazy_re(r'"((?:[^"\\\n]|\\.)*)"')
 
 
 def looks_like_dockerfile(text: str) -> bool:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintFacts
 
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-PACKAGE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
-VERSION = re.compile(r"\d[A-Za-z0-9.+!_-]*", re.ASCII)
+NAME = lazy_re(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+PACKAGE = lazy_re(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
+VERSION = lazy_re(r"\d[A-Za-z0-9.+!_-]*", re.ASCII)
 MOST = 1_000_000
 """More nodes or GPUs than any machine has: our own limit, against typing errors."""
 

@@ -1,7 +1,7 @@
 """Gaps that instructions leave for the reader to fill in: <account>, <YOUR IP>, { partition }."""
 
-import re
+from gpudoctor.lazy import lazy_re
 
-ANGLED = re.compile(r"(?<![<\w])<([A-Za-z][\w .:/-]{0,60}\w|[A-Za-z])>(?!>)")
-BRACED = re.compile(r"(?<![${])\{ ?[A-Za-z][\w ]{0,60}\}(?!\})")
-GAP = re.compile(f"{BRACED.pattern}|{ANGLED.pattern}")
+ANGLED = lazy_re(r"(?<![<\w])<([A-Za-z][\w .:/-]{0,60}\w|[A-Za-z])>(?!>)")
+BRACED = lazy_re(r"(?<![${])\{ ?[A-Za-z][\w ]{0,60}\}(?!\})")
+GAP = lazy_re(f"{BRACED.pattern}|{ANGLED.pattern}")

@@ -15,6 +15,7 @@ from msgspec import Struct
 from gpudoctor import bounded, cost
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.asked import decoded, text_and_codec
 from gpudoctor.lint.manifests import looks_like_manifest
 from gpudoctor.lint.read import HOSTFILE_NAME
@@ -25,9 +26,9 @@ SCRIPTS = (".sh", ".bash", ".zsh", ".ksh", ".sbatch", ".slurm", ".job", ".pbs", 
            ".yaml", ".yml", ".dockerfile", ".mk")  # fmt: skip
 BESIDE = (".py", ".json", ".env")
 """They belong to a start that names them; a program is one too where it makes its ranks itself."""
-SOURCED = re.compile(r"(?:^|[\s;&|(])(?:source|\.)[ \t]+[\"']?(?:[^\s\"';&|]*/)?([\w.-]+)")
+SOURCED = lazy_re(r"(?:^|[\s;&|(])(?:source|\.)[ \t]+[\"']?(?:[^\s\"';&|]*/)?([\w.-]+)")
 """The last name of a file that a shell reads into itself: it starts nothing, and sets what a start has."""
-NAMES = re.compile(r"(?:dockerfile|makefile|gnumakefile)(?:\..*)?$", re.IGNORECASE)
+NAMES = lazy_re(r"(?:dockerfile|makefile|gnumakefile)(?:\..*)?$", re.IGNORECASE)
 NOT_OURS = ("node_modules", "__pycache__", "site-packages", "dist-packages")
 MOST_FILES = 50_000
 """Names that are looked at in a folder."""

@@ -11,17 +11,18 @@ from itertools import groupby
 
 from msgspec import Struct, structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Word
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
 
 BY_OPTION = {
-    "rank": re.compile(r"--(?:(?:node|machine)[-_])?rank"),
-    "world": re.compile(r"--(?:world|dist)[-_]size|--num[-_]machines"),
+    "rank": lazy_re(r"--(?:(?:node|machine)[-_])?rank"),
+    "world": lazy_re(r"--(?:world|dist)[-_]size|--num[-_]machines"),
 }
 """As programs call them of which the text has the start alone."""
-WAITS = re.compile(r"^[ \t]*wait\b", re.MULTILINE)
+WAITS = lazy_re(r"^[ \t]*wait\b", re.MULTILINE)
 
 
 class HandRank(Struct, frozen=True):

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from gpudoctor.knowledge.schedulers.directives import KINDS, HeaderKind
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, Span, TextSection
 
-_WORD = re.compile(r"(?:\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'\\]|[\"'\\])+")
-_COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+_WORD = lazy_re(r"(?:\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'\\]|[\"'\\])+")
+_COMMAND = lazy_re(r"^[ \t]*[^#\s]", re.MULTILINE)
 MOST_LINES = 400
 
 

@@ -7,13 +7,14 @@
 import re
 from collections.abc import Sequence
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import TextSection
 
-LINE = re.compile(r"^[ \t]*\{\{-?[^{}]*\}\}[ \t]*$", re.MULTILINE)
-EXPRESSION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
-VALUE = re.compile(r"\.Values\.([\w.]+)(?:\s*\|\s*(?:default\s+(\S+)|quote|int|toString))*", re.ASCII)
-TEMPLATE = re.compile(r"\{\{-?\s*(?:\.Values|\.Release|include|template|if|range|with|end)\b")
+LINE = lazy_re(r"^[ \t]*\{\{-?[^{}]*\}\}[ \t]*$", re.MULTILINE)
+EXPRESSION = lazy_re(r"\{\{-?\s*(.*?)\s*-?\}\}")
+VALUE = lazy_re(r"\.Values\.([\w.]+)(?:\s*\|\s*(?:default\s+(\S+)|quote|int|toString))*", re.ASCII)
+TEMPLATE = lazy_re(r"\{\{-?\s*(?:\.Values|\.Release|include|template|if|range|with|end)\b")
 
 
 def is_template(text: str) -> bool:

@@ -7,15 +7,16 @@ DeepSpeed reads `^(\\S+)\\s+slots=(\\d+)` and nothing else (launcher/runner.py);
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Hostfile, HostLine, Span
 
 NAME = r"[^\s:#=]+|\[[0-9A-Fa-f:.%\w]+\](?=[\s:#]|$)|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f.]*(?=\s|$)"
-LINE = re.compile(
+LINE = lazy_re(
     rf"(?P<name>{NAME})(?::(?P<colon>\d{{1,9}}))?(?:\s+slots\s*=\s*(?P<slots>\d{{1,9}}))?"
     r"(?:\s+max[_-]slots\s*=\s*\d{1,9})?(?:\s+slots\s*=\s*(?P<late>\d{1,9}))?\s*(?:#.*)?$",
     re.ASCII,
 )
-SURE = re.compile(r"[^\s=]+(?:\s+(?:slots|max[_-]slots)\s*=\s*\d+){1,2}\s*(?:#.*)?$|[\w.-]+:\d+\s*$", re.ASCII)
+SURE = lazy_re(r"[^\s=]+(?:\s+(?:slots|max[_-]slots)\s*=\s*\d+){1,2}\s*(?:#.*)?$|[\w.-]+:\d+\s*$", re.ASCII)
 
 
 def looks_like_hostfile(text: str) -> bool:

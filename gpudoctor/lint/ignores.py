@@ -4,18 +4,18 @@ A command that goes on over lines by backslashes is one line here, for no commen
 rule or silences nothing is told: a comment that outlives its problem would silence the next one.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Span
 from gpudoctor.lint.rule import LintFinding, LintRule
 
-COMMENT = re.compile(r"#[ \t]*gpudoctor:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?")
-LINE = re.compile(r"[^\n]*(?:\n|$)")
-GOES_ON = re.compile(r"\\\r?\n?$")
+COMMENT = lazy_re(r"#[ \t]*gpudoctor:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?")
+LINE = lazy_re(r"[^\n]*(?:\n|$)")
+GOES_ON = lazy_re(r"\\\r?\n?$")
 MOST_COMMENTS = 1000
 LONGEST_COMMAND = 1000
 """Lines."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import LauncherTraits
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Expansion, Invocation, LintLaunch, Span, Word
 
 TORCHRUN = ("torchrun", "torch.distributed.launch", "ft_launcher")
@@ -42,7 +43,7 @@ class Value(Struct, frozen=True):
         return None if any(expansion.default is not None for expansion in self.word.expansions) else self.text
 
 
-_COUNT = re.compile(r"[0-9]{1,6}", re.ASCII)
+_COUNT = lazy_re(r"[0-9]{1,6}", re.ASCII)
 
 
 def whole(text: str | None) -> int | None:

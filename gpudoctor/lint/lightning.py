@@ -10,6 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TrainerCall
 from gpudoctor.lint.python_code import PythonCode, codes, codes_and_starts
 from gpudoctor.lint.trainers import of_arguments
@@ -19,10 +20,10 @@ OWN = frozenset({"accelerator", "strategy", "num_nodes", "devices", "gpus", "dis
 OLD = frozenset({"use_amp", "amp_level", "amp_backend", "auto_select_gpus", "tpu_cores", "nb_gpu_nodes",
                  "replace_sampler_ddp", "use_distributed_sampler"})  # fmt: skip
 """More of them, of one release or another."""
-ITS_OWN = re.compile(r"lightning|\bpl\b|nemo")
+ITS_OWN = lazy_re(r"lightning|\bpl\b|nemo")
 """Modules that bring its Trainer along."""
 CLASSES = ("Trainer", "Fabric", "LightningLite")
-SPAWNS = re.compile(r"spawn|fork|notebook")
+SPAWNS = lazy_re(r"spawn|fork|notebook")
 """Strategies that start their processes by multiprocessing, whatever LOCAL_RANK says."""
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from msgspec import Struct, structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.launch_settings import (  # what rules ask of one launch stands there
     TORCHRUN as TORCHRUN,
     Value as Value,
@@ -67,7 +68,7 @@ def host_of(launch: LintLaunch) -> str | None:
     return None
 
 
-_OPTION = re.compile(r"-(?:[a-z]*[nc]|-namespace|-container|-context)")
+_OPTION = lazy_re(r"-(?:[a-z]*[nc]|-namespace|-container|-context)")
 
 
 def _elsewhere(outer: Invocation) -> str | None:

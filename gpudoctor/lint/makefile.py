@@ -6,9 +6,11 @@ Recipes of several targets stand one behind the other: each of them may be what 
 
 import re
 
-RULE = re.compile(r"^[\w.%/ $(){}-]+:(?!=)[^\n]*\n(?:\t[^\n]*\n)*\t\S", re.MULTILINE)
-ASSIGNED = re.compile(r"(?:export )?([A-Za-z_]\w*)[ ]*(?:\?|:{1,3})?=[ ]*(.*?)[ ]*$", re.ASCII)
-VARIABLE = re.compile(r"\$\(([A-Za-z_]\w*)\)", re.ASCII)
+from gpudoctor.lazy import lazy_re
+
+RULE = lazy_re(r"^[\w.%/ $(){}-]+:(?!=)[^\n]*\n(?:\t[^\n]*\n)*\t\S", re.MULTILINE)
+ASSIGNED = lazy_re(r"(?:export )?([A-Za-z_]\w*)[ ]*(?:\?|:{1,3})?=[ ]*(.*?)[ ]*$", re.ASCII)
+VARIABLE = lazy_re(r"\$\(([A-Za-z_]\w*)\)", re.ASCII)
 
 
 def looks_like_makefile(text: str) -> bool:

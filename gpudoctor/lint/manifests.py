@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import structs
 
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.containers import invocations_of
 from gpudoctor.lint.model import Manifest, ManifestValue, Span
 
@@ -24,19 +25,19 @@ LONGEST_WITHOUT_C = 200_000
 """Characters that PyYAML's own parser is asked to read, without libyaml: about a second (measured)."""
 DEEPEST = 100
 
-KUBERNETES = re.compile(
+KUBERNETES = lazy_re(
     r"""^[ \t{]{0,40}["']?apiVersion["']?[ \t]{0,9}:|,[ \t]{0,9}"apiVersion"[ \t]{0,9}:""", re.MULTILINE
 )
-KIND = re.compile(r"""^[ \t{]{0,40}["']?kind["']?[ \t]{0,9}:|,[ \t]{0,9}"kind"[ \t]{0,9}:""", re.MULTILINE)
+KIND = lazy_re(r"""^[ \t{]{0,40}["']?kind["']?[ \t]{0,9}:|,[ \t]{0,9}"kind"[ \t]{0,9}:""", re.MULTILINE)
 
 
-DOCUMENT = re.compile(r"(?:[ \t]*(?:#(?!!)[^\n]*|---)?\n)*(?:[\w.\"-]+:(?:[ \t]|\n)|\{\s*\")")
-COMMAND = re.compile(
+DOCUMENT = lazy_re(r"(?:[ \t]*(?:#(?!!)[^\n]*|---)?\n)*(?:[\w.\"-]+:(?:[ \t]|\n)|\{\s*\")")
+COMMAND = lazy_re(
     r"^[ \t-]*[\"']?(?:command|run|entrypoint|cmd|script|args|start_?cmd|launch_?cmd|source|shell)s?[\"']?[ \t]*:",
     re.MULTILINE,
 )
 """A document of a kind that we do not know, with a command in it."""
-STARTS = re.compile(
+STARTS = lazy_re(
     r"\b(?:torchrun|python[\d.]*|accelerate|deepspeed|mpirun|mpiexec|srun|horovodrun|composer|colossalai|torch\.distributed"
     r"|fabric|litgpt|llamafactory-cli|axolotl|tune|ray)[\"',]*\s"
 )
@@ -65,7 +66,7 @@ _KUSTOMIZATION = frozenset(
         "generatorOptions",
     )
 )
-_TOP = re.compile(r"^([A-Za-z]\w*):", re.MULTILINE)
+_TOP = lazy_re(r"^([A-Za-z]\w*):", re.MULTILINE)
 
 
 def looks_like_manifest(text: str) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct, structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import hand_ranks, look
 from gpudoctor.lint.look import Value, value
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
@@ -21,16 +22,16 @@ MOST_TEXT = 1 << 15
 _HOST = (
     r"\$\((?:/bin/)?hostname(?: -[sf])?\)|`hostname(?: -[sf])?`|\$\(uname -n\)|\$\{?(?:HOSTNAME|HOST)\b[^}\s\"';]*\}?"
 )
-_NAMED = re.compile(rf"^[ \t]*(?:export |local )?(\w+)=[\"']?(?:{_HOST})[\"']?[ \t]*(?:[;#\n]|$)", re.MULTILINE)
-_CASE = re.compile(r"\bcase[ \t]+([^\n]*?)[ \t]+in\b(.*?)\besac\b", re.DOTALL)
-_PATTERN = re.compile(r"(?:^|;;|\n)[ \t]*\(?([\w.\"'| \t-]+)\)")
-_PLAIN = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
+_NAMED = lazy_re(rf"^[ \t]*(?:export |local )?(\w+)=[\"']?(?:{_HOST})[\"']?[ \t]*(?:[;#\n]|$)", re.MULTILINE)
+_CASE = lazy_re(r"\bcase[ \t]+([^\n]*?)[ \t]+in\b(.*?)\besac\b", re.DOTALL)
+_PATTERN = lazy_re(r"(?:^|;;|\n)[ \t]*\(?([\w.\"'| \t-]+)\)")
+_PLAIN = lazy_re(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 _OTHERS = ("another-host", "a-third-host")
-_AS_RANK = re.compile(
+_AS_RANK = lazy_re(
     r"--(?:node|machine)[-_]rank[= ][\"']?\\*\$\{?SLURM_(?:NODEID|PROCID)\}?(?![\w\[])|^[ \t]*#[^\n]*", re.MULTILINE
 )
 """The number itself, handed on as the rank: each node has its own then, without reading the text as each."""
-_IN_TASKS = re.compile(r"SLURM_(?:NODEID|PROCID)\b")
+_IN_TASKS = lazy_re(r"SLURM_(?:NODEID|PROCID)\b")
 
 
 class NodeSeat(Struct, frozen=True):

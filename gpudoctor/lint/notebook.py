@@ -3,9 +3,11 @@
 import json
 import re
 
-LINE = re.compile(r"^[ \t\[]*(\"(?:[^\"\\]|\\.)*\")[ \t]*,?[ \t\]]*(?:[},][^\n]*)?$")
-SOURCE = re.compile(r"\"source\"\s*:\s*\[")
-CELL = re.compile(r"\"cell_type\"\s*:\s*\"(\w+)\"")
+from gpudoctor.lazy import lazy_re
+
+LINE = lazy_re(r"^[ \t\[]*(\"(?:[^\"\\]|\\.)*\")[ \t]*,?[ \t\]]*(?:[},][^\n]*)?$")
+SOURCE = lazy_re(r"\"source\"\s*:\s*\[")
+CELL = lazy_re(r"\"cell_type\"\s*:\s*\"(\w+)\"")
 
 
 def looks_like_notebook(text: str) -> bool:

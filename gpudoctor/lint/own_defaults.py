@@ -2,12 +2,14 @@
 
 import re
 
-_DEFAULT = re.compile(
+from gpudoctor.lazy import lazy_re
+
+_DEFAULT = lazy_re(
     r"^[ \t]*(?:export[ \t]+|:[ \t]+)?(?:([A-Za-z_]\w*)=)?[\"']?\$\{([A-Za-z_]\w*):?[-=][\"']?([\w.+/-]*)[\"']?\}[\"']?"
     r"[ \t]*(?:#.*)?$",
     re.MULTILINE | re.ASCII,
 )
-_TESTS = re.compile(r"^[ \t]*(?:el)?if\b[^\n]*", re.MULTILINE)
+_TESTS = lazy_re(r"^[ \t]*(?:el)?if\b[^\n]*", re.MULTILINE)
 
 
 def defaults(text: str) -> dict[str, str]:

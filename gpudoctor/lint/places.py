@@ -5,10 +5,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Span
 from gpudoctor.lint.shell.source import ShellLines
 
-LINE = re.compile(r"\bline ([0-9]{1,7})\b")
+LINE = lazy_re(r"\bline ([0-9]{1,7})\b")
 
 
 class Piece(Struct, frozen=True):

@@ -8,6 +8,7 @@ from msgspec import Struct
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.entries import DeviceEntry, entries
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
 
@@ -113,7 +114,7 @@ def given_gpus(job: LintJob, launch: LintLaunch) -> int | None:
     return _of_docker(launch) or _of_document(job, launch)
 
 
-_ACCELERATORS = re.compile(r"[A-Za-z][\w.-]*(?::(\d{1,2}))?", re.ASCII)
+_ACCELERATORS = lazy_re(r"[A-Za-z][\w.-]*(?::(\d{1,2}))?", re.ASCII)
 
 
 def _of_document(job: LintJob, launch: LintLaunch) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintLaunch, Word
 from gpudoctor.lint.python_code import PythonCode, argument, constant, has_stars
 
@@ -133,7 +134,7 @@ class _Parser(argparse.ArgumentParser):
 
 _TYPES: dict[str, type] = {"int": int, "float": float, "str": str}
 _ACTIONS = frozenset(("store", "store_const", "store_true", "store_false", "append", "append_const", "count", "extend"))
-_UNSURE = re.compile(
+_UNSURE = lazy_re(
     r"parse_known_args|parse_intermixed|add_subparsers|parents\s*=|fromfile_prefix_chars|prefix_chars"
     r"|conflict_handler|allow_abbrev|sys\.argv|set_defaults|argument_default|configargparse|jsonargparse"
 )
@@ -176,7 +177,7 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
     return None
 
 
-_PARSES = re.compile(r"add_argument|\b(?:click|fire|typer|tyro|hydra|absl)\b")
+_PARSES = lazy_re(r"add_argument|\b(?:click|fire|typer|tyro|hydra|absl)\b")
 
 
 def is_parsing(text: str) -> bool:

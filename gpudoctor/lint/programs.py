@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
 from gpudoctor.lint.python_text import last_name, parsed, walked
 
@@ -42,18 +43,18 @@ COLLECTIVES = frozenset(
     )
 )
 """What all ranks of the group must call; wait_for_everyone is accelerate's."""
-OF_DISTRIBUTED = re.compile(r"^(?:dist|distributed|torch\.distributed|c10d|accelerator|self\.accelerator)$")
+OF_DISTRIBUTED = lazy_re(r"^(?:dist|distributed|torch\.distributed|c10d|accelerator|self\.accelerator)$")
 _RANK = (
     r"(?:\w+\.)*(?:global_|world_|local_)?rank|(?:torch\.distributed|dist|distributed)\.get_rank\(\)|(?:\w+\.)*process_index"
     r"|int\(os\.(?:environ\[|environ\.get\(|getenv\()'(?:LOCAL_)?RANK'(?:, (?:'?-?\d+'?))?[\])]\)|get_rank\(\)"
     r"|(?:xm|xla_model|xr|runtime)\.(?:get_(?:local_)?ordinal|global_ordinal)\(\)"
 )
-FIRST_ONLY = re.compile(
+FIRST_ONLY = lazy_re(
     rf"^(?:(?:{_RANK}) == 0|0 == (?:{_RANK})|not (?:{_RANK})|(?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
     r"(?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero|master_ordinal)(?:\([^()]*\))?)$"
 )
 """Of a condition: it holds on one rank only."""
-OTHERS_ONLY = re.compile(
+OTHERS_ONLY = lazy_re(
     rf"^(?:(?:{_RANK}) (?:!= 0|> 0)|(?:{_RANK})|not (?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
     r"not (?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero)(?:\(\))?)$"
 )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Span
 from gpudoctor.lint.python_text import parsed, walked
 
@@ -22,7 +23,7 @@ CONVENTION = {
     "DistributedSampler": "torch.utils.data.distributed.DistributedSampler", "os": "os",
 }  # fmt: skip
 """What the names of a pasted line mean that brings no import along: as torch's own documentation imports them."""
-USUAL = re.compile(r"__name__|\.is_available\(\)")
+USUAL = lazy_re(r"__name__|\.is_available\(\)")
 """In conditions that hold wherever somebody trains."""
 AMBIGUOUS = "?"
 MOST_STARTS = 16

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.repair import HIDING
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant, numbers
@@ -21,11 +22,9 @@ INITIALISES = frozenset(
 )
 """Of torch.cuda: after each, the driver has read CUDA_VISIBLE_DEVICES. is_available asks cudaGetDeviceCount, which
 calls cuInit; device_count asks NVML and does not (torch/cuda/__init__.py of 2.13), manual_seed and empty_cache wait."""
-CHILDREN = re.compile(
-    r"\b(?:subprocess|Popen|multiprocessing|mp\.|Process|spawn|fork|joblib|ray\.|submitit)\b|\bos\.exec"
-)
+CHILDREN = lazy_re(r"\b(?:subprocess|Popen|multiprocessing|mp\.|Process|spawn|fork|joblib|ray\.|submitit)\b|\bos\.exec")
 """Processes that it starts get the variable anew."""
-DEVICE = re.compile(r"cuda:([0-9]{1,3})")
+DEVICE = lazy_re(r"cuda:([0-9]{1,3})")
 MOST_FOLLOWED = 100
 """Functions that are followed from one start: far below what Python's own stack bears."""
 

@@ -5,12 +5,14 @@ import re
 import warnings
 from functools import lru_cache
 
+from gpudoctor.lazy import lazy_re
+
 LONGEST_PARSED = 100_000
 """Characters that Python's parser is given as a whole: a quarter of a second (measured); longer texts are cut up."""
 LONGEST_LINE = 4_000
 """Longer lines are no hand-written Python, and deep nesting in them has crashed parsers of older Pythons."""
 
-_IMPORTS = re.compile(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
+_IMPORTS = lazy_re(r"^[ \t]*(?:from [\w.]+ )?import (?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
 @lru_cache(maxsize=64)  # several rooms read a text, for each start that names it

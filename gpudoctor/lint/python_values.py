@@ -3,11 +3,11 @@ options and the environment of the start. What is not decided is UNDECIDED, and 
 
 import ast
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintLaunch
 from gpudoctor.lint.program_arguments import option_call, option_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant, has_stars
@@ -32,7 +32,7 @@ OPERATORS: dict[type[ast.operator], Callable[[int | float, int | float], int | f
 LARGEST = 1 << 40
 LONGEST = 64
 """Entries of a list that is made."""
-ON_GPUS = re.compile(r"is_available\(\)|device_count\(\) > 0")
+ON_GPUS = lazy_re(r"is_available\(\)|device_count\(\) > 0")
 """Conditions that hold wherever somebody trains."""
 Kind = Literal["text", "number"]
 Bindings = dict[str, list[ast.expr | None]]

@@ -2,9 +2,11 @@
 
 import re
 
-_HEREDOC = re.compile(r"<<-?\s*([\"']?)(\w+)\1")
+from gpudoctor.lazy import lazy_re
 
-_SPECIAL = re.compile(r"[\\\"'$()#<\n]")
+_HEREDOC = lazy_re(r"<<-?\s*([\"']?)(\w+)\1")
+
+_SPECIAL = lazy_re(r"[\\\"'$()#<\n]")
 """Everything that the scanner acts on; what stands between is passed over at once."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, Word
 from gpudoctor.lint.pods import manifest_of
@@ -14,7 +15,7 @@ from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.python_code import PythonCode, argument, codes, codes_and_starts, has_stars
 from gpudoctor.lint.python_text import last_name
 
-_STARTS_MORE = re.compile(
+_STARTS_MORE = lazy_re(
     r"\b(?:distributed|spawn|start_processes|Process|subprocess|Popen|Trainer|Accelerator|deepspeed|horovod|hvd|ray|Fabric"
     r"|fabric|launch\w*|torchrun|multiprocessing|mpi4py|Pool|submitit|fork|os\.system|RANK)\b"
 )

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from gpudoctor.errors import BadInput
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.understand import understand
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, helm, hostfiles, makefile, manifests, notebook, trainers
 from gpudoctor.lint.accelerate_config import with_config
 from gpudoctor.lint.model import (
@@ -38,15 +39,15 @@ KINDS: dict[str, Kind] = {
     "shell": "shell", "sbatch": "sbatch", "slurm": "sbatch", "manifest": "manifest", "k8s": "manifest",
     "kubernetes": "manifest", "yaml": "manifest", "hostfile": "hostfile", "python": "python",
 }  # fmt: skip
-HOSTFILE_NAME = re.compile(r"(?:^|[/_.-])(?:host_?file|hosts?|machine_?file|machines)(?:$|[_.-])", re.IGNORECASE)
-FIT = re.compile(r"\bfit\b.*")
-CONFIG = re.compile(r"--config[ =][\"']?([^\s;&|\"']+)")
-HOSTS = re.compile(r"-(?:hostfile|machinefile|deepspeed_hostfile)[= ](\S+)")
-HEADER = re.compile(r"#!.*\n(?:[ \t]*(?:#.*)?\n)*")
-SLURM_BODY = re.compile(r"\$\{?SLURM_\w")
-SRUN = re.compile(r"^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*srun\b", re.MULTILINE)
-PYTHON = re.compile(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+|if __name__ ?==)", re.MULTILINE)
-SHEBANG_PYTHON = re.compile(r"\A#![^\n]*python")
+HOSTFILE_NAME = lazy_re(r"(?:^|[/_.-])(?:host_?file|hosts?|machine_?file|machines)(?:$|[_.-])", re.IGNORECASE)
+FIT = lazy_re(r"\bfit\b.*")
+CONFIG = lazy_re(r"--config[ =][\"']?([^\s;&|\"']+)")
+HOSTS = lazy_re(r"-(?:hostfile|machinefile|deepspeed_hostfile)[= ](\S+)")
+HEADER = lazy_re(r"#!.*\n(?:[ \t]*(?:#.*)?\n)*")
+SLURM_BODY = lazy_re(r"\$\{?SLURM_\w")
+SRUN = lazy_re(r"^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*srun\b", re.MULTILINE)
+PYTHON = lazy_re(r"^(?:import \w|from [\w.]+ import |def \w+\(|class \w+|if __name__ ?==)", re.MULTILINE)
+SHEBANG_PYTHON = lazy_re(r"\A#![^\n]*python")
 
 
 class UnreadableText(BadInput):
@@ -141,8 +142,8 @@ def kind_of_name(name: str, text: str) -> Kind | None:
     return "manifest" if name.endswith((".yaml", ".yml")) else None
 
 
-PASTED_CALL = re.compile(rf"{trainers.CALL.pattern}|^os\.environ\[|\.cuda\(|\.to\([\"']cuda", re.MULTILINE)
-SHELL_WORDS = re.compile(
+PASTED_CALL = lazy_re(rf"{trainers.CALL.pattern}|^os\.environ\[|\.cuda\(|\.to\([\"']cuda", re.MULTILINE)
+SHELL_WORDS = lazy_re(
     r"^[ \t]*(?:#!/bin/|export \w+=|(?:\w+=\S*[ \t]+)*(?:torchrun|python[\d.]*|srun|mpirun|accelerate|deepspeed) )",
     re.MULTILINE,
 )

@@ -16,18 +16,19 @@ from importlib import resources
 from msgspec import Struct
 
 from gpudoctor.knowledge.hugging_face_options import nearest
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Manifest, ManifestValue
 
 Path = tuple[str, ...]
 NULL = frozenset(("", "null", "Null", "NULL", "~"))
-NUMBER = re.compile(
+NUMBER = lazy_re(
     r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+|0o?[0-7]+)|[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
     r"|[-+]?[0-9]+[eE][-+]?[0-9]+"
 )
-INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+|0o?[0-7]+)(?:\.0*)?")
-BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
+INTEGER = lazy_re(r"[-+]?(?:0|[1-9][0-9_]*|0x[0-9a-fA-F]+|0o?[0-7]+)(?:\.0*)?")
+BOOLEAN = lazy_re(r"true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF")
 """What readers of YAML 1.1 take for a boolean (PyYAML, sigs.k8s.io/yaml); y and n are left out."""
-_FILLED_IN = re.compile(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
+_FILLED_IN = lazy_re(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
 """What somebody fills in before it is read."""
 _KIND_NAMES = {"s": "a string", "i": "a whole number", "n": "a number", "b": "true or false", "q": "a quantity",
                "x": "a whole number or a string", "[": "a list", "{": "a mapping", "@": "a mapping"}  # fmt: skip

@@ -8,18 +8,19 @@ import re
 
 from msgspec import structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import TextSection
 
-MARK = re.compile(r"^[ \t]*#@[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
-NODE = re.compile(
+MARK = lazy_re(r"^[ \t]*#@[ \t]*([^\r\n]*?)[ \t]*\r?$", re.MULTILINE)
+NODE = lazy_re(
     r"(?:on[ \t]+)?(?:node|machine|host)[ \t]*(?:rank)?[ \t]*[:#=]?[ \t]*(\d{1,6})\b[ \t:,(]*([^)\r\n]*)\)?",
     re.IGNORECASE | re.ASCII,
 )
-NAMED = re.compile(r"(?:on[ \t]+)?(?:node|machine|host)[ \t]+([\w.-]{1,80})", re.IGNORECASE | re.ASCII)
-EVERY = re.compile(r"(?:on[ \t]+)?(?:every|each|all|any)\b.*", re.IGNORECASE)
-JOB = re.compile(r"job[ \t]*[:#]?[ \t]*(\d{1,6})\b.*", re.IGNORECASE | re.ASCII)
-FILE = re.compile(r"file[ \t]*:?[ \t]+(\S.*)", re.IGNORECASE)
-COMMENT = re.compile(
+NAMED = lazy_re(r"(?:on[ \t]+)?(?:node|machine|host)[ \t]+([\w.-]{1,80})", re.IGNORECASE | re.ASCII)
+EVERY = lazy_re(r"(?:on[ \t]+)?(?:every|each|all|any)\b.*", re.IGNORECASE)
+JOB = lazy_re(r"job[ \t]*[:#]?[ \t]*(\d{1,6})\b.*", re.IGNORECASE | re.ASCII)
+FILE = lazy_re(r"file[ \t]*:?[ \t]+(\S.*)", re.IGNORECASE)
+COMMENT = lazy_re(
     r"^#+[ \t]*(?:(?:run|start|execute|launch|command|commands|this)[ \t]+)*(?:on|for|in)?[ \t]*(?:the[ \t]+)?"
     r"(?:(?P<word>first|second|third|master|head|worker)[ \t]+)?"
     r"(?:(?:compute|worker|gpu)[ \t]+)?(?:node|machine|host|server|vm)(?:[ _]?rank)?[ \t]*"
@@ -27,15 +28,15 @@ COMMENT = re.compile(
     r"[ \t]*(?:(?:[:(,.-]|\u2014|\u2013)[^\r\n]*)?\r?$",
     re.IGNORECASE | re.MULTILINE | re.ASCII,
 )
-STARTS = re.compile(
+STARTS = lazy_re(
     r"^[^#\n]*\b(?:torchrun|python[\d.]*|accelerate|deepspeed|fabric|mpirun|horovodrun|torch\.distributed\S*)\s",
     re.MULTILINE,
 )
-CLOSES = re.compile(r"^[ \t]*(?:(?:fi|done|esac|EOF)\b|\}|#[ \t]*SBATCH)", re.MULTILINE)
+CLOSES = lazy_re(r"^[ \t]*(?:(?:fi|done|esac|EOF)\b|\}|#[ \t]*SBATCH)", re.MULTILINE)
 _ADDRESS = r"\d{1,3}(?:\.\d{1,3}){3}"
 _OWN = rf"[A-Za-z](?![\w.-])|[A-Za-z][A-Za-z_-]*\d[\w.-]*|{_ADDRESS}"
 """What a host may be called in prose: a letter, a name with a number, an address."""
-NAMED_COMMENT = re.compile(
+NAMED_COMMENT = lazy_re(
     r"^#+[ \t]*(?:(?:run|start|execute|launch|command|commands|this)[ \t]+)*(?:(?:on|for|in)[ \t]+)?(?:the[ \t]+)?"
     rf"(?:(?:compute|worker|gpu)[ \t]+)?(?:node|machine|host|server|vm)[ \t]*[:=]?[ \t]*(?P<name>{_OWN})"
     r"[ \t]*(?:[:(,.-][^\r\n]*)?\r?$"
@@ -43,14 +44,14 @@ NAMED_COMMENT = re.compile(
     r"[ \t]*(?:[:(,][^\r\n]*)?\r?$",
     re.IGNORECASE | re.MULTILINE | re.ASCII,
 )
-PROMPTED = re.compile(
+PROMPTED = lazy_re(
     r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?\[?[\w.-]+@(?P<host>[\w.-]+)[ :][^\s$#%\]]*\]?[ \t]?[$#%][ \t]+(?=\S)"
     r"|^[ \t]*(?P<node>(?:node|host|machine|gpu|worker|server)[-_]?\d[\w-]*)[ \t]*(?:>{1,3}|[$%#])[ \t]*(?=\S)",
     re.MULTILINE | re.ASCII,
 )
 """The prompt of a shell that says its host: of a session that was pasted."""
-FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```[ \t]*\r?$", re.MULTILINE | re.DOTALL)
-IN_PROSE = re.compile(
+FENCE = lazy_re(r"^[ \t]*```[^\n`]*\n(.*?)^[ \t]*```[ \t]*\r?$", re.MULTILINE | re.DOTALL)
+IN_PROSE = lazy_re(
     r"\b(?P<word>first|second|third|master|head|worker)[ \t]+(?:node|machine|host|server|vm)\b(?![ \t]*\d)"
     rf"|\b(?:node|machine|host|server|vm)(?:[ _-]?rank)?[ \t]*[#:=]?[ \t]*(?P<number>\d{{1,3}}(?![\w.])|{_OWN})"
     rf"|\bon[ \t]+`?(?P<bare>[A-Za-z][A-Za-z_-]*\d[\w.-]*|{_ADDRESS})\b",

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.program_arguments import given_number, option_of
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, constant, own_nodes
@@ -13,11 +14,11 @@ from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_an
 NODES = ("nodes", "nnodes", "num_nodes", "n_nodes", "num_machines")
 """What parsers call the number of nodes."""
 SPAWNS = ("spawn", "start_processes")
-LAUNCHER_WORDS = re.compile(
+LAUNCHER_WORDS = lazy_re(
     r"[\"'](?:LOCAL_RANK|RANK|WORLD_SIZE|SLURM_PROCID|GROUP_RANK|TORCHELASTIC_\w+)[\"']|torchelastic"
 )
 """The program looks whether a launcher has started it."""
-MORE = re.compile(r"\benviron\.update\b|\bload_dotenv\b|\benviron\s*=|\bputenv\b|\bsetdefault\(\s*[^\"']")
+MORE = lazy_re(r"\benviron\.update\b|\bload_dotenv\b|\benviron\s*=|\bputenv\b|\bsetdefault\(\s*[^\"']")
 """Variables may be set by names that are not told."""
 
 

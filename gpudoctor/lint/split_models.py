@@ -1,17 +1,17 @@
 """Models whose parts a program places on several GPUs by hand, as far as the text tells where each part stands."""
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant
 from gpudoctor.lint.python_text import walked
 
-GPU = re.compile(r"cuda:([0-9]{1,2})")
+GPU = lazy_re(r"cuda:([0-9]{1,2})")
 DEEPEST = 60
-HOLDS_A_DEVICE = re.compile(r"(?i)dev|gpu|cuda")
+HOLDS_A_DEVICE = lazy_re(r"(?i)dev|gpu|cuda")
 """In the names of parameters: what stands there is told by the caller, and two of them are two devices."""
 Names = Mapping[str, str]
 """What a name in a class means, "dev0" or "self.dev0": "cuda:0", or the parameter of __init__ that holds it."""

@@ -5,18 +5,18 @@ one. A file that a start names is none by itself.
 """
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.dockerfile import looks_like_dockerfile
 from gpudoctor.lint.places import Piece
 from gpudoctor.lint.sections import MARK, split
 from gpudoctor.lint.shell.sbatch import looks_like_batch
 
-WORD = re.compile(r"[\w.+@%${}-]*(?:/[\w.+@%${}-]+)+|[\w.+@%-]+")
+WORD = lazy_re(r"[\w.+@%${}-]*(?:/[\w.+@%${}-]+)+|[\w.+@%-]+")
 MOST_BESIDE = 32
 
 

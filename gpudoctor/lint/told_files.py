@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection, Word
@@ -16,13 +17,13 @@ from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.told_options import ToldOption, told
 
-NAMES = re.compile(r"(?:^|[/=])([\w.-]+\.(?:ya?ml|json|toml))$", re.ASCII)
+NAMES = lazy_re(r"(?:^|[/=])([\w.-]+\.(?:ya?ml|json|toml))$", re.ASCII)
 OPTIONS = frozenset(
     ("config", "config_file", "config_path", "cfg", "conf", "params", "yaml", "config_name", "c", "job.config_file")
 )
 """What programs call the option that names their file."""
 OFF = frozenset(("", "null", "~", "none"))
-ARGUMENTS = re.compile(r"(?:TrainingArguments|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|RLOO|Reward|CPO)Config)$")
+ARGUMENTS = lazy_re(r"(?:TrainingArguments|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|RLOO|Reward|CPO)Config)$")
 """Calls whose keywords are transformers' and trl's options."""
 MOST_VALUES = 2_000
 
@@ -67,7 +68,7 @@ def of_file(section: TextSection) -> dict[str, ToldOption]:
     return found
 
 
-_TOML = re.compile(
+_TOML = lazy_re(
     r"^[ \t]*(?:\[([\w.-]+)\]|([\w.-]+)[ \t]*=[ \t]*(\"[^\"\n]*\"|'[^'\n]*'|[^#\n]*))", re.MULTILINE | re.ASCII
 )
 

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look, rank_counts, understood
 from gpudoctor.lint.model import LintJob, LintLaunch, Word
 
-NAME = re.compile(r"(?:--|\+{1,2})?([A-Za-z_][\w.@/-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
+NAME = lazy_re(r"(?:--|\+{1,2})?([A-Za-z_][\w.@/-]*)(?:=(.*))?", re.ASCII | re.DOTALL)
 
 
 class ToldOption(Struct, frozen=True):

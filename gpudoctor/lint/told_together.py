@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.conditions import holds, names_of, value_of_word
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.python_code import PythonCode, codes_and_starts, has_stars
@@ -19,8 +20,8 @@ from gpudoctor.lint.python_values import UNDECIDED
 from gpudoctor.lint.told_files import ARGUMENTS, everywhere, of_file
 from gpudoctor.lint.told_options import ToldOption, is_whole
 
-_ACCELERATE = re.compile(r"^distributed_type\s*:", re.MULTILINE)
-_DEEPSPEED = re.compile(r"\"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)\"\s*:")
+_ACCELERATE = lazy_re(r"^distributed_type\s*:", re.MULTILINE)
+_DEEPSPEED = lazy_re(r"\"(?:zero_optimization|train_micro_batch_size_per_gpu|train_batch_size)\"\s*:")
 
 
 class ToldTogether(Struct):

@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintLaunch, Manifest, Span, TrainerCall, Word
 from gpudoctor.lint.python_code import read_code
 from gpudoctor.lint.python_text import last_name, parsed, walked
@@ -31,7 +32,7 @@ STARTERS = ("spawn", "start_processes", "notebook_launcher", "TorchTrainer", "Au
 """Those that start ranks by themselves, or hand a training to a service that does: of torch, accelerate, Ray, submitit,
 NeMo-Run, Spark, SageMaker, Vertex AI, Kubeflow."""
 RANKS = ("nprocs", "num_processes", "nproc_per_node")
-CALL = re.compile(rf"(?<![\w#])(?:\w+\.){{0,8}}(?P<name>{'|'.join(NAMES)})\s*\(")
+CALL = lazy_re(rf"(?<![\w#])(?:\w+\.){{0,8}}(?P<name>{'|'.join(NAMES)})\s*\(")
 POSITIONAL = {
     "init_process_group": ("backend", "init_method"),
     "DataParallel": ("module", "device_ids"),
@@ -41,7 +42,7 @@ POSITIONAL = {
     "notebook_launcher": ("function", "args", "num_processes"),
 }
 """The names of arguments that come without one (signatures of torch 2.13, lightning 2.6)."""
-STARS = re.compile(r"\*\*\s*[\w{(]")
+STARS = lazy_re(r"\*\*\s*[\w{(]")
 LONGEST_CALL = 4_000
 MOST_CALLS = 200
 LONGEST_TEXT = 1 << 20

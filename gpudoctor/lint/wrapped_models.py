@@ -11,16 +11,17 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, own_nodes
 from gpudoctor.lint.python_values import PythonValues
 
 CPU = "cpu"
-NUMBERED = re.compile(r"cuda:([0-9]{1,2})")
-OFTEN_TAKEN = re.compile(r"__name__|is_available\(\)|device_count\(\)|\blen\(")
+NUMBERED = lazy_re(r"cuda:([0-9]{1,2})")
+OFTEN_TAKEN = lazy_re(r"__name__|is_available\(\)|device_count\(\)|\blen\(")
 """Of conditions: whoever has several GPUs comes by."""
-LOSSES = re.compile(r"torch\.nn\.functional\.(?:\w+_loss|cross_entropy|binary_cross_entropy\w*|kl_div)")
-LOSS_CLASSES = re.compile(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss")
-MAKES_DEVICES = re.compile(r"cuda|device|\bto\(")
+LOSSES = lazy_re(r"torch\.nn\.functional\.(?:\w+_loss|cross_entropy|binary_cross_entropy\w*|kl_div)")
+LOSS_CLASSES = lazy_re(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss")
+MAKES_DEVICES = lazy_re(r"cuda|device|\bto\(")
 DEEPEST = 40
 
 

@@ -10,6 +10,7 @@ from gpudoctor.fleet.messages import Measurement
 from gpudoctor.knowledge.visible.devices import VARIABLE, select_on
 from gpudoctor.knowledge.visible.now import visible_count
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.nccl.result import GLOO_ASKED_FOR
 from gpudoctor.snapshot import NotApplicable, NotRead, Snapshot
 
@@ -24,7 +25,7 @@ LARGEST_BYTES = 1 << 40
 MOST_SIZES = 200
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 """As nccl-tests reads its sizes: powers of two."""
-SIZE = re.compile(r"(\d{1,16}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+SIZE = lazy_re(r"(\d{1,16}(?:\.\d{1,9})?)\s*([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
 
 
 def parse_size(text: str) -> int:

@@ -1,23 +1,21 @@
 """Connections between nodes that failed, and a rendezvous that not all have reached."""
 
 import ipaddress
-import re
 from collections.abc import Iterator, Mapping
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.command import Command, command
 from gpudoctor.fleet.names import folded
 from gpudoctor.knowledge.network.gloo_interface import gloo_choice
+from gpudoctor.lazy import lazy_re
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.snapshot import NotRead, Reading, Snapshot, read
 
-_FAILED = re.compile(
-    r"(?P<how>Connection refused|Connection timed out|No route to host|Network is unreachable|timed out)"
-)
+_FAILED = lazy_re(r"(?P<how>Connection refused|Connection timed out|No route to host|Network is unreachable|timed out)")
 """What an attempt to connect says. A connection that is reset or closed was there before: its peer has ended."""
-_ADDRESS = re.compile(
+_ADDRESS = lazy_re(
     r"\[(?P<a>[0-9a-fA-F.:]{2,45})\]:(?P<ap>\d{1,5})|\((?P<b>[\w.:-]{1,253}), (?P<bp>\d{1,5})\)|"
     r"(?P<c>\d{1,3}(?:\.\d{1,3}){3})[<:](?P<cp>\d{1,5})"
 )
@@ -183,7 +181,7 @@ def _interface(snapshots: Mapping[str, Snapshot], node: str) -> Command:
     return command("gpudoctor nccl-test --interface {:interface}", usable[0])
 
 
-_WAITED = re.compile(r"waiting for clients|timed out .*connect|DistStoreError|DistNetworkError")
+_WAITED = lazy_re(r"waiting for clients|timed out .*connect|DistStoreError|DistNetworkError")
 
 
 def rendezvous(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from gpudoctor.check import Fix
 from gpudoctor.command import command
 from gpudoctor.knowledge.network.gloo_interface import IFNAME
 from gpudoctor.knowledge.wording import listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.nccl import story
 from gpudoctor.nccl.finding import Finding
 from gpudoctor.nccl.result import RunResult
@@ -48,7 +49,7 @@ def start_errors(run: RunResult, snapshots: Mapping[str, Snapshot]) -> Iterator[
                 yield story.blamed(known.cause, known.summary, run, [end.node], ranks, fix=known.fix, evidence=evidence)
 
 
-_IMPORT = re.compile(r"^(ImportError|ModuleNotFoundError|OSError: .*\.so|AttributeError.*torch)", re.MULTILINE)
+_IMPORT = lazy_re(r"^(ImportError|ModuleNotFoundError|OSError: .*\.so|AttributeError.*torch)", re.MULTILINE)
 
 
 class _Start(NamedTuple):

@@ -11,12 +11,13 @@ from gpudoctor.fleet.messages import RankState
 from gpudoctor.hang.words import line_of
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.lazy import lazy_re
 from gpudoctor.nccl.finding import Finding, finding
 from gpudoctor.nccl.result import NodeRanks, RunResult
 from gpudoctor.snapshot import Reading, read
 from gpudoctor.snapshot.evidence import ProcessEvidence
 
-COMPLAINTS = re.compile(
+COMPLAINTS = lazy_re(
     r"Connection (reset|refused|closed|timed out)|connection .{0,40}closed|Timed out (waiting|after)|timed out after|"
     r"wait timeout|Broken pipe|Socket Timeout|connectFullMesh|remote (process|error|worker|peer)|ncclRemoteError|"
     r"Watchdog caught|No route to host|Network is unreachable|got 0 bytes|failed to recv|DistNetworkError|"
@@ -25,11 +26,11 @@ COMPLAINTS = re.compile(
 )
 """What a rank says when another has left it, or the network between them fails (torch, gloo, NCCL)."""
 
-_COLLECTIVE = re.compile(r"^(?:data check of )?(?P<collective>\w+) of (?P<size>\d+) bytes$")
+_COLLECTIVE = lazy_re(r"^(?:data check of )?(?P<collective>\w+) of (?P<size>\d+) bytes$")
 _EARLY = ("", "import torch", "CUDA start", "rendezvous", "first all_reduce", "exchange of who is there")
 """The phases before the first measurement, in their order (workers/collective.py)."""
 LEAVING = "leaving"
-_TRAINING = re.compile(r"^(?P<way>\w+) (?P<precision>fp32|bf16|fp16) (?:step (?P<step>\d{1,6}): )?(?P<what>.+)$")
+_TRAINING = lazy_re(r"^(?P<way>\w+) (?P<precision>fp32|bf16|fp16) (?:step (?P<step>\d{1,6}): )?(?P<what>.+)$")
 _IN_A_STEP = ("samples", "forward", "backward", "comparison of gradients", "optimizer", "comparison after an overflow")
 _AT_THE_END = "parameters at the end"
 """Of gpudoctor train-test, in their order (workers/train_loop.py)."""

@@ -8,6 +8,7 @@ showing the offset that it measured before, so it is not asked; the rest it hand
 import re
 from collections.abc import Callable
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.clock import ClockState, adjtimex, is_held
 from gpudoctor.read.process import processes
 from gpudoctor.read.reader import reader
@@ -20,13 +21,13 @@ STA_PLL = 0x0001  # <linux/timex.h>: the kernel corrects the offset that a daemo
 STA_NANO = 0x2000
 
 CHRONY = "chronyc -n tracking"
-CHRONY_TIME = re.compile(
+CHRONY_TIME = lazy_re(
     r"^System time\s*:\s*([0-9]{1,12}(?:\.[0-9]{1,12})?) seconds (slow|fast) of NTP time", re.MULTILINE
 )
-CHRONY_LEAP = re.compile(r"^Leap status\s*:\s*(.*\S)", re.MULTILINE)
+CHRONY_LEAP = lazy_re(r"^Leap status\s*:\s*(.*\S)", re.MULTILINE)
 NTP = "ntpq -n -c 'rv 0 leap,offset'"
-NTP_OFFSET = re.compile(r"\boffset=([+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?)\b")
-NTP_ALARM = re.compile(r"\bleap=(?:11|3)\b|\bleap_alarm\b")
+NTP_OFFSET = lazy_re(r"\boffset=([+-]?[0-9]{1,12}(?:\.[0-9]{1,12})?)\b")
+NTP_ALARM = lazy_re(r"\bleap=(?:11|3)\b|\bleap_alarm\b")
 
 
 @reader("clock offset", "host.clock_offset_seconds")

@@ -12,6 +12,7 @@ import msgspec
 from gpudoctor import bounded
 from gpudoctor.embedded import json_in
 from gpudoctor.knowledge.typed import as_typed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
 from gpudoctor.read.pasted import not_there
@@ -52,20 +53,20 @@ BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 
-AMD = re.compile(r"AMD-SMI Commands:|AMDSMI Tool: |AMD System Management Interface \|")
+AMD = lazy_re(r"AMD-SMI Commands:|AMDSMI Tool: |AMD System Management Interface \|")
 """amd-smi's help, which it prints without arguments before ROCm 7.0, and its version."""
-OF_ANOTHER_MAKER = re.compile(
+OF_ANOTHER_MAKER = lazy_re(
     r"^\W{0,4}(?P<tool>(?!nvidia-|amd-|rocm-)[a-z]{2,9}-[sg]mi)\b.{0,80}\bversion\b", re.IGNORECASE | re.MULTILINE
 )
 """The titles of Huawei's npu-smi, Habana's hl-smi, Intel's xpu-smi, Moore Threads' mthreads-gmi and their like."""
 ANSWER = "it is an answer of `gpudoctor {0}`, and no machine; `gpudoctor {0} --from FILE` shows it again"
 LOOKALIKES = (
     (
-        re.compile(r"^#\s*gpu\s+(pwr|pid)\b", re.MULTILINE),
+        lazy_re(r"^#\s*gpu\s+(pwr|pid)\b", re.MULTILINE),
         "what `nvidia-smi dmon` or `pmon` shows; run `nvidia-smi -q > FILE`",
     ),
     (
-        re.compile(
+        lazy_re(
             r"^(?=.*\b(?:uuid|memory\.|utilization\.|driver_version|pci\.bus_id|temperature\.|pid))"
             r"[a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?(?:, [a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?)+[ \t]*$",
             re.MULTILINE,
@@ -83,20 +84,20 @@ LOOKALIKES = (
         "known; run `gpudoctor check` there",
     ),
     (
-        re.compile(r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b"),
+        lazy_re(r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b"),
         "what tegrastats shows of a Jetson, and nothing of its health; run `gpudoctor capture -o FILE` there",
     ),
     (
-        re.compile(r"^\W*(?:GPU instance profiles:|GPU instances:|Compute instances?(?: profiles)?:)", re.MULTILINE),
+        lazy_re(r"^\W*(?:GPU instance profiles:|GPU instances:|Compute instances?(?: profiles)?:)", re.MULTILINE),
         "a table of `nvidia-smi mig`, which tells what can be parted and not how the GPUs are; run "
         "`nvidia-smi -q > FILE`",
     ),
     (
-        re.compile(r"^\W*(?:HSA System Attributes|ROCk module is loaded)", re.MULTILINE),
+        lazy_re(r"^\W*(?:HSA System Attributes|ROCk module is loaded)", re.MULTILINE),
         "what rocminfo shows, and nothing of the GPUs' health; run `gpudoctor check` there",
     ),
     (
-        re.compile(
+        lazy_re(
             r"^\W*(?:Successfully ran diagnostic for group|Diagnostic +\| Result\b|Health Monitor Report|"
             r"\d{1,3} GPUs? found\.)",
             re.MULTILINE,
@@ -104,19 +105,17 @@ LOOKALIKES = (
         "what dcgmi shows, whose own words count; run `nvidia-smi -q > FILE`",
     ),
     (
-        re.compile(
+        lazy_re(
             r"^\W*\S{1,40}(?: \([^)\n]{1,60}\))? port \d{1,2} (?:\(\w+\) )?==> \S{1,20} \((?:Up|Down)\)", re.MULTILINE
         ),
         "what ibdev2netdev shows: the interfaces of RDMA devices, and not how their ports are; run `ibstat > FILE`",
     ),
     (
-        re.compile(r"^(Collecting environment information|PyTorch version: )", re.MULTILINE),
+        lazy_re(r"^(Collecting environment information|PyTorch version: )", re.MULTILINE),
         "a report of torch.utils.collect_env; run `gpudoctor capture -o FILE` there",
     ),
     (
-        re.compile(
-            r"^.{0,60}Traceback \(most recent call last\)|ProcessGroupNCCL|\bNCCL (?:INFO|WARN)\b", re.MULTILINE
-        ),
+        lazy_re(r"^.{0,60}Traceback \(most recent call last\)|ProcessGroupNCCL|\bNCCL (?:INFO|WARN)\b", re.MULTILINE),
         "the log of a job; `gpudoctor explain FILE` reads it",
     ),
 )
@@ -124,8 +123,8 @@ LOOKALIKES = (
 
 TOLD = "what other programs tell in the text"
 
-ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
-FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\n(?P<inside>.*)\n(?:```|~~~)\s*$", re.DOTALL)
+ESCAPES = lazy_re(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
+FENCE = lazy_re(r"^\s*(?:```|~~~)[\w-]*\n(?P<inside>.*)\n(?:```|~~~)\s*$", re.DOTALL)
 
 
 class NotReadYet(UnreadableSnapshot):

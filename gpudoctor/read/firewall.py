@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Firewall, Reading, absent, missing, read
@@ -18,9 +19,9 @@ LONGEST_RULE = 300
 CAP_NET_ADMIN = 1 << 12  # <linux/capability.h>; without it the tools print nothing, which looks like no rules
 LEGACY_TABLES = "/proc/net/ip_tables_names"
 # "chain INPUT {" and then "type filter hook input priority filter; policy drop;"
-CHAIN = re.compile(r"\s*chain (\S+) \{")
-HOOK = re.compile(r"\bhook (\w+) ")
-DROPS = re.compile(r"\b(drop|reject)\b")
+CHAIN = lazy_re(r"\s*chain (\S+) \{")
+HOOK = lazy_re(r"\bhook (\w+) ")
+DROPS = lazy_re(r"\b(drop|reject)\b")
 
 
 @reader("firewalls", "network.firewalls")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from gpudoctor.knowledge.shapes import kept
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.names import Resolver, by_getaddrinfo, look_up
 from gpudoctor.read.reader import Facts, reader
 from gpudoctor.read.system import System, attempt, of_proc
@@ -73,7 +74,7 @@ def cpus_online(stat: str) -> int:
     return count
 
 
-KERNEL_PARAMETERS = re.compile(
+KERNEL_PARAMETERS = lazy_re(
     r"(?:intel_|amd_)?iommu|pci|pcie_aspm|pcie_acs_override|numa_balancing|transparent_hugepage|(?:default_)?hugepagesz?"
     r"|mitigations|isolcpus|nohz_full|ro|rw|quiet|splash"
 )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import Address, Interface, Reading, missing
@@ -35,7 +36,7 @@ TUNNEL_KINDS = frozenset(
 )
 """DEVTYPE of /sys/class/net/*/uevent."""
 IPV6_SCOPES = {0x10: "host", 0x20: "link"}
-PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+PCI_ADDRESS = lazy_re(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 LARGEST_SPEED_MBPS = 100_000_000
 
 Table = Mapping[str, tuple[Address, ...]]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read import mounts
 from gpudoctor.read.process import INITIAL_PID_NAMESPACE
 from gpudoctor.read.reader import Facts, reader
@@ -205,17 +206,17 @@ def read_isolation(system: System) -> Facts:
 
 ENGINES = (
     # (how its scope or folder begins, the engine's name); the number of a container is 64 digits
-    (re.compile(r"docker[-/]"), "docker"),
-    (re.compile(r"cri-containerd-|containerd[-/]|nerdctl[-/]"), "containerd"),
-    (re.compile(r"crio-"), "cri-o"),
-    (re.compile(r"libpod-"), "podman"),
-    (re.compile(r"kubepods"), "kubernetes"),
+    (lazy_re(r"docker[-/]"), "docker"),
+    (lazy_re(r"cri-containerd-|containerd[-/]|nerdctl[-/]"), "containerd"),
+    (lazy_re(r"crio-"), "cri-o"),
+    (lazy_re(r"libpod-"), "podman"),
+    (lazy_re(r"kubepods"), "kubernetes"),
 )
-NUMBER = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?")
-LXC = re.compile(r"/lxc(?:\.payload\.|/)([\w.-]{1,64})(?:/|$)", re.ASCII)
-ENROOT = re.compile(r"/enroot/(?:[\w.-]+/)*([\w.-]{1,64})$", re.ASCII)
+NUMBER = lazy_re(r"([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?")
+LXC = lazy_re(r"/lxc(?:\.payload\.|/)([\w.-]{1,64})(?:/|$)", re.ASCII)
+ENROOT = lazy_re(r"/enroot/(?:[\w.-]+/)*([\w.-]{1,64})$", re.ASCII)
 """A container of enroot is a folder, which is bound to its root; pyxis names it for the job."""
-IMAGE = re.compile(r"[\w.+-]{1,100}", re.ASCII)
+IMAGE = lazy_re(r"[\w.+-]{1,100}", re.ASCII)
 
 
 def container_of(system: System, pid: int, environment: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from gpudoctor.knowledge.pci_address import in_sysfs
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import KernelLog, LinkLimit, Missing, Reading, XidEvent, read
@@ -31,19 +32,19 @@ MAXIMUM_MESSAGE = 400
 #   NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, name=python, GPU has fallen off the bus.
 #   NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 94, pid=7194, Contained: ...
 # and drivers before 367 had no "PCI:".
-XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^)]{0,40}\)[^:]{0,40}: ([0-9]{1,5})(?:,|$)\s*(.*)")
+XID = lazy_re(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^)]{0,40}\)[^:]{0,40}: ([0-9]{1,5})(?:,|$)\s*(.*)")
 # NVRM: The NVIDIA GPU 0000:b3:00.0 / NVRM: (PCI ID: 10de:26b5) installed in this system has / NVRM: fallen off the
 # bus and is not responding to commands.   (nv.c, as the driver is loaded: the words of Xid 79, without its number)
-FALLEN = re.compile(r"fallen off the bus and is not responding")
-THE_GPU = re.compile(r"The NVIDIA GPU ([0-9a-fA-F:.]{4,20})")
+FALLEN = lazy_re(r"fallen off the bus and is not responding")
+THE_GPU = lazy_re(r"The NVIDIA GPU ([0-9a-fA-F:.]{4,20})")
 LINES_OF_FALLEN = 3
 GPU_LOST = 79
 # nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error (First)
-SXID = re.compile(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^)]{0,40}\): ([0-9]{1,6}),\s*(.*)")
+SXID = lazy_re(r"SXid \((?:PCI:)?([0-9a-fA-F:.]{4,20})[^)]{0,40}\): ([0-9]{1,6}),\s*(.*)")
 # pci 0000:3b:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at ... (drivers/pci/pci.c)
-LINK_LIMIT = re.compile(r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): (.*available PCIe bandwidth.*)")
+LINK_LIMIT = lazy_re(r"([0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]): (.*available PCIe bandwidth.*)")
 # Out of memory: Killed process 123 (python) ... / Memory cgroup out of memory: Killed process 123 (python) ...
-OOM_KILL = re.compile(r"[Oo]ut of memory: Kill(?:ed)? process [0-9]+ \((.{1,64}?)\)(?:,| |$)")
+OOM_KILL = lazy_re(r"[Oo]ut of memory: Kill(?:ed)? process [0-9]+ \((.{1,64}?)\)(?:,| |$)")
 
 
 class KernelLine(NamedTuple):

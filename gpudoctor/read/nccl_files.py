@@ -13,6 +13,7 @@ from gpudoctor import programs
 from gpudoctor.knowledge.environment import is_recorded, kept_value
 from gpudoctor.knowledge.nccl.interfaces import COMMUNICATOR, host_of
 from gpudoctor.knowledge.shapes import HIDDEN
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.names import Resolver, by_getaddrinfo, look_up
 from gpudoctor.read.reader import reader
 from gpudoctor.read.storage import home, home_of_passwd
@@ -33,7 +34,7 @@ DEFAULT_FOLDERS = (
     "/lib/aarch64-linux-gnu",
     "/usr/lib/aarch64-linux-gnu",
 )
-PLUGIN = re.compile(r"libnccl-net(-[\w.+-]+)?\.so(\.[\d.]+)?")
+PLUGIN = lazy_re(r"libnccl-net(-[\w.+-]+)?\.so(\.[\d.]+)?")
 MOST_PLUGINS = 32
 
 

@@ -11,7 +11,6 @@ lines, each marked as `active.MARK` says:
 """
 
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from gpudoctor.active import MARK, ChildReply, messages
+from gpudoctor.lazy import lazy_re
 from gpudoctor.named import told
 from gpudoctor.read.nvml_calls import SUCCESS, explain
 from gpudoctor.read.system import System, attempt
@@ -29,7 +29,7 @@ from gpudoctor.snapshot.section import Section
 KERNEL_MODULE = "/proc/driver/nvidia/version"
 MAXIMUM_GPUS = 1024
 """More than any machine has: an end for a driver that answers with a garbage count."""
-_MODULE_VERSION = re.compile(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
+_MODULE_VERSION = lazy_re(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
 
 S = TypeVar("S", bound=Section)
 

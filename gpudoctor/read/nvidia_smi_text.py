@@ -8,17 +8,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.nvidia_smi_log import FailedGpu, Log, LogEntry
 from gpudoctor.read.nvidia_smi_values import NVML_TEXTS
 from gpudoctor.snapshot import UnreadableSnapshot
 
 PCI = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
-TITLE = re.compile(r"^(?P<margin>[ \t>|]*)=+NVSMI LOG=+[ \t]*$", re.MULTILINE)
-HEADING = re.compile(rf"^(?P<margin>[ \t>|]*)GPU[ \t]+(?P<pci>{PCI})[ \t]*$", re.MULTILINE)
-FIRST_LINE_OF_A_GPU = re.compile(r"[ \t]+Product Name[ \t]*:")
-DEPRECATED = re.compile(r"\s*\[Deprecated;[^\]]*\]$")
+TITLE = lazy_re(r"^(?P<margin>[ \t>|]*)=+NVSMI LOG=+[ \t]*$", re.MULTILINE)
+HEADING = lazy_re(rf"^(?P<margin>[ \t>|]*)GPU[ \t]+(?P<pci>{PCI})[ \t]*$", re.MULTILINE)
+FIRST_LINE_OF_A_GPU = lazy_re(r"[ \t]+Product Name[ \t]*:")
+DEPRECATED = lazy_re(r"\s*\[Deprecated;[^\]]*\]$")
 """r610 appends this to the values of names that it replaced."""
-WHOLE_VALUE = re.compile(r"None|N/A|.*\d (?:MiB|W|C|MHz|%)")
+WHOLE_VALUE = lazy_re(r"None|N/A|.*\d (?:MiB|W|C|MHz|%)")
 """A value at the very end of a file that cannot be the beginning of a longer one."""
 BETWEEN = r"(?:[ \t]+|[ \t]*\n[ \t>|]*)"
 """Between the words of a message, which a mail or chat may have folded and quoted."""
@@ -39,9 +40,9 @@ FAILED_GPU = spaced(
     rf"{BETWEEN}?(?P<reason>(?:{'|'.join(NVML_TEXTS)}|unable to communicate with gpu because it requires a reset)"
     r"(?:\.[^\n]*)?|[^\n]*)"
 )
-CORRUPTED_INFOROM = re.compile(rf"infoROM is corrupted at gpu (?P<pci>{PCI})", re.IGNORECASE)
+CORRUPTED_INFOROM = lazy_re(rf"infoROM is corrupted at gpu (?P<pci>{PCI})", re.IGNORECASE)
 
-SILENT = re.compile(r": *(?:ERR!|\[?Unknown Error|\[?GPU is lost|\[?GPU requires reset)")
+SILENT = lazy_re(r": *(?:ERR!|\[?Unknown Error|\[?GPU is lost|\[?GPU requires reset)")
 """Values of a GPU that does not answer."""
 
 MAXIMUM_DEPTH = 16

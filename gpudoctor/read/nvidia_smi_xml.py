@@ -8,14 +8,15 @@ import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.nvidia_smi_log import Log, LogEntry
 from gpudoctor.read.nvidia_smi_text import CORRUPTED_INFOROM, failed_gpus
 from gpudoctor.snapshot import UnreadableSnapshot
 
-START = re.compile(r"<nvidia_smi_log[\s>]")
+START = lazy_re(r"<nvidia_smi_log[\s>]")
 END = "</nvidia_smi_log>"
-ENTITY = re.compile(r"<!ENTITY\s", re.IGNORECASE)
-NOT_IN_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
+ENTITY = lazy_re(r"<!ENTITY\s", re.IGNORECASE)
+NOT_IN_XML = lazy_re("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 MAXIMUM_DEPTH = 32
 """nvidia-smi itself nests six deep."""

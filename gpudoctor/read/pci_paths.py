@@ -1,14 +1,13 @@
 """Where GPUs, NICs and NVSwitches sit in the tree of PCI bridges: from the links of /sys/bus/pci/devices."""
 
-import re
-
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pci import DEVICES, is_of_interest, number
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, of_sysfs
 from gpudoctor.snapshot import PciPath, Reading
 
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_ROOT = re.compile(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
+_ADDRESS = lazy_re(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_ROOT = lazy_re(r"pci[0-9a-f]{4,8}:[0-9a-f]{2}")
 NETWORK_CLASSES = ("0x02", "0x0c06")
 """Network controllers (InfiniBand HCAs too: 0x0207), and InfiniBand as a serial bus of old HCAs (PCI code table)."""
 MAXIMUM_DEVICES = 2048

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.process import ProcStat, age_seconds, hidden_processes, open_files, processes, uptime, waits_in
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt
@@ -17,7 +18,7 @@ from gpudoctor.snapshot import Reading, StuckProcess, missing, read
 
 FABRIC_MANAGER = "nv-fabricmanager"[:15]  # TASK_COMM_LEN is 16 with the final zero
 
-RELEVANT = re.compile(r"nvidia|^nv-|python|torchrun|pt_main_thread|deepspeed|accelerate|ray::|nccl|dcgm|cuda")
+RELEVANT = lazy_re(r"nvidia|^nv-|python|torchrun|pt_main_thread|deepspeed|accelerate|ray::|nccl|dcgm|cuda")
 """Names under which training and NVIDIA's own programs run; torch renames its main thread to pt_main_thread."""
 GPU_DEVICES = ("/dev/nvidia", "/dev/kfd", "/dev/dri/renderD", "/dev/accel")
 
@@ -103,9 +104,9 @@ def _hidepid(system: System) -> str:
 # --- fabric manager -----------------------------------------------------------------------------------------------
 
 FABRIC_LOG = "/var/log/fabricmanager.log"
-STARTED = re.compile(r"Fabric Manager version ([0-9][0-9.]+) is running")
+STARTED = lazy_re(r"Fabric Manager version ([0-9][0-9.]+) is running")
 DEBIAN_STATUS = "/var/lib/dpkg/status"
-DEBIAN_PACKAGE = re.compile(
+DEBIAN_PACKAGE = lazy_re(
     r"^Package: (?:cuda-drivers|nvidia)-fabricmanager(?:-[0-9]+)?\nStatus: install ok installed\n(?:.+\n)*?"
     r"Version: (?:[0-9]+:)?([0-9][0-9.]+)",
     re.MULTILINE,

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.environment import recorded
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.process import ProcStat, processes
 from gpudoctor.read.processes import RELEVANT
 from gpudoctor.read.reader import reader
@@ -28,7 +29,7 @@ LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"),
 )
 """Rank, world size and local rank as torchrun, Open MPI and SLURM name them. WORLD_SIZE counts with each."""
-SETTINGS = re.compile(r"(?:NCCL|TORCH_NCCL|GLOO|TP)_\w+")
+SETTINGS = lazy_re(r"(?:NCCL|TORCH_NCCL|GLOO|TP)_\w+")
 NO_RANK = frozenset(
     "sh bash dash zsh fish ksh tcsh srun mpirun mpiexec orted prted slurmstepd ssh sshd sudo su tmux screen".split()  # noqa: SIM905
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pci import device_nodes, link_speed, link_width
 from gpudoctor.read.reader import reader
 from gpudoctor.read.system import System, attempt, of_sysfs
@@ -28,8 +29,8 @@ LIBRARY_FOLDERS = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib")
 LOOKS_APART_SECONDS = 0.05
 MAXIMUM_DEVICES, MAXIMUM_PORTS = 256, 16
 """More than any machine has: an end for a broken sysfs."""
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_GID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){7}")
+_ADDRESS = lazy_re(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_GID = lazy_re(r"[0-9a-f]{4}(:[0-9a-f]{4}){7}")
 
 ERROR_COUNTERS = (
     "counters/symbol_error",

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, OtherJob, ProgramLine, RankRow, is_unseen
 from gpudoctor.knowledge.wording import counted, ranges
+from gpudoctor.lazy import lazy_re
 from gpudoctor.render.prose import show, show_page, show_table
 from gpudoctor.render.terminal import BRIEF, REASONS, show_fix, show_next
 from gpudoctor.render.words import first_clause, headline, safe
@@ -229,7 +230,7 @@ def _show_blind(report: HangReport, screen: Console) -> None:
         show(f"and {len(by_reason) - MOST_UNREAD} more reasons (--json lists them)", screen, indent=2, style="dim")
 
 
-_NUMBERED = re.compile(r"(.*?\b(?:pid|rank)) ([0-9]{1,10})\b.*", re.DOTALL)
+_NUMBERED = lazy_re(r"(.*?\b(?:pid|rank)) ([0-9]{1,10})\b.*", re.DOTALL)
 
 
 def what_was_not_read(names: Sequence[str]) -> str:

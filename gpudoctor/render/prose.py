@@ -1,6 +1,5 @@
 """Text on a terminal: paragraphs that wrap without trailing blanks, and commands that never wrap."""
 
-import re
 import sys
 import textwrap
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.render.words import LEFT_OUT, safe
 
 COLORS = {"error": "bold red", "warning": "bold yellow", "info": "bold cyan"}
@@ -65,7 +65,7 @@ def show_paragraphs(text: str, screen: Console) -> None:
             show(" ".join(lines), screen)
 
 
-_FILL = re.compile(r"[ \t]+(?=(?:\x1b\[[0-9;]*m)*\n)")
+_FILL = lazy_re(r"[ \t]+(?=(?:\x1b\[[0-9;]*m)*\n)")
 """The blanks with which a table fills its lines."""
 
 

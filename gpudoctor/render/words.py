@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot
 
@@ -126,8 +127,8 @@ def header(snapshot: Snapshot, fabric: str, width: int) -> str:
     return line
 
 
-_ASIDE = re.compile(r" \([^()]*\)")
-_TAIL = re.compile(r"(?:; |, (?:which|though|but|while|so) ).*$")
+_ASIDE = lazy_re(r" \([^()]*\)")
+_TAIL = lazy_re(r"(?:; |, (?:which|though|but|while|so) ).*$")
 
 
 def headline(summary: str, width: int) -> str:

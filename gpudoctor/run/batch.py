@@ -5,8 +5,10 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 
-NODES = re.compile(r"--(?:nnodes|num[-_]machines)(?:=|$)(?P<value>.*)")
-PER_NODE = re.compile(r"--nproc[-_]per[-_]node(?:=|$)(?P<value>.*)")
+from gpudoctor.lazy import lazy_re
+
+NODES = lazy_re(r"--(?:nnodes|num[-_]machines)(?:=|$)(?P<value>.*)")
+PER_NODE = lazy_re(r"--nproc[-_]per[-_]node(?:=|$)(?P<value>.*)")
 OF_SLURM = ("srun", "mpirun", "mpiexec", "prun")
 """They start a process on each node themselves: one doctor around them is enough."""
 

@@ -7,7 +7,6 @@ it, and passes on too. It ends with its doctor. Whatever goes wrong costs the me
 
 import contextlib
 import os
-import re
 import signal
 import socket
 import subprocess
@@ -28,6 +27,7 @@ from gpudoctor.fleet.join_door import Door
 from gpudoctor.fleet.lines import lines_of, write_all
 from gpudoctor.fleet.own_address import own_address
 from gpudoctor.fleet.take_part import TOKEN
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.run.hub_messages import (
     AnyHubMessage,
@@ -66,7 +66,7 @@ MOST_MEMBERS = 1024
 MOST_GUESTS = 3
 """A look whether it stands still and one at its pace may be at work at a time."""
 CHUNK = 128 << 10
-SENT = re.compile(r"output\.(?:log|tail-[12])|output-2\.log|run\.json|(?:rank|process)-[0-9]{1,10}[a-z0-9.-]{1,40}")
+SENT = lazy_re(r"output\.(?:log|tail-[12])|output-2\.log|run\.json|(?:rank|process)-[0-9]{1,10}[a-z0-9.-]{1,40}")
 """Files of a report that a node sends."""
 
 

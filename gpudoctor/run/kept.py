@@ -12,14 +12,16 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gpudoctor.lazy import lazy_re
+
 MOST_RUNS = 20
 MOST_BYTES = 512 * 1024 * 1024
 LOCK = "lock"
-NAME = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9]{1,10}(-[0-9]{1,3})?")
+NAME = lazy_re(r"[0-9]{8}-[0-9]{6}-[0-9]{1,10}(-[0-9]{1,3})?")
 MOST_OF_A_SECOND = 1000
 OUTPUT, SECOND = "output.log", "output-2.log"
 """The second: of a file, where the other stream passed through the relay."""
-OF_RANKS = re.compile(r"(?:rank|process)-(?P<number>[0-9]{1,10})(?:-start-[0-9]{1,4})?\.(?P<part>log|tail-[12])")
+OF_RANKS = lazy_re(r"(?:rank|process)-(?P<number>[0-9]{1,10})(?:-start-[0-9]{1,4})?\.(?P<part>log|tail-[12])")
 MOST_LOGS = 64
 
 

@@ -9,7 +9,6 @@ all nodes; of a step of SLURM's, where none is given, one that the head leaves i
 import contextlib
 import hashlib
 import os
-import re
 import secrets
 import stat
 import time
@@ -22,12 +21,13 @@ from gpudoctor.fleet.hosts import BadHosts, from_hosts
 from gpudoctor.fleet.join import FIRST_PORT
 from gpudoctor.fleet.take_part import TOKEN
 from gpudoctor.launcher.told import address_and_port
+from gpudoctor.lazy import lazy_re
 from gpudoctor.run.batch import OF_SLURM, nodes_of, word_of
 from gpudoctor.run.kept import NoFolder, state_folder
 
-HEADS = re.compile(r"--(?:master[-_]addr|rdzv[-_]endpoint|main[-_]process[-_]ip)(?:=|$)(?P<value>.*)")
-HEADS_PORTS = re.compile(r"--(?:master|main[-_]process)[-_]port(?:=|$)(?P<value>.*)")
-NODE_RANKS = re.compile(r"--(?:node|machine)[-_]rank(?:=|$)(?P<value>.*)")
+HEADS = lazy_re(r"--(?:master[-_]addr|rdzv[-_]endpoint|main[-_]process[-_]ip)(?:=|$)(?P<value>.*)")
+HEADS_PORTS = lazy_re(r"--(?:master|main[-_]process)[-_]port(?:=|$)(?P<value>.*)")
+NODE_RANKS = lazy_re(r"--(?:node|machine)[-_]rank(?:=|$)(?P<value>.*)")
 PORTS = 4
 """Of a token, one after the other: another program may have one of them."""
 MOST_PORTS = 4000

@@ -1,6 +1,5 @@
 """Before the start, whether the nodes of a job can train together: the head asks, once all of them are there."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -9,10 +8,11 @@ from msgspec import Struct
 from gpudoctor import active
 from gpudoctor.fleet.meet_at import MeetAt
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.run.meeting import told_rendezvous
 from gpudoctor.run.preflight import BESIDE_SECONDS, BeforeTold
 
-PYTHON = re.compile(r"(?:.*/)?(?:python|pypy)[0-9.]*t?")
+PYTHON = lazy_re(r"(?:.*/)?(?:python|pypy)[0-9.]*t?")
 Invited = Callable[[], tuple[MeetAt | None, Mapping[str, str] | None]]
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shlex
 import signal
 import socket
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from gpudoctor.armed import remove_leftovers
+from gpudoctor.lazy import lazy_re
 from gpudoctor.run import kept
 from gpudoctor.run.alone import Alone
 from gpudoctor.run.arming import DUMPS, armed, without_token
@@ -37,7 +37,7 @@ from gpudoctor.slow.attend import PaceWatch
 
 FOUND = "found.json"
 RUN = "run.json"
-OWN_LINES = re.compile(rb"(?m)^gpudoctor: .*\n")
+OWN_LINES = lazy_re(rb"(?m)^gpudoctor: .*\n")
 """In a file that both streams go to: they are not the command's."""
 MOST_KEPT = 12 * 1024 * 1024
 """Of a file that the command writes itself: as much as of what passes through the relay."""

@@ -18,12 +18,13 @@ from typing import Literal, NamedTuple
 
 from gpudoctor.check import Check, Severity
 from gpudoctor.diagnose import ask
+from gpudoctor.lazy import lazy_re
 from gpudoctor.report import Result
 from gpudoctor.snapshot import NOT_IN_SNAPSHOT, Snapshot
 from gpudoctor.testing.machines import but, h100_node, unread
 
 Expected = Severity | Literal["silent", "skipped"]
-UNWELCOME = re.compile(r"\b(simply|just|ensure|please)\b|!", re.IGNORECASE)
+UNWELCOME = lazy_re(r"\b(simply|just|ensure|please)\b|!", re.IGNORECASE)
 """Words that docs/messages.md does not want."""
 
 

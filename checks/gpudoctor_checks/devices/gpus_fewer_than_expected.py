@@ -6,19 +6,18 @@ there is no accelerator at all, by SLURM's count and by CUDA_VISIBLE_DEVICES. Wh
 PCI bus have checks of their own.
 """
 
-import re
-
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import AMD
 from gpudoctor.knowledge.explaining import DRIVER_MISSING, GPU_LOST, GPUS_HIDDEN
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.now import visible_count, whole_number
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import Expectation, NotRead, Reading, read
 
 GIVEN = "NVIDIA_VISIBLE_DEVICES"
 ASKED = ("SLURM_GPUS_ON_NODE", VARIABLE)
-DEVICE = re.compile(r"GPU-[0-9A-Fa-f-]{8,}|[0-9]{1,3}")
+DEVICE = lazy_re(r"GPU-[0-9A-Fa-f-]{8,}|[0-9]{1,3}")
 
 
 @check(

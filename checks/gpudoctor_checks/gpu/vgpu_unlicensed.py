@@ -5,12 +5,11 @@ minutes: frames are capped, what a program may allocate is limited, and CUDA is 
 says why.
 """
 
-import re
-
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.gpu_labels import label
+from gpudoctor.lazy import lazy_re
 
-VIRTUAL = re.compile(r"^GRID |-\d{1,3}[ABCQ]\b")
+VIRTUAL = lazy_re(r"^GRID |-\d{1,3}[ABCQ]\b")
 """Names of virtual GPUs end in their memory and series: "NVIDIA A40-48Q", "GRID T4-16C" (vGPU user guide). A whole GPU
 whose driver also knows licences says "Unlicensed" too and computes at full pace."""
 

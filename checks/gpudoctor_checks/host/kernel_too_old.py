@@ -7,10 +7,11 @@ over DMA-BUF needs 5.12 (NCCL's documentation).
 import re
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check
+from gpudoctor.lazy import lazy_re
 
 MINIMUM = (5, 5)  # accelerate/utils/other.py check_os_kernel: "this can cause the process to hang"
 # Red Hat keeps the number of its enterprise kernels and brings fixes and drivers back into them.
-ENTERPRISE = re.compile(r"\.el[78]")
+ENTERPRISE = lazy_re(r"\.el[78]")
 
 
 @check("kernel-too-old", title="The Linux kernel is 5.5 or newer")

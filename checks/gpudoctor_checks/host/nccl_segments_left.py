@@ -4,14 +4,13 @@ Why it matters: a job that was killed leaves its /dev/shm/nccl-* files behind. T
 removes them or the machine restarts, and after enough crashes the next job finds no room in /dev/shm.
 """
 
-import re
-
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.wording import GIB, counted, size
+from gpudoctor.lazy import lazy_re
 
 # The room that one GPU wants in /dev/shm (shm-too-small); less than that is untidy and nothing more.
 MUCH = 1 * GIB
-SAFE_NAME = re.compile(r"nccl-[A-Za-z0-9._-]+")
+SAFE_NAME = lazy_re(r"nccl-[A-Za-z0-9._-]+")
 NAMES_A_LINE = 16
 
 

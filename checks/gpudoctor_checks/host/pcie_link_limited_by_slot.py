@@ -11,11 +11,12 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.accelerator_kinds import is_nvidia_gpu
 from gpudoctor.knowledge.gpus.by_hand import by_hand
 from gpudoctor.knowledge.gpus.gpu_lookup import gpus_at, place, same_address
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import PciDevice, read
 
 # "..., limited by 8.0 GT/s PCIe x8 link at 0000:00:01.1 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)"
 # (Linux drivers/pci/pci.c, __pcie_print_link_status); kernels before 5.x leave "PCIe" out of it.
-LIMIT = re.compile(
+LIMIT = lazy_re(
     r"limited by (?P<speed>[\d.]+) GT/s(?: PCIe)? x(?P<width>\d+) link at (?P<bridge>[0-9a-f:.]+) "
     r"\(capable of [\d.]+ Gb/s with (?P<able_speed>[\d.]+) GT/s(?: PCIe)? x(?P<able_width>\d+) link"
 )

@@ -10,9 +10,10 @@ from collections import Counter
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.wording import listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import read
 
-TRAINING = re.compile(r"python|torchrun|pt_|ray|deepspeed|accelerate", re.IGNORECASE)  # pt_: PyTorch's own threads
+TRAINING = lazy_re(r"python|torchrun|pt_|ray|deepspeed|accelerate", re.IGNORECASE)  # pt_: PyTorch's own threads
 
 
 @check("process-killed-by-oom", title="The kernel killed nothing for lack of memory")

@@ -4,16 +4,15 @@ Why it matters: a process in state D waits for the driver or the GPU and cannot 
 hang behind it one after another, and the GPU stays taken until the machine restarts.
 """
 
-import re
-
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import StuckProcess
 
 # Functions of nvidia.ko (nv_*, nvidia_*, os_*, rm_*, _nv*) and nvidia-uvm.ko (uvm_*) in /proc/PID/wchan.
-DRIVER_FUNCTION = re.compile(r"_?nv|uvm_|rm_|os_(acquire|wait|delay|schedule|pat|pci|ioctl)")
+DRIVER_FUNCTION = lazy_re(r"_?nv|uvm_|rm_|os_(acquire|wait|delay|schedule|pat|pci|ioctl)")
 # gpud's rule, for processes whose wchan may not be read.
-DRIVER_NAME = re.compile(r"nvidia|nv[-_]")
+DRIVER_NAME = lazy_re(r"nvidia|nv[-_]")
 # Any call into a driver may show state D for a moment; gpud asks for five sightings, a second look is not ours.
 GRACE_SECONDS = 30.0
 

@@ -22,6 +22,7 @@ from gpudoctor.hang.variables import (
     unlike,
 )
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, who
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Frame
 
 _ALIKE = """
@@ -29,7 +30,7 @@ all_reduce broadcast reduce all_gather_into_tensor reduce_scatter_tensor all_gat
 """
 ALIKE = frozenset(_ALIKE.split())
 """Collectives to which every rank gives as many elements, of one type: an exchange where it tells no parts."""
-OVER_DATA = re.compile(r"load|batch|data|sample|step|iter|shard|file", re.I)
+OVER_DATA = lazy_re(r"load|batch|data|sample|step|iter|shard|file", re.I)
 """A loop of which ranks may have unlike many rounds by their data: over callbacks or layers they are the program's."""
 
 

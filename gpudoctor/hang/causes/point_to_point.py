@@ -12,10 +12,11 @@ from gpudoctor.hang.rank_conditions import is_rank
 from gpudoctor.hang.relation import group_argument, source_at
 from gpudoctor.hang.variables import held_at
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, waiting_words, who
+from gpudoctor.lazy import lazy_re
 
 _PEER = {"recv": "src", "irecv": "src", "send": "dst", "isend": "dst"}
 MOST_PARTIES = 4
-_WORLD = re.compile(r"(?:get_)?world_size|num_processes", re.I)
+_WORLD = lazy_re(r"(?:get_)?world_size|num_processes", re.I)
 
 
 def do_not_pair(job: HangJob) -> Iterator[HangCause]:

@@ -22,12 +22,13 @@ from gpudoctor.hang.starts import is_before_training
 from gpudoctor.hang.words import at, numbers_of, ranks_of, stacks_of, verb, who
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import NodeEvidence
 
 C10D = "torch/distributed/distributed_c10d.py"
 NCCL, GLOO = "pt_nccl_", "gloo_tcp_"
 """How ProcessGroupNCCL and gloo name their threads."""
-DEVICE = re.compile(r"cuda|device|gpu", re.I)
+DEVICE = lazy_re(r"cuda|device|gpu", re.I)
 BEGIN = ("communicator init", "collective", "cuda sync", "backward")
 
 

@@ -1,6 +1,5 @@
 """A rank is elsewhere while the others wait for it: it sleeps, reads, compiles, waits for data, or computes."""
 
-import re
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.causes import CAUSES
@@ -12,6 +11,7 @@ from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of,
 from gpudoctor.knowledge.place_markers import NOT_STORAGE, kernel_name
 from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
 from gpudoctor.knowledge.waits import OwnWait, wait_of
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import ProcessEvidence
 
 MOST_NAMED = 8
@@ -146,7 +146,7 @@ def _in_while(rank: Rank) -> bool:
     return loop is not None and loop.kind == "while" and loop.text not in ("True", "1")
 
 
-_STILL_THERE = re.compile(r"(?!not\b)[\w.\[\]'\" /+()-]*\b(?:l?exists|is_?file|is_?dir)\([^()]*\)")
+_STILL_THERE = lazy_re(r"(?!not\b)[\w.\[\]'\" /+()-]*\b(?:l?exists|is_?file|is_?dir)\([^()]*\)")
 
 
 def _awaits_removal(rank: Rank) -> bool:

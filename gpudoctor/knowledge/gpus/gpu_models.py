@@ -6,15 +6,17 @@ are cards; "NVIDIA A100-SXM4-80GB" says so itself.
 
 import re
 
-_CONSUMER = re.compile(r"GeForce|TITAN", re.IGNORECASE)
-_WORKSTATION = re.compile(r"Quadro|\bRTX\b", re.IGNORECASE)
-_LAPTOP = re.compile(r"Laptop|Mobile|Max-Q|\b\d{3,4}M\b|\bMX\d{3}\b", re.IGNORECASE)
-_DATACENTER = re.compile(
+from gpudoctor.lazy import lazy_re
+
+_CONSUMER = lazy_re(r"GeForce|TITAN", re.IGNORECASE)
+_WORKSTATION = lazy_re(r"Quadro|\bRTX\b", re.IGNORECASE)
+_LAPTOP = lazy_re(r"Laptop|Mobile|Max-Q|\b\d{3,4}M\b|\bMX\d{3}\b", re.IGNORECASE)
+_DATACENTER = lazy_re(
     r"\b(Tesla|A2|A10[GM]?|A16|A30X?|A40|A100X?|A800|B[123]00|H20|H[128]00|L2|L4|L20|L40[SG]?|T4G?|V100S?|P100|G[BH][23]00)\b",
 )
-_SUPERCHIP = re.compile(r"\b(G[BH][23]00|GB10)\b")
-_BASEBOARD = re.compile(r"SXM|HGX|\b(H20|H[128]00|B[123]00)\b")
-_CARD = re.compile(r"PCIe|\bNVL\b", re.IGNORECASE)
+_SUPERCHIP = lazy_re(r"\b(G[BH][23]00|GB10)\b")
+_BASEBOARD = lazy_re(r"SXM|HGX|\b(H20|H[128]00|B[123]00)\b")
+_CARD = lazy_re(r"PCIe|\bNVL\b", re.IGNORECASE)
 
 
 def is_consumer(name: str) -> bool:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct, field
 
+from gpudoctor.lazy import lazy_re
+
 MOST_CHARACTERS = 4096
 """Of a record; NCCL's own buffer has 1,024 (debug.cc)."""
 MOST_WARNINGS = 100
@@ -109,27 +111,25 @@ class LogFacts(Struct, frozen=True, kw_only=True):
         return max(fitting, key=lambda choice: choice.size_bytes).algorithm if fitting else ""
 
 
-RECORD = re.compile(r" NCCL (INFO|WARN|TRACE) ")
+RECORD = lazy_re(r" NCCL (INFO|WARN|TRACE) ")
 
-_VERSION = re.compile(r"NCCL version ([0-9]+\.[0-9]+\.[0-9]+)[^\s+]*(?:\+cuda([0-9.]+))?")
+_VERSION = lazy_re(r"NCCL version ([0-9]+\.[0-9]+\.[0-9]+)[^\s+]*(?:\+cuda([0-9.]+))?")
 _PAIR = r"([0-9]{1,9})\[[^\]\s]*\] -> ([0-9]{1,9})\[[^\]\s]*\]"
-_CHANNEL = re.compile(r"Channel [0-9]+(?:/[0-9]+)? : " + _PAIR + r" (?:\[(?:send|receive)\] )?via (.+)")
-_NETWORK_PATH = re.compile(r"NET/(.*?)/([0-9]{1,6})(?:\([0-9]+\))?((?:/.*)?)$")
-_COMM = re.compile(
-    r"comm \S+ rank [0-9]+ (?:nRanks|nranks) ([0-9]{1,9})(?: nNodes ([0-9]{1,9}) localRanks ([0-9]{1,9}))?"
-)
-_NAMED_NETWORK = re.compile(r"Using network (.+)")
-_BOOTSTRAP = re.compile(r"Bootstrap ?: Using ([^:\s]+):(\S+?)<[0-9]+>")
-_ADAPTER = re.compile(r"\[([0-9]{1,6})\]\s?([A-Za-z0-9_.\-]+):([0-9]{1,6})(?::-?[0-9]{1,6}){0,2}/(IB|RoCE)")
+_CHANNEL = lazy_re(r"Channel [0-9]+(?:/[0-9]+)? : " + _PAIR + r" (?:\[(?:send|receive)\] )?via (.+)")
+_NETWORK_PATH = lazy_re(r"NET/(.*?)/([0-9]{1,6})(?:\([0-9]+\))?((?:/.*)?)$")
+_COMM = lazy_re(r"comm \S+ rank [0-9]+ (?:nRanks|nranks) ([0-9]{1,9})(?: nNodes ([0-9]{1,9}) localRanks ([0-9]{1,9}))?")
+_NAMED_NETWORK = lazy_re(r"Using network (.+)")
+_BOOTSTRAP = lazy_re(r"Bootstrap ?: Using ([^:\s]+):(\S+?)<[0-9]+>")
+_ADAPTER = lazy_re(r"\[([0-9]{1,6})\]\s?([A-Za-z0-9_.\-]+):([0-9]{1,6})(?::-?[0-9]{1,6}){0,2}/(IB|RoCE)")
 """Behind the port stand its rail and plane where NCCL_IB_HCA names them (2.30.7 on)."""
-_MERGED = re.compile(r"\[([0-9]{1,6})\]=\{([^}]*)\}")
-_OUT_OF_BAND = re.compile(r"OOB ([^:\s]+):(\S+?)<[0-9]+>")
-_SOCKET = re.compile(r"\[[0-9]{1,6}\]([^:\s]+):(\S+?)<[0-9]+>")
-_CHOICE = re.compile(r"(?:([A-Za-z]+)(?: \[[^\]]*\])?: )?([0-9]{1,18}) Bytes -> Algo (\w+) proto (\w+)")
-_NVLS = re.compile(r"NVLS multicast support is (not )?available")
-_NVLS_CHANNELS = re.compile(r"collnet channels, ([0-9]{1,6}) nvls channels")
-_GDR = re.compile(r"NET/.*?: GPU Direct RDMA (Enabled|Disabled) for HCA [0-9]+ '([^']*)'")
-_SETTING = re.compile(r"(NCCL_[A-Z0-9_]+) set by environment to (.*)")
+_MERGED = lazy_re(r"\[([0-9]{1,6})\]=\{([^}]*)\}")
+_OUT_OF_BAND = lazy_re(r"OOB ([^:\s]+):(\S+?)<[0-9]+>")
+_SOCKET = lazy_re(r"\[[0-9]{1,6}\]([^:\s]+):(\S+?)<[0-9]+>")
+_CHOICE = lazy_re(r"(?:([A-Za-z]+)(?: \[[^\]]*\])?: )?([0-9]{1,18}) Bytes -> Algo (\w+) proto (\w+)")
+_NVLS = lazy_re(r"NVLS multicast support is (not )?available")
+_NVLS_CHANNELS = lazy_re(r"collnet channels, ([0-9]{1,6}) nvls channels")
+_GDR = lazy_re(r"NET/.*?: GPU Direct RDMA (Enabled|Disabled) for HCA [0-9]+ '([^']*)'")
+_SETTING = lazy_re(r"(NCCL_[A-Z0-9_]+) set by environment to (.*)")
 
 
 def records(text: str) -> Iterator[tuple[str, str]]:

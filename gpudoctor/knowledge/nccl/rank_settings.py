@@ -5,7 +5,6 @@ and ranks that chose differently wait for one another for ever. (NCCL src/init.c
 compared, and from 2.30 on the number of NICs.)
 """
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -13,17 +12,18 @@ from gpudoctor.knowledge.job import is_loopback
 from gpudoctor.knowledge.nccl.settings import number
 from gpudoctor.knowledge.nccl.variables import table
 from gpudoctor.knowledge.wording import ranges
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import RankSettings
 
-OF_EACH_RANK = re.compile(
+OF_EACH_RANK = lazy_re(
     r"NCCL_DEBUG\w*|NCCL_HOSTID|NCCL_IB_HCA|NCCL_(?:IGNORE_CPU_AFFINITY|SET_THREAD_NAME|SET_STACK_SIZE)"
     r"|NCCL_(?:CHECK|PROFILE|PROFILER|INSPECTOR|RAS)_\w+"
     r"|\w+_(?:FILE|FILE_RANK|PATH|DIR|LIB|PORT|ADDR)|TORCH_NCCL_DEBUG_INFO_\w+"
 )
 """What may differ: files, ports and addresses, logging, and the NIC of each rank's own GPU."""
-INTERFACES = re.compile(r"\w+_IFNAME")
+INTERFACES = lazy_re(r"\w+_IFNAME")
 """A rank may have an interface of its own; without any, beside ranks that have one, it takes another network."""
-AGREED = re.compile(
+AGREED = lazy_re(
     r"NCCL_(?:ALGO|PROTO|NET|NET_PLUGIN|IB_DISABLE|COMM_ID|BUFFSIZE|LL_BUFFSIZE|LL128_BUFFSIZE|P2P_\w*CHUNKSIZE|NTHREADS"
     r"|LL128_NTHREADS|(?:MIN|MAX)_(?:NCHANNELS|NRINGS|CTAS|P2P_NCHANNELS)|NCHANNELS_PER_\w+|P2P_DISABLE|P2P_LEVEL"
     r"|P2P_DIRECT_DISABLE|SHM_DISABLE|NET_DISABLE_INTRA|CROSS_NIC|COLLNET_ENABLE|NVLS_\w+|CUMEM_\w+|MNNVL_\w+|PXN_DISABLE"

@@ -6,11 +6,11 @@ at. `NCCL_CONF_FILE` is known since 2.23.4; it takes the place of ~/.nccl.conf. 
 end of a line is no part of the value, and ~ is $HOME; before, it is what the password file says.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent, read, require
 
 ENVIRONMENT = "environment"
@@ -19,7 +19,7 @@ CONF_FILE_SINCE = (2, 23, 4)
 HOME_VARIABLE_SINCE = RETURN_DROPPED_SINCE = (2, 30, 3)
 LARGEST = 2**63 - 1
 
-NUMBER = re.compile(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
+NUMBER = lazy_re(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 
 
 class Setting(NamedTuple):

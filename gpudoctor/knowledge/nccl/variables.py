@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from gpudoctor.knowledge.nccl import table_fabric, table_machine
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.lazy import lazy_re
 
 Version = tuple[int, ...]
 Standing = Literal["read", "too-new", "gone"]
@@ -90,7 +91,7 @@ RENAMED = {
 }
 """What took the place of a variable that is gone or deprecated."""
 
-OF_OTHERS = re.compile(
+OF_OTHERS = lazy_re(
     r"""NCCL_(
         HOME | VERSION | ROOT(_DIR)? | PATH | DIR | LIBRARY | LIB(_DIR)? | INCLUDE(_DIR)? | LINK | INSTALL_PATH | PREFIX
       | (SRC|SOURCE|BUILD|REPO|TAG|BRANCH|COMMIT)(_\w+)? | VER | MAJOR | MINOR | PATCH | VERSION_\w+ | \w+_VERSION

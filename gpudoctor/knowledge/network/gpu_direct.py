@@ -11,6 +11,7 @@ from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.settings import Setting, effective, nccl_version, set_integer
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import address_of, class_or_reason, nccl_class
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import CudaDevice, Gpu, RdmaDevice, Snapshot
 
 Condition = Literal["", "module", "gpu", "distance", "unknown"]
@@ -35,7 +36,7 @@ LEVEL_NAMES = ("LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PXN", "PHB", "S
 OLD_LEVELS = ("LOC", "PIX", "PXB", "PHB", "SYS", "SYS")
 """What the numbers 0 to 5 mean (levelsOldToNew in graph/topo.cc)."""
 C2C_SINCE: Version = (2, 27, 3)
-GRACE = re.compile(r"\bG[HB]\d{3}\b")
+GRACE = lazy_re(r"\bG[HB]\d{3}\b")
 """GH200, GB200, GB300: GPU and CPU joined by NVLink-C2C, so that a NIC of that CPU counts as P2C."""
 
 

@@ -6,11 +6,11 @@ Sources: CUDA C++ Programming Guide, arithmetic throughput by compute capability
 Linux prints them in /proc/cpuinfo; AMD's ROCm documentation, "Data types and precision support".
 """
 
-import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, shown
+from gpudoctor.lazy import lazy_re
 
 Dtype = Literal["fp16", "bf16", "tf32", "fp8"]
 Support = Literal["hardware", "hardware, slow", "emulated", "build", "none", "unknown"]
@@ -18,9 +18,9 @@ DTYPES: tuple[Dtype, ...] = ("fp16", "bf16", "tf32", "fp8")
 
 FIRST: dict[Dtype, Capability] = {"fp16": (7, 0), "bf16": (8, 0), "tf32": (8, 0), "fp8": (8, 9)}
 """The compute capability with which tensor cores for a dtype came."""
-_NO_TENSOR_CORES = re.compile(r"GTX 16\d\d|\bT(400|500|550|600|1000|1200|2000)\b|\bMX\s?[45]50\b")
+_NO_TENSOR_CORES = lazy_re(r"GTX 16\d\d|\bT(400|500|550|600|1000|1200|2000)\b|\bMX\s?[45]50\b")
 """Of compute capability 7.5: Turing's small chips TU116 and TU117 compute fp16 at twice the rate of fp32 without."""
-_AMD_MATRIX = re.compile(r"gfx(908|90a|94\d|950|11\d\d|12\d\d)")
+_AMD_MATRIX = lazy_re(r"gfx(908|90a|94\d|950|11\d\d|12\d\d)")
 """MFMA of CDNA, WMMA of RDNA 3 and 4: fp16 and bf16."""
 
 

@@ -5,8 +5,9 @@ table (torch/cuda/__init__.py, DEVICE_REQUIREMENT, 2.14): integrated GPUs share 
 from CUDA 13.2 on, Xavier and Orin run the cards' code too (DEVICE_REQUIREMENT_POST_JETSON_SBSA_UNIFICATION).
 """
 
-import re
 from collections.abc import Iterable
+
+from gpudoctor.lazy import lazy_re
 
 Capability = tuple[int, int]
 
@@ -22,7 +23,7 @@ APART: dict[Capability, tuple[Capability, ...]] = {
 INTEGRATED = frozenset(APART)
 UNIFIED = frozenset(((7, 2), (8, 7)))
 UNIFIED_SINCE = (13, 2)
-ARCHITECTURE = re.compile(r"(sm|compute)_(\d{1,3})(\d)([af]?)")
+ARCHITECTURE = lazy_re(r"(sm|compute)_(\d{1,3})(\d)([af]?)")
 
 
 def runs_on(architecture: str, device: Capability, cuda: tuple[int, int] | None = None) -> bool:

@@ -4,9 +4,10 @@ Sources: torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp and Utils.hpp (getCvar
 A variable of kind "number" is read by stoi, one of kind "switch" by a list of words; both raise for anything else.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
+
+from gpudoctor.lazy import lazy_re
 
 YES = ("y", "yes", "1", "t", "true")
 NO = ("n", "no", "0", "f", "false")
@@ -74,7 +75,7 @@ VARIABLES = (
 
 BY_NAME: Mapping[str, TorchVariable] = {variable.name: variable for variable in VARIABLES}
 BUFFER_SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-STOI = re.compile(r"[ \t\n\v\f\r]*[+-]?[0-9]+")
+STOI = lazy_re(r"[ \t\n\v\f\r]*[+-]?[0-9]+")
 
 
 def switch(text: str) -> bool | None:

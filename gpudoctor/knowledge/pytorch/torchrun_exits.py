@@ -1,22 +1,23 @@
 """Which ranks ended how: torchrun's table and lines of its agent, which are written over several lines."""
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from gpudoctor.lazy import lazy_re
+
 NEEDLES = ("  exitcode  :", "failed (exitcode:", "closing signal SIG", ", forcefully exiting via ")
-ROW = re.compile(r"exitcode\s{0,6}: (?P<exitcode>-?\d{1,5})\s{0,3}\(pid: (?P<pid>\d{1,8})\)")
-FAILED = re.compile(
+ROW = lazy_re(r"exitcode\s{0,6}: (?P<exitcode>-?\d{1,5})\s{0,3}\(pid: (?P<pid>\d{1,8})\)")
+FAILED = lazy_re(
     r"failed \(exitcode: (?P<exitcode>-?\d{1,5})\) local_rank: (?P<local>\d{1,5}) \(pid: (?P<pid>\d{1,8})\)"
 )
-ENDED = re.compile(r"Sending process (?P<pid>\d{1,8}) closing signal (?P<signal>SIG[A-Z]{1,6})")
-FORCED = re.compile(r"Unable to shutdown process (?P<pid>\d{1,8}) via (?:Signals\.)?(?:SIG|\d)")
+ENDED = lazy_re(r"Sending process (?P<pid>\d{1,8}) closing signal (?P<signal>SIG[A-Z]{1,6})")
+FORCED = lazy_re(r"Unable to shutdown process (?P<pid>\d{1,8}) via (?:Signals\.)?(?:SIG|\d)")
 """Torch 2.14 writes the signals as numbers: "via 15, forcefully exiting via 9"."""
-RANK = re.compile(r"\brank\s{1,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,5})\)")
-HOST = re.compile(r"\bhost\s{1,8}: (?P<host>[\w.-]{1,253})")
-TIME = re.compile(r"\btime\s{1,8}: (?P<date>\d{4}-\d\d-\d\d)_(?P<clock>\d\d:\d\d:\d\d)")
-LAUNCHER_LINE = re.compile(r"torch/distributed/(elastic|run\.py|launcher)|ChildFailedError")
+RANK = lazy_re(r"\brank\s{1,8}: (?P<rank>\d{1,6}) \(local_rank: (?P<local>\d{1,5})\)")
+HOST = lazy_re(r"\bhost\s{1,8}: (?P<host>[\w.-]{1,253})")
+TIME = lazy_re(r"\btime\s{1,8}: (?P<date>\d{4}-\d\d-\d\d)_(?P<clock>\d\d:\d\d:\d\d)")
+LAUNCHER_LINE = lazy_re(r"torch/distributed/(elastic|run\.py|launcher)|ChildFailedError")
 BEFORE = 8
 """Lines of a row before its exit code."""
 

@@ -8,12 +8,14 @@ import re
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
+
 CLOCK = r"\d+(?::\d+){0,2}(?:\.\d+)?"
-PBS_TIME = re.compile(CLOCK, re.ASCII)
-LSF_TIME = re.compile(r"(?:\d+:)?\d+(?:/\S+)?|:\d+", re.ASCII)
-SGE_TIME = re.compile(r"(?:\d*:\d*:\d+|\d+|INFINITY)", re.ASCII | re.IGNORECASE)
-PJM_TIME = re.compile(rf"unlimited|{CLOCK}(?:-{CLOCK})?", re.ASCII | re.IGNORECASE)
-PBS_SIZE = re.compile(r"\d+(?:[kmgtp]?[bw]?)", re.ASCII | re.IGNORECASE)
+PBS_TIME = lazy_re(CLOCK, re.ASCII)
+LSF_TIME = lazy_re(r"(?:\d+:)?\d+(?:/\S+)?|:\d+", re.ASCII)
+SGE_TIME = lazy_re(r"(?:\d*:\d*:\d+|\d+|INFINITY)", re.ASCII | re.IGNORECASE)
+PJM_TIME = lazy_re(rf"unlimited|{CLOCK}(?:-{CLOCK})?", re.ASCII | re.IGNORECASE)
+PBS_SIZE = lazy_re(r"\d+(?:[kmgtp]?[bw]?)", re.ASCII | re.IGNORECASE)
 
 
 class HeaderKind(Struct, frozen=True, kw_only=True):
@@ -73,7 +75,7 @@ SGE = HeaderKind(
 )  # fmt: skip
 KINDS = (PBS, LSF, PJM, SGE)
 
-_RESOURCES = re.compile(r"(?:^|,)(walltime|cput|pcput|mem|pmem|vmem|pvmem)=([^,]+)")
+_RESOURCES = lazy_re(r"(?:^|,)(walltime|cput|pcput|mem|pmem|vmem|pvmem)=([^,]+)")
 _GPU_KEYS = frozenset(
     ("num", "mode", "mps", "j_exclusive", "aff", "block", "gpack", "gvendor", "gmodel", "gmem", "gtile", "nvlink",
      "glink", "mig", "j_mps")

@@ -6,6 +6,8 @@ what later releases take besides (--nodes=2,4,8 since 23.02) is taken too.
 
 import re
 
+from gpudoctor.lazy import lazy_re
+
 TIME = r"-1|infinite|unlimited|\d+(?::\d+){0,2}|\d+-(?:\d+(?::\d+){0,2})?"
 MEMORY = r"\d+(?:[kmgt]b?)?"
 COUNT = r"\+?0*[1-9]\d*"
@@ -61,7 +63,7 @@ _FORMS: dict[str, tuple[str, str]] = {
         "none, closest, single:N, per_task:N, map_gpu:LIST or mask_gpu:LIST",
     ),
 }  # fmt: skip
-_COMPILED = {name: (re.compile(form, re.IGNORECASE | re.ASCII), wanted) for name, (form, wanted) in _FORMS.items()}
+_COMPILED = {name: (lazy_re(form, re.IGNORECASE | re.ASCII), wanted) for name, (form, wanted) in _FORMS.items()}
 LONGEST = 200
 """Longer values are read by nobody: lists of hosts and mail addresses are not among the forms."""
 

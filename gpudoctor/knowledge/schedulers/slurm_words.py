@@ -8,6 +8,8 @@ whom (PerJob, PerUser, PerNode, PerAccount).
 import re
 from typing import NamedTuple
 
+from gpudoctor.lazy import lazy_re
+
 OF_REFUSALS: tuple[tuple[str, str], ...] = (
     (
         r"More processors requested|(?:Task|Node|CPU) count spec|Job size spec|Requested more tasks|Task distribution "
@@ -56,7 +58,7 @@ class PendingReason(NamedTuple):
 
 
 WAITS, NEVER = False, True
-OF_LIMIT = re.compile(
+OF_LIMIT = lazy_re(
     r"^(?P<whose>QOS|Assoc|Association)?(?P<kind>Grp|Max|Min)(?P<counted>[A-Za-z]+?)"
     r"(?P<of>PerJob|PerUser|PerNode|PerAccount)?(?:Limit|NotSatisfied|PerLimit)?$"
 )

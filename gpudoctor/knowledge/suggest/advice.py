@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gpudoctor.envelope import Answer
+from gpudoctor.lazy import lazy_re
 
 SuggestionKind = Literal["needed", "work-around", "debugging"]
 """needed: NCCL's or torch's own choice is wrong on this machine. work-around: it hides a fault whose cure the reason
@@ -35,7 +36,7 @@ HARMLESS = frozenset(
     }
 )
 """Variables by which nothing is loaded, and no file is written."""
-PLAIN = re.compile(r"[\w.,:=^+-]{1,1000}", re.ASCII)
+PLAIN = lazy_re(r"[\w.,:=^+-]{1,1000}", re.ASCII)
 
 
 class Suggestion(Struct, frozen=True):

@@ -10,10 +10,12 @@ import json
 import re
 from typing import Literal, NamedTuple
 
+from gpudoctor.lazy import lazy_re
+
 Form = Literal["ordinal", "gpu-uuid", "mig-uuid", "blank", "text"]
 
 WHITESPACE = " \t\n\v\f\r"
-NUMBER = re.compile(r"([ \t\n\v\f\r]*)([+-]?)([0-9]+)(.*)", re.DOTALL)
+NUMBER = lazy_re(r"([ \t\n\v\f\r]*)([+-]?)([0-9]+)(.*)", re.DOTALL)
 LARGEST_INT = 2**31 - 1
 """Above it, what CUDA makes of a number depends on how wide an integer it keeps: unknown."""
 SHOWN_CHARACTERS = 60

@@ -1,9 +1,9 @@
 """One rank's way through a program: what the calls of torch, accelerate, deepspeed, os and the program itself do."""
 
 import ast
-import re
 from pathlib import PurePosixPath
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.making_calls import WRAPPERS, MakingCalls
 from gpudoctor.lint.courses.own_data import OF_OWN, READS_INSIDE, SEEDS, computes
 from gpudoctor.lint.courses.values import (
@@ -31,11 +31,11 @@ from gpudoctor.lint.python_text import last_name
 SELF = frozenset(("eval", "train", "float", "half", "bfloat16", "requires_grad_", "share_memory", "compile", "detach",
                   "contiguous", "clone"))  # fmt: skip
 MOVES = frozenset(("to", "cuda", "cpu"))
-MAKES_TENSORS = re.compile(r"torch\.(?:tensor|zeros|ones|randn?|empty|full|arange|FloatTensor|LongTensor|as_tensor)")
-HAS_BUFFERS = re.compile(r"BatchNorm|register_buffer")
-RESNETS = re.compile(r"torchvision\.models\.\w+")
+MAKES_TENSORS = lazy_re(r"torch\.(?:tensor|zeros|ones|randn?|empty|full|arange|FloatTensor|LongTensor|as_tensor)")
+HAS_BUFFERS = lazy_re(r"BatchNorm|register_buffer")
+RESNETS = lazy_re(r"torchvision\.models\.\w+")
 BARE_OR_WRAPPED = ("ddp", "model", "moved")
-SAVES = re.compile(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
+SAVES = lazy_re(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
 
 class FollowedCalls(MakingCalls):

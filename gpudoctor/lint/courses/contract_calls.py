@@ -6,10 +6,11 @@ import re
 from msgspec import Struct
 
 from gpudoctor.knowledge.api_contracts import COLLECTIVE, CONTRACTS, MAKES
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.attributes import Attributes
 from gpudoctor.lint.courses.values import FollowedFunction, Names, OpenValue, Thing, Value, is_own, key_of, unknown
 
-_SPOKEN_OF = re.compile("|".join(f"(?:{each})" for row in CONTRACTS for each in (row.call, row.other)
+_SPOKEN_OF = lazy_re("|".join(f"(?:{each})" for row in CONTRACTS for each in (row.call, row.other)
                                  if (each and row.clause != "argument") or each == row.call))  # fmt: skip
 
 

@@ -3,11 +3,11 @@
 import ast
 import builtins
 import operator
-import re
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.events import CourseCollective, CourseRound, Deed, Event
 from gpudoctor.lint.courses.marked_values import MarkedValues
 from gpudoctor.lint.courses.seats import Seat
@@ -36,7 +36,7 @@ COMPARED: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.eq, ast.IsNot: operator.ne,
 }  # fmt: skip
-OF_RANKS = re.compile(r"rank|main|master|process|primary|lead|chief|zero|local|disable")
+OF_RANKS = lazy_re(r"rank|main|master|process|primary|lead|chief|zero|local|disable")
 """Words of conditions that hold on some ranks."""
 MOST_STEPS = 20_000
 SCALARS = (bool, int, float, str)

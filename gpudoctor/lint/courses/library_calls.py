@@ -5,6 +5,7 @@ import re
 from pathlib import PurePosixPath
 from typing import TypeGuard
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.group_calls import SHARDED_STATE, GroupCalls
 from gpudoctor.lint.courses.values import (
     FollowedFunction,
@@ -20,29 +21,29 @@ from gpudoctor.lint.courses.values import (
 )
 
 OF_ACCELERATOR = frozenset(("wait_for_everyone", "gather", "gather_for_metrics", "reduce", "pad_across_processes"))
-OF_ACCELERATE = re.compile(
+OF_ACCELERATE = lazy_re(
     r"accelerate\.utils\.(?:\w+\.)?(gather_object|gather|broadcast|broadcast_object_list|reduce|pad_across_processes"
     r"|wait_for_everyone)"
 )
-TRAINERS = re.compile(r"(?:transformers|trl|sentence_transformers|setfit)\.(?:\w+\.)*\w*Trainer")
-ARGUMENTS = re.compile(r"(?:transformers|trl)\.(?:\w+\.)*(?:\w*TrainingArguments|[A-Z]\w*Config)")
+TRAINERS = lazy_re(r"(?:transformers|trl|sentence_transformers|setfit)\.(?:\w+\.)*\w*Trainer")
+ARGUMENTS = lazy_re(r"(?:transformers|trl)\.(?:\w+\.)*(?:\w*TrainingArguments|[A-Z]\w*Config)")
 OF_TRAINER = frozenset(("train", "evaluate", "predict"))
 """Of transformers' Trainer: each step, and each gathering of predictions, is of all processes."""
 SAVES_SHARDS = frozenset(("save_model", "_save_checkpoint", "save_state"))
 IGNITE = "ignite.distributed."
 OF_IGNITE = frozenset(("barrier", "all_reduce", "all_gather", "broadcast"))
-ENGINES = re.compile(r"ignite\.engine\.(?:Engine|create_supervised_\w+)")
-RAY = re.compile(r"ray\.(?:train|air\.session)\.")
-PASSES = re.compile(r"tqdm\.(?:\w+\.)*\w+|(?:itertools\.(?:cycle|islice))|rich\.progress\.track|alive_progress\.\w+")
+ENGINES = lazy_re(r"ignite\.engine\.(?:Engine|create_supervised_\w+)")
+RAY = lazy_re(r"ray\.(?:train|air\.session)\.")
+PASSES = lazy_re(r"tqdm\.(?:\w+\.)*\w+|(?:itertools\.(?:cycle|islice))|rich\.progress\.track|alive_progress\.\w+")
 """What hands on the items of its first argument."""
 DATA_PARALLEL = frozenset(("torch.nn.DataParallel", "torch.nn.parallel.DataParallel"))
-FABRICS = re.compile(r"(?:lightning(?:\.fabric)?|lightning_fabric)\.Fabric")
+FABRICS = lazy_re(r"(?:lightning(?:\.fabric)?|lightning_fabric)\.Fabric")
 OF_FABRIC = frozenset(("barrier", "all_gather", "all_reduce", "broadcast", "save", "load", "clip_gradients"))
 LOADERS = frozenset(("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"))
-MODELS = re.compile(r"(?:^|[._])(?:\w*model|\w*net|transformer|policy)(?:\(.*\))?$", re.IGNORECASE)
+MODELS = lazy_re(r"(?:^|[._])(?:\w*model|\w*net|transformer|policy)(?:\(.*\))?$", re.IGNORECASE)
 """Usual names of what is trained."""
-SHUFFLES = re.compile(r"random\.shuffle|numpy\.random\.(?:shuffle|permutation)|torch\.randperm")
-SAMPLERS = re.compile(r"torch\.utils\.data\.(?:distributed\.)?DistributedSampler")
+SHUFFLES = lazy_re(r"random\.shuffle|numpy\.random\.(?:shuffle|permutation)|torch\.randperm")
+SAMPLERS = lazy_re(r"torch\.utils\.data\.(?:distributed\.)?DistributedSampler")
 
 
 class LibraryCalls(GroupCalls):

@@ -1,15 +1,15 @@
 """One rank's way through a program: what is known of values beside what they are worth."""
 
 import ast
-import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.values import OpenValue, Thing, Value, is_known
 
 KEEPS_SHAPE = frozenset(("cpu", "cuda", "to", "float", "half", "double", "long", "contiguous", "detach", "clone",
                          "bool", "int"))  # fmt: skip
 OF_SHAPES = frozenset(("nonzero", "unique", "masked_select", "nms", "batched_nms", "argwhere"))
 """What gives as many rows as the data have it."""
-_DEALS = re.compile(r"rank|process_index")
+_DEALS = lazy_re(r"rank|process_index")
 
 
 class MarkedValues:

@@ -1,14 +1,15 @@
 """What one rank alone knows: what it draws, and what it computes from its part of the data."""
 
 import ast
-import re
 
-OF_OWN = re.compile(
+from gpudoctor.lazy import lazy_re
+
+OF_OWN = lazy_re(
     r"(?:random\.|datetime\.(?:datetime|date)\.(?=now|utcnow|today)|numpy\.random\.|secrets\.|uuid\.|time\.|os\.(?:getpid|urandom)|socket\.|tempfile\.(?!gettempdir))\w*"
 )
 """What each process draws or finds for itself."""
-SEEDS = re.compile(r"seed(?:_\w+)?$")
-OF_ITS_ARGUMENTS = re.compile(r"(?:math|numpy|torch(?!\.(?:distributed|multiprocessing|hub|jit)\b))\.[\w.]+")
+SEEDS = lazy_re(r"seed(?:_\w+)?$")
+OF_ITS_ARGUMENTS = lazy_re(r"(?:math|numpy|torch(?!\.(?:distributed|multiprocessing|hub|jit)\b))\.[\w.]+")
 """Functions whose result is computed from what they are given, and from nothing of other ranks."""
 BUILTINS = frozenset(("abs", "all", "any", "bool", "float", "int", "len", "list", "max", "min", "round", "sum"))
 METHODS = frozenset(

@@ -1,11 +1,11 @@
 """The courses of a program's ranks, for every start of it that the text has."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct, structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.expressions import CourseTooLong
 from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.seats import Seat, seats_of
@@ -25,7 +25,7 @@ STRANGE = (
 )
 """Packages that start, wrap or save themselves: what ranks do there is told by others."""
 MOST_LAUNCHES = 4
-GROUPS = re.compile(r"init_device_mesh|\bnew_group\(")
+GROUPS = lazy_re(r"init_device_mesh|\bnew_group\(")
 
 
 class Courses(Struct, frozen=True, eq=False):

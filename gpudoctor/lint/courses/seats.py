@@ -4,6 +4,7 @@ import re
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.courses.values import Names, OpenValue, unknown
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -12,7 +13,7 @@ from gpudoctor.lint.understood import nodes_of
 
 SETS_RANKS = (*look.TORCHRUN, "accelerate", "deepspeed")
 RANKED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK")
-OF_OTHERS = re.compile(r"(?:SLURM_|OMPI_|PMI_|PMIX_|PALS_|MV2_|FLUX_|HOROVOD_|TORCHELASTIC_)\w+|RANK|LOCAL_RANK"
+OF_OTHERS = lazy_re(r"(?:SLURM_|OMPI_|PMI_|PMIX_|PALS_|MV2_|FLUX_|HOROVOD_|TORCHELASTIC_)\w+|RANK|LOCAL_RANK"
                        r"|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|NODE_RANK|LSB_\w+|JSM_\w+")  # fmt: skip
 """Variables that only a launcher sets."""
 MOST = 512

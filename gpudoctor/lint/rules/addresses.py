@@ -4,6 +4,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import replace_piece
 from gpudoctor.lint.look import LintWorld, Value, is_loopback, label, nnodes, number, value
@@ -214,7 +215,7 @@ def master_empty(job: LintJob) -> Iterator[LintFinding]:
                     )
 
 
-_USUAL = re.compile(r"(?:MASTER|MAIN|HEAD|CHIEF|RANK_?0|RDZV|HOST_NODE|NODE_?0|LEADER|ADDR|IP|HOST)", re.ASCII)
+_USUAL = lazy_re(r"(?:MASTER|MAIN|HEAD|CHIEF|RANK_?0|RDZV|HOST_NODE|NODE_?0|LEADER|ADDR|IP|HOST)", re.ASCII)
 
 
 def _not_set(job: LintJob, launch: LintLaunch, expansion: Expansion) -> tuple[str, bool] | None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.command import command
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import everywhere, replace_piece
 from gpudoctor.lint.look import LintWorld, Value, is_loopback, label, value
@@ -27,11 +28,11 @@ _SAMPLE_NETWORKS = (
     (ipaddress.ip_network("172.17.0.0/16"), "of Docker's default bridge, which other machines do not reach"),
     (ipaddress.ip_network("169.254.0.0/16"), "link-local: other networks do not reach it"),
 )
-_PLACEHOLDER = re.compile(r"[<>]|\.\.\.|\byour\b|\bx{2,3}\b", re.IGNORECASE)
+_PLACEHOLDER = lazy_re(r"[<>]|\.\.\.|\byour\b|\bx{2,3}\b", re.IGNORECASE)
 """What Q08 tells of: a hole that is still to be filled."""
 
 
-_NODE_LIST = re.compile(
+_NODE_LIST = lazy_re(
     r"\$\{?(SLURM_NODELIST|SLURM_JOB_NODELIST|SKYPILOT_NODE_IPS|DSTACK_NODES_IPS|PBS_NODEFILE|LSB_HOSTS|VC_\w+_HOSTS)\}?"
 )
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.look import is_loopback, number, value
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
@@ -20,11 +21,11 @@ _SRUN = (
     "srun --cpus-per-task=8 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node=4"
     " --master-addr={} --master-port=61234 train.py'\n"
 )
-_ELSEWHERE = re.compile(r"\b(?:srun|ssh|pdsh|clush|scontrol|dig|getent|host|nslookup|head_?node|kubectl)\b")
-_OWN_NAME = re.compile(
+_ELSEWHERE = lazy_re(r"\b(?:srun|ssh|pdsh|clush|scontrol|dig|getent|host|nslookup|head_?node|kubectl)\b")
+_OWN_NAME = lazy_re(
     r"\bhostname\b|^\$\{?(?:HOSTNAME|SLURMD_NODENAME)\b|\buname -n\b|\bhostname -[Iifs]|\bip (?:-\S+ )*addr"
 )
-_LOCAL_DEFAULT = re.compile(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.0\.1|::1)\b")
+_LOCAL_DEFAULT = lazy_re(r"\|\|\s*(?:echo|printf)\s+[\"']?(localhost|127\.0\.0\.1|::1)\b")
 
 
 @rule(

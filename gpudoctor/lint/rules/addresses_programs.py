@@ -1,9 +1,9 @@
 """Rules of addresses that a program is told, or tells itself: A16."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.lightning import is_lightning
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -22,7 +22,7 @@ _PROGRAM = (
 _OPTIONS = ("dist_url", "dist_init", "init_method", "master_addr", "master_address", "master_ip", "dist_init_method",
             "distributed_init_method", "rdzv_endpoint", "main_process_ip", "head_ip", "tcp_url",
             "coordinator", "coordinator_address")  # fmt: skip
-_LOOPBACK = re.compile(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?")
+_LOOPBACK = lazy_re(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?")
 
 
 @rule(

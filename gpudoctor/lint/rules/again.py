@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look
 from gpudoctor.lint.look import number, value
 from gpudoctor.lint.model import LintJob, Span
@@ -17,9 +18,9 @@ _RESTARTED = (
     " train.py{}\n#@ file train.py\nimport torch\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
     "for epoch in range(100):\n    loss(net(x)).backward()\n{}"
 )
-_GOES_ON = re.compile(r"load|resume|restore|c(?:heck)?(?:p|k)?p(?:oin)?t|snapshot|restart", re.IGNORECASE)
+_GOES_ON = lazy_re(r"load|resume|restore|c(?:heck)?(?:p|k)?p(?:oin)?t|snapshot|restart", re.IGNORECASE)
 """What a program that goes on from a checkpoint has in it somewhere."""
-_PIPED = re.compile(
+_PIPED = lazy_re(
     r"^(?P<before>[^#\n]*[^|\n])\|[ \t]*(?P<read>(?:IFS=\S*[ \t]+)?read(?P<options>(?:[ \t]+-[a-z]+)*)[ \t]+"
     r"(?P<name>[A-Za-z_]\w*))(?P<more>(?:[ \t]+[A-Za-z_]\w*)*)[ \t]*(?:;|&&|$)",
     re.MULTILINE,

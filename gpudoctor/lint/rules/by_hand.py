@@ -4,12 +4,13 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import C10D, HEADER, RANKED
 
-_HERE = re.compile(r"(?:tcp://)?(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/.*)?")
+_HERE = lazy_re(r"(?:tcp://)?(?:localhost|127\.0\.0\.1)(?::\d+)?(?:/.*)?")
 _BY_HAND = "export WORLD_SIZE={} RANK=0 LOCAL_RANK=0 MASTER_ADDR=localhost MASTER_PORT=61234\npython train.py\n"
 _DOCKERS = ("docker", "podman", "nerdctl", "nvidia-docker")
 _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.called_with import of_call, start_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes, codes_and_starts, constant, has_stars, own_nodes
@@ -12,8 +13,8 @@ from gpudoctor.lint.rule import LintFinding, rule
 
 _BACKENDS = (
     (
-        re.compile(r"jax\.distributed\.initialize"),
-        re.compile(
+        lazy_re(r"jax\.distributed\.initialize"),
+        lazy_re(
             r"jax\.(?:devices|local_devices|device_count|local_device_count|process_index|process_count)"
             r"|jax\.(?:numpy|random)\.\w+"
         ),
@@ -21,8 +22,8 @@ _BACKENDS = (
         " backend. Older releases go on, each process alone.",
     ),
     (
-        re.compile(r"tensorflow\.distribute\.(?:experimental\.)?MultiWorkerMirroredStrategy"),
-        re.compile(
+        lazy_re(r"tensorflow\.distribute\.(?:experimental\.)?MultiWorkerMirroredStrategy"),
+        lazy_re(
             r"tensorflow\.(?:random\.\w+|constant|zeros|ones|Variable|cast|convert_to_tensor|reduce_\w+|range"
             r"|data\.Dataset\.\w+|keras\.(?:Sequential|Model|layers\.\w+|models\.\w+|applications\.\w+)"
             r"|config\.(?:experimental\.)?list_logical_devices)"

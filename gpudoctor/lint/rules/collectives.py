@@ -1,9 +1,9 @@
 """Rules of calls that talk to all ranks though their name does not say so: T45."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import FIRST_ONLY
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, codes
@@ -51,8 +51,8 @@ _FUNCTIONS = {
           "broadcast_optimizer_state", "allreduce_", "broadcast_", "barrier")],
         "Horovod waits for the same call of all ranks"),
 }  # fmt: skip
-_FIRST_OF_HOROVOD = re.compile(r"^(?:hvd|horovod(?:\.torch)?)\.(?:local_)?rank\(\) == 0$|^not hvd\.rank\(\)$")
-_MEMBERS = re.compile(r"^(?:\w+\.)*(?:global_)?rank in [\w\[(.]|^(?:\w+\.)*(?:global_)?rank (?:<|>=|>|<=) \w")
+_FIRST_OF_HOROVOD = lazy_re(r"^(?:hvd|horovod(?:\.torch)?)\.(?:local_)?rank\(\) == 0$|^not hvd\.rank\(\)$")
+_MEMBERS = lazy_re(r"^(?:\w+\.)*(?:global_)?rank in [\w\[(.]|^(?:\w+\.)*(?:global_)?rank (?:<|>=|>|<=) \w")
 """A condition that some ranks meet."""
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.rule import LintFinding, rule
@@ -15,7 +16,7 @@ _TWO = (
     "    ipc: host\n    environment:\n      MASTER_ADDR: {0}\n      RANK: '1'\n      WORLD_SIZE: '2'\n"
     "      MASTER_PORT: '29500'\n    command: python train.py\n"
 )
-_HEAD = re.compile(r"--(?:master[-_]addr|rdzv[-_]endpoint|main[-_]process[-_]ip)[= ]([\w.-]+)|MASTER_ADDR=([\w.-]+)")
+_HEAD = lazy_re(r"--(?:master[-_]addr|rdzv[-_]endpoint|main[-_]process[-_]ip)[= ]([\w.-]+)|MASTER_ADDR=([\w.-]+)")
 
 
 @rule(

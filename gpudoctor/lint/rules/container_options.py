@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Word
 from gpudoctor.lint.pods import container_of
@@ -196,8 +197,8 @@ _WORKFLOW = (
     "name: ddp\non: [push]\njobs:\n  smoke:\n    runs-on: {}\n    steps:\n      - run: |\n"
     "          torchrun --standalone --nproc-per-node=2 smoke.py --backend {}\n"
 )
-_HOSTED = re.compile(r"(?:ubuntu|windows|macos)-(?:latest|[\d.]+)(?:-(?:arm|xlarge|large))?")
-_WANTS_GPU = re.compile(r"(?:^|[\s=])(?:nccl|cuda(?::\d)?|--multi_gpu|--gpus)\b")
+_HOSTED = lazy_re(r"(?:ubuntu|windows|macos)-(?:latest|[\d.]+)(?:-(?:arm|xlarge|large))?")
+_WANTS_GPU = lazy_re(r"(?:^|[\s=])(?:nccl|cuda(?::\d)?|--multi_gpu|--gpus)\b")
 
 
 @rule(

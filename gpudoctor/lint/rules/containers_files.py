@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, look
 from gpudoctor.lint.model import LintJob, Manifest, Span
 from gpudoctor.lint.pods import containers
@@ -49,7 +50,7 @@ _COMPOSE = (
     "services:\n  node0:\n    image: train:1\n    ipc: host\n    environment:\n      NODE_RANK: '0'\n    command: bash"
     ' -c "torchrun --nnodes=2 --nproc_per_node=2 --node_rank={} --master_addr=node0 --master_port=29500 train.py"\n'
 )
-_PLAIN = re.compile(r"(?<!\$)\$(?:\{(\w+)\}|([A-Za-z_]\w*))", re.ASCII)
+_PLAIN = lazy_re(r"(?<!\$)\$(?:\{(\w+)\}|([A-Za-z_]\w*))", re.ASCII)
 
 
 @rule(
@@ -88,9 +89,7 @@ def _environment(manifest: Manifest, service: str) -> set[str]:
 
 
 _DOCKERFILE = 'FROM train:1\nENTRYPOINT ["torchrun", "--standalone", "--nproc_per_node=4"]\nCMD {}\n'
-_INSTRUCTION = re.compile(
-    r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE
-)
+_INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE)
 
 
 @rule(

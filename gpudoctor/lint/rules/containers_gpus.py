@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, look, processes
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, ManifestValue, Span
 from gpudoctor.lint.pods import container_of, is_in, is_template, manifest_of, pods_of
@@ -127,8 +128,8 @@ def service_without_shm(job: LintJob) -> Iterator[LintFinding]:
 
 
 _DOCKERFILE = "FROM train:1\nENV NPROC=8\nENTRYPOINT {}\n"
-_WORDS = re.compile(r"^[ \t]*(?:ENTRYPOINT|CMD)[ \t]*\[[^\]\n]*", re.IGNORECASE | re.MULTILINE)
-_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_WORDS = lazy_re(r"^[ \t]*(?:ENTRYPOINT|CMD)[ \t]*\[[^\]\n]*", re.IGNORECASE | re.MULTILINE)
+_NAME = lazy_re(r"\$\{?([A-Za-z_]\w*)\}?")
 
 
 @rule(

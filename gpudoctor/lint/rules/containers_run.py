@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
@@ -24,14 +25,14 @@ _SWITCHES = (
     "--no-home",
     "--writable-tmpfs",
 )
-_SHARES = re.compile(
+_SHARES = lazy_re(
     r"init_process_group|DistributedDataParallel|num_workers|multiprocessing|Accelerator\(|Trainer\(|spawn"
 )
-_ANSWERS = re.compile(r"demo|infer|predict|generat|serv|\bapp\b|chat|eval|visual|export|detect|sample|quickstart|bench")
+_ANSWERS = lazy_re(r"demo|infer|predict|generat|serv|\bapp\b|chat|eval|visual|export|detect|sample|quickstart|bench")
 """Names of programs that train nothing."""
-_SHM = re.compile(r"--shm-size|--ipc|/dev/shm")
-_GPU = re.compile(r"--(?:nv|rocm|nvccli|device)\b|/dev/(?:nvidia|kfd|dri)")
-_AMD = re.compile(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
+_SHM = lazy_re(r"--shm-size|--ipc|/dev/shm")
+_GPU = lazy_re(r"--(?:nv|rocm|nvccli|device)\b|/dev/(?:nvidia|kfd|dri)")
+_AMD = lazy_re(r"rocm|hip|amd|miopen|mi\d{3}|xpu|hccl|npu", re.IGNORECASE)
 
 
 @rule(

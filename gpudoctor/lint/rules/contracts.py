@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.api_contracts import CONTRACTS, ApiContract
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.contract_calls import SeenCall
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.programs import Courses, courses
@@ -22,7 +23,7 @@ _FSDP = (
     "dist.init_process_group('nccl')\nnet = FSDP(Net().cuda(){})\n"
 )
 _OPT = DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n    net(x).sum().backward()\n"
-_GUARDS = re.compile(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|logg?er|debug|track|report")
+_GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|logg?er|debug|track|report")
 """Words of conditions that may let the right ranks through alone."""
 
 

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import Thing, key_of
 from gpudoctor.lint.model import LintJob
@@ -23,7 +24,7 @@ _STREAM = (
     "        for name in self.files{}:\n            yield from open(name)\n"
     "for x in DataLoader(Lines(files){}, batch_size=8):\n    net(x).sum().backward()\n"
 )
-_OWN_ORDER = re.compile(
+_OWN_ORDER = lazy_re(
     r"rank|world|replica|shard|split|dist\.|random|shuffle|process|get_worker_info\(\)\.dataset|node", re.IGNORECASE
 )
 """Words of a stream that gives each rank others, or others of one."""
@@ -31,7 +32,7 @@ _SUMMED = (
     "import torch\nimport torch.distributed as dist\ndist.init_process_group('gloo')\nfor x in data():\n"
     "    net(x).sum().backward()\n    for p in net.parameters():\n        dist.all_reduce(p.grad{})\n    {}\n"
 )
-_DIVIDES = re.compile(
+_DIVIDES = lazy_re(
     r"(?:/=?|//|\bdiv_?\(|\bmul_?\(|\*=?)\s*\(?[^\n]*(?:world|size|replicas|ranks|gpus|nproc|procs)|\bAVG\b"
     r"|grad(?:\.data)?(?:\s*/=|\s*\*=|\.div_?\(|\.mul_?\()",
     re.IGNORECASE,

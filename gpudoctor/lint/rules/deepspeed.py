@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options, remove
 from gpudoctor.lint.model import Hostfile, HostLine, LintJob, LintLaunch, Option
@@ -18,7 +19,7 @@ _NO_SSH = (
 )
 _EACH = _HOSTS + "#@ node 0\n" + _NO_SSH.format(0) + "#@ node 1\n" + _NO_SSH.format(1)
 _ONE = "deepspeed --num_gpus=4 train.py\n"
-_LINE = re.compile(r"\S+\s+slots=[0-9]+")
+_LINE = lazy_re(r"\S+\s+slots=[0-9]+")
 """DeepSpeed's own pattern of a hostfile line (launcher/runner.py), which is matched from the start of the line."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 

@@ -1,8 +1,8 @@
 """Rules of the keys and values of DeepSpeed's file: D13 to D15."""
 
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import codes_and_starts
@@ -81,11 +81,11 @@ _LOOP = (
     "for x in batches:\n    engine.backward(engine(x))\n    engine.step()\n#@ file ds.json\n"
     '{{\n  "train_micro_batch_size_per_gpu": {},\n  "zero_optimization": {{"stage": 2, "overlap_comm": "auto"}}\n}}\n'
 )
-_FILLED = re.compile(
+_FILLED = lazy_re(
     r"(?:train_batch_size|train_micro_batch_size_per_gpu|gradient_accumulation_steps|gradient_clipping)"
     r"|(?:optimizer|scheduler)\.params\.\w+"
 )
-_FILLS = re.compile(r"\b(?:Trainer|Accelerator|DeepSpeedStrategy|HfTrainerDeepSpeedConfig|transformers|accelerate)\b")
+_FILLS = lazy_re(r"\b(?:Trainer|Accelerator|DeepSpeedStrategy|HfTrainerDeepSpeedConfig|transformers|accelerate)\b")
 
 
 @rule(

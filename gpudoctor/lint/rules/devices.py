@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.assignments import with_value
 from gpudoctor.lint.edits import insert_options, spell
@@ -15,7 +16,7 @@ from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.rank_variables import number, variable
 from gpudoctor.lint.rules.slurm_examples import PLAIN, RANKED
 
-_LIST = re.compile(r"\d{1,3}(?:,\d{1,3})*,?")
+_LIST = lazy_re(r"\d{1,3}(?:,\d{1,3})*,?")
 _ONE = "torchrun --standalone --nproc-per-node={} train.py"
 
 

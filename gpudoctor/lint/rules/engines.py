@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launchers import engines
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, Span, Word
 from gpudoctor.lint.pods import container_of, containers, manifest_of
@@ -15,7 +16,7 @@ from gpudoctor.lint.rules.training_files import of_rows
 from gpudoctor.lint.told_options import ToldOption, is_whole, told
 from gpudoctor.lint.told_together import ToldTogether
 
-_RAY = re.compile(r"\bray (?:start|symmetric-run)\b|multi-node-serving\.sh|ray_init\.sh|run_cluster\.sh|RAY_ADDRESS")
+_RAY = lazy_re(r"\bray (?:start|symmetric-run)\b|multi-node-serving\.sh|ray_init\.sh|run_cluster\.sh|RAY_ADDRESS")
 _LWS = (
     "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: big}\nspec:\n"
     "  leaderWorkerTemplate:\n    size: 2\n"

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from gpudoctor.knowledge.nccl.variables import TORCH_NAMES, table
 from gpudoctor.knowledge.wording import listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import exported, renamed, span_of
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, SetVariable, Span
@@ -14,13 +15,13 @@ _TORCHRUN = (
     "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 )
 _MPI = "mpirun -np 8 -H n1:4,n2:4 -bind-to none -map-by slot{} python train.py\n"
-_READ_BY_RANKS = re.compile(
+_READ_BY_RANKS = lazy_re(
     r"(?:NCCL|GLOO|TORCH|PYTORCH|CUDA|UCX|FI)_\w+|OMP_NUM_THREADS|MASTER_(?:ADDR|PORT)|(?:NODE_|LOCAL_)?RANK|WORLD_SIZE"
     r"|(?:HF|WANDB|TRANSFORMERS|TOKENIZERS)_\w+"
 )
 """Variables that a training reads from its environment."""
-_RENDEZVOUS = re.compile(r"MASTER_(?:ADDR|PORT)|(?:NODE_|LOCAL_)?RANK|WORLD_SIZE")
-_NOT_READ = re.compile(
+_RENDEZVOUS = lazy_re(r"MASTER_(?:ADDR|PORT)|(?:NODE_|LOCAL_)?RANK|WORLD_SIZE")
+_NOT_READ = lazy_re(
     r"(?:CUDA|NCCL|TORCH)_(?:HOME|ROOT|VERSION|PATH|DIR|INCLUDE\w*|LIB\w*|INSTALL\w*|CACHE\w*|FLAGS?|ARGS?|OPTS?|OPTIONS?)|CUDA_MAJOR\w*"
 )
 """Of build systems, and of the script itself."""
@@ -91,9 +92,7 @@ def _passed_on(job: LintJob, setting: SetVariable) -> bool:
     return re.search(used, job.text[setting.word.span.end :]) is not None
 
 
-_LEFT = re.compile(
-    r"PET_\w+|TORCHELASTIC_\w+|RANK|LOCAL_RANK|GROUP_RANK|NODE_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|ROLE_\w+"
-)
+_LEFT = lazy_re(r"PET_\w+|TORCHELASTIC_\w+|RANK|LOCAL_RANK|GROUP_RANK|NODE_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|ROLE_\w+")
 
 
 @rule(
@@ -246,8 +245,8 @@ def _exported(invocation: Invocation | None) -> Mapping[str, SetVariable]:
     }  # fmt: skip
 
 
-_COMPARED = re.compile(r"NCCL_\w+|TORCH_NCCL_\w+|TORCH_DISTRIBUTED_DEBUG")
-_MAY_DIFFER = re.compile(r"NCCL_(?:DEBUG\w*|SOCKET_IFNAME|IB_HCA|HOSTID|\w*FILE|OOB_NET_IFNAME|CUMEM_\w+)")
+_COMPARED = lazy_re(r"NCCL_\w+|TORCH_NCCL_\w+|TORCH_DISTRIBUTED_DEBUG")
+_MAY_DIFFER = lazy_re(r"NCCL_(?:DEBUG\w*|SOCKET_IFNAME|IB_HCA|HOSTID|\w*FILE|OOB_NET_IFNAME|CUMEM_\w+)")
 """Names of devices and files, which are each node's own, and logs."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.conditions import value_of_word
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.programs import program_of
@@ -113,7 +114,7 @@ def two_half_precisions(job: LintJob) -> Iterator[LintFinding]:
                     )
 
 
-_NAMED = re.compile(r"[\"']([\w./-]+\.json)[\"']", re.ASCII)
+_NAMED = lazy_re(r"[\"']([\w./-]+\.json)[\"']", re.ASCII)
 """A file that a program names: deepspeed.initialize(config="ds.json"), TrainingArguments(deepspeed="ds.json")."""
 
 
@@ -139,7 +140,7 @@ def deepspeed_files(job: LintJob) -> Iterator[tuple[LintLaunch, TextSection]]:
             yield by, section
 
 
-_TEMPLATE = re.compile(r"\$[\w{(]|\{\{|<[A-Z_]+>|__\w+__")
+_TEMPLATE = lazy_re(r"\$[\w{(]|\{\{|<[A-Z_]+>|__\w+__")
 """It is filled in before it is read."""
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -20,7 +21,7 @@ _HF = (
     "else:\n    a, b = parser.parse_args_into_dataclasses()\n#@ every node\n"
 )
 _LAUNCH = "python -m torch.distributed.launch {}--nproc_per_node=4 train.py "
-_FIRST_IS_FILE = re.compile(
+_FIRST_IS_FILE = lazy_re(
     r"(?:len\(\s*sys\.argv\s*\)\s*==\s*2|sys\.argv\[1\]\s*\.endswith|sys\.argv\[-1\]\s*\.endswith|argv\[1\][^\n]*\.endswith)"
 )
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
@@ -16,10 +17,10 @@ _C10D = (
     "srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=$HEAD:29400 train.py\n"
 )
 _FIRST = 'export HEAD=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)\n'
-_LIST = re.compile(r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST")
-_UNFOLDS = re.compile(r"scontrol|nodeset|hostlist|sinfo|squeue|srun|python|pdsh|clush")
-_CUT = re.compile(r"\bcut\b|\bawk\b|\bsed\b|\btr\b|%%?[,\[]|\bhead\b|##?")
-_LAST = re.compile(
+_LIST = lazy_re(r"\$\{?SLURM_(?:JOB_|STEP_)?NODELIST")
+_UNFOLDS = lazy_re(r"scontrol|nodeset|hostlist|sinfo|squeue|srun|python|pdsh|clush")
+_CUT = lazy_re(r"\bcut\b|\bawk\b|\bsed\b|\btr\b|%%?[,\[]|\bhead\b|##?")
+_LAST = lazy_re(
     r"scontrol\s+show\s+hostnames?\b[^|]*\|\s*(?:tail\s+-n?\s*1|sed\s+-n\s+['\"]?\$p|sort\s+-r\s*\|\s*head)"
 )
 
@@ -106,8 +107,8 @@ def head_is_the_last_node(job: LintJob) -> Iterator[LintFinding]:
 _PBS = "#!/bin/bash\n#PBS -l select=2:ncpus=8:ngpus=4:mpiprocs={}\ncd $PBS_O_WORKDIR\n"
 _COUNT = "N=$(wc -l < $PBS_NODEFILE)\nHEAD=$(head -n1 $PBS_NODEFILE)\nmpiexec -n $N --ppn 1 "
 _RUN = "torchrun --nnodes=$N --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=$HEAD:29400 train.py\n"
-_LINES = re.compile(r"(?:wc\s+-l|cat\s+\"?\$\{?PBS_NODEFILE\}?\"?\s*\|\s*wc)")
-_SHARES = re.compile(r"mpiprocs=(\d{1,4})|nodes=\d+:ppn=(\d{1,4})", re.ASCII)
+_LINES = lazy_re(r"(?:wc\s+-l|cat\s+\"?\$\{?PBS_NODEFILE\}?\"?\s*\|\s*wc)")
+_SHARES = lazy_re(r"mpiprocs=(\d{1,4})|nodes=\d+:ppn=(\d{1,4})", re.ASCII)
 
 
 @rule(

@@ -1,9 +1,9 @@
 """Rules of programs that train with Horovod: U05, U06."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes
 from gpudoctor.lint.rule import LintFinding, rule
@@ -17,7 +17,7 @@ _STEP = "net(x).sum().backward()\nopt.step()\n"
 _RUN = "#@ every node\nhorovodrun -np 4 -H localhost:4 python train.py\n"
 _WHOLE = _HEAD + _DEVICE + _MODEL + _AVERAGES + _SAME + _STEP + _RUN
 _SAMPLES = "from torch.utils.data.distributed import DistributedSampler\nsampler = DistributedSampler(data{})\n"
-AVERAGES = re.compile(r"DistributedOptimizer|allreduce|DistributedTrainer|reducescatter|elastic")
+AVERAGES = lazy_re(r"DistributedOptimizer|allreduce|DistributedTrainer|reducescatter|elastic")
 
 
 def _programs(job: LintJob) -> Iterator[PythonCode]:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from gpudoctor.knowledge.hugging_face_arguments import lost_argument
 from gpudoctor.knowledge.hugging_face_options import CHOICES, arguments_of, nearest
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Word
 from gpudoctor.lint.python_code import PythonCode, codes, codes_and_starts, constant
 from gpudoctor.lint.rule import Edit, LintFinding, rule
@@ -141,9 +142,7 @@ def _finding(option: ToldOption, what: str, ends: str, near: str) -> LintFinding
 
 
 _PARSERS = ("HfArgumentParser", "TrlParser")
-_ANY = re.compile(
-    r"parse_known_args|return_remaining_strings|add_argument\(|sys\.argv|parse_yaml|parse_json|parse_dict"
-)
+_ANY = lazy_re(r"parse_known_args|return_remaining_strings|add_argument\(|sys\.argv|parse_yaml|parse_json|parse_dict")
 
 
 def _fields(job: LintJob, launch: LintLaunch) -> tuple[frozenset[str], bool]:

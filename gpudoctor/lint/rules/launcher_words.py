@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.launch_settings import TORCHRUN
 from gpudoctor.lint.manifests import read_manifests
@@ -59,7 +60,7 @@ def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-_NO_PROGRAM = re.compile(
+_NO_PROGRAM = lazy_re(
     r"\.(?:sh|bash|zsh|ipynb|slurm|sbatch|txt|ya?ml|json|jsonl|toml|cfg|ini|csv|hosts?)$|(?:^|/)hostfile$"
 )
 """Ends of files that Python does not run."""

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Span
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.understood import whole
 
 _FILE = "#@ file train.lsf\n#!/bin/bash\n#BSUB -n 4\n#BSUB -gpu num=4\ntorchrun --standalone --nproc-per-node=4 t.py\n"
-_BSUB = re.compile(r"^[ \t]*bsub\b(?P<options>(?:[ \t]+-\S+(?:[ \t]+(?!-)[^\s<|]+)?)*?)[ \t]+(?P<file>[\w./-]+)[ \t]*$",
+_BSUB = lazy_re(r"^[ \t]*bsub\b(?P<options>(?:[ \t]+-\S+(?:[ \t]+(?!-)[^\s<|]+)?)*?)[ \t]+(?P<file>[\w./-]+)[ \t]*$",
                    re.MULTILINE)  # fmt: skip
 
 
@@ -77,7 +78,7 @@ def more_sets_than_hosts_hold(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-_EXPORT = re.compile(
+_EXPORT = lazy_re(
     r"^[ \t]*(?P<all>(?:export|declare[ \t]+-\w+|readonly)[ \t]+(?P<name>[A-Za-z_]\w*)"
     r"(?:[ \t]+=[ \t]*\S*|=[ \t]+(?P<value>[^\sA-Za-z_#;&|\"'`$][^\s=]*)[ \t]*$))",
     re.MULTILINE,

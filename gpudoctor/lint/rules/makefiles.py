@@ -3,16 +3,15 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import makefile
 from gpudoctor.lint.model import LintJob, Span, TextSection
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "NGPU := 4\ntrain: data\n\t@mkdir -p out\n"
-_WORD = re.compile(r"(?<!\$)\$([A-Za-z_]\w+)", re.ASCII)
-_ALONE = re.compile(
-    r"^\t[@+-]*\s*(cd\s+[^;&|]+|export\s+\w+=[^;&|]*|(?:source|\.)\s+[^;&|]+|conda\s+activate\s+[^;&|]+)$"
-)
-_STARTS = re.compile(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|horovodrun)\s")
+_WORD = lazy_re(r"(?<!\$)\$([A-Za-z_]\w+)", re.ASCII)
+_ALONE = lazy_re(r"^\t[@+-]*\s*(cd\s+[^;&|]+|export\s+\w+=[^;&|]*|(?:source|\.)\s+[^;&|]+|conda\s+activate\s+[^;&|]+)$")
+_STARTS = lazy_re(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|horovodrun)\s")
 
 
 def _makefiles(job: LintJob) -> Iterator[tuple[TextSection, str]]:

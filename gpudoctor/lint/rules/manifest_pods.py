@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import Container, containers, manifest_of
@@ -27,9 +28,7 @@ def _pod(
     return text.replace("LABELS", labels)
 
 
-_RDMA = re.compile(
-    r"rdma/.+|nvidia\.com/(?:hostdev|sriov\S*|rdma\S*|mlnxnics)|mellanox\.com/.+|openshift\.io/\S*rdma\S*"
-)
+_RDMA = lazy_re(r"rdma/.+|nvidia\.com/(?:hostdev|sriov\S*|rdma\S*|mlnxnics)|mellanox\.com/.+|openshift\.io/\S*rdma\S*")
 _LOCK = "          securityContext: {capabilities: {add: [IPC_LOCK]}}\n"
 
 
@@ -81,9 +80,9 @@ def _may_lock(container: Container) -> bool:
     )
 
 
-_ARM = re.compile(r"(?<![a-z0-9])(?:arm64|aarch64)(?![a-z0-9])")
-_INTEL = re.compile(r"(?<![a-z0-9])(?:amd64|x86[_-]64)(?![a-z0-9])")
-_SUPERCHIP = re.compile(r"NVIDIA-G[HB](?:200|300)", re.IGNORECASE)
+_ARM = lazy_re(r"(?<![a-z0-9])(?:arm64|aarch64)(?![a-z0-9])")
+_INTEL = lazy_re(r"(?<![a-z0-9])(?:amd64|x86[_-]64)(?![a-z0-9])")
+_SUPERCHIP = lazy_re(r"NVIDIA-G[HB](?:200|300)", re.IGNORECASE)
 """Grace is arm64."""
 
 

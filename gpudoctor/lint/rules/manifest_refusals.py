@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import Container, containers
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import by_path, children
 from gpudoctor.lint.schema_words import found_by_schema, kubernetes, none_of_the_words
 
-_QUANTITY = re.compile(r"(?P<number>\+?(?:\d+\.?\d*|\.\d+))(?P<unit>m|u|n|[kMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
+_QUANTITY = lazy_re(r"(?P<number>\+?(?:\d+\.?\d*|\.\d+))(?P<unit>m|u|n|[kMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
 _UNITS: dict[str, Decimal] = {
     "": Decimal(1),
     "m": Decimal("0.001"),
@@ -18,11 +19,11 @@ _UNITS: dict[str, Decimal] = {
     "n": Decimal("0.000000001"),
 }
 _SIZES = "kMGTPE"
-_STANDARD = re.compile(r"cpu|memory|ephemeral-storage|storage|hugepages-.+")
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_STANDARD = lazy_re(r"cpu|memory|ephemeral-storage|storage|hugepages-.+")
+_LABEL = lazy_re(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = lazy_re(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
 _CONTROLLERS = ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-_OPEN = re.compile(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
+_OPEN = lazy_re(r"[$<{]|\b[A-Z]+_[A-Z_]+\b")
 """What somebody fills in before the API server sees it."""
 Refusal = tuple[ManifestValue, str, str, str]
 """The value, what stands there, what the API server says, what to write."""

@@ -7,13 +7,14 @@ from functools import partial
 from msgspec import Struct
 
 from gpudoctor.knowledge.refused_manifests import REFUSED, RefusedManifest
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.conditions import holds, names_of, value_of_word
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.python_values import UNDECIDED
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import by_path, children, number
 
-_FILLED_IN = re.compile(r"[$<{]")
+_FILLED_IN = lazy_re(r"[$<{]")
 _POD = (
     "template:\n        spec:\n          containers:\n            - {name: main, image: 'registry/image:tag',"
     " command: [python, train.py]}\n"
@@ -146,7 +147,7 @@ def done_otherwise(job: LintJob) -> Iterator[LintFinding]:
 
 
 _LONGEST = {"RayCluster": 53, "RayJob": 47, "RayService": 47, "TrainJob": 63}
-_LABEL = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
+_LABEL = lazy_re(r"[a-z](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
 _JOBSET = (
     "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: NAME}\nspec:\n  successPolicy:\n"
     "    operator: All\n    targetReplicatedJobs: [TARGET]\n  replicatedJobs:\n  - name: workers\n    replicas: 1\n"

@@ -1,9 +1,9 @@
 """Rules of what a program cuts in parts, so that one number must divide another: W01 to W03."""
 
 import math
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_files import with_options
@@ -135,7 +135,7 @@ _PARTS = (
     ("num_layers", "pipeline_model_parallel_size", "layers", "pipeline stages"),
     ("hidden_size", "num_attention_heads", "hidden units", "attention heads"),
 )
-_UNEVEN = re.compile(
+_UNEVEN = lazy_re(
     r"pipeline_model_parallel_layout|pipeline_num_transformer_layers|(?:first|last)_(?:pipeline|stage)|account_for|"
     r"kv_channels|encoder_num_layers|hybrid|standalone_embedding|use_hetero|heterogeneous|multi_latent_attention"
 )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options
 from gpudoctor.lint.model import LintJob, LintLaunch, Option
@@ -20,10 +21,8 @@ _PLAIN = "-x MASTER_ADDR=10.20.0.11 -x MASTER_PORT=61234 python train.py\n"
 _ENV_SCRIPT = '#@ file train.py\nimport os\nimport torch.distributed as dist\ndist.init_process_group("nccl")\n'
 _ENV_SCRIPT += 'torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n#@ node 0\n'
 _HOROVOD = "horovodrun -np 8 -H n01:4,n02:4 python train.py\n"
-_READS_MPI = re.compile(
-    r"OMPI_COMM_WORLD|PMI_RANK|PMIX_RANK|MPI_LOCALRANKID|mpi4py|horovod|MV2_COMM_WORLD", re.IGNORECASE
-)
-_ENV = re.compile(r"init_process_group\(|environ(?:\.get)?[\[(]\s*[\"'](?:RANK|LOCAL_RANK|WORLD_SIZE)[\"']")
+_READS_MPI = lazy_re(r"OMPI_COMM_WORLD|PMI_RANK|PMIX_RANK|MPI_LOCALRANKID|mpi4py|horovod|MV2_COMM_WORLD", re.IGNORECASE)
+_ENV = lazy_re(r"init_process_group\(|environ(?:\.get)?[\[(]\s*[\"'](?:RANK|LOCAL_RANK|WORLD_SIZE)[\"']")
 _BINDING = (
     *("bind-to", "bind-to-none", "bind-to-core", "bind-to-socket", "cpus-per-proc", "cpus-per-rank"),
     *("rankfile", "cpu-set", "cpu-list"),

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
 from gpudoctor.lint.allocation import whole as number
 from gpudoctor.lint.model import LintJob
@@ -45,7 +46,7 @@ def ranks_share_a_resource_sets_gpu(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-_SLOTS = re.compile(r"[\w.)}`-]+:(\d{1,4})\b", re.ASCII)
+_SLOTS = lazy_re(r"[\w.)}`-]+:(\d{1,4})\b", re.ASCII)
 
 
 @rule(

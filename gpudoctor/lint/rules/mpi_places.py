@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Hostfile, LintJob, LintLaunch, Option
 from gpudoctor.lint.rule import LintFinding, rule
@@ -18,7 +19,7 @@ _PLACES = ("map-by", "rank-by", "npernode", "pernode", "bynode", "rankfile", "pp
 _OPEN_MPI = ("x", "mca", "gmca", "allow-run-as-root", "map-by", "oversubscribe", "hnp", "tune", "report-bindings")
 _HYDRA = ("genv", "genvlist", "genvall", "genvnone", "env", "envlist", "envall", "envnone", "bootstrap", "iface")
 """Options that the one knows and the other does not (mpirun(1) of Open MPI 4.1 and 5.0, mpiexec.hydra -help)."""
-_LOADED = re.compile(
+_LOADED = lazy_re(
     r"^[ \t]*(?:module|ml)\s+(?:load\s+|add\s+)?[^#\n]*?\b"
     r"(?P<name>openmpi|OpenMPI|ompi|intel-?mpi|impi|mpich|mvapich2?|cray-mpich|cray-pals)\b",
     re.MULTILINE,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.nccl.settings import dotted
 from gpudoctor.knowledge.nccl.variables import INVENTED, NEWEST_IN_TABLE, is_known, nearest
 from gpudoctor.knowledge.network.gloo_interface import IFNAME, listed
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import renamed, span_of
 from gpudoctor.lint.hand_ranks import inits
@@ -32,12 +33,12 @@ _INTERFACE_NAMES = {
     "GLOO_SOCKET_INTERFACE": IFNAME,
 }
 """Names that public scripts set in place of the two that are read."""
-_NO_WAY_OUT = re.compile(r"lo|docker\d*|virbr\d*|br-[0-9a-f]+|lo0")
-_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|[0-9a-fA-F:]*:[0-9a-fA-F:]+")
-_LAUNCHER_ARGUMENT = re.compile(r"--launcher(?:=|\s+)(?:pytorch|torch|mpi)\b")
-_URL = re.compile(r"--dist[-_]?url(?:=|\s+)[\"']?(env|tcp|file)://")
-_INIT_METHOD = re.compile(r"--init[-_]method(?:=|\s+)[\"']?(env|tcp|file)://")
-_SPAWNS = re.compile(r"--(?:multiprocessing[-_]distributed|num[-_]gpus|num[-_]machines|ngpus\w*|gpus)\b")
+_NO_WAY_OUT = lazy_re(r"lo|docker\d*|virbr\d*|br-[0-9a-f]+|lo0")
+_ADDRESS = lazy_re(r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?|[0-9a-fA-F:]*:[0-9a-fA-F:]+")
+_LAUNCHER_ARGUMENT = lazy_re(r"--launcher(?:=|\s+)(?:pytorch|torch|mpi)\b")
+_URL = lazy_re(r"--dist[-_]?url(?:=|\s+)[\"']?(env|tcp|file)://")
+_INIT_METHOD = lazy_re(r"--init[-_]method(?:=|\s+)[\"']?(env|tcp|file)://")
+_SPAWNS = lazy_re(r"--(?:multiprocessing[-_]distributed|num[-_]gpus|num[-_]machines|ngpus\w*|gpus)\b")
 
 
 @rule(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from gpudoctor.knowledge.host_lists import expanded
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.look import Value, value
 from gpudoctor.lint.model import LintJob
@@ -104,7 +105,7 @@ def _head(table: NodeTable) -> Iterator[LintFinding]:
             return
 
 
-_PLACE = re.compile(r"--(?:(?:dist|init)[-_](?:url|method)|master[-_](?:addr|port))")
+_PLACE = lazy_re(r"--(?:(?:dist|init)[-_](?:url|method)|master[-_](?:addr|port))")
 
 
 def _meeting_places(table: NodeTable) -> Iterator[LintFinding]:
@@ -129,7 +130,7 @@ def _meeting_places(table: NodeTable) -> Iterator[LintFinding]:
                 return
 
 
-_HERE = re.compile(r"localhost|127\.0|env:|[$`{]")
+_HERE = lazy_re(r"localhost|127\.0|env:|[$`{]")
 
 
 def _fanned(job: LintJob) -> Iterator[LintFinding]:
@@ -232,8 +233,8 @@ def _counts(table: NodeTable) -> Iterator[LintFinding]:
             return
 
 
-_NODE = re.compile(r"(?:this_?)?(?:node|machine|host)_?(?:no|nr|num)?", re.IGNORECASE)
-_TAKEN = re.compile(
+_NODE = lazy_re(r"(?:this_?)?(?:node|machine|host)_?(?:no|nr|num)?", re.IGNORECASE)
+_TAKEN = lazy_re(
     r"^[ \t]*(?:export[ \t]+|declare[ \t]+-?\w*[ \t]*)?([A-Za-z_]\w*)="
     r"[\"']?(?:\$\{?(?:\d|[A-Za-z_]\w*)(?::[?=-][^}\n]*)?\}?)"
     r"[\"']?[ \t]*(?:#[^\n]*)?$",

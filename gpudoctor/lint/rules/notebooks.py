@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
@@ -44,7 +45,7 @@ def notebook_without_a_number(job: LintJob) -> Iterator[LintFinding]:
                 )
 
 
-_CUDA = re.compile(
+_CUDA = lazy_re(
     r"torch\.cuda\.(?:set_device|init|synchronize|empty_cache|current_device|get_device_\w+|memory_\w+|mem_get_info)"
 )
 """Calls that begin CUDA's context in this process; is_available and device_count do not."""

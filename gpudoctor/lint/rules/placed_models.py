@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import lightning, processes
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.notebook import looks_like_notebook
@@ -23,7 +24,7 @@ _ZERO = (
     "num_processes: 1\ndeepspeed_config:\n  zero_stage: {}\n"
 )
 _SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
-_TRAINS = re.compile(r"Trainer\(|\.prepare\(|DistributedDataParallel|\.backward\(")
+_TRAINS = lazy_re(r"Trainer\(|\.prepare\(|DistributedDataParallel|\.backward\(")
 
 
 @rule(
@@ -133,7 +134,7 @@ _JOIN = (
     "torchrun --standalone --nproc_per_node=4 t.py\n"
 )
 _OBJECTS = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list")
-_CURRENT = re.compile(r"set_device\(|device_id=|cuda\.device\(|CUDA_VISIBLE_DEVICES|set_default_device")
+_CURRENT = lazy_re(r"set_device\(|device_id=|cuda\.device\(|CUDA_VISIBLE_DEVICES|set_default_device")
 
 
 @rule(

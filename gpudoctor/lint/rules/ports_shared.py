@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import insert_options, replace_piece, spell
 from gpudoctor.lint.look import TORCHRUN, label, value
@@ -25,7 +26,7 @@ _SRUN = (
 )
 _OF_THE_JOB = "$((61000 + SLURM_JOB_ID % 4536))"
 """A port of the job's own, outside of the range that Linux hands out."""
-_FREE_PORT = re.compile(r"free_?port|getsockname|\bss\b.*\bcomm\b|unused_?port", re.IGNORECASE)
+_FREE_PORT = lazy_re(r"free_?port|getsockname|\bss\b.*\bcomm\b|unused_?port", re.IGNORECASE)
 
 
 def listens(job: LintJob, launch: LintLaunch) -> tuple[str, bool] | None:
@@ -224,7 +225,7 @@ def endpoint_without_port(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-_ONE_PORT_OPEN = re.compile(
+_ONE_PORT_OPEN = lazy_re(
     r"\bufw allow (?:in )?(?:proto tcp )?(?:to any port )?(\d{4,5})(?:/tcp)?\s*$"
     r"|\biptables\b.*--dport (\d{4,5})\s.*ACCEPT"
     r"|\bfirewall-cmd\b.*--add-port=(\d{4,5})/tcp"

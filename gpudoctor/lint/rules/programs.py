@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look, spawning
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.programs import Program, program_of, programs
@@ -313,7 +314,7 @@ def _lines(program: Program) -> set[int]:
     return {place.span.line for name in ("spawn", "start_processes") for place in program.calls.get(name, ())}
 
 
-_DIVIDES = re.compile(
+_DIVIDES = lazy_re(
     r"\b(?:\w*[sS]ampler|IterableDataset|Subset|islice|webdataset|wds|\w*(?:split|shard|chunk|partition)\w*)\b|"
     r"::\s*\w|(?:%|//)\s*\(?[\w.]*(?:world|size|replicas|procs|ranks|gpus)",
     re.IGNORECASE,

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import refused
 from gpudoctor.lint.python_code import codes, codes_and_starts, constant
@@ -99,7 +100,7 @@ def command_in_one_string(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-_UNKNOWN = re.compile(r"(?:\w+=\S* )*\$\(")
+_UNKNOWN = lazy_re(r"(?:\w+=\S* )*\$\(")
 """What a name stands for is not known: it may be a list."""
 
 

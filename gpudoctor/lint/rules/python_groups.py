@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, own_nodes
@@ -21,7 +22,7 @@ _RAY = (
     "import torch.distributed as dist\ndef loop(config):\n    {}\n    train()\n"
     "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=4, use_gpu=True)).fit()\n"
 )
-_ASKS = re.compile(r"is_initialized|destroy_process_group|is_torchelastic_launched")
+_ASKS = lazy_re(r"is_initialized|destroy_process_group|is_torchelastic_launched")
 _MAKERS = {
     "torch.distributed.init_process_group": "init_process_group",
     "deepspeed.init_distributed": "deepspeed.init_distributed",
@@ -29,7 +30,7 @@ _MAKERS = {
     "accelerate.PartialState": "PartialState",
 }
 """Calls behind which the group is there. All but the first do nothing where it is there already."""
-_OWN_GROUP = re.compile(
+_OWN_GROUP = lazy_re(
     r"init_process_group|init_distributed|init_device_mesh|Accelerator|PartialState|initialize|Fabric|\bhvd\b|setup_dist"
     r"|parallel_state|init_(?:dist|torch|group|process|env|rank|parallel)|MPI\b|exec\(|import_module"
 )

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look, processes, spawning
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import decided_number
@@ -30,11 +31,11 @@ _FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "
                "horovod", "megatron", "nemo", "fastai", "ignite", "colossalai", "trl", "mmengine",
                "detectron2")  # fmt: skip
 """They choose each rank's GPU themselves."""
-_CHOOSES = re.compile(
+_CHOOSES = lazy_re(
     r"set_device|LOCAL_RANK|local_?rank|CUDA_VISIBLE_DEVICES|device_id|cuda:\{|current_device|device_count"
     r"|\.cuda\(\s*\w|SLURM_LOCALID|OMPI_COMM|default_device|[\"']cuda:[\"']|device\([\"']cuda[\"'],|gloo|node_rank"
 )
-_PLAIN = re.compile(r"\.cuda\(\)|[\"']cuda[\"']|[\"']cuda:0[\"']")
+_PLAIN = lazy_re(r"\.cuda\(\)|[\"']cuda[\"']|[\"']cuda:0[\"']")
 MOST_WRAPS = 16
 """Of one text that are looked at: each is looked for in all of its scope."""
 _WRAPS = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard")
@@ -273,7 +274,7 @@ def _given_parts(call: ast.Call) -> bool:
     return made or not all(plain.fullmatch(name) for name in names)
 
 
-_DRAWS = re.compile(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randrange", re.IGNORECASE)
+_DRAWS = lazy_re(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randrange", re.IGNORECASE)
 
 
 @rule(

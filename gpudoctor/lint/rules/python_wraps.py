@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob
@@ -23,7 +24,7 @@ _DDP = (
 )
 
 
-_EVERY = re.compile(
+_EVERY = lazy_re(
     r"(?:list\()?range\((?:0, )?(?:torch\.)?(?:cuda\.)?device_count\(\)\)\)?"
     r"|\[(\w+) for \1 in range\((?:torch\.)?(?:cuda\.)?device_count\(\)\)\]"
 )
@@ -169,7 +170,7 @@ def launcher_not_told(job: LintJob) -> Iterator[LintFinding]:
 
 _OWN = _HEAD + "def main(rank):\n    dist.init_process_group('nccl', rank=rank, world_size=4)\n{}"
 _WRAPPED = "    net = DistributedDataParallel(net, device_ids=[rank])\n"
-_CURRENT = re.compile(r"set_device|default_device|default_tensor_type|cuda\.device\(|CUDA_VISIBLE_DEVICES|HIP_VISIBLE")
+_CURRENT = lazy_re(r"set_device|default_device|default_tensor_type|cuda\.device\(|CUDA_VISIBLE_DEVICES|HIP_VISIBLE")
 """What gives a process another current GPU than the first one that is there."""
 
 

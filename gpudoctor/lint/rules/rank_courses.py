@@ -4,10 +4,10 @@
 """
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.compare import Parting, parting
 from gpudoctor.lint.courses.events import CourseCollective, Deed
 from gpudoctor.lint.courses.follow import RankCourse, collectives
@@ -31,7 +31,7 @@ TWO = (
     "srun --nodes=2 --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d"
     " --rdzv-endpoint=n0:29400 t.py\n"
 )
-AVERAGES = re.compile(
+AVERAGES = lazy_re(
     r"all_?reduce|reduce_scatter|fully_shard|parallelize|FSDP|FullySharded|DataParallel|DDP\b|deepspeed|accelerat"
     r"|horovod|hvd|apex|fairscale|megatron|distribute_|average_grad|prepare|ZeroRedundancy|DTensor|bagua|colossal"
     r"|\brpc\b|pipelin|broadcast|optim\.Distributed|Distributed\w*Optimizer"

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import Thing, key_of
@@ -14,7 +15,7 @@ from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
 
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _SAMPLED = "from torch.utils.data import DataLoader, DistributedSampler\nsampler = DistributedSampler(data{})\n"
-_MESHES = re.compile(r"mesh|tp_|pp_|cp_|sp_|dp_|tensor_parallel|model_parallel|data_parallel|new_group|mpu\.")
+_MESHES = lazy_re(r"mesh|tp_|pp_|cp_|sp_|dp_|tensor_parallel|model_parallel|data_parallel|new_group|mpu\.")
 """Words of programs in which some ranks are to see the same data."""
 
 

@@ -1,9 +1,9 @@
 """Rules of the files and folders that the ranks of a program write and read, followed through its text: T58, T59."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.programs import Courses, courses
@@ -13,7 +13,7 @@ from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import rank_programs
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
 
-OWN_DISKS = re.compile(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[Tt]mp_?[Dd]ir|^\$")
+OWN_DISKS = lazy_re(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[Tt]mp_?[Dd]ir|^\$")
 
 
 @rule(

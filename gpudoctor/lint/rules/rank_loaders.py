@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.courses.values import Thing
 from gpudoctor.lint.model import LintJob
@@ -18,9 +19,9 @@ _STREAM = (
 )
 _WORKER = "torch.utils.data.get_worker_info()\n        "
 _TRAINS = "for x in loader:\n    net(x).sum().backward()\n"
-_OF_WORKERS = re.compile(r"worker|split_dataset|Queue|socket|redis")
-_SPLITS = re.compile(r"::|range\(.*rank.*world|%\s*(?:self\.)?\w*world")
-_EVENED = re.compile(
+_OF_WORKERS = lazy_re(r"worker|split_dataset|Queue|socket|redis")
+_SPLITS = lazy_re(r"::|range\(.*rank.*world|%\s*(?:self\.)?\w*world")
+_EVENED = lazy_re(
     r"islice|while True|repeat|cycle|\bmin\(|drop|limit_|num_batches|total_size|num_samples|steps|//|\bpad|max_"
     r"|all_reduce|__len__"
 )
@@ -194,7 +195,7 @@ def schedule_of_one_process(job: LintJob) -> Iterator[LintFinding]:
                     return
 
 
-_SCHEDULES = re.compile(r"OneCycleLR|CosineAnnealingLR|LinearLR|PolynomialLR|get_\w+_schedule\w*|get_scheduler")
+_SCHEDULES = lazy_re(r"OneCycleLR|CosineAnnealingLR|LinearLR|PolynomialLR|get_\w+_schedule\w*|get_scheduler")
 _LENGTHS = ("total_steps", "T_max", "num_training_steps", "total_iters", "steps_per_epoch")
 
 

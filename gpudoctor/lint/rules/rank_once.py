@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import OpenValue, Thing, key_of
@@ -112,7 +113,7 @@ def _is_caught(each: Courses, deed: Deed) -> bool:
     )
 
 
-_OF_RANKS = re.compile(r"rank|\bis_\w*(?:main|master|primary|zero|leader)|main_process|global_zero", re.IGNORECASE)
+_OF_RANKS = lazy_re(r"rank|\bis_\w*(?:main|master|primary|zero|leader)|main_process|global_zero", re.IGNORECASE)
 
 
 @rule(

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import is_own
 from gpudoctor.lint.model import LintJob
@@ -16,9 +17,9 @@ _LOADER = (
     "from mine import data_of\nval = data_of()\nloader = DataLoader(val, 8, sampler=DistributedSampler(val))\n"
 )
 _HITS = "hits = 0\nfor x, y in loader:\n    hits += (net(x) == y).sum().item()\n"
-_ASKS = re.compile(r"isinstance|distributed|ddp|world|parallel|hasattr|multi|gpus")
+_ASKS = lazy_re(r"isinstance|distributed|ddp|world|parallel|hasattr|multi|gpus")
 """Words of conditions that ask whether the model is wrapped."""
-_REDUCES = re.compile(r"reduce|gather|\.compute\(|broadcast|sync_dist")
+_REDUCES = lazy_re(r"reduce|gather|\.compute\(|broadcast|sync_dist")
 
 
 @rule(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.assignments import span_of, taken_out, with_value
 from gpudoctor.lint.frameworks import framework_in
@@ -237,7 +238,7 @@ def node_rank_taken_for_torchelastic(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-_CONSTANT_RANK = re.compile(r"--(local[-_]rank|rank|global[-_]rank)(?:=(\d+))?")
+_CONSTANT_RANK = lazy_re(r"--(local[-_]rank|rank|global[-_]rank)(?:=(\d+))?")
 
 
 @rule(

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.python_code import argument, codes, constant
@@ -190,7 +191,7 @@ _LOOP = (
     "def loop(c):\n    net = {}\n    for x in data():\n        net(x).sum().backward()\n        opt.step()\n"
     "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers={})).fit()\n#@ every node\npython r.py\n"
 )
-_PREPARES = re.compile(
+_PREPARES = lazy_re(
     r"prepare_model|prepare_trainer|DataParallel|DDP\b|FSDP|fully_shard|lightning|accelerat|transformers|deepspeed"
     r"|all_reduce|tensorflow|horovod"
 )

@@ -1,11 +1,11 @@
 """Rules of what constructors and DeepSpeed's file are told together: T70, T71, D11, D12."""
 
 import ast
-import re
 from collections.abc import Iterator
 from itertools import islice
 
 from gpudoctor.knowledge.refused_calls import CALLEES
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
 from gpudoctor.lint.called_with import flattened, of_call, start_of
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -31,7 +31,7 @@ _DDP = (
     "y = torch.utils.checkpoint.checkpoint(block, x, use_reentrant={})\n"
     "net = DDP(net, device_ids=[0], find_unused_parameters=True)\n"
 )
-_KEYS = {name: re.compile(pattern) for name, pattern in CALLEES.items()}
+_KEYS = {name: lazy_re(pattern) for name, pattern in CALLEES.items()}
 
 
 @rule(

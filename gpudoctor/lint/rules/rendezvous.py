@@ -1,8 +1,8 @@
 """Rules of how the nodes find each other, besides address and port: R03, R04, R05, R07, R09, R10, R13."""
 
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.edits import endpoint_instead, insert_options, remove, spell
 from gpudoctor.lint.look import TORCHRUN, LintWorld, label, number, value
@@ -18,7 +18,7 @@ _STATIC = (
 _BOTH = "#@ node 0\n" + _STATIC.format(0) + "#@ node 1\n" + _STATIC.format(1)
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n"
-PER_NODE = re.compile(r"\bRANDOM\b|\bSRANDOM\b|\$\$|\bBASHPID\b|\bdate\b|\buuidgen\b|/uuid\b|\bmktemp\b|\bshuf\b|EPOCH")
+PER_NODE = lazy_re(r"\bRANDOM\b|\bSRANDOM\b|\$\$|\bBASHPID\b|\bdate\b|\buuidgen\b|/uuid\b|\bmktemp\b|\bshuf\b|EPOCH")
 """What gives another value each time that a shell evaluates it."""
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue, Span
 from gpudoctor.lint.pods import Container, containers, is_in, pods_of
@@ -104,7 +105,7 @@ def _gpus(manifest: Manifest) -> int | None:
 
 
 _SKY = "name: t\n{}\nresources:\n  accelerators: {}\nrun: |\n  torchrun --standalone --nproc_per_node=8 {}train.py\n"
-_OLD = re.compile(r"\$\{?(SKY_(?:NODE_RANK|NODE_IPS|NODE_ID|NUM_GPUS_PER_NODE|NUM_NODES|JOB_ID))\b")
+_OLD = lazy_re(r"\$\{?(SKY_(?:NODE_RANK|NODE_IPS|NODE_ID|NUM_GPUS_PER_NODE|NUM_NODES|JOB_ID))\b")
 
 
 @rule(

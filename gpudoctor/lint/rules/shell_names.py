@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 
 from gpudoctor.knowledge.nccl.variables import is_known
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
-_BASHISMS = re.compile(
+_BASHISMS = lazy_re(
     r"(?P<test>^[^#\n]*\[\[ )|(?P<slice>^[^#\n]*\$\{@:\d)|(?P<function>^[ \t]*function \w+)|(?P<array>^[ \t]*\w+\+?=\()"
     r"|(?P<process>^[^#\n]*[^$]<\()",
     re.MULTILINE,

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Word
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.shell.platform import is_platform
 
-_SET = re.compile(
+_SET = lazy_re(
     r"^[ \t]*(?:export[ \t]+|local[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*)?([A-Za-z_]\w*)=(?!\s*$)", re.MULTILINE
 )
-_FOR_OTHERS = re.compile(
+_FOR_OTHERS = lazy_re(
     r"(?:NCCL|OMP|MKL|HF|TRANSFORMERS|WANDB|CUDA|TORCH|PYTORCH|PYTHON|TOKENIZERS|GLOO|FI|UCX|MIOPEN|ROCR|HIP|RDMAV|MASTER"
     r"|NVIDIA|MPICH|I_MPI|OMPI|PMI|XLA|JAX|TF|LD|DS|ACCELERATE|HYDRA|SLURM|SRUN|PBS|http|https|no|ftp|all)_"
 )
@@ -79,7 +80,7 @@ def _alike(one: str, other: str) -> bool:
     return bool(shared)
 
 
-_RUNS = re.compile(
+_RUNS = lazy_re(
     r"(?:\$\(|`)[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*"
     r"(?:bash|sh|python[\d.]*|torchrun|accelerate|deepspeed|srun|mpirun|(?:\./|/)\S+\.sh)[ \t]"
 )

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
@@ -11,9 +12,9 @@ _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
 _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=n0 --master-port=61234 train.py"
 _WRAPPERS = ("nohup", "srun", "mpirun", "mpiexec", "timeout", "setsid", "nice", "numactl", "taskset", "stdbuf", "exec")
 """Programs that run their next word as it stands: an assignment is no word for them."""
-_DOLLAR = re.compile(r"(?:export )?(\$(\w+))=[\w\"'$/.]")
-_SET = re.compile(r"^[ \t]*(set[ \t]+([A-Za-z_]\w*)=\S+|export[ \t]+\$([A-Za-z_]\w*)=\S*)[ \t]*$", re.MULTILINE)
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_DOLLAR = lazy_re(r"(?:export )?(\$(\w+))=[\w\"'$/.]")
+_SET = lazy_re(r"^[ \t]*(set[ \t]+([A-Za-z_]\w*)=\S+|export[ \t]+\$([A-Za-z_]\w*)=\S*)[ \t]*$", re.MULTILINE)
+_ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*=", re.ASCII)
 
 
 @rule(
@@ -74,7 +75,7 @@ def words_run_together(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-_LINES = re.compile(
+_LINES = lazy_re(
     r"^[ \t]*(?:declare -a |local (?:-a )?|readonly )?(\w+)=\([ \t]*"
     r"(\"\$(?:\{?(\w+)\}?|\((?:scontrol show hostnames?|cat|sort|uniq)\b[^\"\n]*(?:\"[^\"\n]*\"[^\"\n]*)*\))\")"
     r"[ \t]*\)",
@@ -370,14 +371,14 @@ def small_word_of_bash(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-_NO_BLANK = re.compile(r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[\[?[\"$][^\s\]]*)", re.MULTILINE)
-_LOST = re.compile(
+_NO_BLANK = lazy_re(r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[\[?[\"$][^\s\]]*)", re.MULTILINE)
+_LOST = lazy_re(
     r"(?:^|&&|;)[ \t]*((?:export[ \t]+\w+=|cd[ \t]+|source[ \t]+|conda[ \t]+activate[ \t]+)[^\s&|;]+)"
     r"[ \t]*&(?![&>])[ \t]*\S",
     re.MULTILINE,
 )
-_EXPR = re.compile(r"(?:`|\$\()[ \t]*expr[ \t]+[\w${}]+\\?[*+/-][\w${}]+[ \t]*[`)]")
-_STEP = re.compile(r"^[ \t]*(\(\((\w+)\+\+\)\)|let[ \t]+[\"']?(\w+)\+\+[\"']?)[ \t]*$", re.MULTILINE)
+_EXPR = lazy_re(r"(?:`|\$\()[ \t]*expr[ \t]+[\w${}]+\\?[*+/-][\w${}]+[ \t]*[`)]")
+_STEP = lazy_re(r"^[ \t]*(\(\((\w+)\+\+\)\)|let[ \t]+[\"']?(\w+)\+\+[\"']?)[ \t]*$", re.MULTILINE)
 
 
 def _in_text(job: LintJob) -> Iterator[LintFinding]:

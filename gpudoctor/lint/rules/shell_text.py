@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.gaps import ANGLED, GAP
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, TextSection, Word
@@ -23,20 +24,20 @@ _QUOTES = {
     "\u2018": "'", "\u2019": "'", "\u201a": "'", "\u201b": "'", "\uff07": "'",
 }  # fmt: skip
 _WIDE = {"\uff1a": ":", "\uff0c": ",", "\uff1d": "=", "\u3000": " ", "\u00a0": " ", "\u202f": " ", "\uff0e": "."}
-_BLANKS = re.compile(r"[ \t]*(?:#[^\n]*)?")
-_TRAILING = re.compile(r"(?<!\\)(?:\\\\)*\\([ \t]+)(#[^\n]*)?\r?$", re.MULTILINE)
-_COMMENTED = re.compile(r"(?<!\\)\\\r?\n([ \t]*#[^\n]*)(?=\n|\Z)")
-_NEXT_FILE = re.compile(r"^#@ (?:file|node|every|job)\b", re.MULTILINE)
-_GOES_ON = re.compile(r"(?:[ \t]*#[^\n]*\n)*[ \t]*[^\s#]")
+_BLANKS = lazy_re(r"[ \t]*(?:#[^\n]*)?")
+_TRAILING = lazy_re(r"(?<!\\)(?:\\\\)*\\([ \t]+)(#[^\n]*)?\r?$", re.MULTILINE)
+_COMMENTED = lazy_re(r"(?<!\\)\\\r?\n([ \t]*#[^\n]*)(?=\n|\Z)")
+_NEXT_FILE = lazy_re(r"^#@ (?:file|node|every|job)\b", re.MULTILINE)
+_GOES_ON = lazy_re(r"(?:[ \t]*#[^\n]*\n)*[ \t]*[^\s#]")
 """Behind comment lines stands a line with something in it: what was to be the rest of the command."""
-_MEANT = re.compile(
+_MEANT = lazy_re(
     r"IP_?\d*|(?:MASTER|HEAD|MAIN|LEADER|SERVER|NODE_?\d*|HOST_?\d*|RANK_?0)_?(?:NODE_?)?(?:IP|ADDR|ADDRESS)(?:_ADDRESS)?"
     r"|YOUR[-_]\w+|your[-_]\w+|\w+_HERE|X{2,}|[xX]{1,3}(?:\.[xX]{1,3}){3}|\.{3}|\u2026|<[^<>]+>"
 )
-_AROUND = re.compile(rf"(?:^|=)[{''.join(_QUOTES)}]|[{''.join(_QUOTES)}]$")
+_AROUND = lazy_re(rf"(?:^|=)[{''.join(_QUOTES)}]|[{''.join(_QUOTES)}]$")
 """Typographic quotes where quotes belong: an apostrophe inside a word means nothing."""
 _TOKENS = ("SIL", "PAD", "UNK", "BOS", "EOS", "SEP", "CLS", "MASK", "S")
-_SCRIPT = re.compile(
+_SCRIPT = lazy_re(
     r"\ufeff?#![ \t]*\S*(?:/|/env[ \t]+)(?:ba|da|k|a)?sh\b|\A(?:[ \t]*(?:#[^\n]*)?\n){0,20}#(?:SBATCH|PBS|BSUB|PJM) "
 )
 """Where a text is a script, and not a piece of a page or of a session."""
@@ -239,7 +240,7 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
             yield refusal, Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at))
 
 
-_OPENS = re.compile(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
+_OPENS = lazy_re(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
 """A command line that begins with a loop or a condition."""
 
 
@@ -435,9 +436,8 @@ def _left(word: Word, option: Option | None, text: str) -> LintFinding:
 
 
 def _angles(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
-    start = launch.invocation.span.start
-    end = _line_end(job.text, launch.invocation.span.end)
-    for match in ANGLED.finditer(job.text, start, end):
+    whole = launch.invocation.span
+    for match in ANGLED.finditer(job.text, whole.start, _line_end(job.text, whole.end)):
         quoted = job.text[max(match.start() - 1, 0)] in "\"'" and job.text[match.end() : match.end() + 1] in ("'", '"')
         if quoted and (re.fullmatch(r"[a-z]+", match[1]) or match[1] in _TOKENS):
             continue  # a token of a model: '<image>'

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look, processes
 from gpudoctor.lint.model import LintJob, LintLaunch, Option, SbatchOption
 from gpudoctor.lint.programs import program_of
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED
 
-_BY_LOCAL_RANK = re.compile(
+_BY_LOCAL_RANK = lazy_re(
     r"set_device\(\s*[^)]*local_?rank|cuda:\{[^}]*local_?rank|device_ids\s*=\s*\[\s*[^\]]*local_?rank"
     r"|device\(\s*[\"']cuda[\"']\s*,\s*[^)]*local_?rank|set_device\(\s*[^)]*SLURM_LOCALID",
     re.IGNORECASE,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, processes
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
@@ -210,7 +211,7 @@ def srun_lets_survivors_wait(job: LintJob) -> Iterator[LintFinding]:
         return
 
 
-_PUBLIC = re.compile(r"nvcr\.io|docker://|ghcr\.io|docker\.io|\bpytorch/pytorch")
+_PUBLIC = lazy_re(r"nvcr\.io|docker://|ghcr\.io|docker\.io|\bpytorch/pytorch")
 """Of images: registries whose images have no SLURM."""
 
 

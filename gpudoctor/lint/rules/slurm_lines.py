@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.schedulers.slurm_values import is_checked
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launchers.slurm import SALLOC, SBATCH, SRUN
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation
 from gpudoctor.lint.gaps import GAP
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
@@ -14,7 +15,7 @@ from gpudoctor.lint.rules.slurm_examples import RANKED
 from gpudoctor.lint.rules.values import nearest
 from gpudoctor.lint.shell.sbatch import NO_OPTION, OPEN_QUOTE, options_of
 
-_SHEBANG = re.compile(r"(?:[ \t]*(?:#(?!!|SBATCH)[^\n]*)?\n)+(#![^\n]*)\n(?=(?:.*\n)*?#SBATCH )")
+_SHEBANG = lazy_re(r"(?:[ \t]*(?:#(?!!|SBATCH)[^\n]*)?\n)+(#![^\n]*)\n(?=(?:.*\n)*?#SBATCH )")
 _HOURS = frozenset(("4", "8", "12", "16", "24", "36", "48", "72", "96", "120", "168"))
 """Plain numbers that people mean as hours: our own rule of thumb."""
 
@@ -82,7 +83,7 @@ def _of_another_release(job: LintJob, grammar: Grammar, option: SbatchOption) ->
     return ""
 
 
-VARIABLE = re.compile(r"\$\{?[A-Za-z_]")
+VARIABLE = lazy_re(r"\$\{?[A-Za-z_]")
 
 
 def gap_in(job: LintJob, option: SbatchOption) -> bool:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Span, Word
@@ -11,8 +12,8 @@ from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, HEADER, PER_GPU, PLAIN, RANKED, TORCHRUN
 from gpudoctor.lint.task_shell import PER_TASK, expanded_outside, wrapped
 
-_SCRIPT_RANK = re.compile(r"--(?:global[-_]|local[-_]|node[-_]|machine[-_]|dist[-_])?rank(?:=(.*))?", re.DOTALL)
-_LITERAL = re.compile(r"\$\{?(SLURM_\w+|MASTER_ADDR|MASTER_PORT|(?:NODE_|LOCAL_|GROUP_)?RANK|WORLD_SIZE|HOSTNAME)\b")
+_SCRIPT_RANK = lazy_re(r"--(?:global[-_]|local[-_]|node[-_]|machine[-_]|dist[-_])?rank(?:=(.*))?", re.DOTALL)
+_LITERAL = lazy_re(r"\$\{?(SLURM_\w+|MASTER_ADDR|MASTER_PORT|(?:NODE_|LOCAL_|GROUP_)?RANK|WORLD_SIZE|HOSTNAME)\b")
 _READ_BY_PROGRAMS = ("RANK", "LOCAL_RANK")
 
 

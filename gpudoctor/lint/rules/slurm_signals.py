@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look
 from gpudoctor.lint.lightning import is_lightning
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, SbatchOption
@@ -112,7 +113,7 @@ def _to_the_steps(job: LintJob, launch: LintLaunch, name: str) -> _Told | None:
     return None
 
 
-_OF_PYTHON = re.compile(r"signal\.signal\(\s*(?:signal\.|getattr\(signal, [\"'])?(?:SIG)?([A-Z0-9]{2,6})\b")
+_OF_PYTHON = lazy_re(r"signal\.signal\(\s*(?:signal\.|getattr\(signal, [\"'])?(?:SIG)?([A-Z0-9]{2,6})\b")
 _LOOKS_AFTER = ("submitit", "composer", "transformers", "nemo", "megatron", "ignite", "nvidia_resiliency_ext")
 
 

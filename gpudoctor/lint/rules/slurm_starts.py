@@ -7,6 +7,7 @@ from gpudoctor.knowledge.hugging_face_options import nearest
 from gpudoctor.knowledge.slurm_names import NAMES
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launchers.slurm import SBATCH
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.rule import LintFinding, rule
@@ -18,8 +19,8 @@ _C10D = (
     " train.py\n"
 )
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
-_SET = re.compile(r"(?:^|[\s;&|(])(?:export\s+|declare\s+(?:-\w+\s+)*|local\s+|readonly\s+)?(SLURM_\w+)=", re.MULTILINE)
-_USED = re.compile(r"(?<!\\)\$(?:\{(?P<braced>SLURM_\w+)(?P<more>[^}]*)\}|(?P<bare>SLURM_\w+))")
+_SET = lazy_re(r"(?:^|[\s;&|(])(?:export\s+|declare\s+(?:-\w+\s+)*|local\s+|readonly\s+)?(SLURM_\w+)=", re.MULTILINE)
+_USED = lazy_re(r"(?<!\\)\$(?:\{(?P<braced>SLURM_\w+)(?P<more>[^}]*)\}|(?P<bare>SLURM_\w+))")
 _PROGRAMS = ("torchrun", "python", "python3", "accelerate", "deepspeed", "mpirun", "srun", "horovodrun", "bash", "sh")
 _STEP_OPTIONS = ("--gres", "--ntasks-per-node", "--cpus-per-task", "--cpu-bind", "--gpu-bind", "--kill-on-bad-exit")
 """Options of srun that no training has for its own."""

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import lightning
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, constant, has_stars
@@ -77,7 +78,7 @@ def input_on_the_other_half(job: LintJob) -> Iterator[LintFinding]:
             yield from _wrong_labels(code, model)
 
 
-_LOSS = re.compile(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss")
+_LOSS = lazy_re(r"torch\.nn\.(?:modules\.loss\.)?\w+Loss")
 _ERROR = "RuntimeError: Expected all tensors to be on the same device, but found at least two devices, {0} and {1}."
 
 

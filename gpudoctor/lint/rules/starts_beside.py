@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, SetVariable
 from gpudoctor.lint.rule import LintFinding, rule
@@ -12,7 +13,7 @@ _TWO = (
     "CUDA_VISIBLE_DEVICES={} torchrun --standalone --nproc-per-node=2 a.py &\n"
     "CUDA_VISIBLE_DEVICES={} torchrun --standalone --nproc-per-node=2 b.py &\nwait\n"
 )
-_LIST = re.compile(r"\d{1,3}(?:,\d{1,3})*", re.ASCII)
+_LIST = lazy_re(r"\d{1,3}(?:,\d{1,3})*", re.ASCII)
 
 
 @rule(
@@ -57,7 +58,7 @@ def _rank_of(launch: LintLaunch) -> bool:
     return look.value(launch, "node-rank") is not None or (nodes is not None and nodes[1] > 1)
 
 
-_BEHIND = re.compile(r"(?:CUDA_VISIBLE_DEVICES|NCCL_\w+|OMP_NUM_THREADS|MASTER_(?:ADDR|PORT)|TORCH_\w+|NVIDIA_\w+)=\S*")
+_BEHIND = lazy_re(r"(?:CUDA_VISIBLE_DEVICES|NCCL_\w+|OMP_NUM_THREADS|MASTER_(?:ADDR|PORT)|TORCH_\w+|NVIDIA_\w+)=\S*")
 
 
 @rule(

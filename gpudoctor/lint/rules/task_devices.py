@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look, processes
 from gpudoctor.lint.model import Invocation, LintJob, Span
 from gpudoctor.lint.rule import LintFinding, rule
@@ -51,7 +52,7 @@ def one_gpu_for_a_launcher(job: LintJob) -> Iterator[LintFinding]:
 
 _MOST = 16
 """GPUs of the largest machine (DGX-2, HGX boards of 16); what has more devices is of another kind."""
-_OTHERS = re.compile(r"neuron|\btrn\d|\bxla\b|\btpu\b|gloo|\bcpu\b|\bhpu\b|\bmpi\b", re.IGNORECASE)
+_OTHERS = lazy_re(r"neuron|\btrn\d|\bxla\b|\btpu\b|gloo|\bcpu\b|\bhpu\b|\bmpi\b", re.IGNORECASE)
 
 
 @rule(
@@ -89,7 +90,7 @@ def more_ranks_than_a_machine_has(job: LintJob) -> Iterator[LintFinding]:
 
 
 _ACTIVATE = "#!/bin/bash\n#SBATCH --gres=gpu:2\n{}conda activate torch\ntorchrun --standalone --nproc-per-node=2 t.py\n"
-_HOOK = re.compile(
+_HOOK = lazy_re(
     r"conda\.sh|conda(?:\.exe)?[\"']?\s+[\"']?shell\.|conda\s+init|\.bashrc|\.bash_profile|\.profile|\bmodule\b|\bml\b|"
     r"mamba\.sh|micromamba|\bspack\b|/etc/profile|bin/activate",
 )
@@ -134,7 +135,7 @@ def activated_without_a_hook(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
-_LINE = re.compile(r"^[ \t]*(conda[ \t]+activate\b[^\n;&|]*)", re.MULTILINE)
+_LINE = lazy_re(r"^[ \t]*(conda[ \t]+activate\b[^\n;&|]*)", re.MULTILINE)
 
 
 def _far(invocation: Invocation) -> bool:

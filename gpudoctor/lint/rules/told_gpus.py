@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, processes, spawning
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import codes_and_starts
@@ -21,7 +22,7 @@ _SPAWN = (
     "def main(i):\n    torch.cuda.set_device(i)\n    dist.init_process_group('nccl', 'tcp://localhost:29500', rank=i,"
     " world_size={0})\nif __name__ == '__main__':\n    mp.spawn(main, nprocs={0})\n"
 )
-_LIST = re.compile(r"\[?\s*((?:cuda:)?\d{1,2}(?:\s*,\s*\d{1,2})*)\s*,?\s*\]?", re.ASCII)
+_LIST = lazy_re(r"\[?\s*((?:cuda:)?\d{1,2}(?:\s*,\s*\d{1,2})*)\s*,?\s*\]?", re.ASCII)
 
 
 @rule(

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import COLLECTIVES
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
@@ -29,11 +30,11 @@ _NET = (
     "        self.aux = nn.Linear(4, 4)\n    def forward(self, x):\n        return {}\n"
     "net = DDP(Net(){})\n"
 )
-_LAYERS = re.compile(
+_LAYERS = lazy_re(
     r"torch\.nn\.(?:Linear|Conv\d?d|ConvTranspose\d?d|Embedding|EmbeddingBag|LSTM|GRU|RNN|LayerNorm|GroupNorm|BatchNorm\dd"
     r"|MultiheadAttention|Transformer\w*|Bilinear|Parameter|PReLU)"
 )
-_WRAPPER = re.compile(r"torch\.nn\.(?:parallel\.)?DistributedDataParallel")
+_WRAPPER = lazy_re(r"torch\.nn\.(?:parallel\.)?DistributedDataParallel")
 
 
 @rule(

@@ -1,9 +1,9 @@
 """Rules of programs that torch_xla starts: U09, U10."""
 
 import ast
-import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes
 from gpudoctor.lint.python_values import PythonValues
@@ -14,9 +14,7 @@ _HEAD = (
     "def work(index):\n    loss.backward()\n    {}\nif __name__ == '__main__':\n    xmp.spawn(work{})\n"
 )
 _STEP = "xm.optimizer_step(optimizer)"
-AVERAGES = re.compile(
-    r"optimizer_step|reduce_gradients|all_reduce|FullyShardedDataParallel|DistributedDataParallel|FSDP"
-)
+AVERAGES = lazy_re(r"optimizer_step|reduce_gradients|all_reduce|FullyShardedDataParallel|DistributedDataParallel|FSDP")
 SPAWN = "torch_xla.distributed.xla_multiprocessing.spawn"
 REFUSES = (2, 6)
 IGNORES = (2, 1)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import span_of
 from gpudoctor.lint.edits import remove
@@ -49,7 +50,7 @@ _NUMBERS = {
 
 
 _FILLS = ("pdsh", "parallel", "xargs")
-_FILLED = re.compile(r"%[nhu]|\{[#%]?\}")
+_FILLED = lazy_re(r"%[nhu]|\{[#%]?\}")
 
 
 def distance(one: str, other: str, most: int = 2) -> int:

@@ -6,6 +6,7 @@ from functools import cache
 from itertools import pairwise
 
 from gpudoctor.launcher import registry
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.rule import LintFinding, rule
@@ -211,7 +212,7 @@ def command_without_program(job: LintJob) -> Iterator[LintFinding]:
 _COUNTS = frozenset(
     ("nproc-per-node", "nnodes", "num-processes", "num-machines", "num-gpus", "master-port", "main-process-port", "np")
 )
-_CUT = re.compile(r"\$\{(\w+):(\d+)\}")
+_CUT = lazy_re(r"\$\{(\w+):(\d+)\}")
 
 
 @rule(

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob
@@ -16,7 +17,7 @@ from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.understood import whole
 
 _OF_A_RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
-_ALSO = re.compile(
+_ALSO = lazy_re(
     r"environ\[[\"'](?:RANK|WORLD_SIZE|LOCAL_RANK)[\"']\]\s*=[^=]"
     r"|[\"'](?:RANK|WORLD_SIZE|LOCAL_RANK)[\"']\s+(?:not )?in\s+os\.environ"
     r"|environ\.(?:setdefault|update)|except KeyError|SLURM_|OMPI_|PMI_|\.spawn\(|torchrun|start_processes"

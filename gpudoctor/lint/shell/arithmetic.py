@@ -4,7 +4,9 @@ import operator
 import re
 from collections.abc import Callable
 
-TOKEN = re.compile(
+from gpudoctor.lazy import lazy_re
+
+TOKEN = lazy_re(
     r"\s*(?:(0[xX][0-9a-fA-F]{1,12}|\d{1,15})|\$?\{?([A-Za-z_]\w*)\}?|(\*\*|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%()<>!~&|^?:]))"
 )
 LOOSE_FIRST = (

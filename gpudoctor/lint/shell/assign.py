@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import SetVariable, Word
 from gpudoctor.lint.shell.counting import count, set_number
 from gpudoctor.lint.shell.expand import Expander
@@ -15,8 +16,8 @@ from gpudoctor.lint.shell.variables import ShellVariable, Variables
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-ASSIGNED = re.compile(r"\s*([A-Za-z_]\w*)(\[[^]]*\])?(\+?=)", re.ASCII)
+NAME = lazy_re(r"[A-Za-z_]\w*", re.ASCII)
+ASSIGNED = lazy_re(r"\s*([A-Za-z_]\w*)(\[[^]]*\])?(\+?=)", re.ASCII)
 MOST_ITEMS = 1024
 How = Literal["prefix", "export", "assignment"]
 

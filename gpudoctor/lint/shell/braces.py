@@ -2,10 +2,11 @@
 
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.shell.source import CommandRun
 
-RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,6}))?", re.ASCII)
-LETTERS = re.compile(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,3}))?", re.ASCII)
+RANGE = lazy_re(r"(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,6}))?", re.ASCII)
+LETTERS = lazy_re(r"([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d{1,3}))?", re.ASCII)
 MOST = 1024
 
 

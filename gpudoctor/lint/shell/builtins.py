@@ -2,6 +2,7 @@
 
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Word
 from gpudoctor.lint.shell.assign import read_into
 from gpudoctor.lint.shell.binding import MOST_POSITIONAL, bind, bind_items, positional
@@ -10,7 +11,7 @@ from gpudoctor.lint.shell.pure import NotPure, printed
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
 from gpudoctor.lint.shell.variables import Variables
 
-NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+NAME = lazy_re(r"[A-Za-z_]\w*", re.ASCII)
 MOST_ITEMS = 256
 
 

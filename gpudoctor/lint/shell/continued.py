@@ -6,27 +6,29 @@ its next line.
 
 import re
 
+from gpudoctor.lazy import lazy_re
+
 STARTERS = (
     r"srun|mpirun|mpiexec|torchrun|accelerate|deepspeed|horovodrun|jsrun|aprun|flux|python[\d.]*|singularity|apptainer"
     r"|docker|podman|shifter|enroot|numactl|nsys|uv|poetry|conda|composer|colossalai|fabric"
 )
-START = re.compile(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS})(?=\s)")
-ONLY_STARTS = re.compile(
+START = lazy_re(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS})(?=\s)")
+ONLY_STARTS = lazy_re(
     r"(?:srun|mpirun|mpiexec|jsrun|aprun|uv[ \t]+run|poetry[ \t]+run|numactl|nsys[ \t]+profile|shifter"
     r"|(?:singularity|apptainer)[ \t]+(?:exec|run)|(?:docker|podman)[ \t]+run|conda[ \t]+run)(?=\s)"
 )
 """What does nothing without a command behind its options."""
-PROGRAM = re.compile(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS}|bash|sh|env|xargs)(?=\s|$)|\$\w+|\$\{{\w+\}}")
-ASKED = re.compile(
+PROGRAM = lazy_re(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS}|bash|sh|env|xargs)(?=\s|$)|\$\w+|\$\{{\w+\}}")
+ASKED = lazy_re(
     r"(?<=\s)(?:[\w./-]*/)?(?:torchrun|accelerate|deepspeed|horovodrun|python[\d.]*|composer|colossalai|fabric|bash|sh)"
     r"(?=\s|$)|\.(?:py|sh)\b|[\"']"
 )
 """A program stands among the words above already."""
-EXPANSION = re.compile(r"\"?\$(?:[@*]|\{[@*]\}|\{\w+\[[@*]\]\})\"?|\"\$(?:\w+|\{\w+\})\"|\$\([^\n]*")
+EXPANSION = lazy_re(r"\"?\$(?:[@*]|\{[@*]\}|\{\w+\[[@*]\]\})\"?|\"\$(?:\w+|\{\w+\})\"|\$\([^\n]*")
 """Arguments, and no command: `"$@"`, `"${ARGS[@]}"`, `"$DATA"`, `$(dirname x)/train.py`."""
-VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
-REDIRECTION = re.compile(r"\d?>|&>|\d>&\d")
-OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_]\w*(?:[./@]\w+)+=\S")
+VARIABLE = lazy_re(r"\$(?:(\w+)|\{(\w+)\})")
+REDIRECTION = lazy_re(r"\d?>|&>|\d>&\d")
+OVERRIDE = lazy_re(r"[+~]{0,2}[A-Za-z_]\w*(?:[./@]\w+)+=\S")
 """`model.depth=12` of hydra: no assignment, for its name has dots."""
 
 

@@ -1,10 +1,10 @@
 """Lists, branches, loops and functions of a shell text."""
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Word
 from gpudoctor.lint.shell import loops
 from gpudoctor.lint.shell.binding import bind
@@ -23,9 +23,9 @@ ORDINARY = ("test", "[", "[[", "command", "type", "which", "grep", "pgrep", "has
 """Commands of which `&&` is a question: what follows may not run."""
 
 
-FAILS = re.compile(r"\breturn +[^0\s;]|\bfalse\b|\]\s*;?\s*\}?\s*\Z")
+FAILS = lazy_re(r"\breturn +[^0\s;]|\bfalse\b|\]\s*;?\s*\}?\s*\Z")
 """A function that may be asked."""
-BREAK = re.compile(r"(?<![\w-])break(?![\w-])")
+BREAK = lazy_re(r"(?<![\w-])break(?![\w-])")
 MOST_TURNS = 64
 
 

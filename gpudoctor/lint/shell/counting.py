@@ -3,14 +3,15 @@
 import re
 from collections.abc import Callable
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import SetVariable, Span, Word
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.source import CommandRun
 from gpudoctor.lint.shell.variables import ShellVariable, Variables
 
-STEP = re.compile(r"\s*(?:(\+\+|--)\s*([A-Za-z_]\w*)|([A-Za-z_]\w*)\s*(\+\+|--))\s*", re.ASCII)
-ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*(\*\*|<<|>>|[-+*/%&|^])?=(?!=)(.*)", re.ASCII | re.DOTALL)
-ANY = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--")
+STEP = lazy_re(r"\s*(?:(\+\+|--)\s*([A-Za-z_]\w*)|([A-Za-z_]\w*)\s*(\+\+|--))\s*", re.ASCII)
+ASSIGNMENT = lazy_re(r"\s*([A-Za-z_]\w*)\s*(\*\*|<<|>>|[-+*/%&|^])?=(?!=)(.*)", re.ASCII | re.DOTALL)
+ANY = lazy_re(r"(?<![=!<>])=(?!=)|\+\+|--")
 LONGEST = 500
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Expansion, SetVariable, Where, Word
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.closing import closing, closing_quote
@@ -13,17 +14,17 @@ from gpudoctor.lint.shell.source import CommandRun, ShellSource
 from gpudoctor.lint.shell.substitute import inside, output
 from gpudoctor.lint.shell.variables import ShellVariable, Variables
 
-NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]", re.ASCII)
-PLAIN = re.compile(r"[^\\'\"$`\U000F0000-\U000FFFFD]+")
-PLAIN_IN_QUOTES = re.compile(r"[^\\\"$`\U000F0000-\U000FFFFD]+")
-PLAIN_IN_HERE = re.compile(r"[^\\$`\U000F0000-\U000FFFFD]+")
-DOLLAR = re.compile(r"\$[A-Za-z_{]")
-OR_ECHO = re.compile(r"\|\|\s*(?:echo|printf)\s+([\w.:\"'-]+)\s*\)?$")
-HEX = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
+NAME = lazy_re(r"[A-Za-z_]\w*|[0-9@*#?$!_-]", re.ASCII)
+PLAIN = lazy_re(r"[^\\'\"$`\U000F0000-\U000FFFFD]+")
+PLAIN_IN_QUOTES = lazy_re(r"[^\\\"$`\U000F0000-\U000FFFFD]+")
+PLAIN_IN_HERE = lazy_re(r"[^\\$`\U000F0000-\U000FFFFD]+")
+DOLLAR = lazy_re(r"\$[A-Za-z_{]")
+OR_ECHO = lazy_re(r"\|\|\s*(?:echo|printf)\s+([\w.:\"'-]+)\s*\)?$")
+HEX = lazy_re(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3}))")
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "\\": "\\", "'": "'", '"': '"'}
-SLICE = re.compile(r"\s*(\d{1,4})\s*(?::\s*(\d{1,4})\s*)?", re.ASCII)
+SLICE = lazy_re(r"\s*(\d{1,4})\s*(?::\s*(\d{1,4})\s*)?", re.ASCII)
 PATTERNS = ("%", "%%", "#", "##", "/", "//")
-SPECIAL = re.compile(r"[*?\[]")
+SPECIAL = lazy_re(r"[*?\[]")
 LONGEST = 1 << 16
 MOST_RUNS = 400
 MOST_PIECES = 20_000

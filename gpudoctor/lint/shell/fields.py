@@ -3,11 +3,12 @@
 import itertools
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Expansion, Word
 from gpudoctor.lint.shell.braces import braces
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
 
-BLANKS = re.compile(r"[ \t\n]+")
+BLANKS = lazy_re(r"[ \t\n]+")
 MOST_WORDS = 2000
 
 

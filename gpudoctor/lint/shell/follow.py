@@ -1,10 +1,10 @@
 """Walks the tree of a shell text as the shell would, and gathers the commands."""
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.shell.assign import assign, declare
 from gpudoctor.lint.shell.commands import Commands
 from gpudoctor.lint.shell.context import DEEPEST, SHELL_DEPTH, Context, Exhausted, Script, statements_of, written
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 LONGEST_INNER = 1 << 17
-WAIT = re.compile(r"(?<![\w.=/-])wait(?![\w.=/-])")
+WAIT = lazy_re(r"(?<![\w.=/-])wait(?![\w.=/-])")
 
 
 class Follower(Control, Commands):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.gaps import ANGLED
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.expand import Expander, pattern_of
@@ -13,13 +14,13 @@ from gpudoctor.lint.shell.source import CommandRun
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-NODE_RANK = re.compile(
+NODE_RANK = lazy_re(
     r"(?:\w*_)?(?:node_?(?:rank|id|index|idx|number|num)|machine_?rank|host_?rank|group_?rank|proc_?id|rank|worker_?(?:id|index|rank)"
     r"|completion_?index|task_?index|pod_?index)",
     re.IGNORECASE,
 )
-NOT_NODE_RANK = re.compile(r"local|nodes$|num_nodes|nnodes", re.IGNORECASE)
-COMPARED = re.compile(r"\(\(\s*\$?\{?(\w+)\}?\s*==\s*(\d{1,6})\s*\)\)", re.ASCII)
+NOT_NODE_RANK = lazy_re(r"local|nodes$|num_nodes|nnodes", re.IGNORECASE)
+COMPARED = lazy_re(r"\(\(\s*\$?\{?(\w+)\}?\s*==\s*(\d{1,6})\s*\)\)", re.ASCII)
 
 
 class Decision(NamedTuple):

@@ -4,6 +4,7 @@ import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.shell.arithmetic import Unknown, evaluate
 from gpudoctor.lint.shell.expand import Expander
 from gpudoctor.lint.shell.fields import fields
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST = 64
-SEQ = re.compile(r"(?:\$\(|`)\s*seq\s+(?:-\w+\s+)*([^()`]{1,120}?)\s*[)`]")
-COUNTED = re.compile(
+SEQ = lazy_re(r"(?:\$\(|`)\s*seq\s+(?:-\w+\s+)*([^()`]{1,120}?)\s*[)`]")
+COUNTED = lazy_re(
     r"for\s*\(\(\s*(\w+)\s*=\s*([^;]{1,80}?)\s*;\s*(\w+)\s*(<=?|>=?|!=)\s*([^;]{1,80}?)\s*;\s*([^;]{1,40}?)\s*\)\)",
     re.ASCII,
 )

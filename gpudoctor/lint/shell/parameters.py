@@ -3,7 +3,9 @@
 import re
 from fnmatch import fnmatchcase
 
-PARAMETER = re.compile(
+from gpudoctor.lazy import lazy_re
+
+PARAMETER = lazy_re(
     r"(?P<before>[#!]?)(?P<name>[A-Za-z_]\w*|\d+|[@*?$!#_-])(?:\[(?P<index>[^][]{1,80})\])?(?P<operator>:?[-+=?]|%%?|##?|//?|\^\^?|,,?|:|@)?",
     re.ASCII,
 )

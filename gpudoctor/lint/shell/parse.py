@@ -5,6 +5,8 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING
 
+from gpudoctor.lazy import lazy_re
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
@@ -13,23 +15,23 @@ MENDED = 1 << 16
 SECONDS = 0.4
 """Some endless nonsense (a megabyte of `|`) takes it quadratic time; a script of 10,000 lines takes 0.05 s."""
 
-PROMPT = re.compile(
+PROMPT = lazy_re(
     r"^[ \t]*(?:\([\w.-]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[ :][^\s$#]*)?[$%][ \t]+(?=\S)|^[ \t]*!(?=[A-Za-z])", re.MULTILINE
 )
-ODD = re.compile(r"[^\t\n\x20-\x7e]")
-INNER_VARIABLE = re.compile(r"(?<=[\w/.:,@=+%~^-])\$(?=\w)", re.ASCII)
+ODD = lazy_re(r"[^\t\n\x20-\x7e]")
+INNER_VARIABLE = lazy_re(r"(?<=[\w/.:,@=+%~^-])\$(?=\w)", re.ASCII)
 """Inside of a word: tree-sitter-bash ends `$OUT/$NAME/log` behind its second `$`."""
-ONLY_ASSIGNED = re.compile(
+ONLY_ASSIGNED = lazy_re(
     r"^([ \t]*(?:[A-Za-z_]\w*=(?:[^\s\"'`;&|<>#\\()]|\"[^\"\n\\`]*\"|'[^'\n]*'|\$\([^()\n]*\))*[ \t]*){2,20})\n"
     r"(?=\s*(?:[\[{(]|(?:export|declare|local|readonly|typeset|unset|!|while|until|for|if|case|select|function)[ \t]))",
     re.MULTILINE | re.ASCII,
 )
 """A line of assignments before a test or `export`, which tree-sitter takes for the arguments of a command."""
-ROOT = re.compile(r"(?<=\[ -[a-z] )/(?= \])")
+ROOT = lazy_re(r"(?<=\[ -[a-z] )/(?= \])")
 """`[ -d / ]`, which tree-sitter takes for a division."""
-COMMENT = re.compile(r"(?<=[ \t])`#[^`\n]*`")
+COMMENT = lazy_re(r"(?<=[ \t])`#[^`\n]*`")
 """A comment between the lines of a command; tree-sitter takes it to run to the end of its line."""
-SUM_OR_SUBSHELL = re.compile(r"(?<!\\)\$(?=\(\()([^'\"\n`]*)")
+SUM_OR_SUBSHELL = lazy_re(r"(?<!\\)\$(?=\(\()([^'\"\n`]*)")
 """`$((`, and what may belong to it."""
 
 

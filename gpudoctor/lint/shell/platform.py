@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintFacts, SbatchOption
 
 PREFIXES = (
@@ -25,7 +26,7 @@ NAMES = frozenset(
 )
 """Set by the shell, the login or the platform. PYTHONPATH and the like may be empty; nothing breaks by that."""
 
-SPECIAL = re.compile(r"[0-9@*#?$!_-]|\d+")
+SPECIAL = lazy_re(r"[0-9@*#?$!_-]|\d+")
 """Positional and special parameters."""
 
 

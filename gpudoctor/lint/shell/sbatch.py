@@ -8,18 +8,19 @@ from msgspec import structs
 
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launchers.slurm import SBATCH
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Option, SbatchOption, Word
 from gpudoctor.lint.shell.source import ShellSource
 
-LINE = re.compile(r"^([ \t]*)(#+)([ \t]*)(SBATCH)\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
-SCRIPT = re.compile(r"^[ \t]*#![^\n]*$", re.MULTILINE)
+LINE = lazy_re(r"^([ \t]*)(#+)([ \t]*)(SBATCH)\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+SCRIPT = lazy_re(r"^[ \t]*#![^\n]*$", re.MULTILINE)
 """Where a script begins: the text itself, or one that it writes in a here-document."""
-COMMAND = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
-WORD = re.compile(r"#|(?:\$\{\{[^}\n]*\}\}|\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|[\"'\\])+")
+COMMAND = lazy_re(r"^[ \t]*[^#\s]", re.MULTILINE)
+WORD = lazy_re(r"#|(?:\$\{\{[^}\n]*\}\}|\"[^\"\n]*\"|'[^'\n]*'|\\.|[^\s\"'#\\]|[\"'\\])+")
 """A # ends the line wherever it stands outside of quotes (measured with Slurm 22.05: --job-name=a#b is a)."""
 NO_OPTION = "no option"
 OPEN_QUOTE = "open quote"
-CLOSED = re.compile(r"\\.|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", re.DOTALL)
+CLOSED = lazy_re(r"\\.|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'", re.DOTALL)
 """What sbatch's own reader of a header takes for a whole; a backslash counts in both kinds of quotes."""
 
 

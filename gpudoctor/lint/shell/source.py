@@ -5,17 +5,17 @@ What the outer shell put in and nobody knows is one character of a private plane
 """
 
 import itertools
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Expansion, Span
 
 PLACEHOLDER = 0xF0000
-FILLED_LATER = re.compile("[\U000f0000-\U000ffffd]")
+FILLED_LATER = lazy_re("[\U000f0000-\U000ffffd]")
 """What stands where a text leaves something to others: a template's `{{ nodes }}`, what an outer shell puts in."""
-TEMPLATE = re.compile(r"\$?\{\{[^{}\n]{1,500}\}\}")
+TEMPLATE = lazy_re(r"\$?\{\{[^{}\n]{1,500}\}\}")
 MOST_TEMPLATES = 10_000
 
 

@@ -1,8 +1,8 @@
 """`$(...)` whose output the text decides: pure programs over known words, functions that print, `cat <<EOF`."""
 
-import re
 from typing import TYPE_CHECKING
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Span, Word
 from gpudoctor.lint.shell.binding import positional
 from gpudoctor.lint.shell.context import Function
@@ -24,7 +24,7 @@ MOST_FOLLOWED = 1000
 """In one text: far more than any script has, and some hundredths of a second."""
 _OWN_NAME = (("hostname",), ("hostname", "-s"), ("hostname", "-f"), ("hostname", "--short"), ("uname", "-n"))
 """What prints the name of the node that runs it."""
-NO_OUTPUT = re.compile(r"2>\s*(?:/dev/null|&1)")
+NO_OUTPUT = lazy_re(r"2>\s*(?:/dev/null|&1)")
 NOWHERE = Word(raw="", text=None, shown="", span=Span(0, 0, 1, exact=False))
 
 

@@ -9,12 +9,13 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.shell.continued import belongs_above
 from gpudoctor.lint.shell.words import RefusedShell, ShellWords, StopReading
 
 OPENERS = {"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done", "case": "esac", "{": "}"}
 CLOSERS = frozenset(("then", "else", "elif", "fi", "do", "done", "esac", "}"))
-HEREDOC = re.compile(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
+HEREDOC = lazy_re(r"<<(-?)[ \t]*((?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 DEEPEST = 150
 
 
@@ -31,7 +32,7 @@ class ScriptRead(NamedTuple):
     """Quotes and arrays that run over lines."""
 
 
-_OTHER_SHELL = re.compile(r"#![^\n]*\b(?:t?csh|fish|python[\d.]*|perl|lua|Rscript)\b")
+_OTHER_SHELL = lazy_re(r"#![^\n]*\b(?:t?csh|fish|python[\d.]*|perl|lua|Rscript)\b")
 """What is read by another program is not refused by bash."""
 
 
@@ -63,8 +64,8 @@ def refused(text: str) -> RefusedShell | None:
 
 
 _MOST_NAMES, _LONGEST = 64, 200_000
-_VARIABLE = re.compile(r"\"?\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?\})\"?")
-_SENTENCE = re.compile(r"\"[A-Za-z][^\"$`\n]*[ ;][^\"]*\"|'[A-Za-z][^'\n]*[ ;][^']*'", re.DOTALL)
+_VARIABLE = lazy_re(r"\"?\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?\})\"?")
+_SENTENCE = lazy_re(r"\"[A-Za-z][^\"$`\n]*[ ;][^\"]*\"|'[A-Za-z][^'\n]*[ ;][^']*'", re.DOTALL)
 
 
 class _Reader(ShellWords):

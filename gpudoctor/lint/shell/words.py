@@ -3,10 +3,12 @@
 import re
 from typing import NamedTuple
 
-PLAIN = re.compile(r"[^\s\\'\"`$;&|<>()#!*?+@]+")
-TRAILING = re.compile(r"\\[ \t]+(?:#[^\n]*)?\r?(?=\n|\Z)")
-IN_QUOTES = re.compile(r'[^\\"`$]+')
-ARRAY = re.compile(r"[A-Za-z_]\w*(?:\[[^]\n]*\])?\+?=$", re.ASCII)
+from gpudoctor.lazy import lazy_re
+
+PLAIN = lazy_re(r"[^\s\\'\"`$;&|<>()#!*?+@]+")
+TRAILING = lazy_re(r"\\[ \t]+(?:#[^\n]*)?\r?(?=\n|\Z)")
+IN_QUOTES = lazy_re(r'[^\\"`$]+')
+ARRAY = lazy_re(r"[A-Za-z_]\w*(?:\[[^]\n]*\])?\+?=$", re.ASCII)
 
 
 class RefusedShell(NamedTuple):

@@ -9,12 +9,13 @@ from msgspec import Struct, structs
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.programs import is_python, is_script
 from gpudoctor.launchers.slurm import SALLOC, SBATCH
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Word
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh", "ash")
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
-SCRIPT = re.compile(r"\.(?:sh|bash|sbatch|slurm)$")
-DURATION = re.compile(r"[\d.]+[smhd]?|\$.*")
+ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*=", re.ASCII)
+SCRIPT = lazy_re(r"\.(?:sh|bash|sbatch|slurm)$")
+DURATION = lazy_re(r"[\d.]+[smhd]?|\$.*")
 
 
 class WhatStarts(Struct, frozen=True):
@@ -73,7 +74,7 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
     return None
 
 
-_MAYBE = re.compile(r"\$\w+|\$\{\w+\}")
+_MAYBE = lazy_re(r"\$\w+|\$\{\w+\}")
 """`$PROFILE python train.py`: a program in front, or nothing."""
 _COUNTS = frozenset(("nodes", "ntasks", "ntasks-per-node", "nodelist", "np"))
 
@@ -355,7 +356,7 @@ def _is_command(word: Word) -> bool:
 _COMMAND_OPTIONS = ("--command", "--cmd", "--commandline", "--run-command", "--entrypoint")
 _SAME_VARIABLES = ("bsub", "blaunch", "oarsub", "hq")
 """What they start gets the variables of the shell; a service's container does not."""
-_NAMES_COMMAND = re.compile(
+_NAMES_COMMAND = lazy_re(
     r"(?:[A-Za-z_]\w*=\S*\s+)*(?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|mpirun|horovodrun|bash|sh|cd|srun|env"
     r"|source|export)\s"
 )

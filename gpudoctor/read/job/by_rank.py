@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from gpudoctor.knowledge import rank_names
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.source_text import text_of
 from gpudoctor.snapshot.evidence import Enclosing
 
@@ -36,7 +37,7 @@ VARIABLES = {
     "OMPI_COMM_WORLD_LOCAL_RANK": LOCAL_RANK,
     "PMI_RANK": RANK,
 }
-KNOWN = re.compile(
+KNOWN = lazy_re(
     r"(?!(?:\w+_)?(?:lora|low|svd|matrix|adapter|projection|galore|max|min|num|target|approx|tensor|layer)_rank$)"
     r"(?:\w+_)?rank|is_(?:local_|world_)?(?:main|master|chief|primary|global_zero|first_worker|rank_?0|rank_zero)"
     r"(?:_process)?(?:_zero)?|is_(?:world|local)_process_zero|(?:main|master)_process",
@@ -299,14 +300,14 @@ def of(tree: ast.Module) -> ByRank:
     return ByRank(tree)
 
 
-_FOR_ONE = re.compile(
+_FOR_ONE = lazy_re(
     r"(?:rank_?(?:zero|0)_only|only_(?:on_)?rank_?(?:zero|0)|(?:on_)?(?:local_)?(?:main|master)_process(?:_only)?"
     r"|(?:master|main)_only)"
 )
 """Decorators of Lightning (rank_zero_only), accelerate (on_main_process), mmengine (master_only) and the like."""
 
 
-_REMEMBERS = re.compile(r"(?:\w+_)?(?:cache|cached|memoize|memoise|memoized)(?:_\w+)?|cachedmethod|lazy_property")
+_REMEMBERS = lazy_re(r"(?:\w+_)?(?:cache|cached|memoize|memoise|memoized)(?:_\w+)?|cachedmethod|lazy_property")
 """functools.lru_cache, cache and cached_property, cachetools.cached, joblib's memory.cache, torch's lazy_property."""
 
 

@@ -10,7 +10,6 @@ Whatever is not as expected gives nothing: memory may change while it is read, o
 mount never come, so it is read in a thread with a deadline.
 """
 
-import re
 import struct
 from collections.abc import Iterator
 from itertools import islice
@@ -18,12 +17,13 @@ from typing import BinaryIO
 
 from gpudoctor import crowded
 from gpudoctor.launcher import command_lines as commands
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.system import System, within
 
-STRONG = re.compile(rb"(?:^|\0)(?:RANK|OMPI_COMM_WORLD_RANK|PMI_RANK|TORCHELASTIC_RUN_ID)=")
-WEAK = re.compile(rb"(?:^|\0)(?:LOCAL_RANK|NODE_RANK|GROUP_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID)=[^\0]")
+STRONG = lazy_re(rb"(?:^|\0)(?:RANK|OMPI_COMM_WORLD_RANK|PMI_RANK|TORCHELASTIC_RUN_ID)=")
+WEAK = lazy_re(rb"(?:^|\0)(?:LOCAL_RANK|NODE_RANK|GROUP_RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT|SLURM_PROCID)=[^\0]")
 """Variables that an image, a shell or an allocation may have set for everything: they count for a Python with torch."""
-TORCH = re.compile(rb"/libtorch[\w]*\.so|/libc10\.so|/jaxlib/|/libtensorflow_\w+\.so|/mpi4py/")
+TORCH = lazy_re(rb"/libtorch[\w]*\.so|/libc10\.so|/jaxlib/|/libtensorflow_\w+\.so|/mpi4py/")
 """Libraries of distributed programs: torch's, and those of what stands beside it."""
 MAXIMUM_MAPS = 16 * 1024 * 1024
 MOST_VARIABLES = 4096
@@ -35,7 +35,7 @@ SECONDS = 1.0
 MOST_IMAGES = 4
 MOST_STEPS = 4096
 """Along one chain of a hash table, and over the entries of a dynamic section."""
-C_LIBRARY = re.compile(r"/(?:libc\.so\.6|libc-2\.\d+\.so|ld-musl-[\w.]+|libc\.musl-[\w.]+)$")
+C_LIBRARY = lazy_re(r"/(?:libc\.so\.6|libc-2\.\d+\.so|ld-musl-[\w.]+|libc\.musl-[\w.]+)$")
 NAMES = (b"environ", b"__environ")
 PAGE = 4096
 _LOAD, _DYNAMIC = 1, 2

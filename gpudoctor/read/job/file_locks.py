@@ -6,13 +6,14 @@
 import re
 from collections.abc import Mapping
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.process import look
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import AwaitedLock
 
-HELD = re.compile(r"^lock:\s*\d+:\s+(?!->)(?:FLOCK|POSIX|OFDLCK)\s", re.MULTILINE)
-INODE = re.compile(r"^ino:\s*([0-9]{1,20})$", re.MULTILINE)
-LINE = re.compile(
+HELD = lazy_re(r"^lock:\s*\d+:\s+(?!->)(?:FLOCK|POSIX|OFDLCK)\s", re.MULTILINE)
+INODE = lazy_re(r"^ino:\s*([0-9]{1,20})$", re.MULTILINE)
+LINE = lazy_re(
     r"^([0-9]{1,12}): (-> )?\s*(?:FLOCK|POSIX|OFDLCK)\s+\S+\s+\S+\s+(-?[0-9]{1,10}) [0-9a-f]+:[0-9a-f]+:([0-9]{1,20}) "
 )
 MOST_LINES = 65536

@@ -9,6 +9,7 @@ import re
 import stat
 from typing import NamedTuple
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.cgroup import memberships
 from gpudoctor.read.job import file_locks, inside
 from gpudoctor.read.system import System
@@ -19,14 +20,14 @@ MOST_LIBRARIES = 32
 MOST_FILES = 64
 MOST_DESCRIPTORS = 4096
 LONGEST_PATH = 1024
-LIBRARY = re.compile(
+LIBRARY = lazy_re(
     r"lib(?:nccl[\w-]*|rccl[\w-]*|torch(?:_\w+)?|c10(?:_\w+)?|cuda|cudart[\w-]*|nvidia-ml|ibverbs|fabric|mlx5|efa|ucp|mpi|"
     r"gloo|msccl[\w-]*)(?:-[0-9a-f]{6,})?\.so(?:\.[\d.]+)?"
 )
-VERSION = re.compile(r"^__version__\s*(?::[^=\n]{0,40})?=\s*['\"]([\w.+-]{1,64})['\"]", re.MULTILINE)
-NCCL_PACKAGE = re.compile(r"nvidia_nccl_cu\d+-([\w.]{1,32})\.dist-info")
-NCCL_FILE = re.compile(r"libnccl\.so\.(\d+\.\d+(?:\.\d+)*)")
-NCCL_WORDS = re.compile(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})")
+VERSION = lazy_re(r"^__version__\s*(?::[^=\n]{0,40})?=\s*['\"]([\w.+-]{1,64})['\"]", re.MULTILINE)
+NCCL_PACKAGE = lazy_re(r"nvidia_nccl_cu\d+-([\w.]{1,32})\.dist-info")
+NCCL_FILE = lazy_re(r"libnccl\.so\.(\d+\.\d+(?:\.\d+)*)")
+NCCL_WORDS = lazy_re(rb"NCCL version (\d{1,3}\.\d{1,3}\.\d{1,3})")
 MAXIMUM_LIBRARY = 1024 * 1024 * 1024
 """libnccl.so.2 has 200 to 400 MB; the text that is looked for stands in its read-only data."""
 CHUNK = 4 * 1024 * 1024

@@ -1,17 +1,17 @@
 """What the kernel's log says of processes and GPUs of a job: OOM kills, segmentation faults, Xid events."""
 
-import re
 from collections.abc import Iterable
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.kernel_log import XID, KernelLine
 from gpudoctor.snapshot.evidence import KernelEvent
 
 MOST_EVENTS = 256
 LONGEST_TEXT = 400
-OOM = re.compile(r"[Oo]ut of memory.{0,40}?: Kill(?:ed)? process ([0-9]{1,10}) \(")
+OOM = lazy_re(r"[Oo]ut of memory.{0,40}?: Kill(?:ed)? process ([0-9]{1,10}) \(")
 """Also "Memory cgroup out of memory: Killed process 123 (python) total-vm:..."."""
-SEGFAULT = re.compile(r"^(?:\S+ )?.{1,16}\[([0-9]{1,10})\]: segfault at |traps: .{1,16}\[([0-9]{1,10})\] ")
-XID_PID = re.compile(r"\bpid='?([0-9]{1,10})")
+SEGFAULT = lazy_re(r"^(?:\S+ )?.{1,16}\[([0-9]{1,10})\]: segfault at |traps: .{1,16}\[([0-9]{1,10})\] ")
+XID_PID = lazy_re(r"\bpid='?([0-9]{1,10})")
 
 
 def events(lines: Iterable[KernelLine], now: float) -> tuple[KernelEvent, ...]:

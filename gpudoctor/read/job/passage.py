@@ -6,13 +6,13 @@ it may be the one. Nothing is executed.
 """
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from msgspec import Struct
 
 from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, HARMLESS_ROOTS, KNOWN_WAITS, NAMED_BY, PLAIN
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.source_text import cut, text_of
 from gpudoctor.read.job.source_walk import children, functions_of, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame
@@ -23,11 +23,11 @@ LEAST_WORDS = 4
 """Letters that a statement and a line must have in common (our rule of thumb)."""
 SPEAKS = frozenset(("print", "info", "debug", "warning", "log", "error", "write", "echo", "log_info", "print_rank_0"))
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
-SLEEPS = re.compile(r"^(?:time\.|asyncio\.|gevent\.)?sleep$")
+SLEEPS = lazy_re(r"^(?:time\.|asyncio\.|gevent\.)?sleep$")
 LONG_SLEEP = 60.0
 """Seconds of a sleep outside of any loop from which it is told."""
-FILE_THERE = re.compile(r"\b(?:l?exists|is_?file|is_?dir)\(")
-COLLECTIVE = re.compile(r"^(?:torch\.distributed|dist|c10d)\.(?P<name>\w+)$")
+FILE_THERE = lazy_re(r"\b(?:l?exists|is_?file|is_?dir)\(")
+COLLECTIVE = lazy_re(r"^(?:torch\.distributed|dist|c10d)\.(?P<name>\w+)$")
 ASKS_ONLY = frozenset(("get_rank", "get_world_size", "is_initialized", "is_available", "get_backend"))
 Level = tuple[ast.AST, str, Sequence[ast.AST], int]
 """A statement's place in the block that holds it: whose block, which one, its statements, and the number of it."""
@@ -128,7 +128,7 @@ def _says(statement: ast.AST, said: str) -> bool:
     return own.endswith(written[-1])
 
 
-_FIELDS = re.compile(r"%[-+ #0-9.]*[sdifgrx]|\{[^{}]{0,40}\}")
+_FIELDS = lazy_re(r"%[-+ #0-9.]*[sdifgrx]|\{[^{}]{0,40}\}")
 
 
 def _pieces(node: ast.AST) -> Iterator[str | None]:

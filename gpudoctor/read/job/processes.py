@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.launcher import command_lines as commands, kept
 from gpudoctor.launcher.command_lines import MOST_WORDS
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read import process as proc
 from gpudoctor.read.isolation import container_of
 from gpudoctor.read.job import files
@@ -40,7 +41,7 @@ SECOND_LOOKS = (0.02, 0.06, 0.12)
 """Seconds until a process in state D is looked at again: reading a disk takes milliseconds."""
 MOST_GENERATIONS = 64
 
-LAUNCHER_NAMES = re.compile(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|hydra|ds$)")
+LAUNCHER_NAMES = lazy_re(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|hydra|ds$)")
 
 
 def find(

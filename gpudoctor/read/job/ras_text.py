@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.ras import Ras, RasCommunicator, RasRank
 
 MOST_COMMUNICATORS = 16384
@@ -17,24 +18,24 @@ MOST_LINES = 1_000_000
 LONGEST_NAME = 253
 ERRORS = ("OK", "MISMATCH", "INCOMPLETE", "ERROR", "TIMEOUT", "DEAD")
 
-_VERSION = re.compile(r"NCCL version (\d[\w.+-]{0,31})")
-_COMMUNICATOR = re.compile(r"#(\d+)-(\d+) \(([0-9a-fA-F:x]+)\) ([A-Z]+)\s*")
-_GROUP = re.compile(
+_VERSION = lazy_re(r"NCCL version (\d[\w.+-]{0,31})")
+_COMMUNICATOR = lazy_re(r"#(\d+)-(\d+) \(([0-9a-fA-F:x]+)\) ([A-Z]+)\s*")
+_GROUP = lazy_re(
     r"\s*(?P<group>\d+)\s+(?P<count>\d+)\s+(?P<nodes>\d+)\s+(?P<per_node>\d+(?:-\d+)?)\s+(?P<size>\d+)\s+"
     r"(?P<ranks>\d+)\s+(?P<status>[A-Z]+)\s+(?P<errors>[A-Z,]+)\s*"
 )
-_COUNTS = re.compile(r"\s*Communicator ranks have different (.{1,40}?) operation counts\s*")
-_STATUSES = re.compile(r"\s*Communicator ranks have different status\s*")
-_LAUNCHED = re.compile(r"\s*(\d+) ranks have launched up to operation (\d+)\s*")
-_NOT_LAUNCHED = re.compile(r"\s*(\d+) ranks have not launched any operations\s*")
-_HAVE_STATUS = re.compile(r"\s*(\d+) ranks have status ([A-Z]+)\s*")
-_RANK = re.compile(
+_COUNTS = lazy_re(r"\s*Communicator ranks have different (.{1,40}?) operation counts\s*")
+_STATUSES = lazy_re(r"\s*Communicator ranks have different status\s*")
+_LAUNCHED = lazy_re(r"\s*(\d+) ranks have launched up to operation (\d+)\s*")
+_NOT_LAUNCHED = lazy_re(r"\s*(\d+) ranks have not launched any operations\s*")
+_HAVE_STATUS = lazy_re(r"\s*(\d+) ranks have status ([A-Z]+)\s*")
+_RANK = lazy_re(
     r"\s*Rank (?P<rank>\d+)(?: has launched up to operation (?P<count>\d+)| (?P<none>has not launched any operations)"
     r"| has status (?P<status>[A-Z]+)| reported (?P<error>.{1,80}?))?"
     r" -- (?:GPU \S+(?: \(NVML [^)]{1,40}\))? managed by process (?P<pid>\d+) on node (?P<host>\S+)"
     r"|\[process information not found\])\s*"
 )
-_MISSING = re.compile(r"\s*The (?:missing|unknown) ranks?: ([\d,]+)\s*")
+_MISSING = lazy_re(r"\s*The (?:missing|unknown) ranks?: ([\d,]+)\s*")
 
 
 class UnreadableRas(Exception):

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.recorder_pickle import UnreadableDump
 from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
 
@@ -68,12 +69,12 @@ TYPES = {
     "Float8_e5m2": "float8_e5m2",
 }
 """c10::toString -> torch's name of the type."""
-_TORCH = re.compile(
+_TORCH = lazy_re(
     r"(?:^|/)(?:site|dist)-packages/torch/|(?:^|/)torch/(?:distributed|nn|autograd|utils|_\w+|optim)/|(?:^|/)torch/_\w+\.py$"
     r"|/typing_extensions\.py$|/contextlib\.py$"
 )
-_NAME = re.compile(r"(?:(?P<backend>\w+):)?(?P<name>[^\s:]+)(?:\s+(?P<from>\d{1,7})(?P<arrow>->|<-)(?P<to>\d{1,7}))?")
-_DIGITS = re.compile(r"\d{1,7}")
+_NAME = lazy_re(r"(?:(?P<backend>\w+):)?(?P<name>[^\s:]+)(?:\s+(?P<from>\d{1,7})(?P<arrow>->|<-)(?P<to>\d{1,7}))?")
+_DIGITS = lazy_re(r"\d{1,7}")
 
 
 class EntryRow(Struct, gc=False):

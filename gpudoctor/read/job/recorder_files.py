@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job import inside, recorder_entries
 from gpudoctor.read.job.recorder_entries import MOST_RANKS
 from gpudoctor.read.job.recorder_pickle import MOST_BYTES, UnreadableDump, plain, without_collection
@@ -35,8 +36,8 @@ MOST_UNREAD = 256
 LONGEST_PATH = 4096
 START_IS_KNOWN_TO = 2.0
 """Seconds: boot time and the clock's steps since."""
-_NAME = re.compile(r"(?P<prefix>.*?)(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin|dump|trace))?", re.DOTALL)
-_BEGINS = re.compile(rb"\x80[\x00-\x05]|\s{0,64}[\[{]|[(\]}]")
+_NAME = lazy_re(r"(?P<prefix>.*?)(?P<rank>\d{1,7})(?:\.(?:json|pkl|pickle|bin|dump|trace))?", re.DOTALL)
+_BEGINS = lazy_re(rb"\x80[\x00-\x05]|\s{0,64}[\[{]|[(\]}]")
 """A pickle of protocol 2 to 5, JSON, a pickle of protocol 0 or 1."""
 
 

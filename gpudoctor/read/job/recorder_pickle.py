@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pickled import PickleMachine, handlers
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -75,7 +76,7 @@ _PAIR = rb"(?:" + _GET + rb"\x86(?![qr\x94]))"
 _NUMBER = rb"(?:K.|M..|J....)"
 _FRAME = rb"\}\(h.h.h.h.h." + _NUMBER + rb"u"
 _AFTER_KEY = _PAIR + rb"|\](?:\(h.e|\(\]\(" + _NUMBER + rb"+ee)|h.(?:" + _PAIR + rb"|\x8a\x08.{8})?"
-_RUN = re.compile(
+_RUN = lazy_re(
     rb"(?:"
     + _FRAME
     + rb"|h.(?:"
@@ -94,7 +95,7 @@ _RUN = re.compile(
 """Instructions of known length, in any number: a value said before, an empty list or dictionary, an entry of one, a
 number, and a pair of two values said before. A pair is not kept for later, so that none can hold another. The first
 two alternatives are others in a row, as frames and the values of an entry have them: half of the time goes there."""
-_AFTER_TEXT = re.compile(_PUT + rb"?(\x86(?![qr\x94]))?", re.DOTALL)
+_AFTER_TEXT = lazy_re(_PUT + rb"?(\x86(?![qr\x94]))?", re.DOTALL)
 MOST_PAIRS_OF_TEXT = 1000
 """A pair whose second value is a new text could hold a pair: their depth is bounded."""
 

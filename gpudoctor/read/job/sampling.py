@@ -10,13 +10,14 @@ import re
 
 from msgspec import structs
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.process import look, parse_stat, waits_in
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import Sample, Thread
 
 MOST_THREADS = 512
 """A rank has one a core from OpenMP and autograd each; the main thread and the oldest are told."""
-SWITCHES = re.compile(r"ctxt_switches:\s*([0-9]{1,19})")
+SWITCHES = lazy_re(r"ctxt_switches:\s*([0-9]{1,19})")
 SYSCALLS = {
     "x86_64": {
         0: "read",

@@ -6,7 +6,6 @@ processor time (py-spy 0.4.3), so a program a process is fast enough; several ru
 """
 
 import os
-import re
 import sys
 import sysconfig
 import time
@@ -22,6 +21,7 @@ from gpudoctor import active, programs
 from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS
 from gpudoctor.knowledge.place_markers import drives_training
 from gpudoctor.knowledge.places import is_user
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job import tensors
 from gpudoctor.read.job.refusals import not_permitted
 from gpudoctor.read.process import numbers_of, seen
@@ -35,7 +35,7 @@ OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootst
 or its interpreter is embedded in a program."""
 MOST_TASKS = 4096
 MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES = 64, 16
-_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_NUMBER = lazy_re(r"-?[0-9]{1,18}")
 INSTALL = "py-spy is not installed; `{python} -m pip install py-spy` installs it"
 
 

@@ -8,23 +8,24 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 from gpudoctor.read.pasted.rocm_smi import served
 from gpudoctor.snapshot import PciDevice
 
 SOURCE = "amd-smi"
-HEADING = re.compile(r"\|\s*AMD-SMI \d[\w.+-]{0,40} ")
-GOES_ON = re.compile(r"\|=+\+=+\||\| Processes: ")
+HEADING = lazy_re(r"\|\s*AMD-SMI \d[\w.+-]{0,40} ")
+GOES_ON = lazy_re(r"\|=+\+=+\||\| Processes: ")
 """What stands in nvidia-smi's table too."""
 ADDRESS = r"(?P<bus>[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
-FIRST = re.compile(
+FIRST = lazy_re(
     rf"\|\s*{ADDRESS}\s+(?P<name>\S.*?)\s*\|\s*(?:\d+ ?%|N/A)\s+(?:-?\d+ ?\S?C|N/A)\s+(?P<errors>\d{{1,9}}|N/A)\s.*\|",
     re.ASCII,
 )
 """| BDF                        GPU-Name | Mem-Uti   Temp   UEC       Power-Usage |"""
-SECOND = re.compile(r"\|\s*\d{1,3}\s+(?:\d{1,3}|N/A)\s+(?:\d{1,3}|N/A)\s+[\w/]+\s*\|.*\|", re.ASCII)
+SECOND = lazy_re(r"\|\s*\d{1,3}\s+(?:\d{1,3}|N/A)\s+(?:\d{1,3}|N/A)\s+[\w/]+\s*\|.*\|", re.ASCII)
 """| GPU  HIP-ID  OAM-ID  Partition-Mode | GFX-Uti    Fan               Mem-Usage |"""
-PROCESSES = re.compile(r"\|\s*Processes:")
+PROCESSES = lazy_re(r"\|\s*Processes:")
 
 
 def parse(block: Pasted) -> ToolOutput:

@@ -3,15 +3,16 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted.part import LONGEST_LINE, Pasted
 
 MARGIN = " \t>"
 """Indentation and marks of quoting, which may stand before every line."""
-PROMPT = re.compile(r"(?:\([^()\s]{1,40}\) ?)?\[?(?:[\w.-]*@[\w.-].*|[\w.-]*)|(?:PS )?[A-Z]:\\.*")
+PROMPT = lazy_re(r"(?:\([^()\s]{1,40}\) ?)?\[?(?:[\w.-]*@[\w.-].*|[\w.-]*)|(?:PS )?[A-Z]:\\.*")
 """What stands before the sign by which a shell waits, or was told something."""
 LONGEST_PROMPT = 150
-FENCE = re.compile(r"(?:```|~~~)[\w-]*")
-OTHERS = re.compile(r"=+NVSMI LOG=+|<nvidia_smi_log\b|<\?xml |#{20,}|=== .{1,80} ===")
+FENCE = lazy_re(r"(?:```|~~~)[\w-]*")
+OTHERS = lazy_re(r"=+NVSMI LOG=+|<nvidia_smi_log\b|<\?xml |#{20,}|=== .{1,80} ===")
 """Where output begins that other readers read, or a title that somebody wrote between outputs."""
 
 

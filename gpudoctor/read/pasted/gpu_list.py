@@ -5,22 +5,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.nvidia_smi_values import label
 from gpudoctor.read.pasted.part import Pasted, ToolOutput, gpu
 from gpudoctor.snapshot import NEVER_IN_OUTPUT, NOT_IN_OUTPUT, Gpu, MigDevice, NvLink, Reading, missing, read
 
 LIST, LINKS = "nvidia-smi -L", "nvidia-smi nvlink -s"
-HEADING = re.compile(
+HEADING = lazy_re(
     r"GPU (?P<index>\d{1,3}): (?P<name>\S.*?) "
     r"\(UUID: (?P<uuid>GPU-[0-9A-Za-z-]{1,60}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{1,40})\)$",  # a Jetson has no "GPU-"
     re.ASCII,
 )
-MIG = re.compile(r"MIG (?P<name>\S{1,40}) +Device +(?P<index>\d{1,3}): \(UUID: (?P<uuid>MIG-[\w/-]{1,100})\)", re.ASCII)
-LINK = re.compile(r"Link (?P<link>\d{1,2}): (?:(?P<speed>[\d.]{1,8}) GB/s|<inactive>)$", re.ASCII)
-COUNTER = re.compile(r"Link (?P<link>\d{1,2}): (?P<what>Replay|Recovery|CRC) Errors?: (?P<count>\d{1,18})$", re.ASCII)
+MIG = lazy_re(r"MIG (?P<name>\S{1,40}) +Device +(?P<index>\d{1,3}): \(UUID: (?P<uuid>MIG-[\w/-]{1,100})\)", re.ASCII)
+LINK = lazy_re(r"Link (?P<link>\d{1,2}): (?:(?P<speed>[\d.]{1,8}) GB/s|<inactive>)$", re.ASCII)
+COUNTER = lazy_re(r"Link (?P<link>\d{1,2}): (?P<what>Replay|Recovery|CRC) Errors?: (?P<count>\d{1,18})$", re.ASCII)
 """`nvidia-smi nvlink -e`: of links that are up."""
 ALL_INACTIVE = "as all links are inActive"
-NOT_OFFERED = re.compile(r"Nvlink queries are not supported|NVLink not supported|Not Supported", re.IGNORECASE)
+NOT_OFFERED = lazy_re(r"Nvlink queries are not supported|NVLink not supported|Not Supported", re.IGNORECASE)
 
 
 class _Listed:

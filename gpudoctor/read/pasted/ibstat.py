@@ -2,14 +2,15 @@
 
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted import ports
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 
-HEADING = re.compile(r"CA '(?P<name>[\w-]{1,60})'$", re.ASCII)
+HEADING = lazy_re(r"CA '(?P<name>[\w-]{1,60})'$", re.ASCII)
 TOOL = ports.KeyedTool(
     "ibstat",
     HEADING,
-    re.compile(r"Port (?P<port>\d{1,3}):$", re.ASCII),
+    lazy_re(r"Port (?P<port>\d{1,3}):$", re.ASCII),
     {
         "firmware version": ("device.firmware", ports.version),
         "state": ("state", ports.state),

@@ -2,10 +2,11 @@
 
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted import ports
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 
-HEADING = re.compile(r"Infiniband device '(?P<name>[\w-]{1,60})' port (?P<port>\d{1,3}) status:$", re.ASCII)
+HEADING = lazy_re(r"Infiniband device '(?P<name>[\w-]{1,60})' port (?P<port>\d{1,3}) status:$", re.ASCII)
 TOOL = ports.KeyedTool(
     "ibstatus",
     HEADING,

@@ -2,14 +2,15 @@
 
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted import ports
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 
-HEADING = re.compile(r"hca_id:\s*(?P<name>[\w-]{1,60})$", re.ASCII)
+HEADING = lazy_re(r"hca_id:\s*(?P<name>[\w-]{1,60})$", re.ASCII)
 TOOL = ports.KeyedTool(
     "ibv_devinfo",
     HEADING,
-    re.compile(r"port:\s*(?P<port>\d{1,3})$", re.ASCII),
+    lazy_re(r"port:\s*(?P<port>\d{1,3})$", re.ASCII),
     {
         "fw_ver": ("device.firmware", ports.version),
         "board_id": ("device.board_id", ports.version),

@@ -3,13 +3,14 @@
 import re
 
 from gpudoctor.knowledge.gpus.xid import RECENT_SECONDS
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.kernel_log import KernelLine, examine
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 from gpudoctor.snapshot import read
 
 SOURCE = "a kernel log"
-HEADING = re.compile(r".{0,120}?(?:\bNVRM: |\bSXid \(|\bnvidia-nv(?:link|switch)\d{0,3}: )")
-STAMP = re.compile(r"\[ *(?P<seconds>\d{1,12}(?:\.\d{1,9})?)\]", re.ASCII)
+HEADING = lazy_re(r".{0,120}?(?:\bNVRM: |\bSXid \(|\bnvidia-nv(?:link|switch)\d{0,3}: )")
+STAMP = lazy_re(r"\[ *(?P<seconds>\d{1,12}(?:\.\d{1,9})?)\]", re.ASCII)
 
 
 def parse(block: Pasted) -> ToolOutput:

@@ -8,12 +8,13 @@ import re
 from gpudoctor.knowledge import pci_address
 from gpudoctor.knowledge.gpus.nvidia_hardware import PASSED_ON
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 from gpudoctor.read.pci import is_of_interest, link_width
 from gpudoctor.snapshot import DRIVER_NOT_TOLD, PciDevice
 
 SOURCE = "lspci"
-HEADING = re.compile(
+HEADING = lazy_re(
     r"(?P<bus>(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[01][0-9a-f]\.[0-7]) (?P<kind>[A-Z0-9][\w /().-]{1,60}?)"
     r"(?: \[(?P<class>[0-9a-f]{4})\])?: (?P<rest>\S.*)",
     re.ASCII,
@@ -32,10 +33,10 @@ VENDORS = (
     ("Intel Corporation", "0x8086"),
     ("Habana Labs", "0x1da3"),
 )
-IDS = re.compile(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]", re.ASCII)
-MODEL = re.compile(r"\[(?P<model>[^][]{2,60})\]")
-DRIVER = re.compile(r"Kernel driver in use: (?P<driver>[\w-]{1,60})$", re.ASCII)
-LINK = re.compile(r"(?P<what>LnkCap|LnkSta):.*?Speed (?P<speed>[\d.]{1,5})GT/s.*?Width x(?P<width>\d{1,2})\b", re.ASCII)
+IDS = lazy_re(r"\[(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]", re.ASCII)
+MODEL = lazy_re(r"\[(?P<model>[^][]{2,60})\]")
+DRIVER = lazy_re(r"Kernel driver in use: (?P<driver>[\w-]{1,60})$", re.ASCII)
+LINK = lazy_re(r"(?P<what>LnkCap|LnkSta):.*?Speed (?P<speed>[\d.]{1,5})GT/s.*?Width x(?P<width>\d{1,2})\b", re.ASCII)
 
 
 def parse(block: Pasted) -> ToolOutput:

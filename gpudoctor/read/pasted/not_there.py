@@ -7,29 +7,31 @@ complains of. Nothing of the machine is seen then, and why is told with the line
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
+
 SOURCE = "what a shell says"
 TOOLS = ("nvidia-smi", "rocm-smi", "amd-smi", "ibstat", "ibstatus", "ibv_devinfo", "lspci")
-NAMED = re.compile("|".join(TOOLS))
+NAMED = lazy_re("|".join(TOOLS))
 _TOOL = rf"(?:[\w.~-]*/)*(?P<tool>{'|'.join(TOOLS)})(?:\.exe)?"
 _WHO = r"(?:[^\s:\uff1a][^:\uff1a]{0,100}: ?)"
-SUBJECT = re.compile(rf"(?P<who>{_WHO}{{0,4}}){_TOOL} ?[:\uff1a] ?(?P<why>.{{3,200}})")
+SUBJECT = lazy_re(rf"(?P<who>{_WHO}{{0,4}}){_TOOL} ?[:\uff1a] ?(?P<why>.{{3,200}})")
 """bash "bash: line 7: NAME: command not found" (French: "NAME : ", Taiwan: a wide colon), dash "sh: 1: NAME: not
 found", busybox, csh, srun "error: execve(): NAME: No such file", PowerShell "NAME : The term ..."."""
-OBJECT = re.compile(
+OBJECT = lazy_re(
     r"(?:-?(?:ba|z|k|da|a|fi)?sh(?::\d+)?|[\w./~-]+\.sh|FileNotFoundError): "
     rf".{{0,100}}?[^\s$#%>:]:? [\"'`]?{_TOOL}[\"'`]?\.?"
 )
 """zsh "command not found: NAME", fish "Unknown command: NAME", bash in Norwegian, Python."""
-QUOTED = re.compile(
+QUOTED = lazy_re(
     rf"[\"'\u2018\u2019\u201c\u201e\u201d\u00ab\u00bb\u300c]{_TOOL}\\?[\"'\u2018\u2019\u201c\u201d\u00ab\u00bb\u300d]"
 )
 """Ubuntu "Command 'NAME' not found", cmd, chroot, runc 'exec: "NAME": executable file not found in $PATH'."""
-ENGLISH = re.compile(
+ENGLISH = lazy_re(
     r"not found|not recognized|no such file|not installed|unknown command|cannot find|permission denied|cannot execute"
     r"|exec format error",
     re.IGNORECASE,
 )
-IT_RAN = re.compile(r"exit|status|time|signal|returned|usage", re.IGNORECASE)
+IT_RAN = lazy_re(r"exit|status|time|signal|returned|usage", re.IGNORECASE)
 FEW = 40
 """Lines of a text that is such a complaint; a log of a job, in which one stands, is more."""
 HINT = "no driver is installed, a container has no GPUs or not the capability `utility`, or PATH lacks it"

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import NEVER_IN_OUTPUT, Gpu, KernelLog, PciDevice, RdmaDevice, Reading, missing
 from gpudoctor.snapshot.section import Section
 
@@ -15,7 +16,7 @@ LONGEST_LINE = 600
 """Characters that a parser looks at; what the tools write is shorter."""
 
 
-SILENT = re.compile(r"ERR!|Unknown Error|GPU is lost|GPU requires (?:a )?reset", re.IGNORECASE)
+SILENT = lazy_re(r"ERR!|Unknown Error|GPU is lost|GPU requires (?:a )?reset", re.IGNORECASE)
 """Words of a GPU that does not answer; in the table, one may stand for a whole half of a row."""
 
 

@@ -3,12 +3,13 @@
 import re
 from typing import Any
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted import ports
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 from gpudoctor.snapshot import Reading, missing, read
 
 SOURCE = "rdma link"
-HEADING = re.compile(
+HEADING = lazy_re(
     r"(?:link |\d{1,4}/\d{1,3}: )(?P<name>[\w-]{1,60})/(?P<port>\d{1,3}):? (?P<rest>(?:\S+ \S+ )*?state \S.*)", re.ASCII
 )
 

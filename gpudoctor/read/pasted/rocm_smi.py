@@ -7,33 +7,34 @@ import re
 
 from gpudoctor.knowledge import pci_address
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted.part import Pasted, ToolOutput
 from gpudoctor.snapshot import PciDevice, missing, read
 
 SOURCE = "rocm-smi"
 REFUSAL = "what rocm-smi says instead of its tables"
-NO_DRIVER = re.compile(
+NO_DRIVER = lazy_re(
     r"(?:Unable to get devices, )?[Dd]river not initialized \(amdgpu not found in modules\)|ROCk module is NOT loaded"
 )
-NO_START = re.compile(r"ROCm SMI returned -?\d{1,5} \(the expected value is 0\)")
+NO_START = lazy_re(r"ROCm SMI returned -?\d{1,5} \(the expected value is 0\)")
 """What rocm-smi says in place of its tables (initializeRsmi of rocm_smi.py), amd-smi and rocminfo too."""
-OF_A_GPU = re.compile(r"GPU\[(?P<index>\d{1,3})\]\s*: ?(?P<fact>[^:\n]{1,60}):\s*(?P<value>\S.{0,100}?)\s*$", re.ASCII)
-ROW = re.compile(r"(?P<index>\d{1,3})\s+\S.*(?:%|N/A|Unsupported|unsupported)\s*$", re.ASCII)
+OF_A_GPU = lazy_re(r"GPU\[(?P<index>\d{1,3})\]\s*: ?(?P<fact>[^:\n]{1,60}):\s*(?P<value>\S.{0,100}?)\s*$", re.ASCII)
+ROW = lazy_re(r"(?P<index>\d{1,3})\s+\S.*(?:%|N/A|Unsupported|unsupported)\s*$", re.ASCII)
 """A row of the short table, whose last columns are percentages."""
-BUS = re.compile(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]", re.ASCII)
-OF_HARDWARE = re.compile(rf"(?P<index>\d{{1,3}})\s+\S.*\s(?P<bus>{BUS.pattern})(?:\s|$)", re.ASCII)
-HEADING = re.compile(
+BUS = lazy_re(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]", re.ASCII)
+OF_HARDWARE = lazy_re(rf"(?P<index>\d{{1,3}})\s+\S.*\s(?P<bus>{BUS.pattern})(?:\s|$)", re.ASCII)
+HEADING = lazy_re(
     r"=+ ?ROCm System Management Interface ?=+|=+ ?(?:Concise|End of ROCm SMI)\b.{0,40}=+"
     r"|(?:\w{1,9}: ?)?(?:root: ?)?(?:" + NO_DRIVER.pattern + "|" + NO_START.pattern + ")"
     r"|GPU\[\d{1,3}\]\s*: ?[A-Z]",
     re.ASCII,
 )
-REFUSED = re.compile(r"ERROR: \d{1,5} GPU\[(?P<index>\d{1,3})\]\s*: ?(?P<why>\S.{0,120})", re.ASCII)
+REFUSED = lazy_re(r"ERROR: \d{1,5} GPU\[(?P<index>\d{1,3})\]\s*: ?(?P<why>\S.{0,120})", re.ASCII)
 """What it says of a GPU that gives a value it did not expect (rsmi_ret_ok)."""
 NO_GPU = "No AMD GPUs specified"
 """What it shows where its driver serves none."""
 NAMES = ("card series", "device name")
-INSTINCT = re.compile(r"Instinct|\bMI\d{2,3}", re.IGNORECASE)
+INSTINCT = lazy_re(r"Instinct|\bMI\d{2,3}", re.IGNORECASE)
 
 
 def parse(block: Pasted) -> ToolOutput:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge import pci_address
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.nvidia_smi_groups import command_of
 from gpudoctor.read.nvidia_smi_values import cuda_version, label, number, why_missing, word
 from gpudoctor.read.pasted.part import SILENT, Pasted, ToolOutput, gpu, has_silent
@@ -26,31 +27,31 @@ from gpudoctor.snapshot import (
 SOURCE = "nvidia-smi"
 MIB = 1024**2
 
-TITLE = re.compile(
+TITLE = lazy_re(
     r"\| NVIDIA-SMI \S{1,30} +(?:Driver|KMD) Version: (?P<driver>\S{1,30}) *"
     r"(?:CUDA (?:UMD )?Version: (?P<cuda>\S{1,20}) *)?"
 )
-GPU_ROW = re.compile(r"\| {1,4}(?P<index>\d{1,3}) +\S[^|]*\|[^|]*\|[^|]*\|?", re.ASCII)
-HEADING = re.compile(
+GPU_ROW = lazy_re(r"\| {1,4}(?P<index>\d{1,3}) +\S[^|]*\|[^|]*\|[^|]*\|?", re.ASCII)
+HEADING = lazy_re(
     rf"{TITLE.pattern}|\| GPU +Name [^|]*\| Bus-Id|\| MIG devices: {{9}}|\| Processes: {{9}}|\|=+[+|]=+"
     r"|\| {1,4}\d{1,3} +\S[^|]*\| *[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.\d +\S[^|]*\|[^|]*\|",
     re.ASCII,
 )
 """By one of these lines a table is known: of what was pasted in part, too."""
-BORDER = re.compile(r"\+-+(?:\+-+)*\+|\|-+(?:\+-+)*\|")
-PROCESS = re.compile(
+BORDER = lazy_re(r"\+-+(?:\+-+)*\+|\|-+(?:\+-+)*\|")
+PROCESS = lazy_re(
     r"\s*(?P<gpu>\d{1,3})\s+(?:(?P<instances>(?:\d{1,3}|N/A)\s+(?:\d{1,3}|N/A))\s+)?(?P<pid>\d{1,10})\s+"
     r"(?P<kind>[CGM](?:\+[CGM])*)\s+(?P<rest>\S.*)",
     re.ASCII,
 )
-MEMORY_OF_A_PROCESS = re.compile(
+MEMORY_OF_A_PROCESS = lazy_re(
     r"(?P<name>.*?)\s*(?P<memory>\b\d{1,8}MiB|N/A|\[?Not Supported\]?|\[?Insufficient Permissions\]?"
     r"|Not available in WDDM driver model)$",
     re.ASCII,
 )
-NOT_TOLD = re.compile(r"\s*(?P<gpu>\d{1,3})\s+Not Supported\s*", re.ASCII)
-MIG_ROW = re.compile(r"\s*(?P<gpu>\d{1,3})\s+(?P<gi>\d{1,3})\s+(?P<ci>\d{1,3})\s+(?P<device>\d{1,3})\s*", re.ASCII)
-MODES = re.compile(r"(?P<name>.*\S)\s+(?P<mode>On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown Error|\[[\w ]+\])")
+NOT_TOLD = lazy_re(r"\s*(?P<gpu>\d{1,3})\s+Not Supported\s*", re.ASCII)
+MIG_ROW = lazy_re(r"\s*(?P<gpu>\d{1,3})\s+(?P<gi>\d{1,3})\s+(?P<ci>\d{1,3})\s+(?P<device>\d{1,3})\s*", re.ASCII)
+MODES = lazy_re(r"(?P<name>.*\S)\s+(?P<mode>On|Off|N/A|WDDM|TCC|MCDM|ERR!|Unknown Error|\[[\w ]+\])")
 PERSISTENCE = {"on": True, "off": False}
 COMPUTE_MODES = {
     "default": "default",
@@ -60,13 +61,13 @@ COMPUTE_MODES = {
     "prohib.": "prohibited",
 }
 _WORD = r"N/A|ERR!|Unknown Error|\[?Unknown\]?|Not Supported|GPU is lost|GPU requires reset|-+|\?+"
-SENSORS = re.compile(
+SENSORS = lazy_re(
     rf"(?P<fan>\d{{1,3}}%|{_WORD})\s+(?P<temperature>-?\d{{1,3}}C|{_WORD})\s+(?P<state>P\d{{1,2}}|{_WORD})\s+"
     rf"(?P<draw>[\d.]{{1,8}}W|{_WORD})\s*/\s*(?P<limit>[\d.]{{1,8}}W|{_WORD})",
     re.ASCII,
 )
-MEMORY = re.compile(rf"(?P<used>\d{{1,9}}Mi?B|{_WORD})\s*/\s*(?P<total>\d{{1,9}}Mi?B|{_WORD})", re.ASCII)
-LOAD = re.compile(rf"(?P<busy>\d{{1,3}}%|{_WORD})\s+(?P<compute>\S.*)", re.ASCII)
+MEMORY = lazy_re(rf"(?P<used>\d{{1,9}}Mi?B|{_WORD})\s*/\s*(?P<total>\d{{1,9}}Mi?B|{_WORD})", re.ASCII)
+LOAD = lazy_re(rf"(?P<busy>\d{{1,3}}%|{_WORD})\s+(?P<compute>\S.*)", re.ASCII)
 
 
 class GpuRow(NamedTuple):

@@ -3,16 +3,17 @@
 import re
 from typing import Any, NamedTuple
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.read.pasted.part import Pasted, ToolOutput, gpu
 from gpudoctor.snapshot import Gpu, NvLink, Reading, TopologyLevel, read
 
 SOURCE = "nvidia-smi topo -m"
-HEADING = re.compile(r"GPU0\s+(?:GPU1|CPU Affinity|NIC0|mlx\w+|NV\d|X|SYS|NODE|PHB|PXB|PIX)(?:\s|$)")
-COLUMNS = re.compile(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
+HEADING = lazy_re(r"GPU0\s+(?:GPU1|CPU Affinity|NIC0|mlx\w+|NV\d|X|SYS|NODE|PHB|PXB|PIX)(?:\s|$)")
+COLUMNS = lazy_re(r"CPU Affinity|NUMA Affinity|GPU NUMA ID")
 LEVELS = {"PIX": "single", "PXB": "multiple", "PHB": "hostbridge", "NODE": "node", "SYS": "system"}
 """As nvidia-smi's legend explains them -> nvmlGpuTopologyLevel_t."""
-BONDED = re.compile(r"NV(\d{1,2})", re.ASCII)
-CPUS = re.compile(r"\d{1,4}(?:-\d{1,4})?(?:,\d{1,4}(?:-\d{1,4})?){0,200}", re.ASCII)
+BONDED = lazy_re(r"NV(\d{1,2})", re.ASCII)
+CPUS = lazy_re(r"\d{1,4}(?:-\d{1,4})?(?:,\d{1,4}(?:-\d{1,4})?){0,200}", re.ASCII)
 MOST_CPUS = 10_000
 MOST_LINKS = 18
 """NVLinks of an H100 or B200, more than any GPU before: more than that to all peers together go through switches."""

@@ -4,18 +4,19 @@ Where line breaks became blanks, rules and bars still tell the rows: between two
 cells, and between the last bar of a row and the first of the next nothing stands but blanks.
 """
 
-import re
 from collections.abc import Iterator
 
-TITLE = re.compile(r"\|\s{0,80}NVIDIA-SMI\s")
-RULE = re.compile(r"\+-{2,200}(?:\+-{2,200}){0,4}\+|\|[-=]{2,200}(?:\+[-=]{2,200}){0,4}[|+]")
+from gpudoctor.lazy import lazy_re
+
+TITLE = lazy_re(r"\|\s{0,80}NVIDIA-SMI\s")
+RULE = lazy_re(r"\+-{2,200}(?:\+-{2,200}){0,4}\+|\|[-=]{2,200}(?:\+[-=]{2,200}){0,4}[|+]")
 MOST_BARS = 4
 """A line of the table has no more of them."""
 LONGEST = 200_000
 """Characters of a line that is looked at; sixteen GPUs with a hundred processes are a tenth of it."""
 WIDTHS = (3, 4, 5)
 """Cells of a row of the GPUs; of a MIG device's; of the heading of these."""
-ONE_CELL = re.compile(r"NVIDIA-SMI\s|Processes:|MIG devices:|\bPID\b|No running|\d\s+[CGM](?:\+[CGM])*\s+\S")
+ONE_CELL = lazy_re(r"NVIDIA-SMI\s|Processes:|MIG devices:|\bPID\b|No running|\d\s+[CGM](?:\+[CGM])*\s+\S")
 """What stands in the rows that have no bars inside: the title, and the box of processes."""
 
 

@@ -4,10 +4,12 @@ the lines as the tool wrote them."""
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
+
 FORMS = (
-    re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?: |$)", re.ASCII),
-    re.compile(r" {0,6}\d{1,6}(?:\t|: ?|$)", re.ASCII),
-    re.compile(
+    lazy_re(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?(?: |$)", re.ASCII),
+    lazy_re(r" {0,6}\d{1,6}(?:\t|: ?|$)", re.ASCII),
+    lazy_re(
         r"(?P<who>\[[\w./: -]{1,200}\]|[A-Za-z][\w.-]{0,62}(?: out| err)?:|[A-Za-z][\w.-]{0,62} {0,40}\|)(?: |$)",
         re.ASCII,
     ),

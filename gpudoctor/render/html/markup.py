@@ -1,10 +1,10 @@
 """Elements of a page. Whatever is no `Markup` is text and is escaped: names and messages of a machine are anybody's."""
 
-import re
 from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.render.words import safe
 
 
@@ -18,7 +18,7 @@ Part: TypeAlias = "str | int | Iterable[Part] | None"
 """What stands in an element: text, `Markup`, or several of them; None is nothing."""
 LONGEST = 10_000
 """Characters of one text: nobody reads more of a name or a message."""
-CODE = re.compile(r"`([^`\n]+)`")
+CODE = lazy_re(r"`([^`\n]+)`")
 VOID = frozenset(("br", "hr", "meta", "rect", "line", "circle", "path", "use"))
 """Elements that hold nothing; those of a picture too, which are closed in themselves."""
 
