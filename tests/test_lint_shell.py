@@ -259,6 +259,11 @@ PIECES = r"""
 ODD = ('"', "\\", "\ufeff", "\x7f", "\U000f0000", '$"y"', "\n", " ", "\t", "\r\n", "\\\n")
 
 
+def test_a_sign_of_the_text_stands_for_nothing_else() -> None:
+    read = shell("ssh n01 torchrun $A \U000f0000 b.py\n")
+    assert [word.raw for word in read.invocations[-1].words] == ["torchrun", "$A", "\U000f0000", "b.py"]
+
+
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.sampled_from((*PIECES, *ODD)), max_size=40).flatmap(

@@ -157,7 +157,7 @@ def _complain_about_lost_indentation(line: SmiLine, gpus: list[LogEntry]) -> Non
 
 def _lines(text: str, start: re.Match[str]) -> Iterator[str]:
     """The lines of the log without its margin, up to the first that lacks it."""
-    position = start.start() if start.re is HEADING else start.end() + 1
+    position = start.start() if start.re.pattern == HEADING.pattern else start.end() + 1
     while position < len(text):
         end = text.find("\n", position)
         line = _unquoted(text[position : end if end >= 0 else len(text)], start["margin"])

@@ -91,9 +91,11 @@ class ShellSource:
         source = cls("", lines)
         source.places = []
         parts = []
+        own = {sign for run in runs if run.known for sign in FILLED_LATER.findall(run.text)}
+        free = (sign for sign in map(chr, itertools.count(PLACEHOLDER)) if sign not in own)
         for run in runs:
             if not run.known:
-                sign = chr(PLACEHOLDER + len(source.placeholders))
+                sign = next(free)
                 source.placeholders[sign] = run
                 parts.append(sign)
                 source.places.append((run.start, run.end))
