@@ -4,7 +4,6 @@ import ast
 import copy
 import gc
 import importlib
-import pickle
 import pkgutil
 import re
 from pathlib import Path
@@ -64,6 +63,6 @@ def test_it_answers_as_the_pattern_does() -> None:
     assert "search" not in vars(pattern)
     assert pattern.sub("x", "a=1 b=2") == "x x"
     assert (pattern.groups, pattern.groupindex["key"], pattern.flags) == (2, 1, re.compile("(?i)").flags)
-    for same in (copy.deepcopy(pattern), pickle.loads(pickle.dumps(pattern))):
+    for same in (copy.copy(pattern), copy.deepcopy(pattern)):
         assert [match["key"] for match in same.finditer("a=1 b=2")] == ["a", "b"]
     assert lazy_re(rb"\d").findall(b"a1b2") == [b"1", b"2"]
