@@ -34,6 +34,14 @@ class ApiContract(Struct, frozen=True, kw_only=True):
     """Only where an argument, or the object, is one of these."""
     unless: str = ""
     """Not where this stands in the program."""
+    until: str = ""
+    """`other` counts no longer when one of these has come behind it."""
+    is_sure: bool = False
+    """Only below no condition that nobody knows."""
+    in_a_loop: bool = False
+    """Only where it comes again and again."""
+    later: bool = False
+    """Only where `other` comes behind it in the same loop."""
     at_object: bool = False
     """Told where the object is made."""
     told: str = ""
@@ -76,6 +84,61 @@ CONTRACTS: tuple[ApiContract, ...] = (
         happens="ValueError: trying to initialize the default process group twice.",
         fix="Join once, before the loop; or call dist.destroy_process_group() at the end of each turn.",
         source="torch 1.0 to 2.13, distributed_c10d.py: init_process_group",
+    ),
+    ApiContract(
+        id="group-is-gone",
+        call=r"torch\.distributed\.(?:barrier|all_\w+|broadcast\w*|reduce\w*|gather\w*|scatter\w*|get_rank|get_world_size)",
+        clause="not after",
+        other=r"torch\.distributed\.destroy_process_group",
+        until=r"torch\.distributed\.init_process_group",
+        is_sure=True,
+        summary="{call} comes behind destroy_process_group(), which has taken the group away",
+        happens="ValueError: Default process group has not been initialized.",
+        fix="Destroy the group last of all.",
+        source="torch 1.0 to 2.13, distributed_c10d.py: destroy_process_group, _get_default_group",
+    ),
+    ApiContract(
+        id="gradients-cleared",
+        call=r"optimizer\.step",
+        clause="not",
+        other=r"\w+\.backward",
+        somewhere=True,
+        in_a_loop=True,
+        unless=r"zero_grad|\.grad\b|set_to_none|deepspeed",
+        severity="warning",
+        summary="the optimizer steps in a loop, and nothing sets the gradients to zero (zero_grad)",
+        happens="backward() adds to the gradients: each step takes the sum of all turns before it.",
+        fix="Call optimizer.zero_grad() in each turn, before backward() or behind step().",
+        source="torch 1.0 to 2.13, autograd: gradients are accumulated into .grad; optim/optimizer.py, zero_grad",
+    ),
+    ApiContract(
+        id="unscaled-before-the-limit",
+        call=r"torch\.nn\.utils\.clip_grad_(?:norm|value)_",
+        clause="after",
+        other=r"scaler\.unscale_",
+        is_sure=True,
+        in_a_loop=True,
+        later=True,
+        severity="warning",
+        summary="{call} clips before scaler.unscale_ has taken the loss scale out of the gradients",
+        happens="The limit meets gradients that are many times too large: nearly all of a step is cut away.",
+        fix="Call scaler.unscale_(optimizer) first, then clip, then scaler.step(optimizer).",
+        source="torch 1.6 to 2.13, amp's examples of gradient clipping; amp/grad_scaler.py, unscale_",
+    ),
+    ApiContract(
+        id="rates-behind-the-step",
+        call=r"schedule of rates\.step",
+        clause="after",
+        other=r"(?:zero )?optimizer\.step|scaler\.step",
+        given=r"nothing",
+        is_sure=True,
+        in_a_loop=True,
+        later=True,
+        severity="warning",
+        summary="the scheduler steps before the optimizer (opt) in each turn of the loop",
+        happens="The first learning rate is never used, and every one comes a turn too early; torch only warns.",
+        fix="Call scheduler.step() behind optimizer.step(), at the end of the turn or of the epoch.",
+        source="torch 1.1 to 2.13, optim/lr_scheduler.py: Detected call of lr_scheduler.step() before optimizer.step()",
     ),
     ApiContract(
         id="run-before-log",

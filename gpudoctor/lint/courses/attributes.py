@@ -8,6 +8,8 @@ from gpudoctor.lint.courses.values import Thing, Value, cast, is_nothing, unknow
 from gpudoctor.lint.program_arguments import given_of, option_call
 from gpudoctor.lint.python_code import argument
 
+CLASSES_OF = {"ddp": "DistributedDataParallel", "fsdp": "FullyShardedDataParallel"}
+WRAPPER_CLASSES = frozenset(("DataParallel", *CLASSES_OF.values()))
 HANDS_LOCAL_RANK = ("deepspeed", "torch.distributed.launch")
 """Launchers that give each process --local_rank=N on its line."""
 
@@ -44,6 +46,24 @@ class Attributes(Expressions):
         if (holder.fields.get(" wrapped") is True or holder.kind == "part") and node.attr not in OF_WRAPPER:
             return Thing("part", unknown("attribute", node.attr, holder).key)
         return unknown("attribute", node.attr, holder)
+
+    def asked_of_wrapper(self, name: str, node: ast.Call, given: list[Value]) -> Value:
+        """`model.module if isinstance(model, DDP) else model`, and hasattr and getattr of `module`."""
+        model = given[0]
+        is_wrapped = model.kind == "fsdp" or (model.kind == "ddp" and model.fields.get("of torch") is True)
+        if not is_wrapped and model.kind != "model":
+            return NotImplemented
+        if name != "isinstance":
+            if given[1] != "module":
+                return NotImplemented
+            if name == "hasattr":
+                return is_wrapped
+            return model.fields.get("inner", NotImplemented) if is_wrapped else (given[2:] or [NotImplemented])[0]
+        types = node.args[1].elts if isinstance(node.args[1], ast.Tuple) else [node.args[1]]
+        names = {self.code.name(each).rpartition(".")[2] for each in types}
+        if not names <= WRAPPER_CLASSES:
+            return NotImplemented
+        return is_wrapped and CLASSES_OF[model.kind] in names
 
     def _of_accelerator(self, name: str, holder: Thing) -> Value:
         seat = self.seat

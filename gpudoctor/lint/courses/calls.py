@@ -4,7 +4,8 @@ import ast
 from pathlib import PurePosixPath
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.courses.making_calls import WRAPPERS, MakingCalls
+from gpudoctor.lint.courses.builtin_calls import BuiltinCalls
+from gpudoctor.lint.courses.making_calls import WRAPPERS
 from gpudoctor.lint.courses.own_data import OF_OWN, READS_INSIDE, SEEDS, computes
 from gpudoctor.lint.courses.values import (
     ClassOf,
@@ -13,15 +14,12 @@ from gpudoctor.lint.courses.values import (
     OpenValue,
     Thing,
     Value,
-    cast,
     device_number,
-    gives_own,
     is_known,
     is_own,
     key_of,
     number,
     prefix_of,
-    set_of,
     shared,
     unknown,
 )
@@ -38,7 +36,7 @@ BARE_OR_WRAPPED = ("ddp", "model", "moved")
 SAVES = lazy_re(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
 
-class FollowedCalls(MakingCalls):
+class FollowedCalls(BuiltinCalls):
     def called(self, node: ast.Call, frame: tuple[Names, ...]) -> Value:
         whole = self.code.name(node.func)
         holder = self.value(node.func.value, frame) if isinstance(node.func, ast.Attribute) else None
@@ -52,8 +50,22 @@ class FollowedCalls(MakingCalls):
             )
         given = [self.value(each.value if isinstance(each, ast.Starred) else each, frame) for each in node.args]
         named = {each.arg or "**": self.value(each.value, frame) for each in node.keywords}
-        has_stars = any(isinstance(each, ast.Starred) for each in node.args) or "**" in named
         self.note(whole, node, holder, function, given, named)
+        result = self._called(node, whole, holder, function, given, named, frame)
+        self.computed(node, whole, function, result, [holder, *given, *named.values()])
+        return result
+
+    def _called(
+        self,
+        node: ast.Call,
+        whole: str,
+        holder: Value,
+        function: Value,
+        given: list[Value],
+        named: Names,
+        frame: tuple[Names, ...],
+    ) -> Value:
+        has_stars = any(isinstance(each, ast.Starred) for each in node.args) or "**" in named
         if isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict" and key_of(holder) in self.sharded:
             return Thing("state of shards", key_of(unknown(node)), {}, node)
         if isinstance(holder, Thing) and holder.kind in BARE_OR_WRAPPED and isinstance(node.func, ast.Attribute):
@@ -85,6 +97,8 @@ class FollowedCalls(MakingCalls):
             self.do("backward", node, None, "" if self.syncs else "no sync")
             if self.is_marked(holder, "graphless"):
                 self.do("backward without a graph", node)
+            if self.is_marked(holder, "times the ranks") and self.wraps:
+                self.do("backward of as many times", node)
             if self.wraps:
                 self.meet("backward", node, is_weak=True)
         found = self._named(whole, node, given, named, frame)
@@ -98,6 +112,9 @@ class FollowedCalls(MakingCalls):
         place = self._place_of(last_name(node.func)) if not given and isinstance(function, OpenValue) else None
         if place is not None:
             return place
+        for each in (*given, *named.values()):  # a function of another file may move what it is given
+            if isinstance(each, Thing) and each.kind == "model" and each.fields.get("device") == "cpu":
+                self.put(each.fields, "device", unknown(node, each))
         result = unknown(node, function, holder, *given, *named.values())
         if (
             isinstance(node.func, ast.Attribute)
@@ -266,6 +283,8 @@ class FollowedCalls(MakingCalls):
         copy.fields["device"] = self._current(number) if number is not None else unknown("device", device)
         if isinstance(number, int):
             self.do("device", node, number)
+        if number == "cuda" and holder.kind != "tensor":
+            self.do("current GPU", node, self._current(number))
         if holder.kind == "ddp" and device == "cpu":
             self.do("off the GPU", node, holder.fields.get("name"))
         if holder.kind == "model":
@@ -364,9 +383,10 @@ class FollowedCalls(MakingCalls):
                 buffers = True if "BatchNorm" in last or last.startswith(("resnet", "densenet", "mobilenet")) else None
                 buffers = buffers or next((each.fields.get("buffers") for each in given if isinstance(each, Thing)
                                            and each.kind == "model" and each.fields.get("buffers")), None)  # fmt: skip
+                place = "cpu" if "device" not in named and "**" not in named else unknown(node, "device")
                 drawn = True if any(map(is_own, (*given, *named.values()))) else None
                 has_norm = True if "BatchNorm" in last or any(_has_norm(each) for each in given) else None
-                fields = {"buffers": buffers, "device": "cpu", "own": drawn, "norm": has_norm}
+                fields = {"buffers": buffers, "device": place, "own": drawn, "norm": has_norm}
                 return Thing("model", key_of(unknown(node)), fields, node)
             return self.handed_on(last, unknown(node, *given, *named.values()), None, given)
         if whole.endswith(".from_pretrained"):
@@ -385,49 +405,6 @@ class FollowedCalls(MakingCalls):
             own_draw = unknown(node, "own", self.seat.rank, *given)
             is_alike = "random" in whole and self.environment.get(" seeded") is True and not self.has_own_seed(whole)
             return own_draw if is_alike else OpenValue(own_draw.key, True)
-        return NotImplemented
-
-    def _builtin(self, name: str, node: ast.Call, given: list[Value]) -> Value:
-        if name in ("int", "float", "str", "bool") and len(given) == 1:
-            made = cast(name, given[0])
-            return number(made) if name in ("int", "float") else made
-        if name in ("iter", "reversed") and given and isinstance(given[0], Thing):
-            return given[0]
-        if name == "next" and given:
-            return self._items_of(node, given[0])
-        if name in ("enumerate", "zip") and any(map(gives_own, given)):
-            return Thing(
-                "counted", key_of(unknown(node, *given)), {"sharded": True, "first": name == "enumerate"}, node
-            )
-        if name == "len" and given and (isinstance(given[0], Thing) or self.is_marked(given[0], "divided")):
-            length = number(unknown(node, "length"))
-            return self.mark(length, "whole") if self.is_marked(given[0], "divided") else length
-        if name == "set" and given and isinstance(given[0], (list, tuple)):
-            return set_of(node, list(given[0]))
-        if name == "open" and given:
-            return self._opened(node, given, "")
-        if (
-            name in ("range", "len", "max", "min", "sum", "abs", "list", "tuple", "sorted")
-            and is_known(given)
-            and given
-        ):
-            try:
-                made = {
-                    "range": range,
-                    "len": len,
-                    "max": max,
-                    "min": min,
-                    "sum": sum,
-                    "abs": abs,
-                    "list": list,
-                    "tuple": tuple,
-                    "sorted": sorted,
-                }[name](*given)  # type: ignore[operator]
-            except (TypeError, ValueError, OverflowError):
-                return unknown(node, *given)
-            return made if name != "list" or len(made) <= 64 else unknown(node, *given)
-        if name in ("list", "tuple") and len(given) == 1 and isinstance(given[0], range) and len(given[0]) <= 64:
-            return list(given[0])
         return NotImplemented
 
 

@@ -10,8 +10,12 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.attributes import Attributes
 from gpudoctor.lint.courses.values import FollowedFunction, Names, OpenValue, Thing, Value, is_own, key_of, unknown
 
-_SPOKEN_OF = lazy_re("|".join(f"(?:{each})" for row in CONTRACTS for each in (row.call, row.other)
-                                 if (each and row.clause != "argument") or each == row.call))  # fmt: skip
+MAKES_THE_GROUP = r"accelerate\.(?:Accelerator|PartialState)|deepspeed\.init_distributed"
+_PATTERNS = [
+    each for row in CONTRACTS for each in (row.call, row.other)
+    if (each and row.clause != "argument") or each == row.call
+]  # fmt: skip
+_SPOKEN_OF = lazy_re("|".join(f"(?:{each})" for each in (MAKES_THE_GROUP, *_PATTERNS)))
 
 
 class SeenCall(Struct, frozen=True, eq=False):
@@ -47,6 +51,8 @@ class ContractCalls(Attributes):
                     self.meet(call.format(method=node.func.attr), node)
         if name and _SPOKEN_OF.fullmatch(name):
             marks = {mark for each in (*given, *named.values()) for mark in _marks(each)}
+            if not node.args and not node.keywords:
+                marks.add("nothing")
             if isinstance(subject, Thing) and type(steps := subject.fields.get("accumulates")) is int and steps > 1:
                 marks.add("accumulates")
             if not self.has_grad and "tuple" in marks:

@@ -66,3 +66,5 @@ class Deed(Struct, frozen=True, eq=False):
     """The conditions that nobody knows above it, as a key."""
     barriers: int = 0
     """How many collectives of all ranks it has come to before."""
+    loops: tuple[ast.AST, ...] = ()
+    """The loops that it stands in, outermost first, those of its callers too."""

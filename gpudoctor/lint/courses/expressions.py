@@ -64,12 +64,14 @@ class Expressions(MarkedValues):
         self.choices: list[ast.expr] = []
         """Conditions above that are decided for this rank."""
         self.calls_open: list[int] = []
+        self.loops: list[ast.AST] = []
+        """Loops that are open, those of the callers too."""
         self.conditions: list[int] = []
         self.journal: dict[tuple[int, str], tuple[Names, Value]] = {}
         self.outside: dict[int, set[str]] = {}
         self.is_sure, self.has_grad, self.wraps = True, True, False
         self.depth = self.steps = self.barriers = 0
-        self.has_group = False
+        self.has_group = self.is_gone = False
         self.seeds: dict[int, Value] = {}
         """What the first rank has seeded with, by the call."""
         self.syncs = True
@@ -78,7 +80,7 @@ class Expressions(MarkedValues):
         self.world: int | None = None
         self.rank: int | None = None
         self.backend = ""
-        self.marks = {}
+        self.marks, self.summed = {}, {}
 
     def step(self) -> None:
         self.steps += 1
@@ -97,7 +99,8 @@ class Expressions(MarkedValues):
         names[name] = value
 
     def do(self, what: str, node: ast.expr, value: Value = None, more: Value = None) -> None:
-        self.deeds.append(Deed(what, node, value, more, self.is_sure, hash(tuple(self.conditions)), self.barriers))
+        condition = hash(tuple(self.conditions))
+        self.deeds.append(Deed(what, node, value, more, self.is_sure, condition, self.barriers, tuple(self.loops)))
 
     def meet(self, call: str, node: ast.expr, group: tuple[int, ...] | None = None, *, is_weak: bool = False) -> None:
         below = next((each for each in reversed(self.choices) if OF_RANKS.search(ast.unparse(each))), None)
@@ -198,11 +201,14 @@ class Expressions(MarkedValues):
         if isinstance(node, ast.JoinedStr):
             parts = [self.value(each, frame) for each in node.values]
             plain = all(isinstance(each, SCALARS) for each in parts)
+            if any(self.is_marked(each, "summed share") for each in parts):
+                return self.mark(unknown(node, *parts), "summed share")
             return "".join(map(str, parts)) if plain else unknown(node, *parts)
         if isinstance(node, ast.FormattedValue):
             inner = self.value(node.value, frame)
             if node.format_spec is None or not isinstance(inner, SCALARS):
-                return inner if node.format_spec is None else unknown(node, inner)
+                is_marked = node.format_spec is None or self.is_marked(inner, "summed share")
+                return inner if is_marked else unknown(node, inner)
             spec = self.value(node.format_spec, frame)
             try:
                 return format(inner, spec) if isinstance(spec, str) and len(spec) < 8 else unknown(node, inner)
@@ -255,7 +261,8 @@ class Expressions(MarkedValues):
         self.uses(node, other)
         if isinstance(sign, ast.Div) and is_own(one) and self.is_marked(other, "whole") and isinstance(node, ast.expr):
             self.do("part of the whole", node)
-        return self.handed_on("", unknown(node, one, other), one, [other])
+        result = self.handed_on("", unknown(node, one, other), one, [other])
+        return self.of_shares(node, sign, one, other, result, self.world or 1)
 
     def uses(self, node: ast.AST, value: Value) -> None:
         """A collective that works in place gives None, which has no value."""
@@ -326,6 +333,7 @@ class Expressions(MarkedValues):
                 return bool(compare(one, other))
             except TypeError:
                 return unknown(node, one, other)
+        self.seen((one, other))
         return self.mark(unknown(node, one, other), "mask")
 
     def attribute(self, node: ast.Attribute, holder: Value) -> Value:
@@ -348,10 +356,16 @@ class Expressions(MarkedValues):
         if isinstance(place, slice):
             if isinstance(holder, (list, tuple, str)) and place.step != 0:
                 return holder[place]
-            return self.indexed(node, unknown(node, holder, place.start, place.stop, place.step), holder, None)
+            part = self.indexed(node, unknown(node, holder, place.start, place.stop, place.step), holder, None)
+            return self.dealt(part, place.start, place.step) if place.stop is None else part
         if isinstance(holder, (list, tuple, str)) and type(place) is int and -len(holder) <= place < len(holder):
             return holder[place]
         return self.indexed(node, unknown(node, holder, place), holder, place)
+
+    def dealt(self, part: Value, first: Value, step: Value) -> Value:
+        """`items[rank::world]`: of another length on some ranks, where the number does not divide."""
+        is_dealt = type(step) is int and step == self.world and step > 1 and first == self.rank
+        return self.mark(part, "dealt") if is_dealt else part
 
     def variable(self, name: str) -> Value:
         return self.environment[name] if name in self.environment else self.seat.variable(name)
@@ -372,7 +386,8 @@ class Expressions(MarkedValues):
             for each in node.generators:
                 self.store(each.target, unknown(each, self.value(each.iter, inner)), inner)
             elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-            return unknown(node, *(self.value(each, inner) for each in elements))
+            made_of = unknown(node, *(self.value(each, inner) for each in elements))
+            return self.mark(made_of, "dealt") if self.is_marked(items, "dealt") else made_of
         made = []
         for item in items[:64]:
             inner = ({}, *frame)

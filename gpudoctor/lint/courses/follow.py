@@ -201,7 +201,7 @@ class RankCourse(FollowedCalls):
             before = len(self.events)
             for item in items:
                 self.store(node.target, item, frame)
-                way = self.block(node.body, frame)
+                way = self._turn(node, frame)
                 if way in ("return", "end"):
                     return way
                 if way == "break":
@@ -226,7 +226,7 @@ class RankCourse(FollowedCalls):
         sure = self.is_sure
         if isinstance(node, ast.While):
             self.value(node.test, frame)
-        way = self.block(node.body, frame)
+        way = self._turn(node, frame)
         inner, self.events = self.events, outer
         self.is_sure = sure
         if collectives(inner) and rounds is not None and isinstance(node, ast.For):
@@ -240,13 +240,20 @@ class RankCourse(FollowedCalls):
                 self.put(names, name, unknown(node, name, "after", names.get(name)))
         return way if way in ("return", "end") else self.block(node.orelse, frame)
 
+    def _turn(self, node: ast.For | ast.AsyncFor | ast.While, frame: tuple[Names, ...]) -> Way:
+        """The body once."""
+        self.loops.append(node)
+        way = self.block(node.body, frame)
+        self.loops.pop()
+        return way
+
     def _of_generator(self, node: ast.For, called: ast.Call, frame: tuple[Names, ...]) -> Way:
         """Its loop is the loop: what it yields is the body's turn. What leaves the body is not followed further."""
 
         def turn(item: Value) -> None:
             yields, self.yields = self.yields, []
             self.store(node.target, item, frame)
-            self.block(node.body, frame)
+            self._turn(node, frame)
             self.yields = yields
 
         self.yields.append(turn)
@@ -269,8 +276,10 @@ class RankCourse(FollowedCalls):
             self.store(node.target.elts[1], item, frame)
         else:
             self.store(node.target, item, frame)
-        if isinstance(items, Thing) and items.kind == "loader":
-            self.do("goes through", node.iter, items)
+        counted = items.fields["of"] if isinstance(items, Thing) and items.kind == "counted" else [items]
+        for each in counted:
+            if isinstance(each, Thing) and each.kind == "loader":
+                self.do("goes through", node.iter, each)
 
     def _with(self, node: ast.With | ast.AsyncWith, place: int, frame: tuple[Names, ...]) -> Way:
         """A context manager of the text is followed to its `yield`, which is the block."""

@@ -35,7 +35,10 @@ class GroupCalls(MeshCalls):
             return named.get(argument, given[place] if place < len(given) else None)
 
         if name == "init_process_group":
+            self.is_gone = False
             return self._joined(node, told)
+        if name == "destroy_process_group" and not given and not named and self.is_sure:
+            self.is_gone = True
         timeout = named.get("timeout")
         if name == "new_group" and isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
             self.do("refused", node, "its timeout is a number", SECONDS.format(timeout))
@@ -43,7 +46,8 @@ class GroupCalls(MeshCalls):
             return self._mesh(node, given, named)
         if name in ("get_rank", "get_world_size", "is_initialized", "is_available", "get_node_local_rank"):
             if name.startswith("is_"):
-                return True if name == "is_available" or self.world is not None else unknown(name)
+                there = True if name == "is_available" or self.world is not None else unknown(name)
+                return there if name == "is_available" or not self.is_gone else False
             if not self.has_group and name != "get_node_local_rank":
                 self.do("early", node, name)
             if told("group", 0) is not None:
@@ -105,8 +109,9 @@ class GroupCalls(MeshCalls):
         self.meet(name, node, members)
         first = node.args[0] if node.args else None
         sent = given[OF_TENSORS[name]] if name in SAME_SHAPES and len(given) > OF_TENSORS[name] else None
-        if self.is_marked(sent, "ragged"):
-            self.do("ragged", node, name)
+        for mark in ("ragged", "dealt"):
+            if self.is_marked(sent, mark) and (mark == "ragged" or name != "all_reduce"):
+                self.do(mark, node, name)
         if name == "all_gather" and given and isinstance(given[0], Thing):
             self.mark(given[0], "graphless")
         if name == "reduce" and isinstance(first, (ast.Name, ast.Attribute)):
@@ -118,6 +123,11 @@ class GroupCalls(MeshCalls):
             self.store(first, Thing("tensor", same.key, {"device": kept}) if kept is not None else same, frame)
             if name == "all_gather":
                 self.mark(same, "graphless")
+            ops = [each.value for each in node.keywords if each.arg == "op"] or node.args[1:2]
+            sums = not ops or self.code.name(ops[0]).endswith("SUM")
+            if name == "all_reduce" and sums and self.is_marked(tensor, "share"):
+                self.mark(same, "summed share")
+                self.summed[same.key] = node
         return nothing
 
     def _of_shape(self, name: str, node: ast.Call, given: list[Value], world: int | None) -> None:

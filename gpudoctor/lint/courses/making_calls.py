@@ -24,6 +24,10 @@ ON_FIRST = frozenset(
 """Usual names of what holds on rank 0."""
 
 
+def is_list(value: Value) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) > 0
+
+
 class MakingCalls(LibraryCalls):
     def _opened(self, node: ast.Call, given: list[Value], named_mode: Value) -> Value:
         mode = given[1] if len(given) > 1 else named_mode or "r"
@@ -40,6 +44,8 @@ class MakingCalls(LibraryCalls):
         ids = named.get("device_ids", given[1] if len(given) > 1 else None)
         if kind == "ddp" and isinstance(inner, Thing) and isinstance(ids, (list, tuple)) and len(ids) == 1:
             self.do("wrap", node, device_number(ids[0]), inner.fields.get("device"))
+        if kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("device") == "cpu" and is_list(ids):
+            self.do("wrapped on the CPU", node, inner.node)
         if kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("frozen") is True:
             self.do(
                 "refused",

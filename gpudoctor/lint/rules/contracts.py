@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from gpudoctor.knowledge.api_contracts import CONTRACTS, ApiContract
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.courses.contract_calls import SeenCall
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
@@ -23,6 +22,15 @@ _FSDP = (
     "dist.init_process_group('nccl')\nnet = FSDP(Net().cuda(){})\n"
 )
 _OPT = DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nfor x in data():\n    net(x).sum().backward()\n"
+_TURNS = (
+    DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nplan = torch.optim.lr_scheduler.StepLR(opt, 3)\n"
+    "for x in data():\n    opt.zero_grad()\n    net(x).sum().backward()\n    {}\n    {}\n" + RUN
+)
+_HALF = (
+    DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nscaler = torch.amp.GradScaler('cuda')\nfor x in data():\n"
+    "    opt.zero_grad()\n    scaler.scale(net(x).sum()).backward()\n"
+    "    {}torch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n    {}scaler.step(opt)\n    scaler.update()\n" + RUN
+)
 _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|logg?er|debug|track|report")
 """Words of conditions that may let the right ranks through alone."""
 
@@ -55,6 +63,10 @@ _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|l
         _ACCELERATE + "acc = Accelerator()\nnet = net_of()\nacc.prepare(net)\nfor x in data():\n"
         "    acc.backward(net(x))\n" + _LAUNCH,
         DDP + "net = torch.nn.SyncBatchNorm.convert_sync_batchnorm(net)\n" + RUN,
+        DDP + "dist.destroy_process_group()\ndist.barrier()\n" + RUN,
+        _OPT + "    opt.step()\n" + RUN,
+        _TURNS.format("plan.step()", "opt.step()"),
+        _HALF.format("", "scaler.unscale_(opt)\n    "),
         _FSDP.format("") + "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n",
         _HEAD + "from datasets import load_dataset\nfrom transformers import Trainer\n"
         "rows = load_dataset('json', split='train', streaming=True).map(words)\n"
@@ -67,7 +79,10 @@ _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|l
         _FSDP.format("") + "net.clip_grad_norm_(1.0)\n",
         _FSDP.format(", sharding_strategy=ShardingStrategy.NO_SHARD")
         + "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n",
-        _OPT + "    opt.step()\n    if rank == 0:\n        print(x)\n" + RUN,
+        _OPT + "    opt.step()\n    opt.zero_grad()\n    if rank == 0:\n        print(x)\n" + RUN,
+        DDP + "dist.barrier()\ndist.destroy_process_group()\nif dist.is_initialized():\n    dist.barrier()\n" + RUN,
+        _TURNS.format("opt.step()", "plan.step()"),
+        _HALF.format("scaler.unscale_(opt)\n    ", ""),
         DDP + "if rank == 0:\n    net.module.load_state_dict(w)\n    save(net)\n" + RUN,
         DDP + "import torch\nplan = torch.optim.lr_scheduler.StepLR(opt, 1)\nfor x in data():\n"
         "    net(x).sum().backward()\n    if rank == 0:\n        plan.step()\n    else:\n        plan.step()\n" + RUN,
@@ -112,7 +127,7 @@ def _broken(job: LintJob, each: Courses, row: ApiContract) -> Deed | None:
     for rank in (*each.ranks, *((each.parent,) if each.parent is not None else ())):
         calls = [deed for deed in rank.deeds if deed.what == "called"]
         for place, deed in enumerate(calls):
-            if not re.fullmatch(row.call, deed.value.name) or not _is_meant(row, deed.value):
+            if not re.fullmatch(row.call, deed.value.name) or not _is_meant(row, deed):
                 continue
             if _is_kept(each, row, calls, place, rank is each.parent):
                 continue
@@ -132,8 +147,10 @@ def _comes(deeds: list[Deed], deed: Deed, calls: list[Deed]) -> bool:
     return any(other.node is deed.node or id(other.node) not in nodes for other in alike)
 
 
-def _is_meant(row: ApiContract, call: SeenCall) -> bool:
-    return not row.given or any(re.fullmatch(row.given, mark) for mark in call.given)
+def _is_meant(row: ApiContract, deed: Deed) -> bool:
+    if (row.is_sure and not deed.is_sure) or (row.in_a_loop and not deed.loops):
+        return False
+    return not row.given or any(re.fullmatch(row.given, mark) for mark in deed.value.given)
 
 
 def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_parent: bool) -> bool:
@@ -153,9 +170,12 @@ def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_
     if row.clause == "after":
         if row.of_any_rank and any(others([deed for _, deed in of(each.ranks, "called")])):
             return True
+        if row.later and not any(other.loops[:1] == deed.loops[:1] for other in others(calls[place:])):
+            return True
         return bool(others(calls[:place])) or _is_guarded(each, deed)
     if row.clause == "not after":
-        return not any(other.is_sure for other in others(calls[:place]))
+        ended = [at for at in range(place) if row.until and re.fullmatch(row.until, calls[at].value.name)]
+        return not any(other.is_sure for other in others(calls[max(ended, default=0) : place]))
     if row.clause == "beside":
         return not others(calls)
     if row.clause == "with":

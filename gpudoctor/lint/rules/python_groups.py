@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
+from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, own_nodes
+from gpudoctor.lint.python_code import PythonCode, argument, codes, codes_and_starts, own_nodes
 from gpudoctor.lint.python_text import without_imports
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
@@ -67,24 +68,18 @@ _WRAPS = ("DistributedDataParallel", "FullyShardedDataParallel")
 def group_made_twice(job: LintJob) -> Iterator[LintFinding]:
     """torch refuses a second default group. Ray Train makes one before it calls the loop, accelerate with its
     Accelerator, DeepSpeed in init_distributed."""
-    for code, starts in codes_and_starts(job):
+    for code in codes(job):
         if _ASKS.search(code.text):
             continue
         yield from _in_loops_of_ray(code)
-        several = any(look.traits(each).sets_ranks for each in starts)
-        for scope in (code.tree, *(node for node in code.nodes if isinstance(node, FUNCTIONS))):
-            made = ""
-            calls = sorted(
-                (node for node in own_nodes(scope) if isinstance(node, ast.Call)),
-                key=lambda node: (node.lineno, node.col_offset),
-            )
-            for call in calls if several else ():
-                name = _MAKERS.get(code.name(call.func), "")
-                if not name or code.is_conditional(call):
-                    continue
-                if made and name == "init_process_group":
-                    yield _twice(code, call, f"{made}() has made the process group before")
-                made = made or name
+    for each in courses(job):  # two calls of init_process_group are told by U17
+        if len(each.ranks) < 2 or _ASKS.search(each.code.text):
+            continue
+        calls = [deed for deed in each.ranks[0].deeds if deed.what == "called" and deed.is_sure]
+        makers = [deed for deed in calls if deed.value.name in _MAKERS]
+        joins = [deed.node for deed in makers if deed.value.name == "torch.distributed.init_process_group"]
+        if joins and makers[0].node is not joins[0] and isinstance(joins[0], ast.Call):
+            yield _twice(each.code, joins[0], f"{_MAKERS[makers[0].value.name]}() has made the process group before")
 
 
 def _in_loops_of_ray(code: PythonCode) -> Iterator[LintFinding]:

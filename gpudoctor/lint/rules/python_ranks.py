@@ -3,7 +3,6 @@
 import ast
 import re
 from collections.abc import Iterator
-from itertools import islice
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look, processes, spawning
@@ -27,63 +26,6 @@ _TWO = (
     "#@ every node\ntorchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=n0:29400"
     " train.py\n"
 )
-_FRAMEWORKS = ("lightning", "pytorch_lightning", "accelerate", "transformers", "deepspeed", "ray", "composer",
-               "horovod", "megatron", "nemo", "fastai", "ignite", "colossalai", "trl", "mmengine",
-               "detectron2")  # fmt: skip
-"""They choose each rank's GPU themselves."""
-_CHOOSES = lazy_re(
-    r"set_device|LOCAL_RANK|local_?rank|CUDA_VISIBLE_DEVICES|device_id|cuda:\{|current_device|device_count"
-    r"|\.cuda\(\s*\w|SLURM_LOCALID|OMPI_COMM|default_device|[\"']cuda:[\"']|device\([\"']cuda[\"'],|gloo|node_rank"
-)
-_PLAIN = lazy_re(r"\.cuda\(\)|[\"']cuda[\"']|[\"']cuda:0[\"']")
-MOST_WRAPS = 16
-"""Of one text that are looked at: each is looked for in all of its scope."""
-_WRAPS = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard")
-
-
-@rule(
-    "T23",
-    title="Each rank of a node takes a GPU of its own",
-    source="torch.distributed's documentation: set_device for each process; NCCL: Duplicate GPU detected (measured)",
-    leads_to=("duplicate-gpu",),
-    bad=(
-        _TRAIN
-        + "dist.init_process_group('nccl')\nnet = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())\n"
-        + _STARTED,
-        _TRAIN
-        + "dist.init_process_group()\nnet = DistributedDataParallel(torch.nn.Linear(4, 4).to('cuda'))\n"
-        + _STARTED,
-    ),
-    good=(
-        _TRAIN
-        + "dist.init_process_group('nccl')\ntorch.cuda.set_device(dist.get_rank() % 4)\n"
-        + "net = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())\n"
-        + _STARTED,
-        _TRAIN + "dist.init_process_group('gloo')\nnet = DistributedDataParallel(torch.nn.Linear(4, 4))\n" + _STARTED,
-    ),
-)
-def no_gpu_chosen(job: LintJob) -> Iterator[LintFinding]:
-    """cuda() and "cuda" mean the current GPU, which is GPU 0 until a process chooses another one."""
-    for code, starts in codes_and_starts(job):
-        several = any((processes.per_node(job, launch) or 0) > 1 for launch in starts)
-        if not several or code.brings(*_FRAMEWORKS) or _CHOOSES.search(code.text):
-            continue
-        joins = any(code.torch_name(call.func) == "init_process_group" for call in code.calls)
-        wraps = any(code.torch_name(call.func) in _WRAPS for call in code.calls)
-        taken = next((call for call in code.calls if _PLAIN.search(code.words(call)) and not _nested(code, call)), None)
-        if joins and wraps and taken is not None:
-            yield LintFinding(
-                span=code.span(taken),
-                summary="no rank chooses a GPU: cuda is GPU 0 in each of them",
-                happens="NCCL ends with: Duplicate GPU detected; or GPU 0 runs out of memory while others idle.",
-                fix='Write torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first cuda.',
-            )
-
-
-def _nested(code: PythonCode, call: ast.Call) -> bool:
-    """Another call within it says the same, so that the smallest one is named."""
-    inner = (node for node in walked(call) if isinstance(node, ast.Call) and node is not call)
-    return any(_PLAIN.search(code.words(node)) for node in inner)
 
 
 def _rank_names(code: PythonCode, scope: ast.AST) -> frozenset[str]:
@@ -199,79 +141,6 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
                 fix="Take cuda:0 there, or do not set CUDA_VISIBLE_DEVICES.",
             )
             break
-
-
-@rule(
-    "T26",
-    title="A model is on its GPU before DistributedDataParallel is told device_ids",
-    source="torch/nn/parallel/distributed.py: device_ids and output_device only work with single-device GPU modules",
-    bad=(
-        _HEAD + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net, device_ids=[0])\n",
-        _HEAD
-        + "class Net(torch.nn.Module):\n    pass\ndef main(i):\n    model = Net()\n"
-        + "    return DistributedDataParallel(model, device_ids=[i], output_device=i)\n",
-    ),
-    good=(
-        _HEAD
-        + _JOINED
-        + "net = torch.nn.Linear(4, 4)\nnet.cuda()\nnet = DistributedDataParallel(net, device_ids=[0])\n",
-        _HEAD + _JOINED + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net)\n",
-        _HEAD
-        + _JOINED
-        + "net = torch.nn.Linear(4, 4, device='cuda')\nnet = DistributedDataParallel(net, device_ids=[0])\n",
-    ),
-)
-def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
-    """A module is made on the CPU. Nothing moves it but `.to(device)` or `.cuda()`."""
-    for code in codes(job):
-        if re.search(r"set_default_device|set_default_tensor_type|with torch\.device|import_module", code.text):
-            continue
-        own = {node.name: node for node in code.nodes if isinstance(node, ast.ClassDef)}
-        wraps = (call for call in code.calls if code.torch_name(call.func) == "DistributedDataParallel")
-        for call in islice(wraps, MOST_WRAPS):
-            ids = argument(call, "device_ids", 1)
-            module = argument(call, "module", 0)
-            if (
-                code.torch_name(call.func) != "DistributedDataParallel"
-                or ids is None
-                or not isinstance(module, ast.Name)
-            ):
-                continue
-            if constant(ids) is None and isinstance(ids, ast.Constant):
-                continue
-            scope = code.scope_of(call)
-            names = [node for node in own_nodes(scope) if isinstance(node, ast.Name) and node.id == module.id]
-            before = [node for node in names if node.lineno < call.lineno]
-            made = [code.parents.get(node) for node in before if isinstance(node.ctx, ast.Store)]
-            if len(before) != 1 or len(made) != 1 or not isinstance(made[0], ast.Assign):
-                continue
-            value = made[0].value
-            if not isinstance(value, ast.Call) or any("device" in (keyword.arg or "") for keyword in value.keywords):
-                continue
-            cls = own.get(value.func.id) if isinstance(value.func, ast.Name) else None
-            by_torch = code.name(value.func).startswith("torch.nn.") and "cuda" not in code.words(value)
-            stays = cls is not None and not re.search(r"cuda|device", code.text_of(cls)) and not _given_parts(value)
-            if (by_torch or stays) and "device" not in code.words(value) and not isinstance(ids, ast.IfExp):
-                yield LintFinding(
-                    span=code.span(call),
-                    summary=f"{module.id} is on the CPU (made in line {code.line + made[0].lineno - 1}, moved nowhere),"
-                    " and device_ids is given",
-                    happens="ValueError: DistributedDataParallel device_ids and output_device arguments only work with"
-                    " single-device GPU modules.",
-                    fix=f"Write {module.id} = {module.id}.to(device) before;"
-                    " or leave device_ids out for a CPU training.",
-                )
-
-
-def _given_parts(call: ast.Call) -> bool:
-    """A model that is made of others: they may be on a GPU already."""
-    given = (*call.args, *(each.value for each in call.keywords))
-    plain = re.compile(
-        r"(?:.*_)?(?:config|cfg|conf|args|opts?|hparams|size|dim|classes|vocab|num\w*|n\w{0,4}|in\w*|out\w*)"
-    )
-    names = [each.id for each in given if isinstance(each, ast.Name)]
-    made = any(isinstance(each, (ast.Call, ast.Starred)) for each in given)
-    return made or not all(plain.fullmatch(name) for name in names)
 
 
 _DRAWS = lazy_re(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randrange", re.IGNORECASE)

@@ -11,6 +11,7 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, own_nodes
 from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import Example, LintFinding, rule
+from gpudoctor.lint.rules.rank_courses import line_of
 
 _HEAD = (
     "import torch\nfrom torch.utils.data import DataLoader\n"
@@ -66,32 +67,46 @@ def sampler_without_set_epoch(job: LintJob) -> Iterator[LintFinding]:
     """DistributedSampler draws its order from the seed and the epoch, and the epoch is 0 until set_epoch says another.
     Every epoch then has the same batches in the same order."""
     every = tuple(codes(job))
-    if any("set_epoch" in code.text for code in every):
-        return
-    found = list(_by_the_text(every))
-    yield from found or _without_end(job)
+    found = [] if any("set_epoch" in code.text for code in every) else list(_by_the_text(every))
+    yield from found or _by_the_course(job)
 
 
-def _without_end(job: LintJob) -> Iterator[LintFinding]:
-    """A generator that goes through the loader again and again."""
+def _by_the_course(job: LintJob) -> Iterator[LintFinding]:
+    """The same loader is trained from again and again."""
     for each in courses(job):
-        for deed in each.ranks[0].deeds:
-            sampler = deed.value.fields.get("sampler") if deed.what == "goes through" else None
-            loops = [above for above in each.code.around(deed.node) if isinstance(above, (ast.For, ast.While))]
-            if not isinstance(sampler, Thing) or sampler.fields.get("draws") is not True or len(loops) < 2:
+        deeds = each.ranks[0].deeds
+        made = {id(deed.node): deed for deed in deeds if deed.what == "sampler"}
+        epochs = [deed for deed in deeds if deed.what == "called" and deed.value.name == "sampler.set_epoch"]
+        if len(each.ranks) < 2 or ("set_epoch" in each.code.text and not epochs):
+            continue
+        for deed in (deed for deed in deeds if deed.what == "goes through"):
+            sampler, around = deed.value.fields.get("sampler"), each.code.parents.get(deed.node)
+            if not isinstance(sampler, Thing) or sampler.fields.get("draws") is not True:
                 continue
-            made = sampler.node
-            if not isinstance(made, ast.expr) or not any(
-                isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walked(loops[0])
-            ):
+            first = made.get(id(sampler.node))
+            again = [loop for loop in deed.loops if first is not None and loop not in first.loops]
+            trains = any(other.what == "backward" and around in other.loops for other in deeds) or (
+                around is not None and any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in walked(around))
+            )
+            told = [other for other in epochs if other.value.object == sampler.key]
+            if not again or not trains or not isinstance(sampler.node, ast.expr) or (epochs and not told):
                 continue
+            same = [other.node for other in told if isinstance(other.node, ast.Call) and _is_constant(other.node)]
+            if told and (len(same) < len(told) or not told[0].loops):
+                continue
+            where = "its set_epoch is told the same number each time" if told else "nothing tells it the epoch"
             yield LintFinding(
-                span=each.code.span(made),
-                summary="the sampler shuffles for each rank, and nothing tells it the epoch",
+                span=each.code.span(same[0] if same else sampler.node),
+                summary=f"the sampler shuffles for each rank, and {where}",
                 happens="Each time that the loader is gone through, it gives the same batches in the same order.",
-                fix="Call sampler.set_epoch(n) before each turn, with another n each time.",
+                fix=f"Call sampler.set_epoch(n) in the loop of line {line_of(each.code, again[-1])}, with another n"
+                " each time.",
             )
             return
+
+
+def _is_constant(call: ast.Call) -> bool:
+    return bool(call.args) and isinstance(call.args[0], ast.Constant)
 
 
 def _by_the_text(every: Sequence[PythonCode]) -> Iterator[LintFinding]:

@@ -1,4 +1,4 @@
-"""Rules of what each rank holds beside the others, followed through the program: T84, T86 to T89, T98, T99."""
+"""Rules of what each rank holds beside the others, followed through the program: T84, T86, T88, T89, T98, T99."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from gpudoctor.lint.courses.follow import RankCourse, collectives
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import OpenValue, Thing, Value, key_of
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
 from gpudoctor.lint.rules.rank_files import OWN_DISKS
@@ -157,63 +156,6 @@ def _removed(each: Courses) -> Deed | None:
                 if same and any(deed.node is read.node for deed in before):
                     return gone
     return None
-
-
-@rule(
-    "T87",
-    title="no_sync holds for the forward and backward of all but the last micro-batch",
-    severity="warning",
-    source="torch/nn/parallel/distributed.py of torch 2.13, no_sync: the forward pass should be included inside the"
-    " context manager; gradients are synchronized in the first forward-backward that leaves it",
-    bad=(
-        DDP + "for x in data():\n    with net.no_sync():\n        for part in x:\n"
-        "            net(part).sum().backward()\n    opt.step()\n" + RUN,
-        DDP + "for x in data():\n    loss = net(x).sum()\n    with net.no_sync():\n        loss.backward()\n"
-        "    net(x).sum().backward()\n    opt.step()\n" + RUN,
-    ),
-    good=(
-        DDP + "for x in data():\n    with net.no_sync():\n        net(x).sum().backward()\n"
-        "    net(x).sum().backward()\n    opt.step()\n" + RUN,
-        DDP + "from contextlib import nullcontext\nfor i, x in enumerate(data()):\n"
-        "    with net.no_sync() if i % 4 else nullcontext():\n        net(x).sum().backward()\n    opt.step()\n" + RUN,
-    ),
-)  # fmt: skip
-def no_sync_without_an_end(job: LintJob) -> Iterator[LintFinding]:
-    """DistributedDataParallel decides in the forward whether the backward averages, and averages what has gathered with
-    the first that is outside."""
-    for each in courses(job):
-        first = each.ranks[0]
-        backward = [deed for deed in first.deeds if deed.what == "backward"]
-        forward = [deed for deed in first.deeds if deed.what == "forward"]
-        if not backward or not forward or len(each.ranks) < 2:
-            continue
-        inside = [deed for deed in backward if deed.more == "no sync"]
-        if inside and not any(deed.more for deed in forward) and _is_backward_alone(each, inside[0]):
-            yield LintFinding(
-                span=each.code.span(inside[0].node),
-                summary="no_sync holds for this backward, and its forward stands outside: it has no effect",
-                happens="Gradients are averaged in every micro-step all the same, which costs time.",
-                fix="Put the forward into the same block.",
-            )
-        elif (
-            inside
-            and len(inside) == len(backward)
-            and ".step(" in each.code.text
-            and "all_reduce" not in each.code.text
-        ):
-            yield LintFinding(
-                span=each.code.span(inside[0].node),
-                summary="every backward stands inside no_sync: none averages the gradients",
-                happens="Each rank steps by its own gradients, and the models drift apart.",
-                fix="Take the last micro-batch of each step (forward and backward) out of no_sync.",
-            )
-
-
-def _is_backward_alone(each: Courses, deed: Deed) -> bool:
-    """Nothing else of the block could be the forward."""
-    block = next((above for above in each.code.around(deed.node) if isinstance(above, ast.With)), None)
-    calls = [node for line in block.body for node in walked(line) if isinstance(node, ast.Call)] if block else []
-    return bool(calls) and all(last_name(call.func) in ("backward", "scale", "mean", "sum", "div") for call in calls)
 
 
 @rule(

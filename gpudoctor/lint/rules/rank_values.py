@@ -154,6 +154,8 @@ def _by_the_clock(each: Courses) -> Iterator[LintFinding]:
         "    parts = [torch.empty_like(kept) for _ in range(4)]\n    dist.all_gather(parts, kept)\n" + RUN,
         DDP + "from mine import score\nfor x in data():\n    found = score(x).nonzero().cuda()\n"
         "    parts = [torch.empty_like(found) for _ in range(4)]\n    dist.all_gather(parts, found)\n" + RUN,
+        DDP + "from mine import rows\nfound = torch.stack([net(x) for x in rows[rank::dist.get_world_size()]])\n"
+        "parts = [torch.empty_like(found) for _ in range(4)]\ndist.all_gather(parts, found)\n" + RUN,
     ),
     good=(
         DDP + "from mine import score\nfor x in data():\n    boxes = score(x)\n    kept = boxes[boxes > 0.3]\n"
@@ -173,6 +175,17 @@ def shape_of_the_data(job: LintJob) -> Iterator[LintFinding]:
                 summary=f"{deed.value} gets as many rows as a mask has left, which differ from rank to rank",
                 happens="It hangs, or mixes the ranks' numbers up: every rank must bring the same shape.",
                 fix="Take dist.all_gather_object, or gather the lengths first and pad to the longest.",
+            )
+            continue
+        deed = next((deed for _, deed in of(each.ranks, "dealt")), None) if len(each.ranks) > 1 else None
+        if deed is not None:
+            yield LintFinding(
+                span=each.code.span(deed.node),
+                summary=f"{deed.value} gets what a rank has made of every {each.ranks[0].world}th item: where their"
+                " number does not divide, the length differs",
+                happens="It hangs, or mixes the ranks' numbers up: every rank must bring the same shape.",
+                fix="Take dist.all_gather_object, or pad to the longest part and cut afterwards.",
+                severity="warning",
             )
 
 
