@@ -4,6 +4,12 @@ from gpudoctor.remedies import fixes_of
 _OF_THE_SITE = r"host='(?:localhost|127\.|0\.0\.0\.0|::1|10\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|[\w-]{1,63}')"
 """A server of this machine or of its own network, by loopback, private address or a name without a domain: nothing is
 downloaded from the internet, and what is to listen there is a part of the job."""
+_OF_WANDB = r"host='api\.wandb\.ai'"
+_TRACKER = Fix(
+    "What is not reached is wandb: set WANDB_MODE=offline and hand the runs in later with wandb sync, or give compute "
+    "nodes a way to the internet. Nothing that the training needs comes from there.",
+    (command("export WANDB_MODE=offline"),),
+)
 
 CAUSE = Cause(
     id="download-failed",
@@ -22,7 +28,7 @@ CAUSE = Cause(
         "Download once before the job starts and set HF_HUB_OFFLINE=1, or give compute nodes a way to the internet.",
         (command("export HF_HUB_OFFLINE=1"),),
     ),
-    variants=fixes_of("download"),
+    variants={**fixes_of("download"), "tracker": _TRACKER},
     confirm="On the node of that rank, curl to the same address fails too.",
     symptoms=(
         Symptom(
@@ -36,7 +42,7 @@ CAUSE = Cause(
                 "We couldn't connect to 'https://",
             ),
             pattern=rf"(?:LocalEntryNotFoundError|HfHubHTTPError|MaxRetryError|requests\.exceptions\.(?:ConnectionError|"
-            rf"ReadTimeout)|We couldn't connect to 'https://)(?![^\n]{{0,60}}{_OF_THE_SITE})",
+            rf"ReadTimeout)|We couldn't connect to 'https://)(?![^\n]{{0,60}}(?:{_OF_THE_SITE}|{_OF_WANDB}))",
             unless="Retrying",
             confidence=LIKELY,
             seen="a rank could not download a model or data set",
@@ -49,6 +55,20 @@ CAUSE = Cause(
             ),
             counter="WARNING:urllib3: Retrying (Retry(total=4)) after connection broken by "
             "urllib3.exceptions.MaxRetryError",
+        ),
+        Symptom(
+            "tracker-not-reached",
+            needle="host='api.wandb.ai'",
+            pattern=r"(?:MaxRetryError|requests\.exceptions\.(?:ConnectionError|ReadTimeout|ConnectTimeout))"
+            rf"[^\n]{{0,60}}{_OF_WANDB}",
+            unless="Retrying",
+            variant="tracker",
+            confidence=LIKELY,
+            seen="wandb could not be reached",
+            source="wandb, urllib3",
+            sample="urllib3.exceptions.MaxRetryError: HTTPSConnectionPool(host='api.wandb.ai', port=443): Max retries "
+            "exceeded with url: /graphql",
+            counter="wandb: Network error (ConnectTimeout), entering retry loop.",
         ),
     ),
     source="huggingface_hub, requests",

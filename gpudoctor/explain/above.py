@@ -2,6 +2,7 @@
 and where no cause is decided, what the quoted lines say themselves or a remedy knows of them."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import structs
 
@@ -80,8 +81,8 @@ def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]
     lines = [
         Line(file, number, text[writer(text).length :])
         for file, texts in ends.items()
-        for number, text in texts[-LAST:]
-        if (file, number) in quoted or (TROUBLE.search(text) and not MILD.search(text))
+        for (_, before), (number, text) in pairwise([(0, ""), *texts[-LAST:]])
+        if (file, number) in quoted or (TROUBLE.search(text) and not MILD.search(text) and not FRAME.match(before))
     ]
     asked = [
         line

@@ -11,6 +11,7 @@ from gpudoctor.explain.kinds import ROUTE
 from gpudoctor.explain.own_fixes import by_values
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
+from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_for, remedy_of_line
 from gpudoctor.symptom import UNSAID
 
@@ -22,6 +23,7 @@ SURE = 0.6
 SURER = 0.35
 """What is left of the doubt when another symptom, or the same on another rank, speaks for the cause too: our choice."""
 MOST_EVIDENCE = 8
+DIED_OF = lazy_re(r"\bdied of (?P<type>[\w.]{1,200})")
 NO_ROUTE = "No route to host"
 """EHOSTUNREACH: nobody has that address there, or a firewall says so in place of the node."""
 NO_MORE = frozenset(
@@ -114,10 +116,11 @@ def _merged(same: list[Candidate]) -> Candidate:
     doubt = (1.0 - max(candidate.confidence for candidate in same)) * (SURER if more > 0 else 1.0)
     if more > 1:
         doubt *= 0.8
-    lines = dict.fromkeys(line for candidate in alike for line in candidate.evidence)
+    by_kind = sorted(alike, key=lambda candidate: not _of_one_kind(first, candidate))
+    lines = dict.fromkeys(line for candidate in by_kind for line in candidate.evidence)
     worded = next((candidate for candidate in alike if UNSAID not in candidate.summary), first)
     told = next((candidate for candidate in alike if candidate.variant), first)
-    if not first.variant and told.variant and told.ranks in ((), first.ranks):
+    if not first.variant and told.variant and told.ranks in ((), first.ranks) and _of_one_kind(first, told):
         # one of them tells more of what to do
         first = structs.replace(first, variant=told.variant, values={**told.values, **first.values})
     if UNSAID in first.summary and worded.confidence >= first.confidence - 0.2:
@@ -129,6 +132,12 @@ def _merged(same: list[Candidate]) -> Candidate:
         ranks=tuple(sorted(ranks)) if len(kinds) == 1 else (first.ranks or tuple(sorted(ranks))),
         evidence=tuple(lines)[:MOST_EVIDENCE],
     )
+
+
+def _of_one_kind(one: Candidate, other: Candidate) -> bool:
+    """They do not tell of two exceptions: what is to be done about one says nothing of the other."""
+    types = [DIED_OF.search(each.summary) for each in (one, other)]
+    return None in types or len({found["type"] for found in types if found}) == 1
 
 
 def in_order(candidates: list[Candidate]) -> list[Candidate]:

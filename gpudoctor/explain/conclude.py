@@ -42,6 +42,7 @@ BEHIND = 0.75
 """What is left of an alternative's confidence that came later than a sure first cause: it may follow from it."""
 PROMOTED = 0.7
 """What is left of the confidence of something that is no fault by itself, when something failed."""
+ENDED_BY_SCHEDULER = ("cancelled", "time-limit", "preempted")
 BRINGS_A_WAIT: tuple[Class, ...] = ("deadlock", "device-ordinal", "config", "stopped")
 """Of what is no fault by itself: what makes ranks wait, and raises nothing of a program's own."""
 CONNECTIONS = 0.75
@@ -322,7 +323,8 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
     told = [event for event in facts.events if event.symptom.role in ("consequence", "connection")]
     # who asked for the end says more than who carried it out
-    later = next((event for event in told if event.symptom.cause == "cancelled"), told[0] if told else None)
+    asked = (event for event in told if event.symptom.cause in ENDED_BY_SCHEDULER)
+    later = next(asked, told[0] if told else None)
     if later is None:
         return "something failed, and no line says why"
     place = next(

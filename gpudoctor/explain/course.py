@@ -61,8 +61,9 @@ ENDED = lazy_re(
     r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?"
     r"|worker group)\b[^\n]{0,40}?"
     r"\b(?:complete|completed|finished|done|succeeded)\b"
-    r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|successfully)|\b(?:successfully (?:finished|"
-    r"completed)|completed successfully)\b|\bexits successfully|`Trainer\.fit` stopped: `max_|'train_runtime'"
+    r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|evaluation|successfully)\b|"
+    r"\b(?:successfully (?:finished|completed)|completed successfully)\b|\bexits successfully|"
+    r"`Trainer\.fit` stopped: `max_|'train_runtime'"
     r"|\bexit(?:ed)? (?:with )?(?:code|status):? 0\b|\bReason:\s+Completed\b|\bExited \(0\)"
     r"|\b(?:done|finished|complete[d]?) (?:in|after) \d[\d:.,hms ]{0,20}(?:s|sec|seconds|min|minutes|h|hours)?\W*$"
     r"|^# Avg bus bandwidth"
@@ -70,6 +71,7 @@ ENDED = lazy_re(
     r"|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|(?:^|Z )=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b"
+    r"|\bfinal (?:validation|test|eval(?:uation)?) (?:metrics|results?|accuracy|score)\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
     r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$"
     r"|^[^\n]{0,40}:::MLLOG\b[^\n]{0,200}\"run_stop\"[^\n]{0,600}\"status\": \"success\"",
@@ -91,7 +93,8 @@ NO_NUMBER = (
 TROUBLE = lazy_re(
     r"\b(?<!performance-)(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
     r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
-    r"unable to|no module named|giving up|gave up|timed out|timeout|not found|no such|out of memory|overflow"
+    r"unable to|no module named|giving up|gave up|timed out|"
+    r"(?<!async-)timeout(?![\"']?\s{0,3}[:=]\s{0,3}\d)|not found|no such|out of memory|overflow"
     r"|terminated|stopping|no "
     r"space left|"
     r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted"
@@ -113,12 +116,14 @@ MILD = lazy_re(
     r"\bCreated (?:TensorFlow )?device\b|\bredzone_allocator\.cc:\d{1,6}\]|"
     r"Relying on driver to perform ptx compilation|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b|"
     r"Unable to register cu\w{2,8} factory|computation placer already registered|"
-    r"\bselect_algorithm\.py:\d{1,6}\]|\bfork_posix\.cc:\d{1,6}\]",
+    r"\bselect_algorithm\.py:\d{1,6}\]|\bfork_posix\.cc:\d{1,6}\]|\bfile_system_monitor\.cc:\d{1,6}: |"
+    r"\bfa_utils\.py:\d{1,5}\] Cannot use FA version|^wandb: ERROR Error while calling W&B API",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
 as errors where nothing has failed: XLA's of a plugin that is there twice (TensorFlow and its XLA both register it),
-Inductor's of a choice that it leaves out while it measures several, gRPC's of a fork that it does not follow, and
-TensorFlow's of a ptxas for which the driver stands in."""
+Inductor's of a choice that it leaves out while it measures several, gRPC's of a fork that it does not follow,
+TensorFlow's of a ptxas for which the driver stands in, Ray's of a disk that is nearly full, vLLM's of a release of
+flash-attention that this GPU does not run, and wandb's of what it did not get sent."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")
@@ -132,6 +137,9 @@ SUMMED_UP = lazy_re(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
 """Of the whole training (speed_metrics of transformers' Trainer, at its end): its loss and epoch stand beside."""
 OF_A_SUMMARY = "wandb: "
 """wandb writes the last values once more when its process ends, however it ends."""
+GIT_REFUSED, LONGEST_REFUSAL = "git root error: Cmd('git') failed", 10
+OF_GIT = lazy_re(r"\bcmdline: git |\bstderr: '|\bgit config --global ")
+"""wandb's (sdk/lib/gitlib.py), and lines of what GitPython quotes of git's message behind it."""
 RETRYING = lazy_re(
     r"\bretrying \((?P<attempt>\d{1,6})/(?P<most>\d{1,6})\)|, retrying (?P<first>\d{1,6})/(?P<of>\d{1,6}) after"
 )
@@ -215,8 +223,22 @@ class LogEnd:
             for part in line.decode("utf-8", "replace").split("\r")[-20:]
             if part.strip() and first + index >= since
         ]
+        numbered = _without_asides(numbered)
         seen = course(numbered[-MOST_LINES:])
         return structs.replace(seen, end=tuple((number, text[:LONGEST]) for number, text in numbered[-MOST_END:]))
+
+
+def _without_asides(numbered: list[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Without what wandb logs as an error where git refuses to tell it of a repository: it does without."""
+    left: list[tuple[int, str]] = []
+    until = 0
+    for index, (number, text) in enumerate(numbered):
+        if GIT_REFUSED in text:
+            record = range(index + 1, min(index + 1 + LONGEST_REFUSAL, len(numbered)))
+            until = max((at for at in record if OF_GIT.search(numbered[at][1])), default=index) + 1
+        if index >= until:
+            left.append((number, text))
+    return left
 
 
 def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
@@ -289,6 +311,8 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
         wrong = wrong or WRONG_RESULTS.search(line) is not None
         no_number = NOT_A_NUMBER.search(line)
         bad = no_number or (None if MILD.search(line) else TROUBLE.search(line))
+        if bad and index and (frame := FRAME_WRITTEN.search(lines[index - 1][1][:1000])):
+            bad = None if line[frame.start() :].startswith("    ") else bad  # the source of a frame says nothing
         step = PROGRESS.search(line)
         if (
             step is not None

@@ -35,6 +35,8 @@ REFERS = lazy_re(
 )
 """An error whose message says itself that another one came first (vLLM's engine, of its core)."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
+TERMINATED = "terminated"
+"""With which vLLM's handler of SIGTERM raises a KeyboardInterrupt (entrypoints/openai/api_server.py)."""
 OF_A_SIGNAL = lazy_re(r"^SIG(?P<name>TERM|INT|HUP|USR[12])\w{0,20}$", re.IGNORECASE)
 """What a handler of a signal raises, by its name (Lightning's SIGTERMException)."""
 GOT_SIGNAL = lazy_re(r"\bgot signal: (?P<name>\w{1,12})")
@@ -100,7 +102,7 @@ class Spoken(Struct, frozen=True, kw_only=True):
     def signalled(self) -> signal.Signals | None:
         """By which it was asked to end, as what it raised last says."""
         if self.last.name == "KeyboardInterrupt":
-            return signal.SIGINT
+            return signal.SIGTERM if self.last.message == TERMINATED else signal.SIGINT
         named = OF_A_SIGNAL.match(self.last.name)
         if named is None and self.last.name == "SignalException":
             named = GOT_SIGNAL.search(self.last.message)

@@ -31,7 +31,7 @@ from gpudoctor.explain.scan import clean
 from gpudoctor.explain.speakers import spoken_error
 from gpudoctor.explain.state_tables import stops_a_job
 from gpudoctor.explain.told_by_place import NOTHING
-from gpudoctor.explain.tracebacks import FRAME
+from gpudoctor.explain.tracebacks import FRAME, of_one_rank
 from gpudoctor.explain.writers import writer
 from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
@@ -129,6 +129,7 @@ def last_words(
     for line in said:
         if spoken is not None and spoken.line.file == line.file and spoken.line.line <= line.line:
             break
+        line = structs.replace(line, text=of_one_rank(line.text))
         match = EXCEPTION_LINE.search(line.text)
         name = match["type"].rpartition(".")[2] if match else ""
         if match is None or name in ASKED | OF_LAUNCHERS:

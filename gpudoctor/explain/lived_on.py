@@ -62,6 +62,9 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
         for traceback in tracebacks
         if traceback.kind in ("own", "cause") and _begins(traceback) in OF_A_MAIN_PROGRAM
     ]
+    for traceback in tracebacks:
+        is_last = traceback.first.type == tracebacks[-1].first.type
+        traceback.told.lived_on |= traceback.told.traceback.of_a_task and not is_last
     lines_told = frozenset(_told(facts))
     for death in deaths:
         for event in _before(facts.events, death):

@@ -115,8 +115,10 @@ class Runs:
                 self._refused.append(number)
 
     def begun(self) -> list[int]:
-        """Lines at which a run may begin, behind the first: something failed before it."""
-        return sorted({*self._signs(), *self._refused})
+        """Lines at which a run may begin, behind the first: something failed before it. Where LSF has reported each
+        job, what a job started meanwhile is its own."""
+        since = self._reports[-1] if len(self._reports) > 1 else 0
+        return sorted(number for number in {*self._signs(), *self._refused} if number > since)
 
     def ended(self, lines: int) -> list[int]:
         """Lines behind which nothing more of a run comes, as the scheduler says that ended it. `lines`: of the log."""

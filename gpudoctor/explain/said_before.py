@@ -5,6 +5,7 @@ misses what it should have made. The exception stays the cause, and these lines 
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 from msgspec import structs
 
@@ -47,15 +48,22 @@ def is_doubted(
     if cause.confidence >= DOUBTED or not cause.evidence:
         return False
     at = min(cause.evidence, key=lambda line: line.line)
-    before = (text for number, text in ends.get(at.file, ()) if number < at.line and (at.file, number) not in told)
+    end = ends.get(at.file, ())
+    before = (
+        (text, then)
+        for (number, text), (_, then) in pairwise(end)
+        if number < at.line and (at.file, number) not in told
+    )
     return any(
         TROUBLE.search(text)
+        # a record of a logger, whose exception follows
+        and HEADER not in then
         and not (MILD.search(text) or HEADER in text or FRAME.search(text))
         # what announces the next lines, and what tells of an end, is no first cause
         and not (text.rstrip().endswith(":") or tells_an_end(text) or is_headline(text) or OF_NINJA.match(text))
         # the same trouble told twice is no other
         and _kind(text) != cause.kind
-        for text in before
+        for text, then in before
     )
 
 

@@ -44,6 +44,9 @@ OF_NODES = r"\bNODELIST\b|\bNodeName=|\bREASON\s+USER\b"
 OF_JOBS = r"\bJobID\b|\bJOBID\b|\bJobId=|\bjob-ID\b"
 OF_PODS = r"\bREADY\s+STATUS\b"
 OF_DF = r"\bUse%|\bIUse%|\bCapacity\b"
+NO_LINK = "a network interface has no link"
+LINKED = lazy_re(r": <(?![^>]*\bLOOPBACK\b)[^>]*\bLOWER_UP\b")
+"""ip link, of an interface that has one: beside it, one without a cable is no fault."""
 PENDING = lazy_re(
     r"\sPD\s[^\n]{0,160}\((?P<reason>(?!None\b|null\b)[A-Z][^()\n]{2,120}(?:\([^)\n]{0,60}\))?[^()\n]{0,60})\)\s*$"
     r"|\((?P<bare>(?:QOS|Assoc|MaxGRES)\w{2,60}|ReqNodeNotAvail[^)\n]{0,200}|Partition\w{3,40}|Resources|Priority|"
@@ -86,7 +89,7 @@ STATES: tuple[State, ...] = (
     _state(
         r"<NO-CARRIER,|\bmtu \d{3,5}\b[^\n]{0,60}\bstate DOWN\b",
         _kind("route", "node", "elsewhere"),
-        "a network interface has no link",
+        NO_LINK,
     ),
     _state(
         r"\b100% packet loss\b|\bDestination Host Unreachable\b", _kind("route", "fabric"), "a host does not answer"
@@ -246,12 +249,15 @@ def _is_old(row: str, rows_behind: Sequence[Line]) -> bool:
 def stops_a_job(lines: Sequence[Line]) -> SeenState | None:
     """The first state, in the order of the table, that one of these lines shows. A node that is away is none
     beside a job that runs, nor the end of a job beside a later one that runs."""
+    linked = any(LINKED.search(line.text) for line in lines)
     runs = any(OF_A_JOB.match(line.text) and RUNS.search(line.text) for line in lines)
     for state in STATES:
         headed = state.below is None
         for index, line in enumerate(lines):
             headed = headed or state.below.search(line.text) is not None if state.below else True
             if not headed or not state.row.search(f"{line.text} ") or (state.judged == NODE_AWAY and runs):
+                continue
+            if state.says == NO_LINK and linked:
                 continue
             waits = state.judged.kind == "scheduler"
             if not RUNS.search(f"{line.text} ") and (waits or not _is_old(line.text, lines[index + 1 :])):

@@ -14,6 +14,9 @@ from gpudoctor.explain.writers import Writer, writer
 from gpudoctor.lazy import lazy_re
 
 HEADER = "Traceback (most recent call last)"
+OF_WANDB = "wandb:"
+OF_THE_PARSER = frozenset({"SyntaxError", "IndentationError", "TabError"})
+"""Their place stands before them."""
 GROUP = lazy_re(r"^[\s|+]*")
 FRAME = lazy_re(r'^\s*[|]?\s*File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?')
 FRAME_WRITTEN = lazy_re(r'(?P<frame>  File "[^"\n]{1,1000}", line \d{1,9}(?:, in |\s*$))')
@@ -21,9 +24,13 @@ FRAME_WRITTEN = lazy_re(r'(?P<frame>  File "[^"\n]{1,1000}", line \d{1,9}(?:, in
 EXCEPTION = lazy_re(
     r"^(?P<type>[A-Za-z_][\w.]{0,200}?)(?:(?<=RayTaskError)\([\w.]{1,100}\))?(?::(?: (?P<message>.{0,4000}))?)?$"
 )
+OF_RANKS = lazy_re(r"^(?P<type>[A-Z]\w{2,40}?(?:Error|Exception))(?:(?P=type)){1,15}(?:\s{0,2}: ?){1,32}(?P<rest>.*)$")
+"""What several ranks wrote at once, piece by piece: Python writes the type, then a colon, then the message."""
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 RAY = "RayTaskError"
 WRAPPERS = frozenset({RAY, "ExceptionGroup", "BaseExceptionGroup"})
+NOBODY_ASKED = b"exception was never retrieved"
+"""asyncio's logger, of a task or a future (asyncio/futures.py: `__del__`)."""
 CAUGHT = lazy_re(r"^Caught [\w.]{1,200} in ")
 """An exception around another, whose own traceback follows: Ray's, Python's groups, torch's ExceptionWrapper (torch/
 _utils.py: "Caught KeyError in DataLoader worker process 3." and "Original Traceback ...")."""
@@ -150,9 +157,12 @@ class Raised(Struct, frozen=True):
     def name(self) -> str:
         return self.type.rpartition(".")[2]
 
+    announces: bool = False
+    """Its message ends with another traceback, that of what it stands for."""
+
     @property
     def is_wrapper(self) -> bool:
-        return self.name in WRAPPERS or CAUGHT.match(self.message) is not None
+        return self.announces or self.name in WRAPPERS or CAUGHT.match(self.message) is not None
 
     @property
     def words(self) -> str:
@@ -174,6 +184,8 @@ class Traceback(Struct, frozen=True):
     prefix: str = ""
     follows: bool = False
     """It came of another exception, which was not pasted."""
+    of_a_task: bool = False
+    """One of asyncio's tasks ended by it, and nobody asked what became of that task: the program goes on."""
 
 
 def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback:
@@ -206,7 +218,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                     frames[-1] = frames[-1]._replace(code=line.strip()[:LONGEST_CODE])
             elif not bare.strip():
                 continue
-            elif frames and (match := EXCEPTION.match(bare.strip())):
+            elif frames and (match := EXCEPTION.match(of_one_rank(bare.strip()))):
                 raised.append(_raised(match, frames, number + offset))
                 state, frames = "after", []
             else:
@@ -217,7 +229,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             if raised[-1].name == RAY and (frame := FRAME.match(line)):  # the worker's own stack follows
                 state, frames = "frames", [_frame(frame, number + offset, text)]
                 last = number + offset
-            elif raised[-1].is_wrapper and HEADER in stripped:
+            elif HEADER in stripped and (raised[-1].is_wrapper or _announces(raised[-1])):
+                raised[-1] = structs.replace(raised[-1], announces=True)
                 state = "frames"
                 last = number + offset
             elif stripped.startswith(CHAINED):
@@ -232,6 +245,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 break
             elif HEADER in stripped or _begins_something(stripped, text, prefix):
                 break  # not ours
+            elif raised[-1].name in OF_THE_PARSER and FRAME.match(line):
+                break  # another rank's
             elif offset - (raised[-1].line - number) <= MOST_OF_A_MESSAGE:
                 if prefix:
                     last = number + offset  # the message goes on over several lines
@@ -241,7 +256,37 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
     inner = [exception for exception in raised if not exception.is_wrapper]
     before = b"".join(lines[max(0, start - 3) : start])
     follows = any(words.encode() in before for words in CHAINED)
-    return Traceback(number, last, tuple(_without_lookups(inner or raised)), prefix, follows)
+    of_a_task = NOBODY_ASKED in before
+    return Traceback(number, last, tuple(_placed(_without_lookups(inner or raised))), prefix, follows, of_a_task)
+
+
+def _announces(raised: Raised) -> bool:
+    """Nothing stands behind the colon with which its message ends (Ray's of an actor that cannot be imported)."""
+    return raised.message.endswith(":") and not raised.more
+
+
+def _placed(raised: list[Raised]) -> list[Raised]:
+    """Each with a place in the user's code: the stack of what a library caught and raised again begins where it was
+    caught, and how the program came there stands with the next of the chain."""
+    placed: list[Raised] = []
+    for each in reversed(raised):
+        outer = placed[0] if placed else None
+        if not each.own and outer is not None and outer.own:
+            each = structs.replace(
+                each,
+                **{name: getattr(outer, name) for name in ("file", "at", "function", "frame", "source", "own")},
+            )
+        placed.insert(0, each)
+    return placed
+
+
+def of_one_rank(text: str) -> str:
+    """What ranks that wrote the same at once would have written one by one, where that can be told."""
+    mixed = OF_RANKS.match(text.strip())
+    if mixed is None:
+        return text
+    message = re.sub(r"^(.{3,500}?)\1+:?$", r"\1", mixed["rest"].strip())
+    return f"{mixed['type']}: {message}"
 
 
 LOOKED_UP = frozenset({"KeyError", "AttributeError", "IndexError", "StopIteration", "Empty"})
@@ -291,7 +336,7 @@ def read_escaped(text: bytes, number: int) -> Traceback | None:
 
 def _begins_something(line: str, whole: str, prefix: str) -> bool:
     """A line that has a time stamp or a logger's prefix of its own, and is no continuation of a message."""
-    return not prefix and writer(whole).length > 0
+    return line.startswith(OF_WANDB) or (not prefix and writer(whole).length > 0)
 
 
 def _without_prefix(text: str, prefix: str, own: Writer) -> str | None:

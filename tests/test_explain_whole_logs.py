@@ -1,0 +1,179 @@
+"""What whole logs of public repositories showed: words that are no trouble, records of loggers that are no end, where
+in the user's program a library failed, and what several ranks write at once. Every log here is our own."""
+
+import io
+
+import pytest
+
+from gpudoctor.explain.explain import explain
+from gpudoctor.explain.report import Explanation
+
+STEPS = "".join(f"epoch 3 step {step} loss 2.{step}\n" for step in range(100, 900, 100))
+
+
+def said(log: str) -> Explanation:
+    return explain(["-"], stdin=io.BytesIO(log.encode()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(timeout: 45s) sample 7 was judged",
+        "request_timeout=30 retries=0",
+        "│ Rate Limiter           │    12 │ open      │",
+        "async-timeout             4.0.3                    pypi_0    pypi",
+        "(raylet) [2026-03-01 10:00:01,1 E 12 14] file_system_monitor.cc:111: /tmp/ray/s is over 95% full",
+        "(EngineCore_DP0 pid=7) ERROR 07-01 10:00:01 [fa_utils.py:57] Cannot use FA version 2 is not supported",
+        "wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response [500]>)",
+    ],
+)
+def test_what_is_no_trouble(line: str) -> None:
+    assert not said(f"the loader is built\n{line}\nthe loader is read\n").trouble
+    assert said(f"{STEPS}{line}\n").well
+
+
+GIT = """\
+ERROR:2026-03-01 10:00:01,332:git root error: Cmd('git') failed due to: exit code(128)
+  cmdline: git rev-parse --show-toplevel
+  stderr: 'fatal: detected dubious ownership in repository at '/srv/train'
+To add an exception for this directory, call:
+
+	git config --global --add safe.directory /srv/train'
+"""
+
+
+def test_wandb_does_without_git() -> None:
+    assert said(f"{GIT}wandb: Syncing run blue-7\n").exit_status == 3
+    assert said(GIT.partition("git root error: ")[2]).exit_status == 1
+
+
+def test_an_interface_without_a_cable_beside_one_with_is_no_fault() -> None:
+    down = "3: eno2: <NO-CARRIER,BROADCAST,MULTICAST,UP> mtu 1500 qdisc mq state DOWN group default qlen 1000\n"
+    up = "2: eno1: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 qdisc mq state UP group default qlen 1000\n"
+    assert said(down).exit_status == 1
+    assert said(up + down).exit_status == 3
+
+
+def test_the_source_of_a_frame_is_no_advice() -> None:
+    log = """Traceback (most recent call last):
+  File "/opt/venv/bin/vllm", line 8, in <module>
+    sys.exit(main())
+  File "/opt/venv/lib/python3.11/site-packages/vllm/entrypoints/openai/api_server.py", line 1775, in signal_handler
+    raise KeyboardInterrupt("terminated")
+KeyboardInterrupt: terminated
+"""
+    answer = said(log)
+    assert answer.unknown and "told to end by SIGTERM" in answer.unknown and not answer.advice
+
+
+def test_the_place_of_what_a_library_raised_and_raised_again_is_the_users() -> None:
+    log = """Traceback (most recent call last):
+  File "/usr/lib/python3.10/urllib/request.py", line 1348, in do_open
+    h.request(req.get_method(), req.selector, req.data, headers,
+OSError: [Errno 101] Network is unreachable
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/srv/train/main.py", line 20, in <module>
+    weights = fetch("vit")
+  File "/srv/train/weights.py", line 56, in fetch
+    with urllib.request.urlopen(url) as source:
+  File "/usr/lib/python3.10/urllib/request.py", line 1351, in do_open
+    raise URLError(err)
+urllib.error.URLError: <urlopen error [Errno 101] Network is unreachable>
+"""
+    assert "/srv/train/weights.py:56" in said(log).causes[0].summary
+
+
+def test_an_exception_that_announces_another_ones_traceback_is_its_wrapper() -> None:
+    log = """Traceback (most recent call last):
+  File "python/ray/_raylet.pyx", line 2135, in ray._raylet.execute
+  File "/opt/venv/lib/python3.9/site-packages/ray/_private/function_manager.py", line 608, in method
+    raise RuntimeError(
+RuntimeError: The actor with name Worker failed to import on the worker:
+
+Traceback (most recent call last):
+  File "/srv/train/worker.py", line 9, in <module>
+    import fastops
+ImportError: /opt/venv/fastops.so: undefined symbol: _ZNK3c1011StorageImpl4dataEv
+"""
+    answer = said(log)
+    assert answer.causes[0].cause == "version-mismatch" and "_ZNK3c10" in answer.causes[0].evidence[0].text
+
+
+TASK = """\
+ERROR:asyncio:Task exception was never retrieved
+future: <Task finished name='Task-{n}' coro=<ask() done, defined at /srv/ask.py:4>>
+Traceback (most recent call last):
+  File "/srv/ask.py", line 9, in ask
+    reply = await answer(question)
+{error}
+"""
+
+
+def test_what_ended_a_task_of_which_nobody_asked_is_no_end_where_others_come_later() -> None:
+    earlier = TASK.format(n=1, error="NameError: name 'answer' is not defined")
+    later = TASK.format(n=2, error="openai.APIStatusError: Error code: 402 - balance is used up")
+    answer = said(earlier + later)
+    assert "402" in answer.causes[0].summary and "402" in answer.causes[0].evidence[0].text
+    assert "answer" not in answer.causes[0].fix.text.partition("402")[0]
+
+
+def test_what_ranks_write_at_once_is_read_as_one_wrote_it() -> None:
+    log = """\
+  File "train.py", line 232
+  File "train.py", line 232
+    optim="adamw"
+    ^
+SyntaxErrorSyntaxError: : invalid syntaxinvalid syntax
+"""
+    answer = said(log)
+    assert answer.causes and "SyntaxError: invalid syntax" in answer.causes[0].summary
+    assert "SyntaxErrorSyntaxError" not in answer.causes[0].summary
+
+
+def test_a_message_ends_where_wandb_speaks() -> None:
+    log = """Traceback (most recent call last):
+  File "/srv/train/main.py", line 20, in <module>
+    measure(a, b)
+ValueError: the images differ.
+wandb: View run blue-7 at: https://wandb.ai/x
+"""
+    assert not any("wandb" in line.text for line in said(log).causes[0].evidence)
+
+
+def test_a_logger_that_announces_a_traceback_is_no_trouble_of_its_own() -> None:
+    log = """\
+ERROR 07-01 10:00:01 [core.py:708] EngineCore failed to start.
+ERROR 07-01 10:00:01 [core.py:708] Traceback (most recent call last):
+ERROR 07-01 10:00:01 [core.py:708]   File "/opt/x/lib/python3.10/site-packages/vllm/v1/core.py", line 6, in run
+ERROR 07-01 10:00:01 [core.py:708]     kernel.run()
+ERROR 07-01 10:00:01 [core.py:708] RuntimeError: Triton Error [CUDA]: device kernel image is invalid
+"""
+    assert said(log).causes[0].confidence > 0.5
+
+
+def test_a_time_limit_is_told_before_what_came_of_it() -> None:
+    log = """\
+srun: Job step aborted: Waiting up to 62 seconds for job step to finish.
+slurmstepd: error: *** STEP 77.0 ON n4 CANCELLED AT 2026-03-01T10:00:01 DUE TO TIME LIMIT ***
+Main process received SIGTERM, exiting
+"""
+    assert "time limit" in (said(log).unknown or "")
+
+
+def test_wandb_that_is_not_reached_is_no_download() -> None:
+    line = "HTTPSConnectionPool(host='api.wandb.ai', port=443): Max retries exceeded with url: /graphql"
+    answer = said(f"requests.exceptions.ConnectTimeout: {line}\n")
+    assert "WANDB_MODE=offline" in answer.causes[0].fix.text
+
+
+def test_lsf_tells_how_many_jobs_a_log_holds() -> None:
+    failing = "Traceback (most recent call last):\n  File \"/srv/a.py\", line 1, in <module>\n    f()\nKeyError: 'x'\n"
+    start = "[2026-03-01 10:00:01] [INFO] [runner.py:80:main] cmd = python -u a.py\n"
+    report = (
+        "Sender: LSF System <lsf@g1>\nExited with exit code 1.\n\nThe output (if any) is above this job summary.\n\n"
+    )
+    job = f"# LSBATCH: User input\n{start}{failing}{start}{failing}{report}"
+    assert "3 runs" in said(job * 3 + "PS:\n\n").starts
