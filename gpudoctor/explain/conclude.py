@@ -323,8 +323,8 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
     told = [event for event in facts.events if event.symptom.role in ("consequence", "connection")]
     # who asked for the end says more than who carried it out
-    asked = (event for event in told if event.symptom.cause in ENDED_BY_SCHEDULER)
-    later = next(asked, told[0] if told else None)
+    by_scheduler = (event for event in told if event.symptom.cause in ENDED_BY_SCHEDULER)
+    later = next(by_scheduler, told[0] if told else None)
     if later is None:
         return "something failed, and no line says why"
     place = next(
