@@ -9,6 +9,7 @@ copy, and nothing else.
 import io
 import os
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +17,13 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = TAIL_BYTES = 2 * 1024 * 1024
 TAILS = ("tail-1", "tail-2")
-HIGH = 100
-"""Our descriptor is none that a program expects to be given."""
+HIGH = (960, 100)
+"""Our descriptor is none that a program expects to be given; the second where so high a one is not allowed."""
+SURE_SECONDS = 0.05
+"""For so long our descriptor is taken for ours: to look costs as much as to write a line. Until a program that has
+closed all descriptors is given this number again it opens hundreds of files."""
+UNSEEN_BYTES = 1 << 16
+"""Nor is more written before a look, which sees how large the file has become."""
 
 
 class RankLog:
@@ -30,6 +36,7 @@ class RankLog:
         self.pid = os.getpid()
         self.file = -1
         self.known = (0, 0)
+        self.sure_until, self.unseen = 0.0, 0
         self.open(name + ".log", 0)
 
     def open(self, name: str, flags: int) -> None:
@@ -39,28 +46,41 @@ class RankLog:
         flags |= os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         low = os.open(f"{self.folder}/{name}", flags, 0o600)
         try:
-            self.file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH)
+            try:
+                self.file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH[0])
+            except OSError:
+                self.file = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, HIGH[1])
         finally:
             os.close(low)
         stat = os.fstat(self.file)
         self.known = stat.st_dev, stat.st_ino
 
-    def write(self, text: bytes, fstat: "Any" = os.fstat, write: "Any" = os.write, getpid: "Any" = os.getpid) -> None:
+    def write(
+        self,
+        text: "Any",
+        fstat: "Any" = os.fstat,
+        write: "Any" = os.write,
+        getpid: "Any" = os.getpid,
+        clock: "Any" = time.monotonic,
+    ) -> None:
         """Never raises. The names are bound: at the end of Python modules lose theirs."""
         if self.file < 0:
             return
         try:
-            stat = fstat(self.file)
-            if (stat.st_dev, stat.st_ino) != self.known:
-                self.file = -1
-            elif stat.st_size < (HEAD_BYTES if self.turn < 0 else TAIL_BYTES):
-                write(self.file, text)
-            elif getpid() == self.pid:  # a forked child's words are too few to turn the page for
-                self.turn += 1
-                before = self.file
-                self.open(f"{self.name}.{TAILS[self.turn % 2]}", os.O_TRUNC)
-                os.close(before)
-                write(self.file, text)
+            now = clock()
+            self.unseen += len(text)
+            if now >= self.sure_until or self.unseen > UNSEEN_BYTES:
+                self.sure_until, self.unseen = now + SURE_SECONDS, 0
+                stat = fstat(self.file)
+                if (stat.st_dev, stat.st_ino) != self.known:
+                    self.file = -1
+                    return
+                if stat.st_size >= (HEAD_BYTES if self.turn < 0 else TAIL_BYTES) and getpid() == self.pid:
+                    self.turn += 1  # a forked child's words are too few to turn the page for
+                    before = self.file
+                    self.open(f"{self.name}.{TAILS[self.turn % 2]}", os.O_TRUNC)
+                    os.close(before)
+            write(self.file, text)
         except BaseException as error:
             self.file = -1
             if not isinstance(error, Exception):  # Ctrl-C is the program's
@@ -79,7 +99,7 @@ class CopiedStream(io.FileIO):
         """As the raw file does; of what it took, a copy."""
         done = plain(self, data)
         if done:
-            self.log.write(bytes(memoryview(data).cast("B")[:done]))
+            self.log.write(data if done == len(data) else bytes(memoryview(data).cast("B")[:done]))
         return done
 
 
