@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 ANNOUNCEMENT = "gpudoctor-armed"
@@ -23,6 +24,8 @@ COUNTS_AT = 4096
 STEP_AT = COUNTS_AT + 24
 """Behind them: the step that the program says it is in, plus one (0: it says none)."""
 COUNT_SECONDS = 2.0
+ERRORS = 2
+"""The number of that level in c10."""
 MOST_LEFTOVERS = 64
 NEW_SECONDS = 60.0
 """A folder that is no older may just be being made."""
@@ -54,7 +57,6 @@ class _State:
         """Of the folder: held as long as this process lives, however it ends."""
         self.served = False
         """Server and folder were prepared, or shall not be."""
-        self.server: Any = None
 
 
 _state = _State()
@@ -210,14 +212,37 @@ def _serve() -> None:
         _state.lock = _locked(_state.folder, shared=True)
     if server_class is not None:
         path = f"{_state.folder}/worker.sock"
-        with contextlib.suppress(Exception):
-            _state.server = server_class(path)
+        with contextlib.suppress(Exception), _unheard():
+            _keep_for_ever(server_class(path))
             _state.armed = _state.armed._replace(socket=path)
     if PIPE_VARIABLE not in os.environ and not _initialized():
         os.environ[PIPE_VARIABLE] = f"{_state.folder}/recorder"
         _state.armed = _state.armed._replace(pipe=f"{_state.folder}/recorder")
     if _state.announcement >= 0:
         _announce()
+
+
+@contextlib.contextmanager
+def _unheard() -> Iterator[None]:
+    """torch's server says on every rank's terminal, as a warning, that it listens: not so here.
+
+    c10's own threshold (c10/util/Logging.h, what TORCH_CPP_LOG_LEVEL sets) is lifted to errors for that moment. Where
+    this torch has none by that name, the lines are printed.
+    """
+    level = None
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        loaded = ctypes.CDLL("libc10.so", mode=os.RTLD_NOLOAD)
+        level = ctypes.c_int.in_dll(loaded, "FLAGS_caffe2_log_level")
+    before = level.value if level is not None else 0
+    if level is not None:
+        level.value = max(before, ERRORS)
+    try:
+        yield
+    finally:
+        if level is not None:
+            level.value = before
 
 
 def _initialized() -> bool:
@@ -299,9 +324,6 @@ def _remove(folder: str) -> None:
 def _at_exit() -> None:
     if _state.pid != os.getpid():  # a forked child that ends as a program: the folder is its parent's
         return
-    with contextlib.suppress(Exception):
-        if _state.server is not None:
-            _state.server.shutdown()
     if _state.folder:
         _remove(_state.folder)
     if _state.armed.pipe and os.environ.get(PIPE_VARIABLE) == _state.armed.pipe:
@@ -316,8 +338,6 @@ def _after_fork() -> None:
         for number in (before.announcement, before.stacks, before.lock):
             if number >= 0:
                 os.close(number)
-        if before.server is not None:
-            _keep_for_ever(before.server)
         if before.pid and before.armed.signal:
             import faulthandler
 
@@ -327,7 +347,9 @@ def _after_fork() -> None:
 
 
 def _keep_for_ever(server: Any) -> None:
-    """One reference too many: taken apart at the child's end, the server would wait for its thread, which has none."""
+    """One reference too many. Shut down or taken apart at the end, the server waits for its thread, which a forked
+    child has not, and which goes on where it had not come to its loop by then (httplib's stop does nothing then): a
+    script that ends at once would hang."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(server))

@@ -243,6 +243,20 @@ WITH_TORCH = """
 
 
 @linux
+def test_a_script_that_ends_at_once_ends_and_says_nothing_of_the_server(tmp_path: Path) -> None:
+    """The server's thread may not have come to its loop by then, and does not notice that it is stopped."""
+    pytest.importorskip("torch")
+    text = "import torch.distributed, gpudoctor; gpudoctor.arm()"
+    started = [subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    try:
+        ends = [(process.communicate(timeout=PATIENCE)[1], process.returncode) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert ends == [("", 0)] * 3
+
+
+@linux
 @pytest.mark.parametrize("then", ["sys.stdin.read()", "ctypes.PyDLL(None).sleep(600)"], ids=["idle", "GIL held"])
 def test_the_worker_server_tells_the_recorder(tmp_path: Path, then: str) -> None:
     with program(WITH_TORCH.format(then=then), tmp_path) as process:

@@ -636,6 +636,20 @@ def test_a_reader_that_has_gone_is_said_and_nobody_is_blamed(environment: dict[s
     assert b"whoever read its output has gone" in done.stderr and b"cause:" not in done.stderr, done.stderr
 
 
+def test_a_program_whose_reader_has_gone_is_blamed_for_nothing(environment: dict[str, str]) -> None:
+    program = "import time\nfor number in range(900):\n    print(number, flush=True)\n    time.sleep(0.01)"
+    line = shlex.join(words(sys.executable, "-c", program))
+    done = subprocess.run(
+        ["bash", "-c", f"{line} | head -1; exit ${{PIPESTATUS[0]}}"],
+        env=environment,
+        capture_output=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, b"0\n")
+    assert b"whoever read its output has gone" in done.stderr and b"cause:" not in done.stderr, done.stderr
+
+
 def test_the_report_of_a_folder_of_runs_is_that_of_its_newest(environment: dict[str, str], tmp_path: Path) -> None:
     folder = "reports of märz"
     for status in (3, 4):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor.read.kernel_log import KernelLine
-from gpudoctor.run import after
+from gpudoctor.run import after, look
 from gpudoctor.run.end import RunEnded, SignalSeen, by_whom, ended_at_limit
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.summary import StepsSeen, lines
@@ -97,6 +97,34 @@ def test_what_is_not_known_is_not_named(tmp_path: Path, kernel: list[KernelLine]
     assert told.cause is None and told.restart == "not decided"
     told = after.told(ended(tmp_path, "", 1, ended=(ProcessEnded(pid=501, name="grep", status=1, seconds=99.0),)))
     assert told.cause is None
+
+
+def test_a_program_that_ends_itself_is_no_rank_of_torchrun(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    told = after.told(ended(tmp_path, "", 3, name="python3"))
+    assert told.cause == "rank-died" and "itself (python3, process 500) ended with exit status 3" in told.lines[0]
+    assert not any("torchrun" in line for line in told.lines)
+    unknown = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\nOddError: 7\n'
+    assert after.told(ended(tmp_path, unknown, 1, name="python3")).cause != "rank-died"
+    assert after.told(ended(tmp_path, "", 1)).lines[-1] == "it said nothing"
+
+
+@pytest.mark.thorough
+def test_where_the_logs_are_not_read_in_time_the_ends_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(look, "SECONDS", 0.0)
+    told = look.look_into(ended(tmp_path, "", -11, name="python3"), lambda seconds: False)
+    assert told.cause == "native-crash" and told.lines[0].startswith("the logs were not read"), told
+    assert look.look_into(ended(tmp_path, "", 3, name="python3"), lambda seconds: False).cause is None
+    asked = SignalSeen(number=signal.SIGTERM, seconds=99.0, pid=4711, sender="slurmstepd")
+    told = look.look_into(ended(tmp_path, "", 1, signals=(asked,)), lambda seconds: False)
+    assert told.cause == "cancelled" and told.lines[0] == "it got SIGTERM, sent by slurmstepd (process 4711) after 99 s"
+
+
+def test_a_spawned_process_that_nobody_saw_is_no_error_of_the_one_that_tells_of_it(
+    tmp_path: Path, kernel: list[KernelLine]
+) -> None:
+    text = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\n'
+    text += "torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with exit code 1\n"
+    assert after.told(ended(tmp_path, text, 1, name="python3")).cause == "rank-died"
 
 
 def test_the_time_limit_of_slurm(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ CAUSE = Cause(
             "job more memory, or fewer DataLoader workers. Somebody may also have killed it by hand.",
             (command("sudo dmesg --ctime | grep -iE 'out of memory|oom-kill'"),),
         ),
+        "by itself": (
+            "Look where the program ends itself with that status: sys.exit, os._exit, a shell's exit, "
+            "or a library in C that does so."
+        ),
         "silent": "Look for the output of {who}: torchrun --log-dir LOGS --tee 3 keeps it.",
     },
     confirm=(

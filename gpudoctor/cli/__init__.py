@@ -15,7 +15,7 @@ from types import FrameType
 from typing import NoReturn
 
 from gpudoctor import __version__, cost, programs
-from gpudoctor.cli.commands import help_text, troubles_text
+from gpudoctor.cli.commands import help_text, in_words, troubles_text
 from gpudoctor.errors import BadInput, Error
 from gpudoctor.lacking import lacking
 
@@ -126,7 +126,7 @@ def _explain(error: Exception, arguments: Sequence[str]) -> int:
     if describe is not None:
         context = getattr(error, "ctx", None)
         command = getattr(context, "command_path", "gpudoctor")
-        message = " ".join(describe().split())
+        message = in_words(" ".join(describe().split()))
         if "'--framework'" in message:
             from gpudoctor.knowledge.tensorflow import of_tensorflow
 

@@ -102,3 +102,11 @@ def help_text() -> str:
         f"Usage: gpudoctor [OPTIONS] COMMAND [ARGS]...\n\n{paragraph(ABOUT)}\n\nOptions:\n{table(OPTIONS)}\n\n"
         f"Commands:\n{table(COMMANDS)}\n\n{paragraph(EPILOG)}"
     )
+
+
+def in_words(complaint: str) -> str:
+    """A complaint of click's without the names of its types."""
+    for kind, word in (("float", "number"), ("integer", "whole number")):
+        complaint = complaint.replace(f"is not a valid {kind} range", f"is no {word}")
+        complaint = complaint.replace(f"is not a valid {kind}", f"is no {word}")
+    return complaint

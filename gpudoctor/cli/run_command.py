@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from typer.core import TyperCommand
 
+from gpudoctor.cli.commands import in_words
 from gpudoctor.cli.options import argument, finite, option
 from gpudoctor.errors import Error
 
@@ -33,7 +34,7 @@ class AroundAnother(TyperCommand):
             describe = getattr(error, "format_message", None)
             if describe is None:
                 raise
-            raise NothingRun(f"{describe()} (see 'gpudoctor run --help')") from None
+            raise NothingRun(f"{in_words(describe())} (see 'gpudoctor run --help')") from None
 
     def _said_before(self) -> list[str]:
         """Options of the repository's settings and of the environment, as if they had been typed first."""

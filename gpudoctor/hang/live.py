@@ -1,5 +1,6 @@
 """Looks at live jobs: which nodes, once or until one hangs. All may raise `BadInput`, `CannotTell` and `Unreached`."""
 
+import contextlib
 import os
 import re
 import time
@@ -25,6 +26,7 @@ from gpudoctor.hang.job import Members
 from gpudoctor.hang.report import HangReport, JobReport, is_fault
 from gpudoctor.hang.users import words
 from gpudoctor.hang.watch import spanned
+from gpudoctor.read import process as processes
 from gpudoctor.read.process import ancestors
 from gpudoctor.snapshot.evidence import Evidence
 
@@ -242,6 +244,10 @@ def nothing_found(asked: JobsWanted, fleet: Fleet, found: ask.Processes) -> BadI
         return problem(f"could not look for jobs {nodes}: {name}: {reason}")
     blind = f"; not read: {found.unread[0].what} ({found.unread[0].reason})" if found.unread else ""
     if asked.pid is not None:
+        if fleet.how == "local" and not blind:
+            with contextlib.suppress(OSError):
+                if processes.look(asked.pid) is None:
+                    return BadInput(f"--pid {asked.pid}: there is no such process on this machine")
         alone = ", and no Python that could be looked at by itself" if fleet.how == "local" else ""
         told = f"it is no process of a distributed job that can be seen {nodes}{alone}"
         return BadInput(f"--pid {asked.pid}: {told}{blind}")

@@ -34,6 +34,8 @@ PROCESSOR_SECONDS = 12.0
 MEMORY = 2 * GIB
 SLURM_SECONDS = 4.0
 STOOD_LINES = 3
+READER_LEFT = "whoever read its output has gone, as `head` does after its lines"
+BROKEN_PIPE = "BrokenPipeError: [Errno 32]"
 ENDS_A_STALL = ("cancelled", "time-limit", "session-closed", "rank-died")
 """Why a job that stood still has ended; why it stood still is what its user wants to know."""
 KERNEL = "kernel.log"
@@ -56,10 +58,12 @@ def told(ended: RunEnded) -> EndTold:
     if interrupted is not None and ended.seconds - interrupted.seconds < ENDING_SECONDS:
         return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
     if ended.status == -signal.SIGPIPE:
-        return EndTold(lines=("whoever read its output has gone, as `head` does after its lines: SIGPIPE",))
+        return EndTold(lines=(f"{READER_LEFT}: SIGPIPE",))
     kernel, unread = _kernel(ended)
     answer = _explained(ended, kernel)
     first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
+    if ended.reader_left and (first is None or first.cause in verdict.FOLLOWS) and _met_no_reader(ended):
+        return EndTold(lines=(f"{READER_LEFT}: its next line met that ({BROKEN_PIPE})",))
     signals = [seen for seen in ended.signals if seen.number in verdict.TOLD]
     lines = [f"it got {by_whom(seen)} after {seen.seconds:.0f} s" for seen in signals][:3]
     if ended.stood:
@@ -87,6 +91,15 @@ def told(ended: RunEnded) -> EndTold:
             exclude=answer.exclude,
         )
     return EndTold(lines=(*lines, *_undecided(ended, answer, unread)))
+
+
+def _met_no_reader(ended: RunEnded) -> bool:
+    """Whether a program of it wrote to a pipe that nobody reads any more."""
+    for name in ended.logs:
+        with contextlib.suppress(OSError):
+            if BROKEN_PIPE.encode() in Path(ended.folder, name).read_bytes():
+                return True
+    return False
 
 
 def _of_seen(seen: verdict.Found, ended: RunEnded, answer: Explanation) -> Iterator[str]:
@@ -200,6 +213,8 @@ def _undecided(ended: RunEnded, answer: Explanation, unread: str) -> Iterator[st
         yield f"not decided: {_shown(answer.unknown)}"
     elif answer.lines:
         yield "its output names no cause"
+    elif ended.logs:
+        yield "it said nothing"
     else:
         yield "nothing that it said was kept"
     for line in answer.trouble[-MOST_EVIDENCE:]:

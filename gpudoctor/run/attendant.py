@@ -33,6 +33,7 @@ class Attendant:
         self._heard: dict[int, int] = {}
         self.log_ended = False
         """What it kept is not all that was said: the disk is full, or the like."""
+        self.reader_left = False
         self._drained: bool | None = None
         self._finishes = False
         self._process: subprocess.Popen[bytes] | None = None
@@ -124,6 +125,7 @@ class Attendant:
         elif byte in (relay.DRAINED, relay.MIDDLE_OF_LINE):
             self._drained = byte == relay.MIDDLE_OF_LINE
         elif byte >= relay.LEFT:
+            self.reader_left = True
             with contextlib.suppress(OSError, IndexError):
                 channel = self._channels[byte - relay.LEFT]
                 os.close(channel.reading)

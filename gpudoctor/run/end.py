@@ -1,23 +1,11 @@
-"""What is known when the command has ended, and what it means in a few lines.
-
-`look_into` has a child read the logs: its time and memory are bounded, Ctrl-C ends it at once, and a log that nobody
-can read costs the explanation only.
-"""
+"""What is known when the command has ended, and the form of what it means in a few lines."""
 
 import signal
-import time
-from collections.abc import Callable
 
-import msgspec
 from msgspec import Struct
 
 from gpudoctor import active
 from gpudoctor.run.endings import ProcessEnded
-from gpudoctor.sure import SEEN
-
-SECONDS = 15.0
-"""Most that the look at the end takes; SLURM and Kubernetes give a job that they end 30 s."""
-
 
 ENDING_SECONDS = 120.0
 """A launcher gives its ranks 30 s to end, some 60; what lived on longer after a signal has ended for another reason."""
@@ -65,6 +53,8 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     """What was found when it stood still, where it did until its end."""
     stood_cause: str = ""
     stood_confidence: float = 0.0
+    reader_left: bool = False
+    """Whoever read what it says has gone before it ended."""
     folder: str = ""
     logs: tuple[str, ...] = ()
     """Names in the folder."""
@@ -84,32 +74,6 @@ class EndTold(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     restart: str = "not decided"
     exclude: tuple[str, ...] = ()
-
-
-def look_into(ended: RunEnded, until: Callable[[float], bool]) -> EndTold:
-    """What the logs and the kernel tell. `until(seconds)` waits, and is true when somebody wants us gone."""
-    if ended_at_limit(ended, time.time()):  # SLURM does not wait for a look
-        what = f"SLURM ended the job at its time limit, after {ended.seconds:.0f} s"
-        return EndTold(lines=(f"cause: {what}  [time-limit]",), cause="time-limit", confidence=SEEN, restart="as it is")
-    command = active.own_module("gpudoctor.run.after", msgspec.json.encode(ended).decode())
-    try:
-        child = active.start("the logs", command, timeout=SECONDS)
-    except OSError as error:
-        return EndTold(lines=(f"the logs were not read: {error.strerror}",))
-    left = False
-    while not child.is_over() and not left:
-        left = until(0.02)
-    reply = child.end()
-    try:
-        return msgspec.json.decode(reply.output, type=EndTold)
-    except msgspec.DecodeError:
-        why = f"the logs were not read: {'interrupted' if left else reply.failure or 'no answer'}"
-        asked = asked_to_end(ended)
-        if asked is None:
-            return EndTold(lines=(why,))
-        seen = f"it got {by_whom(asked)} after {asked.seconds:.0f} s"
-        closed = asked.number == signal.SIGHUP
-        return EndTold(lines=(seen, why), cause="session-closed" if closed else "cancelled", confidence=SEEN)
 
 
 def asked_to_end(ended: RunEnded) -> SignalSeen | None:

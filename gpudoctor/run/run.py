@@ -22,10 +22,11 @@ from gpudoctor.run.arming import DUMPS, armed, without_token
 from gpudoctor.run.attendant import Attendant
 from gpudoctor.run.batch import nodes_of
 from gpudoctor.run.channels import Outlet, channels
-from gpudoctor.run.end import RunEnded, SignalSeen, look_into
+from gpudoctor.run.end import RunEnded, SignalSeen
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.family import JobProcesses
 from gpudoctor.run.kept import OUTPUT, SECOND
+from gpudoctor.run.look import look_into
 from gpudoctor.run.preflight import BeforeTold, Looking, Preflight
 from gpudoctor.run.stall import OnStall, StallTold, StallWatch, in_steps
 from gpudoctor.run.start import OWN_FAILURE, CannotStart, end_as, start
@@ -197,7 +198,7 @@ class AttendedRun:
                 self._say(line)
             self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
         else:
-            self._tell_why(family, stalls.stood if stalls is not None else StallTold())
+            self._tell_why(family, stalls.stood if stalls is not None else StallTold(), attendant.reader_left)
         together.close()
         attendant.part()
         end_as(status)
@@ -305,7 +306,7 @@ class AttendedRun:
         for line in lines(steps, use):
             self._say(line)
 
-    def _tell_why(self, family: JobProcesses, stood: StallTold) -> None:
+    def _tell_why(self, family: JobProcesses, stood: StallTold, reader_left: bool) -> None:
         """What killed it, in few lines; it is kept too."""
         together = self._together
         if together.is_kept_by_head:
@@ -332,12 +333,14 @@ class AttendedRun:
                 stood=stood.lines,
                 stood_cause=stood.cause if stood.confidence else "",
                 stood_confidence=stood.confidence,
+                reader_left=reader_left,
                 folder=str(folder) if folder else "",
                 logs=(*kept.logs(folder), *together.logs()) if folder is not None else (),
                 gone=tuple(node.name for node in gone),
                 gone_seconds=gone[0].gone_at if gone else 0.0,
             ),
             _asked_to_end,
+            is_awaited=bool(together.others),
         )
         for line in (*end_told.lines, *(together.others_found() if end_told.cause is None else ())):
             self._say(line)

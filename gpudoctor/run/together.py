@@ -24,7 +24,7 @@ from gpudoctor.fleet.take_part import TOKEN
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.run.alone import Alone, OtherNode
 from gpudoctor.run.batch import nodes_of
-from gpudoctor.run.end import ENDING_SECONDS, SECONDS
+from gpudoctor.run.end import ENDING_SECONDS
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.hub_messages import (
     AnyHubMessage,
@@ -47,6 +47,7 @@ from gpudoctor.run.hub_messages import (
     message_of,
 )
 from gpudoctor.run.kept import logs
+from gpudoctor.run.look import SECONDS
 from gpudoctor.run.meeting import Meeting, found_token, meeting
 from gpudoctor.run.nodes_before import NodesBefore, said_elsewhere
 from gpudoctor.run.preflight import BeforeTold

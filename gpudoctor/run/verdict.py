@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gpudoctor.causes import CAUSES
+from gpudoctor.explain.deaths import OF_LAUNCHERS
 from gpudoctor.explain.endings import OF_SIGNAL, signal_number
 from gpudoctor.explain.report import Explanation, LogCause
 from gpudoctor.run.end import ASKED, ENDING_SECONDS, RunEnded, SignalSeen, asked_to_end, by_whom, named
@@ -37,6 +38,7 @@ OF_SLURM = {
 """State or reason of its own job that SLURM tells (squeue(1), JOB STATE CODES)."""
 GONE_SECONDS = 60.0
 """So much later than it happened the loss of a node may be noticed."""
+BY_ITSELF = "by itself"
 TIMEOUT_STATUS = 124
 """Of timeout(1), which ends what it has started and nobody else."""
 
@@ -138,10 +140,11 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
     if status > 0:
         if said is not None and said.cause != "rank-died":
             return None
-        if death.rank is None and not death.spawned and answer.trouble:
+        if death.rank is None and not death.spawned and (answer.trouble or _raised(answer)):
             return None  # its output says something, that nobody has understood
-        summary = f"{name} ended first, with exit status {status}; what was kept of its output names no reason"
-        return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant="silent")
+        first = "ended" if death.pid == ended.pid and not death.host else "ended first,"
+        summary = f"{name} {first} with exit status {status}; what was kept of its output names no reason"
+        return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant=BY_ITSELF)
     number = -status
     by = named(number)
     if number in SAYS_NOTHING:
@@ -167,6 +170,12 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
         return Found(cause="native-crash", confidence=LIKELY, summary=f"{name} aborted itself: {by}")
     summary = f"{name} was ended by {by}, and nothing of the job had failed before"
     return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant="asked to end")
+
+
+def _raised(answer: Explanation) -> bool:
+    """Whether its output holds an error of its own, that no table knows."""
+    name = (answer.unknown or "").partition(":")[0].rpartition(".")[2]
+    return bool(name) and name not in OF_LAUNCHERS
 
 
 def _memory(ended: RunEnded) -> str:
