@@ -98,7 +98,7 @@ REQUIRED = {"Container": "name", "JobSpec": "template", "PersistentVolumeClaimSp
 OLDER = {
     "PyTorchJobSpec": "cleanPodPolicy:s ttlSecondsAfterFinished:i backoffLimit:i activeDeadlineSeconds:i",
     "TrainJobSpec": "podSpecOverrides:* podTemplateOverrides:* runtimePatches:*",
-    "TrainJobSpecTrainer": "numProcPerNode:x",
+    "TrainJobSpecTrainer": "numProcPerNode:i(1..)/s(auto|cpu|gpu)",
     "TrainingRuntimeSpecMlPolicyTorch": "numProcPerNode:x elasticPolicy:*",
     "ClusterTrainingRuntimeSpecMlPolicyTorch": "numProcPerNode:x elasticPolicy:*",
     "PodSpec": "workloadRef:*",
@@ -382,6 +382,7 @@ def kubernetes(folder: Path) -> None:
         for word in words.split():
             field, _, shape = word.partition(":")
             table.types.get(name, {})[field] = shape
+    every.setdefault("batch.volcano.sh/v1alpha1", set()).add("CronJob")  # volcano 1.14, which is not fetched
     head = [f"+ {version} {' '.join(sorted(kinds))}" for version, kinds in sorted(every.items())]
     table.write(HERE / "kubernetes.txt", head)
 

@@ -3,7 +3,8 @@
 KubeRay 1.5, controllers/ray/utils/validation.go and util.go; JobSet 0.10, webhooks/jobset_webhook.go and the rules of
 its CRD; LeaderWorkerSet 0.7, webhooks/leaderworkerset_webhook.go; Kubeflow Trainer 2.1, runtime/framework/plugins;
 training-operator 1.9, webhooks; mpi-operator 0.6, apis/kubeflow/validation; Volcano 1.12, webhooks/admission/jobs;
-Kueue 0.14, the rules of its CRDs and its webhooks of jobs. Of tasks' files: dstack 0.20, core/models/configurations.py;
+Kueue 0.14, the rules of its CRDs and its webhooks of jobs; Kubernetes 1.34, pkg/apis/batch/validation.
+Of tasks' files: dstack 0.20, core/models/configurations.py;
 SkyPilot 0.14, resources.py and task.py; Azure ML's commandJob schema.
 
 `when` is an expression of gpudoctor.lint.conditions over the values below `at`, with `_` for the hyphens of a key
@@ -201,6 +202,23 @@ REFUSED = (
         ("partitionPolicy.totalPartitions * partitionPolicy.partitionSize != replicas and"
          " partitionPolicy.partitionSize > 0 and partitionPolicy.totalPartitions > 0",
          "'Replicas' are not equal to TotalPartitions*PartitionSize", "Make replicas their product."),
+    ),
+    *(
+        row
+        for kind, at in (("Job:batch/", "spec"), ("JobSet", "spec.replicatedJobs.*.template.spec"))
+        for row in _rows(
+            kind,
+            at,
+            ("told(podFailurePolicy) and template.spec.restartPolicy == 'OnFailure'",
+             'only "Never" is supported when podFailurePolicy is specified', "Write restartPolicy: Never."),
+            ("told(selector) and not manualSelector", "`selector` not auto-generated",
+             "Take the selector out: a Job makes its own. Labels stay in the template."),
+            ("told(backoffLimitPerIndex) and completionMode != 'Indexed'",
+             "requires indexed completion mode", "Write completionMode: Indexed.")
+            if kind != "JobSet"
+            else ("told(maxFailedIndexes) and not told(backoffLimitPerIndex)",
+                  "Required value: when maxFailedIndexes is specified", "Write backoffLimitPerIndex."),
+        )
     ),
     *_rows(
         "Job:batch.volcano.sh",

@@ -53,7 +53,8 @@ def _by_schema(job: LintJob, manifest: Manifest) -> Iterator[SchemaProblem]:
     every = containers(manifest)
     whole = not every or any(("image",) in container.values for container in every)  # else it is a patch
     controller = manifest.kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-    whole = whole and (not controller or any(value.path[:3] == _LABELS for value in manifest.values))
+    labelled = bool(every) and any(value.path[:3] == _LABELS for value in manifest.values)
+    whole = whole and (not controller or labelled)
     if kind in table.kinds:
         yield from problems(table, table.kinds[kind], manifest, job.text, whole=whole)
         return
@@ -85,7 +86,8 @@ def _an(problem: SchemaProblem) -> str:
     """The object in which something stands: by its path, and by the name that the documentation has for it."""
     name = re.sub(r"_+$", "", problem.of)
     where = ".".join(part for part in problem.path[:-1] if not part.isdecimal())
-    return f"{where} ({name})" if where else f"a {name}"
+    article = "an" if name[:1] in "AEIOU" else "a"
+    return f"{where} ({name})" if where else f"{article} {name}"
 
 
 def missing(problem: SchemaProblem) -> LintFinding:

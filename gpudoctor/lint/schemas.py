@@ -230,7 +230,8 @@ class _SchemaWalk:
         letter = shape[0]
         whole = number and (INTEGER.fullmatch(plain or "") is not None or (self.table.lax and _is_whole(plain or "")))
         fits = {
-            "s": is_ == "string", "i": whole, "n": number,
+            "s": is_ == "string", "i": whole or (self.table.lax and boolean),
+            "n": number or (self.table.lax and boolean),
             "b": boolean or (self.table.lax and plain in ("0", "1")),
             "q": not boolean, "x": is_ == "string" or whole,
         }.get(letter, False)  # fmt: skip

@@ -1,5 +1,5 @@
 """`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
-`python -m tests.corpus starts [-v] [by] [ID...]`: the same for `lint`, of starts; with `by`, where bad ones are found.
+`python -m tests.corpus starts [-v] [by] [only=GROUP] [ID...]`: the same for `lint`, of starts; with `by`, where bad ones are found.
 `python -m tests.corpus cut [-v]`: what is said of the logs spoilt, as without their decisive lines.
 `python -m tests.corpus families [-v]`, `messages [-v]`: the messages of families.txt, of messages.txt, by shape.
 
@@ -63,8 +63,10 @@ def main(arguments: list[str]) -> None:
 def _starts(arguments: list[str]) -> None:
     from tests.corpus.starts import score as of_starts, starts
 
-    wanted = [each for each in arguments if not each.startswith("-") and each != "by"]
-    asked = [each for each in starts() if not wanted or (each.id in wanted and each.half == "tune")]
+    wanted = [each for each in arguments if not each.startswith(("-", "only=")) and each != "by"]
+    groups = tuple(each.removeprefix("only=") for each in arguments if each.startswith("only="))
+    every = (each for each in starts() if not groups or each.group.startswith(groups))
+    asked = [each for each in every if not wanted or (each.id in wanted and each.half == "tune")]
     scored = [of_starts.score(each) for each in asked]
     for half in ("tune", "keep") if not wanted else ():
         these = [each for each in scored if each.start.half == half]

@@ -115,7 +115,7 @@ def _resources(container: Container) -> Iterator[Refusal]:
         if len(path) == 3 and path[0] == "resources" and path[1] in ("limits", "requests")
     }
     for (kind, name), value in of.items():
-        if _OPEN.search(value.value) or _OPEN.search(name):
+        if not value.value or _OPEN.search(value.value) or _OPEN.search(name):
             continue
         extended = "/" in name and "kubernetes.io/" not in name
         if "/" not in name and not _STANDARD.fullmatch(name):
@@ -162,7 +162,8 @@ def _resources(container: Container) -> Iterator[Refusal]:
 def _volumes(manifest: Manifest) -> Iterator[Refusal]:
     """Mounts of volumes that there are, each path once; names once."""
     values = {value.path: value for value in manifest.values}
-    claims = {value.value for path, value in values.items() if "volumeClaimTemplates" in path and path[-1] == "name"}
+    of_claims = ("volumeClaimTemplates", "volumeClaimPolicies")  # a StatefulSet's, and a JobSet's since 0.11
+    claims = {value.value for path, value in values.items() if path[-1] == "name" and {*of_claims} & {*path}}
     for pod in dict.fromkeys(container.path[:-2] for container in containers(manifest)):
         if manifest.kind == "TrainJob" or any(
             path[: len(pod)] == pod and path[len(pod) :] == ("<<",) for path in values

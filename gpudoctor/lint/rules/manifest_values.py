@@ -267,6 +267,14 @@ def volcano_job(job: LintJob) -> Iterator[LintFinding]:
                         else "The job is refused: The specified mpi master task was not found.",
                         fix=f"Name the first task {master}, or tell the plugin the tasks' names: --master=, --worker=.",
                     )
+                worker = next((word.partition("=")[2] for word in arguments if word.startswith("--worker=")), "worker")
+                if plugin == "mpi" and worker not in {name.value for name in names if name is not None}:
+                    yield LintFinding(
+                        span=first.span,
+                        summary=f"the plugin mpi looks for a task named {worker}, and there is none",
+                        happens="MPI_HOST is not set in the master, so that mpirun gets no hosts.",
+                        fix=f"Add the workers' task {worker}, or tell the plugin its name: --worker=.",
+                    )
 
 
 @rule(

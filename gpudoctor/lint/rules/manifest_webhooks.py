@@ -165,6 +165,7 @@ _JOBSET = (
         _JOBSET.replace("NAME", "train").replace("TARGET", "worker"),
         _JOBSET.replace("NAME", "a" * 46).replace("TARGET", "workers"),
         _RAY.replace("MOST", "2").replace("{name: train}", "{name: 8b-train}"),
+        _RAY.replace("MOST", "2") + "    - groupName: gpu\n      replicas: 1\n      " + _POD,
     ),
     good=(_JOBSET.replace("NAME", "train").replace("TARGET", "workers"), _RAY.replace("MOST", "2")),
 )
@@ -180,6 +181,16 @@ def names_of_an_operator(job: LintJob) -> Iterator[LintFinding]:
             yield from _name(manifest, name)
         if manifest.kind == "JobSet":
             yield from _jobset_parts(manifest, values)
+        groups: set[str] = set()
+        for group in (value for value in manifest.values if value.path[-1:] == ("groupName",)):
+            if group.value in groups and group.path[-3] == "workerGroupSpecs":
+                yield LintFinding(
+                    span=group.span,
+                    summary=f"two worker groups are named {group.value}",
+                    happens="The operator counts the pods of both as each one's, and makes and deletes them by turns.",
+                    fix="Give each worker group a groupName of its own.",
+                )
+            groups.add(group.value)
         if manifest.kind == "Job" and manifest.api_version.startswith("batch.volcano.sh"):
             tasks = {
                 value.value for value in manifest.values

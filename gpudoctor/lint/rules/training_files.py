@@ -14,6 +14,7 @@ from gpudoctor.lint.python_values import UNDECIDED, PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_files import everywhere, files_of, with_options
 from gpudoctor.lint.told_options import ToldOption, world_of
+from gpudoctor.lint.told_programs import TRANSFORMERS, program_of
 from gpudoctor.lint.told_together import ToldTogether, of_launch
 
 Told = dict[str, ToldOption]
@@ -38,34 +39,6 @@ _PASSED = (
     "num_processes: 8\n#@ file t.py\nfrom accelerate import Accelerator\n"
     "accelerator = Accelerator(gradient_accumulation_steps={})\n"
 )
-_TRANSFORMERS = frozenset(("per_device_train_batch_size", "output_dir", "num_train_epochs"))
-"""Names of which transformers' options have at least one."""
-_MEGATRON = frozenset(("max_position_embeddings", "tensor_model_parallel_size", "pipeline_model_parallel_size"))
-"""The same of Megatron's, beside micro_batch_size."""
-
-
-def _program(launch: LintLaunch, options: Told) -> str:
-    """Whose options they are; empty where that is not told."""
-    name = launch.script.shown if launch.script is not None else ""
-    if launch.launcher == "axolotl" or name.startswith("axolotl.") or launch.entry.startswith("axolotl"):
-        return "axolotl"
-    if launch.entry.startswith(("llamafactory-cli", "lmf")) or re.search(r"llamafactory|LLaMA-Factory", name):
-        return "llamafactory"
-    if launch.entry == "tune run":
-        return "torchtune"
-    if "parallelism.pp_engine" in options or options.keys() >= {"parallelism.dp", "parallelism.tp", "parallelism.pp"}:
-        return "nanotron"
-    if name.startswith("torchtitan.") or any(option.startswith("parallelism.") for option in options):
-        return "torchtitan"
-    if name.startswith("verl.") or "actor_rollout_ref.actor.ppo_mini_batch_size" in options:
-        return "verl"
-    if launch.launcher == "composer":
-        return "composer"
-    if options.keys() >= {"parallel_backend", "dp_degree"}:
-        return "finetrainers"
-    if "micro_batch_size" in options and options.keys() & _MEGATRON:
-        return "" if options.keys() & {"yaml_cfg", "deepspeed", "config"} else "megatron"
-    return "transformers" if _TRANSFORMERS & options.keys() else ""
 
 
 @rule(
@@ -115,7 +88,7 @@ def options_passed_over(job: LintJob) -> Iterator[LintFinding]:
 def _told_wrongly(job: LintJob, *, is_silent: bool) -> Iterator[LintFinding]:
     for launch in job.launches[: look.SIBLINGS]:
         options = everywhere(job, launch)
-        program = _program(launch, options)
+        program = program_of(job, launch)
         in_file = next(iter(files_of(job, launch)), None)
         needs_file = program in ("llamafactory", "axolotl", "torchtune", "torchtitan", "composer", "nanotron")
         given = of_launch(job, launch, _world(job, launch, options))
@@ -223,7 +196,7 @@ def accelerate_and_program_differ(job: LintJob) -> Iterator[LintFinding]:
             except ValueError:
                 continue  # auto
             if differ:
-                refused = bool(_TRANSFORMERS & options.keys())
+                refused = bool(TRANSFORMERS & options.keys())
                 yield LintFinding(
                     span=option.span,
                     severity=None if refused else "warning",
