@@ -1,5 +1,6 @@
 """`python -m tests.corpus [-v] [ID...]`: how many logs that nobody had seen `explain` answers rightly, tune and keep.
-`python -m tests.corpus starts [-v] [by] [only=GROUP] [ID...]`: the same for `lint`, of starts; with `by`, where bad ones are found.
+`python -m tests.corpus starts [-v] [by] [only=GROUP] [ID...]`: the same for `lint`, of starts; with `by`, where bad
+ones are found.
 `python -m tests.corpus cut [-v]`: what is said of the logs spoilt, as without their decisive lines.
 `python -m tests.corpus families [-v]`, `messages [-v]`: the messages of families.txt, of messages.txt, by shape.
 
