@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from docs.schema_tables import HERE, Reader, Table
-
 from gpudoctor.knowledge.hugging_face_options import arguments_of
 
 PLAIN = {"bool": "b", "int": "i", "float": "n", "str": "s", "NonNegativeInt": "i(0..)", "PositiveInt": "i(1..)"}
