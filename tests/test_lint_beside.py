@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gpudoctor.lint.beside import with_beside
-from gpudoctor.lint.starts import SourceFile
+from gpudoctor.lint.asked import AskedFacts
+from gpudoctor.lint.beside import typed, with_beside
+from gpudoctor.lint.several import judged
+from gpudoctor.lint.starts import SourceFile, StartFiles
 
 TASK = "torchrun --nnodes=2 --nproc-per-node=$1 --node-rank=0 --master-addr=10.20.0.11 --master-port=70000 train.py\n"
 
@@ -59,3 +61,43 @@ def test_the_command_follows_unless_it_is_told_not_to(options: tuple[str, ...], 
     command = [sys.executable, "-m", "gpudoctor", "lint", *options, "--format", "short", str(tmp_path / "start.sh")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert told in done.stdout
+
+
+ALONE = "import torch.distributed as dist\n\ndist.init_process_group()\nif dist.get_rank() == 0:\n    dist.barrier()\n"
+
+
+def test_a_command_is_judged_with_the_program_that_it_names(tmp_path: Path) -> None:
+    """Of this folder, or wherever the user himself says that it lies; never a FIFO."""
+    (tmp_path / "train.py").write_text(ALONE)
+    (tmp_path / "here").mkdir()
+    os.mkfifo(tmp_path / "here" / "fifo.py")
+    words = [sys.executable, "-m", "gpudoctor", "lint", "--format", "short"]
+    start = ["--", "torchrun", "--standalone", "--nproc-per-node=2"]
+    for folder, program, told in (
+        (tmp_path, "train.py", "train.py:5:5: error"),
+        (tmp_path / "here", "../train.py", "../train.py:5:5: error"),
+        (tmp_path / "here", "fifo.py", ""),
+    ):
+        done = subprocess.run(
+            [*words, *start, program], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout[: len(told)], done.stderr) == (int(bool(told)), told, ""), done
+    done = subprocess.run(
+        [*words, "--no-follow", *start, "train.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_program_that_is_not_there_is_said_not_to_be_judged() -> None:
+    start = typed(["torchrun", "--standalone", "--nproc-per-node=2", "nowhere/train.py"])
+    assert not start.beside
+    report = judged(start, AskedFacts()).report
+    assert report.verdict == "ok"
+    assert report.unknown == ("line 1: nowhere/train.py: not given, so what its ranks do was not judged",)
+    there = StartFiles(start.main, (SourceFile("train.py", ALONE.replace("    dist", "    pass  # dist")),))
+    assert not judged(there, AskedFacts()).report.unknown

@@ -40,6 +40,18 @@ def test_an_error_is_shown_and_the_job_starts_or_does_not(environment: dict[str,
         assert done.returncode == 0 and b"before the start" not in done.stderr
 
 
+def test_the_program_is_read_too(environment: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch.distributed as dist\n\ndist.init_process_group()\nif dist.get_rank() == 0:\n    dist.barrier()\n"
+    )
+    (tmp_path / "torchrun").write_text("#!/bin/sh\necho started\n")
+    (tmp_path / "torchrun").chmod(0o755)
+    mine = {**environment, "PATH": f"{tmp_path}:{environment['PATH']}"}
+    done = ran(mine, tmp_path, "--", "torchrun", "--standalone", "--nproc-per-node=2", "train.py")
+    assert (done.returncode, done.stdout) == (0, b"started\n"), done
+    assert re.search(rb"(?m)^gpudoctor: before the start: error train.py line 5: dist.barrier\(\) ", done.stderr), done
+
+
 def test_nothing_is_said_of_what_is_no_training(environment: dict[str, str], tmp_path: Path) -> None:
     for command in (("echo", "torchrun"), ("sh", "-c", "exit 0"), ("true", "\udcff", "")):
         done = ran(environment, tmp_path, "--", *command)

@@ -77,7 +77,8 @@ def lint(
         bool, option("--pass-over", "For hooks: pass over what starts nothing, also where it was named.")
     ] = False,
     no_follow: Annotated[
-        bool, option("--no-follow", "Leave what the text names and what lies beside it; else it is read too.")
+        bool,
+        option("--no-follow", "Leave what is named and lies beside it; else it is read too."),
     ] = False,
     from_file: FromFile = None,
     json: Json = False,
@@ -129,10 +130,13 @@ def lint(
         report = judged_files.report
     else:
         start, name = _single(files[0] if files else "", command, stdin_filename)
-        if not no_follow and stdin_filename is None and kind not in ("hostfile", "python") and start.main.file:
-            from gpudoctor.lint.beside import with_beside
+        if not no_follow and stdin_filename is None and kind not in ("hostfile", "python"):
+            from gpudoctor.lint.beside import typed, with_beside
 
-            start = with_beside(start.main)
+            if start.main.file:
+                start = with_beside(start.main)
+            elif command is not None and (with_files := typed(command)).beside:
+                start = with_files
         several = bool(start.beside)
         judged_files = JudgedFiles((judge(start, name),))
         report = judged_files.report if judged_files.starts[0].start.main.file else judged_files.starts[0].report

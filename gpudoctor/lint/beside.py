@@ -5,14 +5,15 @@ over. `--no-follow` leaves them.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from gpudoctor import cost
+from gpudoctor.lint.asked import command_text
 from gpudoctor.lint.given import BESIDE, SCRIPTS, read_inside
 from gpudoctor.lint.read import HOSTFILE_NAME
 from gpudoctor.lint.sections import MARK
-from gpudoctor.lint.starts import MOST_BESIDE, WORD, SourceFile, StartFiles, can_name, starts
+from gpudoctor.lint.starts import COMMAND_LINE, MOST_BESIDE, WORD, SourceFile, StartFiles, can_name, starts
 
 MOST_WORDS = 20_000
 MOST_CHARACTERS = 4 << 20
@@ -45,6 +46,19 @@ def with_beside(main: SourceFile) -> StartFiles:
                 waiting.append(beside[path])
     every = starts((main, *beside.values()))
     return next((files for files in every if files.main is main), StartFiles(main))
+
+
+def typed(words: Sequence[str]) -> StartFiles:
+    """A command as it is typed in this folder: with what it names of it, and with the first script or program that it
+    names, wherever that lies, for the user himself has named that."""
+    main = SourceFile(COMMAND_LINE, command_text(words))
+    beside = {file.file: file for file in with_beside(main).beside}
+    for word in words:
+        if word.endswith((*SCRIPTS, ".py")) and os.path.normpath(word) not in beside and Path(word).is_file():
+            if (read := read_inside(os.path.realpath(word))) is not None and not MARK.search(read[0]):
+                beside |= {file.file: file for file in with_beside(SourceFile(word, *read, is_followed=True)).files}
+            break
+    return StartFiles(main, tuple(beside.values()))
 
 
 def _names(text: str) -> Iterator[str]:

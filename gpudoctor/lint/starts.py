@@ -18,6 +18,8 @@ from gpudoctor.lint.shell.sbatch import looks_like_batch
 
 WORD = lazy_re(r"[\w.+@%${}-]*(?:/[\w.+@%${}-]+)+|[\w.+@%-]+")
 MOST_BESIDE = 32
+COMMAND_LINE = "the command line"
+"""What stands for the file of a command that was typed."""
 
 
 class SourceFile(Struct, frozen=True):

@@ -18,14 +18,13 @@ from gpudoctor.lint.beside import with_beside
 from gpudoctor.lint.config import config_for
 from gpudoctor.lint.model import Span, Word
 from gpudoctor.lint.several import JudgedStart, judged
-from gpudoctor.lint.starts import SourceFile, StartFiles
+from gpudoctor.lint.starts import COMMAND_LINE, SourceFile, StartFiles
 
 OWN_FLAGS = ("--force", "--help", "-h", "--no-color")
 OWN_VALUES = ("--facts",)
 ONLY_SAYS = ("help", "usage", "version")
 """Options with which sbatch submits nothing."""
 STANDARD_INPUT = "standard-input.sbatch"
-COMMAND_LINE = "the command line"
 VARIABLES = {
     "SBATCH_ACCOUNT": "account", "SBATCH_ARRAY_INX": "array", "SBATCH_CPUS_PER_GPU": "cpus-per-gpu",
     "SBATCH_EXPORT": "export", "SBATCH_GPUS": "gpus", "SBATCH_GPUS_PER_NODE": "gpus-per-node",

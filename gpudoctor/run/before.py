@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -13,18 +12,16 @@ from gpudoctor.bounded import GIB
 from gpudoctor.diagnose import diagnose
 from gpudoctor.errors import Error
 from gpudoctor.examination import examine_machine, no_show
-from gpudoctor.lint.asked import asked_facts, command_text, text_and_codec
-from gpudoctor.lint.beside import with_beside
+from gpudoctor.lint.asked import asked_facts
+from gpudoctor.lint.beside import typed
 from gpudoctor.lint.config import config_for
 from gpudoctor.lint.report import LintReport, Understood
 from gpudoctor.lint.several import judged
-from gpudoctor.lint.starts import SourceFile, StartFiles
+from gpudoctor.lint.starts import COMMAND_LINE
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.run.preflight import BeforeTask, BeforeTold, in_few_lines
 
-COMMAND_LINE = "the command line"
-SCRIPTS = (".sh", ".bash", ".slurm", ".sbatch")
 PROCESSOR_SECONDS = 40.0
 MEMORY = 2 * GIB
 READ_SECONDS = 4.0
@@ -52,14 +49,8 @@ def looked(task: BeforeTask) -> BeforeTold:
 
 
 def _linted(words: Sequence[str]) -> LintReport:
-    beside: tuple[SourceFile, ...] = ()
-    for word in words:
-        if word.endswith(SCRIPTS) and Path(word).is_file():
-            beside = with_beside(SourceFile(word, *text_and_codec(word, word))).files
-            break
-    start = StartFiles(SourceFile(COMMAND_LINE, command_text(words)), beside)
     place = config_for(os.path.join(programs.folder() or "/", "x"))  # noqa: PTH118 - a name, not a file
-    return judged(start, asked_facts(None, None, None, None), config=place, corrections=False).report
+    return judged(typed(words), asked_facts(None, None, None, None), config=place, corrections=False).report
 
 
 def _of_lint(report: LintReport) -> Iterator[str]:
