@@ -182,8 +182,11 @@ _PARSES = lazy_re(r"add_argument|\b(?:click|fire|typer|tyro|hydra|absl)\b")
 
 def is_parsing(text: str) -> bool:
     """Whether a program has a parser in its own text that refuses what it does not know. One that reads no arguments
-    refuses none; transformers' HfArgumentParser takes the fields of classes that stand elsewhere, local_rank too."""
+    refuses none, nor does one that adds its arguments to a parser that it is handed; transformers' HfArgumentParser
+    takes the fields of classes that stand elsewhere, local_rank too."""
     takes_more = re.search(r"parse_known_args|argv|HfArgumentParser", text) is not None
+    if "parse_args" not in text and re.search(r"^[ \t]*def \w+\([^)]*\bparser\b", text, re.MULTILINE):
+        return False
     return not takes_more and _PARSES.search(text) is not None
 
 

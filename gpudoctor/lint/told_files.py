@@ -64,7 +64,9 @@ def of_file(section: TextSection) -> dict[str, ToldOption]:
         word = Word(raw=value.value, text=value.value, shown=value.value, span=value.span)
         for length in range(1, len(keys)):
             found.setdefault(".".join(keys[:length]), ToldOption(keys[length - 1], "...", word))
-        found[".".join(keys)] = ToldOption(".".join(keys), value.value, word)
+        # A shell, or whoever fills a template in, puts another value there.
+        decided = "$" not in value.value and "{{" not in value.value
+        found[".".join(keys)] = ToldOption(".".join(keys), value.value if decided else None, word, decided)
     return found
 
 

@@ -93,6 +93,8 @@ class FollowedCalls(BuiltinCalls):
             if isinstance(node.func.value, ast.Name):
                 self.store(node.func.value, [*holder, given[0]], frame)
             return None
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "join" and not given:
+            self.joined()
         if isinstance(node.func, ast.Attribute) and node.func.attr == "backward" and not whole:
             self.do("backward", node, None, "" if self.syncs else "no sync")
             if self.is_marked(holder, "graphless"):

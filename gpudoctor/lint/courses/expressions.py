@@ -59,6 +59,8 @@ class Expressions(MarkedValues):
         self.events: list[Event] = []
         self.deeds: list[Deed] = []
         self.spawned: list[tuple[FollowedFunction, tuple[Value, ...], ast.Call]] = []
+        self.until_joined: int | None = None
+        """How many of these were there when the first of them were waited for: later ones start after their end."""
         self.results: list[Value] = []
         self.yields: list[Callable[[Value], None]] = []
         self.choices: list[ast.expr] = []

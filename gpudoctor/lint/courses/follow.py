@@ -213,10 +213,16 @@ class RankCourse(FollowedCalls):
             items = items.fields["items"]
         if isinstance(items, Thing) and items.fields.get("draws together") is True and not isinstance(node, ast.While):
             self.meet("the prepared loader's shuffling", node.iter)
-        if not isinstance(node, ast.While):
+        another = "Process(" in self.code.text
+        if isinstance(node, (ast.For, ast.AsyncFor)) and another:
+            # The body is followed twice: the two processes that it starts are handed two items.
+            self.store(node.target, unknown(node, "another item", items), frame)
+        elif not isinstance(node, ast.While):
             self._next_item(node, items, frame)
         kept, done = len(self.results), len(self.deeds)
         _, _, written = self._apart(node.body, frame)
+        if not isinstance(node, ast.While) and another:
+            self._next_item(node, items, frame)
         del self.results[kept:], self.deeds[done:]
         for (_, name), (names, value) in written.items():
             old = names.get(name)

@@ -79,7 +79,13 @@ class MakingCalls(LibraryCalls):
             if type(count) is int and 1 < count <= 64:
                 for index in range(count):
                     self.spawned.append((function, (index, *arguments), node))
+                if (given[3] if len(given) > 3 else named.get("join", True)) is True:
+                    self.joined()
         return unknown(node)
+
+    def joined(self) -> None:
+        if self.until_joined is None and self.spawned:
+            self.until_joined = len(self.spawned)
 
     def _process(self, node: ast.Call, named: Names) -> Value:
         function, arguments = named.get("target"), named.get("args", ())

@@ -91,7 +91,7 @@ def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: 
     if len(seats) == 1 and len(followed[0].spawned) > 1:
         parent = followed[0]
         first = parent.spawned[0][2]
-        together = [each for each in parent.spawned if each[2] is first]
+        together = [each for each in parent.spawned[: parent.until_joined] if each[2] is first]
         if len(together) > 1:
             children: list[RankCourse] = []
             for index, (function, arguments, node) in enumerate(together):

@@ -33,6 +33,11 @@ _MESHES = lazy_re(r"mesh|tp_|pp_|cp_|sp_|dp_|tensor_parallel|model_parallel|data
     good=(
         DDP + _SAMPLED.format(", seed=41") + RUN,
         DDP + _SAMPLED.format(", num_replicas=8, rank=rank") + TWO,
+        _HEAD + "import torch.multiprocessing as mp\nfrom torch.utils.data import DistributedSampler\n"
+        "def go(i, world, fold):\n    dist.init_process_group('nccl', 'tcp://localhost:29511', None, world, i)\n"
+        "    return DistributedSampler(parts[fold], num_replicas=world, rank=i)\n"
+        "if __name__ == '__main__':\n    for fold in range(3):\n        mp.spawn(go, (4, fold), nprocs=4)\n"
+        "#@ every node\npython t.py\n",
         DDP + "torch.manual_seed(7)\na, b = torch.utils.data.random_split(data, [9, 1])\n" + RUN,
         DDP + "torch.manual_seed(7 + rank)\na, b = torch.utils.data.random_split(data, [9, 1],"
         " generator=torch.Generator().manual_seed(1))\n" + RUN,

@@ -30,6 +30,9 @@ OWN_DISKS = lazy_re(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[
         DDP + "if rank == 0:\n    os.makedirs('out', exist_ok=True)\n"
         "    torch.save(net.module.state_dict(), 'out/a.pt')\n" + TWO,
         DDP + "if rank == 0:\n    os.makedirs('out')\ndist.barrier()\ntorch.save(state(), f'out/{rank}.pt')\n" + RUN,
+        "#@ file t.py\nimport torch\nfrom multiprocessing import Process\ndef go(i, part):\n"
+        "    torch.save(fit(part), f'tree{i}.pt')\nfor i, part in enumerate(parts()):\n"
+        "    p = Process(target=go, args=(i, part))\n    p.start()\n#@ every node\npython t.py\n",
     ),
 )  # fmt: skip
 def several_write_one_file(job: LintJob) -> Iterator[LintFinding]:

@@ -167,6 +167,7 @@ _CPU = '"offload_{}": {{"device": "cpu"}}'
         _ZERO.format("deepspeed.ops.adam.DeepSpeedCPUAdam", 2, _CPU.format("optimizer")),
         _ZERO.format("net.layers = deepspeed.pipe.PipelineModule", 1, '"overlap_comm": true'),
         _ZERO.format("torch.optim.AdamW", 2, '"overlap_comm": true'),
+        _ZERO.format("torch.optim.AdamW", 2, '"offload_optimizer": {"device": "$WHERE"}'),
     ),
 )
 def deepspeed_refuses(job: LintJob) -> Iterator[LintFinding]:

@@ -84,6 +84,9 @@ _RUNS = lazy_re(
     r"(?:\$\(|`)[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*"
     r"(?:bash|sh|python[\d.]*|torchrun|accelerate|deepspeed|srun|mpirun|(?:\./|/)\S+\.sh)[ \t]"
 )
+_STARTS = lazy_re(
+    r"^(?:\S*/)?(?:env|bash|sh|python[\d.]*|torchrun|accelerate|deepspeed|singularity|apptainer)$|\.(?:py|sh)$"
+)
 _SCRIPT = (
     "#@ file run.sh\ntorchrun --nnodes=2 --nproc-per-node=4 --node-rank=$1 --master-addr=n0 --master-port=61234 t.py\n"
 )
@@ -100,6 +103,8 @@ _SCRIPT = (
     good=(
         "for r in 0 1; do ssh n$r bash run.sh $r & done; wait\n" + _SCRIPT,
         "ssh n1 torchrun --nproc-per-node=4 $(pwd)/train.py\n",
+        "head=$(srun -N1 -n1 hostname -i)\nsrun accelerate launch --main_process_ip $head train.py\n",
+        "srun python train.py $(python pick_rate.py --small)\n",
     ),
 )
 def runs_where_it_stands(job: LintJob) -> Iterator[LintFinding]:
@@ -107,9 +112,11 @@ def runs_where_it_stands(job: LintJob) -> Iterator[LintFinding]:
     for invocation in job.invocations if job.kind in ("shell", "sbatch") else ():
         if invocation.program not in ("ssh", "srun", "pdsh", "mpirun", "mpiexec"):
             continue
-        word = next((word for word in invocation.words[1:] if _whole(word) and _RUNS.match(word.raw)), None)
-        if word is None:
-            continue
+        at = next((at for at, word in enumerate(invocation.words) if at and _whole(word) and _RUNS.match(word.raw)), 0)
+        word, before = invocation.words[at], invocation.words[1:at]
+        is_value = bool(before) and before[-1].shown.startswith("--")
+        if not at or is_value or any(_STARTS.search(each.shown) for each in before):
+            continue  # what it prints is an argument of the command, or an option's value
         yield LintFinding(
             span=word.span,
             summary=f"{word.raw[:50]} runs on this machine, before {invocation.program} starts",

@@ -8,6 +8,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.gaps import ANGLED, GAP
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, TextSection, Word
+from gpudoctor.lint.python_code import codes
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.shell.syntax import read_script, refused
@@ -393,12 +394,20 @@ def typographic_dash(job: LintJob) -> Iterator[LintFinding]:
         "torchrun --nproc-per-node=4 ... train.py\n",
         "#!/bin/bash\n#SBATCH -p { partition }\n" + _ONE,
     ),
-    good=(_ONE, _ONE.replace("10.20.0.11", "n01"), _ONE.replace("train.py\n", "train.py < input.txt > log.txt\n")),
-)
+    good=(
+        _ONE, _ONE.replace("10.20.0.11", "n01"), _ONE.replace("train.py\n", "train.py < input.txt > log.txt\n"),
+        "RUN = python -m torch.distributed.run --standalone\nhelp:\n\t@echo 'make <goal>'\nfit:\n\t$(RUN) train.py\n",
+        "#@ file submit.py\nimport subprocess\nhead = f'''#!/bin/bash\n#SBATCH -p {partition}\nsrun python t.py\n'''\n"
+        "subprocess.run(['sbatch'], input=head)\n#@ every node\npython submit.py\n",
+    ),
+)  # fmt: skip
 def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
     """Instructions leave gaps for the reader: <IP>, MASTER_IP, xxx.xxx.xxx.xxx, three dots. The shell takes <IP> for
     the name of a file to read from; the others become names that do not resolve."""
+    programs = {code.start for code in codes(job)}
     for section in job.sections:
+        if section.start in programs:
+            continue  # a program that writes batch scripts fills its gaps itself
         for line in re.finditer(r"^#SBATCH[ \t][^\n]*", section.text, re.MULTILINE):
             if (gap := GAP.search(line[0].partition(" #")[0])) is not None:
                 begin = section.start + line.start() + gap.start()
@@ -437,7 +446,11 @@ def _left(word: Word, option: Option | None, text: str) -> LintFinding:
 
 def _angles(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
     whole = launch.invocation.span
-    for match in ANGLED.finditer(job.text, whole.start, _line_end(job.text, whole.end)):
+    # Words that a variable brought stand where it is set: the lines between are not the command's.
+    begin = job.text.rfind("\n", 0, max(whole.end - 1, 0)) + 1
+    while begin > whole.start and job.text[begin - 2 : begin] == "\\\n":
+        begin = job.text.rfind("\n", 0, begin - 1) + 1
+    for match in ANGLED.finditer(job.text, max(begin, whole.start), _line_end(job.text, whole.end)):
         quoted = job.text[max(match.start() - 1, 0)] in "\"'" and job.text[match.end() : match.end() + 1] in ("'", '"')
         if quoted and (re.fullmatch(r"[a-z]+", match[1]) or match[1] in _TOKENS):
             continue  # a token of a model: '<image>'

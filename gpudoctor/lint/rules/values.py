@@ -341,6 +341,11 @@ def option_newer_than_launcher(job: LintJob) -> Iterator[LintFinding]:
             "torch=2.1",
         ),
         Example("#@ file train.py\nprint(os.environ['RANK'])\n#@ node 0\n" + _LAUNCH.format(""), "torch=2.1"),
+        Example(
+            "#@ file train.py\ndef more(parser):\n    parser.add_argument('--task')\n    return parser\nbegin(more)\n"
+            "#@ node 0\n" + _LAUNCH.format(""),
+            "torch=2.1",
+        ),
         _LAUNCH.format(""),
     ),
 )

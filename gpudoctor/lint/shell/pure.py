@@ -42,6 +42,8 @@ def _printf(words: list[str], _given: str | None) -> str:
     if "\\" in form:
         raise NotPure
     parts = re.split(r"(%%|%0?\d*[sd])", form)
+    if any("%" in plain for plain in parts[::2]):  # another conversion, such as %*s
+        raise NotPure
     wants = sum(1 for part in parts if part[:1] == "%" and part != "%%")
     text = ""
     while True:
@@ -54,8 +56,6 @@ def _printf(words: list[str], _given: str | None) -> str:
                     raise NotPure
                 width = part[1:-1]
                 text += value.rjust(int(width or 0), "0" if width[:1] == "0" else " ") if width else value
-            elif "%" in part:
-                raise NotPure
             else:
                 text += part
         if not values or not wants or len(text) > LONGEST:
