@@ -6,6 +6,22 @@ from gpudoctor.lazy import lazy_re
 
 _HEREDOC = lazy_re(r"<<-?\s*([\"']?)(\w+)\1")
 
+
+def without_documents(text: str) -> str:
+    """The text with blanks for what stands in here-documents, of the same length."""
+    if "<<" not in text:
+        return text
+    kept, at = [], 0
+    for begins in _HEREDOC.finditer(text):
+        first = text.find("\n", begins.end())
+        ends = re.compile(rf"^\t*{begins[2]}$", re.MULTILINE).search(text, first) if first >= 0 else None
+        is_document = begins.start() >= at and text[begins.start() - 1 : begins.start()] != "<"
+        if is_document and ends is not None:
+            kept += [text[at:first], re.sub(r"[^\n]", " ", text[first : ends.start()])]
+            at = ends.start()
+    return "".join((*kept, text[at:]))
+
+
 _SPECIAL = lazy_re(r"[\\\"'$()#<\n]")
 """Everything that the scanner acts on; what stands between is passed over at once."""
 

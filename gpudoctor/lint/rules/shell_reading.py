@@ -6,6 +6,7 @@ from itertools import islice
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
@@ -126,6 +127,7 @@ def _is_script(launch: LintLaunch, word: Word) -> bool:
     ),
     good=(
         "NPROC=4\ntorchrun --standalone --nproc-per-node=$NPROC train.py\n",
+        "cat > ~/.vimrc <<- END\nset tabstop=4\nEND\n" + _ONE,
         "CUDA_VISIBLE_DEVICES=0,1,2,3 nohup " + _ONE,
         "env NCCL_DEBUG=INFO " + _ONE,
     ),
@@ -159,7 +161,7 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
     for section in job.sections if job.kind in ("shell", "sbatch") else ():
         if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
             continue
-        for match in islice(_SET.finditer(section.text), 20):
+        for match in islice(_SET.finditer(without_documents(section.text)), 20):
             span = _span(section.start, section.line, section.text, match.start(1), match.end(1))
             name = match[2] or match[3]
             what = (

@@ -1,14 +1,11 @@
-"""Rules of the shell text itself: Q01, Q02, Q07 and Q08, what copying and pasting breaks."""
+"""Rules of the shell text itself: Q01, Q02, Q07 and Q09, what copying and pasting breaks."""
 
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint import look
-from gpudoctor.lint.gaps import ANGLED, GAP
-from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, Span, TextSection, Word
-from gpudoctor.lint.python_code import codes
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.shell.syntax import read_script, refused
@@ -31,22 +28,17 @@ _COMMENTED = lazy_re(r"(?<!\\)\\\r?\n([ \t]*#[^\n]*)(?=\n|\Z)")
 _NEXT_FILE = lazy_re(r"^#@ (?:file|node|every|job)\b", re.MULTILINE)
 _GOES_ON = lazy_re(r"(?:[ \t]*#[^\n]*\n)*[ \t]*[^\s#]")
 """Behind comment lines stands a line with something in it: what was to be the rest of the command."""
-_MEANT = lazy_re(
-    r"IP_?\d*|(?:MASTER|HEAD|MAIN|LEADER|SERVER|NODE_?\d*|HOST_?\d*|RANK_?0)_?(?:NODE_?)?(?:IP|ADDR|ADDRESS)(?:_ADDRESS)?"
-    r"|YOUR[-_]\w+|your[-_]\w+|\w+_HERE|X{2,}|[xX]{1,3}(?:\.[xX]{1,3}){3}|\.{3}|\u2026|<[^<>]+>"
-)
 _AROUND = lazy_re(rf"(?:^|=)[{''.join(_QUOTES)}]|[{''.join(_QUOTES)}]$")
 """Typographic quotes where quotes belong: an apostrophe inside a word means nothing."""
-_TOKENS = ("SIL", "PAD", "UNK", "BOS", "EOS", "SEP", "CLS", "MASK", "S")
 _SCRIPT = lazy_re(
     r"\ufeff?#![ \t]*\S*(?:/|/env[ \t]+)(?:ba|da|k|a)?sh\b|\A(?:[ \t]*(?:#[^\n]*)?\n){0,20}#(?:SBATCH|PBS|BSUB|PJM) "
 )
 """Where a text is a script, and not a piece of a page or of a session."""
 _LONGEST = 1 << 17
-_ADDRESSES = ("master-addr", "rdzv-endpoint", "main-process-ip", "main-address", "host", "hosts")
+ADDRESSES = ("master-addr", "rdzv-endpoint", "main-process-ip", "main-address", "host", "hosts")
 
 
-def _line_end(text: str, offset: int) -> int:
+def line_end(text: str, offset: int) -> int:
     """The end of the logical line that holds an offset: behind its continuations."""
     while True:
         end = text.find("\n", offset)
@@ -57,7 +49,7 @@ def _line_end(text: str, offset: int) -> int:
         offset = end + 1
 
 
-def _line_of(text: str, offset: int) -> int:
+def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 
 
@@ -65,7 +57,7 @@ def _begin(invocation: Invocation) -> int:
     return invocation.span.start
 
 
-def _in_shell(job: LintJob, launch: LintLaunch) -> bool:
+def in_shell(launch: LintLaunch) -> bool:
     return not launch.invocation.manifest_path and launch.invocation.span.exact
 
 
@@ -136,7 +128,7 @@ def _around_launches(job: LintJob) -> Iterator[LintFinding]:
     text = job.text
     ordered = sorted(job.invocations, key=_begin)
     for launch in job.launches:
-        if not _in_shell(job, launch):
+        if not in_shell(launch):
             continue
         start, end = launch.invocation.span.start, launch.invocation.span.end
         rest = text[end : end + 2000]
@@ -169,7 +161,7 @@ def _around_launches(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _ends(job: LintJob, at: int, why: str, edits: tuple[Edit, ...]) -> LintFinding:
-    line = _line_of(job.text, at)
+    line = line_of(job.text, at)
     start = job.text.rfind("\n", 0, at) + 1
     end = job.text.find("\n", at)
     return LintFinding(
@@ -197,7 +189,7 @@ def stray_quote(job: LintJob) -> Iterator[LintFinding]:
     """Editors and web pages turn quotes into typographic ones, which the shell takes for letters: they become part of
     the address or number. A quote that is not closed swallows the lines that follow."""
     for launch in job.launches:
-        if not _in_shell(job, launch):
+        if not in_shell(launch):
             continue
         own = {id(word) for word in launch.script_words}
         for word in launch.invocation.words:
@@ -238,9 +230,11 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
             if not is_script and not (refusal.kind == "compound" and _starts_behind(job, section, at)):
                 continue
             end = job.text.find("\n", at)
-            yield refusal, Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at))
+            yield refusal, Span(at, end if end >= 0 else len(job.text), line_of(job.text, at))
 
 
+_ASSIGNED_GAP = lazy_re(r"(?<![<\w])(<[A-Za-z][^<>\n|;]{0,90}>)(?!>)")
+"""With what words of instructions may hold beside those of `gaps`: commas and brackets."""
 _OPENS = lazy_re(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
 """A command line that begins with a loop or a condition."""
 
@@ -263,6 +257,7 @@ def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
         "#!/bin/bash\nHEAD=$(hostname\n" + _ONE,
         "N=4\nif [ $N -gt 1 ]; then\n" + _ONE,
         "#!/bin/bash\nDATA=<your path>\n" + _ONE,
+        "#!/bin/bash\nVOCAB=<path (such as /data/vocab.json)>\n" + _ONE,
     ),
     good=(
         "if [ -d data ]; then\n" + _ONE + "fi\n",
@@ -277,13 +272,13 @@ def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
         gap = next(
             (
                 each
-                for each in ANGLED.finditer(job.text, job.text.rfind("\n", 0, span.start) + 1, span.end)
-                if refusal.what == ">"
+                for each in _ASSIGNED_GAP.finditer(job.text, job.text.rfind("\n", 0, span.start) + 1, span.end)
+                if refusal.what in (">", "(")
             ),
             None,
         )
         if refusal.kind == "unexpected" and gap is not None:
-            summary = f"{gap[0]} is a placeholder of the instructions that nobody filled in"
+            summary = f"{gap[1]} is a placeholder of the instructions that nobody filled in"
             happens = "The script ends there: syntax error near unexpected token `newline'."
             fix = "Write the real value in its place, without the signs < and >."
         elif refusal.kind == "unexpected":
@@ -307,7 +302,7 @@ def _inner_quotes(launch: LintLaunch) -> Iterator[LintFinding]:
     """Quotes that arrive at the launcher, in the value of an address or number."""
     for option in launch.every_option:
         value = option.value
-        if option.name not in (*_ADDRESSES, "nnodes", "nproc-per-node", "node-rank", "master-port"):
+        if option.name not in (*ADDRESSES, "nnodes", "nproc-per-node", "node-rank", "master-port"):
             continue
         if value is None or value.text is None or not re.search(r"[\"']", value.text) or "\n" in value.text:
             continue
@@ -332,10 +327,10 @@ def _unclosed(job: LintJob) -> Iterator[LintFinding]:
         at += section.start
         for launch in job.of_section(index):
             span = launch.invocation.span
-            if span.exact and span.start <= at <= _line_end(job.text, span.end):
+            if span.exact and span.start <= at <= line_end(job.text, span.end):
                 end = job.text.find("\n", at)
                 yield LintFinding(
-                    span=Span(at, end if end >= 0 else len(job.text), _line_of(job.text, at)),
+                    span=Span(at, end if end >= 0 else len(job.text), line_of(job.text, at)),
                     summary="a quote is opened here and not closed",
                     happens="The shell waits for more input, or the following lines become part of one argument.",
                     fix="Close the quote, or take it out.",
@@ -359,7 +354,7 @@ def typographic_dash(job: LintJob) -> Iterator[LintFinding]:
     """Word processors and chats turn -- into an en or em dash, and blanks into no-break spaces; keyboards of other
     scripts write full-width signs. The launcher sees no option in them."""
     for launch in job.launches:
-        if not _in_shell(job, launch):
+        if not in_shell(launch):
             continue
         ours = {id(word) for word in launch.script_words}
         for word in launch.invocation.words:
@@ -381,83 +376,3 @@ def typographic_dash(job: LintJob) -> Iterator[LintFinding]:
                 fix=f"Write {plain[:60]}.",
                 edits=(Edit(word.span, plain),) if word.span.exact else (),
             )
-
-
-@rule(
-    "Q08",
-    title="Placeholders of the instructions are filled in",
-    source="threads; bash(1): <NAME> reads standard input from a file",
-    bad=(
-        _ONE.replace("10.20.0.11", "<IP>"),
-        _ONE.replace("10.20.0.11", "MASTER_IP"),
-        _ONE.replace("10.20.0.11", "xxx.xxx.xxx.xxx"),
-        "torchrun --nproc-per-node=4 ... train.py\n",
-        "#!/bin/bash\n#SBATCH -p { partition }\n" + _ONE,
-    ),
-    good=(
-        _ONE, _ONE.replace("10.20.0.11", "n01"), _ONE.replace("train.py\n", "train.py < input.txt > log.txt\n"),
-        "RUN = python -m torch.distributed.run --standalone\nhelp:\n\t@echo 'make <goal>'\nfit:\n\t$(RUN) train.py\n",
-        "#@ file submit.py\nimport subprocess\nhead = f'''#!/bin/bash\n#SBATCH -p {partition}\nsrun python t.py\n'''\n"
-        "subprocess.run(['sbatch'], input=head)\n#@ every node\npython submit.py\n",
-    ),
-)  # fmt: skip
-def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
-    """Instructions leave gaps for the reader: <IP>, MASTER_IP, xxx.xxx.xxx.xxx, three dots. The shell takes <IP> for
-    the name of a file to read from; the others become names that do not resolve."""
-    programs = {code.start for code in codes(job)}
-    for section in job.sections:
-        if section.start in programs:
-            continue  # a program that writes batch scripts fills its gaps itself
-        for line in re.finditer(r"^#SBATCH[ \t][^\n]*", section.text, re.MULTILINE):
-            if (gap := GAP.search(line[0].partition(" #")[0])) is not None:
-                begin = section.start + line.start() + gap.start()
-                yield LintFinding(
-                    span=Span(begin, begin + len(gap[0]), _line_of(job.text, begin)),
-                    summary=f"{gap[0]} is a placeholder of the instructions that nobody filled in",
-                    happens="sbatch takes it as it stands: it refuses the line, or finds no account of that name.",
-                    fix="Write the real value in its place.",
-                )
-    for launch in job.launches:
-        if _in_shell(job, launch):
-            yield from _angles(job, launch)
-        for option in launch.every_option:
-            value = option.value
-            if option.name in _ADDRESSES and value is not None and value.text is not None:
-                host = look.split_endpoint(value.text)[0] if option.name == "rdzv-endpoint" else value.text
-                if _MEANT.fullmatch(host):
-                    yield _left(value, option, host)
-        head = launch.invocation.settings.get("MASTER_ADDR")
-        if head is not None and head.exported and head.word.text and _MEANT.fullmatch(head.word.text):
-            yield _left(head.word, None, head.word.text)
-        script = launch.script
-        if script is not None and script.text in ("...", "\u2026"):
-            yield _left(script, None, script.text or "...")
-
-
-def _left(word: Word, option: Option | None, text: str) -> LintFinding:
-    where = f"{option.written} is " if option is not None else ""
-    return LintFinding(
-        span=word.span,
-        summary=f"{where}{text}: a placeholder of the instructions that nobody filled in",
-        happens="It is taken as it stands: no host or file of that name is found.",
-        fix="Write the real value, the same on every node: `hostname -I` on the head shows its addresses.",
-    )
-
-
-def _angles(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
-    whole = launch.invocation.span
-    # Words that a variable brought stand where it is set: the lines between are not the command's.
-    begin = job.text.rfind("\n", 0, max(whole.end - 1, 0)) + 1
-    while begin > whole.start and job.text[begin - 2 : begin] == "\\\n":
-        begin = job.text.rfind("\n", 0, begin - 1) + 1
-    for match in ANGLED.finditer(job.text, max(begin, whole.start), _line_end(job.text, whole.end)):
-        quoted = job.text[max(match.start() - 1, 0)] in "\"'" and job.text[match.end() : match.end() + 1] in ("'", '"')
-        if quoted and (re.fullmatch(r"[a-z]+", match[1]) or match[1] in _TOKENS):
-            continue  # a token of a model: '<image>'
-        yield LintFinding(
-            span=Span(match.start(), match.end(), _line_of(job.text, match.start())),
-            summary=f"{match[0]} is a placeholder of the instructions that nobody filled in",
-            happens=f"The shell reads <{match[1]} as the name of a file to read from, and ends with: No such file or"
-            " directory.",
-            fix="Write the real value in its place, without the signs < and >.",
-        )

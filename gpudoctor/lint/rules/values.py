@@ -24,6 +24,7 @@ _BATCH = (
     "srun --kill-on-bad-exit=1 bash -c 'torchrun --nnodes=$SLURM_NNODES --node-rank=$SLURM_NODEID --nproc-per-node={}"
     " --master-addr=$MASTER_ADDR --master-port=61234 train.py'\n"
 )
+_ADDS_ONLY = "def more(parser):\n    parser.add_argument('--task')\n    return parser\nbegin(more)\n"
 _LAUNCH = "python -m torch.distributed.launch --nproc_per_node=4 {}train.py\n"
 _PLATFORM = (
     *("SLURM_NODEID", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NNODES", "SLURM_JOB_NUM_NODES", "SLURM_NTASKS"),
@@ -341,11 +342,7 @@ def option_newer_than_launcher(job: LintJob) -> Iterator[LintFinding]:
             "torch=2.1",
         ),
         Example("#@ file train.py\nprint(os.environ['RANK'])\n#@ node 0\n" + _LAUNCH.format(""), "torch=2.1"),
-        Example(
-            "#@ file train.py\ndef more(parser):\n    parser.add_argument('--task')\n    return parser\nbegin(more)\n"
-            "#@ node 0\n" + _LAUNCH.format(""),
-            "torch=2.1",
-        ),
+        Example("#@ file train.py\n" + _ADDS_ONLY + "#@ node 0\n" + _LAUNCH.format(""), "torch=2.1"),
         _LAUNCH.format(""),
     ),
 )
