@@ -108,9 +108,56 @@ def test_a_break_of_an_inner_loop_passes_nothing_by() -> None:
 
 
 def test_outside_a_loop_returns_and_swallowed_exceptions_count() -> None:
-    found = at("return rank")
+    found = at("with contextlib.suppress")
     assert ("return", "") in kinds(found.exits)
     assert ("pass", "RuntimeError") in kinds(found.exits)
+    assert "return" not in [one.kind for one in at("return rank").exits]  # it does not pass itself by
+
+
+def test_a_condition_in_what_a_call_is_given_is_none_of_the_call_and_a_comprehension_is_a_loop() -> None:
+    def around(line: str) -> list[tuple[str, str]]:
+        return kinds(at("LINE", f"def step(rank):\n    {line}  # LINE\n").enclosing)[:-1]
+
+    assert around("halo = swap(None if still else border.clone(), 1 - rank)") == []
+    assert around("print(gather(x) if rank == 0 else 0)") == [("if", "rank == 0")]
+    assert around("return {name: reduced(value) for name, value in local.items()}") == [
+        ("for", "(name, value) in local.items()")
+    ]
+    assert around("total = sum(reduced(each) for each in losses)") == [("for", "each in losses")]
+    assert around("dist.all_reduce(torch.tensor([count(each) for each in rows]))") == []
+    assert around("names = [str(each) for each in rows]") == []
+
+
+def test_a_forward_of_one_rank_is_a_call_of_what_has_parameters() -> None:
+    program = textwrap.dedent(
+        """\
+        class Profiler:
+            def due(self, step):
+                return step % 5 == 0 and self.rank == 0
+
+            def measure(self, net, batch):
+                net(batch)
+
+            def keep(self, net):
+                torch.save(net, "x")
+
+        def train(model, profiler, rank):
+            optimizer = SGD(model.parameters())
+            for step in range(9):
+                if profiler.due(step):
+                    profiler.measure(model, batch)
+                if rank == 1:
+                    profiler.keep(model)
+                    score(batch)
+                if step:
+                    model(batch)
+                loss = model(batch)
+                loss.backward()
+        """
+    )
+    (forward,) = at("loss.backward()", program).forwards
+    assert (forward.kind, forward.text) == ("forward", "profiler.due(step)")
+    assert forward.asks.endswith("rank == 0")
 
 
 def test_the_handler_in_which_a_line_stands_does_not_pass_it_by() -> None:

@@ -36,7 +36,7 @@ _OF_DATA = lazy_re(
 _HELD = lazy_re(
     r"\.(?:items|keys|values|parameters|named_parameters|modules|named_modules|children|buffers)\(\)"
     r"|\b(?:\w+_)?(?:param|parameter|grad|gradient|layer|module|metric|loss|losse|key|name|callback|hook|bucket|group"
-    r"|optimizer|expert|head|task|policie|model)s\b",
+    r"|optimizer|expert|head|task|policie|model|work|handle|req|future)s\b",
     re.I,
 )
 _ENDS_WITH_DATA = lazy_re(

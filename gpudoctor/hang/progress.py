@@ -237,6 +237,8 @@ def asks_its_loaders(rank: Rank) -> bool:
     """Whether it waits for data loaders that do nothing: it only wakes every few seconds to see whether they live."""
     if rank.place.kind != "data" or not rank.data_loaders or _spun(rank):
         return False
+    if any(len(worker.samples) < 2 for worker in rank.data_loaders):
+        return False  # they have ended between the looks: it has begun another epoch
     stays = "unknown" in (rank.first_place.kind, rank.place.kind) or same_place(rank.first_place, rank.place)
     return stays and not any(map(runs, rank.data_loaders))
 

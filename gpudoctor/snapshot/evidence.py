@@ -201,6 +201,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Calls in it of the file's own functions that make collectives, told in the same way by the first of these."""
     gradients: tuple[Enclosing, ...] = ()
     """Calls in it of the file's own functions that call backward at one line: kind is the function, text that line."""
+    forwards: tuple[Enclosing, ...] = ()
+    """Calls in it of a model, or of what calls the model that it is given, under a condition on the rank."""
     handlers: tuple[str, ...] = ()
     """Functions of the file that it makes handlers of signals."""
     stores: tuple[str, ...] = ()

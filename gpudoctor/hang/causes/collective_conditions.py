@@ -16,7 +16,8 @@ from gpudoctor.hang.parted import (
     swallowed,
 )
 from gpudoctor.hang.progress import progress_of
-from gpudoctor.hang.relation import fork_of, own_guard, passes_by
+from gpudoctor.hang.rank_conditions import asks_for
+from gpudoctor.hang.relation import fork_of, own_guard, passes_by, source_at
 from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, who
 from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program
 from gpudoctor.knowledge.places import main_thread
@@ -118,6 +119,9 @@ def graphs_differ(job: HangJob) -> Iterator[HangCause]:
         small, large = (
             (pair.other, pair.waiting) if len(pair.other) <= len(pair.waiting) else (pair.waiting, pair.other)
         )
+        if (once_more := _once_more(job, one)) is not None:
+            yield once_more
+            continue
         yield blame(
             "rank-dependent-graph",
             LIKELY,
@@ -127,6 +131,26 @@ def graphs_differ(job: HangJob) -> Iterator[HangCause]:
             (*stacks_of(small), *stacks_of(large)),
             at=small[0].place.user_frame,
         )
+
+
+def _once_more(job: HangJob, rank: Rank) -> HangCause | None:
+    """A forward that some ranks make besides that of all: from there on they are a call of the model behind."""
+    context = source_at(rank, rank.place.user_frame)
+    for call in context.forwards if context is not None else ():
+        ranks = [each for each in job.ranks if asks_for(call.asks, each.rank)]
+        if context is None or not ranks or len(ranks) * 2 > len(job.ranks):
+            continue
+        parties = [party for pair in parted(job) for party in (pair.waiting, pair.other)]
+        return blame(
+            "rank0-only-collective",
+            LIKELY,
+            ranks,
+            f"{who(ranks, 'calls', 'call')} the model once more than the others, in line {call.line} (if {call.text}); "
+            + "; ".join(dict.fromkeys(map(waiting_words, parties))),
+            (*(line for party in parties for line in stacks_of(party)), statement_seen(context, call)),
+            at=Frame(context.function, context.file, call.line),
+        )
+    return None
 
 
 def _in_backward(rank: Rank) -> bool:

@@ -12,6 +12,7 @@ from gpudoctor.hang.causes.collective_divergence import (
     rank_guard,
     under_condition,
 )
+from gpudoctor.hang.causes.point_to_point import waits_for_exchange
 from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
 from gpudoctor.hang.parted import Condition, condition_below, handler_of_one, parted, returned, share_a_loop
 from gpudoctor.hang.relation import caught_around, goes_round, is_within, loop_around, passed_loop, passes_by, source_at
@@ -38,6 +39,8 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
         if pair.relation != "past the loop" or handler_of_one(pair) is not None:
             continue
         stays, left = pair.waiting, pair.other
+        if waits_for_exchange(stays[0]):
+            continue  # a loop over handles ends as soon as its own are done
         if rank_guard(stays[0], job) is not None or guarded_away(left, job):
             continue
         context = _loop_source(stays[0], left[0])

@@ -14,6 +14,7 @@ from gpudoctor.hang.variables import held_at
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, waiting_words, who
 from gpudoctor.lazy import lazy_re
 
+HANDLE = "Work.wait"
 _PEER = {"recv": "src", "irecv": "src", "send": "dst", "isend": "dst"}
 MOST_PARTIES = 4
 _WORLD = lazy_re(r"(?:get_)?world_size|num_processes", re.I)
@@ -27,7 +28,8 @@ def do_not_pair(job: HangJob) -> Iterator[HangCause]:
         return
     by_number = {rank.rank: rank for rank in progress.waiting}
     peers = {own: peer for own, rank in by_number.items() if (peer := peer_of(rank, job.world_size)) is not None}
-    for ranks in _circles(peers):
+    named = {own: peer for own, peer in peers.items() if by_number[own].place.operation != HANDLE}
+    for ranks in _circles(named):
         circle = [by_number[each] for each in ranks if each in by_number]
         if len(circle) == len(ranks) and len({rank.place.operation for rank in circle}) == 1:
             doing = "to receive from" if circle[0].place.operation.endswith("recv") else "to send to"
@@ -60,6 +62,8 @@ def peer_of(rank: Rank, world: int) -> int | None:
     or counts in a group."""
     context = source_at(rank, rank.place.user_frame)
     frame = rank.place.user_frame
+    if world == 2 and waits_for_exchange(rank):
+        return 1 - rank.rank
     if rank.place.kind != "point-to-point" or context is None or frame is None or group_argument(context.text):
         return None
     wanted = _PEER.get(rank.place.operation)
@@ -79,6 +83,16 @@ def peer_of(rank: Rank, world: int) -> int | None:
 
     peer = number(argument, known) if argument is not None else None
     return int(peer) if peer is not None and 0 <= peer < world and peer != rank.rank else None
+
+
+def waits_for_exchange(rank: Rank) -> bool:
+    """Whether it waits for the handle of a send or a receive: in a function that makes no other collectives."""
+    context = source_at(rank, rank.place.user_frame)
+    calls = {call.kind for call in context.calls} if context is not None else set()
+    return rank.place.operation == HANDLE and bool(calls) and calls <= EXCHANGES
+
+
+EXCHANGES = frozenset(("P2POp", "isend", "irecv", "send", "recv", "batch_isend_irecv"))
 
 
 def _circles(peers: Mapping[int, int]) -> Iterator[Sequence[int]]:

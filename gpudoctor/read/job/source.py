@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, PLAIN
 from gpudoctor.read.job import by_rank
-from gpudoctor.read.job.source_calls import calls_of, calls_of_own, gradients_of
+from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of
 from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import made_under
 from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
@@ -128,6 +129,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         calls=tuple(calls_of(scope, names))[:MOST_CALLS],
         leads_to=tuple(calls_of_own(scope, functions_of(tree), names))[:MOST_CALLS],
         gradients=tuple(gradients_of(scope, functions_of(tree)))[:MOST_CALLS],
+        forwards=tuple(forwards_of(scope, functions_of(tree), names))[:MOST_CALLS],
         handlers=_of_file(tree, handlers),
         stores=_of_file(tree, stores),
         ends_loops=_of_file(tree, ends_loops),
@@ -237,7 +239,10 @@ def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[E
     """Conditions inside of a simple statement: `master and barrier()`, `save() if master else 0`, `TABLE[rank]()`."""
     if hasattr(statement, "body"):
         return
+    given = {id(node) for call in ast.walk(statement) for node in _given_to(call)}
     for node in ast.walk(statement):
+        if id(node) in given:
+            continue
         if isinstance(node, ast.BoolOp) and isinstance(node.values[-1], ast.Call):
             before = node.values[:-1]
             test = before[0] if len(before) == 1 else ast.BoolOp(node.op, before)
@@ -248,6 +253,24 @@ def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[E
             yield Enclosing(kind, line, text_of(node.test), names.asks(node.test))
         elif isinstance(node, ast.Call) and names.chooses(node.func):
             yield Enclosing("if", line, text_of(node.func), by_rank.CHOSEN)
+        elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            made = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+            if any(isinstance(part, ast.Call) and not _is_harmless(part) for each in made for part in ast.walk(each)):
+                over = node.generators[-1]
+                yield Enclosing("for", line, cut(f"{text_of(over.target)} in {text_of(over.iter)}"))
+
+
+def _given_to(call: ast.AST) -> Iterator[ast.AST]:
+    """What a call is given: a condition in that is none of the call itself. Of what waits for nothing (`print`), the
+    line's wait is in what it is given."""
+    if isinstance(call, ast.Call) and not _is_harmless(call):
+        for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
+            yield from ast.walk(argument)
+
+
+def _is_harmless(call: ast.Call) -> bool:
+    name = text_of(call.func).rpartition(".")[2]
+    return name in HARMLESS_METHODS or (isinstance(call.func, ast.Name) and name in PLAIN)
 
 
 # ---------------------------------------------------------------- ways past the line
@@ -274,7 +297,7 @@ def _exits(path: Sequence[_Step], scope: ast.AST, names: by_rank.ByRank) -> Iter
         node = found.node
         at = int(getattr(node, "lineno", 0))
         guard, asks = (cut(found.guards[-1][0]), found.guards[-1][1]) if found.guards else ("", "")
-        if isinstance(node, ast.Return):
+        if isinstance(node, ast.Return) and id(node) not in around:
             yield Enclosing("return", at, guard, asks)
         elif isinstance(node, ast.Continue | ast.Break) and loop is not None and not found.in_loop:
             yield Enclosing("continue" if isinstance(node, ast.Continue) else "break", at, guard, asks)

@@ -63,9 +63,7 @@ def _passed_on(call: ast.AST, function: ast.AST, collective: str) -> Iterator[st
     inner = [own for each in walk(function) for own in called(each.node) if _collective(own) == collective]
     given = {name for own in inner for name in _given(own)}
     stored = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    places = zip(names[isinstance(call.func, ast.Attribute) and names[:1] == ["self"] :], call.args, strict=False)
-    for name, argument in (*places, *((each.arg, each.value) for each in call.keywords)):
+    for name, argument in _by_parameter(call, function):
         if name in given - stored and isinstance(argument, ast.Name):
             yield argument.id
 
@@ -92,6 +90,43 @@ def calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_ran
             if name and functions[name] is not scope and (collective := first_of(name, 1)):
                 passed = tuple(_passed_on(call, functions[name], collective))[:MOST_GIVEN]
                 yield structs.replace(guarded(collective, call, found), gives=passed)
+
+
+def forwards_of(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """The calls in a function, under a condition on the rank, of what it has the parameters of: of a model."""
+    asked = (node.func for node in ast.walk(scope) if isinstance(node, ast.Call))
+    models = {text_of(each.value) for each in asked if isinstance(each, ast.Attribute) and each.attr in OF_MODELS}
+    for found in walk(scope, names) if models else ():
+        if not any(asks for _, asks in found.guards):
+            continue
+        for call in called(found.node):
+            if isinstance(call, ast.Call) and (
+                text_of(call.func) in models or any(map(models.__contains__, _called_inside(call, functions)))
+            ):
+                yield guarded("forward", call, found)
+
+
+OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict")
+
+
+def _called_inside(call: ast.Call, functions: Mapping[str, ast.AST]) -> Iterator[str]:
+    """What a function of the file is given and calls: a model, by its name here."""
+    function = functions.get(call.func.attr if isinstance(call.func, ast.Attribute) else text_of(call.func))
+    if not isinstance(function, ast.FunctionDef):
+        return
+    own = {
+        node.func.id for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    for name, argument in _by_parameter(call, function):
+        if name in own:
+            yield text_of(argument)
+
+
+def _by_parameter(call: ast.Call, function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, ast.expr]]:
+    """What a call gives to each parameter."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    yield from zip(names[isinstance(call.func, ast.Attribute) and names[:1] == ["self"] :], call.args, strict=False)
+    yield from ((each.arg, each.value) for each in call.keywords if each.arg is not None)
 
 
 def gradients_of(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[Enclosing]:

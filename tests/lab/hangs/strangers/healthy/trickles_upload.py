@@ -12,15 +12,14 @@ import torch.distributed as dist
 def store(listener: socket.socket) -> None:
     while True:
         connection, _ = listener.accept()
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         while connection.recv(1 << 18):
-            time.sleep(0.6)
+            time.sleep(0.15)
         connection.close()
 
 
 def upload(address: tuple[str, int]) -> None:
     with socket.create_connection(address) as connection:
-        for _ in range(16):
+        for _ in range(64):
             connection.sendall(bytes(1 << 18))
 
 
