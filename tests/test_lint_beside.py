@@ -31,6 +31,16 @@ def test_what_it_names_below_its_folder_is_read(tmp_path: Path) -> None:
     assert sorted(names(main)) == ["tools/env.sh", "tools/task.sh"]
 
 
+@pytest.mark.parametrize("line", ["torchrun -m tools.task", "accelerate launch --module tools.task --lr 1"])
+def test_a_module_is_a_file_too(line: str, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "task.py").write_text(ALONE)
+    (tmp_path / "start.sh").write_text(f"{line}\npip install -m other\n")
+    assert names(tmp_path / "start.sh") == ["tools/task.py"]
+    start = with_beside(SourceFile(str(tmp_path / "start.sh"), (tmp_path / "start.sh").read_text()))
+    assert [problem.code for problem in judged(start, AskedFacts()).report.problems] == ["T01"]
+
+
 def test_nothing_outside_and_no_fifo_is_read(tmp_path: Path) -> None:
     outside, folder = tmp_path / "outside.sh", tmp_path / "here"
     folder.mkdir()

@@ -13,7 +13,7 @@ from gpudoctor.lint.asked import command_text
 from gpudoctor.lint.given import BESIDE, SCRIPTS, read_inside
 from gpudoctor.lint.read import HOSTFILE_NAME
 from gpudoctor.lint.sections import MARK
-from gpudoctor.lint.starts import COMMAND_LINE, MOST_BESIDE, WORD, SourceFile, StartFiles, can_name, starts
+from gpudoctor.lint.starts import COMMAND_LINE, MOST_BESIDE, SourceFile, StartFiles, can_name, paths_in, starts
 
 MOST_WORDS = 20_000
 MOST_CHARACTERS = 4 << 20
@@ -63,7 +63,7 @@ def typed(words: Sequence[str]) -> StartFiles:
 
 def _names(text: str) -> Iterator[str]:
     """Words that may be a file in the folder of the text; `$ROOT/worker.sh` may lie anywhere, and here too."""
-    for number, word in enumerate(dict.fromkeys(WORD.findall(text))):
+    for number, word in enumerate(paths_in(text)):
         if number > MOST_WORDS:
             return
         *folders, name = word.split("/")

@@ -141,6 +141,13 @@ class LintLaunch(Struct, frozen=True, kw_only=True):
     """Words that may hold more options (`$DISTRIBUTED_ARGS` of unknown value): then a missing option is not known to
     be missing."""
 
+    @property
+    def program_file(self) -> str:
+        """The last name of the file: "train.py" of `src/train.py` and of `-m src.train`; "" where there is none."""
+        if self.script is None:
+            return ""
+        return f"{self.script.shown.rpartition('.')[2]}.py" if self.module else self.script.shown.rpartition("/")[2]
+
     def option(self, *names: str) -> Option | None:
         """The last option of these canonical names, from the command line or PET_*."""
         for name in names:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.python_text import last_name, parsed, walked
 
 COLLECTIVES = frozenset(
@@ -91,15 +91,15 @@ class Program(Struct, frozen=True, kw_only=True):
 
 def program_of(job: LintJob, launch: LintLaunch) -> Program | None:
     """The program that a launch starts, where it stands in the text too."""
-    name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
-    return next(
-        (
-            read(section.text, section.start, section.line)
-            for section in job.sections
-            if section.kind == "file" and name.endswith(".py") and section.name.rpartition("/")[2] == name
-        ),
-        None,
-    )
+    section = launched_file(job, launch)
+    return read(section.text, section.start, section.line) if section is not None else None
+
+
+def launched_file(job: LintJob, launch: LintLaunch) -> TextSection | None:
+    """The file of a program, where the text has it."""
+    name = launch.program_file
+    files = (each for each in job.sections if each.kind == "file" and name.endswith(".py"))
+    return next((each for each in files if each.name.rpartition("/")[2] == name), None)
 
 
 def programs(job: LintJob) -> Iterator[Program]:

@@ -220,11 +220,7 @@ def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunc
         if code is None:
             continue
         name = section.name.rpartition("/")[2]
-        starts = (
-            launch
-            for launch in job.launches
-            if name and launch.script is not None and launch.script.shown.rpartition("/")[2] == name
-        )
+        starts = (launch for launch in job.launches if name and launch.program_file == name)
         yield code, tuple(islice(starts, MOST_STARTS))
 
 

@@ -17,6 +17,7 @@ from gpudoctor.lint.sections import MARK, split
 from gpudoctor.lint.shell.sbatch import looks_like_batch
 
 WORD = lazy_re(r"[\w.+@%${}-]*(?:/[\w.+@%${}-]+)+|[\w.+@%-]+")
+MODULE = lazy_re(r"(?<!\S)(?:-m|--module)(?:[ \t]+|=)[\"']?([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,99}){0,9})(?![\w./-])")
 MOST_BESIDE = 32
 COMMAND_LINE = "the command line"
 """What stands for the file of a command that was typed."""
@@ -106,11 +107,17 @@ def _all_beside(main: SourceFile, named: dict[str, tuple[SourceFile, ...]]) -> l
     return list(found.values())[1:]
 
 
+def paths_in(text: str) -> Iterator[str]:
+    """Words that may be a path, and what `-m package.module` is looked for as."""
+    yield from dict.fromkeys(WORD.findall(text))
+    yield from (f"{name.replace('.', '/')}.py" for name in dict.fromkeys(MODULE.findall(text)))
+
+
 def _named_in(source: SourceFile, by_name: dict[str, list[SourceFile]]) -> Iterator[SourceFile]:
     """Those of the sources that its text names. Batch scripts only where it is one: headers of two are no one's."""
     if not can_name(source):
         return
-    words = dict.fromkeys(word for word in WORD.findall(source.text) if word.rpartition("/")[2] in by_name)
+    words = dict.fromkeys(word for word in paths_in(source.text) if word.rpartition("/")[2] in by_name)
     files = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
     batches = {file.file for file in files if looks_like_batch(file.text)}
     yield from (file for file in dict.fromkeys(files) if len(batches) < 2 or file.file not in batches)

@@ -10,7 +10,8 @@ from gpudoctor.launcher.traits import ManifestKind
 from gpudoctor.lint import allocation, look, processes, rank_counts, spawning
 from gpudoctor.lint.frameworks import framework_in, trains_by_tensorflow
 from gpudoctor.lint.lightning import CLASSES, is_lightning
-from gpudoctor.lint.model import LintJob, LintLaunch, Option, Word
+from gpudoctor.lint.model import LintJob, LintLaunch, Option
+from gpudoctor.lint.programs import launched_file
 from gpudoctor.lint.report import Understood
 from gpudoctor.lint.trainers import RANKS, STARTERS
 
@@ -210,14 +211,6 @@ def framework_of(job: LintJob, launch: LintLaunch) -> str | None:
     return "lightning" if launch.launcher == "python" and len(preset) == 2 else None
 
 
-def _is_away(job: LintJob, program: Word) -> bool:
-    """Whether a program stands in a file that the text does not hold."""
-    if not program.shown.endswith(".py"):
-        return False
-    name = program.shown.rpartition("/")[2]
-    return not any(section.kind == "file" and section.name.rpartition("/")[2] == name for section in job.sections)
-
-
 def open_questions(job: LintJob) -> Iterator[str]:
     """What the text and the facts do not decide."""
     yield from dict.fromkeys(job.notes)
@@ -246,7 +239,9 @@ def open_questions(job: LintJob) -> Iterator[str]:
             yield f"line {option.span.line}: the value of {option.written} {option.value.shown} is not in the text{how}"
             if len(told) >= SHOWN_UNKNOWN:
                 return
-        if (program := launch.script) is not None and program.shown not in told and _is_away(job, program):
+        program = launch.script
+        seen = program is None or program.shown in told or launched_file(job, launch) is not None
+        if program is not None and program.shown.endswith(".py") and not seen:
             told.add(program.shown)
             yield f"line {program.span.line}: {program.shown}: not given, so what its ranks do was not judged"
         for word in launch.unread:

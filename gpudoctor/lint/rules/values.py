@@ -358,7 +358,7 @@ def launch_hands_local_rank(job: LintJob) -> Iterator[LintFinding]:
     for launch in job.launches:
         if launch.launcher != "torch.distributed.launch" or launch.option("use-env") is not None:
             continue
-        name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
+        name = launch.program_file
         script = next(
             (each.text for each in job.sections if each.kind == "file" and name and each.name.endswith(name)), None
         )
