@@ -117,7 +117,7 @@ def test_a_benchmark_whose_values_are_wrong_did_not_end_well() -> None:
     ("raised", "class_"),
     [
         (("AttributeError", "'NoneType' object has no attribute 'shape'", "/w/train.py"), "argument"),
-        (("AttributeError", "'Namespace' object has no attribute 'ep_size'", "/w/train.py"), "config"),
+        (("AttributeError", "'Namespace' object has no attribute 'ep_size'", "/w/train.py"), "argument"),
         (("AttributeError", "module 'torch' has no attribute 'float9'", "/w/train.py"), "dependency-mismatch"),
         (("KeyError", "'layers.0.mlp.weight'", "/w/load.py"), "checkpoint"),
         (("KeyError", "'input_ids'", "/w/data.py", "__getitem__"), "data"),

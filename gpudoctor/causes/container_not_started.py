@@ -22,8 +22,20 @@ CAUSE = Cause(
             (command("id -nG"), command("ls -l /var/run/docker.sock")),
         ),
         "config": Fix(
-            "Make the secret or config map that the pod names, in its namespace.",
+            "Make the {kind} {name} in the pod's namespace (they are no other namespace's), or write its right name "
+            "into "
+            "the pod's env, envFrom or volumes; optional: true lets it be missing.",
             (command("kubectl get secrets,configmaps"),),
+        ),
+        "config-refused": Fix(
+            "Its message, in `kubectl describe pod`, says what of the spec: a secret or config map, or a key of one, "
+            "that is not in the namespace, or an image that runs as root under runAsNonRoot.",
+            (command("kubectl describe pod"), command("kubectl get secrets,configmaps")),
+        ),
+        "refused": Fix(
+            "Read the runtime's message in `kubectl describe pod` (State, Last State, Events): a program that the "
+            "image does not have, a mount, or a device that the node does not give.",
+            (command("kubectl describe pod"),),
         ),
         "sandbox": Fix(
             "Have the node's container runtime and network plugin repaired; other nodes may be well. A runtime called "

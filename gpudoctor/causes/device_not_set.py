@@ -1,4 +1,4 @@
-from gpudoctor.cause import Cause, Fix, command
+from gpudoctor.cause import Cause, Fix, Judged, command
 
 CAUSE = Cause(
     id="device-not-set",
@@ -7,6 +7,7 @@ CAUSE = Cause(
     kind="device-ordinal",
     blame="program",
     restart="after a fix",
+    judged={"model": Judged("argument", "program", "after a fix")},
     hangs_by="start",
     meaning=(
         "Without torch.cuda.set_device every process works on GPU 0, or a barrier guesses the GPU from the "

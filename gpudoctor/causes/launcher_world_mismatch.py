@@ -9,6 +9,8 @@ CAUSE = Cause(
     restart="after a fix",
     judged={
         "step": Judged("scheduler", "user", "after a fix"),
+        # two settings that contradict each other, refused by who reads them: no launcher was asked
+        "lightning": Judged("config", "user", "after a fix"),
         # what is seen is that some have not come: never started, ended before, or without a way to the others
         **dict.fromkeys(("missing", "store", "torchrun"), Judged("rendezvous", "environment", "not decided")),
     },

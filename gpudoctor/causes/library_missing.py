@@ -10,7 +10,7 @@ CAUSE = Cause(
     restart="after a fix",
     judged={
         "command": Judged("file-missing", "environment", "after a fix"),
-        "program": Judged("file-missing", "environment", "after a fix"),
+        **dict.fromkeys(("program", "program-of", "command-of"), Judged("file-missing", "environment", "after a fix")),
         "environment": Judged("config", "environment", "after a fix"),
         "packages": Judged("dependency-mismatch", "environment", "after a fix"),
         "shared": Judged("dependency-mismatch", "environment", "after a fix"),
@@ -56,6 +56,8 @@ CAUSE = Cause(
             "Load the module or activate the environment that has the program, in the script itself: a job does not "
             "read what a login shell reads."
         ),
+        "command-of": "{how}",
+        "program-of": "{how} What the container runs has to be in its image: the host's PATH does not hold in it.",
         "environment": (
             "Make that environment by hand on such a node first: the module, package or activation named is not there."
         ),

@@ -79,6 +79,11 @@ CAUSE = Cause(
             "behind it."
         ),
         "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
+        "device-node": (
+            "{path} is made by {device} and cannot be put there{place}: load that driver on the node, and hand the "
+            "device to the container (--device={path}, or the cluster's device plugin); or take the mount or option "
+            "that asks for it away, where the node has no such device."
+        ),
         "elsewhere": (
             "{path} is not this user's to write there{place}: a folder of another user or of root, or one that does "
             "not stay. Give the job a folder of its own that is writable: {how}."
@@ -181,74 +186,107 @@ CAUSE = Cause(
             '.to("cuda") without a number.'
         ),
         "route": (
-            "Look whether what is to answer runs there and listens, and whether name, address and port are its "
-            "own{place}.{told}"
+            "Nothing answered at {asked}{place}: look whether what is to answer runs there and listens (nc -vz from "
+            "this node), whether name, address and port are its own, and whether a proxy or firewall stands between."
+            "{told}"
+        ),
+        "route-closed": (
+            "{asked} closed the connection{place}: it has ended, was started again, or a proxy or firewall between "
+            "cuts "
+            "connections that are idle. Its own log at that time says why; where that names no error, start again."
+            "{told}"
         ),
         "file-missing": (
             "Give the path as the node of {who} sees it, or put the file there; a relative path starts at the folder "
             "that the job was started in{place}.{told}"
         ),
-        "permission": "Let the job's user read or write that path, or give another one{place}.{told}",
+        "permission": "Let the job's user read or write {path}, or give another one{place}.{told}",
         "config": "Correct the setting or argument that the message names; it was refused{place}.{told}",
-        "data": "Look at the sample or column that the message names, and repair or skip it{place}.{told}",
+        "data": "Look at {sample}{place}: repair it, make or fetch it again, or skip it.{told}",
         "shape": (
-            "Print the shapes before that line{place}; the message names the two that do not fit. Where nobody changed "
-            "the model, its input is of another size, length or number of channels than it is made for, or the "
-            "settings "
-            "belong to another checkpoint or release."
+            "{sizes} meet{place}, and do not fit: print the shapes before that line, to see which of the two is not as "
+            "it is meant. Where nobody changed the model, its input is of another size, length or number of channels "
+            "than it is made for (a picture that was not resized, samples of several lengths in one batch, another "
+            "tokenizer), or the settings belong to another checkpoint or release."
         ),
         "checkpoint": (
-            "Compare the checkpoint with the model: another architecture, or a file that is cut off{place}.{told}"
+            "What is loaded{place} is of another model, layout or optimizer than this one ({said}): make the model and "
+            "the optimizer as they were when it was saved (the same settings, parameter groups and number of ranks), "
+            "or load the weights only and start the optimizer afresh.{told}"
         ),
-        "nan": (
-            "Look at the steps before: loss, learning rate, gradient norm, batch; clip, or lower the rate{place}.{told}"
-        ),
+        "nan": ("Look at the steps before: loss, learning rate, gradient norm, batch; clip, or lower the rate{place}."),
         "diverged": (
             "Look at the steps before: loss, learning rate, gradient norm, batch; clip, lower the rate, or train in "
             "bfloat16, which needs no loss scale."
         ),
         "dependency-mismatch": (
-            "Install versions of the libraries that fit together: the installed one has not what was called{place}."
-            "{told}"
+            "What is installed has not what is called{place} ({said}): it is of another release, or another build, "
+            "than "
+            "the one that calls it was written for. Install the one that the project's requirements name, or the "
+            "newest of both.{told}"
         ),
         "apart": Fix(
-            "What meets there is of releases that do not fit{place}.{told} Compare what the message names with what is "
-            "installed, and install what one of them asks for.",
+            "What meets there is of releases that do not fit{place}: {said}. Install the release that this asks for; "
+            "`pip list` tells which are installed.",
             (command("python -m pip check"), command("python -m pip list")),
+        ),
+        "apart-package": Fix(
+            "{package} refuses{place} what it meets here: {said}. Install the {distribution} that was made for it "
+            "(python -m pip install --upgrade '{distribution}', or the one that the project's requirements name), or "
+            "bring what it names to what it asks for.",
+            (command("python -m pip check"),),
+        ),
+        "asserted": (
+            "What the program asserts{place} does not hold: {said}. Bring the setting, the file or the value that it "
+            "speaks of to what is asserted; where nobody changed that program, its data or arguments are not made as "
+            "it wants them."
+        ),
+        "data-file": (
+            "{file} is cut off or damaged{place}: compare its size with that of its source, fetch or make it again, or "
+            "leave it out; where several ranks or workers write it, have one do so.{told}"
         ),
         "permission-key": (
             "Give the job a token or login that the service takes there, of an account that may read what is "
-            "named{place}: in its environment, or logged in once on that node.{told}"
+            "named{what}{place}: in its environment, or logged in once on that node.{told}"
         ),
         "checkpoint-file": (
-            "The file is cut off, empty or no checkpoint{place}: compare its size with that of its source, fetch or "
+            "{file} is cut off, empty or no checkpoint{place}: compare its size with that of its source, fetch or "
             "write it again, or take the one before. `gpudoctor checkpoint FILE` tells what is in it.{told}"
         ),
         "download-name": (
-            "Compare the name, revision and address that are asked for{place} with those that are there; what is "
+            "Compare the name, revision and address that are asked for{what}{place} with those that are there; what is "
             "private or gated is called missing without a token.{told}"
         ),
         "download-rate": (
-            "It asks too often{place}: fetch once before the job into a folder that all ranks read (HF_HOME), give a "
+            "It asks too often{what}{place}: fetch once before the job into a folder that all ranks read (HF_HOME), "
+            "give a "
             "token, and start again later.{told}"
         ),
-        "download-later": "The service fails{place}, and not the job: start it again later, or fetch it before.{told}",
+        "download-later": "The service fails{what}{place}, and not the job: start it again later, or fetch it "
+        "before.{told}",
         "download-certificate": (
             "The node does not trust the certificate that it is shown{place}: give it the authority's "
             "(REQUESTS_CA_BUNDLE, "
             "SSL_CERT_FILE; a proxy's own), set the clock right, or fetch it elsewhere before the job.{told}"
         ),
         "limits": (
-            "Raise the limit that the message names (ulimit -n, ulimit -u) in the job, or open less{place}.{told}"
+            "Raise the limit of {limit} in the job, or let it take less of that (fewer DataLoader workers and "
+            "processes)"
+            "{place}.{told}"
         ),
-        "download": "Fetch it once before the job, or give the nodes a way there; look at token and name{place}.{told}",
+        "download": (
+            "Fetch it once before the job, or give the nodes a way there{what}{place}: a proxy (HTTPS_PROXY), or a "
+            "folder that they share.{told}"
+        ),
         "name-resolution": "Write the name that was asked for into DNS or /etc/hosts of that node{place}.{told}",
-        "port": "End what holds that port, or take another one{place}.{told}",
+        "port": "End what holds {port}, or take another one{place}.{told}",
         "storage": (
-            "Look at the file system of that path on that node: it failed while it was read or written{place}.{told}"
+            "{path} could not be read or written{place}: look at its file system on that node (df, mount, dmesg, the "
+            "server's state), and keep it on another one, or start on another node, until it is well.{told}"
         ),
-        "quota": "Remove files of that user or project, or have the quota raised{place}.{told}",
-        "disk-full": "Make room on the file system of that path{place}.{told}",
+        "quota": "Remove files of that user or project on the file system of {path}, or have the quota "
+        "raised{place}.{told}",
+        "disk-full": "Make room on the file system of {path}{place}.{told}",
         "host-memory": "Give the job more memory, or let it hold less at once{place}.{told}",
         "worker": "Repair what the DataLoader worker's traceback shows, mostly one sample of the data set.",
         "fork": (

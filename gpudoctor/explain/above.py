@@ -9,10 +9,15 @@ from msgspec import structs
 from gpudoctor.cause import Fix
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.advised import advice
+from gpudoctor.explain.beside import COMMAND
+from gpudoctor.explain.classes import cause_of, variant_of
 from gpudoctor.explain.course import MILD, TROUBLE
-from gpudoctor.explain.end_lines import is_over
+from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.last_words import BUILDING
+from gpudoctor.explain.line_words import judged_line
+from gpudoctor.explain.own_words import names
 from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.explain.scan import clean
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
@@ -34,6 +39,10 @@ INTERFACE = (
     "take "
     "it out; an exclusion list excludes lo too."
 )
+SAY_NOTHING = ("at", "alone", "own-line", "in-package", "asserted")
+"""Variants of a program's error that say where, and not what."""
+SAME, FEW = 60, 12
+"""Characters of a line by which it is known again, and so few that they are nobody's."""
 LAST = 40
 """Lines at the end of a log that are asked (our rule of thumb)."""
 
@@ -73,8 +82,8 @@ def _interface(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
     return next((match["value"] for text in texts if (match := SET_TO.search(text))), "")
 
 
-def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
-    """Empty: nothing of the kind is known."""
+def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], unknown: str = "") -> str:
+    """Empty: nothing of the kind is known. `unknown`: how what failed is told, which quotes the line that decides."""
     if told := by_commands(ends):
         return told
     quoted = {(line.file, line.line) for line in trouble}
@@ -96,7 +105,21 @@ def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]
     for line in lines:
         if words := advice(line.text):
             return f"Do what the line itself says: {words}."
-    return ""
+    texts_at_end = (clean(text) for texts in ends.values() for _, text in texts[-LAST:])
+    decisive = (text for text in texts_at_end if len(text.strip()) > FEW and text.strip()[:SAME] in unknown)
+    return next((told for text in decisive if (told := _of_its_words(text[writer(text).length :]))), "")
+
+
+def _of_its_words(text: str) -> str:
+    """What the line's own words, or what it names, tell of its fix."""
+    judged = judged_line(text)
+    if judged is None or tells_an_end(text) or COMMAND.match(text):
+        return ""
+    cause = cause_of(judged)
+    variant, values = variant_of(cause, judged, "", text, alone=True)
+    if variant in SAY_NOTHING or (variant == "refused" and not names(values["said"])):
+        return ""
+    return CAUSES[cause].remedy(variant, place="", who="that process", **values).text
 
 
 __all__ = ["narrowed", "to_try"]

@@ -71,6 +71,19 @@ ELSEWHERE = lazy_re(
     r"\b(?:error|logs?) above"
 )
 """What only asks for more to be told, or sends somebody somewhere."""
+A_NOUN = lazy_re(
+    r"(?i)^(?:shard|request|split|register|limit|drop|start|run|update|change|import|download|call|mount|check|stop|"
+    r"launch|write|export|reset|pull|clone|merge|move|switch|pass|fix|set|pad|shard|start|clip|tune|load) "
+    r"(?!(?:the|a|an|that|whether|if|your|all|this|these|it|its|each|every|both|any|`|'|\"|-)\b)"
+    r"(?:id\b|(?:\S{1,40} ){0,3}(?:errors?|failed|failure)[. ]*$|(?:\S{1,40} ){0,2}(?:holds?|has|had|have|is|are|was|"
+    r"were|"
+    r"fail(?:s|ed)|exceed(?:s|ed)|returned|returns|does|did|could|cannot|can't|contains?|requires?|needs?|expired|"
+    r"timed)\b)"
+)
+"""Words for a thing that are verbs too, with what it does or is behind them."""
+NOTHING_CAN = lazy_re(r"(?i)\b(?:none|nothing|neither|no \w{1,20})\b[^,.;]{0,40}\b(?:can|may|could) be\b")
+A_RAISE = lazy_re(r"^\s*raise [A-Z\w.]{1,80}(?:\(|$)|^\s*(?:return|assert) \S")
+"""A traceback's source line."""
 SAYS_NO_MORE = lazy_re(
     r"(?i)^(?:please )?(?:try again|(?:you (?:might|may|can|should|must|need to|might need to|may need to) )?\w{3,12} "
     r"(?:it|this|that|them|these)(?: \w{2,8})?|make sure)[ .!]*$"
@@ -81,6 +94,8 @@ SAYS_NO_MORE = lazy_re(
 def advice(message: str) -> str:
     """What the message itself says is to be done; empty where it says nothing of the kind."""
     kept = message[:MOST]
+    if A_RAISE.match(kept):
+        return ""
     chosen: list[str] = []
     sentences = list(split_by(SENTENCE, kept))
     for index, sentence in enumerate(sentences):
@@ -113,10 +128,10 @@ def split_by(pattern: re.Pattern[str], text: str) -> Iterator[str]:
 
 def _advised(sentence: str) -> str:
     """The advice in a sentence, from where it begins."""
-    if ELSEWHERE.search(sentence) or SAYS_NO_MORE.match(sentence):
+    if ELSEWHERE.search(sentence) or SAYS_NO_MORE.match(sentence) or NOTHING_CAN.search(sentence):
         return ""
     if IMPERATIVE.match(sentence):
-        return sentence
+        return "" if A_NOUN.match(sentence) else sentence
     for at in INNER.finditer(sentence):
         clause = sentence[at.end() :]
         if IMPERATIVE.match(re.sub(r"^(?:so|and|but|or|then) ", "", clause)) or MODAL.match(clause):

@@ -7,7 +7,7 @@ import builtins
 import re
 
 from gpudoctor.cause import Judged
-from gpudoctor.explain.kinds import ARGUMENT, CHECKPOINT, CONFIG, DATA, FILE, MISMATCH, NAN, NO_DEVICE, SHAPE
+from gpudoctor.explain.kinds import ARGUMENT, CHECKPOINT, CONFIG, DATA, DIED, FILE, MISMATCH, NAN, NO_DEVICE, SHAPE
 from gpudoctor.explain.tracebacks import LIBRARY
 from gpudoctor.lazy import lazy_re
 
@@ -27,6 +27,14 @@ LOADS = lazy_re(
     r"(?i)(?:load|restor|resum|sav)\w{0,12}_?(?:state|checkpoint|ckpt|weight|model|optim|pretrained)|from_pretrained"
     r"|^(?:resume|restore)(?:_|$)"
 )
+OF_LOADING = lazy_re(
+    r"[/\\](?:dist_checkpointing|distributed[/\\]checkpoint|checkpoint_engine|torch[/\\]serialization|"
+    r"torch[/\\]optim)[/\\.]|"
+    r"(?<!utils)(?<!activation_checkpointing)[/\\](?:serialization|checkpoint(?:ing|s|er|_utils)?)\.py$"
+)
+"""Where state is loaded, or used first as it was loaded: an optimizer's own is of its parameters' sizes."""
+OF_A_PIPE = lazy_re(r"[/\\]multiprocessing[/\\](?:connection|managers|reduction|popen_\w{4,12})\.py$")
+"""What another process was to send: that one has ended."""
 REGISTRY = lazy_re(r"_auto\.py$|registry\.py$|[/\\]auto[/\\]")
 """Where a package looks up by a name what it has: a name that is missing is one of another release."""
 OF_ASSERTS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
@@ -58,6 +66,10 @@ def by_shape(
             return ARGUMENT
         if OF_SETTINGS.search(owner) and is_own:
             return CONFIG
+    elif judged == SHAPE and (OF_LOADING.search(raised_in) or LOADS.search(raised_by)):
+        return CHECKPOINT
+    elif name == "EOFError" and OF_A_PIPE.search(raised_in):
+        return DIED
     elif name == "KeyError" and judged == DATA:
         if WEIGHT.match(message) or LOADS.search(raised_by) or LOADS.search(called_by):
             return CHECKPOINT

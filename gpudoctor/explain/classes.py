@@ -40,6 +40,7 @@ from gpudoctor.explain.kinds import (
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
 from gpudoctor.explain.plain_fixes import BASES, OF_RELEASE, distribution_of, plain_fix
+from gpudoctor.explain.service_statuses import OF_SERVICE_TYPE, judged_service
 from gpudoctor.explain.statuses import judged_status
 from gpudoctor.explain.told_by_place import (
     by_code,
@@ -71,6 +72,16 @@ OF_CLASS: Mapping[Class, str] = {
     "illegal-access": "gpu-program-fault",
 }
 """The causes that an exception of such a class has, whoever raised it and however it is worded."""
+OF_TENSORFLOW: Mapping[str, Judged] = {
+    "ResourceExhaustedError": GPU_MEMORY,
+    **dict.fromkeys(("InvalidArgumentError", "FailedPreconditionError", "AlreadyExistsError"), ARGUMENT),
+    **dict.fromkeys(("DataLossError", "OutOfRangeError"), DATA),
+    "UnimplementedError": MISMATCH,
+    **dict.fromkeys(("UnavailableError", "AbortedError"), DIED),
+    "DeadlineExceededError": RENDEZVOUS,
+    **dict.fromkeys(("PermissionDeniedError", "UnauthenticatedError"), PERMISSION),
+}
+"""By the codes of absl's Status: tensorflow/python/framework/errors_impl.py."""
 OF_TYPE: Mapping[str, Judged] = {
     "FileNotFoundError": FILE,
     "NotADirectoryError": FILE,
@@ -111,6 +122,8 @@ OF_TYPE: Mapping[str, Judged] = {
     "gaierror": NAME,
     "herror": NAME,
     "NameResolutionError": NAME,
+    **OF_SERVICE_TYPE,
+    **OF_TENSORFLOW,
     "SSLError": own("download", "environment"),
     "SSLCertVerificationError": own("download", "environment"),
     "GatedRepoError": PERMISSION,
@@ -129,7 +142,7 @@ OF_TYPE: Mapping[str, Judged] = {
     "IndentationError": ARGUMENT,
     "TabError": ARGUMENT,
     "NameError": ARGUMENT,
-    "UnboundLocalError": ARGUMENT,
+    "UnboundLocalError": OTHER,
     "RecursionError": ARGUMENT,
     "NotImplementedError": ARGUMENT,
     "AttributeError": ARGUMENT,
@@ -296,7 +309,11 @@ def judged_message(message: str) -> Judged | None:
         return own("argument")
     said = message[:2000]
     for part in dict.fromkeys((without_guesses(said), said)):
-        if judged := judged_status(part) or next((judged for words, judged in OF_WORDS if words.search(part)), None):
+        if (
+            judged := judged_status(part)
+            or judged_service(part)
+            or next((judged for words, judged in OF_WORDS if words.search(part)), None)
+        ):
             return judged
     return None
 
@@ -311,7 +328,9 @@ def judged_exception(
     """`type_name`: with its module, where that was written. `raised_in`, `raised_by`, `code`: file, function and source
     of the innermost frame. `called_by`: the function of the innermost in the user's code."""
     judged = _judged_exception(type_name, message, raised_in, raised_by)
-    judged = by_shape(judged, type_name, message, raised_in, raised_by, called_by, code)
+    remedied = remedy_for(type_name, message)
+    if remedied is None or remedied[0].judged is None:
+        judged = by_shape(judged, type_name, message, raised_in, raised_by, called_by, code)
     return DATA if judged == CHECKPOINT and not OF_SAMPLES.isdisjoint((raised_by, called_by)) else judged
 
 

@@ -66,7 +66,7 @@ ENDED = lazy_re(
     r"`Trainer\.fit` stopped: `max_|'train_runtime'"
     r"|\bexit(?:ed)? (?:with )?(?:code|status):? 0\b|\bReason:\s+Completed\b|\bExited \(0\)"
     r"|\b(?:done|finished|complete[d]?) (?:in|after) \d[\d:.,hms ]{0,20}(?:s|sec|seconds|min|minutes|h|hours)?\W*$"
-    r"|^# Avg bus bandwidth"
+    r"|^# Avg bus bandwidth|^# Ended \(code 0\) at |^\W{0,6}done with all\b"
     r"|^(?!\s{0,12}\d{2,12}(?:_\d+)?\.\w)[^\n]{0,160}\bCOMPLETED\b[^\n]{0,80}\b0:0\b"
     r"|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|(?:^|Z )=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
@@ -336,6 +336,8 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
                 ended = index
         elif bad is not None:
             trouble.append(index)
+            if DUMPED.search(line):
+                ended = -1
         elif UP.search(line) or (ENDED.search(line) and not DENIED.search(line) and not wrong):
             ended = index
     return sorted(moves), begun, bars, ended, trouble
@@ -345,6 +347,11 @@ def _at_zero(step: str, line: str) -> bool:
     return (BAR_AT_ZERO.search(line) if BAR.search(line) else AT_ZERO.search(step)) is not None
 
 
+DUMPED = lazy_re(
+    r"^(?:[\w./-]{1,200}: line \d{1,7}: \s{0,8}\d{1,8} )?(?:Aborted|Segmentation fault|Bus error|Illegal instruction|"
+    r"Floating point exception|Trace/breakpoint trap)(?: \(core dumped\)|\s{2,}\S|\s*$)"
+)
+"""The shell's word for a program that a signal ended: what it had called done before was another part of it."""
 NOT_A_NUMBER = lazy_re(NO_NUMBER, re.IGNORECASE)
 
 

@@ -151,6 +151,12 @@ def spoken(facts: Facts) -> list[Spoken]:
     ]
 
 
+OF_LOOSE_WORDS: tuple[Class, ...] = ("argument", "exception", "assertion")
+SAYS_NO_MORE = ("refused", "in-package", "own-line", "asserted", "alone", "at")
+"""Classes that only words of refusing show, and fixes that only quote these: that it was raised is seen, and of what it
+came is likely, so that trouble before it counts."""
+
+
 def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[Candidate]:
     """An error of the program itself that ended a rank."""
     errors = []
@@ -179,7 +185,8 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
             code=error.code,
             source=error.source,
         )
-        sure = POSSIBLE if traceback.told.traceback.follows else SEEN if failed else LIKELY
+        told = failed and not (judged.kind in OF_LOOSE_WORDS and variant in SAYS_NO_MORE)
+        sure = POSSIBLE if traceback.told.traceback.follows else SEEN if told else LIKELY
         errors.append(
             Candidate(
                 cause=cause,

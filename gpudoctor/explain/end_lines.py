@@ -5,7 +5,9 @@ the remedies for lines; else how somebody tells that a process has ended.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gpudoctor.cause import Judged
 from gpudoctor.explain.course import MILD
+from gpudoctor.explain.endings import judged_signal, judged_status_of_end, judged_status_of_windows, signal_named
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.writers import writer
@@ -29,7 +31,7 @@ STARTED = lazy_re(r"\bNormal\s{2,}(?:Started|Scheduled|Admitted|QuotaReserved)\s
 ENDED = lazy_re(
     r"(?i)(?P<who>[^\n]{0,200}?)\b(?:exit(?:ed|s)?|ended|failed|fails|crashed|died|dies|terminated|finished|returned|"
     r"completed|stopped|killed)\b(?P<how>[^\n]{0,60}?)\b(?:(?:exit|return)[ -]?)?(?:code|status|rc)\b(?: of)?"
-    r"\s{0,3}[:=(]?\s{0,3}(?P<code>-?\d{1,3})\b"
+    r"\s{0,3}[:=(]?\s{0,3}(?P<code>-?\d{1,10})\b"
 )
 """A report of an end, in whatever words launchers, schedulers and scripts have for it."""
 
@@ -39,6 +41,13 @@ OF_HTTP = lazy_re(
     r"\bserver\b(?![^\n]{0,20}\b(?:exit\w*|crashed|died|terminated|killed)\b)"
 )
 """Of a status that is none of a process."""
+
+
+SIGNALS = {"Terminated": "TERM", "Killed": "KILL", "Hangup": "HUP", "Interrupt": "INT"}
+BY_SIGNAL = lazy_re(
+    r"\b(?:srun|prun|slurmstepd)\b[^\n]{0,80}: tasks? [\d,-]{1,60}: (?P<words>Terminated|Killed|Hangup|Interrupt)\b"
+)
+"""How srun tells a signal that a task ended by (strsignal(3)'s words)."""
 
 
 class OfSpeaker(NamedTuple):
@@ -95,6 +104,20 @@ def ends_told(lines: Sequence[Line]) -> Iterator[EndLine]:
             yield EndLine(line, code)
 
 
+def judged_end(ends: Mapping[str, Sequence[tuple[int, str]]]) -> Judged | None:
+    """Of what kind the first end is whose status tells it, among the last lines of logs that tell nothing else."""
+    for lines in ends.values():
+        for _, text in lines[-AT_THE_END:]:
+            if OVER.search(text):
+                continue
+            code = _status(text)
+            if judged := judged_status_of_windows(text) or (judged_status_of_end(code) if code else None):
+                return judged
+            if (ended := BY_SIGNAL.search(text)) is not None:
+                return judged_signal(signal_named(SIGNALS[ended["words"]]) or 0)
+    return None
+
+
 def tells_an_end(text: str) -> bool:
     """It tells only that something has ended: that follows from what ended it."""
     return bool(_status(text))
@@ -105,4 +128,4 @@ def _status(text: str) -> int:
     if match is None or OF_HTTP.search(text[: match.end()]):
         return 0
     code = int(match["code"])
-    return code if -65 < code < 256 else 0
+    return code if -65 < code < 256 or judged_status_of_windows(match["code"]) else 0

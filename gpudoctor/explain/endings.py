@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from gpudoctor.cause import Judged
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import LIKELY, SEEN
 
 
@@ -33,6 +34,23 @@ JUDGED: Mapping[int, Judged] = {
     signal.SIGXFSZ: Judged("limits", "environment", "after a fix"),
     signal.SIGINT: Judged("user-interrupt", "user", "as it is"),
 }
+OF_STATUS: Mapping[int, Judged] = {
+    126: Judged("permission", "environment", "after a fix"),
+    127: Judged("file-missing", "environment", "after a fix"),
+    0xC0000005: Judged("signal", "program", "not decided"),
+    0xC000001D: Judged("signal", "program", "not decided"),
+    0xC00000FD: Judged("signal", "program", "not decided"),
+    0xC0000374: Judged("signal", "program", "not decided"),
+    0xC0000409: Judged("signal", "program", "not decided"),
+    0xC0000017: Judged("host-memory", "program", "after a fix"),
+    0xC000012D: Judged("host-memory", "program", "after a fix"),
+    0xC0000135: Judged("dependency-mismatch", "environment", "after a fix"),
+    0xC0000139: Judged("dependency-mismatch", "environment", "after a fix"),
+    0xC000013A: Judged("user-interrupt", "user", "as it is"),
+}
+"""Shells' statuses of what cannot be run and of what is not there (POSIX, 2.8.2), docker's alike; Windows' NTSTATUS, by
+which processes end there (ntstatus.h)."""
+NTSTATUS = lazy_re(r"(?<![\w.])(?:(?P<unsigned>3221\d{6})|(?P<signed>-107374\d{4})|0x(?P<hex>[Cc]000[0-9A-Fa-f]{4}))\b")
 STATUS_OF_SIGNAL = 128
 NAMES = {
     name.lower().replace("-", " "): number
@@ -58,6 +76,22 @@ def ending_of(values: Mapping[str, str]) -> Ending | None:
     """What the signal means that a line tells by its number, its name, its words or an exit status."""
     number = NAMES.get(values.get("signal", "").lower().replace("-", " "), 0)
     return OF_SIGNAL.get(number or signal_number(int(values.get("exitcode", 0))))
+
+
+def judged_status_of_windows(text: str) -> Judged | None:
+    """By an NTSTATUS, in the forms in which launchers write it: without and with a sign, and as a hexadecimal "
+    "number."""
+    match = NTSTATUS.search(text)
+    if match is None:
+        return None
+    number = int(match["hex"], 16) if match["hex"] else int(match["unsigned"] or match["signed"])
+    return OF_STATUS.get(number % 2**32)
+
+
+def judged_status_of_end(exitcode: int) -> Judged | None:
+    """Where nothing but the status of an end is known."""
+    number = signal_number(exitcode)
+    return OF_STATUS.get(exitcode) or (judged_signal(number) if number else None)
 
 
 def judged_signal(number: int) -> Judged:

@@ -27,8 +27,16 @@ from gpudoctor.explain.course import (
     Course,
     CourseSeen,
 )
+from gpudoctor.explain.end_lines import judged_end
 from gpudoctor.explain.got_over import mark_got_over
-from gpudoctor.explain.last_words import last_words, of_known_words, of_nothing, of_the_end, told_before_a_signal
+from gpudoctor.explain.last_words import (
+    OF_NO_TABLE,
+    last_words,
+    of_known_words,
+    of_nothing,
+    of_the_end,
+    told_before_a_signal,
+)
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import OF_A_MAIN_PROGRAM, mark
 from gpudoctor.explain.order import Facts, put_together
@@ -62,6 +70,8 @@ THINGS = ("checkpoint", "data")
 """Classes by the words for things of which every log speaks; a line that refuses nothing tells no fault of them."""
 BY_SIGNAL = ("native-crash", "rank-died")
 """Causes that tell only how a process ended."""
+TELL_ONLY_AN_END = ("dead-rank", "signal")
+"""Classes of what follows: where an error line stands before it, undecided as it is, its class says more."""
 OTHER = Judged("other", "program", "not decided")
 
 
@@ -135,6 +145,8 @@ def explain(
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
         concluded = of_the_end(trouble, concluded, ends, shown)
     known = bool(concluded.causes or concluded.unknown)
+    if concluded.unknown and not concluded.causes and concluded.judged is None and not concluded.waited:
+        concluded = structs.replace(concluded, judged=judged_end(ends))
     if known:
         trouble = with_beside(trouble, ends)
     undecided = known and not concluded.causes
@@ -152,7 +164,7 @@ def explain(
         well=not known and not trouble and course in ("gets on", "ended well"),
         causes=concluded.causes,
         unknown=concluded.unknown,
-        advice=to_try(trouble, ends) if undecided else "",
+        advice=to_try(trouble, ends, concluded.unknown or "") if undecided else "",
         consequences=concluded.consequences,
         story=concluded.story,
         files=tuple(found.file for found in scans),
@@ -381,6 +393,9 @@ def _judged(concluded: Conclusion) -> Judged | None:
         return Judged("nccl-timeout", "program", "not decided")
     if concluded.causes:
         first = concluded.causes[0]
+        is_quoted = (concluded.unknown or "").startswith(OF_NO_TABLE)
+        if first.kind in TELL_ONLY_AN_END and concluded.judged is not None and is_quoted:
+            return structs.replace(concluded.judged, restart=_agreed({concluded.judged.restart}))
         return Judged(first.kind, first.blame, _agreed({cause.restart for cause in concluded.causes}))
     if concluded.unknown:
         judged = concluded.judged or OTHER

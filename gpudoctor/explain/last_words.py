@@ -25,6 +25,7 @@ from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.line_words import judged_line
+from gpudoctor.explain.marked_lines import is_prose
 from gpudoctor.explain.own_words import HEADER, suggested
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
@@ -89,6 +90,7 @@ OF_A_LIBRARY = lazy_re(
     r"\bNCCL (?:WARN|INFO)\b|\[c10d\]"
 )
 """Of a library's call: the errno's words are those of a device or a connection there, and no file's or program's."""
+OF_A_DEVICE = lazy_re(r"(?i)\s*(?:CUDA|HIP|cuDNN|cuBLAS|NCCL|OpenCL)\b[^\n:]{0,20}error: \S")
 MAY_FAIL = lazy_re(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
 """Commands of which scripts go on when they fail."""
 SIGNALS = {
@@ -103,6 +105,8 @@ SIGNALLED = lazy_re(
     r"(?: \(core dumped\)(?:\s|$)|\s{2,}\S|\s{0,4}$)"
 )
 RDMA = Judged("rdma", "fabric", "not decided")
+OF_NO_TABLE = "the log ends with an error that no table knows"
+"""How an error line is told of which only the class is known."""
 
 
 def last_words(
@@ -170,6 +174,8 @@ def last_words(
             continue
         remedied = remedy_of_line(line.text)
         reason = remedied[0].judged if remedied else None
+        if OF_A_DEVICE.match(line.text):  # perror(3) puts an errno behind it that is another call's
+            reason = reason or judged_message(line.text.rpartition(":")[0])
         reason = reason or judged_words(line.text) or judged_message(line.text)
         reason = reason or (FILE if "required file" in line.text else OTHER)
         return _caused(concluded, reason, f"a command failed: {shortened(line.text)}", (line,))
@@ -251,7 +257,7 @@ def of_the_end(
     last = {file: lines[-1][0] for file, lines in ends.items() if lines}
     for line in trouble:
         is_last = last.get(line.file, line.line) - line.line < LAST and not on.get(line.file)
-        if is_last and not (OVER.search(line.text) or EVENT.search(line.text)):
+        if is_last and not (OVER.search(line.text) or EVENT.search(line.text) or is_prose(line.text)):
             return _of_no_table(concluded, line, judged_line(line.text) or judged_message(line.text))
     return concluded
 
@@ -267,7 +273,7 @@ def of_shape(concluded: Conclusion, lines: Sequence[Line]) -> Conclusion:
 
 def _of_no_table(concluded: Conclusion, line: Line, judged: Judged | None) -> Conclusion:
     """An error of which only the class is known, if that."""
-    unknown = f"the log ends with an error that no table knows: {_both_ends(line.text)}"
+    unknown = f"{OF_NO_TABLE}: {_both_ends(line.text)}"
     return structs.replace(concluded, unknown=unknown, judged=judged)
 
 

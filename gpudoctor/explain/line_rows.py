@@ -146,7 +146,11 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (
             r"(?i)\bno (?:\w{1,12} )?(?:cuda |nvidia |amd )?(?:gpus?|accelerators?"
             r"|cuda devices?)\b[^\n]{0,20}\b(?:visible|found"
-            r"|available|detected|present)\b",
+            r"|available|detected|present)\b|\bno (?:\w{1,12} )?devices? (?:were |was )?(?:found|available|detected|"
+            r"visible)\b|"
+            r"\b(?:could not|cannot|can't|unable to|failed to) (?:find|initialize|find/initialize|open|"
+            r"acquire)\b[^\n]{0,40}\b"
+            r"(?:accelerator|cuda|opencl|hip|gpu|sycl|egl)s? (?:device|\d|platform)",
             NO_DEVICE,
         ),
         (
@@ -175,7 +179,8 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         # file systems
         (
             _of(
-                r"(?<![/\w.-])(?:u?n?mount(?:ed|ing|s|point)?|remount|fuse(?:rmount)?|nfs|lustre|gpfs|beegfs|ceph|juicefs"
+                r"(?<![/\w.-])(?:u?n?mount(?:ed|ing|s|point)?|remount|fuse(?:rmount)?|nfs|lustre|gpfs|beegfs|ceph|"
+                r"juicefs"
                 r"|gcsfuse|s3fs"
                 r"|bucket|volumes?|meta redis|transport endpoint|file ?system)\b",
                 r"|broken|stale|doesn't exist|hung|blocked|shutdown|not connected",

@@ -42,6 +42,10 @@ ASSERTED = lazy_re(r"(?i:\bassertion) (?:failed: |[`'][^\n]{1,300}' failed)|\bCh
 """assert(3), glog's CHECK, and the like in TensorRT-LLM, XLA, Triton and Arrow: what is wanted stands behind it."""
 
 
+METALS = lazy_re(r"^\S{1,300}:\d{1,6}: failed assertion [`'\"]")
+"""Apple's form, as Metal and its libraries have it: the check stands before what it says."""
+
+
 def judged_line(text: str) -> Judged | None:
     """Of what kind it is, as far as its words tell."""
     if of_nccl := OF_NCCL.search(text):
@@ -51,6 +55,8 @@ def judged_line(text: str) -> Judged | None:
         return remedied[0].judged
     if OF_NODE.search(text):
         return ON_NODE
+    if METALS.search(text):
+        return own("assertion", restart="not decided")
     judged = judged_words(text) or judged_shape(text) or judged_message(text) or judged_shape(text, guesses=True)
     if judged is None and ASSERTED.search(text):
         return own("assertion", restart="not decided")

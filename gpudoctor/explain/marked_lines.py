@@ -39,9 +39,30 @@ OF_A_DAEMON = lazy_re(
 """syslog's and the journal's form: of one of the machine's daemons, which need not be the job's."""
 
 
+OF_PEOPLE = lazy_re(
+    r"\b(?:I|he|she|his|her|him|my|me|students?|questions?|paragraphs?|sentences?|story|essay|graders?|summary|"
+    r"answers?|"
+    r"premises?|author|translation|conversation|reader|teacher)\b"
+)
+NO_PROSE = lazy_re(r"[\w)]\(|[_/=\\{}<>|]|\d|\b\w+\.\w|\b[a-z]+[A-Z]|(?:Error|Exception)\b|\bNone\b")
+"""Names, numbers, paths and calls, of which every error of a program has some."""
+WORDS = 10
+"""Of a sentence about people and texts, at least (our choice)."""
+
+
+def is_prose(text: str) -> bool:
+    """What a model wrote or read, in sentences about people and texts, whatever stands before it: no program's "
+    "error."""
+    told = MARK.sub("", text[writer(text).length :], count=1)
+    return len(told.split()) >= WORDS and OF_PEOPLE.search(told) is not None and NO_PROSE.search(told) is None
+
+
+MARK = lazy_re(r"^\s*\[?[A-Za-z]{4,8}\]?:? ?")
+
+
 def is_marked(text: str) -> bool:
     """Its writer marks it as an error."""
-    if MILD.search(text) or OF_A_DAEMON.match(text):
+    if MILD.search(text) or OF_A_DAEMON.match(text) or is_prose(text):
         return False
     rest = text[writer(text).length :].lstrip()
     return ANYWHERE.search(text[:400]) is not None or AT_THE_BEGINNING.match(rest) is not None

@@ -92,6 +92,67 @@ SETTINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 """By a part of the path, what moves it elsewhere."""
+DEVICES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (lazy_re(text), of)
+    for text, of in (
+        (r"^/dev/infiniband/", "the RDMA drivers (ib_uverbs, rdma_ucm: modprobe, rdma-core)"),
+        (r"^/dev/nvidia-caps", "the NVIDIA driver (IMEX and MIG; nvidia-modprobe, nvidia-caps)"),
+        (r"^/dev/nvidia", "the NVIDIA driver (nvidia-modprobe -c0 -u, or nvidia-smi once as root)"),
+        (r"^/dev/gdrdrv", "gdrcopy's driver (gdrdrv)"),
+        (r"^/dev/(?:kfd|dri/)", "the amdgpu driver"),
+        (r"^/dev/accel/", "the accelerator's driver"),
+        (r"^/dev/fuse", "the fuse module (modprobe fuse)"),
+        (r"^/dev/net/tun", "the tun module"),
+        (r"^/dev/(?:cxi|hfi|xpmem|knem|cros?s)", "the fabric's driver"),
+        (r"^/dev/(?!shm\b|null\b|std|fd/|tty)", "its driver"),
+    )
+)
+"""Files that drivers make: nobody can put them there."""
+COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (lazy_re(rf"^(?:{text})$"), of)
+    for text, of in (
+        (r"source|\[\[|pushd|declare|shopt",
+         "{name} is bash's own, and another shell reads the script: start it by `bash SCRIPT`, and let it begin with "
+         "#!/bin/bash (under sh or dash `.` stands for source)."),
+        (r"module|ml",
+         "`module` is a function that a login shell gets: let the script begin with #!/bin/bash -l, or read its "
+         "definition first (source /etc/profile.d/modules.sh, or lmod.sh there)."),
+        (r"conda|mamba|micromamba",
+         "`conda` is a function that a login shell gets: source CONDA/etc/profile.d/conda.sh in the script before "
+         "`conda activate`, or start by `conda run -n ENVIRONMENT`."),
+        (r"torchrun|accelerate|deepspeed|transformers-cli|hf|huggingface-cli|vllm|ray|wandb|tensorboard|composer|"
+         r"lightning|fabric|colossalai|axolotl|llamafactory-cli|tune|ds_report|tqdm|pip3?|ninja",
+         "{name} lies in the bin folder of the Python environment that it was installed into: activate that one in the "
+         "script itself (a job does not read what a login shell reads), give its whole path, or install it there; "
+         "torchrun is `python -m torch.distributed.run` too."),
+        (r"sbatch|srun|salloc|scontrol|squeue|sinfo|sacct|scancel",
+         "SLURM's commands are not on this machine, or not in this container: call {name} on a node of the cluster "
+         "(PATH of its login shell), outside of the container."),
+        (r"mpirun|mpiexec|orterun|prterun|mpicc|ompi_info|horovodrun",
+         "No MPI is on the PATH there: load its module in the script (module load openmpi), or put its bin folder "
+         "into PATH and its lib folder into LD_LIBRARY_PATH, on every node."),
+        (r"nvcc|ptxas|nsys|ncu|cuda-gdb|compute-sanitizer",
+         "{name} is of the CUDA toolkit, which is not on the PATH there: load its module (module load cuda) or put "
+         "/usr/local/cuda/bin into PATH; in a container take an image of kind devel."),
+        (r"nvidia-smi|nvidia-debugdump|nvidia-persistenced|nvidia-cuda-mps-control|nvidia-cuda-mps-server|nv-fabricmanager",
+         "{name} comes with the driver: on a host install that; into a container the runtime brings it from the host "
+         "(docker run --gpus all, --nv, or NVIDIA_DRIVER_CAPABILITIES with utility)."),
+        (r"ibstat|ibv_devinfo|ibdev2netdev|ib_write_bw|rdma|ibstatus|show_gids",
+         "{name} is of rdma-core, infiniband-diags or perftest: install that package on the node, or in the image."),
+        (r"gcc|g\+\+|c\+\+|cc|clang|make|cmake|gfortran|ld|as",
+         "No compiler or build tool {name} is there: install it (Debian, Ubuntu: build-essential, cmake; conda: gxx, "
+         "cmake), or load its module."),
+        (r"python|python3(?:\.\d+)?",
+         "No {name} is on the PATH there: activate the environment in the script itself, or give its whole path; many "
+         "systems have python3 only."),
+        (r"numactl|taskset|jq|rsync|wget|curl|git|git-lfs|unzip|ssh|pdsh|tmux|screen|bc|time|ffmpeg|aria2c",
+         "{name} is a package of the system: install it on every node or in the image, or take that line out."),
+        (r"aws|gsutil|gcloud|azcopy|az|rclone|s3cmd|s5cmd|kubectl|helm|docker|apptainer|singularity|enroot",
+         "{name} is not installed there, or not in this container: install it, give its whole path, or call it where "
+         "it is."),
+    )
+)  # fmt: skip
+"""Who brings a command, and where that is."""
 ELSEWHERE = "what is written there can go to a larger file system, and old checkpoints and logs away"
 
 
@@ -140,8 +201,26 @@ def setting_of(path: str) -> str:
     return next((setting for words, setting in SETTINGS if words.search(path)), "")
 
 
+def device_of(path: str) -> str:
+    """Whose driver makes that file; empty where it is no device's."""
+    return next((of for words, of in DEVICES if words.search(path)), "")
+
+
+def command_fix(name: str) -> tuple[str, dict[str, str]]:
+    """The variant of the cause library-missing for a command that is not found, and its values."""
+    last = name.rpartition("/")[2]
+    told = next((of for words, of in COMMANDS if words.match(last)), "")
+    return ("command-of", {"how": told.format(name=last)}) if told else ("", {})
+
+
 def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """A narrower variant than a symptom's own, with its values; the same where there is none."""
+    if (
+        cause == "library-missing"
+        and variant in ("command", "program")
+        and (of := command_fix(values.get("name", "")))[0]
+    ):
+        return ("program-of" if variant == "program" else of[0]), of[1]
     if cause == "library-missing" and not variant and values.get("module"):
         return module_fix(values["module"])
     if cause == "version-mismatch" and variant == "library" and (of_loader := loader_fix(values)):

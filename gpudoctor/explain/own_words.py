@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.explain.advised import advice, split_by
-from gpudoctor.explain.own_fixes import setting_of
+from gpudoctor.explain.own_fixes import device_of, setting_of
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
 
@@ -17,6 +17,8 @@ MOST = 3_000
 """Characters of a message that are looked at."""
 LONGEST = 240
 """A sentence of more is cut (our choice)."""
+SUMMARY = 160
+"""So much of a message stands in the summary above the fix."""
 SENTENCE = lazy_re(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[A-Z`'\"\-])|(?<=[a-z)`'\"][.!?])(?=[A-Z][a-z])|\n+")
 QUOTED = r"[`'\"][^`'\"\n]{1,60}[`'\"]"
 LIST = (
@@ -105,6 +107,10 @@ PATH = lazy_re(
     r"/\.[\w.@+~-]{1,80}|[\w-]{1,80}\.\w{1,12})[\'\"`]|"
     r"(?:^|(?<=[\s:=(]))(?P<bare>[~.]{0,2}/[\w.@+=~-]{1,80}(?:/[\w.@+=~-]{0,80}){0,20})"
 )
+SPEAKS = lazy_re(
+    r"(?:\[\d{1,8}\])?: (?!(?i:no such|not found|cannot execute|permission denied|is a directory|not a directory))"
+)
+"""Behind the name of a program that begins its message with it, as error(3) and bfd's linkers do."""
 OF_SETTINGS: frozenset[Class] = frozenset({"config", "argument", "assertion", "exception", "launcher"})
 SUGGESTED = lazy_re(
     r"(?i)(?:\b(?:did|perhaps) you me(?:an|ant)\b|\btip: |\bhint: |\bto fix: |\[possible values: |\bchoose from\b|"
@@ -134,7 +140,8 @@ def said(message: str) -> str:
 def also_told(message: str, besides: str = "") -> str:
     """The sentence by which a message refuses, as one to stand behind a fix; empty where the fix says it."""
     clause = said(message)
-    return f" The message: {clause}." if clause and clause not in besides and besides not in clause else ""
+    is_shown = clause in besides or besides in clause if besides else clause in " ".join(message[:SUMMARY].split())
+    return f" The message: {clause}." if clause and not is_shown else ""
 
 
 def suggested(message: str) -> str:
@@ -175,10 +182,12 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     clause, advised = said(message), advice(message)
     values = {"said": clause}
     if kind == "file-missing" and (path := refused_path(message)):
+        if device := device_of(path):
+            return "device-node", {"path": path, "device": device}
         where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
         return "path", {"path": path, "where": where, "told": also_told(message)}
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
-    if path and (how := setting_of(path)):
+    if path and (how := setting_of(path)) and (kind != "storage" or "tale" in message):
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
     if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
         return "allowed", {**values, "allowed": match["allowed"].strip(" .")}
@@ -201,6 +210,8 @@ def refused_path(message: str) -> str:
     best, most = "", 0
     for match in PATH.finditer(kept):
         path = match["quoted"] or match["bare"]
+        if not match["quoted"] and SPEAKS.match(kept, match.end()) and kept[: match.start()].strip() == "":
+            continue  # who tells it
         before, behind = kept[max(0, match.start() - 120) : match.start()], kept[match.end() : match.end() + 40]
         if PLACEHOLDER.search(path) or FOR_EXAMPLE.search(before):
             continue

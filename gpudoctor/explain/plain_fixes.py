@@ -2,16 +2,16 @@
 else who raised it and what to look at next. A repair that points elsewhere is worse than none.
 """
 
+import builtins
 from collections.abc import Mapping
 
+from gpudoctor.explain.concrete import address, limit, port, read_file, sizes, url
 from gpudoctor.explain.own_fixes import DISTRIBUTIONS
 from gpudoctor.explain.own_words import also_told, refused_path, said
 from gpudoctor.explain.told_by_place import is_of_a_package, package_of
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
 
-SIZES = lazy_re(r"\d[^\n]{0,300}?\d")
-"""Two numbers: of shapes that do not fit a message names both."""
 OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
 NAMES_A_SAMPLE = lazy_re(
     r"(?i)[`'\"][^`'\"\n]{2,200}[`'\"]|\b(?:sample|row|column|line|record|image|file|label|field|example|batch|"
@@ -19,23 +19,30 @@ NAMES_A_SAMPLE = lazy_re(
 )
 OF_DATA = lazy_re(
     r"(?:^|[/\\.])(?:PIL|cv2|av|decord|torchcodec|torchaudio|soundfile|librosa|pyarrow|pandas|webdataset|tarfile|"
-    r"zipfile|gzip|lzma|zlib|h5py|json|csv|datasets|streaming|torch[/\\]utils[/\\]data|lmdb|tokenizers|data)(?:[/\\.]|$)"
+    r"zipfile|gzip|lzma|zlib|h5py|json|csv|datasets|streaming|torch[/\\]utils[/\\]data|lmdb|tokenizers|"
+    r"data)(?:[/\\.]|$)"
 )
 LACKS = lazy_re(
     r"(?i)has no attribute|unexpected keyword|cannot import|undefined symbol|not (?:be )?found|missing|no kernel|"
     r"does not exist|no such (?:operator|function|symbol)|unknown"
 )
-NAMES_A_LIMIT = lazy_re(
-    r"(?i)open files|\bprocess(?:es)?\b|\bthreads?\b|temporarily unavailable|memlock|lock(?:ed)? memory|\bstack\b"
-    r"|ulimit"
-)
 CUT_OFF = lazy_re(
     r"(?i)corrupt|truncat|unexpected (?:end|eof)|ran out of input|end of file|central directory|invalid magic|header|"
     r"invalid load key|not a zip|incomplete|pickle data"
 )
+DAMAGED = lazy_re(
+    r"(?i)corrupt|truncat|unexpected (?:end|eof)|ran out of input|end of file|central directory|invalid magic|"
+    r"not a zip|"
+    r"incomplete|CRC check|not a gzipped"
+)
 OF_STATE = lazy_re(r"(?i)state_dict|\bkeys?\b|size mismatch|shape|\bweights?\b|layers?|parameters?")
 OF_KEYS = lazy_re(r"(?i)\b40[13]\b|token|credential|authenti|authoriz|api[ _-]?key|log ?in|gated|private|forbidden")
 STATUS = lazy_re(r"\b(?P<status>40[134]|429|5\d\d)\b")
+CLOSED = lazy_re(
+    r"(?i)connection (?:was )?(?:reset|aborted|closed)|broken pipe|closed (?:the connection )?by (?:the )?(?:peer|"
+    r"remote)"
+)
+STALE = lazy_re(r"(?i)stale")
 CERTIFICATE = lazy_re(r"(?i)certificate|SSL")
 NOT_REACHED = lazy_re(
     r"(?i)timed? ?out|unreachable|refused|resolve|max retries|connection|offline|name or service|network"
@@ -64,22 +71,33 @@ BASES = frozenset({"torch", "functorch", "numpy", "pandas", "scipy", "PIL", "cv2
 VALUES = "the values and shapes that stand in that line"
 
 
+OF_A_PROGRAM: frozenset[Class] = frozenset(
+    {"argument", "data", "assertion", "exception", "shape", "config", "checkpoint", "nan", "other"}
+)
+"""Classes of what a program's own line has at hand: of a device, a driver or a network it can print nothing."""
+
+
 def plain_fix(
     kind: Class, known: frozenset[str], type_name: str, message: str, raised_in: str, raised_by: str, *, alone: bool
 ) -> tuple[str, dict[str, str]]:
     """The variant of the cause program-error, and its values. `known`: the variants that there are."""
     told = {"told": also_told(message)}
-    if (seen := _seen(kind, message, raised_in, raised_by)) in known:
-        return seen, told
-    if is_of_a_package(raised_in) and (package := package_of(raised_in)) and package not in BASES:
-        clause = said(message)
+    clause, package = said(message), package_of(raised_in) if is_of_a_package(raised_in) else ""
+    seen, values = _seen(kind, type_name, message, raised_in, raised_by)
+    if seen == "apart" and package:
+        return "apart-package", {"package": package, "distribution": distribution_of(package), "said": clause}
+    if seen in known:
+        return seen, {"said": clause, **told, **values}
+    if package and package not in BASES:
         return "in-package", {
             "package": package,
             "distribution": distribution_of(package),
             "said": f": {clause}" if clause else "",
         }
     name = type_name.rpartition(".")[2]
-    if raised_in or name in TO_PRINT:
+    if name == "AssertionError" and clause:
+        return "asserted", {"said": clause}
+    if (raised_in or name in TO_PRINT) and kind in OF_A_PROGRAM:
         return "own-line", {"what": TO_PRINT.get(name, VALUES), **told}
     return "alone" if alone else "at", told
 
@@ -89,24 +107,54 @@ def distribution_of(package: str) -> str:
     return DISTRIBUTIONS.get(package, package.replace("_", "-"))
 
 
-def _seen(kind: Class, message: str, raised_in: str, raised_by: str) -> str:
-    """The class's own sentence, or a narrower one, where the message shows that it holds; empty: it does not."""
+def _seen(kind: Class, type_name: str, message: str, raised_in: str, raised_by: str) -> tuple[str, dict[str, str]]:
+    """The class's own sentence, or a narrower one, with what the message names for it; empty: it does not hold, or
+    nothing of what it speaks of is named."""
     if kind == "shape":
-        return "shape" if SIZES.search(message) else ""
+        two = sizes(message)
+        return ("shape" if two else "", {"sizes": two})
     if kind == "data":
-        is_data = raised_by in OF_SAMPLES or OF_DATA.search(raised_in) or not raised_in
-        return "data" if is_data and NAMES_A_SAMPLE.search(message) else ""
+        is_named = not hasattr(builtins, type_name.rpartition(".")[2])  # a type of the program's or a package's own
+        is_data = is_named or raised_by in OF_SAMPLES or OF_DATA.search(raised_in) or not raised_in
+        file = read_file(message)
+        if DAMAGED.search(message):
+            return "data-file", {"file": file or "What is read there"}
+        shown = file or (f"what the message names ({said(message)})" if NAMES_A_SAMPLE.search(message) else "")
+        return ("data" if is_data and shown else "", {"sample": shown})
     if kind == "dependency-mismatch":
-        return "dependency-mismatch" if LACKS.search(message) else "apart"
+        return ("dependency-mismatch" if LACKS.search(message) else "apart", {})
     if kind == "limits":
-        return "limits" if NAMES_A_LIMIT.search(message) else ""
+        reached = limit(message)
+        return ("limits" if reached else "", {"limit": reached})
     if kind == "permission":
-        return "permission-key" if OF_KEYS.search(message) else "permission" if refused_path(message) else ""
+        path = refused_path(message)
+        if OF_KEYS.search(message):
+            where = url(message)
+            return "permission-key", {"what": f" ({where})" if where else ""}
+        return ("permission" if path else "", {"path": path})
+    if kind in ("storage", "quota", "disk-full"):
+        path = refused_path(message)
+        if kind == "storage" and path and STALE.search(message):
+            return "stale", {"path": path, "how": "TMPDIR, or a folder of the node's own disk"}
+        return (kind if path else "", {"path": path})
     if kind == "checkpoint":
-        return "checkpoint-file" if CUT_OFF.search(message) else "checkpoint" if OF_STATE.search(message) else ""
+        if CUT_OFF.search(message):
+            return "checkpoint-file", {"file": read_file(message) or "The file"}
+        return ("checkpoint" if OF_STATE.search(message) or sizes(message) else "", {})
     if kind == "download":
-        return _of_download(message)
-    return kind if kind not in ("exception", "argument", "assertion", "config") else ""
+        return _of_download(message), {"what": f" ({where})" if (where := url(message) or address(message)) else ""}
+    if kind == "route":
+        asked = address(message)
+        if CLOSED.search(message):
+            return "route-closed", {"asked": f"The other end ({asked})" if asked else "The other end"}
+        return "route", {"asked": asked or "what it connects to"}
+    if kind == "port":
+        held = port(message)
+        return "port", {"port": f"port {held}" if held else "that port"}
+    if kind == "file-missing":
+        where = url(message)
+        return ("download-name" if where else "", {"what": f" ({where})"})
+    return (kind if kind not in ("exception", "argument", "assertion", "config") else "", {})
 
 
 def _of_download(message: str) -> str:

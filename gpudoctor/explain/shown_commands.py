@@ -21,7 +21,8 @@ OF_SLOTS = lazy_re(r"not enough slots|could not (?:find|be found)|unable to find
 OF_NO_GPU = lazy_re(
     r"Found no NVIDIA driver|No CUDA GPUs are available|CUDA is not available|libcuda\.so|libnvidia-ml|"
     r"Torch not compiled with CUDA|no CUDA-capable device|"
-    r"CUDA driver version is insufficient|NVML: Driver Not Loaded|couldn't communicate with the NVIDIA driver"
+    r"\bCUDA device requested but no devices found|CUDA driver version is insufficient|NVML: Driver Not Loaded|"
+    r"couldn't communicate with the NVIDIA driver"
 )
 HOST = lazy_re(r"^[\w.-]{1,253}:\d{1,4}$")
 LAUNCHERS = frozenset({"horovodrun", "mpirun", "mpiexec", "prterun"})

@@ -18,6 +18,7 @@ from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.kinds import DIED
 from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.marked_lines import is_marked
+from gpudoctor.explain.pod_events import judged_event
 from gpudoctor.explain.report import Line
 from gpudoctor.lazy import lazy_re
 
@@ -120,6 +121,8 @@ def spoken_error(lines: Sequence[Line]) -> SpokenError | None:
     for index, line in enumerate(lines):
         if is_over(line, lines[index + 1 :]):
             continue
+        if (of_event := judged_event(line.text)) is not None:
+            return SpokenError(line, of_event)
         speaker = next((each for each in SPEAKERS if each.form.search(line.text)), None)
         if speaker is not None:
             return SpokenError(line, judged_line(line.text) or speaker.judged)

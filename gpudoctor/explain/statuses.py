@@ -147,6 +147,12 @@ OF_STATUS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"\bDATA_LOSS: ", Judged("data", "environment", AFTER)),
         (r"\bUNIMPLEMENTED: ", Judged("dependency-mismatch", "environment", AFTER)),
         (r"\b(?:INVALID_ARGUMENT|OUT_OF_RANGE): ", Judged("argument", "program", AFTER)),
+        # what torch writes of ncclGetErrorString (NCCLUtils.cpp), src/init.cc of NCCL
+        (r"\bNCCL error in: [^\n]{1,200}, invalid usage\b", Judged("argument", "program", AFTER)),
+        (
+            r"\bNCCL error in: [^\n]{1,200}, remote process exited or there was a network error\b",
+            Judged("dead-rank", "program", "not decided"),
+        ),
         (r"ncclRemoteError\b", Judged("dead-rank", "program", "not decided")),
         (r"ncclInternalError\b", Judged("dependency-mismatch", "environment", "not decided")),
     )

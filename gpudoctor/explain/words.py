@@ -93,7 +93,10 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)device-side assert(?!ions)|illegal memory access", own("illegal-access")),
         (r"(?i)\border differs across ranks|\brank \d+ is \S[^\n]{0,120} while rank \d+ is ", own("divergence")),
         (r"retrieving ncclUniqueId from|setting up NCCL communicator", RENDEZVOUS),
-        (r"(?i)\bno (?:cuda |nvidia )?gpus? (?:were |was )?(?:found|available|detected)", NO_DEVICE),
+        (r"(?i)\bno (?:cuda |nvidia )?gpus? (?:were |was )?(?:found|available|detected)|"
+         r"\b(?:cuda|gpu|hip|opencl)\b[^\n]{0,40}\bno (?:\w{1,12} )?devices? (?:were |was )?(?:found|available|"
+         r"detected)\b",
+         NO_DEVICE),
         (r"(?i:\blocal_rank\b[^\n]{0,60}\bdevice)|invalid device ordinal|deserialize object on CUDA device \d|"
          r"Expected a '?cuda'? device|"
          r"Invalid CUDA '?device", own("device-ordinal")),

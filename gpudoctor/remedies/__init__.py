@@ -18,6 +18,7 @@ from gpudoctor.remedies import (
     options,
     parallel,
     plain,
+    python_values,
     releases,
     services,
     starting,
@@ -32,7 +33,7 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     for family in (
         *(releases, starting),
         *(parallel, tensors, data, checkpoints, models, environments, builds),
-        *(systems, services, nodes, clusters, networks, transfers, installers, options, plain),
+        *(systems, services, nodes, clusters, networks, transfers, installers, options, plain, python_values),
     )
     for remedy in family.REMEDIES
 )

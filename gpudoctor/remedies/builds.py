@@ -240,4 +240,19 @@ REMEDIES = (
             "bash: /data/out.txt: No such file or directory",
         ),
     ),
+    Remedy(
+        "torchcodec-libraries",
+        words=r"Could not load libtorchcodec\b",
+        fix=(
+            "torchcodec loads FFmpeg's libraries (libavutil and its like) of one of the releases that it lists, and "
+            "found none: install one of these where this Python looks (conda install -c conda-forge 'ffmpeg<8'; Debian "
+            "and Ubuntu: apt install ffmpeg). Where the lines below name another library for the release that is "
+            "there (libnvrtc, libtorch), install the torchcodec that was built for this torch and its CUDA."
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="torchcodec _core/ops.py (load_torchcodec_shared_libraries)",
+        sample="RuntimeError: Could not load libtorchcodec. Likely causes:",
+        counter="RuntimeError: libtorchcodec was loaded",
+    ),
 )

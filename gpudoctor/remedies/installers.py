@@ -158,7 +158,7 @@ REMEDIES = (
     Remedy(
         "c-assertion",
         words=r": (?P<source>[\w./-]{1,200}\.(?:c|cc|cpp|cu|h|hpp):\d{1,6}): [^\n]{1,200}: Assertion "
-        r"[`'](?P<what>[^\n]{1,200})' "
+        r"[`'](?P<what>(?!0'|false'|NULL')[^\n]{1,200})' "
         r"failed\.",
         lines=True,
         fix=(

@@ -330,7 +330,7 @@ REMEDIES = (
     Remedy(
         "gpu-runtime-missing",
         words=r"\bno runtime for \"(?P<name>[\w-]{1,40})\" is configured|\bunknown or invalid runtime name: "
-        r"(?P<other>[\w-]{1,40})",
+        r"(?P<other>[\w-]{1,40})|\bUnknown runtime specified (?P<older>[\w-]{1,40})",
         lines=True,
         fix=(
             "The container runtime of that node does not know NVIDIA's: install nvidia-container-toolkit there and "

@@ -257,7 +257,7 @@ REMEDIES = (
     Remedy(
         "windows-line-ends",
         words=r"\^M: bad interpreter|\\r'?: (?:command not found|No such file)|\r: (?:bad interpreter|"
-        r"command not found)",
+        r"command not found)|\bcontains DOS line breaks\b",
         lines=True,
         fix=(
             "The script has Windows' line ends, and the carriage return is taken for a part of the name: take them out "
@@ -265,8 +265,11 @@ REMEDIES = (
         ),
         kind="config",
         blame="user",
-        source="bash execute_cmd.c (execute_shell_script)",
-        sample="-bash: /var/spool/PBS/jobs/4.SC: /bin/bash^M: bad interpreter: No such file or directory",
+        source="bash execute_cmd.c (execute_shell_script); slurm src/sbatch/opt.c",
+        sample=(
+            "-bash: /var/spool/PBS/jobs/4.SC: /bin/bash^M: bad interpreter: No such file or directory",
+            "sbatch: error: Batch script contains DOS line breaks (\\r\\n)",
+        ),
         counter="-bash: ./run: /bin/zsh: bad interpreter: No such file or directory",
     ),
     Remedy(

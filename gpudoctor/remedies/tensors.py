@@ -163,4 +163,23 @@ REMEDIES = (
         sample="AssertionError: Torch not compiled with CUDA enabled",
         counter="AssertionError: Invalid device id",
     ),
+    Remedy(
+        "gpu-allocator",
+        words=(
+            r"\bRMM failure\b|\brmm::(?:bad_alloc|out_of_memory)\b|\bcuMem\w{2,30} failed: out of memory",
+            r"\bOut of memory allocating [\d,]{1,20} bytes \(allocated so far",
+        ),
+        lines=True,
+        fix=(
+            "The GPU's memory is full (an allocator of the GPU was asked): take smaller batches or pieces, give each "
+            "process less of it (the pool's size), and end what else holds memory there; nvidia-smi tells who does."
+        ),
+        kind="gpu-memory",
+        source="rmm cpp/include/rmm/error.hpp; pycuda src/cpp/cuda.hpp; cupy cuda/memory.pyx",
+        sample=(
+            "MemoryError: cuMemAlloc failed: out of memory",
+            "std::bad_alloc: out_of_memory: RMM failure at: /w/rmm/mr/device/pool_memory_resource.hpp:257",
+        ),
+        counter="MemoryError: malloc failed",
+    ),
 )

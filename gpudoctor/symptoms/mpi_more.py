@@ -12,7 +12,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="wrong-nic",
         variant="mpi",
-        confidence=LIKELY,
+        confidence=POSSIBLE,  # its help names several: a transport not loaded, not allowed, or without a way
         seen="Open MPI's processes have no transport (BTL, MTL, PML) in common by which they reach each other",
         source="ompi/runtime/help-mpi-runtime.txt (pml-add-procs-fail), ompi/mca/bml/r2/help-mca-bml-r2.txt",
         sample=(

@@ -32,6 +32,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "ArrowMemoryError: ",
             "std::bad_alloc",
         ),
+        unless="RMM failure",
         cause="host-out-of-memory",
         seen="a rank ran out of host memory",
         source="torch c10/core/impl/alloc_cpu.cpp, numpy, Arrow (memory_pool.cc), Python",
@@ -281,11 +282,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "module-missing",
-        pattern=r"ModuleNotFoundError: No module named '(?P<module>[^'\n]{1,200})'",
+        pattern=(
+            r"ModuleNotFoundError: No module named '(?P<module>[^'\n]{1,200})'",
+            r"\bpython[\d.]{0,5}(?:\.exe)?: No module named '?(?P<module>[A-Za-z_][\w.]{0,200})",
+        ),
         cause="library-missing",
         seen="the module {module} is not installed where this rank runs",
-        source="Python's import",
-        sample="ModuleNotFoundError: No module named 'flash_attn'",
+        source="Python's import; Lib/runpy.py (python -m)",
+        sample=(
+            "ModuleNotFoundError: No module named 'flash_attn'",
+            "[1,0]<stderr>:/opt/conda/bin/python3.8: No module named mpi4py",
+        ),
         counter="flash_attn is not installed, using sdpa",
     ),
     Symptom(
