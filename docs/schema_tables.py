@@ -399,6 +399,7 @@ def skypilot(folder: Path) -> None:
     schema = json.loads((folder / "skypilot.json").read_text())
     for name in ("envs", "secrets"):
         schema["properties"][name] = {}  # made strings before they are looked at
+    schema["properties"]["experimental"] = {}  # config's name until 0.10
     table.kinds["skypilot"] = Reader(table, schema, closed=False).shape(schema, "Task").removeprefix("@")
     table.write(HERE / "skypilot.txt")
 

@@ -56,6 +56,16 @@ def containers(manifest: Manifest) -> list[Container]:
     return [Container(path, values) for path, values in by_path.items()]
 
 
+def of_steps(manifest: Manifest) -> list[Container]:
+    """The containers of a workflow's templates (Argo), which has no pods of its own."""
+    by_path: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
+    for value in manifest.values if manifest.api_version.startswith("argoproj.io/") else ():
+        at = value.path.index("container") + 1 if "container" in value.path[:-1] else 0
+        if at and "templates" in value.path[:at]:
+            by_path.setdefault(value.path[:at], {})[value.path[at:]] = value
+    return [Container(path, values) for path, values in by_path.items()]
+
+
 def is_in(launch: LintLaunch, manifest: Manifest) -> bool:
     """Whether the text of the launch is part of the manifest's."""
     spans = [value.span for value in manifest.values]

@@ -185,6 +185,9 @@ def _gpus_each(job: LintJob, launch: LintLaunch) -> ToldCounts:
     if launch.entry == "composer":
         each, total = _option(words, "-n", "--nproc"), _option(words, "--world_size")
         unsure = any(word.shown in ("-n", "--nproc") for word in words) and each is None
+        alone = not any(word.shown.startswith(("--node_rank", "--base_rank", "--world_size")) for word in words)
+        if alone and "WORLD_SIZE" not in launch.invocation.settings and total is None:
+            total = each  # composer/cli/launcher.py: the world is this node's, unless it is told otherwise
         return ToldCounts(each=None if unsure else each or gpus, total=total)
     if launch.entry == "colossalai run":
         return ToldCounts(nodes=_option(words, "--num_nodes"), each=_option(words, "--nproc_per_node"))

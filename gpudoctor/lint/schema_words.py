@@ -44,7 +44,7 @@ def _kept(job: LintJob) -> dict[int, list[SchemaProblem]]:
     return {}
 
 
-_LABELS = ("spec", "template", "metadata")
+_LABELS = ("spec", "template", "metadata", "labels")
 
 
 def _by_schema(job: LintJob, manifest: Manifest) -> Iterator[SchemaProblem]:
@@ -53,12 +53,14 @@ def _by_schema(job: LintJob, manifest: Manifest) -> Iterator[SchemaProblem]:
     every = containers(manifest)
     whole = not every or any(("image",) in container.values for container in every)  # else it is a patch
     controller = manifest.kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
-    labelled = bool(every) and any(value.path[:3] == _LABELS for value in manifest.values)
+    labelled = bool(every) and any(value.path[:4] == _LABELS for value in manifest.values)
     whole = whole and (not controller or labelled)
     if kind in table.kinds:
         yield from problems(table, table.kinds[kind], manifest, job.text, whole=whole)
         return
     for pod in dict.fromkeys(container.path[:-2] for container in every):
+        if pod[-1:] == ("containerSet",):
+            continue  # Argo's, whose containers depend on each other
         inside = tuple(
             structs.replace(value, path=value.path[len(pod) :])
             for value in manifest.values

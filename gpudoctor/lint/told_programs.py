@@ -31,7 +31,7 @@ def _program(launch: LintLaunch, options: dict[str, ToldOption]) -> str:
         return "torchtitan"
     if name.startswith("verl.") or "actor_rollout_ref.actor.ppo_mini_batch_size" in options:
         return "verl"
-    if launch.launcher == "composer":
+    if launch.entry == "composer":
         return "composer"
     if options.keys() >= {"parallel_backend", "dp_degree"}:
         return "finetrainers"

@@ -22,9 +22,13 @@ _ESTIMATOR = (
 @rule(
     "J07",
     title="SageMaker is asked for what its SDK lets through",
-    source="sagemaker 2.232, fw_utils.py, validate_torch_distributed_distribution",
+    source="sagemaker 2.254, fw_utils.py: validate_torch_distributed_distribution, validate_version_or_image_args",
     leads_to=("program-error",),
-    bad=(_ESTIMATOR.format("train.py", "ml.c5.4xlarge"), _ESTIMATOR.format("start.sh", "ml.p4d.24xlarge")),
+    bad=(
+        _ESTIMATOR.format("train.py", "ml.c5.4xlarge"),
+        _ESTIMATOR.format("start.sh", "ml.p4d.24xlarge"),
+        _ESTIMATOR.format("train.py", "ml.p4d.24xlarge").replace("py_version", "metric"),
+    ),
     good=(_ESTIMATOR.format("train.py", "ml.p4d.24xlarge"), _ESTIMATOR.format("train.py", "ml.trn1.32xlarge")),
 )
 def estimator_that_is_refused(job: LintJob) -> Iterator[LintFinding]:
@@ -36,6 +40,16 @@ def estimator_that_is_refused(job: LintJob) -> Iterator[LintFinding]:
                 keyword.arg is None for keyword in call.keywords
             ):
                 continue
+            version = argument(call, "framework_version")
+            by_version = code.name(call.func) in ("sagemaker.pytorch.PyTorch", "sagemaker.tensorflow.TensorFlow")
+            lacks = not argument(call, "image_uri") and not argument(call, "py_version") and by_version
+            if lacks and version is not None:
+                yield LintFinding(
+                    span=code.span(version),
+                    summary="framework_version is given, and neither py_version nor image_uri",
+                    happens="ValueError: framework_version or py_version was None, yet image_uri was also None.",
+                    fix="Write py_version too, as py311, or image_uri instead of both.",
+                )
             kinds = values.mapping(argument(call, "distribution"))
             told = values.mapping(kinds.get("torch_distributed")) if kinds else None
             if not told or values.value(told.get("enabled")) is not True:

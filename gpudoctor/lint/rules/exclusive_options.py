@@ -261,6 +261,14 @@ def _plain(option: ToldOption | None) -> bool:
     return option is None or option.value != "auto"
 
 
+def _of_the_trainer(options: dict[str, ToldOption], world: int) -> int | None:
+    """The global batch by transformers' own options; None where the text does not tell all of it."""
+    batch, steps = options.get("per_device_train_batch_size"), options.get("gradient_accumulation_steps")
+    each = batch.number if batch is not None else None
+    times = steps.number if steps is not None else 1
+    return each * times * world if each and times else None
+
+
 _SAME = (
     ("train_micro_batch_size_per_gpu", "per_device_train_batch_size"),
     ("gradient_accumulation_steps", "gradient_accumulation_steps"),
@@ -280,6 +288,8 @@ _SAME = (
         "torchrun --nproc_per_node=8 sft.py --per_device_train_batch_size 4 --gradient_accumulation_steps 2 --deepspeed"
         " ds.json\n#@ file ds.json\n"
         '{\n  "train_micro_batch_size_per_gpu": 8,\n  "gradient_accumulation_steps": "auto"\n}\n',
+        "deepspeed --num_gpus 4 sft.py --per_device_train_batch_size 1 --deepspeed ds.json\n#@ file ds.json\n"
+        '{\n  "train_batch_size": 32\n}\n',
     ),
     good=(
         _JSON.format(128, ""),
@@ -326,6 +336,15 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
                 f" is {micro * steps * world}",
                 happens="DeepSpeed ends: Check batch related parameters.",
                 fix=f'Write "train_batch_size": {micro * steps * world}, or leave one of the three numbers out.',
+            )
+        elif type(whole) is int and (trained := _of_the_trainer(options, world)) not in (None, whole):
+            yield LintFinding(
+                span=_key(section, "train_batch_size"),
+                summary=f'"train_batch_size" is {whole} in {section.name}, and the Trainer is told {trained}: batch x'
+                f" accumulation x {world} ranks",
+                happens="transformers ends: DeepSpeed config values mismatch its TrainingArguments values: ds"
+                f" train_batch_size={whole} vs hf train_batch_size (calculated)={trained}.",
+                fix='Write "train_batch_size": "auto".',
             )
         elif type(whole) is int and len(numbers) == 2:
             other = micro if type(micro) is int else steps

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest
-from gpudoctor.lint.pods import Container, containers, is_in
+from gpudoctor.lint.pods import Container, containers, is_in, of_steps
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _POD = """\
@@ -240,7 +240,7 @@ def pod_without_shm(job: LintJob) -> Iterator[LintFinding]:
     through it, and NCCL the data between GPUs without a direct link."""
     for manifest in job.manifests:
         shared = any(value.path[-1:] == ("hostIPC",) and value.value == "true" for value in manifest.values)
-        for container in containers(manifest):
+        for container in (*containers(manifest), *of_steps(manifest)):
             if shared or not container.gpus or _launch_in(job, container.path) is None:
                 continue
             if any(mount.rstrip("/") in ("/dev/shm", "/dev") for mount in container.mounts):

@@ -179,7 +179,8 @@ def queue_without_gpus(job: LintJob) -> Iterator[LintFinding]:
             continue
         asked = {
             path[2] for container in containers(manifest) for path in container.values
-            if path[:1] == ("resources",) and len(path) == 3 and path[1] in ("limits", "requests") and "gpu" in path[2]
+            if path[:1] == ("resources",) and len(path) == 3 and path[2].endswith("/gpu")
+            and path[1] in ("limits", "requests")
         }  # fmt: skip
         for resource in sorted(asked - there[0]):
             yield LintFinding(

@@ -171,6 +171,8 @@ def _volumes(manifest: Manifest) -> Iterator[Refusal]:
             continue
         names = [values.get((*pod, "volumes", index, "name")) for index in children(manifest, *pod, "volumes")]
         known = {name.value for name in names if name is not None} | claims
+        if manifest.api_version.startswith("ray.io/") and any("authOptions" in path for path in values):
+            known.add("ray-token")  # KubeRay's own, in every pod
         for container in containers(manifest):
             if container.path[:-2] != pod:
                 continue
@@ -192,7 +194,8 @@ def _volumes(manifest: Manifest) -> Iterator[Refusal]:
 
 
 def _names(manifest: Manifest) -> Iterator[Refusal]:
-    for path, value in ((value.path, value) for value in manifest.values):
+    is_role = manifest.api_version.startswith("rbac.authorization.k8s.io/")  # whose names may hold colons
+    for path, value in ((value.path, value) for value in manifest.values if not is_role):
         if path == ("metadata", "name") and not _SUBDOMAIN.fullmatch(value.value):
             yield (
                 value,
