@@ -177,3 +177,64 @@ def test_lsf_tells_how_many_jobs_a_log_holds() -> None:
     )
     job = f"# LSBATCH: User input\n{start}{failing}{start}{failing}{report}"
     assert "3 runs" in said(job * 3 + "PS:\n\n").starts
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Monitoring completed successfully. Script exiting.",
+        "All tests completed!",
+        "(TaskRunner pid=7) Final validation metrics: {'acc': 0.5}",
+        "2026-03-01 10:00:01 - INFO - Finished evaluation for the-model",
+    ],
+)
+def test_a_good_end(line: str) -> None:
+    assert said(f"the loader is built\n{line}\n").course == "ended well"
+
+
+def test_hydra_refuses_its_configuration_before_anything_of_the_program() -> None:
+    failing = (
+        'Traceback (most recent call last):\n  File "/srv/a.py", line 1, in <module>\n    f()\nTypeError: got None\n'
+    )
+    answer = said(
+        f"{STEPS}{failing}Cannot find primary config 'walk.out'. Check that it's in your config search path.\n"
+    )
+    assert "primary config" in answer.causes[0].summary and "2 runs" in answer.starts
+
+
+def test_hydras_words_are_no_part_of_a_message() -> None:
+    log = """Error executing job with overrides: []
+Traceback (most recent call last):
+  File "/srv/a.py", line 8, in run
+    raise ValueError("few")
+ValueError: few
+
+Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
+"""
+    assert [line.line for line in said(log).causes[0].evidence] == [5]
+
+
+def test_what_broke_off_by_ctrl_c() -> None:
+    log = """Exception in thread Thread-1 (_pin_memory_loop):
+Traceback (most recent call last):
+  File "/usr/lib/python3.10/threading.py", line 1016, in _bootstrap_inner
+    self.run()
+ConnectionResetError: [Errno 104] Connection reset by peer
+2026-03-14 07:04:38 - LOGS    - Keyboard interruption. Exiting from early training
+"""
+    assert "Ctrl-C" in (said(log).unknown or "")
+
+
+def test_a_full_disk_in_the_words_of_rust() -> None:
+    words = 'Os { code: 122, kind: FilesystemQuotaExceeded, message: "Disk quota exceeded" }'
+    log = f"""Traceback (most recent call last):
+  File "/srv/a.py", line 8, in <module>
+    save_file(weights, path)
+safetensors_rust.SafetensorError: Error while serializing: IoError({words})
+"""
+    assert said(log).causes[0].cause == "disk-full"
+
+
+def test_a_level_in_json_counts() -> None:
+    line = '{"time":"2026-03-01T10:00:01Z","level":"INFO","msg":"Stopping system monitor"}\n'
+    assert not said(line * 3).trouble

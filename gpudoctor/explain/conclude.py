@@ -312,7 +312,10 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         who = ranks_text(ranks) if ranks else counted(sum(codes.values()), "process", "processes")
         status = ", ".join(sorted(f"{code}" for code in codes))
         return f"{who} ended with exit status {status}, and no line before says why"
-    if tracebacks:
+    told = [event for event in facts.events if event.symptom.role in ("consequence", "connection")]
+    # who asked for the end says more than who carried it out, and than an exchange that broke off by it
+    by_scheduler = next((event for event in told if event.symptom.cause in ENDED_BY_SCHEDULER), None)
+    if tracebacks and not (by_scheduler and all(each.kind in ("communication", "consequence") for each in tracebacks)):
         first = tracebacks[0].first
         place = f" at {first.file}:{first.at}" if first.file else ""
         asked = tracebacks[0].signalled
@@ -321,14 +324,11 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
         if asked is not None:
             return f"told to end by {asked.name}{place}; by whom and why, these logs do not say"
         return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
-    told = [event for event in facts.events if event.symptom.role in ("consequence", "connection")]
-    # who asked for the end says more than who carried it out
-    by_scheduler = (event for event in told if event.symptom.cause in ENDED_BY_SCHEDULER)
-    later = next(by_scheduler, told[0] if told else None)
+    later = by_scheduler or (told[0] if told else None)
     if later is None:
         return "something failed, and no line says why"
     place = next(
-        (f" at {traceback.first.file}:{traceback.first.at}" for traceback in tracebacks if traceback.first.file), ""
+        (f" at {traceback.first.file}:{traceback.first.at}" for traceback in tracebacks if traceback.first.own), ""
     )
     said = of_symptom(later, standing="consequence").summary
     ended_from_outside = CAUSES[later.symptom.cause].blame == "scheduler" if later.symptom.cause in CAUSES else False

@@ -72,6 +72,8 @@ ENDED = lazy_re(
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|(?:^|Z )=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b"
     r"|\bfinal (?:validation|test|eval(?:uation)?) (?:metrics|results?|accuracy|score)\b"
+    r"|\ball (?:tests?|runs?|jobs?|tasks?|experiments?|benchmarks?|targets) (?:are |were )?"
+    r"(?:completed?|finished|done|met)\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
     r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$"
     r"|^[^\n]{0,40}:::MLLOG\b[^\n]{0,200}\"run_stop\"[^\n]{0,600}\"status\": \"success\"",
@@ -137,6 +139,8 @@ SUMMED_UP = lazy_re(r"['\"]?\btrain_runtime\b['\"]?\s{0,40}[:=]")
 """Of the whole training (speed_metrics of transformers' Trainer, at its end): its loss and epoch stand beside."""
 OF_A_SUMMARY = "wandb: "
 """wandb writes the last values once more when its process ends, however it ends."""
+ENDS_AFTER_ALL = frozenset({"exiting", "stopping", "terminated"})
+"""Words of trouble that a good end has too."""
 GIT_REFUSED, LONGEST_REFUSAL = "git root error: Cmd('git') failed", 10
 OF_GIT = lazy_re(r"\bcmdline: git |\bstderr: '|\bgit config --global ")
 """wandb's (sdk/lib/gitlib.py), and lines of what GitPython quotes of git's message behind it."""
@@ -313,6 +317,8 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
         bad = no_number or (None if MILD.search(line) else TROUBLE.search(line))
         if bad and index and (frame := FRAME_WRITTEN.search(lines[index - 1][1][:1000])):
             bad = None if line[frame.start() :].startswith("    ") else bad  # the source of a frame says nothing
+        if bad and bad[0].lower() in ENDS_AFTER_ALL and ENDED.search(line) and not DENIED.search(line):
+            bad = None  # "completed successfully, exiting"
         step = PROGRESS.search(line)
         if (
             step is not None

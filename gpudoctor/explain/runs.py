@@ -33,9 +33,10 @@ ONCE = (
     b"Setting OMP_NUM_THREADS environment variable for each process",
     b":main] cmd = ",
     b"The following values were not passed to `accelerate launch`",
+    b"Cannot find primary config ",
 )
 """What a starter writes at its own start, once: nohup; torchrun (torch/distributed/run.py), not at its restarts of
-workers; deepspeed (launcher/runner.py); accelerate (commands/launch.py)."""
+workers; deepspeed (launcher/runner.py); accelerate (commands/launch.py); Hydra, before anything of the program."""
 USAGE = b"usage: "
 """argparse's, of a program that ends at once: each of several ranks would say the same."""
 REPORTED = b"The output (if any) is above this job summary."

@@ -31,6 +31,8 @@ and those of them that are quoted (our rules of thumb)."""
 
 OF_A_BUILD = lazy_re(r"Error (?:building|compiling) (?:objects for )?extension")
 """It tells only that a build has failed: the compiler's first error, wherever it stands, says of what."""
+OF_HYDRA = "Error executing job with overrides: "
+"""Before each exception of a job: it tells only that one follows."""
 OF_NINJA = lazy_re(r"\s{0,12}FAILED: \S")
 """ninja's name of what a failed command was to make; the compiler's error follows."""
 FRAMED = lazy_re(r"\s{0,8}[─╭╮╰╯│━┏┓=*#-]{2}")
@@ -101,6 +103,7 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
             if PROGRESS.search(text):
                 break
             is_near = number >= start - NEAR and TROUBLE.search(text) and not MILD.search(text)
-            if (is_near or is_marked(text)) and not (OVER.search(text) or HEADER in text or FRAME.search(text)):
+            none = OVER.search(text) or HEADER in text or FRAME.search(text) or text.startswith(OF_HYDRA)
+            if (is_near or is_marked(text)) and not none:
                 lines.insert(0, Line(at.file, number, clean(text)))
     return structs.replace(cause, evidence=(*cause.evidence, *lines[-MOST:]))

@@ -29,6 +29,8 @@ QUOTE = lazy_re(rb"> ?")
 SAID = ("log", "msg", "message", "event", "textPayload", "line", "text")
 """Where structured loggers and collectors keep the line (docker, zap, structlog, python-json-logger, Cloud Logging)."""
 WHEN = ("time", "timestamp", "asctime", "ts")
+UNTROUBLED = frozenset({"DEBUG", "INFO", "WARN", "WARNING"})
+"""Levels that say of a line that it is no error."""
 MOSTLY = 0.8
 """Of the lines, before a text is taken for structured."""
 NARROW, WIDE = 40, 250
@@ -131,6 +133,8 @@ def _said(line: bytes) -> str | None:
         return None
     text = next((entry[name] for name in SAID if isinstance(entry.get(name), str)), None)
     when = next((entry[name] for name in WHEN if isinstance(entry.get(name), str)), "")
+    if text is not None and str(entry.get("level")).upper() in UNTROUBLED:
+        when = f"{when} {str(entry['level']).upper()}"
     return text if text is None or not when or "\n" in text.rstrip("\n") else f"{when} {text}"
 
 

@@ -14,7 +14,11 @@ from gpudoctor.explain.writers import Writer, writer
 from gpudoctor.lazy import lazy_re
 
 HEADER = "Traceback (most recent call last)"
-OF_WANDB = "wandb:"
+OTHERS = lazy_re(
+    r"wandb:|Error executing job with overrides|Set the environment variable HYDRA_FULL_ERROR=1|srun: |slurmstepd: |"
+    r"Process [\w:-]{1,60}:$|Exception in thread |[=*~#_-]{8,}$"
+)
+"""What stands behind a message and is none of it: wandb, Hydra, SLURM, Python of another process, a ruler."""
 OF_THE_PARSER = frozenset({"SyntaxError", "IndentationError", "TabError"})
 """Their place stands before them."""
 GROUP = lazy_re(r"^[\s|+]*")
@@ -336,7 +340,7 @@ def read_escaped(text: bytes, number: int) -> Traceback | None:
 
 def _begins_something(line: str, whole: str, prefix: str) -> bool:
     """A line that has a time stamp or a logger's prefix of its own, and is no continuation of a message."""
-    return line.startswith(OF_WANDB) or (not prefix and writer(whole).length > 0)
+    return OTHERS.match(line) is not None or (not prefix and writer(whole).length > 0)
 
 
 def _without_prefix(text: str, prefix: str, own: Writer) -> str | None:

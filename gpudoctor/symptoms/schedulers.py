@@ -259,6 +259,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="TERM_PREEMPT: job killed after preemption.",
     ),
     Symptom(
+        "interrupt-caught",
+        needle="Keyboard interruption. Exiting from early training",
+        cause="cancelled",
+        role="consequence",
+        confidence=POSSIBLE,
+        seen="somebody pressed Ctrl-C, and the program ended by itself",
+        source="corenet and cvnets, engine/default_trainer.py",
+        sample="2026-03-14 07:04:38 - LOGS    - Keyboard interruption. Exiting from early training",
+        counter="Keyboard interruption is not caught here",
+    ),
+    Symptom(
         "deepspeed-asked",
         pattern=r"\] Main process received (?P<signal>SIG(?:INT|TERM)), exiting",
         cause="cancelled",
