@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from gpudoctor.knowledge.hugging_face_arguments import lost_argument
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
@@ -16,7 +17,7 @@ from gpudoctor.lint.told_files import files_of
 from gpudoctor.lint.told_programs import program_of
 
 _AXOLOTL = "axolotl train a.yml\n#@ file a.yml\nbase_model: m\ndatasets:\n  - path: d\n    type: alpaca\n{}\n"
-_TEMPLATE = re.compile(r"\{\{|\{%")
+_TEMPLATE = lazy_re(r"\{\{|\{%")
 
 
 @rule(
@@ -135,9 +136,7 @@ _TUNE = (
     "tokenizer: {{_component_: torchtune.models.llama3.llama3_tokenizer}}\n{}"
 )
 _PARTS = ("tokenizer", "dataset", "checkpointer", "model", "optimizer")
-_RECIPES = re.compile(
-    r"(?:full|lora|qat|knowledge_distillation|dpo|full_dpo|lora_dpo)\w*_(?:single_device|distributed)"
-)
+_RECIPES = lazy_re(r"(?:full|lora|qat|knowledge_distillation|dpo|full_dpo|lora_dpo)\w*_(?:single_device|distributed)")
 _WHOLE = (
     "dataset: {_component_: torchtune.datasets.alpaca_dataset}\noptimizer: {_component_: torch.optim.AdamW}\n"
     "checkpointer: {_component_: torchtune.training.FullModelHFCheckpointer}\n"

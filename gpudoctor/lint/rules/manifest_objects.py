@@ -1,16 +1,16 @@
 """Rules of what objects of Kubernetes take from each other: K70, K71."""
 
-import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import containers
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import by_path, number
 from gpudoctor.lint.schema_words import kubernetes
 
-_OPEN = re.compile(r"[$<{]")
+_OPEN = lazy_re(r"[$<{]")
 _POD = (
     "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: sizes}}\ndata: {{nodes: '2'}}\n---\n"
     "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: train}}\nspec:\n  template:\n    spec:\n"
