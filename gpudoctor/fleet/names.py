@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+LONGEST, SHOWN = 100, 3
+"""Of a folded list in a sentence; names of a longer one."""
+
 
 def folded(nodes: Iterable[str]) -> str:
     """ "n[01-07,09]"; names that have nothing in common are joined by commas."""
@@ -14,6 +17,13 @@ def folded(nodes: Iterable[str]) -> str:
         return nodeset.folded(names)
     except (ValueError, ImportError):  # ImportError: a doctor without its dependencies still speaks
         return ",".join(names)
+
+
+def briefly(nodes: Iterable[str], longest: int = LONGEST) -> str:
+    """Folded where that is short; else how many they are, and the first of them."""
+    names = list(dict.fromkeys(nodes))
+    whole = folded(names)
+    return whole if len(whole) <= longest else f"{len(names)} nodes ({', '.join(names[:SHOWN])}, ...)"
 
 
 def have(nodes: Iterable[str]) -> str:

@@ -88,15 +88,23 @@ def course_of(
     }
     first = min((log_seen.first_stamp for log_seen in seen.values() if log_seen.first_stamp is not None), default=None)
     moments = [*_of_run(run), *_of_hangs(hangs, started), *_silences(said)]
-    for line, is_cause in told_lines:
+    ends = run.seconds if run is not None and started is not None else None
+    before: dict[str, float] = {}
+    of_logs: list[TimelineMoment] = []
+    for line, is_cause in sorted(told_lines, key=lambda told: -told[0].line):
         place = seen[line.file].places.get(line.line)
         at = _at(clocks[line.file], place.offset, place.stamp, started, first) if place is not None else None
+        if at is not None:  # a line that tells no time was written before the next that does, and before the end
+            limits = [limit for limit in (before.get(line.file), ends) if limit is not None]
+            at = before[line.file] = min(at, *limits) if limits else at
         source = f"{line.file.rpartition('/')[2]}:{line.line}{_on_node(line.file)}"
-        moments.append(
+        of_logs.append(
             TimelineMoment(
                 kind="log", text=line.text, seconds=at, source=f"{source}, the cause" if is_cause else source
             )
         )
+    timed = {moment.text for moment in of_logs if moment.seconds is not None}
+    moments += [moment for moment in reversed(of_logs) if moment.seconds is not None or moment.text not in timed]
     steps = _steps(logs, seen, clocks, started, first)
     silent = [(moment.seconds or 0.0, moment.until or 0.0) for moment in moments if moment.kind == "silence"]
     moments += [moment for moment in _slow(steps) if not any(_covers(span, moment) for span in silent)]

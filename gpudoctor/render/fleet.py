@@ -4,7 +4,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from gpudoctor.culprits import OneTrouble, culprits
-from gpudoctor.fleet.names import folded
+from gpudoctor.fleet.names import briefly, folded
 from gpudoctor.fleet.survey import NodesProblem, Survey
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.render.prose import COLORS, show, show_page
@@ -141,9 +141,9 @@ def verdict(survey: Survey) -> str:
         node for problem in survey.problems if problem.problem.severity == "warning" for node in problem.nodes
     } - faulty
     parts = [
-        f"errors on {folded(_ordered(survey, faulty))}" if faulty else "",
-        f"{folded(_ordered(survey, set(lost)))} not examined" if lost else "",
-        f"warnings on {folded(_ordered(survey, warned))}" if warned else "",
+        f"errors on {briefly(_ordered(survey, faulty))}" if faulty else "",
+        f"{briefly(_ordered(survey, set(lost)))} not examined" if lost else "",
+        f"warnings on {briefly(_ordered(survey, warned))}" if warned else "",
         f"{counted(len(survey.differences), 'difference')} between nodes" if survey.differences else "",
         "checks that could not look" if survey.blind else "",
     ]

@@ -75,7 +75,7 @@ def _draw(answer: FolderAnswer, screen: Console) -> None:
 
 
 def _show_found(stated: Stated, screen: Console, *, whole: bool) -> None:
-    who = f"{stated.subject}: " if stated.subject else ""
+    who = f"{subject}: " if (subject := subject_of(stated)) else ""
     show(f"{stated.severity} {who}{stated.summary}  [{stated.id}]", screen, style="bold",
          head="bold red" if stated.severity == "error" else "bold yellow")  # fmt: skip
     if whole and stated.fix is not None:
@@ -95,7 +95,7 @@ def verdict(answer: FolderAnswer) -> str:
     if run is None:
         worst = next((stated for stated in answer.stated() if stated.severity == "error"), None)
         if worst is not None:
-            return f"{f'{worst.subject}: ' if worst.subject else ''}{worst.summary}"
+            return f"{f'{subject}: ' if (subject := subject_of(worst)) else ''}{worst.summary}"
         return (
             "Nothing wrong in what this folder holds"
             if answer.exit_status == 0
@@ -174,6 +174,11 @@ def chosen(moments: Sequence[TimelineMoment], most: int) -> list[TimelineMoment]
 
 def when(moment: TimelineMoment) -> str:
     return "?" if moment.seconds is None else f"+{clock(moment.seconds)}"
+
+
+def subject_of(stated: Stated) -> str:
+    """Whom it is about, where its summary does not begin with that."""
+    return "" if stated.summary.startswith(stated.subject or "") else stated.subject or ""
 
 
 def clock(seconds: float) -> str:

@@ -185,7 +185,8 @@ def _for_memory(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> str:
 def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:
     sure = "" if first.confidence >= CERTAIN else f" ({first.confidence:.2f} of 1)"
     yield f"cause: {_shown(first.summary)}{sure}  [{first.cause}]"
-    for line in first.evidence[:MOST_EVIDENCE]:
+    said = {line.text: line for line in reversed(first.evidence)}  # one line may stand in several of our logs
+    for line in [line for line in first.evidence if said[line.text] is line][:MOST_EVIDENCE]:
         yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
     yield f"fix: {_shown(first.fix.text)}"
     where = f", without {listed(answer.exclude)}" if answer.exclude else ""

@@ -30,17 +30,17 @@ class Card(NamedTuple):
     """(id, summary) of what follows from it."""
 
 
-def cards(shown: Sequence[Card]) -> list[Markup]:
+def cards(shown: Sequence[Card], whole: int = MOST_CARDS) -> list[Markup]:
     """The first of them whole, the others in a line each, and those that no page can hold by their number."""
     lines = [
         tag("tr", tag("td", badge(each.severity)), tag("td", each.who, ": " if each.who else "", each.summary))
-        for each in shown[MOST_CARDS : MOST_CARDS + MOST_LINES]
+        for each in shown[whole : whole + MOST_LINES]
     ]
-    more = len(shown) - MOST_CARDS - MOST_LINES
+    more = len(shown) - whole - MOST_LINES
     rest = tag("p", f"and {more} more, which the data inside has", class_="soft") if more > 0 else None
-    title = f"{counted(len(shown) - MOST_CARDS, 'more finding')}"
+    title = f"{counted(len(shown) - whole, 'more finding')}"
     others = [folded(title, table(("", "Finding"), lines, label=title), rest)] if lines else []
-    return [*map(card, shown[:MOST_CARDS]), *others]
+    return [*map(card, shown[:whole]), *others]
 
 
 def card(found: Card) -> Markup:

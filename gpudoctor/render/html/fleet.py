@@ -5,7 +5,7 @@ from typing import NamedTuple
 from gpudoctor.culprits import OneTrouble, culprits
 from gpudoctor.embedded import ANSWER
 from gpudoctor.envelope import encode
-from gpudoctor.fleet.names import folded
+from gpudoctor.fleet.names import LONGEST, briefly, folded
 from gpudoctor.fleet.survey import NodesProblem, Survey
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.render import words
@@ -21,6 +21,8 @@ WORDS = {"error": "error", "warning": "warning", "info": "worth knowing", "diffe
 WORST_FIRST = ("lost", "error", "warning", "differs", "unseen", "info", "")
 NOT_EXAMINED = "not examined"
 MOST_COLUMNS = 60
+SHORT = 40
+"""Of the names in front of a row: the columns are to be seen beside them."""
 
 
 def survey_page(survey: Survey, *, status: int, saved: bool = False, hidden: bool = False) -> bytes:
@@ -70,14 +72,17 @@ def _card(gathered: OneTrouble[NodesProblem], nodes: int) -> Card:
         if len(nodes_problem.nodes) > 1 and problem.fix.commands
         else ""
     )
+    who = who_of(nodes_problem, nodes)
+    short = briefly(nodes_problem.nodes) if len(who) > LONGEST else who
+    every = (f"on {who}",) if short != who else ()
     return Card(
         id=gathered.id,
         severity=gathered.severity,
         summary=what_of(nodes_problem),
         meaning=problem.meaning,
         fix=problem.fix,
-        evidence=(*own, *(words.evidence(reading) for reading in problem.evidence)),
-        who=who_of(nodes_problem, nodes),
+        evidence=(*every, *own, *(words.evidence(reading) for reading in problem.evidence)),
+        who=short,
         notes=(on,) if on else (),
         others=tuple((id, f"{who_of(other, nodes)}: {what_of(other)}") for id, other in gathered.others),
     )
@@ -125,9 +130,10 @@ def _map(survey: Survey) -> list[Part]:
 
 
 def _line(row: _Row) -> Markup:
+    whole, short = folded(row.nodes), briefly(row.nodes, SHORT)
     return tag(
         "tr",
-        tag("th", folded(row.nodes), scope="row"),
+        tag("th", short, scope="row", title=whole if whole != short else None),
         tag("td", counted(len(row.nodes), "node") if len(row.nodes) > 1 else "", class_="soft whole"),
         [tag("td", SIGNS[cell], class_=f"cell is-{cell}" if cell else "cell", title=WORDS[cell]) for cell in row.cells],
     )

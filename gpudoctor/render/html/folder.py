@@ -10,7 +10,7 @@ from gpudoctor.folder.answer import FolderAnswer
 from gpudoctor.hang.report import HangReport
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.nccl.result import TestResult
-from gpudoctor.render.folder import nodes_words, part_verdict, run_words, use_words, verdict
+from gpudoctor.render.folder import nodes_words, part_verdict, run_words, subject_of, use_words, verdict
 from gpudoctor.render.html.check import check_sheet
 from gpudoctor.render.html.findings import Card, cards, to_do_first
 from gpudoctor.render.html.fleet import survey_sheet
@@ -82,7 +82,7 @@ def _card(stated: Stated) -> Card:
         meaning=stated.meaning or "",
         fix=stated.fix,
         evidence=tuple(f"{seen.source}: {seen.text}" for seen in stated.evidence),
-        who=stated.subject or "",
+        who=subject_of(stated),
         sure=f"How sure: {stated.certainty:.2f} of 1" if stated.certainty is not None else "",
     )
 

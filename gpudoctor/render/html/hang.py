@@ -18,6 +18,8 @@ from gpudoctor.sure import CERTAIN
 SHORT, LONGEST_WHO = 22, 60
 """Of a list of ranks: kept in one line; told by their number."""
 MOST_KEYS = 4
+MOST_CAUSES = 8
+"""Shown whole; of more the rest in a line each."""
 MOST_LINES = 300
 """Of ranks that stand alone each: what a browser draws within a second."""
 
@@ -82,7 +84,7 @@ def _job(job: JobReport, report: HangReport) -> list[Part]:
         parts.append(tag("div", tag("p", tag("strong", "Undecided: "), job.undecided), class_="card"))
     title = "Candidates" if job.undecided else "Cause, and what else is possible" if len(job.causes) > 1 else "Cause"
     if job.causes:
-        parts.append(section(title, cards([cause_card(cause) for cause in job.causes])))
+        parts.append(section(title, cards(list(map(cause_card, job.causes)), MOST_CAUSES)))
     if job.groups:
         parts.append(section("Who came to which collective", map(course, job.groups)))
     if job.ranks:

@@ -1,6 +1,7 @@
 """A run as a picture: when it was silent, slow or stood, the steps of its ranks, and how busy it kept the machine."""
 
 from collections.abc import Sequence
+from math import ceil
 from statistics import fmean
 
 from gpudoctor.folder.answer import FolderAnswer, StepsOverTime, UseOverTime
@@ -14,7 +15,11 @@ CELLS = 180
 MOST_STRIPS, MOST_CURVES = 64, 6
 MOST_MOMENTS = 200
 LEVELS = 5
-TICKS = 6
+TICKS = 8
+DAY = 86400
+PAUSES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, DAY)
+CLOCK = 60
+"""How wide the words of a time are."""
 SPANS = {"silence": "span-silence", "slow": "span-slow"}
 MARKS = {"stall": "✕", "signal": "!", "end": "■", "log": "•", "start": "▶", "silence": "…", "slow": "…"}
 NAMES = {"stall": "stands still", "signal": "signal", "end": "end", "log": "log", "start": "start",
@@ -101,10 +106,9 @@ def _picture(answer: FolderAnswer, last: float) -> Markup:
             most = max(value for _, value in curve.points)
             words = size(int(most)) if curve.unit == "bytes" else f"{most:.3g} cores"
             _curve([(curve.name, curve.points)], drawing, curve.name, words, CURVE // 2)
-    for number in range(TICKS + 1):
-        at = last * number / TICKS
-        anchor = "start" if number == 0 else "end" if number == TICKS else "middle"
+    for at in ticks(last):
         x = drawing.x(at)
+        anchor = "start" if not at else "end" if WIDE - x < CLOCK else "middle"
         drawing.parts.append(tag("line", x1=x, y1=4, x2=x, y2=drawing.y, class_="grid"))
         drawing.parts.append(tag("text", clock(at), x=x, y=drawing.y + 14, text_anchor=anchor, class_="small"))
     height = drawing.y + AXIS
@@ -122,6 +126,12 @@ def _picture(answer: FolderAnswer, last: float) -> Markup:
     )
     figure = tag("figure", shown, class_="wide", tabindex="0", role="region", aria_label=title)
     return tag("div", figure, tag("p", _legend(answer), class_="soft"), class_="over-time")
+
+
+def ticks(last: float) -> list[float]:
+    """Round times from the start to the end, few enough to stand beside each other."""
+    pause = next((pause for pause in PAUSES if last / pause <= TICKS), DAY * ceil(last / DAY / TICKS))
+    return [pause * number for number in range(int(last / pause) + 1)]
 
 
 def _legend(answer: FolderAnswer) -> str:
@@ -157,7 +167,7 @@ def _course(answer: FolderAnswer, drawing: _Drawing, last: float) -> None:
                 class_="at-bad" if is_bad else "at",
             )
         )
-        if all(abs(x - other) > 14 for other in places):
+        if all(abs(x - other) > 8 + 6 * len(str(number)) for other in places):
             places.append(x)
             drawing.parts.append(tag("text", str(number), x=x, y=drawing.y - 5, text_anchor="middle", class_="small"))
     drawing.end(BAR)
@@ -174,14 +184,15 @@ def _steps(steps: Sequence[StepsOverTime], drawing: _Drawing) -> None:
     lines = [(f"rank {time.rank}" if time.rank is not None else "all", time.points) for time in by_last]
     most = max(step for time in times for _, step in time.points)
     of = f", of {counted(len(times), 'rank')}" if len(times) > len(lines) else ""
-    _curve(lines, drawing, "step", f"{most:.0f}", CURVE)
+    height = max(CURVE, 22 * len(lines))  # the names stand where the curves have not come up yet
+    _curve(lines, drawing, "step", f"{most:.0f}", height)
     for number, (name, points) in enumerate(lines):
         drawing.parts.append(
             tag(
                 "text",
                 f"{name}: step {points[-1][1]:.0f}{of if number == len(lines) - 1 else ''}",
                 x=LEFT + 8,
-                y=drawing.y - CURVE - GAP + 14 + 13 * number,
+                y=drawing.y - height - GAP + 14 + 13 * number,
                 class_=f"of-curve f{number}",
             )
         )
