@@ -120,16 +120,20 @@ def allocation(job: LintJob) -> HeaderAllocation | None:
 
 def _of_lsf(job: LintJob) -> HeaderAllocation | None:
     """`-n` counts slots, `span[ptile=N]` those of a host, `-nnodes` the hosts (of a machine with jsrun)."""
-    told = {each.name: each for each in options(job) if each.kind.name == "LSF" and not each.late and each.value}
-    hosts, slots, wanted, gpu = (told.get(name) for name in ("-nnodes", "-n", "-R", "-gpu"))
+    given = [each for each in options(job) if each.kind.name == "LSF" and not each.late and each.value]
+    told = {each.name: each for each in given}
+    hosts, slots, gpu = (told.get(name) for name in ("-nnodes", "-n", "-gpu"))
+    span = " ".join(each.value or "" for each in given if each.name == "-R")
     shown = re.search(r"\bnum=(\d{1,3})(?![\d/])", (gpu.value or "") if gpu is not None else "", re.ASCII)
     gpus = int(shown[1]) if shown is not None else None
     if hosts is not None and re.fullmatch(r"\d{1,5}", hosts.value or "", re.ASCII):
         return HeaderAllocation(hosts.kind, int(hosts.value or 0), gpus, hosts)
-    span = (wanted.value or "") if wanted is not None else ""
     if re.search(r"\bhosts=1\b", span) and gpu is not None:
         return HeaderAllocation(gpu.kind, 1, gpus, gpu)
     tile = re.search(r"\bptile=(\d{1,4})\b(?!\s*,)", span, re.ASCII)
     if slots is None or tile is None or not re.fullmatch(r"\d{1,5}", slots.value or "", re.ASCII) or not int(tile[1]):
         return None
+    if gpus is None and int(tile[1]) == 1:  # with more slots a host it may be for each slot: RESOURCE_RESERVE_PER_TASK
+        reserved = re.search(r"\bngpus(?:_physical|_excl_p|_shared)?=(\d{1,3})\b", span, re.ASCII)
+        gpus = int(reserved[1]) if reserved is not None else None
     return HeaderAllocation(slots.kind, -(-int(slots.value or 0) // int(tile[1])), gpus, slots)

@@ -46,6 +46,7 @@ _FORMS: dict[str, tuple[str, str]] = {
         r"(?:(?:after(?:any|burstbuffer|corr|notok|ok)?|expand):.+|singleton.*)",
         "TYPE:JOB, such as afterok:1234, or singleton",
     ),
+    "requeue": (r"expedite", "no value (expedite since 25.11)"),
     "open-mode": (r"[at].*", "append or truncate"),
     "exclusive": (r"user|mcs|topo|exclusive|oversubscribe", "no value, user or mcs"),
     "hint": (r".*(?:compute_bound|memory_bound|multithread|help).*", "compute_bound, memory_bound or [no]multithread"),

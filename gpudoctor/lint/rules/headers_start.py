@@ -105,6 +105,9 @@ def job_begins_at_home(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         _PBS.format(1).replace("ngpus=4", "ngpus=1") + _ONE,
         "#!/bin/bash\n#PJM -L node=1,gpu=2,elapse=12:00:00\n" + _ONE,
+        '#!/bin/bash\n#BSUB -n 2\n#BSUB -R "span[ptile=1]"\n#BSUB -R "rusage[ngpus_physical=2]"\n#BSUB -W 60\n' + _ONE,
+        _PBS.format(2).replace("mpiprocs=1", "mpiprocs=8")
+        + "mpiexec -n 16 --ppn 8 bash -c 'RANK=$PMI_RANK LOCAL_RANK=$PMI_LOCAL_RANK WORLD_SIZE=16 python train.py'\n",
     ),
     good=(_PBS.format(1) + _ONE, _PBS.format(1) + _ONE.replace("node=4", "node=gpu")),
 )
@@ -114,8 +117,10 @@ def header_asks_for_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
     if asked is None or not asked.gpus_per_node:
         return
     for launch in job.launches:
-        ranks = processes.per_node(job, launch) if look.traits(launch).a_node else None
-        chunks = asked.nodes if asked.nodes and look.nnodes(launch) in (None, (1, 1)) else 1
+        of_chunk = _of_a_chunk(launch, asked.asked.value or "")
+        ranks = processes.per_node(job, launch) if look.traits(launch).a_node else of_chunk
+        may_share = asked.kind.name == "PBS" and not of_chunk and look.nnodes(launch) in (None, (1, 1))
+        chunks = asked.nodes if asked.nodes and may_share else 1  # chunks of PBS may be on one host
         if ranks and ranks > asked.gpus_per_node * (chunks or 1) and not processes.on_cpu(launch):
             yield LintFinding(
                 span=launch.invocation.words[0].span,
@@ -124,6 +129,13 @@ def header_asks_for_fewer_gpus(job: LintJob) -> Iterator[LintFinding]:
                 fix=f"Ask for {ranks} GPUs in line {asked.asked.span.line}, or start {asked.gpus_per_node} ranks.",
             )
             return
+
+
+def _of_a_chunk(launch: LintLaunch, value: str) -> int | None:
+    """Processes of MPI in a chunk of PBS (mpiprocs), where each of them is a rank of torch."""
+    match = re.search(r":mpiprocs=(\d{1,4})\b", value, re.ASCII)
+    ranked = launch.launcher == "mpirun" and "RANK" in launch.invocation.settings
+    return int(match[1]) if match is not None and ranked else None
 
 
 @rule(

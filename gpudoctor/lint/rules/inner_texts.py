@@ -7,15 +7,21 @@ from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.quotes import unclosed
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import HEADER
+from gpudoctor.lint.shell.syntax import read_script
 from gpudoctor.lint.shell.wrappers import SHELLS
 
+MOST = 1 << 14
 _ARGUMENTS = "ARGS=\" --nproc-per-node=4 --partition '{}'\"\n"
+_HERE = (
+    "read -r -d '' CMD <<EOF\ncd /opt/lm && \\\npython -u pretrain.py {}\n  trainer.devices=8 {}\n  model.size=2\nEOF\n"
+    'srun bash -c "$CMD"\n'
+)
 _RUN = 'srun bash -c "torchrun --standalone --nproc-per-node=4 train.py $ARGS"\n'
 
 
 @rule(
     "Q40",
-    title="What bash -c is given has its quotes in pairs",
+    title="What bash -c is given is whole: its quotes closed, its lines continued",
     source="bash(1): the word is read as a text of its own; bash: unexpected EOF while looking for matching `''",
     bad=(
         HEADER.replace("nodes=2", "nodes=1") + _ARGUMENTS.replace("}'", "}").format("type:layer") + _RUN,
@@ -27,24 +33,51 @@ _RUN = 'srun bash -c "torchrun --standalone --nproc-per-node=4 train.py $ARGS"\n
         'srun bash -c "torchrun --standalone --nproc-per-node=4 train.py --name $(echo \\"$X\\")"\n',
     ),
 )
-def open_quote_within(job: LintJob) -> Iterator[LintFinding]:
+def broken_text_within(job: LintJob) -> Iterator[LintFinding]:
     """A quote inside of double quotes is a letter to the outer shell, and a quote again to the shell that gets the
-    word: in the variables that are put together there, each has to be closed."""
+    word; and lines that a here-document or a variable brings need their backslashes there."""
     told: set[int] = set()
     for launch in job.launches[: look.SIBLINGS]:
         for outer in launch.invocation.within:
             word = _text_of(outer)
-            if word is None or word.span.start in told or unclosed(_plain(word)) is None:
+            if word is None or word.span.start in told or len(word.shown) > MOST:
                 continue
             told.add(word.span.start)
-            at = unclosed(_plain(word)) or 0
-            yield LintFinding(
-                span=word.span,
-                summary=f"the text that {outer.program} -c gets has a quote that nothing closes:"
-                f" {' '.join(_plain(word)[at : at + 40].split())}",
-                happens=f"{outer.program}: unexpected EOF while looking for a matching quote; nothing starts.",
-                fix="Close the quote in the variable, or in the line, that holds it.",
-            )
+            fault = _fault(_plain(word))
+            if fault is not None and not (
+                fault[0].startswith("ends") and read_script(job.text).trailing
+            ):  # Q01 says it
+                yield LintFinding(
+                    span=word.span,
+                    summary=f"the text that {outer.program} -c gets {fault[0]}",
+                    happens=f"{outer.program}: {fault[1]}",
+                    fix=fault[2],
+                )
+
+
+def _fault(text: str) -> tuple[str, str, str] | None:
+    """What stands there, what comes of it, and what to write."""
+    at = unclosed(text)
+    if at is not None:
+        return (
+            f"has a quote that nothing closes: {_shown(text, at)}",
+            "unexpected EOF while looking for a matching quote; nothing starts.",
+            "Close the quote in the variable, or in the line, that holds it.",
+        )
+    if "\n" not in text:
+        return None
+    read = read_script(text)
+    for at in (*read.trailing, *read.dashed):
+        return (
+            f"ends its command before its last line: {_shown(text, max(0, at - 40))}",
+            "the rest is another command: command not found; the program runs without it.",
+            "End each line but the last with a backslash, the very last character.",
+        )
+    return None
+
+
+def _shown(text: str, at: int) -> str:
+    return " ".join(text[at : at + 50].split())
 
 
 def _text_of(outer: Invocation) -> Word | None:

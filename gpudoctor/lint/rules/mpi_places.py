@@ -7,7 +7,7 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Hostfile, LintJob, LintLaunch, Option
-from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
 _TORCHRUN = (
@@ -19,6 +19,8 @@ _PLACES = ("map-by", "rank-by", "npernode", "pernode", "bynode", "rankfile", "pp
 _OPEN_MPI = ("x", "mca", "gmca", "allow-run-as-root", "map-by", "oversubscribe", "hnp", "tune", "report-bindings")
 _HYDRA = ("genv", "genvlist", "genvall", "genvnone", "env", "envlist", "envall", "envnone", "bootstrap", "iface")
 """Options that the one knows and the other does not (mpirun(1) of Open MPI 4.1 and 5.0, mpiexec.hydra -help)."""
+_NOT_IN_HYDRA = ("x", "mca", "gmca", "allow-run-as-root", "oversubscribe", "nooversubscribe")
+"""Of Open MPI, and not in the table of MPICH's src/pm/hydra/mpiexec/options.c."""
 _LOADED = lazy_re(
     r"^[ \t]*(?:module|ml)\s+(?:load\s+|add\s+)?[^#\n]*?\b"
     r"(?P<name>openmpi|OpenMPI|ompi|intel-?mpi|impi|mpich|mvapich2?|cray-mpich|cray-pals)\b",
@@ -159,6 +161,8 @@ def hostfile_and_processes(job: LintJob) -> Iterator[LintFinding]:
         "module load openmpi/4.1.5\nmpirun -np 8 -ppn 4 " + _PROGRAM,
         "mpirun -np 8 -H n01:4,n02:4 -x PATH -genv NCCL_DEBUG INFO " + _PROGRAM,
         "module load openmpi\nmpirun -np 8 -genv NCCL_DEBUG=INFO python train_horovod.py\n",
+        "mpiexec.hydra -n 8 -ppn 4 -x NCCL_DEBUG=INFO python train_horovod.py\n",
+        "module load impi/2021.9\nmpirun -np 8 --mca btl tcp,self python train_horovod.py\n",
     ),
     good=(
         "module load openmpi/4.1.5\nmpirun -np 8 --npernode 4 " + _PROGRAM,
@@ -171,7 +175,17 @@ def options_of_another_mpi(job: LintJob) -> Iterator[LintFinding]:
     Each ends at an option of the other."""
     loaded = {match["name"].lower() for match in _LOADED.finditer(job.text)}
     by_module = "open" if loaded & {"openmpi", "ompi"} and len(loaded) == 1 else ""
+    by_hydra = "hydra" if loaded and not loaded & {"openmpi", "ompi"} else ""
     for launch in _runs(job):
+        foreign = next((option for option in launch.every_option if option.name in _NOT_IN_HYDRA), None)
+        if foreign is not None and (by_hydra or launch.entry in ("mpiexec.hydra", "mpiexec.mpich")):
+            yield LintFinding(
+                span=foreign.span,
+                summary=f"{foreign.written} is an option of Open MPI, and {launch.entry} here is Hydra's",
+                happens="mpiexec ends with its usage: unrecognized argument.",
+                fix="Write -genv NAME VALUE for -x NAME=VALUE, and -ppn N for -npernode N; leave --mca out.",
+            )
+            continue
         hydra = [option for option in launch.every_option if option.name in _HYDRA or
                  option.written.lstrip("-") in ("ppn", "perhost")]  # fmt: skip
         own = next((option for option in launch.every_option if option.name in _OPEN_MPI), None)
@@ -223,3 +237,39 @@ def hostfile_of_another_mpi(job: LintJob) -> Iterator[LintFinding]:
                     happens="mpirun ends: Open RTE detected a parse error in the hostfile.",
                     fix=f"Write {match[0].strip().partition(':')[0]} slots={match[1]}.",
                 )
+
+
+_FIFTH = re.compile(r"^[ \t]*(?:module|ml)\s[^#\n]*\b(?:openmpi|OpenMPI|ompi)/(\d{1,2})\b", re.MULTILINE)
+_MAPS = ("npernode", "pernode", "npersocket", "ppr", "bynode", "byslot", "bycore")
+"""What Open MPI 5 turns into a --map-by of its own."""
+
+
+@rule(
+    "M14",
+    title="Open MPI 5 is told once where its processes go",
+    source="openpmix/prrte, schizo/ompi/schizo_ompi.c and schizo_base_stubs.c: too-many-directives; ompi#10669; 4.1"
+    " takes both (measured)",
+    bad=(
+        "module load openmpi/5.0.5\nmpirun -np 8 -N 4 --map-by node " + _PROGRAM,
+        Example("mpirun -np 8 --npernode 4 --map-by slot " + _PROGRAM, "openmpi=5.0"),
+    ),
+    good=(
+        "module load openmpi/4.1.6\nmpirun -np 8 -N 4 --map-by node " + _PROGRAM,
+        "module load openmpi/5.0.5\nmpirun -np 8 -N 4 --map-by :PE=4 " + _PROGRAM,
+        "module load openmpi/5.0.5\nmpirun -np 8 --map-by ppr:4:node " + _PROGRAM,
+    ),
+)
+def mapped_twice(job: LintJob) -> Iterator[LintFinding]:
+    """-N, --npernode and the like are older words of --map-by ppr:N:node: beside a --map-by there are two."""
+    loaded = _FIFTH.search(job.text)
+    release = job.facts.version("openmpi") or ((int(loaded[1]),) if loaded is not None else (0,))
+    for launch in _runs(job) if release[0] >= 5 else ():
+        second = next((option for option in launch.every_option if option.name in _MAPS), None)
+        if second is None or (launch.text("map-by") or ":").startswith(":"):
+            continue
+        yield LintFinding(
+            span=second.span,
+            summary=f"{second.written} is a --map-by to Open MPI 5, and --map-by {launch.text('map-by')} is one more",
+            happens="mpirun ends: resolving deprecated command line options generated too many directives for map-by.",
+            fix="Say it in one: --map-by ppr:N:node.",
+        )

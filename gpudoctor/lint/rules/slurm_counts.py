@@ -337,6 +337,8 @@ def nodes_not_as_asked(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"{fails}: the world size is not the number of tasks.",
                 fix=f"Write num_nodes {count}, or ask SLURM for {counted(argument[0], 'node')}.",
             )
+        elif nodes is not None and nodes[0] == nodes[1] == allocation.tasks(job, launch):
+            continue  # a launcher for each task, and each is one of these nodes
         elif nodes is not None and nodes[0] == nodes[1] != count and not look.traits(launch).bare:
             shown = look.value(launch, "nnodes")
             yield LintFinding(

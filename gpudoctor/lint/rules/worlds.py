@@ -120,7 +120,7 @@ def _asks_environment(code: PythonCode, init: ast.Call) -> bool:
     title="mpirun starts one launcher a node, or one process a rank",
     source="mpirun(1); torch/distributed/run.py: every torchrun starts --nproc-per-node ranks",
     leads_to=("duplicate-gpu", "master-port-in-use"),
-    bad=(_MPI, _MPI.replace("-np 16", "-np 4")),
+    bad=(_MPI, _MPI.replace("-np 16", "-np 4"), _MPI.replace("-np 16", "-np 16 --npernode 8")),
     good=(
         "mpirun -np 2 -H n01:1,n02:1 torchrun --nnodes=2 --nproc-per-node=8 --rdzv-backend=c10d"
         " --rdzv-endpoint=n01:29400 train.py\n",
@@ -131,11 +131,16 @@ def launcher_in_every_mpi_task(job: LintJob) -> Iterator[LintFinding]:
     """Each task of MPI starts a torchrun, and each of these starts the ranks of a whole node."""
     for launch in job.launches:
         around = next((lint_launch for lint_launch in launch.around if lint_launch.launcher == "mpirun"), None)
-        if around is None or launch.launcher not in look.TORCHRUN or around.option("npernode", "pernode") is not None:
+        if around is None or launch.launcher not in look.TORCHRUN or around.option("pernode") is not None:
+            continue
+        here = around.option("npernode")
+        if here is not None and (whole(here) or 1) < 2:
             continue
         tasks, each = whole(around.option("np")), whole(launch.option("nproc-per-node"))
         nodes = look.nnodes(launch)
         hosts = nodes[1] if nodes is not None else job.facts.nodes or 1
+        if here is not None and tasks is None:
+            tasks = (whole(here) or 1) * hosts
         by = around.text("map-by") or ""
         if tasks is None or each is None or each < 2 or tasks <= hosts or "ppr:1:" in by:
             continue

@@ -16,7 +16,7 @@ from gpudoctor.lint.shell.heredocs import Redirects, redirects
 from gpudoctor.lint.shell.sbatch import lines_of, options_of
 from gpudoctor.lint.shell.source import CommandRun, ShellSource
 from gpudoctor.lint.shell.variables import How, Variables
-from gpudoctor.lint.shell.wrappers import ASSIGNMENT, SHELLS, WhatStarts, name, started
+from gpudoctor.lint.shell.wrappers import ASSIGNMENT, SHELLS, WhatStarts, name, started, starts_ranks
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -176,6 +176,12 @@ class Commands(Gathered):
         script: Script, outer: Variables, variables: Variables, context: Context, redirected: Redirects,
     ) -> None:  # fmt: skip
         """Follow what a wrapper starts."""
+        at = begun.script + 1
+        if 0 < at < len(words) and starts_ranks(words[at]) and name(words[at - 1]) not in self.files:
+            # `mpiexec ./set_affinity.sh python train.py`: a file that is not here, and that may set anything
+            self.note(f"line {words[at - 1].span.line}: {words[at - 1].shown}: not given; give it too")
+            self.has_unread_source = True
+            begun = WhatStarts(at=at)
         where: Where = "task" if begun.task else "batch" if begun.batch else context.where
         if begun.fresh:
             where = "node"

@@ -349,6 +349,11 @@ def _submitted(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, begin, fresh=fresh) if begin is not None else None
 
 
+def starts_ranks(word: Word) -> bool:
+    """Python or a launcher, by its name."""
+    return is_python(word) or name(word) in registry.starters()
+
+
 def _is_command(word: Word) -> bool:
     return is_python(word) or is_script(word) or name(word) in registry.starters() or name(word) in SHELLS
 
