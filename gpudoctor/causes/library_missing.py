@@ -32,6 +32,7 @@ CAUSE = Cause(
             "that starts the ranks; a project's own sources: pip install -e . in their folder); where only one node "
             "fails, it has another environment."
         ),
+        "brought": "{how}. In the environment of all nodes, with the Python that starts the ranks.",
         "part": (
             "{package} is installed and has no {module}: its release is another than the program was written for, it "
             "was "

@@ -316,7 +316,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pod-config-missing",
-        needle=("secret", "configmap"),
+        needle=(': secret "', ': configmap "'),
         pattern=r"(?:Error| ): (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
         cause="container-not-started",
         variant="config",
