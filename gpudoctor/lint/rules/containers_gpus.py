@@ -191,7 +191,12 @@ def _nodes_of(manifest: Manifest) -> tuple[int, Span] | None:
     source="torch/distributed/run.py; SkyPilot's, dstack's, Azure ML's and Vertex AI's documentation: the command runs"
     " on each node",
     leads_to=("rendezvous-incomplete", "launcher-world-mismatch"),
-    bad=(_TASK.format(4, "$SKYPILOT_NODE_RANK"), _TASK.format(2, 0)),
+    bad=(
+        _TASK.format(4, "$SKYPILOT_NODE_RANK"),
+        _TASK.format(2, 0),
+        _TASK.format(1, "$SKYPILOT_NODE_RANK"),
+        _TASK.format(2, 0).replace("--node_rank=0", ""),
+    ),
     good=(_TASK.format(2, "$SKYPILOT_NODE_RANK"), _TASK.format("$SKYPILOT_NUM_NODES", "$SKYPILOT_NODE_RANK")),
 )
 def task_of_other_nodes(job: LintJob) -> Iterator[LintFinding]:
@@ -217,6 +222,7 @@ def task_of_other_nodes(job: LintJob) -> Iterator[LintFinding]:
                     fix=f"Write --nnodes={nodes[0]}, or the variable that the service sets.",
                 )
             rank = look.value(launch, "node-rank")
+            yield from _without_numbers(launch, nodes[0], len(inner), manifest.kind)
             alone = manifest.kind != "Vertex" and not launch.invocation.conditional and look.is_static(launch)
             if rank is not None and look.number(rank) is not None and nodes[0] > 1 and alone and len(inner) == 1:
                 yield LintFinding(
@@ -226,6 +232,31 @@ def task_of_other_nodes(job: LintJob) -> Iterator[LintFinding]:
                     fix="Write the variable by which the service numbers the nodes (SKYPILOT_NODE_RANK,"
                     " DSTACK_NODE_RANK, NODE_RANK).",
                 )
+
+
+def _without_numbers(launch: LintLaunch, nodes: int, starts: int, kind: str) -> Iterator[LintFinding]:
+    """A command that runs on each node, and tells torchrun neither how many nodes there are nor which this one is."""
+    told, where = look.nnodes(launch), launch.option("nnodes")
+    is_whole = starts == 1 and not launch.invocation.conditional and not launch.unread and nodes > 1
+    if not is_whole or kind == "Vertex" or any(name.startswith("PET_") for name in launch.invocation.settings):
+        return
+    single = look.standalone(launch) or (where is None and told is None) or told == (1, 1)
+    if single:
+        place = where or launch.option("standalone")
+        yield LintFinding(
+            span=place.span if place is not None else launch.invocation.span,
+            severity="warning",
+            summary=f"each of the task's {counted(nodes, 'node')} starts a torchrun of one node",
+            happens=f"{counted(nodes, 'training')} beside each other, each with a world of its own.",
+            fix="Tell torchrun --nnodes, --node-rank and the head's address by the service's variables.",
+        )
+    elif told is not None and told[0] > 1 and launch.option("node-rank") is None and look.is_static(launch):
+        yield LintFinding(
+            span=launch.invocation.span,
+            summary=f"torchrun on each of the task's {counted(nodes, 'node')} is told no --node-rank",
+            happens="It is 0 on each: all nodes take the same ranks, EADDRINUSE, or they wait for the missing ones.",
+            fix="Write --node-rank with the variable by which the service numbers the nodes.",
+        )
 
 
 _LWS = (

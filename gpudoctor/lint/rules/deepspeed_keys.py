@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.hugging_face_options import nearest
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.manifests import read_manifests
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -18,6 +19,20 @@ _FILE = (
 )
 
 
+_WARMUP = "warmup_num_steps warmup_type last_batch_iteration"
+_SCHEDULERS = {
+    "WarmupLR": f"warmup_min_lr warmup_max_lr {_WARMUP}",
+    "WarmupDecayLR": f"total_num_steps warmup_min_lr warmup_max_lr {_WARMUP}",
+    "WarmupCosineLR": f"total_num_steps warmup_min_ratio cos_min_ratio {_WARMUP}",
+    "OneCycle": "cycle_min_lr cycle_max_lr decay_lr_rate cycle_first_step_size cycle_second_step_size"
+    " cycle_first_stair_count cycle_second_stair_count decay_step_size cycle_momentum cycle_min_mom cycle_max_mom"
+    " decay_mom_rate last_batch_iteration",
+    "LRRangeTest": "lr_range_test_min_lr lr_range_test_step_size lr_range_test_step_rate lr_range_test_staircase"
+    " last_batch_iteration",
+}
+"""DeepSpeed 0.19, runtime/lr_schedules.py."""
+
+
 @rule(
     "D13",
     title="Keys of DeepSpeed's file are spelled as DeepSpeed has them",
@@ -27,6 +42,9 @@ _FILE = (
     bad=(
         _FILE.format('"offload_optimiser": {"device": "cpu"}'),
         _FILE.format('"overlap_com": true'),
+        _FILE.format(
+            '"stage3_max_reuse_distance": 9}, "scheduler": {"type": "WarmupLR", "params": {"warmup_steps": 9}'
+        ),
     ),
     good=(_FILE.format('"offload_optimizer": {"device": "cpu"}'), _FILE.format('"of_a_later_release": 1')),
 )
@@ -36,6 +54,20 @@ def key_that_is_nearly_one(job: LintJob) -> Iterator[LintFinding]:
     for _launch, problem in _by_table(job):
         if problem.what == "unknown" and (problem.wanted or problem.home):
             yield unknown(problem, "DeepSpeed ends: Extra inputs are not permitted:", "(extra_forbidden)")
+    for _, section in deepspeed_files(job):
+        told = of_file(section)
+        kind = told.get("scheduler.type")
+        known = _SCHEDULERS.get(kind.value or "", "").split() if kind is not None else []
+        for name, option in told.items() if known else ():
+            parameter = name.removeprefix("scheduler.params.")
+            if name != parameter and "." not in parameter and parameter not in known:
+                near = nearest(parameter, frozenset(known), 0.6)
+                yield LintFinding(
+                    span=option.word.span,
+                    summary=f"{parameter} is no parameter of {kind.value if kind else ''}: {', '.join(known[:5])}",
+                    happens=f"TypeError: __init__() got an unexpected keyword argument '{parameter}'.",
+                    fix=f"Write {near}." if near else "Take it out.",
+                )
 
 
 @rule(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.conditions import value_of_word
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
@@ -345,6 +346,14 @@ def batch_sizes_of_deepspeed(job: LintJob) -> Iterator[LintFinding]:
                 happens="transformers ends: DeepSpeed config values mismatch its TrainingArguments values: ds"
                 f" train_batch_size={whole} vs hf train_batch_size (calculated)={trained}.",
                 fix='Write "train_batch_size": "auto".',
+            )
+        elif type(whole) is int and len(numbers) == 1 and micro is None and steps is None and whole % world:
+            yield LintFinding(
+                span=_key(section, "train_batch_size"),
+                summary=f'"train_batch_size" is {whole}, no multiple of {counted(world, "rank")}',
+                happens="DeepSpeed ends: Check batch related parameters. train_batch_size is not equal to micro batch"
+                " x accumulation x world size.",
+                fix=f'Write a "train_batch_size" that is a multiple of {world}.',
             )
         elif type(whole) is int and len(numbers) == 2:
             other = micro if type(micro) is int else steps

@@ -176,6 +176,7 @@ def _configs(job: LintJob) -> Iterator[list[ManifestValue]]:
     source="accelerate 1.15, utils/dataclasses.py (enums) and utils/constants.py: is not a valid, is not in list",
     bad=(
         _CONFIG + "distributed_type: MULTIGPU\nnum_processes: 4\n",
+        _CONFIG + "distributed_type: multi_gpu\nnum_processes: 4\n",
         _CONFIG + "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL\nnum_processes: 4\n",
     ),
     good=(
@@ -192,7 +193,8 @@ def accelerate_file_value(job: LintJob) -> Iterator[LintFinding]:
             text = value.value
             if known is None or text in known or text in ("", "null", "~") or re.search(r"[$<{]", text):
                 continue
-            if text.lower() in ("no", "false") or text.upper() in known or text.lower() in known:
+            exact = name == "distributed_type"  # an enumeration is made of it as it stands
+            if text.lower() in ("no", "false") or (not exact and {text.upper(), text.lower()} & {*known}):
                 continue
             near = nearest(text, known) or nearest(text.upper(), known)
             yield LintFinding(
