@@ -184,6 +184,8 @@ def test_lsf_tells_how_many_jobs_a_log_holds() -> None:
     [
         "Monitoring completed successfully. Script exiting.",
         "All tests completed!",
+        "Exiting LEaP: Errors = 0; Warnings = 2; Notes = 1.",
+        "            --------- Calculation Completed ----------",
         "(TaskRunner pid=7) Final validation metrics: {'acc': 0.5}",
         "2026-03-01 10:00:01 - INFO - Finished evaluation for the-model",
     ],
@@ -238,3 +240,11 @@ safetensors_rust.SafetensorError: Error while serializing: IoError({words})
 def test_a_level_in_json_counts() -> None:
     line = '{"time":"2026-03-01T10:00:01Z","level":"INFO","msg":"Stopping system monitor"}\n'
     assert not said(line * 3).trouble
+
+
+def test_a_program_that_leaves_one_thing_out_and_goes_on() -> None:
+    skipped = "".join(f"Skipping {number}: its spectrogram is there\n" for number in range(100, 115))
+    error = "Error: Could not find the annotation of 140\n"
+    assert said(f"{skipped}{error}{skipped.replace('Skipping 1', 'Skipping 2')}").exit_status == 3
+    assert said(f"{skipped}{error}").exit_status == 1
+    assert said(f"{error}{skipped}").exit_status == 1 or said(f"{error}{skipped}").trouble

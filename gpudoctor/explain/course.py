@@ -59,6 +59,7 @@ OF_A_POD = lazy_re(r"\bNormal\s{2,60}Started\s{2,60}(?:\d\S{0,12}\s{2,60}kubelet
 had to be waited for before has come."""
 ENDED = lazy_re(
     r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?"
+    r"|calculation|simulation|inference"
     r"|worker group)\b[^\n]{0,40}?"
     r"\b(?:complete|completed|finished|done|succeeded)\b"
     r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|evaluation|successfully)\b|"
@@ -72,6 +73,7 @@ ENDED = lazy_re(
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|(?:^|Z )=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b"
     r"|\bfinal (?:validation|test|eval(?:uation)?) (?:metrics|results?|accuracy|score)\b"
+    r"|\bexiting\b[^\n]{0,40}\berrors ?[=:] ?0\b"
     r"|\ball (?:tests?|runs?|jobs?|tasks?|experiments?|benchmarks?|targets) (?:are |were )?"
     r"(?:completed?|finished|done|met)\b"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"

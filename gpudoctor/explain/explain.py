@@ -28,7 +28,7 @@ from gpudoctor.explain.course import (
     CourseSeen,
 )
 from gpudoctor.explain.end_lines import judged_end
-from gpudoctor.explain.got_over import mark_got_over
+from gpudoctor.explain.got_over import left_behind, mark_got_over
 from gpudoctor.explain.last_words import (
     OF_NO_TABLE,
     last_words,
@@ -118,13 +118,14 @@ def explain(
     mark_got_over(facts, ends, {found.file: found.course.moves for found in scans}, _more_steps(facts))
     concluded = conclude(facts, stands=any(found.course.retrying for found in scans), program=program)
     course, words, trouble = _course(scans)
+    at_issue = left_behind(trouble, ends) if course == "not shown" else trouble
     shown = {found.file: found.course.shown for found in scans}
     went_on = _went_on(scans, facts) or _lived_through(scans, facts)
     if went_on:
         concluded = Conclusion(causes=(), unknown=None, consequences=(), story=concluded.story)
     else:
         lines_told = frozenset((line.file, line.line) for line in _lines_told(facts))
-        untold = tuple(line for line in trouble if (line.file, line.line) not in lines_told)
+        untold = tuple(line for line in at_issue if (line.file, line.line) not in lines_told)
         if not _decided(concluded) and course != "ended well":
             concluded = last_words(untold, concluded, ends, lines_told, shown)
         if _decided(concluded) and concluded.causes[0].cause in BY_SIGNAL:
@@ -141,9 +142,9 @@ def explain(
         concluded = _typed(scans, concluded, table)
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
         behind = {file: [line for line in lines if line[0] > shown[file]] for file, lines in ends.items()}
-        concluded = of_known_words(trouble, concluded, behind)
+        concluded = of_known_words(at_issue, concluded, behind)
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
-        concluded = of_the_end(trouble, concluded, ends, shown)
+        concluded = of_the_end(at_issue, concluded, ends, shown)
     known = bool(concluded.causes or concluded.unknown)
     if concluded.unknown and not concluded.causes and concluded.judged is None and not concluded.waited:
         concluded = structs.replace(concluded, judged=judged_end(ends))

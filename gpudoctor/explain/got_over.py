@@ -9,10 +9,15 @@ right may still be why something failed meanwhile, but it is the answer only whe
 import re
 from collections.abc import Mapping, Sequence
 
+from gpudoctor.explain.course import LETTERS, LONGEST, TROUBLE
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event
+from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.lazy import lazy_re
 
+ALIKE, SHORTEST = 8, 8
+"""Lines alike behind a fault, and letters of each, that show that the program went on (our rule of thumb)."""
 SUBJECT = lazy_re(r"\b(?:pods?/|assigned [\w.-]{1,253}/)(?P<name>[\w.-]{1,253})|\bin pod (?P<of>[\w.-]{1,253})")
 """Whom an event of Kubernetes is about, where the line names it."""
 
@@ -30,6 +35,22 @@ def mark_got_over(
         behind = sum(event.at.line < number < last.get(event.at.file, 0) for number in moves[event.at.file])
         if behind >= most or (event.symptom.over and _came_right(event, ends.get(event.at.file, ()))):
             event.lived_on |= event.symptom.role == "cause"
+
+
+def left_behind(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]]) -> tuple[Line, ...]:
+    """Without what a program told of one of many things, before and behind which it tells of others in the same words
+    with other numbers: it went on."""
+    return tuple(line for line in trouble if not _went_on_alike(line, ends.get(line.file, ())))
+
+
+def _went_on_alike(line: Line, lines: Sequence[tuple[int, str]]) -> bool:
+    before: dict[str, set[str]] = {}
+    behind: dict[str, set[str]] = {}
+    for number, text in lines:
+        shape = LETTERS.sub("", text[:LONGEST])
+        if len(shape) >= SHORTEST and not (TROUBLE.search(text[:LONGEST]) or FRAME.match(text)):
+            (before if number < line.line else behind).setdefault(shape, set()).add(text)
+    return any(len(texts) >= ALIKE and shape in before for shape, texts in behind.items())
 
 
 def _came_right(event: Event, lines: Sequence[tuple[int, str]]) -> bool:

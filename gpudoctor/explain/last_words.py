@@ -22,6 +22,7 @@ from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAU
 from gpudoctor.explain.end_lines import EVENT, OVER, ends_told, last_lines, of_speakers
 from gpudoctor.explain.endings import OF_SIGNAL, judged_signal, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
+from gpudoctor.explain.got_over import left_behind
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.line_words import judged_line
@@ -196,7 +197,8 @@ def last_words(
         lost = [line for line in said if NOT_A_NUMBER.search(line.text)]
         if len(lost) >= MOST_NOT_NUMBERS:
             return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
-    if error := spoken_error(sorted({*said, *at_end}, key=lambda line: (line.file, line.line))):
+    error = spoken_error(sorted({*said, *at_end}, key=lambda line: (line.file, line.line)))
+    if error and left_behind((error.line,), ends):
         return _of_no_table(concluded, error.line, error.judged or concluded.judged)
     for line in said:
         is_last = last.get(line.file, line.line) - line.line < LAST
