@@ -10,7 +10,11 @@ CAUSE = Cause(
     blame="node",
     restart="elsewhere",
     judged={
-        "launch": Judged("scheduler", "node", "elsewhere"),
+        **dict.fromkeys(
+            ("launch", "launch-credential", "launch-prolog", "launch-user", "launch-unreached"),
+            Judged("scheduler", "node", "elsewhere"),
+        ),
+        "launch-layout": Judged("scheduler", "user", "after a fix"),
     },
     hangs_by="gone",
     while_running="while nobody waits",
@@ -24,6 +28,38 @@ CAUSE = Cause(
         (command("uptime; sudo dmesg -T | tail -n 40"),),
     ),
     variants={
+        "launch-credential": Fix(
+            "The node does not take the job's credential: munge there has another key or is not running, or its "
+            "clock is "
+            "off by minutes (or the step waited longer than the credential holds). Compare the clocks, and the key, "
+            "with "
+            "the controller's; until then leave the node out (--exclude).",
+            (command("date; munge -n | unmunge | head -n 3"), command("systemctl status munge chronyd")),
+        ),
+        "launch-prolog": Fix(
+            "The site's prolog failed on that node, which SLURM drains then: slurmd's log there has its output (a "
+            "mount, "
+            "a GPU check, a full disk). Leave the node out (--exclude) and tell who runs the cluster.",
+            (command("sinfo --list-reasons"),),
+        ),
+        "launch-layout": Fix(
+            "The step asks that node for more, or otherwise, than the job has there: make --ntasks-per-node times "
+            "--cpus-per-task no more than the CPUs that the job was given, give srun the same --cpus-per-task as "
+            "sbatch "
+            "(newer srun does not inherit it: SRUN_CPUS_PER_TASK), and leave --cpu-bind and --distribution out first.",
+            (command("scontrol show job -d $SLURM_JOB_ID | grep -E 'NumCPUs|CPU_IDs'"),),
+        ),
+        "launch-user": Fix(
+            "That node does not know the job's user: its directory service (LDAP, SSSD, NIS) does not answer, or the "
+            "account is not there. Leave it out (--exclude) until it does.",
+            (command("id $USER"),),
+        ),
+        "launch-unreached": Fix(
+            "srun does not reach slurmd on that node: it is down or overloaded, a firewall drops the ports of srun "
+            "(SrunPortRange) or of slurmd (6818), the node's name leads to another address, or munge's key there is "
+            "another. Leave the node out (--exclude) and look at its slurmd.",
+            (command("sinfo --list-reasons"), command("scontrol ping")),
+        ),
         "launch": Fix(
             "Leave that node out (--exclude) and look at its slurmd; a held job goes on with scontrol release.",
             (command("sinfo --list-reasons"),),

@@ -18,6 +18,7 @@ CAUSE = Cause(
         "address": Judged("name-resolution", "scheduler", "after a fix"),
         "time": Judged("config", "user", "after a fix"),
         "controller": Judged("scheduler", "scheduler", "as it is"),
+        "munge": Judged("scheduler", "node", "not decided"),
         "busy": Judged("scheduler", "scheduler", "as it is"),
         "credential": Judged("scheduler", "node", "not decided"),
         "daemon": Judged("scheduler", "node", "elsewhere"),
@@ -34,6 +35,44 @@ CAUSE = Cause(
             "Look at what the nodes have left, and ask for no more of it than one of them has. Tolerations and "
             "selectors of the pod must fit the GPU nodes' taints and labels.",
             (command("kubectl describe nodes | grep -A 12 -E '^Name:|Allocated resources'"),),
+        ),
+        "pod-taint": Fix(
+            "Give the pod a toleration for the taint that the nodes have ({reason}), as the cluster's other GPU jobs "
+            "do "
+            "(tolerations: key, operator: Exists, effect), or have the taint taken away.",
+            (command("kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"),),
+        ),
+        "pod-volume": Fix(
+            "The pod waits for its volume ({reason}): make the claim that it names, in its namespace, with a storage "
+            "class "
+            "that exists; a volume that is bound to one zone or node keeps the pod there.",
+            (command("kubectl get pvc,pv,storageclass"),),
+        ),
+        "pod-selector": Fix(
+            "No node has the labels that the pod's nodeSelector or affinity wants ({reason}): compare them with "
+            "those of "
+            "the nodes, or take them out.",
+            (command("kubectl get nodes --show-labels"),),
+        ),
+        "admission": Fix(
+            "The node's kubelet had fewer healthy devices than the scheduler counted: a GPU there failed, or the "
+            "device "
+            "plugin started anew. Delete the pod so that it is placed again, and keep that node out (kubectl cordon) "
+            "until its devices are whole.",
+            (command("kubectl describe node NODE | grep -A 12 -E 'Capacity|Allocatable'"), command("nvidia-smi -L")),
+        ),
+        "queue-limits": Fix(
+            "No queue takes what is asked: compare nodes, processors, GPUs, memory and wall time with each queue's "
+            "limits, "
+            "and ask for less or for the queue that has it.",
+            (command("qstat -Qf || qconf -sql"),),
+        ),
+        "munge": Fix(
+            "munge does not run on this machine, or its socket is not seen here: start it (the same key as the "
+            "controller's, the clock right); in a container hand /run/munge in, with slurm.conf, or submit from "
+            "outside "
+            "of it.",
+            (command("systemctl status munge"), command("ls -l /run/munge")),
         ),
         "quota": Fix(
             "Ask for less, end other jobs of this account or namespace, or have its limit raised.",

@@ -216,8 +216,29 @@ def command_fix(name: str) -> tuple[str, dict[str, str]]:
     return ("command-of", {"how": told.format(name=last)}) if told else ("", {})
 
 
+BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
+    ("node-lost", "launch"): (
+        (lazy_re(r"(?i)credential|munge|authentication"), "launch-credential"),
+        (lazy_re(r"(?i)prolog"), "launch-prolog"),
+        (lazy_re(r"(?i)layout tasks|more processors|CPU count|memory"), "launch-layout"),
+        (lazy_re(r"(?i)user (?:id )?not found|invalid user|uid"), "launch-user"),
+        (lazy_re(r"(?i)timed out|connection|communication|connect|no response"), "launch-unreached"),
+    ),
+    ("scheduler-refused", "controller"): ((lazy_re(r"(?i)munge|authentication"), "munge"),),
+    ("scheduler-refused", "pod"): (
+        (lazy_re(r"untolerated taint|had taints? \{?|tolerat"), "pod-taint"),
+        (lazy_re(r"(?i)persistentvolumeclaim|PersistentVolumeClaims|volume node affinity"), "pod-volume"),
+        (lazy_re(r"(?i)node affinity|node selector|affinity/selector"), "pod-selector"),
+    ),
+}
+"""By the reason that the line itself gives: slurm_errno.c's texts, the scheduler's plugins of Kubernetes."""
+
+
 def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """A narrower variant than a symptom's own, with its values; the same where there is none."""
+    for words, narrower in BY_REASON.get((cause, variant), ()):
+        if words.search(values.get("reason", "")):
+            return narrower, {}
     if (
         cause == "library-missing"
         and variant in ("command", "program")

@@ -60,7 +60,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"devices (?P<resource>[\w./-]{1,80}))?",
         ),
         cause="scheduler-refused",
-        variant="devices",
+        variant="admission",
         over=PLACED,
         seen=(
             "the node had {available} of {count} {resource} when the pod came",
@@ -109,7 +109,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         unless="requested number of devices",
         cause="scheduler-refused",
-        variant="devices",
+        variant="admission",
         confidence=LIKELY,
         seen=(
             "the node's kubelet did not admit the pod ({reason}), mostly because a device was not to be had",

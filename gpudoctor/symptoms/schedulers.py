@@ -407,7 +407,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"Unable to run job: [^\n]{0,80}no suitable queues",
         ),
         cause="scheduler-refused",
-        variant="devices",
+        variant="queue-limits",
         seen="no queue takes the job: it asks for more than the limits of any",
         source="openpbs pbs_error (PBSE_EXCQRESC); SGE qsub",
         sample=(
