@@ -106,7 +106,7 @@ OPTIONS = {
     "getent": "",
     "ping": "-c -W",
     "ethtool": "-m -S",
-    "kubectl": "--sort-by --all-namespaces --field-selector",
+    "kubectl": "--sort-by --all-namespaces --field-selector --show-labels -o",
     "sinfo": "--format --list-reasons",
     "mlxlink": "-d -m -e",
     "cma_roce_mode": "-d -p",
