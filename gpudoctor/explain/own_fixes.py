@@ -236,9 +236,9 @@ BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
 
 def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """A narrower variant than a symptom's own, with its values; the same where there is none."""
-    for words, narrower in BY_REASON.get((cause, variant), ()):
+    for words, by_reason in BY_REASON.get((cause, variant), ()):
         if words.search(values.get("reason", "")):
-            return narrower, {}
+            return by_reason, {}
     if (
         cause == "library-missing"
         and variant in ("command", "program")
