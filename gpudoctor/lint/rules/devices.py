@@ -253,6 +253,8 @@ def trainer_not_as_launched(job: LintJob) -> Iterator[LintFinding]:
         if argument is not None and both and asked != started.number:
             yield LintFinding(
                 span=argument.span,
+                # without an option of its own torchrun takes PET_NPROC_PER_NODE, which operators set
+                severity=None if launch.option("nproc-per-node") is not None else "warning",
                 summary=f"{argument.written} for a Trainer of which torchrun starts {started.number} on a node",
                 happens=effect,
                 fix=f"Write devices {started.number}, or --nproc-per-node={asked}.",

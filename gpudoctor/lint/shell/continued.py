@@ -12,7 +12,8 @@ STARTERS = (
     r"srun|mpirun|mpiexec|torchrun|accelerate|deepspeed|horovodrun|jsrun|aprun|flux|python[\d.]*|singularity|apptainer"
     r"|docker|podman|shifter|enroot|numactl|nsys|uv|poetry|conda|composer|colossalai|fabric"
 )
-START = lazy_re(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS})(?=\s)")
+_SET = r"(?:[A-Za-z_]\w*=[^\s\"'`]*(?:[ \t]|\\\n)+)*"
+START = lazy_re(rf"{_SET}(?:[\w./~${{}}-]*/)?(?:{STARTERS})(?=\s)")
 ONLY_STARTS = lazy_re(
     r"(?:srun|mpirun|mpiexec|jsrun|aprun|uv[ \t]+run|poetry[ \t]+run|numactl|nsys[ \t]+profile|shifter"
     r"|(?:singularity|apptainer)[ \t]+(?:exec|run)|(?:docker|podman)[ \t]+run|conda[ \t]+run)(?=\s)"
@@ -28,7 +29,7 @@ EXPANSION = lazy_re(r"\"?\$(?:[@*]|\{[@*]\}|\{\w+\[[@*]\]\})\"?|\"\$(?:\w+|\{\w+
 """Arguments, and no command: `"$@"`, `"${ARGS[@]}"`, `"$DATA"`, `$(dirname x)/train.py`."""
 VARIABLE = lazy_re(r"\$(?:(\w+)|\{(\w+)\})")
 REDIRECTION = lazy_re(r"\d?>|&>|\d>&\d")
-OVERRIDE = lazy_re(r"[+~]{0,2}[A-Za-z_]\w*(?:[./@]\w+)+=\S")
+OVERRIDE = lazy_re(rf"{_SET}" r"[+~]{0,2}[A-Za-z_]\w*(?:[./@]\w+)+=\S")
 """`model.depth=12` of hydra: no assignment, for its name has dots."""
 
 
