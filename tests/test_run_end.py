@@ -127,6 +127,12 @@ def test_a_spawned_process_that_nobody_saw_is_no_error_of_the_one_that_tells_of_
     assert after.told(ended(tmp_path, text, 1, name="python3")).cause == "rank-died"
 
 
+def test_srun_names_the_task_that_crashed_though_another_goes_on(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    text = "rank 0 step 1 loss 0.50\nsrun: error: n1: task 1: Segmentation fault\nrank 0 done\n"
+    told = after.told(ended(tmp_path, text, 139, name="srun"))
+    assert told.cause == "native-crash" and any("n1: task 1: Segmentation fault" in line for line in told.lines), told
+
+
 def test_the_time_limit_of_slurm(tmp_path: Path) -> None:
     of_slurm = ended(tmp_path, "", 143, slurm_end=5000.0)
     assert ended_at_limit(of_slurm, 5000.5) and not ended_at_limit(of_slurm, 4000.0)

@@ -106,6 +106,8 @@ def make(parent: Path | None, environment: Mapping[str, str]) -> Kept:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder = _new(root)
         return Kept(folder, _locked(folder))
+    except FileExistsError as error:
+        raise NoFolder(f"{error.filename or parent} is no folder") from None
     except OSError as error:
         raise NoFolder(f"{error.filename or parent}: {error.strerror or error}") from None
 
