@@ -5,59 +5,16 @@ method ("scaler.step"); `MAKES` says what an object is, `name()` is the object c
 expressions of whole names. Each row was read from the library's source or documentation, in the release that it names.
 """
 
-from typing import Literal
-
-from msgspec import Struct
-
-Clause = Literal[
-    "once", "after", "beside", "not after", "with", "argument", "own", "never", "not", "kept", "everywhere"
-]
-"""once: not a second time, before `other` has come. after: not before `other` has come. beside: not in a rank that
-calls `other` too. not after: not behind `other`. with: below the same conditions as `other`. argument: not given an
-object that is `other`. own: not given what this rank alone has computed. never: not in a rank's own course. not: not
-at all, as `given`. kept: its result is used, where `other` comes. everywhere: by every rank, where `other` comes
-too."""
-
-
-class ApiContract(Struct, frozen=True, kw_only=True):
-    id: str
-    call: str
-    clause: Clause
-    other: str = ""
-    same_object: bool = False
-    """`other` counts for the object alone that it was called on."""
-    somewhere: bool = False
-    """Only where some rank does call `other`."""
-    of_any_rank: bool = False
-    """`other` counts from whatever rank it comes."""
-    given: str = ""
-    """Only where an argument, or the object, is one of these."""
-    unless: str = ""
-    """Not where this stands in the program."""
-    until: str = ""
-    """`other` counts no longer when one of these has come behind it."""
-    is_sure: bool = False
-    """Only below no condition that nobody knows."""
-    in_a_loop: bool = False
-    """Only where it comes again and again."""
-    later: bool = False
-    """Only where `other` comes behind it in the same loop."""
-    at_object: bool = False
-    """Told where the object is made."""
-    told: str = ""
-    """Only where this stands in the text or beside it."""
-    severity: Literal["error", "warning"] = "error"
-    summary: str
-    happens: str
-    fix: str
-    source: str
-
+from gpudoctor.knowledge.api_contract import ApiContract
+from gpudoctor.knowledge.step_contracts import STEP_CONTRACTS
 
 MAKES: dict[str, str] = {
     r"torch\.(?:cuda\.)?amp\.(?:grad_scaler\.)?GradScaler": "scaler",
     r"torch\.optim\.lr_scheduler\.ReduceLROnPlateau": "plateau",
     r"torch\.optim\.lr_scheduler\.\w+|transformers\.(?:\w+\.)*get_\w*schedule\w*": "schedule of rates",
     r"torch\.distributed\.optim\.(?:\w+\.)*ZeroRedundancyOptimizer": "zero optimizer",
+    r"torch\.utils\.data\.(?:sampler\.)?(?:Random|Sequential|WeightedRandom|SubsetRandom)Sampler": "own sampler",
+    r"(?:torch\.)?multiprocessing\.(?:\w+\.)*(?:Simple)?Queue": "queue",
     r"torchmetrics\.(?:\w+\.)*[A-Z]\w*": "metric",
     r"ray\.data\.(?:read_\w+|from_\w+|range)": "ray dataset",
     r"(?:torch\.utils\.tensorboard|tensorboardX)\.(?:\w+\.)*SummaryWriter": "writer",
@@ -98,47 +55,49 @@ CONTRACTS: tuple[ApiContract, ...] = (
         source="torch 1.0 to 2.13, distributed_c10d.py: destroy_process_group, _get_default_group",
     ),
     ApiContract(
-        id="gradients-cleared",
-        call=r"optimizer\.step",
-        clause="not",
-        other=r"\w+\.backward",
+        id="objects-by-the-own-gpu",
+        call=r"torch\.distributed\.(?:broadcast_object_list|all_gather_object|gather_object|scatter_object_list)",
+        clause="after",
+        other=r"torch\.cuda\.set_device",
         somewhere=True,
-        in_a_loop=True,
-        unless=r"zero_grad|\.grad\b|set_to_none|deepspeed",
-        severity="warning",
-        summary="the optimizer steps in a loop, and nothing sets the gradients to zero (zero_grad)",
-        happens="backward() adds to the gradients: each step takes the sum of all turns before it.",
-        fix="Call optimizer.zero_grad() in each turn, before backward() or behind step().",
-        source="torch 1.0 to 2.13, autograd: gradients are accumulated into .grad; optim/optimizer.py, zero_grad",
+        is_sure=True,
+        unless=r"gloo|CUDA_VISIBLE_DEVICES|device_id\b",
+        summary="{call} comes before torch.cuda.set_device, and sends its objects by the current GPU: GPU 0 on all",
+        happens="NCCL ends with: Duplicate GPU detected, or it hangs.",
+        fix="Call torch.cuda.set_device(local_rank) right behind init_process_group.",
+        source="torch 1.6 to 2.13, distributed_c10d.py: _get_object_coll_device gives the current CUDA device for NCCL",
     ),
     ApiContract(
-        id="unscaled-before-the-limit",
-        call=r"torch\.nn\.utils\.clip_grad_(?:norm|value)_",
-        clause="after",
-        other=r"scaler\.unscale_",
-        is_sure=True,
-        in_a_loop=True,
-        later=True,
+        id="read-before-the-join",
+        call=r"queue\.get",
+        clause="not after",
+        other=r"process\.join",
         severity="warning",
-        summary="{call} clips before scaler.unscale_ has taken the loss scale out of the gradients",
-        happens="The limit meets gradients that are many times too large: nearly all of a step is cut away.",
-        fix="Call scaler.unscale_(optimizer) first, then clip, then scaler.step(optimizer).",
-        source="torch 1.6 to 2.13, amp's examples of gradient clipping; amp/grad_scaler.py, unscale_",
+        summary="the queue is read behind join(), and a process that has put something into it waits for its reader",
+        happens="It hangs where what is put is larger than the pipe, and torch's tensors are gone with their process.",
+        fix="Read the queue first, once for each process, then join().",
+        source="Python's documentation, multiprocessing, Joining processes that use queues; torch's, multiprocessing",
     ),
     ApiContract(
-        id="rates-behind-the-step",
-        call=r"schedule of rates\.step",
+        id="epoch-of-the-sampler",
+        call=r"loader\.set_epoch",
+        clause="not",
+        given=r"plain loader",
+        summary="set_epoch is called on a DataLoader, and is its sampler's",
+        happens="AttributeError: 'DataLoader' object has no attribute 'set_epoch'.",
+        fix="Write loader.sampler.set_epoch(epoch).",
+        source="torch 1.0 to 2.13, utils/data/dataloader.py; accelerate's prepared loaders alone have one",
+    ),
+    ApiContract(
+        id="whole-batch-before-the-world",
+        call=r"transformers\.(?:\w+\.)*HfDeepSpeedConfig",
         clause="after",
-        other=r"(?:zero )?optimizer\.step|scaler\.step",
-        given=r"nothing",
-        is_sure=True,
-        in_a_loop=True,
-        later=True,
-        severity="warning",
-        summary="the scheduler steps before the optimizer (opt) in each turn of the loop",
-        happens="The first learning rate is never used, and every one comes a turn too early; torch only warns.",
-        fix="Call scheduler.step() behind optimizer.step(), at the end of the turn or of the epoch.",
-        source="torch 1.1 to 2.13, optim/lr_scheduler.py: Detected call of lr_scheduler.step() before optimizer.step()",
+        other=r"torch\.distributed\.init_process_group|deepspeed\.init_distributed|accelerate\.(?:Accelerator|PartialState)",
+        given=r"whole batch",
+        summary="HfDeepSpeedConfig has ZeRO-3 read train_batch_size before the group is there: its world is one rank",
+        happens="AssertionError in from_pretrained: train_batch_size is not micro * accumulation * world_size (1).",
+        fix="Join first (deepspeed.init_distributed()), or leave train_batch_size out: it follows from the others.",
+        source="DeepSpeed 0.9 to 0.19, runtime/config.py: world_size = 1 without a group; zero/partition_parameters.py",
     ),
     ApiContract(
         id="run-before-log",
@@ -198,43 +157,6 @@ CONTRACTS: tuple[ApiContract, ...] = (
         source="accelerate 0.20 to 1.15, accelerator.py: prepare_model; deepspeed/runtime/engine.py; torch's FSDP",
     ),
     ApiContract(
-        id="scaler-of-shards",
-        call=r"scaler\.step",
-        clause="beside",
-        other=r"torch\.distributed\.fsdp\.(?:\w+\.)*FullyShardedDataParallel",
-        severity="warning",
-        at_object=True,
-        summary="a plain GradScaler steps gradients that FSDP has sharded",
-        happens="Each rank looks for infinities in its own shards: one leaves a step out that the others take.",
-        fix="Take torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler.",
-        source="torch 1.12 to 2.13, fsdp/sharded_grad_scaler.py: found_inf is reduced over the ranks",
-    ),
-    ApiContract(
-        id="accumulated-within",
-        call=r"accelerator\.backward",
-        clause="after",
-        other=r"accelerator\.(?:accumulate|no_sync)",
-        given=r"accumulates",
-        severity="warning",
-        unless=r"sync_gradients|GradientAccumulationPlugin",
-        summary="Accelerator is told to accumulate gradients, and the loop stands in no accelerator.accumulate(model)",
-        happens="Every batch is a step, with a gradient that backward has divided by the accumulation steps.",
-        fix="Put the body of the loop into `with accelerator.accumulate(model):`.",
-        source="accelerate 0.12 to 1.15, accelerator.py: backward divides, accumulate alone counts",
-    ),
-    ApiContract(
-        id="engine-counts-itself",
-        call=r"engine\.step",
-        clause="with",
-        other=r"engine\.backward",
-        told=r"[\"']?gradient_accumulation_steps[\"']?\s*[:=]\s*[\"']?(?:[2-9]|[1-9]\d)",
-        severity="warning",
-        summary="engine.step() comes in some turns alone, and DeepSpeed counts the accumulation's turns in it",
-        happens="It steps once in accumulation steps times as many batches: far fewer steps than were meant.",
-        fix="Call engine.step() behind every engine.backward(loss).",
-        source="DeepSpeed 0.3 to 0.19, runtime/engine.py: step() counts micro_steps; its documentation of training",
-    ),
-    ApiContract(
         id="plateau-of-all",
         call=r"plateau\.step",
         clause="own",
@@ -266,21 +188,6 @@ CONTRACTS: tuple[ApiContract, ...] = (
         happens="All workers train on the same rows.",
         fix="Hand it to TorchTrainer(datasets={'train': ...}), and go through ray.train.get_dataset_shard('train').",
         source="ray 2.7 to 2.53, Train's guide of data: get_dataset_shard splits, the closure's dataset is whole",
-    ),
-    ApiContract(
-        id="steps-everywhere",
-        call=r"(?:zero )?optimizer\.step|schedule of rates\.step|sampler\.set_epoch"
-        r"|torch\.nn\.utils\.clip_grad_(?:norm|value)_",
-        clause="everywhere",
-        other=r"\w+\.backward|\w+\(\)|accelerator\.backward",
-        unless=r"broadcast",
-        severity="warning",
-        summary="{call} comes on rank {rank}, and not on other ranks",
-        happens="What it changes (weights, rates, gradients, the order of the data) is then another on each rank: the"
-        " averaged gradients are of different models.",
-        fix="Take it out of the condition, so that every rank calls it.",
-        source="torch 1.0 to 2.13, nn/parallel/distributed.py: gradients are averaged, weights are sent once, when"
-        " it is made; utils/data/distributed.py: set_epoch decides the order on each rank",
     ),
     ApiContract(
         id="loaded-everywhere",
@@ -317,30 +224,6 @@ CONTRACTS: tuple[ApiContract, ...] = (
         happens="Accelerator has no trackers then: nothing is logged, and nothing is said.",
         fix="Call accelerator.init_trackers(name, config) before the loop, and tell Accelerator log_with=.",
         source="accelerate 0.10 to 1.15, accelerator.py: log goes through self.trackers, which init_trackers fills",
-    ),
-    ApiContract(
-        id="clipped-by-accelerate",
-        call=r"torch\.nn\.utils\.clip_grad_(?:norm|value)_",
-        clause="beside",
-        other=r"accelerator\.backward",
-        told=r"mixed_precision[\"']?\s*[:= ]\s*[\"']?fp16",
-        unless=r"unscale_gradients",
-        severity="warning",
-        summary="torch's own {call} clips gradients that accelerate's fp16 has scaled",
-        happens="The limit meets gradients many times too large: nearly all of a step is cut away.",
-        fix="Call accelerator.clip_grad_norm_(model.parameters(), limit), which unscales them first.",
-        source="accelerate 0.5 to 1.15, accelerator.py: backward scales, clip_grad_norm_ unscales",
-    ),
-    ApiContract(
-        id="engine-steps-the-rates",
-        call=r"engine's schedule\.step",
-        clause="beside",
-        other=r"engine\.step",
-        severity="warning",
-        summary="the schedule that DeepSpeed gave back is stepped by hand, and engine.step() steps it too",
-        happens="The learning rate moves twice as fast as was meant.",
-        fix="Leave the call out: engine.step() steps the schedule at each boundary of accumulation.",
-        source="DeepSpeed 0.3 to 0.19, runtime/engine.py: _take_model_step calls lr_scheduler.step()",
     ),
     ApiContract(
         id="results-kept",
@@ -401,16 +284,5 @@ CONTRACTS: tuple[ApiContract, ...] = (
         fix="Call accelerator.gather_for_metrics(...), which drops them.",
         source="accelerate 0.12 to 1.15, accelerator.py: gather_for_metrics drops the duplicates of the last batch",
     ),
-    ApiContract(
-        id="clipped-by-the-model",
-        call=r"torch\.nn\.utils\.clip_grad_norm_",
-        clause="argument",
-        other=r"parameters of fsdp",
-        unless=r"NO_SHARD",
-        severity="warning",
-        summary="clip_grad_norm_ of torch.nn.utils sees this rank's shards of the FSDP model alone",
-        happens="Each rank computes another norm and clips by it: it trains otherwise than was meant.",
-        fix="Write model.clip_grad_norm_(limit), which all ranks call.",
-        source="torch 1.11 to 2.13, fsdp/fully_sharded_data_parallel.py, clip_grad_norm_; pytorch#88621",
-    ),
+    *STEP_CONTRACTS,
 )

@@ -6,6 +6,10 @@ from gpudoctor.lint.courses.making_calls import MakingCalls
 from gpudoctor.lint.courses.values import Thing, Value, cast, gives_own, is_known, key_of, number, set_of, unknown
 
 
+def is_loader(value: Value) -> bool:
+    return isinstance(value, Thing) and value.kind == "loader"
+
+
 class BuiltinCalls(MakingCalls):
     def _builtin(self, name: str, node: ast.Call, given: list[Value]) -> Value:
         if name in ("int", "float", "str", "bool") and len(given) == 1:
@@ -15,11 +19,11 @@ class BuiltinCalls(MakingCalls):
             return given[0]
         if name == "next" and given:
             return self._items_of(node, given[0])
-        if name in ("enumerate", "zip") and any(map(gives_own, given)):
+        if name in ("enumerate", "zip") and any(gives_own(each) or is_loader(each) for each in given):
             return Thing(
                 "counted",
                 key_of(unknown(node, *given)),
-                {"sharded": True, "first": name == "enumerate", "of": given},
+                {"sharded": any(map(gives_own, given)) or None, "first": name == "enumerate", "of": given},
                 node,
             )
         if name in ("isinstance", "hasattr", "getattr") and len(given) > 1 and isinstance(given[0], Thing):

@@ -279,6 +279,8 @@ class FollowedCalls(BuiltinCalls):
         number = device_number(device)
         if holder.kind == "moved" and number is None and not isinstance(told, (OpenValue, Thing)):
             return OpenValue(holder.key, is_own(holder))
+        if isinstance(told, str) and number is None and holder.kind == "model":
+            self.put(holder.fields, "device", unknown("device", told))
         if name == "to" and (told is None or (number is None and not isinstance(told, (OpenValue, Thing)))):
             return holder
         copy = Thing(holder.kind, holder.key, dict(holder.fields), holder.node)
@@ -334,6 +336,8 @@ class FollowedCalls(BuiltinCalls):
                 if self.seat.each > 1
                 else unknown("gpus")
             )
+        if whole == "signal.signal" and len(given) > 1 and isinstance(given[1], FollowedFunction):
+            self.may_come_any_time(node, given[1])
         if whole == "torch.cuda.is_available":
             return True
         if whole == "torch.cuda.current_device":

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -10,12 +11,25 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.courses.attributes import Attributes
 from gpudoctor.lint.courses.values import FollowedFunction, Names, OpenValue, Thing, Value, is_own, key_of, unknown
 
+_BATCHES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+_GRADIENT = lazy_re(r"\.grad(?:\.data)?$")
 MAKES_THE_GROUP = r"accelerate\.(?:Accelerator|PartialState)|deepspeed\.init_distributed"
 _PATTERNS = [
     each for row in CONTRACTS for each in (row.call, row.other)
     if (each and row.clause != "argument") or each == row.call
 ]  # fmt: skip
 _SPOKEN_OF = lazy_re("|".join(f"(?:{each})" for each in (MAKES_THE_GROUP, *_PATTERNS)))
+
+
+@lru_cache(maxsize=8192)
+def fits(pattern: str, name: str) -> bool:
+    """Of a contract's pattern and a whole name: few of either, asked again and again."""
+    return re.fullmatch(pattern, name) is not None
+
+
+@lru_cache(maxsize=2048)
+def _is_spoken_of(name: str) -> bool:
+    return _SPOKEN_OF.fullmatch(name) is not None
 
 
 class SeenCall(Struct, frozen=True, eq=False):
@@ -47,12 +61,16 @@ class ContractCalls(Attributes):
             is_inside = holder.fields.get(" wrapped") is True
             name = f"{'wrapped' if is_inside else holder.kind}.{node.func.attr}"
             for pattern, call in COLLECTIVE.items():
-                if re.fullmatch(pattern, name):
+                if fits(pattern, name):
                     self.meet(call.format(method=node.func.attr), node)
-        if name and _SPOKEN_OF.fullmatch(name):
+        if name == "torch.distributed.all_reduce" and node.args and _GRADIENT.search(ast.unparse(node.args[0])):
+            self.do("called", node, SeenCall("gradients.all_reduce", 0, frozenset()))
+        if name and _is_spoken_of(name):
             marks = {mark for each in (*given, *named.values()) for mark in _marks(each)}
             if not node.args and not node.keywords:
                 marks.add("nothing")
+            if isinstance(subject, Thing) and subject.kind == "loader" and "plain" in subject.fields:
+                marks.add("plain loader")
             if isinstance(subject, Thing) and type(steps := subject.fields.get("accumulates")) is int and steps > 1:
                 marks.add("accumulates")
             if not self.has_grad and "tuple" in marks:
@@ -71,7 +89,7 @@ class ContractCalls(Attributes):
         if whole == "datasets.load_dataset" and named.get("streaming") is True and named.get("split") is not None:
             return Thing("stream", key_of(unknown(node)), {}, node)
         for pattern, kind in MAKES.items():
-            if re.fullmatch(pattern, whole):
+            if fits(pattern, whole):
                 return Thing(kind, key_of(unknown(node)), {}, node)
         return NotImplemented
 
@@ -82,6 +100,10 @@ def _marks(value: Value) -> set[str]:
         marks.add(f"parameters of {value.fields['of'].kind}")
     if isinstance(value, tuple):
         marks.add("tuple")
+    if isinstance(value, dict):
+        told = [each for each in map(value.get, _BATCHES) if isinstance(each, int)]
+        if len(told) == len(_BATCHES) and told[0] != told[1] * told[2]:
+            marks.add("whole batch")
     if isinstance(value, Thing) and value.kind == "loader" and isinstance(value.fields.get("sampler"), Thing):
         marks.add("loader of a sampler")
     if isinstance(value, FollowedFunction):

@@ -83,6 +83,8 @@ class Expressions(MarkedValues):
         self.rank: int | None = None
         self.backend = ""
         self.marks, self.summed = {}, {}
+        self.repeated: list[Value] = []
+        """Lists that hold one thing in all places."""
 
     def step(self) -> None:
         self.steps += 1
@@ -258,7 +260,10 @@ class Expressions(MarkedValues):
         if isinstance(one, list) and isinstance(other, list) and isinstance(sign, ast.Add):
             return one + other
         if isinstance(one, list) and type(other) is int and isinstance(sign, ast.Mult) and 0 <= other <= 64:
-            return (one * other)[:64] if one else one
+            many = (one * other)[:64] if one else one
+            if other > 1 and len(one) == 1 and one[0] is not None:
+                self.repeated.append(many)
+            return many
         self.uses(node, one)
         self.uses(node, other)
         if isinstance(sign, ast.Div) and is_own(one) and self.is_marked(other, "whole") and isinstance(node, ast.expr):

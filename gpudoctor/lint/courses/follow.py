@@ -237,6 +237,8 @@ class RankCourse(FollowedCalls):
         self.is_sure = sure
         if collectives(inner) and rounds is not None and isinstance(node, ast.For):
             self.do("rounds", node.iter, rounds)
+        if self.is_marked(items, "dealt") and collectives(inner) and way not in ("return", "end"):
+            self.do("uneven rounds", node.iter if not isinstance(node, ast.While) else node.test)
         of_texts = isinstance(items, Thing) and items.fields.get("of texts") is True
         if collectives(inner) and of_texts and not isinstance(node, ast.While):
             self.do("any order", node.iter)

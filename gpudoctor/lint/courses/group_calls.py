@@ -105,7 +105,7 @@ class GroupCalls(MeshCalls):
         tensor = given[0] if given else named.get("tensor")
         if isinstance(tensor, Thing) and tensor.kind == "tensor" and not name.endswith(("object", "object_list")):
             self.do("tensor", node, tensor.fields.get("device"), self.backend)
-        self._of_shape(name, node, given, len(members) if members is not None else self.world)
+        self._of_shape(name, node, given, named, len(members) if members is not None else self.world)
         self.meet(name, node, members)
         first = node.args[0] if node.args else None
         sent = given[OF_TENSORS[name]] if name in SAME_SHAPES and len(given) > OF_TENSORS[name] else None
@@ -130,7 +130,7 @@ class GroupCalls(MeshCalls):
                 self.summed[same.key] = node
         return nothing
 
-    def _of_shape(self, name: str, node: ast.Call, given: list[Value], world: int | None) -> None:
+    def _of_shape(self, name: str, node: ast.Call, given: list[Value], named: Names, world: int | None) -> None:
         """What it is given is a tensor, or a list as long as the world."""
         place = OF_TENSORS.get(name, 99)
         tensor = given[place] if place < len(given) else None
@@ -142,6 +142,15 @@ class GroupCalls(MeshCalls):
                 f"{name} gets a number, and takes a tensor",
                 "Give it torch.tensor([value], device='cuda'), and read that afterwards: it is changed in place.",
             )
+        lists = {"gather": "gather_list", "scatter": "scatter_list"}.get(name)
+        root = named.get(*{"gather": ("dst",), "scatter": ("src",)}.get(name, ("",)), given[2] if len(given) > 2 else 0)
+        told = named.get(lists, given[1] if len(given) > 1 else None) if lists is not None else ()
+        if told is None and root == self.rank and "**" not in named:
+            self.do("refused", node, f"rank {root} is the root of {name} and gives no {lists}",
+                    f"Give it there: {lists}=[...] of a tensor for each rank, and None on the others.")  # fmt: skip
+        if name == "all_gather" and given and any(given[0] is each for each in self.repeated):
+            self.do("refused", node, "its list holds one tensor in all places: [x] * n copies nothing",
+                    "Make one for each rank: [torch.empty_like(x) for _ in range(dist.get_world_size())].")  # fmt: skip
         parts = given[0] if given and name in LISTS else None
         if isinstance(parts, list) and world is not None and len(parts) != world and not self.seat.is_assumed:
             self.do(

@@ -29,6 +29,12 @@ TRAINERS = lazy_re(r"(?:transformers|trl|sentence_transformers|setfit)\.(?:\w+\.
 ARGUMENTS = lazy_re(r"(?:transformers|trl)\.(?:\w+\.)*(?:\w*TrainingArguments|[A-Z]\w*Config)")
 OF_TRAINER = frozenset(("train", "evaluate", "predict"))
 """Of transformers' Trainer: each step, and each gathering of predictions, is of all processes."""
+OF_FSDP = lazy_re(
+    r"torch\.distributed\.fsdp\.(?:\w+\.)*FullyShardedDataParallel\.(?:optim_state_dict|full_optim_state_dict"
+    r"|sharded_optim_state_dict|scatter_full_optim_state_dict|optim_state_dict_to_load)"
+)
+"""They gather or deal out the optimizer's shards: fsdp/_optim_utils.py."""
+ZERO3 = lazy_re(r"(?:z(?:ero)?|stage)[-_]?3", re.IGNORECASE)
 SAVES_SHARDS = frozenset(("save_model", "_save_checkpoint", "save_state"))
 IGNITE = "ignite.distributed."
 OF_IGNITE = frozenset(("barrier", "all_reduce", "all_gather", "broadcast"))
@@ -67,6 +73,9 @@ class LibraryCalls(GroupCalls):
         if whole.startswith("torch.distributed.checkpoint.") and last in SHARDED_STATE:
             self.meet(last, node)
             return unknown(node, *given)
+        if OF_FSDP.fullmatch(whole):
+            self.meet(last, node)
+            return unknown(node, *given)
         if last == "fully_shard" and whole.startswith("torch.distributed.") and given:
             self.sharded.add(key_of(given[0]))
             self.wraps = True
@@ -88,8 +97,12 @@ class LibraryCalls(GroupCalls):
             return Thing("accelerator", key_of(unknown(node)), {}, node)
         if ARGUMENTS.fullmatch(whole):
             told = named.get("fsdp")
+            engine = named.get("deepspeed")
             is_sharded = bool(told) and not isinstance(told, OpenValue)
-            return Thing("training arguments", key_of(unknown(node)), {"sharded": is_sharded or None}, node)
+            is_sharded = is_sharded or (isinstance(engine, str) and ZERO3.search(engine) is not None)
+            own: Names = {"local_rank": self.seat.local, "process_index": self.seat.rank,
+                             "local_process_index": self.seat.local, "world_size": self.seat.world}  # fmt: skip
+            return Thing("training arguments", key_of(unknown(node)), {**own, "sharded": is_sharded or None}, node)
         if whole.startswith("torch.distributed.pipelining."):
             return self._pipeline(last, node, given, named)
         if whole == "wandb.init":
@@ -161,7 +174,8 @@ class LibraryCalls(GroupCalls):
                     )
                     break
         is_split = any(gives_own(each) for each in told) or gives_own(data)
-        is_plain = all(each is None or each is False for each in told)
+        by_itself = any(_is(each, "own sampler") for each in told)
+        is_plain = all(each is None or each is False or _is(each, "own sampler") for each in told)
         workers = named.get("num_workers", given[5] if len(given) > 5 else 0)
         has_workers = type(workers) is int and workers > 0
         if has_workers and _is(data, "instance"):
@@ -173,6 +187,7 @@ class LibraryCalls(GroupCalls):
             self.mark(data, "divided")
         batches = named.get("batch_sampler")
         fields: Names = {"sharded": True if is_split else None, "plain": is_plain, "data": data, "dataset": data,
+                         "by itself": by_itself or None,
                          "shuffles": named.get("shuffle"), "batches": batches,
                          "sampler": next((each for each in told if _is(each, "sampler")), None)}  # fmt: skip
         return Thing("loader", key_of(unknown(node, *given)), fields, node)
@@ -196,6 +211,8 @@ class LibraryCalls(GroupCalls):
             return self.mark(result, "graphless") if name.startswith("gather") else result
         if name == "prepare":
             self.wraps = True
+            kinds = {each.kind if isinstance(each, Thing) else "" for each in given}
+            self.do("prepares", node, bool(kinds) and kinds <= {"optimizer", "loader", "schedule of rates"})
             is_plain = holder.fields.get("plain") is True and self.environment.get(" plain") is True
             made = tuple(self._prepared(node, place, each, is_plain) for place, each in enumerate(given))
             return made[0] if len(made) == 1 else made

@@ -15,7 +15,9 @@ from gpudoctor.lint.courses.values import (
     key_of,
     unknown,
 )
+from gpudoctor.lint.python_text import walked
 
+CHECKPOINT = "torch.utils.checkpoint.checkpoint"
 WRAPPERS = {"DistributedDataParallel": "ddp", "FullyShardedDataParallel": "fsdp"}
 
 ON_FIRST = frozenset(
@@ -44,8 +46,33 @@ class MakingCalls(LibraryCalls):
         ids = named.get("device_ids", given[1] if len(given) > 1 else None)
         if kind == "ddp" and isinstance(inner, Thing) and isinstance(ids, (list, tuple)) and len(ids) == 1:
             self.do("wrap", node, device_number(ids[0]), inner.fields.get("device"))
-        if kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("device") == "cpu" and is_list(ids):
-            self.do("wrapped on the CPU", node, inner.node)
+        on_cpu = kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("device") == "cpu"
+        if on_cpu and (is_list(ids) or self.backend == "nccl"):
+            self.do("wrapped on the CPU", node, "device_ids is given" if is_list(ids) else "the backend is NCCL")
+        if (
+            kind == "ddp"
+            and isinstance(ids, (list, tuple))
+            and len(ids) > 1
+            and not isinstance(node.args[1:2], ast.List)
+        ):
+            self.do(
+                "refused",
+                node,
+                f"device_ids has {len(ids)} GPUs, and each process has one",
+                "Write device_ids=[local_rank].",
+            )
+        if named.get("find_unused_parameters") is True and not named.get("static_graph"):
+            for call in (each for each in self.code.calls if self.code.name(each.func) == CHECKPOINT):
+                if not any(each.arg in ("use_reentrant", None) for each in call.keywords):
+                    self.do(
+                        "refused",
+                        node,
+                        f"find_unused_parameters=True beside checkpoint() of line {self.code.line + call.lineno - 1},"
+                        " which is reentrant: DistributedDataParallel cannot see what it uses",
+                        "Write checkpoint(..., use_reentrant=False), or static_graph=True in the place of"
+                        " find_unused_parameters.",
+                    )
+                    break
         if kind == "ddp" and isinstance(inner, Thing) and inner.fields.get("frozen") is True:
             self.do(
                 "refused",
@@ -87,11 +114,21 @@ class MakingCalls(LibraryCalls):
         if self.until_joined is None and self.spawned:
             self.until_joined = len(self.spawned)
 
+    def may_come_any_time(self, node: ast.Call, handler: FollowedFunction) -> None:
+        """What a signal's handler sets is seen by each rank in a turn of its own."""
+        own = OpenValue(unknown(node, "signal", self.seat.rank).key, True)
+        for each in walked(handler.node):
+            target = each.targets[0] if isinstance(each, ast.Assign) else None
+            if isinstance(target, ast.Name) and target.id in self.module:
+                self.put(self.module, target.id, own)
+            if isinstance(target, ast.Attribute) and isinstance(handler.own, Thing):
+                self.put(handler.own.fields, target.attr, own)
+
     def _process(self, node: ast.Call, named: Names) -> Value:
         function, arguments = named.get("target"), named.get("args", ())
         if isinstance(function, FollowedFunction) and isinstance(arguments, (list, tuple)):
             self.spawned.append((function, tuple(arguments), node))
-        return unknown(node)
+        return Thing("process", key_of(unknown(node)), {}, node)
 
     def _place_of(self, name: str) -> Value:
         """What a function of another file gives that is called as everybody calls it; None of any other name."""

@@ -16,7 +16,8 @@ METHODS = frozenset(
     ("abs", "all", "any", "clone", "cpu", "cuda", "detach", "double", "float", "isfinite", "isinf", "isnan", "item",
      "max", "mean", "min", "norm", "numpy", "square", "sqrt", "std", "sum", "to", "tolist", "view", "pow", "exp", "log",
      "argmax", "argmin", "eq", "ne", "flatten", "reshape", "squeeze", "unsqueeze", "softmax", "log_softmax", "long",
-     "strftime", "isoformat", "topk", "sigmoid", "clamp", "relu", "transpose", "var")
+     "strftime", "isoformat", "numel", "nelement", "size", "count_nonzero",
+     "topk", "sigmoid", "clamp", "relu", "transpose", "var")
 )  # fmt: skip
 """Of tensors and arrays, likewise."""
 OF_WRAPPER = frozenset(

@@ -62,15 +62,17 @@ def _found(job: LintJob) -> Iterator[Courses]:
             gpus = job.facts.gpus_per_node
             alone = Seat(rank=0, local=0, node=0, world=1, each=1, gpus=gpus, variables={}, is_bare=False, launch=None)
             starts = [(None, (alone,))]
-            if by_fabric:
-                places = (0, 1)
-                starts = [(None, tuple(structs.replace(alone, rank=each, local=each, world=2, each=2, is_assumed=True)
-                                       for each in places))]  # fmt: skip
+        if by_fabric:  # it starts its processes itself
+            starts = [(launch, _two(seats[0])) if len(seats) == 1 else (launch, seats) for launch, seats in starts]
         for launch, seats in starts:
             try:
                 yield from _of_start(job, code, launch, seats)
             except (CourseTooLong, RecursionError):
                 continue
+
+
+def _two(alone: Seat) -> tuple[Seat, ...]:
+    return tuple(structs.replace(alone, rank=at, local=at, world=2, each=2, is_assumed=True) for at in range(2))
 
 
 def _of_start(job: LintJob, code: PythonCode, launch: LintLaunch | None, seats: tuple[Seat, ...]) -> Iterator[Courses]:

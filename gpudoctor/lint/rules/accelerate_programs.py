@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 from gpudoctor.lint.called_with import of_call
 from gpudoctor.lint.model import LintJob
-from gpudoctor.lint.python_code import PythonCode, argument, codes, constant
+from gpudoctor.lint.python_code import PythonCode, argument, codes, codes_and_starts, constant
 from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.told_options import world_of
 
 _HEAD = "from accelerate import Accelerator\naccelerator = Accelerator({})\n"
 _SCHEDULE = (
@@ -33,6 +34,12 @@ def _accelerator(code: PythonCode) -> ast.Call | None:
         _HEAD.format("") + _SCHEDULE.format(" // accelerator.num_processes"),
         _HEAD.format("mixed_precision='bf16'") + _SCHEDULE.format(" / accelerator.num_processes"),
         _HEAD.format("") + "net, loader = accelerator.prepare(net, loader)\n" + _SCHEDULE.format(""),
+        "#@ file t.py\n"
+        + _HEAD.format("")
+        + "steps = 900\n"
+        + _SCHEDULE.format("").partition("\n")[2]
+        + "done = 0\nwhile done < steps:\n    schedule.step()\n    done += 1\n#@ every node\naccelerate launch"
+        " --multi_gpu --num_processes 8 t.py\n",
     ),
     good=(
         _HEAD.format("") + _SCHEDULE.format(""),
@@ -43,7 +50,7 @@ def _accelerator(code: PythonCode) -> ast.Call | None:
 def steps_divided_twice(job: LintJob) -> Iterator[LintFinding]:
     """accelerate takes a scheduler's steps for those of one process, and steps it as often as there are processes. Who
     divides them too has the rate at its end after a part of the training."""
-    for code in codes(job):
+    for code, starts in codes_and_starts(job):
         made = _accelerator(code)
         if made is None or argument(made, "step_scheduler_with_optimizer") or argument(made, "split_batches"):
             continue
@@ -62,8 +69,10 @@ def steps_divided_twice(job: LintJob) -> Iterator[LintFinding]:
             words = code.words(behind)
             counted = re.search(r"\blen\((\w+)\)", words) if "num_processes" not in words else None
             is_counted = counted is not None and _comes_of_prepare(code, counted[1], behind.lineno)
-            if is_counted or re.search(r"/\s*\(?(?:[\w.]*\s*\*\s*)?\w+\.num_processes\b", words):
+            is_limit = _is_limit(code, steps) and any((world_of(job, each) or 1) > 1 for each in starts)
+            if is_counted or is_limit or re.search(r"/\s*\(?(?:[\w.]*\s*\*\s*)?\w+\.num_processes\b", words):
                 does = f"counted by the prepared {counted[1]}" if is_counted and counted else "divided by num_processes"
+                does = "those at which the loop ends, on each process" if is_limit and not is_counted else does
                 yield LintFinding(
                     span=code.span(behind),
                     summary=f"the steps of {name} are {does}, and prepare({name}) has it stepped once for each process",
@@ -71,6 +80,19 @@ def steps_divided_twice(job: LintJob) -> Iterator[LintFinding]:
                     fix="Count them by the loader before it is prepared (without a division), or write"
                     " Accelerator(step_scheduler_with_optimizer=False).",
                 )
+
+
+def _is_limit(code: PythonCode, steps: ast.expr | None) -> bool:
+    """The training's loop ends at the same number: `while done < steps`, `if step >= steps: break`."""
+    words = ast.unparse(steps) if isinstance(steps, (ast.Name, ast.Attribute)) else ""
+    for node in code.nodes if words else ():
+        ends = isinstance(node, ast.While) or (
+            isinstance(node, ast.If) and any(isinstance(each, ast.Break) for each in node.body)
+        )
+        test = node.test if ends and isinstance(node, (ast.While, ast.If)) else None
+        if isinstance(test, ast.Compare) and words in (ast.unparse(each) for each in test.comparators):
+            return True
+    return False
 
 
 def _comes_of_prepare(code: PythonCode, name: str, line: int) -> bool:

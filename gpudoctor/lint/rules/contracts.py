@@ -4,8 +4,10 @@ import ast
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.api_contracts import CONTRACTS, ApiContract
+from gpudoctor.knowledge.api_contract import ApiContract
+from gpudoctor.knowledge.api_contracts import CONTRACTS
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.courses.contract_calls import fits
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
@@ -31,6 +33,7 @@ _HALF = (
     "    opt.zero_grad()\n    scaler.scale(net(x).sum()).backward()\n"
     "    {}torch.nn.utils.clip_grad_norm_(net.parameters(), 1)\n    {}scaler.step(opt)\n    scaler.update()\n" + RUN
 )
+_WRAPS = lazy_re(r"prepare_model|DistributedDataParallel|DDP\(|FSDP|\*\w+\)")
 _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|logg?er|debug|track|report")
 """Words of conditions that may let the right ranks through alone."""
 
@@ -67,6 +70,12 @@ _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|l
         _OPT + "    opt.step()\n" + RUN,
         _TURNS.format("plan.step()", "opt.step()"),
         _HALF.format("", "scaler.unscale_(opt)\n    "),
+        _ACCELERATE + "acc = Accelerator()\nopt, net = acc.prepare(net, opt)\n" + _LAUNCH,
+        _ACCELERATE + "acc = Accelerator()\nopt = acc.prepare(torch.optim.SGD(net.parameters(), 0.1))\n"
+        "for x in data():\n    opt.zero_grad()\n    acc.backward(net(x))\n    opt.step()\n" + _LAUNCH,
+        _OPT + "    opt.zero_grad()\n    opt.step()\n" + RUN,
+        DDP + "opt = torch.optim.SGD(net.parameters(), 0.1)\nscaler = torch.amp.GradScaler('cuda')\nfor x in data():\n"
+        "    opt.zero_grad()\n    scaler.scale(net(x).sum()).backward()\n    opt.step()\n" + RUN,
         _FSDP.format("") + "torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)\n",
         _HEAD + "from datasets import load_dataset\nfrom transformers import Trainer\n"
         "rows = load_dataset('json', split='train', streaming=True).map(words)\n"
@@ -83,6 +92,10 @@ _GUARDS = lazy_re(r"rank|main|master|wandb|is_initialized|enabled|disable|use_|l
         DDP + "dist.barrier()\ndist.destroy_process_group()\nif dist.is_initialized():\n    dist.barrier()\n" + RUN,
         _TURNS.format("opt.step()", "plan.step()"),
         _HALF.format("scaler.unscale_(opt)\n    ", ""),
+        _ACCELERATE + "acc = Accelerator()\nnet, opt = acc.prepare(net, opt)\n" + _LAUNCH,
+        DDP + "a, b = (torch.optim.SGD(net.parameters(), 0.1) for _ in '12')\nfor x in data():\n    a.zero_grad()\n"
+        "    net(x).sum().backward()\n    a.step()\n    b.zero_grad()\n    net(x).mean().backward()\n"
+        "    b.step()\n" + RUN,
         DDP + "if rank == 0:\n    net.module.load_state_dict(w)\n    save(net)\n" + RUN,
         DDP + "import torch\nplan = torch.optim.lr_scheduler.StepLR(opt, 1)\nfor x in data():\n"
         "    net(x).sum().backward()\n    if rank == 0:\n        plan.step()\n    else:\n        plan.step()\n" + RUN,
@@ -104,6 +117,7 @@ def contract_of_a_call(job: LintJob) -> Iterator[LintFinding]:
     """What a call wants of the calls around it: that another comes first, that it comes once, that it is given no
     object of another kind, nothing that one rank alone has computed."""
     for each in courses(job):
+        yield from _of_prepare(each)
         for row in CONTRACTS:
             deed = _broken(job, each, row)
             if deed is None:
@@ -117,17 +131,51 @@ def contract_of_a_call(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
+def _of_prepare(each: Courses) -> Iterator[LintFinding]:
+    """accelerator.prepare gives back what it was given in its order, and trains what it was given."""
+    prepares = [deed for _, deed in of(each.ranks[:1], "prepares")]
+    for deed in prepares:
+        above = each.code.parents.get(deed.node)
+        target = above.targets[0] if isinstance(above, ast.Assign) else None
+        if not isinstance(target, ast.Tuple) or not isinstance(deed.node, ast.Call):
+            continue
+        back, given = [ast.unparse(name) for name in target.elts], [ast.unparse(name) for name in deed.node.args]
+        if back != given and sorted(back) == sorted(given):
+            yield LintFinding(
+                span=each.code.span(deed.node),
+                summary=f"prepare gives back in the order in which it is given: {', '.join(given)}, and the names are"
+                f" {', '.join(back)}",
+                happens="Each name holds another object then: AttributeError or TypeError at the first use.",
+                fix=f"Write {', '.join(given)} = {ast.unparse(deed.node)}.",
+            )
+            return
+    backward = next((deed for _, deed in of(each.ranks[:1], "backward") if deed.loops), None)
+    if not prepares or not all(deed.value for deed in prepares) or backward is None or len(each.ranks) < 2:
+        return
+    if not _WRAPS.search(each.code.text):
+        yield LintFinding(
+            span=each.code.span(prepares[0].node),
+            summary="accelerator.prepare is given no model: what is trained is wrapped by nothing",
+            happens="Nothing averages the gradients: each process trains a model of its own.",
+            fix="Give it the model too: model, optimizer, loader = accelerator.prepare(model, optimizer, loader).",
+            severity="warning",
+        )
+
+
 def _broken(job: LintJob, each: Courses, row: ApiContract) -> Deed | None:
     """The first call that does not keep it."""
+    ranks = (*each.ranks, *((each.parent,) if each.parent is not None else ()))
+    names = {deed.value.name for _, deed in of(ranks, "called")}
+    if not any(fits(row.call, name) for name in names) or (
+        row.somewhere and not any(fits(row.other, deed.value.name) for _, deed in of(each.ranks, "called"))
+    ):
+        return None
     if (row.unless and re.search(row.unless, each.code.text)) or (row.told and not re.search(row.told, job.text)):
         return None
-    seen = [deed for _, deed in of(each.ranks, "called")]
-    if row.somewhere and not any(re.fullmatch(row.other, deed.value.name) for deed in seen):
-        return None
-    for rank in (*each.ranks, *((each.parent,) if each.parent is not None else ())):
+    for rank in ranks:
         calls = [deed for deed in rank.deeds if deed.what == "called"]
         for place, deed in enumerate(calls):
-            if not re.fullmatch(row.call, deed.value.name) or not _is_meant(row, deed):
+            if not fits(row.call, deed.value.name) or not _is_meant(row, deed):
                 continue
             if _is_kept(each, row, calls, place, rank is each.parent):
                 continue
@@ -150,7 +198,7 @@ def _comes(deeds: list[Deed], deed: Deed, calls: list[Deed]) -> bool:
 def _is_meant(row: ApiContract, deed: Deed) -> bool:
     if (row.is_sure and not deed.is_sure) or (row.in_a_loop and not deed.loops):
         return False
-    return not row.given or any(re.fullmatch(row.given, mark) for mark in deed.value.given)
+    return not row.given or any(fits(row.given, mark) for mark in deed.value.given)
 
 
 def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_parent: bool) -> bool:
@@ -160,8 +208,7 @@ def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_
         return [
             other
             for other in of_calls
-            if re.fullmatch(row.other, other.value.name)
-            and (not row.same_object or other.value.object == deed.value.object)
+            if fits(row.other, other.value.name) and (not row.same_object or other.value.object == deed.value.object)
         ]
 
     if row.clause == "once":
@@ -174,15 +221,21 @@ def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_
             return True
         return bool(others(calls[:place])) or _is_guarded(each, deed)
     if row.clause == "not after":
-        ended = [at for at in range(place) if row.until and re.fullmatch(row.until, calls[at].value.name)]
-        return not any(other.is_sure for other in others(calls[max(ended, default=0) : place]))
+        ended = [at for at in range(place) if row.until and fits(row.until, calls[at].value.name)]
+        start = max(ended, default=0)
+        found = [at for at in range(start, place) if calls[at] in others(calls[start:place]) and calls[at].is_sure]
+        if found and row.before:
+            loop = deed.loops[:1]
+            return not any(fits(row.before, other.value.name) and other.loops[:1] == loop != ()
+                           for other in calls[: found[0]])  # fmt: skip
+        return not found
     if row.clause == "beside":
         return not others(calls)
     if row.clause == "with":
         beside = others(calls)
         return not beside or any(other.condition == deed.condition for other in beside) or not _is_counted(each, deed)
     if row.clause == "argument":
-        return not any(re.fullmatch(row.other, mark) for mark in deed.value.given)
+        return not any(fits(row.other, mark) for mark in deed.value.given)
     if row.clause == "not":
         return len(each.ranks) < 2
     if row.clause == "kept":

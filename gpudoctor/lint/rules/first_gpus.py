@@ -7,10 +7,11 @@ from itertools import islice
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
-from gpudoctor.lint.courses.programs import courses
+from gpudoctor.lint.courses.programs import Courses, courses
+from gpudoctor.lint.courses.seats import SETS_RANKS
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, codes_and_starts, constant, own_nodes
-from gpudoctor.lint.python_text import walked
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = (
@@ -86,6 +87,9 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
     """Ranks of one node that each come to their current GPU, and have chosen none."""
     for each in courses(job):
         code = each.code
+        if (fixed := _fixed(each)) is not None:
+            yield fixed
+            return
         if _MAY_CHOOSE.search(code.text) or code.brings(*(set(_FRAMEWORKS) - {"transformers"})) or _helped(code):
             continue
         joins = [deed for deed in each.ranks[0].deeds if deed.what == "join" and deed.is_sure]
@@ -104,6 +108,30 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
                 fix=_SETS,
             )
             return
+
+
+def _fixed(each: Courses) -> LintFinding | None:
+    """Another rank than the first of a node that moves something to GPU 0 by its number."""
+    launcher = each.launch.launcher if each.launch is not None else ""
+    joins = any(deed.what == "join" for deed in each.ranks[0].deeds) or each.code.brings("accelerate")
+    if launcher not in SETS_RANKS or not joins or re.search(r"CUDA_VISIBLE|HIP_VISIBLE|gloo", each.code.text):
+        return None
+    for rank in each.ranks:
+        if rank.seat.local == 0 or any(deed.what == "wrap" and deed.value != deed.more for deed in rank.deeds):
+            continue
+        for deed in rank.deeds:
+            moves = isinstance(deed.node, ast.Call) and last_name(deed.node.func) in ("to", "cuda")
+            if deed.what == "device" and deed.value == 0 and moves:
+                return LintFinding(
+                    span=each.code.span(deed.node),
+                    summary=f"rank {rank.seat.rank} puts this on GPU 0, as every rank does, and its own GPU is"
+                    f" {rank.seat.local}",
+                    happens="Tensors of two GPUs meet (Expected all tensors to be on the same device), or GPU 0 runs"
+                    " out of memory.",
+                    fix="Take the rank's own device: torch.device('cuda', local_rank).",
+                    severity="warning",
+                )
+    return None
 
 
 def _helped(code: PythonCode) -> bool:
@@ -132,7 +160,7 @@ def _nested(code: PythonCode, call: ast.Call) -> bool:
         _HEAD
         + _JOINED
         + "net = torch.nn.Linear(4, 4)\nnet.cuda()\nnet = DistributedDataParallel(net, device_ids=[0])\n",
-        _HEAD + _JOINED + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net)\n",
+        (_HEAD + _JOINED + "net = torch.nn.Linear(4, 4)\nnet = DistributedDataParallel(net)\n").replace("nccl", "gloo"),
         _HEAD
         + _JOINED
         + "net = torch.nn.Linear(4, 4, device='cuda')\nnet = DistributedDataParallel(net, device_ids=[0])\n",
@@ -191,9 +219,11 @@ def _wrapped_on_the_cpu(job: LintJob) -> Iterator[LintFinding]:
             if deed.what == "wrapped on the CPU" and deed.is_sure:
                 yield LintFinding(
                     span=each.code.span(deed.node),
-                    summary="the model is on the CPU (nothing has moved it so far), and device_ids is given",
+                    summary=f"the model is on the CPU (nothing has moved it so far), and {deed.value}",
                     happens="ValueError: DistributedDataParallel device_ids and output_device arguments only work with"
-                    " single-device GPU modules.",
+                    " single-device GPU modules."
+                    if deed.value.startswith("device_ids")
+                    else "RuntimeError: No backend type associated with device type cpu.",
                     fix="Move it before it is wrapped: model.to(device); or leave device_ids out for a CPU training.",
                 )
                 return

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import lightning, processes
+from gpudoctor.lint.courses.seats import SETS_RANKS
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.notebook import looks_like_notebook
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant
@@ -36,6 +37,7 @@ _TRAINS = lazy_re(r"Trainer\(|\.prepare\(|DistributedDataParallel|\.backward\(")
     bad=(
         _HF.format(", device_map='auto'") + _FOUR,
         _HF.format(", device_map={'': 0}") + _ZERO.format(3),
+        _HF.format(", device_map={'': 0}") + _FOUR,
     ),
     good=(
         _HF.format("") + _FOUR,
@@ -60,6 +62,17 @@ def spread_in_each_process(job: LintJob) -> Iterator[LintFinding]:
                 value = values.value(told)
                 mapping = isinstance(told, ast.Dict) or (not isinstance(value, Undecided) and value is not None)
                 spreads = several and value in _SPREADS
+                by_number = several and not zero and launch.launcher in SETS_RANKS
+                if by_number and (fixed := _fixed(told)) is not None:
+                    yield LintFinding(
+                        span=code.span(told),
+                        summary=f"device_map={code.words(told)[:40]} in each of several processes: all load the model"
+                        f" onto GPU {fixed}",
+                        happens="GPU 0 runs out of memory, or accelerate ends: You can't train a model that has been"
+                        " loaded on another device than the one of the process.",
+                        fix='Write device_map={"": int(os.environ["LOCAL_RANK"])}, or leave it out.',
+                    )
+                    break
                 if not spreads and not (zero and mapping):
                     continue
                 yield LintFinding(
@@ -175,3 +188,12 @@ def _objects(code: PythonCode) -> Iterator[LintFinding]:
                 fix='Write torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before init_process_group.',
             )
             return
+
+
+def _fixed(told: ast.expr) -> int | None:
+    """The GPU of device_map={"": 0}, or of "cuda:0"."""
+    value = constant(told)
+    place = value.get("") if isinstance(value, dict) and len(value) == 1 else value
+    if isinstance(place, str) and place.startswith("cuda:") and place[5:].isdecimal():
+        place = int(place[5:])
+    return place if type(place) is int and place >= 0 else None

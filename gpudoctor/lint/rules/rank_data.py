@@ -29,6 +29,7 @@ _MESHES = lazy_re(r"mesh|tp_|pp_|cp_|sp_|dp_|tensor_parallel|model_parallel|data
         DDP + _SAMPLED.format(", seed=41 + rank") + RUN,
         DDP + _SAMPLED.format(", num_replicas=4, rank=int(os.environ['LOCAL_RANK'])") + TWO,
         DDP + "torch.manual_seed(7 + rank)\na, b = torch.utils.data.random_split(data, [9, 1])\n" + RUN,
+        DDP + _SAMPLED.format(", num_replicas=8, rank=rank") + RUN,
     ),
     good=(
         DDP + _SAMPLED.format(", seed=41") + RUN,
@@ -85,7 +86,15 @@ def _same_part(each: Courses) -> Iterator[LintFinding]:
         if type(replicas) is not int or type(rank) is not int or not deed.is_sure or seat.is_assumed:
             continue
         other = taken.setdefault((id(deed.node), replicas, rank), seat.rank)
-        if other != seat.rank and replicas < seat.world and not _MESHES.search(each.code.text):
+        if replicas > seat.world > 1 and not _MESHES.search(each.code.text):
+            yield LintFinding(
+                span=each.code.span(deed.node),
+                summary=f"the sampler cuts the data into {replicas} parts, and the world has {seat.world} ranks",
+                happens=f"{replicas - seat.world} of {replicas} parts are never seen.",
+                fix="Leave num_replicas out, or say dist.get_world_size().",
+            )
+            return
+        if other != seat.rank and replicas <= seat.world and not _MESHES.search(each.code.text):
             yield LintFinding(
                 span=each.code.span(deed.node),
                 summary=f"ranks {other} and {seat.rank} both take part {rank} of {replicas}, in a world of"
@@ -124,8 +133,8 @@ def _same_part(each: Courses) -> Iterator[LintFinding]:
 def loader_that_nobody_splits(job: LintJob) -> Iterator[LintFinding]:
     """Each process goes through all of the data, and an epoch takes as many times as long as there are processes."""
     for each in courses(job):
-        library = "accelerator.prepare" if each.code.brings("accelerate") else "prepare_data_loader"
-        if len(each.ranks) < 2 or not each.ranks[0].wraps or not each.code.brings("accelerate", "ray"):
+        library = next((_SPLITTERS[name] for name in _SPLITTERS if each.code.brings(name)), "")
+        if len(each.ranks) < 2 or not each.ranks[0].wraps:
             continue
         first, second = (
             {id(deed.node): deed for deed in rank.deeds if deed.what == "goes through"} for rank in each.ranks[:2]
@@ -134,15 +143,31 @@ def loader_that_nobody_splits(job: LintJob) -> Iterator[LintFinding]:
             other, loader = second.get(place), deed.value
             if other is None or loader.fields.get("plain") is not True or loader.fields.get("sharded") is True:
                 continue
+            if not library and loader.fields.get("by itself") is not True:
+                continue
             if key_of(other.value) != key_of(loader) or not _trains(each, deed) or _splits(each, loader):
                 continue
             yield LintFinding(
                 span=each.code.span(loader.node),
-                summary=f"this loader is trained on, and {library} has not seen it",
+                summary=f"this loader is trained on, and {library} has not seen it"
+                if library
+                else "this loader's sampler knows nothing of the ranks: each goes through all of the data",
                 happens="Nothing splits its data: each process goes through all of it.",
-                fix=f"Hand it to {library} and use what comes back, or give it a DistributedSampler.",
+                fix=f"Hand it to {library} and use what comes back, or give it a DistributedSampler."
+                if library
+                else "Give it sampler=DistributedSampler(data).",
             )
             break
+
+
+_SPLITTERS = {
+    "accelerate": "accelerator.prepare",
+    "ray": "prepare_data_loader",
+    "lightning": "fabric.setup_dataloaders",
+    "lightning_fabric": "fabric.setup_dataloaders",
+    "deepspeed": "deepspeed.initialize(training_data=...)",
+}
+"""What splits the loaders of each."""
 
 
 def _trains(each: Courses, deed: Deed) -> bool:

@@ -32,6 +32,9 @@ _JOINED = (
         "        dist.all_reduce(torch.ones(1).cuda())\n" + RUN,
         DDP + "for x in data():\n    try:\n        net(x).sum().backward()\n    except RuntimeError:\n"
         "        continue\n" + RUN,
+        DDP + "import signal\nstop = False\ndef ask(number, frame):\n    global stop\n    stop = True\n"
+        "signal.signal(signal.SIGUSR1, ask)\nfor x in data():\n    if stop:\n        break\n"
+        "    net(x).sum().backward()\n" + RUN,
     ),
     good=(
         DDP + "for x in data():\n    loss = net(x).sum()\n    loss.backward()\n    seen = loss.detach()\n"

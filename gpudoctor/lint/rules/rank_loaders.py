@@ -91,6 +91,8 @@ def workers_repeat_a_stream(job: LintJob) -> Iterator[LintFinding]:
         "        for place in self.places:\n            batch.append(place)\n            if is_full(batch):\n"
         "                yield batch\n                batch = []\n"
         "loader = DataLoader(data, batch_sampler=Batches(sizes, rank, dist.get_world_size()))\n" + _TRAINS + RUN,
+        DDP + "for name in sorted(os.listdir('d'))[rank::dist.get_world_size()]:\n"
+        "    net(read(name)).sum().backward()\n" + RUN,
     ),
     good=(
         _DATA + _STREAM.format(_WORKER).replace("= names", "= names[rank::4]")
@@ -108,6 +110,18 @@ def batches_of_a_rank(job: LintJob) -> Iterator[LintFinding]:
         first = each.ranks[0]
         if len(each.ranks) < 2 or not first.wraps or re.search(r"\.join\(\)|Join\(", each.code.text):
             continue
+        for deed in (
+            deed for deed in first.deeds if deed.what == "uneven rounds" and not _EVENED.search(each.code.text)
+        ):
+            yield LintFinding(
+                span=each.code.span(deed.node),
+                summary="each rank goes through its own part, and where their number does not divide, parts are not as"
+                " long",
+                happens="The ranks have different numbers of turns: who has more waits in backward for who is through.",
+                fix="Cut all parts to the shortest, or train within `with model.join():`.",
+                severity="warning",
+            )
+            return
         for deed in (deed for deed in first.deeds if deed.what == "goes through"):
             loader = deed.value
             source = next((made for made in (loader.fields.get("data"), loader.fields.get("batches")) if _is_own(made)),

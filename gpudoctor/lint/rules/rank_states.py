@@ -259,6 +259,7 @@ def _is_shard(value: Value) -> bool:
         "dist.recv(y, src=(rank - 1) % 4)\n" + RUN,
         _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\ndist.recv(y, src=(rank - 1) % 4)\n"
         "dist.send(x, dst=(rank + 1) % 4)\n" + RUN,
+        _JOINED + "x = torch.ones(9).cuda()\nif rank == 0:\n    dist.recv(x, src=1)\n" + RUN,
     ),
     good=(
         _JOINED + "x = torch.ones(9).cuda()\ny = torch.empty_like(x)\nif rank % 2:\n"
@@ -272,6 +273,7 @@ def all_send_first(job: LintJob) -> Iterator[LintFinding]:
     """A send is done when it is received: where every rank begins with one, nobody comes to its receive."""
     for each in courses(job):
         firsts = [next((deed for deed in rank.deeds if deed.what == "peer to peer"), None) for rank in each.ranks]
+        yield from _nobody_answers(each)
         kinds = {deed.value for deed in firsts if deed is not None and deed.is_sure}
         if len(firsts) < 2 or None in firsts or len(kinds) != 1 or not kinds <= {"send", "recv"}:
             continue
@@ -283,6 +285,25 @@ def all_send_first(job: LintJob) -> Iterator[LintFinding]:
                 happens="Each waits for the other: nobody comes to the next line.",
                 fix="Let ranks of odd numbers do it the other way round, or use dist.batch_isend_irecv.",
             )
+
+
+def _nobody_answers(each: Courses) -> Iterator[LintFinding]:
+    """A receive from a rank that sends it nothing, as far as its course tells."""
+    by_rank = {rank.seat.rank: rank for rank in each.ranks}
+    for rank in each.ranks:
+        for deed in rank.deeds:
+            other = by_rank.get(deed.more) if deed.what == "peer to peer" and type(deed.more) is int else None
+            if other is None or other is rank or not deed.is_sure or deed.value not in ("recv", "irecv"):
+                continue
+            theirs = [each for each in other.deeds if each.what == "peer to peer" and each.value in ("send", "isend")]
+            if not any(type(each.more) is not int or each.more == rank.seat.rank for each in theirs):
+                yield LintFinding(
+                    span=each.code.span(deed.node),
+                    summary=f"rank {rank.seat.rank} receives from rank {deed.more}, which sends it nothing",
+                    happens="It waits until the timeout.",
+                    fix="Let that rank call dist.send to this one, as often as it is received.",
+                )
+                return
 
 
 @rule(

@@ -164,11 +164,13 @@ def work_thrown_away(job: LintJob) -> Iterator[LintFinding]:
     """Whoever does not keep the work that the call gives back cannot wait for it: the tensor may be read too early."""
     for code in codes(job):
         for node in code.nodes:
-            call = node.value if isinstance(node, ast.Expr) else None
-            if not isinstance(call, ast.Call) or constant(argument(call, "async_op")) is not True:
+            is_lost = isinstance(node, ast.Expr) or _is_kept_in_vain(code, node)
+            call = node.value if is_lost and isinstance(node, (ast.Expr, ast.Assign)) else None
+            if not isinstance(call, ast.Call):
                 continue
-            whole = code.name(call.func)
-            if not whole.startswith("torch.distributed.") or last_name(call.func) not in COLLECTIVES:
+            whole, name = code.name(call.func), last_name(call.func)
+            waits = constant(argument(call, "async_op")) is True and name in COLLECTIVES
+            if not whole.startswith("torch.distributed.") or not (waits or name == "irecv"):
                 continue
             scope = code.scope_of(call)
             words = code.text if isinstance(scope, ast.Module) else ast.unparse(scope)
@@ -180,6 +182,16 @@ def work_thrown_away(job: LintJob) -> Iterator[LintFinding]:
                     fix="Leave async_op out, or keep the work and call its wait() before the tensor is read.",
                 )
                 break
+
+
+def _is_kept_in_vain(code: PythonCode, node: ast.AST) -> bool:
+    """It has a name, and nothing uses that."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name) or len(node.targets) > 1:
+        return False
+    name, scope = node.targets[0].id, code.scope_of(node)
+    return isinstance(node.value, ast.Call) and not any(
+        isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load) for each in walked(scope)
+    )
 
 
 @rule(
