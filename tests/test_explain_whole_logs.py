@@ -20,6 +20,8 @@ def said(log: str) -> Explanation:
     [
         "(timeout: 45s) sample 7 was judged",
         "request_timeout=30 retries=0",
+        "rm: cannot remove 'kept/*': No such file or directory",
+        "Stopping... : [Wall 2.5 CPU 9.1] seconds.",
         "│ Rate Limiter           │    12 │ open      │",
         "async-timeout             4.0.3                    pypi_0    pypi",
         "(raylet) [2026-03-01 10:00:01,1 E 12 14] file_system_monitor.cc:111: /tmp/ray/s is over 95% full",
@@ -248,3 +250,25 @@ def test_a_program_that_leaves_one_thing_out_and_goes_on() -> None:
     assert said(f"{skipped}{error}{skipped.replace('Skipping 1', 'Skipping 2')}").exit_status == 3
     assert said(f"{skipped}{error}").exit_status == 1
     assert said(f"{error}{skipped}").exit_status == 1 or said(f"{error}{skipped}").trouble
+
+
+def test_a_worker_that_was_told_to_end() -> None:
+    log = """Traceback (most recent call last):
+  File "/srv/a.py", line 87, in <module>
+    kept = track[mask]
+  File "/opt/x/lib/python3.8/site-packages/torch/utils/data/_utils/signal_handling.py", line 66, in handler
+    _error_if_any_worker_fails()
+RuntimeError: DataLoader worker (pid 4020) is killed by signal: Terminated.
+"""
+    assert "told to end by SIGTERM" in (said(log).unknown or "")
+    assert said(log.replace("Terminated", "Killed")).causes[0].cause == "host-out-of-memory"
+
+
+def test_an_exception_by_its_repr() -> None:
+    log = """Error executing job with overrides: ['mode=train']
+Error in call to target 'cases.encoder.Encoder':
+AttributeError("'NoneType' object has no attribute 'values'")
+full_key: encoder
+"""
+    answer = said(log)
+    assert answer.causes and "'NoneType' object has no attribute 'values'" in answer.causes[0].summary

@@ -99,7 +99,7 @@ TROUBLE = lazy_re(
     r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
     r"unable to|no module named|giving up|gave up|timed out|"
     r"(?<!async-)timeout(?![\"']?\s{0,3}[:=]\s{0,3}\d)|not found|no such|out of memory|overflow"
-    r"|terminated|stopping|no "
+    r"|terminated|stopping(?!\.{3} : \[Wall )|no "
     r"space left|"
     r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted"
     r"|unexpected "
@@ -121,13 +121,14 @@ MILD = lazy_re(
     r"Relying on driver to perform ptx compilation|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b|"
     r"Unable to register cu\w{2,8} factory|computation placer already registered|"
     r"\bselect_algorithm\.py:\d{1,6}\]|\bfork_posix\.cc:\d{1,6}\]|\bfile_system_monitor\.cc:\d{1,6}: |"
-    r"\bfa_utils\.py:\d{1,5}\] Cannot use FA version|^wandb: ERROR Error while calling W&B API",
+    r"\bfa_utils\.py:\d{1,5}\] Cannot use FA version|^wandb: ERROR Error while calling W&B API|"
+    r"^rm: cannot remove [^\n]{1,300}: No such file or directory",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
 as errors where nothing has failed: XLA's of a plugin that is there twice (TensorFlow and its XLA both register it),
 Inductor's of a choice that it leaves out while it measures several, gRPC's of a fork that it does not follow,
 TensorFlow's of a ptxas for which the driver stands in, Ray's of a disk that is nearly full, vLLM's of a release of
-flash-attention that this GPU does not run, and wandb's of what it did not get sent."""
+flash-attention that this GPU does not run, wandb's of what it did not get sent, and rm's of what is gone already."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")

@@ -35,6 +35,8 @@ REFERS = lazy_re(
 )
 """An error whose message says itself that another one came first (vLLM's engine, of its core)."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
+OF_A_WORKER = lazy_re(r"^DataLoader worker \(pid[^)\n]{1,40}\) is killed by signal: Terminated\b")
+"""torch/utils/data/_utils/signal_handling.py, of SIGTERM: who ends a job sends it to all of its processes."""
 TERMINATED = "terminated"
 """With which vLLM's handler of SIGTERM raises a KeyboardInterrupt (entrypoints/openai/api_server.py)."""
 OF_A_SIGNAL = lazy_re(r"^SIG(?P<name>TERM|INT|HUP|USR[12])\w{0,20}$", re.IGNORECASE)
@@ -103,6 +105,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
         """By which it was asked to end, as what it raised last says."""
         if self.last.name == "KeyboardInterrupt":
             return signal.SIGTERM if self.last.message == TERMINATED else signal.SIGINT
+        if OF_A_WORKER.search(self.last.message):
+            return signal.SIGTERM
         named = OF_A_SIGNAL.match(self.last.name)
         if named is None and self.last.name == "SignalException":
             named = GOT_SIGNAL.search(self.last.message)

@@ -28,6 +28,8 @@ FRAME_WRITTEN = lazy_re(r'(?P<frame>  File "[^"\n]{1,1000}", line \d{1,9}(?:, in
 EXCEPTION = lazy_re(
     r"^(?P<type>[A-Za-z_][\w.]{0,200}?)(?:(?<=RayTaskError)\([\w.]{1,100}\))?(?::(?: (?P<message>.{0,4000}))?)?$"
 )
+AS_REPR = lazy_re(r"^(?P<type>[A-Z]\w{1,60}(?:Error|Exception))\((?P<quote>[\"'])(?P<message>.{1,2000})(?P=quote)\)$")
+"""As Hydra writes what a target of its own raised (hydra/_internal/instantiate/_instantiate2.py)."""
 OF_RANKS = lazy_re(r"^(?P<type>[A-Z]\w{2,40}?(?:Error|Exception))(?:(?P=type)){1,15}(?:\s{0,2}: ?){1,32}(?P<rest>.*)$")
 """What several ranks wrote at once, piece by piece: Python writes the type, then a colon, then the message."""
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
@@ -285,7 +287,9 @@ def _placed(raised: list[Raised]) -> list[Raised]:
 
 
 def of_one_rank(text: str) -> str:
-    """What ranks that wrote the same at once would have written one by one, where that can be told."""
+    """An exception as Python writes it, of one that was written by its repr, or by several ranks at once."""
+    if shown := AS_REPR.match(text.strip()):
+        return f"{shown['type']}: {shown['message']}"
     mixed = OF_RANKS.match(text.strip())
     if mixed is None:
         return text
