@@ -15,8 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
-from gpudoctor.explain.deaths import ranks_text
-from gpudoctor.explain.program import OfProgram, OnTheWay, OpenCall, Stood, UserProgram
+from gpudoctor.explain.program import OfProgram, OpenCall, Stood, UserProgram
 from gpudoctor.hang.causes import collective_divergence, collective_loops
 from gpudoctor.hang.conclude import conclude, ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
@@ -24,10 +23,10 @@ from gpudoctor.hang.job import Rank
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorded import backwards
 from gpudoctor.hang.relation import source_at
+from gpudoctor.knowledge.on_the_way import OnTheWay, told_on
 from gpudoctor.knowledge.place_markers import POINT_TO_POINT
-from gpudoctor.knowledge.places import Kind, Place, is_user
+from gpudoctor.knowledge.places import Kind, Place
 from gpudoctor.read.job import recorder, recorder_files
-from gpudoctor.read.job.passage import Passage
 from gpudoctor.read.job.sources import Sources
 from gpudoctor.snapshot.evidence import Evidence, Frame, Recorder, SourceContext
 from gpudoctor.sure import LIKELY, POSSIBLE
@@ -76,7 +75,7 @@ class _AsItWas:
         for place in dict.fromkeys(_places(self._logs, min(opened))):
             dumps = [dump for dump in recorder.of_folder(place)[0] if self._is_of_then(dump)]
             if dumps and _are_of_the_job(dumps, opened, world_size):
-                return _told_by(dumps) or _since_their_last(dumps, opened, self._until)
+                return _told_by(dumps)
         return []
 
     def _is_of_then(self, dump: Recorder) -> bool:
@@ -95,7 +94,7 @@ class _AsItWas:
             passage = sources.passage(stack, said, further, self._until)
         finally:
             sources.end()
-        return _told_on(passage) if passage is not None else None
+        return told_on(passage) if passage is not None else None
 
 
 STILL_WRITTEN = 3600.0
@@ -147,74 +146,11 @@ def _told_by(dumps: Sequence[Recorder]) -> Sequence[OfProgram]:
     return [OfProgram(cause.cause, cause.confidence, tuple(cause.ranks), cause.summary) for cause in causes]
 
 
-def _since_their_last(dumps: Sequence[Recorder], opened: Mapping[int, OpenCall], until: float) -> Sequence[OfProgram]:
-    """Of ranks that others waited for: what the program calls behind the last collective that each has come to."""
-    stood = {dump.rank: dump.entries[-1] for dump in dumps if dump.rank is not None and dump.entries}
-    away = sorted({dump.rank for dump in dumps if dump.rank is not None} - set(opened))
-    lines = {tuple(filter(is_user, stood[rank].frames)) for rank in opened if rank in stood}
-    if not away or len(lines) != 1 or any(rank not in stood or stood[rank].state != "completed" for rank in away):
-        return []
-    stack = next(iter(lines))
-    ways: list[OnTheWay | None] = []
-    sources = Sources()
-    try:
-        for rank in away:
-            last = tuple(filter(is_user, stood[rank].frames))
-            passage = sources.passage(stack, "", 0, until, last) if stack and last else None
-            ways.append(_told_on(passage) if passage is not None else None)
-    finally:
-        sources.end()
-    first = ways[0]
-    computes = first is not None and not first.calls and first.computes_at
-    if first is None or not (first.cause or computes) or any(_way(each) != _way(first) for each in ways):
-        return []
-    entry = stood[away[0]]
-    whose = "its recorder" if len(away) == 1 else "their recorders"
-    summary = (
-        f"{ranks_text({*opened})} waited at {stack[0].file}:{stack[0].line}, and {ranks_text(away)} did not come. By "
-        f"{whose} {entry.operation} #{entry.sequence} in line {first.said_at} was the last; from there on the program "
-        f"{first.words}"
-    )
-    return [OfProgram(first.cause or "slow-rank-timeout", LIKELY, tuple(away), summary)]
-
-
 def _owner(path: Path) -> int:
     try:
         return path.stat().st_uid
     except OSError:
         return os.geteuid()
-
-
-def _way(told: OnTheWay | None) -> tuple[str, int] | None:
-    return (told.cause, 0 if told.cause else told.computes_at) if told is not None else None
-
-
-def _told_on(passage: Passage) -> OnTheWay:
-    # A file is read or written in no time, as a rule; what waits for somebody may wait for ever.
-    waits = [call for call in passage.waits if call.kind != "storage"] or list(passage.waits)
-    only = waits[0].kind if len({call.kind for call in waits}) == 1 and not passage.others else ""
-    calls = (f"`{call.text}` in line {call.line}" for call in [*waits, *passage.others][:MOST_CALLS])
-    loop = passage.loops[0].line if passage.loops else 0
-    return OnTheWay(passage.said_at, CAUSE_OF.get(only, ""), tuple(calls), loop)
-
-
-MOST_CALLS = 5
-CAUSE_OF = {
-    "queue": "queue-wait",
-    "file lock": "file-lock-wait",
-    "file": "slow-rank-timeout",
-    "tries again": "slow-rank-timeout",
-    "sleep": "slow-rank-timeout",
-    "service": "service-no-answer",
-    "child": "child-process-wait",
-    "thread": "thread-wait",
-    "future": "thread-wait",
-    "lock": "lock-held",
-    "store": "store-key-missing",
-    "storage": "storage-stall",
-    "asyncio": "asyncio-wait",
-}
-"""Of what is waited for the cause; of the others (a pool, an input, a signal) the log does not tell which it is."""
 
 
 def _kind(operation: str) -> Kind:

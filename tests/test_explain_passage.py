@@ -9,6 +9,7 @@ import pytest
 
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.report import Explanation
+from gpudoctor.knowledge.on_the_way import CALL, LOOP, SINCE
 from gpudoctor.left import program_of
 from gpudoctor.read.job.passage import Passage, passage
 from gpudoctor.snapshot.evidence import Frame
@@ -27,7 +28,8 @@ def between(body: str, said: str, further: int = 0, above: str = "") -> Passage 
 
 def kinds(told: Passage | None) -> tuple[list[str], list[str]]:
     assert told is not None
-    return [call.kind for call in told.waits], [call.text for call in told.others]
+    waits = [call.kind for call in told if call.kind not in (SINCE, CALL, LOOP)]
+    return waits, [call.text for call in told if call.kind == CALL]
 
 
 SAYS = 'print(f"rank {rank} step {step} begins", flush=True)\n'
@@ -78,7 +80,7 @@ def test_what_of_it_waits(statement: str, waits: list[str], others: list[str]) -
 def test_loops_that_compute(statement: str, line: int) -> None:
     told = between(f"{SAYS}{statement}\ndist.all_reduce(gradient)  # W\n", "rank 1 step 3 begins")
     assert told is not None
-    assert [loop.line for loop in told.loops][:1] == [line][: bool(line)]
+    assert [loop.line for loop in told if loop.kind == LOOP][:1] == [line][: bool(line)]
 
 
 WAITS = "subprocess.run(words)\n"

@@ -150,3 +150,51 @@ def test_a_call_without_lines_beside_one_that_has_them(program: Path) -> None:
 
     assert job.causes[0].cause == "rank-divergent-decision"
     assert job.causes[0].confidence < 0.5
+
+
+BEHIND = """\
+import queue
+import torch.distributed as dist
+
+tasks = queue.Queue()
+
+
+def train(rank):
+    for step in range(1000):
+        dist.all_reduce(loss)
+        batch = {call}
+        dist.barrier()
+
+
+train(0)
+"""
+
+
+def of_barrier(rank: int, file: Path, comes: bool) -> Recorder:
+    """Ranks that have summed, and come to the barrier then, or not."""
+
+    def at(line: int) -> tuple[Frame, ...]:
+        return (Frame("train", str(file), line), Frame("<module>", str(file), 14))
+
+    group = Group(key="0", description="default_pg", ranks=(0, 1, 2))
+    done = Collective(group="0", sequence=1, operation="all_reduce", state="completed", frames=at(9))
+    barrier = Collective(group="0", sequence=2, operation="barrier", frames=at(11))
+    entries = (done, barrier) if comes else (done,)
+    return Recorder(source=f"r{rank}", rank=rank, written_at=WRITTEN, backend="nccl", groups=(group,), entries=entries)
+
+
+@pytest.mark.parametrize(
+    ("call", "cause"), [("tasks.get()", "queue-wait"), ("made(step)", "rank-away"), ("sum(losses)", "rank-away")]
+)
+def test_what_lies_behind_the_last_collective_of_a_rank_that_did_not_come(
+    tmp_path: Path, call: str, cause: str
+) -> None:
+    """Where one call alone may wait there, it is told; else only that the rank is away."""
+    file = tmp_path / "train.py"
+    file.write_text(BEHIND.format(call=call))
+    os.utime(file, (WRITTEN - 60, WRITTEN - 60))
+    dumps = [of_barrier(rank, file, comes=rank != 1) for rank in range(3)]
+    first = concluded(*dumps).causes[0]
+    assert (first.cause, first.ranks) == (cause, (1,))
+    if cause == "queue-wait":
+        assert first.where and first.where.line == 10 and "`tasks.get()` in line 10" in first.summary

@@ -16,7 +16,7 @@ from gpudoctor.explain.rounds import rounds_between
 from gpudoctor.explain.scan import ToldTraceback
 from gpudoctor.explain.tracebacks import StackFrame
 from gpudoctor.explain.waits import DEFAULT_GROUP, MOST_LINES, Wait, said
-from gpudoctor.knowledge.wording import listed
+from gpudoctor.knowledge.on_the_way import OnTheWay
 from gpudoctor.sure import LIKELY, POSSIBLE
 
 
@@ -41,25 +41,6 @@ class OfProgram(NamedTuple):
     confidence: float
     ranks: tuple[int, ...]
     summary: str
-
-
-class OnTheWay(NamedTuple):
-    """What the program calls between a rank's last words and the line to which it did not come."""
-
-    said_at: int
-    cause: str
-    """Of the only call there that waits for something; "" where there is none, or another one may do so as well."""
-    calls: tuple[str, ...]
-    """Those that wait or may, with their lines."""
-    computes_at: int = 0
-    """Where there is none, a loop of the program's own; 0 without one."""
-
-    @property
-    def words(self) -> str:
-        """What the program does from there on."""
-        if not self.calls:
-            return f"calls nothing that waits, and goes through the loop of line {self.computes_at}: it computed"
-        return f"calls {listed(self.calls)}" + (", and nothing else that waits" if self.cause else "")
 
 
 class UserProgram(Protocol):

@@ -211,6 +211,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the file sets or returns to ask a framework's loop to end: "should_stop"."""
     groups: tuple[str, ...] = ()
     """Names to which it gives a process group whose members it writes down: "pair=0,1"."""
+    behind: tuple[Enclosing, ...] = ()
+    """What is called on the way here from the last collective of ranks that did not come, as `knowledge.on_the_way`."""
     installed: bool = False
     """It is no file of the program, but of a package that lies outside of site-packages."""
 

@@ -12,6 +12,7 @@ from gpudoctor.hang.extra_calls import recorders_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
 from gpudoctor.hang.relation import source_at
+from gpudoctor.hang.since_last import since_their_last
 from gpudoctor.hang.waits_for import ChainEnd
 from gpudoctor.hang.words import entry_words, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
@@ -132,18 +133,14 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
         sure = _how_sure(agreement, chain_ends)
         if why == "stuck" and entry.point_to_point:
             sure = POSSIBLE  # a send ends once NCCL's buffers hold it, whatever its receiver waits in
-        yield blame(
-            cause,
-            sure,
-            ranks,
-            _ending_words(why, ranks, chain_ends),
-            [
-                Seen(f"flight recorder of rank {chain_end.rank}", _of_suspect(chain_end))
-                for chain_end in chain_ends[:MOST_PARTIES]
-            ]
-            + [line for line in _seen(agreement.first) if why != "stuck"],
-            at=_frame(job, (), entry),
-        )
+        seen_there = [
+            Seen(f"flight recorder of rank {chain_end.rank}", _of_suspect(chain_end))
+            for chain_end in chain_ends[:MOST_PARTIES]
+        ] + [line for line in _seen(agreement.first) if why != "stuck"]
+        if why == "away" and (told := since_their_last(job, ranks, seen_there)) is not None:
+            yield told
+            continue
+        yield blame(cause, sure, ranks, _ending_words(why, ranks, chain_ends), seen_there, at=_frame(job, (), entry))
     halted = [chain_end for chain_end in agreement.waits.halted if chain_end.rank not in seen]
     if halted:
         ranks = sorted(chain_end.rank for chain_end in halted)

@@ -9,9 +9,8 @@ import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from msgspec import Struct
-
 from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, HARMLESS_ROOTS, KNOWN_WAITS, NAMED_BY, PLAIN
+from gpudoctor.knowledge.on_the_way import CALL, LOOP, SINCE
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.source_text import cut, text_of
 from gpudoctor.read.job.source_walk import children, functions_of, walk
@@ -33,16 +32,10 @@ Level = tuple[ast.AST, str, Sequence[ast.AST], int]
 """A statement's place in the block that holds it: whose block, which one, its statements, and the number of it."""
 
 
-class Passage(Struct, frozen=True, kw_only=True):
-    """What lies between."""
-
-    said_at: int
-    waits: tuple[Enclosing, ...] = ()
-    """Calls and loops that wait for something: kind ("queue", "service", "file lock", ...), line and text."""
-    others: tuple[Enclosing, ...] = ()
-    """Calls of which it is not known whether they do."""
-    loops: tuple[Enclosing, ...] = ()
-    """Loops that compute: what they go through is there, or each round changes what they ask."""
+Passage = tuple[Enclosing, ...]
+"""What lies between: where it begins ("since"), calls and loops that wait for something by what that is ("queue",
+"service", "file lock", ...), calls of which it is not known ("call"), and loops that compute ("loop"): what they go
+through is there, or each round changes what they ask."""
 
 
 def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -> Passage | None:
@@ -244,9 +237,8 @@ class _Seen:
         self._looked: set[int] = set()
 
     def passage(self, said_at: int) -> Passage:
-        told = (tuple(each[:MOST]) for each in (self.waits, self.others, self.loops))
-        waits, others, loops = told
-        return Passage(said_at=said_at, waits=waits, others=others, loops=loops)
+        told = (each for some in (self.waits, self.others, self.loops) for each in some[:MOST])
+        return (Enclosing(SINCE, said_at), *told)
 
     def look(self, node: ast.AST, depth: int, *, always: bool = True) -> None:
         """A statement or an expression, in the order in which its parts run. `always`: it is under no condition."""
@@ -260,7 +252,7 @@ class _Seen:
             self._told(kind, node.context_expr, f"with {text_of(node.context_expr)}")
             return
         if isinstance(node, ast.For) or (isinstance(node, ast.While) and _changes_what_it_asks(node)):
-            self.loops.append(Enclosing("loop", node.lineno))
+            self.loops.append(Enclosing(LOOP, node.lineno))
         inside = always and not isinstance(
             node, ast.If | ast.IfExp | ast.BoolOp | ast.ExceptHandler | ast.For | ast.While
         )
@@ -298,7 +290,7 @@ class _Seen:
         if kind:
             self._told(kind, call, text_of(call))
         elif (own := self._own(call)) is None:
-            self.others.append(Enclosing("call", call.lineno, text_of(call)))
+            self.others.append(Enclosing(CALL, call.lineno, text_of(call)))
         elif depth < DEEPEST and id(own) not in self._looked:
             self._looked.add(id(own))
             for _, child in children(own):

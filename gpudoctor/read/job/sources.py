@@ -8,9 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
+from gpudoctor.knowledge.on_the_way import told_on
 from gpudoctor.knowledge.place_markers import drives_training
 from gpudoctor.knowledge.places import is_user
+from gpudoctor.knowledge.recorders import PartedBy, parted_by
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job.passage import Passage
 from gpudoctor.read.job.source_child import SourceAnswer, SourceRequest
@@ -24,6 +27,8 @@ MOST_LINES = 2048
 """Lines of one order that are looked at; a thousand ranks stand at some dozens."""
 MOST_ENTRIES = 12
 """Entries of a flight recorder whose lines are looked at: what a rank has not completed, and what it did before."""
+MOST_PASSAGES = 4
+"""Lines of their last collectives from which ranks that did not come may be on different ways."""
 SECONDS_OF_A_LINE = 2.0
 """A file of 256 KiB takes a third of one [measured: lines that say `a`]."""
 PROC = Path("/proc")
@@ -67,7 +72,24 @@ class Sources:
             for entry in (*last_entries(dump), *_last_called(dump)):
                 for frame in filter(is_user, entry.frames[:MOST_SOURCES]):
                     lines[frame] = min(dump.written_at, lines.get(frame, dump.written_at))
-        return self.then(lines, deadline)
+        contexts = self.then(lines, deadline)
+        parts = parted_by(dumps)
+        if parts is None or not (behind := self._behind(parts, min(lines.values(), default=0.0))):
+            return contexts
+        at = parts.stack[0]
+        return tuple(
+            structs.replace(each, behind=behind) if (each.file, each.line) == (at.file, at.line) else each
+            for each in contexts
+        )
+
+    def _behind(self, parts: PartedBy, until: float) -> Passage:
+        """What lies behind the last collectives of those that did not come; () where that is not the same of all."""
+        lasts = dict.fromkeys(tuple(filter(is_user, entry.frames)) for entry in parts.away.values())
+        if not all(lasts) or len(lasts) > MOST_PASSAGES:
+            return ()
+        passages = [self.passage(parts.stack, "", 0, until, last) for last in lasts]
+        ways = {told_on(passage).decides if passage else None for passage in passages}
+        return (passages[0] or ()) if len(ways) == 1 and None not in ways else ()
 
     def then(self, lines: Mapping[Frame, float], deadline: float) -> tuple[SourceContext, ...]:
         """Of lines of the program, of files that have not changed since a time (time.time())."""
