@@ -52,7 +52,7 @@ ENDS_WITH = lazy_re(
 )
 """The error by which a program ends, where it is what the log ends with."""
 BUILDING = lazy_re(
-    r"(?:^|\s)[^\s:]{1,300}(?::\d{1,7}){1,2}: (?:fatal )?error: |"
+    r"(?:^|\s)[^\s:]{1,300}(?::\d{1,7}){1,2}: (?:fatal )?error: (?!Assertion [`'])|"
     r"^[^\s(]{1,300}\(\d{1,7}\): (?:fatal |catastrophic )?error\b|\bcollect2: (?:fatal )?error: |"
     r": undefined reference to |\bld: cannot find -l|^(?:nvcc|ptxas)\s+(?:fatal|error)\s*:|^CMake Error\b|"
     r"^ninja: build stopped|^make(?:\[\d+\])?: \*\*\* |error: command '[^'\n]{1,200}' failed with exit "

@@ -10,12 +10,19 @@ MEMORY = "Give the job or the container more memory, or start fewer DataLoader w
 SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "gpu-memory-exhausted",
-        needle=("out of memory. Tried to allocate", "CUDA error: out of memory", "HIP error: out of memory"),
-        pattern=r"(?:CUDA|HIP|XPU|NPU) (?:error: )?out of memory(?:\. Tried to allocate (?P<size>[\d.]+ \w{1,5}))?",
+        needle=(
+            "out of memory. Tried to allocate",
+            *("CUDA error: out of memory", "CUDA Error: out of memory", "CUDA driver error: out of memory"),
+            *("HIP error: out of memory", "cudaErrorMemoryAllocation"),
+        ),
+        pattern=r"(?:CUDA|HIP|XPU|NPU) (?:(?:driver )?[eE]rror: )?out of memory"
+        r"(?:\. Tried to allocate (?P<size>[\d.]+ \w{1,5}))?|\bcudaErrorMemoryAllocation\b: ",
         cause="gpu-out-of-memory",
         seen="a rank ran out of GPU memory",
-        source="torch CUDACachingAllocator.cpp",
+        source="torch CUDACachingAllocator.cpp; darknet src/dark_cuda.c; cudaGetErrorName, as CuPy and GROMACS tell it",
         sample=(
+            "CUDA Error: out of memory",
+            "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorMemoryAllocation: out of memory",
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.91 GiB. GPU 2 has a total capacity of "
             "79.11 GiB of which 1.02 GiB is free.",
             "RuntimeError: CUDA error: out of memory",

@@ -1,9 +1,9 @@
 """Rules of one count: what MPI starts, what each of these starts, and what they are told of it. M15, M16, H10."""
 
-import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import headers, look, processes
 from gpudoctor.lint.allocation import resolved, whole as number
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -27,7 +27,7 @@ _HANDED = (
 _SUMMIT = (
     "#!/bin/bash\n#BSUB -nnodes 2\njsrun -n {} -a 1 -c 7 -g {} torchrun --standalone --nproc-per-node=6 train.py\n"
 )
-_OF_A_TASK = re.compile(r"\$\{?(?:OMPI_COMM_WORLD_RANK|PMIX?_RANK|PALS_RANKID|MV2_COMM_WORLD_RANK)\b")
+_OF_A_TASK = lazy_re(r"\$\{?(?:OMPI_COMM_WORLD_RANK|PMIX?_RANK|PALS_RANKID|MV2_COMM_WORLD_RANK)\b")
 
 
 @rule(

@@ -239,7 +239,7 @@ def hostfile_of_another_mpi(job: LintJob) -> Iterator[LintFinding]:
                 )
 
 
-_FIFTH = re.compile(r"^[ \t]*(?:module|ml)\s[^#\n]*\b(?:openmpi|OpenMPI|ompi)/(\d{1,2})\b", re.MULTILINE)
+_FIFTH = lazy_re(r"^[ \t]*(?:module|ml)\s[^#\n]*\b(?:openmpi|OpenMPI|ompi)/(\d{1,2})\b", re.MULTILINE)
 _MAPS = ("npernode", "pernode", "npersocket", "ppr", "bynode", "byslot", "bycore")
 """What Open MPI 5 turns into a --map-by of its own."""
 
