@@ -254,6 +254,7 @@ _DATA_PARALLEL = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p
     bad=(
         _ESTIMATOR.format("ml.g5.2xlarge", "{'smdistributed': {'dataparallel': {'enabled': True}}}"),
         _ESTIMATOR.format("ml.p4d.24xlarge", "{'torchdistributed': {'enabled': True}}"),
+        _ESTIMATOR.format("ml.p4d.24xlarge", "{'torch_distributed': True}"),
     ),
     good=(
         _ESTIMATOR.format("ml.p4d.24xlarge", "{'smdistributed': {'dataparallel': {'enabled': True}}}"),
@@ -278,6 +279,14 @@ def distribution_that_is_unknown(job: LintJob) -> Iterator[LintFinding]:
                     happens="Nothing starts the ranks: the program runs once on each instance by plain python.",
                     fix="Write 'torch_distributed': {'enabled': True}.",
                 )
+            for name, told in kinds.items():
+                if name in _KINDS and isinstance(values.value(told), bool):
+                    yield LintFinding(
+                        span=code.span(node),
+                        summary=f"{name} of distribution is {values.value(told)}, and a mapping is wanted there",
+                        happens="AttributeError: 'bool' object has no attribute 'get'.",
+                        fix=f"Write {{'{name}': {{'enabled': True}}}}.",
+                    )
             inside = values.mapping(kinds.get("smdistributed"))
             place = argument(call, "instance_type")
             kind = values.value(place) if place is not None else None
