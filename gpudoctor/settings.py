@@ -34,7 +34,7 @@ class Table(NamedTuple):
 
 def nearest(folder: Path, section: str) -> Table | None:
     """The table that holds for what stands in a folder; None: nobody says anything. Raises `BadConfig`."""
-    for path in _upwards(folder):
+    for path in upwards(folder):
         for name in (OWN, SHARED):
             table = _read(path / name, section)
             if table is not None:
@@ -42,7 +42,8 @@ def nearest(folder: Path, section: str) -> Table | None:
     return None
 
 
-def _upwards(folder: Path) -> Iterator[Path]:
+def upwards(folder: Path) -> Iterator[Path]:
+    """A folder and those above it, up to the root of its repository; alone where it is in none."""
     every = (folder, *folder.parents)[:HIGHEST]
     root = next((index for index, path in enumerate(every) if _is_there(path / ".git")), 0)
     yield from every[: root + 1]

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import structs
 
+from gpudoctor.lint import pins
+from gpudoctor.lint.asked import AskedFacts
 from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
 from gpudoctor.lint.hostfiles import looks_like_hostfile, read_hostfile
 from gpudoctor.lint.model import LintFacts
@@ -185,3 +188,38 @@ def test_any_hostfile_is_read(text: str) -> None:
         assert (
             text[each.span.start : each.span.end].strip() and text.count("\n", 0, each.span.start) + 1 == each.span.line
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "asks", "told"),
+    [
+        ("requirements.txt", "numpy\ntransformers==4.37.2\n", "4.37.2"),
+        ("requirements-gpu.txt", "transformers ~= 4.49.0  # as trained\n", "4.49.0"),
+        ("environment.yml", "dependencies:\n  - python=3.9\n  - transformers=4.30.1=pyhd8\n", "4.30.1"),
+        ("pyproject.toml", '[project]\ndependencies = [\n  "transformers[torch]>=4.40,<5",\n]\n', "4.40"),
+        ("requirements.txt", "transformers<5\n", ""),
+        ("requirements.txt", "transformers>=4.40\n", None),
+        ("requirements.txt", "# transformers==4.1\nsentence-transformers==2.2.2\n", None),
+        ("notes.txt", "transformers==4.37.2\n", None),
+    ],
+)
+def test_what_a_repository_asks_for(tmp_path: Path, name: str, asks: str, told: str | None) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / name).write_text(asks)
+    pins.forget()
+    assert pins.pinned(str(tmp_path / "jobs" / "a.sh"), {"transformers": "5.2.0"}).get("transformers") == told
+
+
+def test_what_a_repository_asks_for_wins_over_what_is_installed(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("pytorch-lightning==1.7.7\ntorch==1.13\n")
+    (tmp_path / "requirements-dev.txt").write_text("torch==2.1\n")
+    pins.forget()
+    found = AskedFacts(found=LintFacts(versions={"lightning": "2.6.6", "torch": "2.4.0"}))
+    file = str(tmp_path / "train.py")
+    assert found.of("", file=file).versions == {"lightning": "1.7.7", "torch": "2.4.0"}
+    assert (
+        structs.replace(found, given=LintFacts(versions={"lightning": "2.0"})).of("", file=file).versions["lightning"]
+        == "2.0"
+    )
+    assert structs.replace(found, is_chosen=True).of("", file=file).versions["lightning"] == "2.6.6"

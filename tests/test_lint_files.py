@@ -103,6 +103,13 @@ def test_one_status_of_all_and_a_named_file_that_starts_nothing_is_not_passed_ov
     assert ended(capsys, "absent.sh", "absent2.sh")[0] == 2
 
 
+def test_a_template_that_a_program_fills_in_is_no_start(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "#!/bin/bash\n#SBATCH -J fit-{run}\n#SBATCH --nodes=1\nsrun python other.py {run}\n"
+    (tree / "bin" / "job-template.sh").write_text(text)
+    assert not [each for each in problems(capsys, "bin") if each[0].endswith("job-template.sh")]
+    assert problems(capsys, "bin/job-template.sh")
+
+
 def test_a_program_of_the_same_name_elsewhere_is_not_taken_for_the_one_that_is_meant(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

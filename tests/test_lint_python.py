@@ -201,3 +201,13 @@ def test_a_docstring_that_quotes_a_header_makes_no_batch_script() -> None:
     )
     assert kind_of_name("handlers.py", quoted) == "python"
     assert kind_of_name("job.py", "#!/usr/bin/env python\n#SBATCH --nodes=2\nimport torch\n") is None
+
+
+def test_who_misses_a_collective_is_who_has_the_condition() -> None:
+    text = (
+        "#@ file t.py\nimport os\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n"
+        "if dist.get_rank() == 0 and os.path.exists('seen.json'):\n    rows = read()\nelse:\n    rows = score()\n"
+        "    dist.barrier()\n#@ every node\ntorchrun --standalone --nproc-per-node=2 t.py\n"
+    )
+    said = [each.summary for each in lint(job_of(Example(text)), RULES).problems if each.code == "T54"]
+    assert said == ["rank 1 comes to barrier, and rank 0 does not"]

@@ -14,6 +14,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
 from gpudoctor.lint.lint import Linted, linted
 from gpudoctor.lint.model import LintFacts
+from gpudoctor.lint.pins import pinned
 from gpudoctor.lint.places import Piece
 from gpudoctor.lint.read import EmptyText, UnreadableText, read_job
 from gpudoctor.lint.rule import every_rule
@@ -97,9 +98,12 @@ class AskedFacts(Struct, frozen=True):
     version: str | None = None
     found: LintFacts = NOTHING
     """What is installed for the training."""
+    is_chosen: bool = False
+    """The interpreter of that was named: the training's own."""
 
-    def of(self, text: str, config: LintFacts = NOTHING) -> LintFacts:
-        """--facts, then --framework-version, then the repository's config, then what is installed."""
+    def of(self, text: str, config: LintFacts = NOTHING, file: str = "") -> LintFacts:
+        """--facts, then --framework-version, then the repository's config, then what it asks pip or conda for, then
+        what is installed."""
         known = self.given
         if self.version is not None:
             name = framework_named(text)
@@ -107,7 +111,11 @@ class AskedFacts(Struct, frozen=True):
                 known, versions={name: self.version, **known.versions}, given=tuple(dict.fromkeys((*known.given, name)))
             )
         facts = structs.replace(merged(known, config), given=tuple(dict.fromkeys((*known.given, *config.given))))
-        return merged(facts, self.found)
+        if not file or self.is_chosen:
+            return merged(facts, self.found)
+        told = {**self.found.versions, **pinned(file, self.found.versions)}
+        versions = {name: version for name, version in told.items() if version}
+        return merged(facts, structs.replace(self.found, versions=versions))
 
 
 def asked_facts(given: str | None, version: str | None, env: str | None, python: str | None) -> AskedFacts:
@@ -124,7 +132,8 @@ def asked_facts(given: str | None, version: str | None, env: str | None, python:
         except FactsProblem as error:
             raise BadInput(f"--env {env}: {error}") from None
         known = structs.replace(known, variables={**variables, **known.variables})
-    return AskedFacts(known, version, LintFacts(versions=installed(choose(python, os.environ).path)))
+    found = LintFacts(versions=installed(choose(python, os.environ).path))
+    return AskedFacts(known, version, found, python is not None)
 
 
 def facts_of(text: str, given: str | None, version: str | None, env: str | None, python: str | None) -> LintFacts:

@@ -1,6 +1,7 @@
 """What trains in a Python text: Lightning, accelerate, DeepSpeed, or torch alone, and in which of its ways."""
 
 import ast
+from functools import lru_cache
 
 from gpudoctor.lint.lightning import calls as lightning_calls, is_of_another
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -45,6 +46,7 @@ def framework_in(job: LintJob, launch: LintLaunch | None = None) -> str | None:
     return next((each for each in found if each is not None), None)
 
 
+@lru_cache(maxsize=16)  # asked for each start of a program
 def _of(code: PythonCode) -> str | None:
     names = {code.name(call.func) for call in code.calls}
     for call in code.calls:

@@ -17,6 +17,7 @@ from gpudoctor.errors import BadInput
 from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.asked import decoded, text_and_codec
+from gpudoctor.lint.gaps import BRACED
 from gpudoctor.lint.manifests import looks_like_manifest
 from gpudoctor.lint.read import HOSTFILE_NAME
 from gpudoctor.lint.starts import SourceFile
@@ -85,10 +86,15 @@ def gathered(names: Sequence[str]) -> GivenFiles:
     return GivenFiles(tuple(files.values()), unread, folders, tuple(passed_over))
 
 
+_FILLED_IN = lazy_re(rf"^#SBATCH[^\n]*?{BRACED.pattern}", re.MULTILINE)
+
+
 def may_start(source: SourceFile) -> bool:
     """Whether a file of a folder that no start names is one itself."""
     if source.is_named:
         return True
+    if "template" in os.path.basename(source.file).lower() and _FILLED_IN.search(source.text):  # noqa: PTH119
+        return False  # sed or a program makes the starts of it
     if source.file.endswith(".py"):
         return "__main__" in source.text and CALL.search(source.text) is not None
     return not source.file.endswith(BESIDE) and not is_hostfile(source.file)

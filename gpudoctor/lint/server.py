@@ -16,6 +16,7 @@ from pygls.lsp.server import LanguageServer
 
 from gpudoctor import __version__, bounded, cost
 from gpudoctor.errors import Error
+from gpudoctor.lint import pins
 from gpudoctor.lint.asked import AskedFacts
 from gpudoctor.lint.config import LintConfig, config_for, forget
 from gpudoctor.lint.given import is_hostfile, may_start, mentions_a_start
@@ -67,6 +68,7 @@ class LintServer:
     def did_save(self, params: types.DidSaveTextDocumentParams) -> None:
         """The config is read anew: it may be what was mended."""
         forget()
+        pins.forget()
         self.judged.clear()
         self.told.clear()
         self.look()

@@ -94,7 +94,7 @@ def judged(
         config = config_for(file) if file else LintConfig()
     text, pieces = start.as_one()
     cost.progress()
-    known = facts.of(text, config.facts)
+    known = facts.of(text, config.facts, file)
     placed = pieces if file else ()
     called = name or file
     kind = kind or kind_of_name(called, text)

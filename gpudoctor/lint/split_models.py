@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -9,6 +10,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant
 from gpudoctor.lint.python_text import walked
 
+_MOVES = lazy_re(r"\.(?:to|cuda)\(")
 GPU = lazy_re(r"cuda:([0-9]{1,2})")
 DEEPEST = 60
 HOLDS_A_DEVICE = lazy_re(r"(?i)dev|gpu|cuda")
@@ -45,8 +47,15 @@ class WrongHalf(Struct, frozen=True):
     comes_from: str
 
 
-def split_models(code: PythonCode) -> Iterator[SplitModel]:
+@lru_cache(maxsize=16)  # asked for each start of a program, and by several rules
+def split_models(code: PythonCode) -> tuple[SplitModel, ...]:
     """Every class that places its parts on several GPUs."""
+    return tuple(_found(code))
+
+
+def _found(code: PythonCode) -> Iterator[SplitModel]:
+    if not _MOVES.search(code.text):
+        return
     outside = device_names(code.tree.body)
     for node in code.nodes:
         if not isinstance(node, ast.ClassDef):

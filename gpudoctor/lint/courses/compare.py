@@ -41,7 +41,12 @@ def parting(
             b += 1
             continue
         rest_of_other, rest_of_one = theirs[b:], mine[a:]
-        if isinstance(first, CourseFork) and not _matches(first, second):
+        # What one of them alone enters is looked through before what the other comes to next.
+        if isinstance(first, CourseRound) and isinstance(second, CourseFork) and not _comes(first, rest_of_other):
+            mine[a : a + 1] = _shared(_entered(first), ranks)
+        elif isinstance(second, CourseRound) and isinstance(first, CourseFork) and not _comes(second, rest_of_one):
+            theirs[b : b + 1] = _shared(_entered(second), ranks)
+        elif isinstance(first, CourseFork) and not _matches(first, second):
             found = _of_fork(first, rest_of_other, True, after)
             if found is not None:
                 return found
@@ -101,13 +106,19 @@ def _matches(fork: CourseFork, event: Event | None) -> bool:
     return isinstance(event, CourseFork) and event.node is fork.node
 
 
+def _comes(entered: CourseRound, others: Sequence[Event]) -> bool:
+    return any(isinstance(each, CourseRound) and each.node is entered.node for each in others)
+
+
 def _of_fork(fork: CourseFork, others: Sequence[Event], is_one: bool, after: bool) -> Parting | None:
     """A condition that only one of them comes to: what stands below it, the other does not do."""
     for events in (fork.yes, fork.no):
         inside = [each for each in collectives(events) if not each.is_weak]
         if inside:
             test = fork.node.test if isinstance(fork.node, (ast.If, ast.While, ast.IfExp)) else None
-            return Parting(inside[0].node, inside[0].call, is_one, None, below=test)
+            # Of what the other does without that condition, this one does not always.
+            is_others = any(each.node is inside[0].node for each in collectives(others))
+            return Parting(inside[0].node, inside[0].call, is_one != is_others, None, below=test)
         leaves = [each for each in events if isinstance(each, Leave) and each.how in ("break", "return")]
         if leaves and (after or any(True for _ in collectives(others))):
             return Parting(leaves[0].node, "", is_one, next(iter(collectives(others)), None), leaves[0].how)

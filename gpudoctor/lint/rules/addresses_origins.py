@@ -86,6 +86,8 @@ def falls_back_to_localhost(job: LintJob) -> Iterator[LintFinding]:
     good=(
         _BATCH + "export MASTER_ADDR=$(hostname)\n" + _SRUN.format("$MASTER_ADDR"),
         "#@ node 0\n" + _STATIC.format(0, "$(hostname)") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11"),
+        "deepspeed --hostfile hosts --master_addr $(hostname -I | awk '{print $1}') t.py\n#@ file hosts\nn1 slots=4\n"
+        "n2 slots=4\n",
         Example(
             "torchrun --nnodes=1 --nproc-per-node=4 --master-addr=$(hostname) --master-port=2951 t.py\n", "nodes=1"
         ),
@@ -101,6 +103,8 @@ def own_name_as_master(job: LintJob) -> Iterator[LintFinding]:
             node = look.node_of(job, launch)
             if node == 0 or number(value(launch, "node-rank")) == 0 or launch.invocation.in_loop:
                 continue
+            if look.traits(launch).fans_out and not launch.option("no-ssh", "node-rank"):
+                continue  # it is started once, and starts the other nodes itself
             for origin in look.origins(address.word, launch.invocation):
                 # the shell that calls srun or mpirun runs once
                 once = origin.where != "task" and _by_tasks(launch)

@@ -16,6 +16,10 @@ _MEANT = lazy_re(
     r"IP_?\d*|(?:MASTER|HEAD|MAIN|LEADER|SERVER|NODE_?\d*|HOST_?\d*|RANK_?0)_?(?:NODE_?)?(?:IP|ADDR|ADDRESS)(?:_ADDRESS)?"
     r"|YOUR[-_]\w+|your[-_]\w+|\w+_HERE|X{2,}|[xX]{1,3}(?:\.[xX]{1,3}){3}|\.{3}|\u2026|<[^<>]+>"
 )
+_NAMED = ("account", "partition", "qos", "reservation")
+_OF_READER = lazy_re(
+    r"(?i)your(?:[-_]\w+|(?:account|partition|project|allocation|group|queue)\w*)|\w+_here|(?:change|replace|fill)_?me"
+)
 _TOKENS = ("SIL", "PAD", "UNK", "BOS", "EOS", "SEP", "CLS", "MASK", "S")
 
 
@@ -29,10 +33,12 @@ _TOKENS = ("SIL", "PAD", "UNK", "BOS", "EOS", "SEP", "CLS", "MASK", "S")
         _ONE.replace("10.20.0.11", "xxx.xxx.xxx.xxx"),
         "torchrun --nproc-per-node=4 ... train.py\n",
         "#!/bin/bash\n#SBATCH -p { partition }\n" + _ONE,
+        "#!/bin/bash\n#SBATCH --account=YOUR_ACCOUNT   # replace it\n#SBATCH --nodes=1\npython train.py\n",
     ),
     good=(
         _ONE, _ONE.replace("10.20.0.11", "n01"), _ONE.replace("train.py\n", "train.py < input.txt > log.txt\n"),
         "RUN = python -m torch.distributed.run --standalone\nhelp:\n\t@echo 'make <goal>'\nfit:\n\t$(RUN) train.py\n",
+        "#!/bin/bash\n#SBATCH --account=yourcenter-lab\n#SBATCH --mail-user=your_name@uni.example\npython train.py\n",
         "#@ file submit.py\nimport subprocess\nhead = f'''#!/bin/bash\n#SBATCH -p {partition}\nsrun python t.py\n'''\n"
         "subprocess.run(['sbatch'], input=head)\n#@ every node\npython submit.py\n",
     ),
@@ -53,6 +59,14 @@ def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
                     happens="sbatch takes it as it stands: it refuses the line, or finds no account of that name.",
                     fix="Write the real value in its place.",
                 )
+    for asked in job.every_sbatch:
+        if not asked.ignored and asked.name in _NAMED and asked.value and _OF_READER.fullmatch(asked.value):
+            yield LintFinding(
+                span=asked.span,
+                summary=f"--{asked.name}={asked.value}: a placeholder of the instructions that nobody filled in",
+                happens=f"sbatch refuses the job where the cluster has no {asked.name} of that name.",
+                fix="Write your own: sacctmgr -n show assoc user=$USER format=account,partition,qos tells them.",
+            )
     for launch in job.launches:
         if in_shell(launch):
             yield from _angles(job, launch)

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint import allocation
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.programs import Courses, courses
@@ -115,12 +116,17 @@ def _folder_too_late(each: Courses) -> Iterator[LintFinding]:
         "    torch.save(net.state_dict(), 'a.pt')\n"
         + RUN,
         DDP + "if rank == 0:\n    torch.save(net.state_dict(), 'a.pt')\n" + RUN,
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun -n 8 --gpus-per-task=1 python t.py\n"
+        "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\nos.environ['MASTER_ADDR'] = head()\n"
+        "rank = int(os.environ['SLURM_PROCID'])\ndist.init_process_group('nccl', rank=rank, world_size=8)\n"
+        "net.load_state_dict(torch.load('a.pt', map_location=torch.device('cuda:0')))\n",
     ),
 )  # fmt: skip
 def loaded_onto_the_first_gpu(job: LintJob) -> Iterator[LintFinding]:
     """torch.load puts a tensor where it was saved from: the file of rank 0 onto GPU 0, in every process."""
     for each in courses(job):
-        named = _first_gpu_for_all(each)
+        alone = each.launch is not None and allocation.sees_own_gpus_only(job, each.launch) is not None
+        named = _first_gpu_for_all(each) if not alone else None  # GPU 0 is another one in each task
         if named is not None:
             yield LintFinding(
                 span=each.code.span(named.node),

@@ -76,6 +76,7 @@ def in_shell(launch: LintLaunch) -> bool:
         _LINES,
         "# --nnodes=2 \\\n" + _LINES,
         "cat <<EOF\n--nnodes=2 \\ \nEOF\n" + _ONE,
+        "cat > job.sh << EOF\n#!/bin/bash\npython t.py \\\\\n  --lr 1e-3 \\\\\n  --seed 7\nEOF\nsbatch job.sh\n",
         _LINES.replace("\n", "\r\n"),
         _LINES.replace("0.1\n", "0.1 \\\n  # --resume last.pt\n"),
         'RUN=(\n  "$PY" serve.py\n)\nRUN+=(--port 1)\ncd "$ROOT"\n"${RUN[@]}" > log &\n' + _ONE,

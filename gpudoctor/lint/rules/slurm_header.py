@@ -32,6 +32,7 @@ _REPEATS = ((22, 5), (23, 11))
         RANKED,
         "#!/bin/bash\n# two nodes\n\n" + RANKED.removeprefix("#!/bin/bash\n"),
         RANKED.replace("#SBATCH --gres", "##SBATCH --partition=debug\n#SBATCH --gres"),
+        RANKED.replace("#!/bin/bash\n", "#!/bin/bash\n#   sbatch --partition=small --gres=gpu:1 run.sh\n", 1),
         RANKED.replace("#SBATCH --", "#SBATCH--"),  # read all the same: measured with Slurm 22.05
     ),
 )

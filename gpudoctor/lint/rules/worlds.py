@@ -12,7 +12,8 @@ from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.pods import BY_OPERATOR, manifest_of, pods_of
 from gpudoctor.lint.programs import wanted
-from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts, constant, has_stars
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, constant, has_stars
+from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -67,6 +68,8 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
         _PROGRAM + "torchrun --standalone --nproc-per-node=4 train.py\n",
         _PROGRAM + "srun -n 8 ./each.sh python train.py\n",
         _PROGRAM + "source ranks.env\npython train.py\n",
+        "#@ file serve.py\nimport os\nimport ray\n@ray.remote\nclass Actor:\n    def __init__(self):\n"
+        "        self.rank = int(os.environ['LOCAL_RANK'])\n#@ every node\npython serve.py\n",
     ),
 )
 def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
@@ -74,9 +77,10 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
     for code, launches in codes_and_starts(job):
         if _ALSO.search(code.text):
             continue
-        subscripts = (node for node in code.nodes if isinstance(node, ast.Subscript))
+        actors = _of_actors(code)
+        subscripts = (node for node in code.nodes if isinstance(node, ast.Subscript) and node not in actors)
         read = {name: f"KeyError: '{name}'" for name in map(wanted, subscripts) if name in _OF_A_RANK}
-        if any(_asks_environment(code, init) for init in inits(code)):
+        if any(_asks_environment(code, init) for init in inits(code) if init not in actors):
             read.setdefault("RANK", "ValueError: env:// rendezvous: environment variable RANK expected, but not set")
         for launch in launches if not job.has_unread_source else ():
             known = (*launch.invocation.settings, *job.facts.variables)
@@ -98,6 +102,15 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
                 if by_srun
                 else f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
             )
+
+
+def _of_actors(code: PythonCode) -> frozenset[ast.AST]:
+    """What Ray runs in processes of its own, whose environment the program's driver sets."""
+    if not code.brings("ray"):
+        return frozenset()
+    made = (node for node in code.nodes if isinstance(node, (ast.ClassDef, *FUNCTIONS)))
+    marked = (node for node in made if any("ray.remote" in ast.unparse(each) for each in node.decorator_list))
+    return frozenset(inner for node in marked for inner in walked(node))
 
 
 def _asks_environment(code: PythonCode, init: ast.Call) -> bool:

@@ -32,6 +32,7 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
     source = expander.source
     stdin: ShellSource | None = None
     raw: tuple[int, int] | None = None
+    opens: str | None = None
     extra: list[tuple[int, int]] = []
     commands: list[Node] = []
     target = ""
@@ -42,7 +43,8 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
             start = next((inner for inner in child.children if inner.type == "heredoc_start"), None)
             if body is not None and start is not None:
                 raw = _body(source.text, body)
-                stdin = _source(source, raw, _written(source, start), expander)
+                opens = _written(source, start)
+                stdin = _source(source, raw, opens, expander)
             for each in child.children:
                 if each.type == "file_redirect":
                     target = _target(each, expander, extra) or target
@@ -69,9 +71,10 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
             name = target.rsplit("/", 1)[-1]
             first, _last, exact = source.place(*raw)
             if exact:
-                section = TextSection(
-                    "file", name=name, text=source.text[raw[0] : raw[1]], start=first, line=source.lines.at(first)
-                )
+                text = source.text[raw[0] : raw[1]]
+                if opens is not None and not set("'\"\\") & set(opens):
+                    text = text.replace("\\\\\n", " \\\n")  # the shell writes one backslash for two
+                section = TextSection("file", name=name, text=text, start=first, line=source.lines.at(first))
                 writes.append((name, stdin, section))
     adds = any(child.type == ">>" for each in children if each.type == "file_redirect" for child in each.children)
     return Redirects(stdin, extra, writes, commands, target, adds, source.place(*raw)[:2] if raw is not None else None)

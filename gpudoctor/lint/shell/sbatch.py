@@ -37,6 +37,8 @@ def lines_of(source: ShellSource) -> list[SbatchOption]:
     commands = [first.start() if (first := COMMAND.search(text, begin)) else len(text) for begin in scripts]
     parts: list[list[SbatchOption]] = [sbatch_options]
     for line in LINE.finditer(text):
+        if line[3] and line[4] != "SBATCH":
+            continue  # a comment that shows the command: # sbatch --gres=gpu:1 job.sh
         ignored = _ignored(line, line.start() > commands[bisect_right(scripts, line.start()) - 1])
         if not ignored and line[5].split("#")[0].strip() in ("hetjob", "packjob"):
             parts.append([])
