@@ -106,6 +106,7 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
                 happens="GPU 0 holds the models of all ranks and runs out of memory while others idle; where NCCL is"
                 " asked, it ends with: Duplicate GPU detected.",
                 fix=_SETS,
+                severity=None if code.is_whole() else "warning",
             )
             return
 
