@@ -21,8 +21,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         seen="a rank ran out of GPU memory",
         source="torch CUDACachingAllocator.cpp; darknet src/dark_cuda.c; cudaGetErrorName, as CuPy and GROMACS tell it",
         sample=(
-            "CUDA Error: out of memory",
-            "cupy_backends.cuda.api.runtime.CUDARuntimeError: cudaErrorMemoryAllocation: out of memory",
+            *("CUDA Error: out of memory", "CUDARuntimeError: cudaErrorMemoryAllocation: out of memory"),
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.91 GiB. GPU 2 has a total capacity of "
             "79.11 GiB of which 1.02 GiB is free.",
             "RuntimeError: CUDA error: out of memory",
@@ -32,12 +31,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "host-memory-exhausted",
         needle=(
-            "DefaultCPUAllocator: can't allocate memory",
-            "DefaultCPUAllocator: not enough memory",
-            "[Errno 12] Cannot allocate memory",
-            "ArrayMemoryError: ",
-            "ArrowMemoryError: ",
-            "std::bad_alloc",
+            *("DefaultCPUAllocator: can't allocate memory", "DefaultCPUAllocator: not enough memory"),
+            *("[Errno 12] Cannot allocate memory", "ArrayMemoryError: ", "ArrowMemoryError: ", "std::bad_alloc"),
         ),
         unless="RMM failure",
         cause="host-out-of-memory",
