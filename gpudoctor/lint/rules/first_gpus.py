@@ -92,6 +92,8 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
             return
         if _MAY_CHOOSE.search(code.text) or code.brings(*(set(_FRAMEWORKS) - {"transformers"})) or _helped(code):
             continue
+        if not code.is_whole():  # what is elsewhere may have chosen
+            continue
         joins = [deed for deed in each.ranks[0].deeds if deed.what == "join" and deed.is_sure]
         found = [
             {id(deed.node): deed for deed in rank.deeds if deed.what == "current GPU" and deed.value == 0}
@@ -106,7 +108,6 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
                 happens="GPU 0 holds the models of all ranks and runs out of memory while others idle; where NCCL is"
                 " asked, it ends with: Duplicate GPU detected.",
                 fix=_SETS,
-                severity=None if code.is_whole() else "warning",
             )
             return
 
