@@ -9,10 +9,10 @@ from tests.corpus.starts import Start, starts
 from tests.corpus.starts.score import ScoredStart, score
 
 STARTS = tuple(starts())
-LEAST_FOUND = {"tune": 0.8, "keep": 0.65}
+LEAST_FOUND = {"tune": 0.9, "keep": 0.72}
 """Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
-MOST_FALSE_ERRORS = {"tune": 0, "keep": 3}
-MOST_FALSE_WARNINGS = {"tune": 3, "keep": 4}
+MOST_FALSE_ERRORS = {"tune": 0, "keep": 4}
+MOST_FALSE_WARNINGS = {"tune": 4, "keep": 4}
 MOST_NOT_UNDERSTOOD = {"tune": 5, "keep": 13}
 
 
