@@ -60,7 +60,7 @@ def rank0_only(tmp_path: Path) -> str:
         (("--from", __file__), "no evidence of a job"),
         (("--pid", "7", "--hosts", "a"), "--job names the job"),
         (("--pid", "0"), "--pid"),
-        (("--pid", str(2**22 + 1)), "it is no process of a distributed job"),
+        (("--pid", str(2**22 + 1)), "there is no such process on this machine"),
         (("--dumps", "/nonexistent"), "no such folder"),
         (("--nodes", "3"), "--hosts"),
         (("--exclude", "a"), "--exclude leaves out nodes"),

@@ -112,8 +112,11 @@ def lint(
     known = asked.asked_facts(facts, framework_version, env, python)
 
     def judge(start: "StartFiles", name: str = "") -> "JudgedStart":
+        from gpudoctor.lint.beside import with_modules
         from gpudoctor.lint.several import judged
 
+        if several and not no_follow:
+            start = with_modules(start)
         # of several files --kind is about those that could be of that kind: a program beside a script stays one
         other = kind in ("shell", "sbatch", "slurm") and start.main.file.endswith((".py", ".yaml", ".yml", ".ipynb"))
         kind_of_it = None if several and other else kind

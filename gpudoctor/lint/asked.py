@@ -13,7 +13,7 @@ from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.facts import FactsProblem, installed, merged, parse_facts, read_env_file
 from gpudoctor.lint.lint import Linted, linted
-from gpudoctor.lint.model import LintFacts
+from gpudoctor.lint.model import LinkedProgram, LintFacts
 from gpudoctor.lint.pins import pinned
 from gpudoctor.lint.places import Piece
 from gpudoctor.lint.read import EmptyText, UnreadableText, read_job
@@ -33,15 +33,17 @@ def lint(
     off: Collection[str] = (),
     pieces: tuple[Piece, ...] = (),
     corrections: bool = True,
+    linked_programs: tuple[LinkedProgram, ...] = (),
 ) -> Linted:
     """Everything that is found of a text; `name` is what to call it. `off`: rules that may not judge; `pieces`: the
-    files in the text; `corrections`: with the corrected text too."""
+    files in the text; `corrections`: with the corrected text too; `linked_programs`: with what they import."""
     try:
         job = read_job(text, known, kind)
     except EmptyText as error:
         raise CannotTell(f"{name}: {error}") from None
     except UnreadableText as error:
         raise BadInput(f"{name}: {error}") from None
+    job = structs.replace(job, linked=linked_programs) if linked_programs else job
     return linted(job, every_rule(), off=off, pieces=pieces, corrections=corrections)
 
 

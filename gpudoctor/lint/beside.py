@@ -8,9 +8,14 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
+from msgspec import structs
+
 from gpudoctor import cost
 from gpudoctor.lint.asked import command_text
 from gpudoctor.lint.given import BESIDE, SCRIPTS, read_inside
+from gpudoctor.lint.linking import linked
+from gpudoctor.lint.model import LinkedProgram
+from gpudoctor.lint.python_text import LONGEST_PARSED
 from gpudoctor.lint.read import HOSTFILE_NAME
 from gpudoctor.lint.sections import MARK
 from gpudoctor.lint.starts import COMMAND_LINE, MOST_BESIDE, SourceFile, StartFiles, can_name, paths_in, starts
@@ -23,7 +28,7 @@ MOST_CHARACTERS = 4 << 20
 def with_beside(main: SourceFile) -> StartFiles:
     """The start with the files that it names, and that those name."""
     if not main.file or not can_name(main) or MARK.search(main.text):
-        return StartFiles(main)
+        return with_modules(StartFiles(main))
     folder = Path(main.file).parent
     root = os.path.realpath(folder)
     beside: dict[str, SourceFile] = {}
@@ -45,7 +50,38 @@ def with_beside(main: SourceFile) -> StartFiles:
             if can_name(beside[path]):
                 waiting.append(beside[path])
     every = starts((main, *beside.values()))
-    return next((files for files in every if files.main is main), StartFiles(main))
+    return with_modules(next((files for files in every if files.main is main), StartFiles(main)))
+
+
+def with_modules(start: StartFiles) -> StartFiles:
+    """With what its programs import of their own folders, or of folders below."""
+    here = _folder(start.main)
+    programs = (_linked(file, here) for file in start.files if file.file.endswith(".py"))
+    return structs.replace(start, linked=tuple(program for program in programs if program is not None))
+
+
+def _folder(file: SourceFile) -> str:
+    return os.path.dirname(os.path.realpath(file.file)) + os.sep  # noqa: PTH120 - `python -m package.train` starts here
+
+
+def _linked(program: SourceFile, here: str) -> LinkedProgram | None:
+    roots = tuple({here, _folder(program)})
+    size = 0
+
+    def read(path: str) -> str | None:
+        nonlocal size
+        real = os.path.realpath(path)
+        if not real.startswith(roots) or not os.path.isfile(real):  # noqa: PTH113 - a path that is a text
+            return None
+        cost.progress()
+        found = read_inside(real)
+        size += len(found[0]) if found is not None else 0
+        return found[0] if found is not None and size <= LONGEST_PARSED else None
+
+    try:
+        return linked(program.file, program.text, read)
+    except RecursionError:  # expressions of a thousand levels
+        return None
 
 
 def typed(words: Sequence[str]) -> StartFiles:
@@ -58,7 +94,7 @@ def typed(words: Sequence[str]) -> StartFiles:
             if (read := read_inside(os.path.realpath(word))) is not None and not MARK.search(read[0]):
                 beside |= {file.file: file for file in with_beside(SourceFile(word, *read, is_followed=True)).files}
             break
-    return StartFiles(main, tuple(beside.values()))
+    return with_modules(StartFiles(main, tuple(beside.values())))
 
 
 def _names(text: str) -> Iterator[str]:

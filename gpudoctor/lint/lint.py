@@ -125,7 +125,7 @@ def _judge(job: LintJob, rules: Sequence[LintRule], ignores: Ignores) -> tuple[l
             said: set[tuple[int, str]] = set()
             for finding in islice(rule.judge(job), MOST_FINDINGS):
                 key = finding.span.start, finding.summary
-                if key not in said:
+                if key not in said and finding.span.start >= 0:  # else it stands in a file that is only imported
                     said.add(key)
                     if not ignores.silences(rule, finding.span.line):
                         fired_rules.append(FiredRule(rule, finding))
@@ -152,7 +152,7 @@ def linted(
 
     def again(text: str) -> tuple[LintJob, Sequence[Judged]]:
         try:
-            following = read_job(text, job.facts, job.kind)
+            following = structs.replace(read_job(text, job.facts, job.kind), linked=job.linked)
         except UnreadableText:
             return job, judged
         return following, _judged(judge(following, rules, off)[0])

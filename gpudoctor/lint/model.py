@@ -262,6 +262,17 @@ class LintFacts(Struct, frozen=True):
         return tuple(int(number) for number in match[0].split(".")) if match else None
 
 
+class LinkedProgram(Struct, frozen=True):
+    """A program that imports files of its own folders (`gpudoctor.lint.linking`)."""
+
+    text: str
+    """As it stands in the job."""
+    own: str
+    """Of the same length, without these imports."""
+    before: str
+    """What the files make."""
+
+
 class LintJob(Struct, frozen=True, kw_only=True):
     """Everything that a text says."""
 
@@ -282,6 +293,7 @@ class LintJob(Struct, frozen=True, kw_only=True):
     """What could not be understood, with the line: becomes `unknown` in the answer."""
     has_unread_source: bool = False
     """A shell sources a file that is not here: it may set anything."""
+    linked: tuple[LinkedProgram, ...] = ()
 
     @property
     def is_batch(self) -> bool:

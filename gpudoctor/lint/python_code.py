@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.model import LinkedProgram, LintJob, LintLaunch, Span
 from gpudoctor.lint.python_text import parsed, walked
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -32,12 +32,18 @@ DEEPEST = 200
 """Attributes in a row that a name may have."""
 
 
+ELSEWHERE = Span(-1, -1, 0)
+"""Of what stands in a file that the job does not hold: nothing is told of such a place."""
+
+
 class PythonCode:
     """One Python text, where it stands in the whole."""
 
-    def __init__(self, text: str, tree: ast.Module, start: int, line: int) -> None:
+    def __init__(self, text: str, tree: ast.Module, start: int, line: int, elsewhere: int = 0) -> None:
+        """`elsewhere`: how many of its first characters are other files', whose places are not told."""
         self.text = text
         self.tree = tree
+        self.elsewhere = elsewhere
         self.start = start
         self.line = line
         self._rows = [0, *(found.end() for found in re.finditer("\n", text))]
@@ -70,19 +76,27 @@ class PythonCode:
         return self._rows[row - 1] + column
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
-        begin, end = self._ends(node)
+        begin, end = self.ends(node)
+        if begin < self.elsewhere:
+            return ELSEWHERE
         return Span(self.start + begin, self.start + end, self.line + node.lineno - 1)
+
+    def line_of(self, node: ast.expr | ast.stmt) -> str:
+        """For a sentence: "line 12"."""
+        is_elsewhere = self.ends(node)[0] < self.elsewhere
+        return "? of a file that is imported" if is_elsewhere else str(self.line + node.lineno - 1)
 
     def words(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
         """As written."""
-        begin, end = self._ends(node)
+        begin, end = self.ends(node)
         return self.text[begin:end]
 
     def text_of(self, node: ast.ClassDef) -> str:
         """A class as written."""
         return ast.get_source_segment(self.text, node) or ""
 
-    def _ends(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
+    def ends(self, node: ast.expr | ast.stmt | ast.keyword) -> tuple[int, int]:
+        """Offsets in its text."""
         end = self.at(node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         return self.at(node.lineno, node.col_offset), end
 
@@ -204,6 +218,16 @@ def read_code(text: str, start: int = 0, line: int = 1) -> PythonCode | None:
         return None
 
 
+@lru_cache(maxsize=16)
+def read_linked(program: LinkedProgram, start: int, line: int) -> PythonCode | None:
+    """A program with what its own modules make before it."""
+    text, length = program.before + program.own, len(program.before)
+    tree = parsed(text)
+    if not isinstance(tree, ast.Module):
+        return None
+    return PythonCode(text, tree, start - length, line - program.before.count("\n"), length)
+
+
 def codes(job: LintJob) -> Iterator[PythonCode]:
     """Every Python text."""
     for each, _ in codes_and_starts(job):
@@ -216,7 +240,9 @@ def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunc
         alone = job.kind == "python" and section.kind != "file"
         if not alone and not (section.kind == "file" and section.name.endswith(".py")):
             continue
-        code = read_code(section.text, section.start, section.line)
+        program = next((each for each in job.linked if each.text == section.text), None)
+        code = read_linked(program, section.start, section.line) if program is not None else None
+        code = code or read_code(section.text, section.start, section.line)
         if code is None:
             continue
         name = section.name.rpartition("/")[2]

@@ -98,7 +98,10 @@ def judged(
     placed = pieces if file else ()
     called = name or file
     kind = kind or kind_of_name(called, text)
-    answer = asked.lint(text, known, kind=kind, name=called, off=config.off, pieces=placed, corrections=corrections)
+    answer = asked.lint(
+        text, known, kind=kind, name=called, off=config.off, pieces=placed, corrections=corrections,
+        linked_programs=start.linked,
+    )  # fmt: skip
     return JudgedStart(start, answer)
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.dockerfile import looks_like_dockerfile
+from gpudoctor.lint.model import LinkedProgram
 from gpudoctor.lint.places import Piece
 from gpudoctor.lint.sections import MARK, split
 from gpudoctor.lint.shell.sbatch import looks_like_batch
@@ -41,6 +42,8 @@ class StartFiles(Struct, frozen=True):
 
     main: SourceFile
     beside: tuple[SourceFile, ...] = ()
+    linked: tuple[LinkedProgram, ...] = ()
+    """Its programs that import files of their own folders."""
 
     @property
     def files(self) -> tuple[SourceFile, ...]:

@@ -298,7 +298,13 @@ class RankCourse(FollowedCalls):
         made = self.value(called.func, frame) if isinstance(called, ast.Call) else None
         if isinstance(made, FollowedFunction) and any(isinstance(each, ast.Yield) for each in walked(made.node)):
             way: list[Way] = []
-            self.yields.append(lambda _: way.append(self._with(node, place + 1, frame)))
+
+            def block(given: Value) -> None:
+                if item.optional_vars is not None:
+                    self.store(item.optional_vars, given, frame)
+                way.append(self._with(node, place + 1, frame))
+
+            self.yields.append(block)
             self.value(called, frame)
             self.yields.pop()
             return way[0] if way else ""

@@ -67,7 +67,7 @@ class MakingCalls(LibraryCalls):
                     self.do(
                         "refused",
                         node,
-                        f"find_unused_parameters=True beside checkpoint() of line {self.code.line + call.lineno - 1},"
+                        f"find_unused_parameters=True beside checkpoint() of line {self.code.line_of(call)},"
                         " which is reentrant: DistributedDataParallel cannot see what it uses",
                         "Write checkpoint(..., use_reentrant=False), or static_graph=True in the place of"
                         " find_unused_parameters.",

@@ -74,7 +74,7 @@ def backend_before_processes(job: LintJob) -> Iterator[LintFinding]:
                 yield LintFinding(
                     span=code.span(early),
                     summary=f"{code.words(early.func)}() starts the backend before {name}() in line"
-                    f" {code.line + setup.lineno - 1}",
+                    f" {code.line_of(setup)}",
                     happens=says,
                     fix=f"Write {code.words(setup)[:80]} as the first line behind the imports.",
                 )
@@ -106,7 +106,7 @@ def cluster_told_too_late(job: LintJob) -> Iterator[LintFinding]:
             yield LintFinding(
                 span=code.span(told[0]),
                 summary="TF_CONFIG is set after MultiWorkerMirroredStrategy() in line"
-                f" {code.line + made.lineno - 1} has read it",
+                f" {code.line_of(made)} has read it",
                 happens="Each worker takes itself for the only one, and trains alone.",
                 fix="Set TF_CONFIG before tensorflow is imported.",
             )
@@ -163,7 +163,7 @@ def optimizer_of_parameters_that_are_gone(job: LintJob) -> Iterator[LintFinding]
                 yield LintFinding(
                     span=code.span(made[0]),
                     summary=f"the optimizer takes {name}'s parameters before {code.words(call.func)} replaces them in"
-                    f" line {code.line + call.lineno - 1}",
+                    f" line {code.line_of(call)}",
                     happens="It steps parameters that the model has no more: nothing is trained.",
                     fix=f"Make the optimizer behind {code.words(call.func)}({name}).",
                 )
@@ -223,7 +223,7 @@ def minimized_before_it_is_distributed(job: LintJob) -> Iterator[LintFinding]:
                     yield LintFinding(
                         span=code.span(uses[0]),
                         summary=f"{name}.{last_name(uses[0].func)} makes the training step before"
-                        f" hvd.DistributedOptimizer wraps {name} in line {code.line + wrap.lineno - 1}",
+                        f" hvd.DistributedOptimizer wraps {name} in line {code.line_of(wrap)}",
                         happens="Gradients are never averaged: each process trains a model of its own.",
                         fix=f"Write {name} = hvd.DistributedOptimizer({name}) before it.",
                     )
@@ -268,7 +268,7 @@ def more_backward_passes_than_told(job: LintJob) -> Iterator[LintFinding]:
                 yield LintFinding(
                     span=code.span(made[0]),
                     summary="DistributedOptimizer is told no backward_passes_per_step, and the loop in line"
-                    f" {code.line + loop.lineno - 1} goes backward several times before step()",
+                    f" {code.line_of(loop)} goes backward several times before step()",
                     happens="AssertionError: Gradients were computed more than backward_passes_per_step times before"
                     " call to step().",
                     fix="Write backward_passes_per_step=N, the number of passes.",

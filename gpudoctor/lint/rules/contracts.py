@@ -217,7 +217,8 @@ def _is_kept(each: Courses, row: ApiContract, calls: list[Deed], place: int, is_
     if row.clause == "after":
         if row.of_any_rank and any(others([deed for _, deed in of(each.ranks, "called")])):
             return True
-        if row.later and not any(other.loops[:1] == deed.loops[:1] for other in others(calls[place:])):
+        turn = deed.loops  # what stands in the same turn, or in a loop within it
+        if row.later and not any(other.loops[: len(turn)] == turn for other in others(calls[place:])):
             return True
         return bool(others(calls[:place])) or _is_guarded(each, deed)
     if row.clause == "not after":

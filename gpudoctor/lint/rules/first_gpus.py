@@ -201,7 +201,7 @@ def model_left_on_cpu(job: LintJob) -> Iterator[LintFinding]:
             if (by_torch or stays) and "device" not in code.words(value) and not isinstance(ids, ast.IfExp):
                 yield LintFinding(
                     span=code.span(call),
-                    summary=f"{module.id} is on the CPU (made in line {code.line + made[0].lineno - 1}, moved nowhere),"
+                    summary=f"{module.id} is on the CPU (made in line {code.line_of(made[0])}, moved nowhere),"
                     " and device_ids is given",
                     happens="ValueError: DistributedDataParallel device_ids and output_device arguments only work with"
                     " single-device GPU modules.",

@@ -120,8 +120,8 @@ def _not_pickled(code: PythonCode, call: ast.Call, function: ast.expr) -> str | 
 
 def _in_brackets(code: PythonCode, node: ast.expr) -> bool:
     """Whether round brackets stand around it alone: `(x)`, which is no tuple."""
-    span = code.span(node)
-    before, behind = code.text[: span.start - code.start], code.text[span.end - code.start :]
+    begin, end = code.ends(node)
+    before, behind = code.text[:begin], code.text[end:]
     return re.search(r"=\s*\(\s*$", before[-80:]) is not None and behind.lstrip().startswith(")")
 
 

@@ -200,7 +200,7 @@ def visible_devices_set_too_late(job: LintJob) -> Iterator[LintFinding]:
     does torch.cuda.device_count() of today; torch.cuda.is_available(), .cuda() and .to("cuda") do."""
     for code in codes(job):
         for visible_set, first in late_sets(code):
-            line = code.line + first.lineno - 1
+            line = code.line_of(first)
             yield LintFinding(
                 span=code.span(visible_set.statement),
                 summary=f"{VARIABLE} is set after {_short(code, first)} in line {line}, and no longer counts",

@@ -171,7 +171,7 @@ def _wrapped_too_early(code: PythonCode) -> Iterator[LintFinding]:
         if call.lineno < made[0].lineno and argument(call, "process_group") is None:
             yield LintFinding(
                 span=code.span(call),
-                summary=f"{code.torch_name(call.func)} wraps a model before line {code.line + made[0].lineno - 1} makes"
+                summary=f"{code.torch_name(call.func)} wraps a model before line {code.line_of(made[0])} makes"
                 " the process group",
                 happens="Every rank ends: ValueError, Default process group has not been initialized.",
                 fix="Call init_process_group before the model is wrapped.",

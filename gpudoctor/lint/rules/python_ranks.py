@@ -135,7 +135,7 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
                 continue
             yield LintFinding(
                 span=code.span(call),
-                summary=f"the process shows itself GPU {named} alone (line {code.line + statement.lineno - 1}), and"
+                summary=f"the process shows itself GPU {named} alone (line {code.line_of(statement)}), and"
                 f" takes number {named} of what it sees",
                 happens="Every rank but the first fails: CUDA error: invalid device ordinal.",
                 fix="Take cuda:0 there, or do not set CUDA_VISIBLE_DEVICES.",

@@ -138,8 +138,7 @@ def _by_the_text(every: Sequence[PythonCode]) -> Iterator[LintFinding]:
                 span=code.span(call),
                 summary=f"{sampler} shuffles for each rank, and nothing tells it the epoch",
                 happens="Every epoch has the same batches in the same order: it trains, and generalises worse.",
-                fix=f"Write {sampler}.set_epoch({epoch}) as the first line of the loop in line"
-                f" {code.line + loop.lineno - 1}.",
+                fix=f"Write {sampler}.set_epoch({epoch}) as the first line of the loop in line {code.line_of(loop)}.",
             )
 
 
@@ -250,7 +249,7 @@ def same_seed_on_all_ranks(job: LintJob) -> Iterator[LintFinding]:
                 yield LintFinding(
                     span=code.span(seed),
                     summary=f"every rank has the seed {constant(argument(seed, 'seed', 0))}, and draws in line"
-                    f" {code.line + drawn.lineno - 1}",
+                    f" {code.line_of(drawn)}",
                     happens="All ranks draw the same numbers there: where it is data, each rank does the same work.",
                     fix=f"After the model is wrapped write {by}(SEED + rank); one seed before it is right.",
                 )

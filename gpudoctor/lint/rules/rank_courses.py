@@ -82,7 +82,8 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
     for each in courses(job):
         program = read(each.code.text, each.code.start, each.code.line)
         known = told | {place.span.line for place in (program.on_one_rank if program is not None else ())}
-        if any(each.code.line <= line <= each.code.line + each.code.text.count("\n") for line in known):
+        own = each.code.line + each.code.text.count("\n", 0, each.code.elsewhere)
+        if any(own <= line <= each.code.line + each.code.text.count("\n") for line in known):
             continue  # what stands below such a condition is told as that
         first = each.ranks[0]
         for other in each.ranks[1:]:

@@ -49,7 +49,7 @@ def optimizer_before_prepare(job: LintJob) -> Iterator[LintFinding]:
                         yield LintFinding(
                             span=told.word.span,
                             summary="fsdp_use_orig_params is false, and the optimizer is made of the model's parameters"
-                            f" before prepare() wraps it (line {code.line + made[0].lineno - 1})",
+                            f" before prepare() wraps it (line {code.line_of(made[0])})",
                             happens="It steps parameters that the model has no more: the loss does not move.",
                             fix="Write fsdp_use_orig_params: true, or prepare the model first and make the optimizer of"
                             " what comes back.",

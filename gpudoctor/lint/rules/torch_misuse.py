@@ -91,7 +91,7 @@ def scaler_out_of_turn(job: LintJob) -> Iterator[LintFinding]:
                     yield LintFinding(
                         span=code.span(call),
                         summary=f"{name}.unscale_ is called in each turn of the loop, and {name}.update on a condition"
-                        f" alone, line {code.line + updates[0].lineno - 1}",
+                        f" alone, line {code.line_of(updates[0])}",
                         happens="RuntimeError in the next turn: unscale_() has already been called on this optimizer"
                         " since the last update().",
                         fix="Unscale and clip below the same condition, right before the step.",
@@ -347,7 +347,7 @@ def sampler_of_no_loader(job: LintJob) -> Iterator[LintFinding]:
                 yield LintFinding(
                     span=code.span(value),
                     summary=f"{name} is made and given to no DataLoader",
-                    happens=f"The loader, line {code.line + loader.lineno - 1}, gives every rank all of the data.",
+                    happens=f"The loader, line {code.line_of(loader)}, gives every rank all of the data.",
                     fix=f"Write DataLoader(..., sampler={name}), without shuffle.",
                 )
                 break
