@@ -4,7 +4,7 @@
 import pytest
 
 from gpudoctor.explain.advised import advice
-from gpudoctor.explain.concrete import address, limit, read_file, sizes
+from gpudoctor.explain.concrete import address, limit, port, read_file, sizes
 from gpudoctor.explain.endings import judged_status_of_windows
 from gpudoctor.explain.marked_lines import is_marked
 from gpudoctor.explain.own_fixes import command_fix, device_of, module_fix
@@ -48,6 +48,13 @@ def test_other_roles() -> None:
     assert refused_path("execve(): /opt/env/bin/python: No such file or directory") == "/opt/env/bin/python"
     assert device_of("/dev/infiniband/rdma_cm")
     assert not device_of("/dev/shm/a")
+    assert port("could not bind to port 29500: in use") == "29500"
+
+
+def test_the_line_of_a_library_s_source_is_no_port_and_its_file_none_of_the_user_s() -> None:
+    message = "[enforce fail at tcp_store.cc:214] could not bind: address already in use"
+    assert (port(message), address(message)) == ("", "")
+    assert read_file("[/opt/build/gloo/transport/tcp/device.cc:83] read: Permission denied") == ""
 
 
 @pytest.mark.parametrize(

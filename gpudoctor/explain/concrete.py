@@ -47,41 +47,49 @@ FILE = lazy_re(
     r"[`'\"](?P<quoted>[^`'\"\n]{1,200}\.(?:jpe?g|png|webp|tiff?|jsonl?|csv|tsv|parquet|arrow|tar|gz|zst|zip|txt|wav|"
     r"flac|mp3|mp4|npy|npz|pkl|h5|bin|idx|tfrecord|ya?ml))[`'\"]|(?<![\w'\"`])(?P<bare>/[\w.@+=~/-]{3,200}\.\w{1,10})\b"
 )
+SOURCE = lazy_re(
+    r"[\w./+-]{0,200}\.(?:cc|cpp|cxx|c|cu|cuh|h|hpp|rs|go|py|pyx|java)(?::|\(|, line )\d{1,7}(?::\d{1,5}|\))?"
+)
+"""Where a library's own source wrote a message: no file of the user's, and its line is no port."""
 PORT = lazy_re(r"(?i)(?:\bport\b[^\n\d]{0,12}|:)(?P<port>\d{2,5})\b")
+
+
+def _said(message: str) -> str:
+    return SOURCE.sub(" ", message[:MOST])
 
 
 def sizes(message: str) -> str:
     """The two that do not fit; empty where the message does not tell two."""
-    match = next((match for form in TWO_SIZES if (match := form.search(message[:MOST]))), None)
+    match = next((match for form in TWO_SIZES if (match := form.search(_said(message)))), None)
     return f"{match['one']} and {match['other']}" if match else ""
 
 
 def address(message: str) -> str:
     """Whom a connection was asked of."""
-    match = next((match for form in ADDRESS if (match := form.search(message[:MOST]))), None)
+    match = next((match for form in ADDRESS if (match := form.search(_said(message)))), None)
     return "" if match is None else f"{match['host']}:{match['port']}" if match["port"] else match["host"]
 
 
 def limit(message: str) -> str:
-    return next((name for words, name in LIMITS if words.search(message[:MOST])), "")
+    return next((name for words, name in LIMITS if words.search(_said(message))), "")
 
 
 def url(message: str) -> str:
-    match = URL.search(message[:MOST])
+    match = URL.search(_said(message))
     return match[0].rstrip(".:;") if match else ""
 
 
 def read_file(message: str) -> str:
     """The file or address that was read: what was refused by an errno, what a URL names, what has a data file's "
     "name."""
-    if path := refused_path(message) or url(message):
+    if path := refused_path(_said(message)) or url(message):
         return path
-    match = FILE.search(message[:MOST])
+    match = FILE.search(_said(message))
     return (match["quoted"] or match["bare"]) if match else ""
 
 
 def port(message: str) -> str:
-    match = PORT.search(message[:MOST])
+    match = PORT.search(_said(message))
     return match["port"] if match else ""
 
 

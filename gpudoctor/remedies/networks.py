@@ -9,6 +9,24 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "address-of-another-machine",
+        words=r"(?i)\bbind\b[^\n]{0,160}\bcannot assign requested address",
+        lines=True,
+        fix=(
+            "It wants to listen on an address that this machine does not have (of another node, of an interface that "
+            "is down, of the host where a container has its own): MASTER_ADDR or what stands for it must be an address "
+            "of the node that listens, and GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME an interface that is up."
+        ),
+        commands=(command("ip -brief address"),),
+        kind="route",
+        blame="environment",
+        restart="after a fix",
+        source="bind(2), EADDRNOTAVAIL; gloo transport/tcp/device.cc, c10d socket.cpp, Python asyncio/base_events.py",
+        sample="OSError: [Errno 99] error while attempting to bind on address ('10.4.0.9', 29500): cannot assign "
+        "requested address",
+        counter="connect: Cannot assign requested address",
+    ),
+    Remedy(
         "card-not-healthy",
         words=(
             r"\bmlx[45]_core [0-9a-f:.]{7,12}:? [^\n]{0,160}(?:\bhealth compromised|\bassert_var\b|\bfatal"
