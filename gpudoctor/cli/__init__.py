@@ -184,6 +184,19 @@ def _end(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
+def _again(number: int, frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _swallowed(told: "sys.UnraisableHookArgs") -> None:
+    """A signal that falls into a callback (of a weak reference, in the middle of an import): Python would print the
+    exception and go on."""
+    if told.exc_type is KeyboardInterrupt and _asked_by and hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)  # raised here it would be swallowed once more
+    else:
+        sys.__unraisablehook__(told)
+
+
 def _interrupted() -> int:
     """Ctrl-C, or a signal that asked the command to end."""
     if not _asked_by or _asked_by[0] == signal.SIGINT:
@@ -200,6 +213,9 @@ def main() -> NoReturn:
     for number in _asking_to_end():
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup, or the background of a script
             signal.signal(number, _end)
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, _again)
+    sys.unraisablehook = _swallowed
     _hold_the_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         # A process or host name in another encoding must not end a report.

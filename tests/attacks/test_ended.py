@@ -112,6 +112,34 @@ def test_signals_at_random_moments(hanging: Path) -> None:
             assert process.returncode in (130, 143, 129, *(-number for number in numbers[1:])), (numbers, errors)
 
 
+IN_A_CALLBACK = """
+import os, signal, time, weakref
+from gpudoctor import cli
+
+class Thing:
+    pass
+
+def work(arguments):
+    thing = Thing()
+    kept = weakref.ref(thing, lambda _: os.kill(os.getpid(), signal.SIGINT) or sorted(range(9)))
+    del thing
+    time.sleep(60)
+    return 0
+
+cli._within_its_cost = work
+cli.main()
+"""
+
+
+@attack("faults", way="Ctrl-C in a callback of Python's own", weakness="it is printed and the command goes on")
+def test_a_signal_in_a_callback_is_not_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_CALLBACK], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert done.returncode in (130, -signal.SIGINT), done
+    assert (done.stdout, done.stderr) == ("", "gpudoctor: interrupted\n")
+
+
 @attack("faults", way="a second signal in the middle of a lock's release", weakness="it passes for a bug of ours")
 def test_what_breaks_while_it_ends_is_no_bug(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
