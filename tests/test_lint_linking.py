@@ -9,7 +9,8 @@ from hypothesis import given, strategies as st
 from gpudoctor.lint.asked import AskedFacts
 from gpudoctor.lint.beside import typed
 from gpudoctor.lint.linking import linked
-from gpudoctor.lint.model import LinkedProgram
+from gpudoctor.lint.model import LinkedProgram, Span
+from gpudoctor.lint.python_code import read_code
 from gpudoctor.lint.several import judged
 
 HEAD = "import torch\nimport torch.distributed as dist\n"
@@ -114,6 +115,10 @@ def test_what_a_helper_does_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert answer(tmp_path, monkeypatch, train=late, kit__tools=SETUP) == ["train.py:7 T54"]
     none = SETUP.replace("    torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n", "")
     assert answer(tmp_path, monkeypatch, train=program, kit__tools=none) == ["train.py:5 T23"]
+    none = (SETUP + "def move(batch):\n    return batch.cuda()\n").replace(
+        "    torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n", ""
+    )
+    assert answer(tmp_path, monkeypatch, train=program, kit__tools=none) == ["train.py:5 T23"]
 
 
 def test_nothing_is_told_of_a_place_in_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,3 +126,12 @@ def test_nothing_is_told_of_a_place_in_a_module(tmp_path: Path, monkeypatch: pyt
     engine = HEAD + "def look():\n    if dist.get_rank() == 0:\n        dist.barrier()\n"
     program = HEAD + "from kit.tools import setup\nfrom engine import look\nsetup()\n" + WRAPPED + "look()\n"
     assert answer(tmp_path, monkeypatch, train=program, kit__tools=SETUP, engine=engine) == []
+
+
+def test_lines_are_those_of_the_job() -> None:
+    code = read_code("net()\n", start=40, line=7, before="def net():\n    pass\n")
+    assert code is not None and code.own_text == "net()\n"
+    made, called = code.tree.body
+    assert code.span(called) == Span(40, 45, 7)
+    assert (code.line_of(called), code.line_of(made)) == ("7", "? of a file that is imported")
+    assert code.span(made).start < 0

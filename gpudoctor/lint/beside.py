@@ -26,9 +26,14 @@ MOST_CHARACTERS = 4 << 20
 
 
 def with_beside(main: SourceFile) -> StartFiles:
+    """The start with the files that it names, and that those name, and with what its programs import."""
+    return with_modules(named_by(main))
+
+
+def named_by(main: SourceFile) -> StartFiles:
     """The start with the files that it names, and that those name."""
     if not main.file or not can_name(main) or MARK.search(main.text):
-        return with_modules(StartFiles(main))
+        return StartFiles(main)
     folder = Path(main.file).parent
     root = os.path.realpath(folder)
     beside: dict[str, SourceFile] = {}
@@ -50,7 +55,7 @@ def with_beside(main: SourceFile) -> StartFiles:
             if can_name(beside[path]):
                 waiting.append(beside[path])
     every = starts((main, *beside.values()))
-    return with_modules(next((files for files in every if files.main is main), StartFiles(main)))
+    return next((files for files in every if files.main is main), StartFiles(main))
 
 
 def with_modules(start: StartFiles) -> StartFiles:
@@ -88,11 +93,11 @@ def typed(words: Sequence[str]) -> StartFiles:
     """A command as it is typed in this folder: with what it names of it, and with the first script or program that it
     names, wherever that lies, for the user himself has named that."""
     main = SourceFile(COMMAND_LINE, command_text(words))
-    beside = {file.file: file for file in with_beside(main).beside}
+    beside = {file.file: file for file in named_by(main).beside}
     for word in words:
         if word.endswith((*SCRIPTS, ".py")) and os.path.normpath(word) not in beside and Path(word).is_file():
             if (read := read_inside(os.path.realpath(word))) is not None and not MARK.search(read[0]):
-                beside |= {file.file: file for file in with_beside(SourceFile(word, *read, is_followed=True)).files}
+                beside |= {file.file: file for file in named_by(SourceFile(word, *read, is_followed=True)).files}
             break
     return with_modules(StartFiles(main, tuple(beside.values())))
 

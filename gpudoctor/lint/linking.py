@@ -15,40 +15,24 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from gpudoctor.lint.model import LinkedProgram
-from gpudoctor.lint.python_text import LONGEST_PARSED, parsed, walked
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, imports_of, read_code
+from gpudoctor.lint.python_text import LONGEST_PARSED, parsed
 
 MOST_MODULES = 24
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 Reader = Callable[[str], str | None]
 """The text of a file, or None where it is none, or must not be read."""
 
 
 class LocalModule:
-    """A file of the program: its text, its tree and the names that it makes at its top."""
+    """A file of the program, and the names that it makes at its top."""
 
-    def __init__(self, path: str, text: str, tree: ast.Module) -> None:
+    def __init__(self, path: str, code: PythonCode) -> None:
         self.path = path
-        self.text = text
-        self.tree = tree
-        self.nodes = walked(tree)
-        self._rows = [0]
-        for line in text.split("\n"):
-            self._rows.append(self._rows[-1] + len(line) + 1)
-        self._encoded = None if text.isascii() else [line.encode() for line in text.split("\n")]
+        self.code = code
         self.made: dict[str, ast.stmt] = {}
-        self.brought: dict[str, str] = {}
-        """Names of packages: what they mean."""
-        for statement in _at_top(tree.body):
+        for statement in _at_top(code.tree.body):
             for name in _makes(statement):
                 self.made.setdefault(name, statement)
-
-    def ends(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
-        return self._at(node.lineno, node.col_offset), self._at(node.end_lineno or 0, node.end_col_offset or 0)
-
-    def _at(self, row: int, column: int) -> int:
-        if self._encoded is not None:
-            column = len(self._encoded[row - 1][:column].decode("utf-8", "replace"))
-        return self._rows[row - 1] + column
 
 
 class LocalImport(NamedTuple):
@@ -63,10 +47,10 @@ class LocalImport(NamedTuple):
 
 def linked(path: str, text: str, read: Reader) -> LinkedProgram | None:
     """None where it imports nothing of its own, or what it would become is no program."""
-    tree = parsed(text)
-    if not isinstance(tree, ast.Module) or "\r" in text or "\f" in text:
+    code = read_code(text)
+    if code is None:
         return None
-    program = _Program(LocalModule(path, text, tree), read)
+    program = _Program(LocalModule(path, code), read)
     taken = [module for module in program.order if module is not program.main and program.is_taken(module)]
     if not taken:
         return None
@@ -96,7 +80,7 @@ class _Program:
 
     def _follow(self, module: LocalModule) -> None:
         self._imports[module] = []
-        for node in module.nodes:
+        for node in module.code.nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 found = self._import(module, node)
                 if found is not None:
@@ -146,10 +130,10 @@ class _Program:
             ):
                 return None
             text = self._read(path)
-            tree = parsed(text) if text is not None and "\r" not in text and "\f" not in text else None
-            if text is None or not isinstance(tree, ast.Module):
+            code = read_code(text) if text is not None else None
+            if code is None:
                 return None
-            found = self._known[path] = LocalModule(path, text, tree)
+            found = self._known[path] = LocalModule(path, code)
             self._follow(found)
         return self._known[path]
 
@@ -175,13 +159,13 @@ class _Program:
 
     def written(self, module: LocalModule) -> str:
         """Its text, of the same length, without what it imports of ours."""
-        text = list(module.text)
+        text = list(module.code.text)
         for found in self._imports[module]:
             self._resolve(module, found, text)
         if module is not self.main:
-            for statement in module.tree.body:
+            for statement in module.code.tree.body:
                 if isinstance(statement, ast.If) and "__name__" in ast.dump(statement.test):
-                    _put(text, *module.ends(statement.test), "0")
+                    _put(text, *module.code.ends(statement.test), "0")
         return "".join(text)
 
     def _resolve(self, module: LocalModule, found: LocalImport, text: list[str]) -> None:
@@ -198,25 +182,25 @@ class _Program:
         if any(name is None for _, name in uses):
             return  # something of the module that is not told: its name stays what it was
         again = "; ".join(f"{called} = {name}" for name, called in names.items() if name != called) or "pass"
-        start, end = module.ends(found.node)
-        if len(again) > len(module.text[start:end].partition("\n")[0]):
+        start, end = module.code.ends(found.node)
+        if len(again) > len(module.code.text[start:end].partition("\n")[0]):
             return
         _put(text, start, end, again)
         for node, name in uses:
-            _put(text, *module.ends(node), name or "")
+            _put(text, *module.code.ends(node), name or "")
 
     def _uses(
         self, module: LocalModule, modules: dict[str, LocalModule]
     ) -> Iterator[tuple[ast.Attribute | ast.Name, str | None]]:
         """`utils.init` -> "init"; None for what is no name of a module's."""
         inside: set[ast.AST] = set()
-        for node in module.nodes:
+        for node in module.code.nodes:
             if isinstance(node, ast.Attribute) and _dotted(node.value) in modules:
                 inside |= set(ast.walk(node.value))
                 is_told = node.attr in self._names and node.lineno == node.end_lineno
                 yield node, node.attr if is_told else None
         roots = {name.partition(".")[0] for name in modules}
-        for node in module.nodes:
+        for node in module.code.nodes:
             if isinstance(node, ast.Name) and node.id in roots and node not in inside:
                 yield node, None
 
@@ -262,10 +246,4 @@ def _makes(statement: ast.stmt) -> Iterator[str]:
 def _brought(module: LocalModule, own: list[LocalImport]) -> Iterator[tuple[str, str]]:
     """Names of packages in a module, and what they mean."""
     local = {each.node for each in own}
-    for node in module.nodes:
-        if isinstance(node, ast.Import) and node not in local:
-            for name in node.names:
-                yield (name.asname, name.name) if name.asname else ((name.name.partition(".")[0],) * 2)
-        elif isinstance(node, ast.ImportFrom) and node not in local:
-            for name in node.names:
-                yield name.asname or name.name, f"{'.' * node.level}{node.module or ''}.{name.name}"
+    return imports_of(node for node in module.code.nodes if node not in local)

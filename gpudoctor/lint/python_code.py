@@ -6,12 +6,12 @@ Python's own parser reads it, and nothing of it is run or imported.
 import ast
 import builtins
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LinkedProgram, LintJob, LintLaunch, Span
+from gpudoctor.lint.model import LintJob, LintLaunch, Span
 from gpudoctor.lint.python_text import parsed, walked
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -40,10 +40,12 @@ class PythonCode:
     """One Python text, where it stands in the whole."""
 
     def __init__(self, text: str, tree: ast.Module, start: int, line: int, elsewhere: int = 0) -> None:
-        """`elsewhere`: how many of its first characters are other files', whose places are not told."""
+        """`elsewhere`: how many of its first characters are other files', whose places are not told; `start` and `line`
+        are of what follows them."""
         self.text = text
         self.tree = tree
-        self.elsewhere = elsewhere
+        self._elsewhere = elsewhere
+        self._lines_elsewhere = text.count("\n", 0, elsewhere)
         self.start = start
         self.line = line
         self._rows = [0, *(found.end() for found in re.finditer("\n", text))]
@@ -52,12 +54,13 @@ class PythonCode:
         self.calls = tuple(
             sorted(
                 (node for node in self.nodes if isinstance(node, ast.Call)),
-                key=lambda each: (each.lineno, each.col_offset),
+                key=lambda each: (self.line_at(each) < self.line, each.lineno, each.col_offset),
             )
         )
+        """In their order; those of other files, of whose places nothing is told, behind its own."""
         self.functions = {node.name: node for node in tree.body if isinstance(node, FUNCTIONS)}
         self.imports: dict[str, str] = {}
-        for name, meaning in _imports(self.nodes):  # of two meanings (try: apex, except: torch) neither is certain
+        for name, meaning in imports_of(self.nodes):  # of two meanings (try: apex, except: torch) neither is certain
             same = self.imports.get(name, meaning).rpartition(".")[::2]
             alike = same == meaning.rpartition(".")[::2] or (name == "*" or _both_torch(same[0], meaning))
             self.imports[name] = meaning if alike else AMBIGUOUS
@@ -77,14 +80,24 @@ class PythonCode:
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
         begin, end = self.ends(node)
-        if begin < self.elsewhere:
+        if begin < self._elsewhere:
             return ELSEWHERE
-        return Span(self.start + begin, self.start + end, self.line + node.lineno - 1)
+        start = self.start - self._elsewhere
+        return Span(start + begin, start + end, self.line_at(node))
 
-    def line_of(self, node: ast.expr | ast.stmt) -> str:
+    @property
+    def own_text(self) -> str:
+        """Its text without other files'."""
+        return self.text[self._elsewhere :]
+
+    def line_at(self, node: ast.AST) -> int:
+        """The line in the whole text; one before `self.line` is another file's."""
+        return self.line - self._lines_elsewhere + getattr(node, "lineno", 1) - 1
+
+    def line_of(self, node: ast.AST) -> str:
         """For a sentence: "line 12"."""
-        is_elsewhere = self.ends(node)[0] < self.elsewhere
-        return "? of a file that is imported" if is_elsewhere else str(self.line + node.lineno - 1)
+        line = self.line_at(node)
+        return str(line) if line >= self.line else "? of a file that is imported"
 
     def words(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
         """As written."""
@@ -187,7 +200,7 @@ class PythonCode:
         return False
 
 
-def _imports(nodes: tuple[ast.AST, ...]) -> Iterator[tuple[str, str]]:
+def imports_of(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """A name, and what it means. "*": something that is not torch's brings names that are not told."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -207,25 +220,17 @@ def _both_torch(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def read_code(text: str, start: int = 0, line: int = 1) -> PythonCode | None:
-    """None: it does not parse. `start` and `line`: where it stands in the whole text."""
-    if "\r" in text or "\f" in text:  # Python counts other lines then
+def read_code(text: str, start: int = 0, line: int = 1, before: str = "") -> PythonCode | None:
+    """None: it does not parse. `start` and `line`: where it stands in the whole text. `before`: what the program's own
+    modules make (`gpudoctor.lint.linking`)."""
+    whole = before + text
+    if "\r" in whole or "\f" in whole:  # Python counts other lines then
         return None
-    tree = parsed(text)
+    tree = parsed(whole)
     try:
-        return PythonCode(text, tree, start, line) if isinstance(tree, ast.Module) else None
+        return PythonCode(whole, tree, start, line, len(before)) if isinstance(tree, ast.Module) else None
     except RecursionError:
         return None
-
-
-@lru_cache(maxsize=16)
-def read_linked(program: LinkedProgram, start: int, line: int) -> PythonCode | None:
-    """A program with what its own modules make before it."""
-    text, length = program.before + program.own, len(program.before)
-    tree = parsed(text)
-    if not isinstance(tree, ast.Module):
-        return None
-    return PythonCode(text, tree, start - length, line - program.before.count("\n"), length)
 
 
 def codes(job: LintJob) -> Iterator[PythonCode]:
@@ -240,9 +245,9 @@ def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunc
         alone = job.kind == "python" and section.kind != "file"
         if not alone and not (section.kind == "file" and section.name.endswith(".py")):
             continue
-        program = next((each for each in job.linked if each.text == section.text), None)
-        code = read_linked(program, section.start, section.line) if program is not None else None
-        code = code or read_code(section.text, section.start, section.line)
+        linked = (each for each in job.linked if each.text == section.text)
+        whole = (read_code(each.own, section.start, section.line, each.before) for each in linked)
+        code = next(whole, None) or read_code(section.text, section.start, section.line)
         if code is None:
             continue
         name = section.name.rpartition("/")[2]

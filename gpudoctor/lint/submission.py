@@ -14,7 +14,7 @@ from gpudoctor import programs
 from gpudoctor.errors import BadInput
 from gpudoctor.launchers.slurm import SBATCH
 from gpudoctor.lint.asked import AskedFacts, command_text, decoded, text_and_codec
-from gpudoctor.lint.beside import with_beside
+from gpudoctor.lint.beside import named_by
 from gpudoctor.lint.config import config_for
 from gpudoctor.lint.model import Span, Word
 from gpudoctor.lint.several import JudgedStart, judged
@@ -109,7 +109,7 @@ def judge(submitted: Submitted, facts: AskedFacts, given: bytes | None) -> Judge
     if submitted.script is not None:
         words += [submitted.script, *submitted.arguments]
         place = _found(submitted.script)
-        beside = with_beside(SourceFile(place, *text_and_codec(place, submitted.script))).files
+        beside = named_by(SourceFile(place, *text_and_codec(place, submitted.script))).files
     elif given is not None:
         try:
             beside = (SourceFile(STANDARD_INPUT, *decoded(given)),)

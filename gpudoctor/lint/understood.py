@@ -240,8 +240,8 @@ def open_questions(job: LintJob) -> Iterator[str]:
             if len(told) >= SHOWN_UNKNOWN:
                 return
         program = launch.script
-        seen = program is None or program.shown in told or launched_file(job, launch) is not None
-        if program is not None and program.shown.endswith(".py") and not seen:
+        is_program = program is not None and program.shown.endswith(".py") and program.shown not in told
+        if program is not None and is_program and launched_file(job, launch) is None:
             told.add(program.shown)
             yield f"line {program.span.line}: {program.shown}: not given, so what its ranks do was not judged"
         for word in launch.unread:

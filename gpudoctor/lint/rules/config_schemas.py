@@ -252,14 +252,13 @@ def field_of_no_service(job: LintJob) -> Iterator[LintFinding]:
 
 def _schema_of(manifest: Manifest) -> tuple[str, str, str] | None:
     """The table of a document, the object that it is, and who reads it."""
-    top: dict[str, ManifestValue | None] = {value.path[0]: None for value in manifest.values if value.path}
-    top |= {value.path[0]: value for value in manifest.values if len(value.path) == 1}
-    kind = top["type"].value if top.get("type") is not None else ""  # type: ignore[union-attr]
-    published = top["$schema"].value if top.get("$schema") is not None else ""  # type: ignore[union-attr]
+    top = {value.path[0] for value in manifest.values if value.path}
+    words = {value.path[0]: value.value for value in manifest.values if len(value.path) == 1}
+    kind, published = words.get("type", ""), words.get("$schema", "")
     if manifest.kind == "dstack":
         of = {"task": "TaskConfiguration", "service": "ServiceConfiguration"}.get(kind)
         return ("dstack", of, "dstack refuses") if of else None
-    if "searcher" in top and top.keys() & {"entrypoint", "hyperparameters"} and "resources" in top:
+    if "searcher" in top and top & {"entrypoint", "hyperparameters"} and "resources" in top:
         return "determined", "determined", "det experiment create refuses"
     if "commandJob.schema" in published or (manifest.kind == "AzureML" and kind == "command" and not published):
         return "azure", "CommandJob", "az ml job create refuses"

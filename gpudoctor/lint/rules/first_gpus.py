@@ -92,8 +92,8 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
             return
         if _MAY_CHOOSE.search(code.text) or code.brings(*(set(_FRAMEWORKS) - {"transformers"})) or _helped(code):
             continue
-        if not code.is_whole():  # what is elsewhere may have chosen
-            continue
+        if not code.is_whole():
+            continue  # what is elsewhere may have chosen
         joins = [deed for deed in each.ranks[0].deeds if deed.what == "join" and deed.is_sure]
         found = [
             {id(deed.node): deed for deed in rank.deeds if deed.what == "current GPU" and deed.value == 0}

@@ -9,7 +9,7 @@ from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, line_of
+from gpudoctor.lint.rules.rank_courses import DDP, RUN
 from gpudoctor.lint.turns import Turns
 
 _ACCUMULATED = (
@@ -96,7 +96,7 @@ def _steps_unsent(each: Courses) -> Iterator[LintFinding]:
             yield LintFinding(
                 span=code.span(node),
                 summary="no_sync holds in the very turns in which the optimizer steps (line"
-                f" {line_of(code, call)}), and not in others",
+                f" {code.line_of(call)}), and not in others",
                 happens="What these steps take was never averaged in their own turn: the ranks' models drift apart.",
                 fix="Enter no_sync in all turns but the one that steps, by the same expression:"
                 f" `if not ({ast.unparse(when[0][0])})`.",

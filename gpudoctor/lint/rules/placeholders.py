@@ -46,7 +46,7 @@ _TOKENS = ("SIL", "PAD", "UNK", "BOS", "EOS", "SEP", "CLS", "MASK", "S")
 def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
     """Instructions leave gaps for the reader: <IP>, MASTER_IP, xxx.xxx.xxx.xxx, three dots. The shell takes <IP> for
     the name of a file to read from; the others become names that do not resolve."""
-    programs = {code.start + code.elsewhere for code in codes(job)}
+    programs = {code.start for code in codes(job)}
     for section in job.sections:
         if section.start in programs:
             continue  # a program that writes batch scripts fills its gaps itself

@@ -11,7 +11,6 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, own_nodes
 from gpudoctor.lint.python_text import walked
 from gpudoctor.lint.rule import Example, LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import line_of
 
 _HEAD = (
     "import torch\nfrom torch.utils.data import DataLoader\n"
@@ -99,7 +98,7 @@ def _by_the_course(job: LintJob) -> Iterator[LintFinding]:
                 span=each.code.span(same[0] if same else sampler.node),
                 summary=f"the sampler shuffles for each rank, and {where}",
                 happens="Each time that the loader is gone through, it gives the same batches in the same order.",
-                fix=f"Call sampler.set_epoch(n) in the loop of line {line_of(each.code, again[-1])}, with another n"
+                fix=f"Call sampler.set_epoch(n) in the loop of line {each.code.line_of(again[-1])}, with another n"
                 " each time.",
             )
             return

@@ -38,10 +38,6 @@ AVERAGES = lazy_re(
 )
 
 
-def line_of(code: PythonCode, node: ast.AST) -> int:
-    return code.line + getattr(node, "lineno", 1) - 1
-
-
 def of(ranks: tuple[RankCourse, ...], what: str) -> list[tuple[RankCourse, Deed]]:
     return [(each, deed) for each in ranks for deed in each.deeds if deed.what == what]
 
@@ -80,10 +76,10 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
     others waiting in the next one, or meets them in another one."""
     told = {finding.span.line for finding in of_collectives.hidden_collective_on_one_rank.judge(job)}
     for each in courses(job):
-        program = read(each.code.text, each.code.start, each.code.line)
+        code = each.code
+        program = read(code.own_text, code.start, code.line)
         known = told | {place.span.line for place in (program.on_one_rank if program is not None else ())}
-        own = each.code.line + each.code.text.count("\n", 0, each.code.elsewhere)
-        if any(own <= line <= each.code.line + each.code.text.count("\n") for line in known):
+        if any(code.line <= line <= code.line + code.own_text.count("\n") for line in known):
             continue  # what stands below such a condition is told as that
         first = each.ranks[0]
         for other in each.ranks[1:]:
@@ -97,7 +93,7 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
                 continue
             one, two = (here, there) if found.one else (there, here)
             behind = (
-                f"{_shown(found.other)}, line {line_of(each.code, found.other.node)}" if found.other is not None else ""
+                f"{_shown(found.other)}, line {each.code.line_of(found.other.node)}" if found.other is not None else ""
             )
             if found.leaves:
                 where = "the loop" if found.leaves in ("break", "continue") else "the function"
@@ -110,7 +106,7 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
                 summary = f"rank {one} comes to {found.call}, and rank {two} does not"
             test = found.below
             if isinstance(test, ast.expr) and each.code.scope_of(test) is not each.code.scope_of(node):
-                summary += f" (line {line_of(each.code, node)}): it is called below `if {ast.unparse(test)[:60]}`"
+                summary += f" (line {each.code.line_of(node)}): it is called below `if {ast.unparse(test)[:60]}`"
                 node = test
             yield LintFinding(
                 span=each.code.span(node),
@@ -219,7 +215,7 @@ def tensor_is_elsewhere(job: LintJob) -> Iterator[LintFinding]:
     for each in courses(job):
         told: set[int] = set()
         for follower, deed in of(each.ranks, "wrap"):
-            ids, there, line = deed.value, deed.more, line_of(each.code, deed.node)
+            ids, there, line = deed.value, deed.more, each.code.line_at(deed.node)
             if type(ids) is int and type(there) is int and ids != there and deed.is_sure and line not in told:
                 told.add(line)
                 yield LintFinding(
@@ -229,7 +225,7 @@ def tensor_is_elsewhere(job: LintJob) -> Iterator[LintFinding]:
                     fix=f"Name the GPU that the model was moved to: {there} on this rank.",
                 )
         for _, deed in of(each.ranks, "tensor"):
-            line = line_of(each.code, deed.node)
+            line = each.code.line_at(deed.node)
             if deed.value == "cpu" and deed.more == "nccl" and line not in told:
                 told.add(line)
                 yield LintFinding(
@@ -268,7 +264,7 @@ def gpu_of_another_node(job: LintJob) -> Iterator[LintFinding]:
             continue
         for follower, deed in of(each.ranks, "device"):
             seat, number = follower.seat, deed.value
-            if type(number) is not int or not deed.is_sure or line_of(each.code, deed.node) in told:
+            if type(number) is not int or not deed.is_sure or each.code.line_at(deed.node) in told:
                 continue
             goes_on = seat.node > 0 and number == seat.rank >= seat.each
             beyond = number >= seat.gpus if seat.gpus is not None else goes_on

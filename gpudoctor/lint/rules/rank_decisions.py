@@ -7,7 +7,7 @@ from gpudoctor.lint.courses.compare import decided_alone
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, line_of, of
+from gpudoctor.lint.rules.rank_courses import DDP, RUN, of
 
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
 _JOINED = (
@@ -70,7 +70,7 @@ def one_rank_decides(job: LintJob) -> Iterator[LintFinding]:
         found = decided_alone(first.events) or decided_alone(each.ranks[1].events)
         if found is None or not isinstance(found.node, (ast.expr, ast.stmt)):
             continue
-        call = f"{found.call.call}, line {line_of(each.code, found.call.node)}" if found.call else "the loop"
+        call = f"{found.call.call}, line {each.code.line_of(found.call.node)}" if found.call else "the loop"
         if found.leaves == "continue":
             does = f"leaves out {call}"
         elif found.leaves:
@@ -116,7 +116,7 @@ def refused_by_torch(job: LintJob) -> Iterator[LintFinding]:
     for each in courses(job):
         told: set[int] = set()
         for follower, deed in of(each.ranks, "refused"):
-            line = line_of(each.code, deed.node)
+            line = each.code.line_at(deed.node)
             if deed.is_sure and line not in told:
                 told.add(line)
                 yield LintFinding(

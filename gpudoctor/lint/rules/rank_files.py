@@ -12,7 +12,7 @@ from gpudoctor.lint.courses.values import OpenValue, Thing, device_number, key_o
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import rank_programs
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
+from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
 
 OWN_DISKS = lazy_re(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[Tt]mp_?[Dd]ir|^\$")
 
@@ -92,7 +92,7 @@ def _folder_too_late(each: Courses) -> Iterator[LintFinding]:
                 yield LintFinding(
                     span=each.code.span(deed.node),
                     summary=f"rank {follower.seat.rank} alone makes this folder, and rank {other.seat.rank} saves into"
-                    f" it, line {line_of(each.code, save.node)}, without a barrier between",
+                    f" it, line {each.code.line_of(save.node)}, without a barrier between",
                     happens="A rank that comes first ends: the parent directory does not exist.",
                     fix="Make it on every rank (exist_ok=True), or call dist.barrier() behind it on all.",
                 )

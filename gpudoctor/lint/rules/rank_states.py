@@ -9,7 +9,7 @@ from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.values import OpenValue, Thing, Value, key_of
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, line_of, of
+from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
 from gpudoctor.lint.rules.rank_files import OWN_DISKS
 
 _HEAD = "#@ file t.py\nimport os\nimport torch\nimport torch.distributed as dist\n"
@@ -43,7 +43,7 @@ def asked_before_the_group(job: LintJob) -> Iterator[LintFinding]:
             yield LintFinding(
                 span=each.code.span(early[0].node),
                 summary=f"{each.code.words(early[0].node).partition('(')[0]} is called before init_process_group, line"
-                f" {line_of(each.code, first.deeds[joins].node)}",
+                f" {each.code.line_of(first.deeds[joins].node)}",
                 happens="ValueError: Default process group has not been initialized.",
                 fix="Make the group first; before it the rank stands in os.environ['RANK'].",
             )
@@ -82,7 +82,7 @@ def files_without_a_barrier(job: LintJob) -> Iterator[LintFinding]:
             write, read = found
             yield LintFinding(
                 span=each.code.span(read.node),
-                summary=f"rank 0 alone writes this file, line {line_of(each.code, write.node)}, and the others read it"
+                summary=f"rank 0 alone writes this file, line {each.code.line_of(write.node)}, and the others read it"
                 " without a barrier between",
                 happens="A rank that comes first finds no file, an old one, or half of it.",
                 fix="Call dist.barrier() on all ranks behind the writing.",
@@ -125,7 +125,7 @@ def _too_early(each: Courses) -> tuple[Deed, Deed] | None:
                 is_behind = (
                     places[id(of_first[-1])] > places[id(write)]
                     if of_first
-                    else line_of(each.code, read.node) > line_of(each.code, write.node)
+                    else each.code.line_at(read.node) > each.code.line_at(write.node)
                 )
                 if is_behind and read.barriers <= write.barriers:
                     return write, read
