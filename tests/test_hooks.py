@@ -55,14 +55,17 @@ def test_the_action_runs_lint_of_this_repository_and_nothing_foreign(tmp_path: P
         "ARGUMENTS": "",
         "PYTHON": str(python),
         "RUNNER_TEMP": str(tmp_path / "temp"),
+        "TMPDIR": str(tmp_path / "made"),
         "GITHUB_ACTION_PATH": str(folder),
     }
+    (tmp_path / "made").mkdir()
     done = subprocess.run(
         ["bash", "-e", "-c", step["run"]], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 1, done.stderr
     assert "::error file=run.sh,line=2,col=10,endColumn=29,title=unknown-option V03::" in done.stdout
     assert not list(tmp_path.glob("pwned*"))
+    assert not list((tmp_path / "made").iterdir()), "its environment stays behind"
     assert (tmp_path / "installed").read_text() == f"-m pip install --quiet {folder}/../../..\n"
     assert Path(f"{folder}/../../..").resolve() == ROOT
 
