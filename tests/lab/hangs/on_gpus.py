@@ -298,6 +298,38 @@ def _latest() -> Iterator[Scenario]:
     yield sort._replace(causes=(waits, "straggler"), culprits=(1,))
 
 
+def _by_night() -> Iterator[Scenario]:
+    """Fourteen of further kinds: a gather's root, the first rank of each node, chance with a seed of one's own, splits
+    that nobody told, a pool that waits for itself, a notification that comes too early, a viewer, a database's lock, a
+    regular expression, a mask that is not sent, a network's second turn, slots of killed workers, another strategy,
+    owners by sizes. Where a rank holds what another one waits for, or two wait for each other, both may be named."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    diverges, order, waits = "rank-divergent-decision", "collective-order-mismatch", "slow-rank-timeout"
+    for script, causes, culprits in (
+        ("gathers_at_another", (order, diverges), (2,)),
+        ("mixes_at_random", (diverges, order), (1,)),
+        ("splits_not_exchanged", ("shape-mismatch",), (2,)),
+        ("pool_inside_pool", ("thread-wait", waits), (1,)),
+        ("notified_too_early", ("thread-wait", waits), (2,)),
+        ("waits_for_viewer", ("service-no-answer", waits), (0,)),
+        ("discriminator_again", (diverges, order), (2,)),
+        ("slot_of_dead_worker", ("lock-held", "pool-worker-died", "child-process-wait", waits), (1,)),
+        ("strategy_of_old_config", (order, diverges), (1,)),
+        ("owners_by_own_sizes", (order, diverges), (1,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+    nodes = three._replace(name="main_of_each_node", script="cuda/main_of_each_node.py", ranks=4)
+    yield nodes._replace(causes=(diverges, order, "rank0-only-collective"), culprits=(0, 2))
+    database = three._replace(name="database_locked", script="cuda/database_locked.py", polls=8.0)
+    yield database._replace(
+        causes=("file-lock-wait", "storage-stall", waits), culprits=(2,), or_culprits=((1,), (1, 2))
+    )
+    expression = three._replace(name="regex_explodes", script="cuda/regex_explodes.py", polls=3.0)
+    yield expression._replace(causes=(waits, "straggler", "gil-deadlock"), culprits=(1,), states=("slow", "hung"))
+    mask = three._replace(name="mask_not_sent", script="cuda/mask_not_sent.py", or_culprits=((0, 1),))
+    yield mask._replace(causes=("p2p-order", diverges), culprits=(0,))
+
+
 def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
     rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
@@ -309,13 +341,21 @@ def _polling() -> Iterator[Scenario]:
 
 FIRST_ON_GPUS = {scenario.name: scenario for scenario in _all()}
 LATER_ON_GPUS = {scenario.name: scenario for scenario in _more()}
-AS_WRITTEN_ON_GPUS = {scenario.name: scenario for scenario in _as_written()}
-FURTHER_ON_GPUS = {scenario.name: scenario for scenario in _twelve()}
-BY_THREADS_ON_GPUS = {scenario.name: scenario for scenario in _by_threads()}
-BY_STORIES_ON_GPUS = {scenario.name: scenario for scenario in _by_stories()}
-FRESH_ON_GPUS = {scenario.name: scenario for scenario in _fresh()}
-LATEST_ON_GPUS = {scenario.name: scenario for scenario in _latest()}
+LOTS = {
+    lot: {scenario.name: scenario for scenario in scenarios}
+    for lot, scenarios in {
+        "as written": _as_written(),
+        "twelve": _twelve(),
+        "threads": _by_threads(),
+        "stories": _by_stories(),
+        "fresh": _fresh(),
+        "latest": _latest(),
+        "night": _by_night(),
+    }.items()
+}
+"""Those that are tune or keep (of_users.half), by the day on which they were written."""
 POLLING_ON_GPUS = {scenario.name: scenario for scenario in _polling()}
-ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | AS_WRITTEN_ON_GPUS | FURTHER_ON_GPUS | BY_THREADS_ON_GPUS | BY_STORIES_ON_GPUS
-ON_GPUS |= FRESH_ON_GPUS | LATEST_ON_GPUS | POLLING_ON_GPUS
+ON_GPUS = FIRST_ON_GPUS | LATER_ON_GPUS | POLLING_ON_GPUS
+for _lot in LOTS.values():
+    ON_GPUS |= _lot
 EVERY = SCENARIOS | ON_GPUS

@@ -50,7 +50,8 @@ def main() -> int:
     rows: list[looks.Row] = []
     with ThreadPoolExecutor(chosen.at_once) as pool:
         for row in flat(pool.map(rows_of, starts)):
-            print(score.line(row), flush=True)
+            if not score.is_kept(row):
+                print(score.line(row), flush=True)
             rows.append(row)
             if chosen.keep:
                 with (chosen.keep / "rows.jsonl").open("a") as file:

@@ -68,7 +68,8 @@ def main() -> int:
                 print(said, flush=True)
     rows = [row for name in names for row in judged(name, chosen.folder, healthy=chosen.healthy)]
     for row in rows:
-        print(score.line(row), flush=True)
+        if not score.is_kept(row):
+            print(score.line(row), flush=True)
     print(f"\n{score.table(rows)}")
     return int(any("wrong" in score.judged(row).values() for row in rows))
 

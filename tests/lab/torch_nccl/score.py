@@ -1,9 +1,13 @@
-"""Whether an answer is right, by what the scenario says, written down before; and how many are."""
+"""Whether an answer is right, by what the scenario says, written down before; and how many are.
+
+What lots keep is never printed but in sums (`table` by half): nobody is to learn from it.
+"""
 
 from collections import Counter
 from collections.abc import Iterable
 
-from tests.lab.hangs.on_gpus import EVERY
+from tests.lab.hangs.of_users import half
+from tests.lab.hangs.on_gpus import EVERY, LOTS
 from tests.lab.torch_nccl.looks import Row
 
 SURE = 0.5
@@ -11,6 +15,8 @@ SURE = 0.5
 NAMES_NO_CAUSE = "rank-away"
 """What dumps say of a rank that stands in its program, or has ended: which of these, they do not tell."""
 ABOUT_RANKS = ("state", "cause", "ranks")
+SPLIT = {name: lot for lot, scenarios in LOTS.items() for name in scenarios}
+"""The lot of each scenario that is tune or keep; those that are in none are all tune."""
 
 
 def judged(row: Row) -> dict[str, str]:
@@ -27,8 +33,12 @@ def judged(row: Row) -> dict[str, str]:
     sure = row.certainty >= SURE and row.first != NAMES_NO_CAUSE
     found["cause"] = "undecided" if not sure else "right" if row.first in scenario.causes else "wrong"
     if sure or row.first == NAMES_NO_CAUSE:
-        found["ranks"] = "right" if row.ranks == scenario.culprits else "wrong"
+        found["ranks"] = "right" if row.ranks in (scenario.culprits, *scenario.or_culprits) else "wrong"
     return found
+
+
+def is_kept(row: Row) -> bool:
+    return row.scenario in SPLIT and half(row.scenario) == "keep"
 
 
 def line(row: Row) -> str:
@@ -48,17 +58,19 @@ def line(row: Row) -> str:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """Counts for each way and view."""
-    counts: dict[tuple[str, str], Counter[str]] = {}
+    """Counts for each lot, half, way and view."""
+    counts: dict[tuple[str, str, str, str], Counter[str]] = {}
     for row in rows:
         way = f"{row.way} healthy" if row.healthy else row.way
-        count = counts.setdefault((way, row.view), Counter())
-        count["failed" if row.failed else "answers"] += 1
-        for what, verdict in judged(row).items():
-            count[f"{what} {verdict}"] += 1
+        lot = SPLIT.get(row.scenario, "")
+        for each in dict.fromkeys((lot, "all")):
+            count = counts.setdefault((each, half(row.scenario) if lot else "", way, row.view), Counter())
+            count["failed" if row.failed else "answers"] += 1
+            for what, verdict in judged(row).items():
+                count[f"{what} {verdict}"] += 1
     heads = ["answers", "state right", "state wrong", "cause right", "cause undecided", "cause wrong", "ranks right",
              "ranks wrong", "failed"]  # fmt: skip
-    lines = [f"| way | view | {' | '.join(heads)} |", f"|---|---|{'---|' * len(heads)}"]
-    for (way, view), count in counts.items():
-        lines.append(f"| {way} | {view} | {' | '.join(str(count[head]) for head in heads)} |")
+    lines = [f"| lot | half | way | view | {' | '.join(heads)} |", f"|---|---|---|---|{'---|' * len(heads)}"]
+    for key, count in sorted(counts.items()):
+        lines.append(f"| {' | '.join(key)} | {' | '.join(str(count[head]) for head in heads)} |")
     return "\n".join(lines)
