@@ -45,16 +45,23 @@ def none_is_quick(path: Path) -> bool:
     if path.is_dir() or path.suffix != ".py":
         return f"{path}/".endswith(MANY_INPUTS[0])
     source = path.read_bytes()
-    if not re.search(rb"(?m)^(import|from) torch\b", source):
+    if not re.search(rb"(?m)^(import|from) torch\b|^.*\bimportorskip\(.torch\b", source):
         return False
     return any(  # a line of a program in a string is none
-        name.partition(".")[0] == "torch"
-        for statement in ast.parse(source).body
-        if isinstance(statement, (ast.Import, ast.ImportFrom))
-        for name in (
-            [each.name for each in statement.names] if isinstance(statement, ast.Import) else [statement.module or ""]
-        )
+        name.partition(".")[0] == "torch" for statement in ast.parse(source).body for name in imported_by(statement)
     )
+
+
+def imported_by(statement: ast.stmt) -> list[str]:
+    """The modules that a statement at the left margin imports, `importorskip` included."""
+    if isinstance(statement, ast.Import):
+        return [each.name for each in statement.names]
+    if isinstance(statement, ast.ImportFrom):
+        return [statement.module or ""]
+    match getattr(statement, "value", None):
+        case ast.Call(ast.Attribute(attr="importorskip"), [ast.Constant(str(module))]):
+            return [module]
+    return []
 
 
 class Watch:
@@ -114,6 +121,8 @@ def starts(function: Callable[..., object]) -> bool:
         if id(one) in seen:
             continue
         seen.add(id(one))
+        if imports_or_skips(one):
+            return True
         for value in named(one):
             origin = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
             if not isinstance(origin, str):
@@ -125,6 +134,16 @@ def starts(function: Callable[..., object]) -> bool:
             if origin.startswith("tests.") and isinstance(value, (types.FunctionType, type)):
                 waiting.append(value)
     return False
+
+
+def imports_or_skips(value: object) -> bool:
+    """Whether a function imports what takes long by `pytest.importorskip("torch")`."""
+    code = getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
+    return (
+        code is not None
+        and "importorskip" in code.co_names
+        and any(isinstance(each, str) and each.partition(".")[0] in STARTERS for each in code.co_consts)
+    )
 
 
 @functools.cache
