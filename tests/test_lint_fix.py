@@ -98,6 +98,9 @@ def test_any_edits_give_a_text_in_which_what_nobody_touched_stands(
 def test_correcting_twice_changes_nothing_more(each: LintRule, example: Example) -> None:
     """All rules together; and no correction brings an error that was not there."""
     first = linted(job_of(example), RULES)
+    assert not [each for each in first.unknown if "a bug in gpudoctor" in each]
+    if first.corrected == example.text:
+        return
     second = linted(read_job(first.corrected, first.job.facts, first.job.kind), RULES)
     assert second.corrected == first.corrected
 
