@@ -100,6 +100,7 @@ def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """
     slow = [item for item in items if item.get_closest_marker("quick") is None]
     quick = [item for item in items if item.get_closest_marker("quick") is not None]
+    quick.sort(key=lambda item: not hasattr(getattr(item, "module", None), "sources"))  # one worker parses them
     ordered: list[pytest.Item] = []
     for remaining in range(workers, 0, -1):
         size = (len(items) - len(ordered)) // remaining

@@ -23,7 +23,7 @@ SOURCES = [*sorted((ROOT / "gpudoctor").rglob("*.py")), *sorted((ROOT / "checks"
 def trees() -> list[tuple[Path, ast.Module]]:
     """The sources that use gpudoctor.command, under its own name or as gpudoctor.check hands it to checks."""
     texts = [(path, path.read_text(encoding="utf-8")) for path in SOURCES]
-    return [(path, ast.parse(text)) for path, text in texts if any(door in text for door in DOORS)]
+    return [(path, sources.tree(path)) for path, text in texts if any(door in text for door in DOORS)]
 
 
 def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
@@ -31,12 +31,12 @@ def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
     for path, tree in trees():
         local = {
             alias.asname or alias.name
-            for node in ast.walk(tree)
+            for node in sources.walk(tree)
             if isinstance(node, ast.ImportFrom) and node.module in DOORS
             for alias in node.names
             if alias.name == name
         }
-        for node in ast.walk(tree):
+        for node in sources.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in local:
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", node
 

@@ -44,7 +44,8 @@ def test_what_must_be_told_is_in_the_cause_and_not_in_every_cause() -> None:
         return all(pattern.search(cause) for pattern in told[of.id])
 
     assert not [each.id for each in bad if not says(each.cause, each)]
-    assert not [each.id for each in bad if sum(says(other.cause, each) for other in bad) > len(bad) / 5]
+    suspects = [each for each in bad if sum(says(other.cause, each) for other in bad[::8]) > len(bad) / 8 / 10]
+    assert not [each.id for each in suspects if sum(says(other.cause, each) for other in bad) > len(bad) / 5]
 
 
 @pytest.mark.thorough

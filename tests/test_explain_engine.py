@@ -100,8 +100,13 @@ def test_lines_are_numbered_over_blocks() -> None:
     assert [(line.line, line.text) for line in answer.causes[0].evidence] == [(150_001, "no room at all on disk")]
 
 
-@pytest.mark.parametrize("size", [BLOCK - 1, BLOCK, BLOCK + AHEAD, BLOCK + AHEAD + 1, 2 * BLOCK + AHEAD + 17])
-def test_a_line_at_the_edge_of_a_block_is_seen_once_and_whole(size: int) -> None:
+SHORT = 1 << 17
+"""A block in which as much can go wrong as in a long one."""
+
+
+@pytest.mark.parametrize("size", [SHORT - 1, SHORT, SHORT + AHEAD, SHORT + AHEAD + 1, 2 * SHORT + AHEAD + 17])
+def test_a_line_at_the_edge_of_a_block_is_seen_once_and_whole(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpudoctor.explain.lines.BLOCK", SHORT)
     before = (b"x" * 99 + b"\n") * (size // 100)
     for shift in (0, 7, 15, 23):
         answer = explained(before + b"y" * (size % 100 + shift) + b"\nno room at all on disk\nend\n")

@@ -19,7 +19,7 @@ from gpudoctor.explain.endings import OF_SIGNAL
 from gpudoctor.fault_classes import CLASSES, MEANS
 from gpudoctor.plugins import find_checks
 from gpudoctor.symptoms import TABLE
-from tests.sources import tree, walk
+from tests import sources
 
 ROOT = Path(__file__).resolve().parent.parent
 NAMES = ROOT / "docs" / "cause-ids.txt"
@@ -100,7 +100,7 @@ def constants() -> dict[str, str]:
         node.value: f"{file.relative_to(ROOT)}:{node.lineno}"
         for room in SPEAKERS
         for file in (ROOT / "gpudoctor" / room).rglob("*.py")
-        for node in walk(tree(file))
+        for node in sources.walk(sources.tree(file))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
 
@@ -115,7 +115,7 @@ def test_somebody_tells_it(cause: Cause) -> None:
 def spoken_of() -> Iterator[tuple[str, str]]:
     """What is named where only a cause can stand: cause="...", leads_to="...", CAUSES["..."]; with its place."""
     for file in (ROOT / "gpudoctor").rglob("*.py"):
-        for node in walk(tree(file)):
+        for node in sources.walk(sources.tree(file)):
             values: list[ast.expr] = []
             if isinstance(node, ast.Call):
                 values = [word.value for word in node.keywords if word.arg in ("cause", "leads_to")]

@@ -13,7 +13,7 @@ from functools import cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from tests.sources import tree, walk
+from tests import sources
 
 ROOT = Path(__file__).parent.parent
 WORKERS = "gpudoctor/workers/"
@@ -169,11 +169,11 @@ class Code:
 
     @cached_property
     def trees(self) -> dict[str, ast.Module]:
-        return {str(path.relative_to(ROOT)): tree(path) for path in shipped()}
+        return {str(path.relative_to(ROOT)): sources.tree(path) for path in shipped()}
 
     @cached_property
     def nodes(self) -> dict[str, list[ast.AST]]:
-        return {path: walk(module) for path, module in self.trees.items()}
+        return {path: sources.walk(module) for path, module in self.trees.items()}
 
     @cached_property
     def modules(self) -> dict[str, str]:
