@@ -13,6 +13,7 @@ from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as four
 from tests.lab.hangs.ninth_lot import get_on as ninth_gets_on, hanging as ninth_hangs
 from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on, hanging as seventh_hangs
 from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on, hanging as sixth_hangs
+from tests.lab.hangs.tenth_lot import get_on as tenth_gets_on, hanging as tenth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on, hanging as third_hangs
 from tests.lab.hangs.training import Scenario
 
@@ -479,6 +480,7 @@ LOTS = {
     "seventh": (seventh_hangs, seventh_gets_on),
     "eighth": (eighth_hangs, eighth_gets_on),
     "ninth": (ninth_hangs, ninth_gets_on),
+    "tenth": (tenth_hangs, tenth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
