@@ -160,7 +160,13 @@ def of_collectives() -> Iterator[Scenario]:
         "best_of_candidates",
         (*UNEVEN, *DIFFERS),
         (1,),
-        *("return max(candidates", "candidates = [", "dist.all_reduce(hits)", "dist.all_gather(parts", "weights = soup"),
+        *(
+            "return max(candidates",
+            "candidates = [",
+            "dist.all_reduce(hits)",
+            "dist.all_gather(parts",
+            "weights = soup",
+        ),
     )
     yield stranger(
         "walks_own_tree",

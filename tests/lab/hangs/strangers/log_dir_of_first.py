@@ -48,9 +48,7 @@ class Net(L.LightningModule):
 def main() -> None:
     data = DataLoader(TensorDataset(torch.randn(6000, 4)), batch_size=2)
     options = {"logger": False, "enable_progress_bar": False, "enable_checkpointing": False}
-    trainer = L.Trainer(
-        accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, callbacks=[Samples(4)], **options
-    )
+    trainer = L.Trainer(accelerator="cpu", devices=2, strategy="ddp", max_epochs=1, callbacks=[Samples(4)], **options)
     trainer.fit(Net(), data)
 
 
