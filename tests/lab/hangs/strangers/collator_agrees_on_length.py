@@ -33,7 +33,7 @@ def main() -> None:
     rank = dist.get_rank()
     loader = DataLoader(texts(rank), batch_size=2, collate_fn=Pads(4))
     seen = torch.zeros(1)
-    for epoch in range(1000):
+    for _ in range(1000):
         for step, batch in enumerate(loader):
             time.sleep(0.2)
             print(f"rank {rank} step {step}", flush=True)

@@ -1,4 +1,4 @@
-"""Transformers: generate on a model that FSDP has sharded, each process with a prompt of its own and synced_gpus=False."""
+"""Transformers: generate on a model that FSDP has sharded, with synced_gpus=False, and a prompt of one's own."""
 
 # mypy: ignore-errors
 # No thread of one job; the kind of Transformers issues on generate with FSDP or ZeRO-3 and synced_gpus.

@@ -27,7 +27,7 @@ class Metrics:
             if isinstance(values[0], str):
                 everybody = [None] * dist.get_world_size()
                 dist.all_gather_object(everybody, values)
-                found[name] = sum(everybody, [])
+                found[name] = [value for part in everybody for value in part]
             else:
                 mean = torch.tensor(values).mean()
                 dist.all_reduce(mean)

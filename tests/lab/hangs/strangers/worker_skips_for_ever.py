@@ -36,7 +36,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     rank = dist.get_rank()
     loader = DataLoader(Clips(rank), batch_size=4, num_workers=1)
-    for epoch in range(1000):
+    for _ in range(1000):
         for step, batch in enumerate(loader):
             time.sleep(0.2)
             mean = batch.mean()
