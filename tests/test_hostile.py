@@ -100,15 +100,15 @@ def fields(content: Any) -> dict[tuple[Any, ...], tuple[Any, ...]]:
 
 @pytest.mark.thorough
 def test_no_number_is_computed_with_for_long() -> None:
-    """`2 ** generation`: a lie about one number must not take all memory. Every kind of number, in the largest machines
-    that have it."""
+    """`2 ** generation`: a lie about one number must not take all memory. Every kind of number, in the largest machine
+    that has it."""
     largest = sorted(PLAIN, key=lambda name: len(PATHS[name]), reverse=True)
     kinds: dict[tuple[Any, ...], list[tuple[str, tuple[Any, ...]]]] = {}
     for name in largest:
         for kind, path in fields(PLAIN[name]).items():
             kinds.setdefault(kind, []).append((name, path))
     assert len(kinds) > 50
-    for name, path in (place for places in kinds.values() for place in places[:2]):
+    for name, path in (place for places in kinds.values() for place in places[:1]):
         try:
             machine = from_json(msgspec.json.encode(changed(PLAIN[name], path, 2**63 - 1)))
         except UnreadableSnapshot:

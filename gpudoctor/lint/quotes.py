@@ -1,24 +1,32 @@
 """Where a quote is opened and never closed in a shell text."""
 
 import re
+from bisect import bisect_left
 
 from gpudoctor.lazy import lazy_re
 
 _HEREDOC = lazy_re(r"<<-?\s*([\"']?)(\w+)\1")
+_ALONE = lazy_re(r"^\t*(\w+)$", re.MULTILINE)
+"""What may end a here-document."""
 
 
 def without_documents(text: str) -> str:
     """The text with blanks for what stands in here-documents, of the same length."""
     if "<<" not in text:
         return text
+    alone: dict[str, list[int]] = {}
+    for line in _ALONE.finditer(text):
+        alone.setdefault(line[1], []).append(line.start())
     kept, at = [], 0
     for begins in _HEREDOC.finditer(text):
+        if begins.start() < at or text[begins.start() - 1 : begins.start()] == "<":
+            continue
         first = text.find("\n", begins.end())
-        ends = re.compile(rf"^\t*{begins[2]}$", re.MULTILINE).search(text, first) if first >= 0 else None
-        is_document = begins.start() >= at and text[begins.start() - 1 : begins.start()] != "<"
-        if is_document and ends is not None:
-            kept += [text[at:first], re.sub(r"[^\n]", " ", text[first : ends.start()])]
-            at = ends.start()
+        ends = alone.get(begins[2], [])
+        end = bisect_left(ends, first) if first >= 0 else len(ends)
+        if end < len(ends):
+            kept += [text[at:first], re.sub(r"[^\n]", " ", text[first : ends[end]])]
+            at = ends[end]
     return "".join((*kept, text[at:]))
 
 
