@@ -272,3 +272,92 @@ full_key: encoder
 """
     answer = said(log)
     assert answer.causes and "'NoneType' object has no attribute 'values'" in answer.causes[0].summary
+
+
+API, ENGINE = "(APIServer pid=41) ", "(EngineCore pid=42) "
+ORDER = f"{API}INFO 03-01 10:00:07 [launcher.py:90] [shutdown] API server: shutdown triggered\n"
+DEAD = f"""\
+{API}ERROR 03-01 10:00:07 [async_llm.py:70] AsyncLLM output_handler failed.
+{API}ERROR 03-01 10:00:07 [async_llm.py:70] Traceback (most recent call last):
+{API}ERROR 03-01 10:00:07 [async_llm.py:70]   File "/opt/vllm/v1/engine/async_llm.py", line 65, in output_handler
+{API}ERROR 03-01 10:00:07 [async_llm.py:70]     outputs = await engine_core.get_output_async()
+{API}ERROR 03-01 10:00:07 [async_llm.py:70] vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue.
+"""
+STOPPED = f"{API}INFO:     Shutting down\n{API}INFO:     Application shutdown complete.\n"
+ANSWERED = "".join(f'{API}INFO:     10.0.0.7:4{n} - "POST /v1/completions HTTP/1.1" 200 OK\n' for n in range(12, 20))
+
+
+def test_what_breaks_off_when_a_server_is_told_to_stop_is_no_fault() -> None:
+    assert said(ANSWERED + ORDER + DEAD + STOPPED).well
+    assert said(ANSWERED + STOPPED).well
+    assert said(ANSWERED + DEAD + STOPPED).exit_status == 1
+
+
+REFUSED = """\
+[W 2026-03-01 10:00:01.101 ServerApp] wrote error: 'Forbidden'
+    Traceback (most recent call last):
+      File "/opt/env/lib/python3.11/site-packages/tornado/web.py", line 170, in _execute
+        result = await result
+      File "/opt/env/lib/python3.11/site-packages/jupyter_server/base/handlers.py", line 78, in get
+        raise web.HTTPError(403)
+    tornado.web.HTTPError: HTTP 403: Forbidden
+"""
+
+
+def test_a_request_that_a_notebook_server_refused_ended_nothing() -> None:
+    log = f"{REFUSED}[W 2026-03-01 10:00:01.102 ServerApp] 403 GET /api/kernels (@10.0.0.7) 0.5ms\n"
+    assert said(log).exit_status == 3
+    stop = "[C 2026-03-01 11:00:01.102 ServerApp] received signal 15, stopping\n"
+    assert said(f"{log}{stop}[I 2026-03-01 11:00:02.102 ServerApp] Shutting down 2 kernels\n").well
+    assert said(REFUSED).exit_status == 1
+
+
+def test_trouble_with_which_the_job_got_on_before_ended_nothing() -> None:
+    failed = "Failed to send the spans: status 403, Forbidden\n"
+    assert said((ANSWERED + failed) * 5).well
+    assert said(ANSWERED * 5 + failed).exit_status != 0
+    assert said((ANSWERED + "worker 3 was killed\n") * 5).exit_status != 0
+
+
+def test_a_script_went_on_behind_a_command_that_failed() -> None:
+    failed = "mkdir: cannot create directory '/srv/spool': Permission denied\n"
+    told = "".join(f"pool {'abcdefgh'[n % 8] * 4} holds {n} blocks, merge took {n}s\n" for n in range(40))
+    assert said(failed + told).exit_status == 3
+    assert said(told + failed).exit_status == 1
+
+
+def test_a_program_that_is_gone_does_not_get_on() -> None:
+    left = "resource_tracker.py:279: UserWarning: resource_tracker: There appear to be 1 leaked semaphore objects\n"
+    assert said(STEPS).well
+    assert said(STEPS + left).exit_status == 3
+    assert said(f"{STEPS}Training finished\n{left}").well
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Total wall time: 0:02:17",
+        "Finished mdrun on rank 0 Sun Mar  1 10:00:01 2026",
+        "+++ exited with 0 +++",
+        "Command exiting with ret '0'",
+        "All results saved",
+        "Preprocessing done",
+    ],
+)
+def test_ends_of_jobs(line: str) -> None:
+    assert said(f"the input is read\n{line}\n").course == "ended well"
+
+
+def test_steps_in_a_programs_own_words() -> None:
+    assert said("".join(f"part number {n} finished\n" for n in range(3, 9))).course == "gets on"
+    assert said("".join(f" step n=   {n}000  t= 0.{n}\n" for n in range(3, 9))).course == "gets on"
+    assert said("".join(f"worker {n} finished\n" for n in range(3, 9))).course != "gets on"
+
+
+def test_a_log_whose_first_line_is_a_warning_holds_several_runs() -> None:
+    head = "/opt/env/lib/python3.9/site-packages/plot/utils.py:26: DeprecationWarning: `np.int` is an alias\n"
+    died = 'Traceback (most recent call last):\n  File "fit.py", line 9, in <module>\n    main()\n'
+    log = head + "reads the table\n" + died + "AssertionError: only one table\n"
+    log += head + "reads the table\n" + died + "AssertionError: only one table\n"
+    log += head + "reads the table\n" + died + "KeyError: 'weights'\n"
+    assert "KeyError" in said(log).causes[0].summary

@@ -36,10 +36,12 @@ MANY_GAPS = 10
 
 PROGRESS = lazy_re(
     r"\b(?:global[ _]?)?(?:it|itr|(?:step|iter(?:ation)?|epoch|batch|update|tick|episode"
-    r"|round)s?(?:_(?:num|number|count|idx|index))?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
+    r"|round)s?(?:_(?:num|number|count|idx|index)| n)?)\b[\"']?\s{0,3}[:=#]?\s{0,3}[\[(]?\s{0,6}\d"
     r"|(?<![\w./-])(?!\d{1,4}/\d{1,2}(?:/\d{1,4})?,? \d{1,2}:\d\d)\d{1,9}/\d{1,9}\b(?!/\d)[^\n]{0,40}?(?:\d:\d\d"
     r"|it/s|s/it)"
     r"|(?:^|[^\w-])[\w/.-]{0,30}loss[\"']?\s{0,3}[:=]?\s{0,3}-?\d"
+    r"|^(?!\s{0,8}(?:rank|worker|process|proc|task|job|node|thread|attempt|retry)\b)[a-z][a-z _]{2,40}\d{1,9}"
+    r" (?:is |was )?(?:done|finished|completed|processed|written)\W*$"
     r"|\bTrial (?=\S{1,80} (?:finished|completed|started)\b)[^\n]{0,80}?\d"
     r"|\[HYDRA\]\s{1,8}#\d{1,6} :|\bwandb: Agent Starting Run: (?=\w{0,12}\d)"
     r"|\bthroughput(?: \([\w/]{1,20}\))?: (?=\d{0,9}[.]?\d{0,9}[1-9])"
@@ -59,7 +61,7 @@ OF_A_POD = lazy_re(r"\bNormal\s{2,60}Started\s{2,60}(?:\d\S{0,12}\s{2,60}kubelet
 had to be waited for before has come."""
 ENDED = lazy_re(
     r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?"
-    r"|calculation|simulation|inference"
+    r"|calculation|simulation|inference|testing|pre-?processing|conversion|benchmark|pipeline"
     r"|worker group)\b[^\n]{0,40}?"
     r"\b(?:complete|completed|finished|done|succeeded)\b"
     r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|evaluation|successfully)\b|"
@@ -76,11 +78,29 @@ ENDED = lazy_re(
     r"|\bexiting\b[^\n]{0,40}\berrors ?[=:] ?0\b"
     r"|\ball (?:tests?|runs?|jobs?|tasks?|experiments?|benchmarks?|targets) (?:are |were )?"
     r"(?:completed?|finished|done|met)\b"
+    r"|\ball (?:results|outputs|files|models) (?:are |were |have been )?(?:saved|written)\b|\bexited with 0 \+\+\+$"
+    r"|^Total wall time: \d{1,6}:\d\d:\d\d\s*$|^Finished mdrun on rank \d|\bexiting with ret '0'"
     r"|\bsaved (?:the )?final\b|\bfinal (?:model|checkpoint|weights) (?:saved|written)\b"
     r"|\b(?:training|run|job|rank \d+|main|worker)\W{1,3}(?:done|finished)\W*$"
     r"|^[^\n]{0,40}:::MLLOG\b[^\n]{0,200}\"run_stop\"[^\n]{0,600}\"status\": \"success\"",
     re.IGNORECASE,
 )
+ORDERED = lazy_re(
+    r"\[shutdown\] API server: shutdown triggered|\breceived signal (?:\d{1,2}|SIG[A-Z]{3,6})\W{1,3}stopping\b"
+)
+"""A server was told to end by a signal (vLLM's launcher, Jupyter's): what breaks off behind it follows from that."""
+SHUT_DOWN = lazy_re(
+    r"\bApplication shutdown complete\b|\bFinished server process \[|\bShutting down \d{1,4} kernels?\b"
+)
+"""The end of a server that stops in order (uvicorn's, Jupyter's); also of one whose engine has died before."""
+LEFT_BEHIND = "resource_tracker: "
+"""Of multiprocessing's helper, which cleans up when the program is gone, however it went."""
+MOST_ALIKE = 3
+"""So often the same trouble was followed by progress that its last time ended nothing either (our rule of thumb)."""
+ENDS = lazy_re(
+    r"\b(?:exit\w*|kill\w*|terminat\w*|dumped|signal|abort\w*|crash\w*|died|dead|fatal|panic)\b", re.IGNORECASE
+)
+"""Words of an end, which each of several runs in one log tells."""
 NONE_OF_THEM = r"(?![\"']?\s{0,3}[:=]\s{0,3}0\b)"
 """Behind a word of trouble: a counter that stands at zero is none."""
 DENIED = lazy_re(
@@ -115,7 +135,7 @@ TROUBLE = lazy_re(
 """Words, a loss that is no number, glog's mark of a fatal line, and a type that a module of errors has."""
 MILD = lazy_re(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
-    r"^\[W [\w.]{1,40}:\d+\]|\b(?:kernel )?command line: [A-Za-z_]|"
+    r"^\[W [\w.]{1,40}:\d+\]|^\[[WID] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d\b|\b(?:kernel )?command line: [A-Za-z_]|"
     r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: |"
     r"\bCreated (?:TensorFlow )?device\b|\bredzone_allocator\.cc:\d{1,6}\]|"
     r"Relying on driver to perform ptx compilation|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b|"
@@ -181,6 +201,8 @@ class CourseSeen(Struct, frozen=True, kw_only=True):
     retrying: bool = False
     end: tuple[tuple[int, str], ...] = ()
     """The last lines that are not empty."""
+    asides: frozenset[int] = frozenset()
+    """Numbers of lines of trouble that the job got on with each time before."""
 
     def stepped_after(self, line: int, *, raised: bool) -> bool:
         """A step is told behind this line, and no trouble behind the last step. `raised`: the line is an exception's,
@@ -232,7 +254,8 @@ class LogEnd:
         ]
         numbered = _without_asides(numbered)
         seen = course(numbered[-MOST_LINES:])
-        return structs.replace(seen, end=tuple((number, text[:LONGEST]) for number, text in numbered[-MOST_END:]))
+        end = [(number, text[:LONGEST]) for number, text in numbered if number not in seen.asides]
+        return structs.replace(seen, end=tuple(end[-MOST_END:]))
 
 
 def _without_asides(numbered: list[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -253,6 +276,8 @@ def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
     if not lines:
         return CourseSeen(course="not shown")
     moves, begun, bars, ended, trouble = _marks(lines)
+    asides = _lived_with(lines, moves, trouble)
+    trouble = [index for index in trouble if index not in asides]
     started = max((index for index, (_, text) in enumerate(lines) if OF_A_POD.search(text[:1000])), default=-1)
     on = moves[-1] if moves else -1
     after = tuple(lines[index][0] for index in moves[-MOST_MOVES:])
@@ -272,7 +297,10 @@ def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
     if behind < len(lines) - 1 and ended < 0 and (stands := _standing(lines, on)):
         return CourseSeen(course="stands", words=stands, trouble=_few(quoted))
     over = ended >= 0 and ended >= on and UP.search(lines[ended][1][:1000]) is None
-    on_or_not: Course = "ended well" if over else "gets on" if max(on, ended, started) >= 0 else "not shown"
+    gone = any(LEFT_BEHIND in text for _, text in lines[max(on, ended, 0) :])
+    on_or_not: Course = (
+        "ended well" if over else "gets on" if max(on, ended, started) >= 0 and not gone else "not shown"
+    )
     return CourseSeen(
         course=on_or_not,
         trouble=_few(quoted),
@@ -281,6 +309,22 @@ def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
         bars=drawn,
         ended=ended_line,
         shown=lines[behind][0] if behind >= 0 else 0,
+        asides=frozenset(lines[index][0] for index in asides),
+    )
+
+
+def _lived_with(lines: Sequence[tuple[int, str]], moves: Sequence[int], trouble: Sequence[int]) -> frozenset[int]:
+    """Trouble in words behind which the job has got on again and again: a service that it does without."""
+    alike: dict[str, list[int]] = {}
+    for index in trouble:
+        text = lines[index][1][:1000]
+        if not (EXCEPTION.match(text) or ENDS.search(text) or NOT_A_NUMBER.search(text)):
+            alike.setdefault(LETTERS.sub("", text), []).append(index)
+    return frozenset(
+        index
+        for indices in alike.values()
+        if sum(any(one < move < then for move in moves) for one, then in pairwise(indices)) >= MOST_ALIKE
+        for index in indices
     )
 
 
@@ -305,7 +349,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
     shapes: dict[str, str] = {}
     drawn: set[str] = set()
     firsts: dict[str, int] = {}
-    ignored = wrong = False
+    ignored = wrong = asked = False
     for index, (_, text) in enumerate(lines):
         line = text[:1000]
         if UNRAISABLE in line or (ignored and (HEADER in line or FRAME_WRITTEN.search(line))):
@@ -316,6 +360,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
             continue
         ignored = False
         wrong = wrong or WRONG_RESULTS.search(line) is not None
+        asked = asked or ORDERED.search(line) is not None
         no_number = NOT_A_NUMBER.search(line)
         bad = no_number or (None if MILD.search(line) else TROUBLE.search(line))
         if bad and index and (frame := FRAME_WRITTEN.search(lines[index - 1][1][:1000])):
@@ -347,7 +392,11 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
             trouble.append(index)
             if DUMPED.search(line):
                 ended = -1
-        elif UP.search(line) or (ENDED.search(line) and not DENIED.search(line) and not wrong):
+        elif (
+            UP.search(line)
+            or (ENDED.search(line) and not DENIED.search(line) and not wrong)
+            or (SHUT_DOWN.search(line) and (asked or not trouble or trouble[-1] < max(ended, 0, *moves[-1:])))
+        ):
             ended = index
     return sorted(moves), begun, bars, ended, trouble
 

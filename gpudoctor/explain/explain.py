@@ -28,6 +28,7 @@ from gpudoctor.explain.course import (
     CourseSeen,
 )
 from gpudoctor.explain.end_lines import judged_end
+from gpudoctor.explain.given import as_given
 from gpudoctor.explain.got_over import left_behind, mark_got_over
 from gpudoctor.explain.last_words import (
     OF_NO_TABLE,
@@ -38,7 +39,7 @@ from gpudoctor.explain.last_words import (
     told_before_a_signal,
 )
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
-from gpudoctor.explain.lived_on import OF_A_MAIN_PROGRAM, mark
+from gpudoctor.explain.lived_on import OF_A_MAIN_PROGRAM, mark, of_a_record
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.program import UserProgram
 from gpudoctor.explain.report import Explanation, Line, LogCause
@@ -46,10 +47,8 @@ from gpudoctor.explain.said_before import is_doubted, said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
 from gpudoctor.explain.starts import starts
 from gpudoctor.explain.state_tables import is_a_row
-from gpudoctor.explain.straight import Straight
 from gpudoctor.explain.tracebacks import FRAME, HEADER
 from gpudoctor.explain.writers import writer
-from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE
 from gpudoctor.symptom import Symptom
@@ -118,6 +117,8 @@ def explain(
     mark_got_over(facts, ends, {found.file: found.course.moves for found in scans}, _more_steps(facts))
     concluded = conclude(facts, stands=any(found.course.retrying for found in scans), program=program)
     course, words, trouble = _course(scans)
+    survived = {(told.at.file, number) for told in facts.survived for number in told.traceback.lines}
+    trouble = tuple(line for line in trouble if (line.file, line.line) not in survived)
     at_issue = left_behind(trouble, ends) if course == "not shown" else trouble
     shown = {found.file: found.course.shown for found in scans}
     went_on = _went_on(scans, facts) or _lived_through(scans, facts)
@@ -141,7 +142,10 @@ def explain(
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
-        behind = {file: [line for line in lines if line[0] > shown[file]] for file, lines in ends.items()}
+        behind = {
+            file: [line for line in lines if line[0] > shown[file] and (file, line[0]) not in survived]
+            for file, lines in ends.items()
+        }
         concluded = of_known_words(at_issue, concluded, behind)
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":
         concluded = of_the_end(at_issue, concluded, ends, shown)
@@ -174,38 +178,10 @@ def explain(
         ranks=tuple(sorted(facts.ranks)),
         unreadable=unreadable,
     )
-    answer = _as_given(answer, {found.file: found.straight for found in scans if found.straight})
+    answer = as_given(answer, {found.file: found.straight for found in scans if found.straight})
     if interrupted:
         raise Interrupted(answer)
     return answer
-
-
-NUMBER = lazy_re(r"\bline (\d+)")
-
-
-def _as_given(answer: Explanation, straight: Mapping[str, Straight]) -> Explanation:
-    """With the numbers that lines have in the texts as they were given."""
-    if not straight:
-        return answer
-
-    def given(lines: tuple[Line, ...]) -> tuple[Line, ...]:
-        return tuple(
-            structs.replace(line, line=straight[line.file].given(line.line)) if line.file in straight else line
-            for line in lines
-        )
-
-    words = answer.course_words
-    if len(answer.files) == 1:
-        only = straight[answer.files[0]]
-        words = NUMBER.sub(lambda found: f"line {only.given(int(found[1]))}", words)
-    return structs.replace(
-        answer,
-        causes=tuple(structs.replace(cause, evidence=given(cause.evidence)) for cause in answer.causes),
-        consequences=given(answer.consequences),
-        trouble=given(answer.trouble),
-        story=given(answer.story),
-        course_words=words,
-    )
 
 
 def _less_sure(concluded: Conclusion) -> Conclusion:
@@ -224,9 +200,8 @@ def _lines_told(facts: Facts) -> Iterator[Line]:
     """Lines of which something is known."""
     yield from (event.at for event in facts.events)
     yield from (ended.at for ended in facts.exits)
-    for traceback in facts.tracebacks:
-        for number in range(traceback.traceback.first_line, traceback.traceback.last_line + 1):
-            yield Line(traceback.at.file, number, "")
+    for traceback in (*facts.tracebacks, *facts.survived):
+        yield from (Line(traceback.at.file, number, "") for number in traceback.traceback.lines)
 
 
 def _went_on(scans: list[Scan], facts: Facts) -> bool:
@@ -333,7 +308,10 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
     ]
     counts = [
         _silent_since(traceback, course[traceback.at.file])
-        or not survived(traceback.at.file, traceback.traceback.last_line)
+        or not (
+            survived(traceback.at.file, traceback.traceback.last_line)
+            or of_a_record(traceback.traceback, course[traceback.at.file].end)
+        )
         for traceback in facts.tracebacks
     ]
     facts.survived = [told for told, does in zip(facts.tracebacks, counts, strict=True) if not does]

@@ -9,7 +9,7 @@ right may still be why something failed meanwhile, but it is the answer only whe
 import re
 from collections.abc import Mapping, Sequence
 
-from gpudoctor.explain.course import LETTERS, LONGEST, TROUBLE
+from gpudoctor.explain.course import LETTERS, LONGEST, MILD, TROUBLE
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event
@@ -18,6 +18,10 @@ from gpudoctor.lazy import lazy_re
 
 ALIKE, SHORTEST = 8, 8
 """Lines alike behind a fault, and letters of each, that show that the program went on (our rule of thumb)."""
+MUCH = 24
+"""Lines behind a command that failed, which show that its script went on (our rule of thumb)."""
+MAY_FAIL = lazy_re(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
+"""Commands of which scripts go on when they fail."""
 SUBJECT = lazy_re(r"\b(?:pods?/|assigned [\w.-]{1,253}/)(?P<name>[\w.-]{1,253})|\bin pod (?P<of>[\w.-]{1,253})")
 """Whom an event of Kubernetes is about, where the line names it."""
 
@@ -39,8 +43,19 @@ def mark_got_over(
 
 def left_behind(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]]) -> tuple[Line, ...]:
     """Without what a program told of one of many things, before and behind which it tells of others in the same words
-    with other numbers: it went on."""
-    return tuple(line for line in trouble if not _went_on_alike(line, ends.get(line.file, ())))
+    with other numbers, and without a command that failed in a script which went on."""
+    return tuple(
+        line
+        for line in trouble
+        if not (_went_on_alike(line, ends.get(line.file, ())) or _script_went_on(line, ends.get(line.file, ())))
+    )
+
+
+def _script_went_on(line: Line, lines: Sequence[tuple[int, str]]) -> bool:
+    """Behind a command of which scripts go on when it fails, much is told, and no trouble."""
+    behind = [text for number, text in lines if number > line.line]
+    went_on = len(behind) >= MUCH and not any(TROUBLE.search(text) and not MILD.search(text) for text in behind)
+    return went_on and MAY_FAIL.search(line.text) is not None
 
 
 def _went_on_alike(line: Line, lines: Sequence[tuple[int, str]]) -> bool:

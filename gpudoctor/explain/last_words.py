@@ -22,7 +22,7 @@ from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAU
 from gpudoctor.explain.end_lines import EVENT, OVER, ends_told, last_lines, of_speakers
 from gpudoctor.explain.endings import OF_SIGNAL, judged_signal, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
-from gpudoctor.explain.got_over import left_behind
+from gpudoctor.explain.got_over import MAY_FAIL, left_behind
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.line_words import judged_line
@@ -92,8 +92,6 @@ OF_A_LIBRARY = lazy_re(
 )
 """Of a library's call: the errno's words are those of a device or a connection there, and no file's or program's."""
 OF_A_DEVICE = lazy_re(r"(?i)\s*(?:CUDA|HIP|cuDNN|cuBLAS|NCCL|OpenCL)\b[^\n:]{0,20}error: \S")
-MAY_FAIL = lazy_re(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
-"""Commands of which scripts go on when they fail."""
 SIGNALS = {
     words: number
     for number in signal.Signals

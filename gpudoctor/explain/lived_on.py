@@ -13,7 +13,7 @@ from gpudoctor.explain.deaths import Spoken, spoken
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event
-from gpudoctor.explain.tracebacks import FRAME
+from gpudoctor.explain.tracebacks import FRAME, Traceback
 from gpudoctor.explain.writers import writer
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
@@ -26,6 +26,8 @@ WENT_ON = 2
 """Lines between that are no trouble (our rule of thumb: one may belong to the fault)."""
 OTHERS = lazy_re(r"\bNCCL (?:INFO|WARN|TRACE)\b|\bNVRM\b|\[c10d\]|\.(?:cpp|cc|cu|hpp):\d+\]")
 """Lines of libraries' own loggers, which tell nothing of the program."""
+RECORD = lazy_re(r"\[[DIWEC] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d(?:[.,]\d{1,6})? [\w.:-]{1,80}\] ")
+"""Tornado's form of a record (log.LogFormatter), also Jupyter's."""
 WARNING = lazy_re(r"(?i:warn)|(?:^|[\[:\s])W\d{3,4} \d\d:")
 INDENTED = lazy_re(r"^(?:\s|[\^~|+│╭╰]|$)")
 HANDLED = lazy_re(
@@ -78,6 +80,16 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
                 traceback.told.lived_on |= _went_on(last, death, ends, lines_told)
                 for event in traceback.events:
                     event.lived_on |= traceback.told.lived_on
+
+
+def of_a_record(traceback: Traceback, end: Sequence[tuple[int, str]]) -> bool:
+    """Tornado's logger wrote it, four columns in behind the record that it belongs to, and wrote more behind it: what a
+    request of a server (Jupyter's) raised."""
+    if not traceback.prefix or traceback.prefix.strip():
+        return False
+    before = [text for number, text in end if number < traceback.first_line and not text.startswith(" ")]
+    behind = [text for number, text in end if number > traceback.last_line]
+    return bool(before) and all(any(map(RECORD.match, texts)) for texts in (before[-1:], behind))
 
 
 def _is_prose(event: Event) -> bool:

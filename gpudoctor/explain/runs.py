@@ -26,8 +26,10 @@ MOST_SIGNS = 4_000
 DIGITS = lazy_re(rb"[\d\t ]*\d[\d\t ]*")
 LETTER = lazy_re(rb"[A-Za-z]")
 FAILED = b"Traceback "
-NO_START = lazy_re(rb'Traceback|File "|^\s|Error|Exception|[Ww]arn|\d%\||^\W*$')
-"""Not the first lines of an error, which comes again without a start, nor a warning's, which each process writes."""
+NO_FIRST = lazy_re(rb'Traceback|File "|^\s|Error|Exception|\d%\||^\W*$')
+"""Not the first lines of an error, which comes again without a start."""
+WARNING = lazy_re(rb"[Ww]arn")
+"""Nor a warning's, which each process writes: the log's very first line may be one, if it comes again and again."""
 ONCE = (
     b"nohup: ignoring input",
     b"Setting OMP_NUM_THREADS environment variable for each process",
@@ -59,6 +61,7 @@ class Runs:
 
     def __init__(self) -> None:
         self._pieces: list[bytes] | None = None
+        self._first = b""
         self._came: dict[bytes, int] = {}
         """How often each came before anything had failed."""
         self._hits: list[tuple[int, bytes]] = []
@@ -73,6 +76,7 @@ class Runs:
         text = block.text
         if self._pieces is None:
             self._pieces = _pieces(text, (failed_at or HEAD_LINES + 1) - block.first_line)
+            self._first = _piece(text[:16384].lstrip().partition(b"\n")[0])
         if REPORTED in text:
             self._reports += (number for number, _ in _lines_with(text, REPORTED, block.first_line))
         if ENDED_MARK in text:
@@ -82,8 +86,8 @@ class Runs:
                 if (ended := ENDED_JOB.search(line))
             )
         self._edited(block)
-        for piece in {*self._pieces, *ONCE}:
-            if piece not in text:
+        for piece in {*self._pieces, *ONCE, self._first}:
+            if not piece or piece not in text:
                 continue
             for number, _ in _lines_with(text, piece, block.first_line):
                 if failed_at is None or number <= failed_at:
@@ -130,6 +134,8 @@ class Runs:
     def _signs(self) -> Iterator[int]:
         once = [(number, piece) for number, piece in sorted(self._hits) if self._came.get(piece, 0) <= 1]
         yield from (number for number, piece in once if piece in ONCE or piece.startswith(USAGE))
+        firsts = [number for number, piece in once if piece == self._first]
+        yield from firsts if len(firsts) > 1 else ()
         order = {piece: place for place, piece in enumerate(self._pieces or ())}
         again = [(number, order[piece]) for number, piece in once if piece in order]
         for (number, place), (later, next_place) in pairwise(again):
@@ -141,13 +147,18 @@ def _pieces(text: bytes, most: int) -> list[bytes]:
     """Of the first lines, `most` of them, the longest pieces without digits that stand in one of them only."""
     pieces: list[bytes] = []
     for line in text[:16384].split(b"\n")[: min(most, HEAD_LINES)]:
-        if NO_START.search(line[:300]):
-            continue
-        piece = max(DIGITS.split(line[:300]), key=len).strip()
-        if len(piece) >= SHORTEST and 2 * len(LETTER.findall(piece)) >= len(piece):
+        piece = b"" if WARNING.search(line[:300]) else _piece(line)
+        if piece:
             pieces.append(piece)
     once = [piece for piece in pieces if sum(piece in other for other in pieces) == 1]
     return once[:MOST_PIECES]
+
+
+def _piece(line: bytes) -> bytes:
+    if NO_FIRST.search(line[:300]):
+        return b""
+    piece = max(DIGITS.split(line[:300]), key=len).strip()
+    return piece if len(piece) >= SHORTEST and 2 * len(LETTER.findall(piece)) >= len(piece) else b""
 
 
 def _lines_with(text: bytes, piece: bytes, first_line: int) -> Iterator[tuple[int, bytes]]:

@@ -193,6 +193,10 @@ class Traceback(Struct, frozen=True):
     of_a_task: bool = False
     """One of asyncio's tasks ended by it, and nobody asked what became of that task: the program goes on."""
 
+    @property
+    def lines(self) -> range:
+        return range(self.first_line, self.last_line + 1)
+
 
 def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback:
     """The traceback whose header is `lines[start]`, which is line `number` of the log. Never raises."""
