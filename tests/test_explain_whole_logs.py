@@ -361,3 +361,24 @@ def test_a_log_whose_first_line_is_a_warning_holds_several_runs() -> None:
     log += head + "reads the table\n" + died + "AssertionError: only one table\n"
     log += head + "reads the table\n" + died + "KeyError: 'weights'\n"
     assert "KeyError" in said(log).causes[0].summary
+
+
+def test_what_a_test_logged_is_not_its_end() -> None:
+    logged = 'Traceback (most recent call last):\n  File "/srv/app/ask.py", line 28, in _ask\n    raise Refused(key)\n'
+    log = f"""\
+============================= test session starts ==============================
+tests/test_ask.py F                                                     [100%]
+=================================== FAILURES ===================================
+__________________________________ test_names __________________________________
+>       assert found == wanted
+E       AssertionError: wanted Lima, got Quito
+tests/test_ask.py:14: AssertionError
+------------------------------ Captured log call -------------------------------
+ERROR    app.ask:ask.py:31 the service refused; the local table is taken
+{logged}app.errors.Refused: 400 no key
+=========================== short test summary info ============================
+FAILED tests/test_ask.py::test_names - Assert...
+========================= 1 failed, 1 warning in 1.95s =========================
+"""
+    assert "wanted Lima" in said(log).causes[0].summary
+    assert "no key" not in said(log).causes[0].summary

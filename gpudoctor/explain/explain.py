@@ -40,6 +40,7 @@ from gpudoctor.explain.last_words import (
 )
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
 from gpudoctor.explain.lived_on import OF_A_MAIN_PROGRAM, mark, of_a_record
+from gpudoctor.explain.of_tests import quoted
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.program import UserProgram
 from gpudoctor.explain.report import Explanation, Line, LogCause
@@ -296,6 +297,8 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
         return len(behind) >= WENT_ON and any(where == file and later > behind[WENT_ON - 1] for where, later in ends)
 
     most = _more_steps(facts)
+    of_tests = {(file, number) for file, seen in course.items() for number in quoted(seen.end)}
+    facts.events = [event for event in facts.events if (event.at.file, event.at.line) not in of_tests]
     facts.events = [
         event for event in facts.events if event.symptom.id != OF_A_START or not _moves_behind(event, course, WENT_ON)
     ]
@@ -311,6 +314,7 @@ def _leave_out_survived(facts: Facts, course: Mapping[str, CourseSeen]) -> None:
         or not (
             survived(traceback.at.file, traceback.traceback.last_line)
             or of_a_record(traceback.traceback, course[traceback.at.file].end)
+            or (traceback.at.file, traceback.traceback.first_line) in of_tests
         )
         for traceback in facts.tracebacks
     ]
