@@ -102,6 +102,7 @@ OLDER = {
     "TrainingRuntimeSpecMlPolicyTorch": "numProcPerNode:x elasticPolicy:*",
     "ClusterTrainingRuntimeSpecMlPolicyTorch": "numProcPerNode:x elasticPolicy:*",
     "PodSpec": "workloadRef:*",
+    "WorkflowSpecTemplate": "container:@WorkflowSpecTemplateScript",
     "Container": "restartPolicyRules:*",
 }
 """Fields of older or newer versions that the fetched ones lack."""
@@ -333,6 +334,28 @@ class Reader:
         return "@" + self.table.add(name, fields)
 
 
+WORKFLOWS = ("Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate")
+WORKFLOW_PARTS = ("spec", "workflowSpec", "templates", "items", "container", "script", "initContainers", "sidecars",
+                  "volumes", "affinity", "tolerations", "securityContext", "dnsConfig", "hostAliases")  # fmt: skip
+"""Parts of Argo's workflows whose fields are kept: the full CRDs (manifests/base/crds/full) hold the same artifacts
+eight times over, 200 kB."""
+
+
+def shallow(schema: Any, name: str = "spec") -> Any:
+    """Of an object only the fields whose parts are in WORKFLOW_PARTS with what they hold."""
+    if not isinstance(schema, Mapping) or name not in WORKFLOW_PARTS:
+        plain = isinstance(schema, Mapping) and schema.get("type") in ("string", "boolean", "integer")
+        return schema if plain else {}
+    if name in WORKFLOW_PARTS[4:]:
+        return schema
+    kept = dict(schema)
+    if "properties" in schema:
+        kept["properties"] = {key: shallow(inner, key) for key, inner in schema["properties"].items()}
+    if "items" in schema:
+        kept["items"] = shallow(schema["items"], "items")
+    return kept
+
+
 def kubernetes(folder: Path) -> None:
     table = Table()
     swagger = json.loads((folder / "swagger.json").read_text())
@@ -351,8 +374,12 @@ def kubernetes(folder: Path) -> None:
             if not isinstance(crd, dict) or crd.get("kind") != "CustomResourceDefinition":
                 continue
             kind, group = crd["spec"]["names"]["kind"], crd["spec"]["group"]
+            if group == "argoproj.io" and kind not in WORKFLOWS:
+                continue
             for version in crd["spec"]["versions"]:
                 schema = version["schema"]["openAPIV3Schema"]
+                if group == "argoproj.io":
+                    schema = shallow(schema)
                 own = {key: value for key, value in schema["properties"].items() if key in ("spec",)}
                 others = {
                     key: value
@@ -368,7 +395,8 @@ def kubernetes(folder: Path) -> None:
                 }
                 full = f"{group}/{version['name']}"
                 table.kinds[f"{full} {kind}"] = table.add(kind, fields)
-                every.setdefault(full, set()).add(kind)
+                if group != "argoproj.io":  # Argo CD, Events and Rollouts share it
+                    every.setdefault(full, set()).add(kind)
     for name, words in (OPERATORS | OPERATORS_RANGES).items():
         type_, _, field = name.partition(".")
         of = table.types[type_]

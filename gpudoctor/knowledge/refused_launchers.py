@@ -30,6 +30,11 @@ REFUSED_STARTS = (
         "Leave the hosts out of the hostfile instead, or take --launcher pdsh.",
     ),
     RefusedStart(
+        "deepspeed", "launcher == 'slurm' and told(include)",
+        "srun: unrecognized option '--include': DeepSpeed up to 0.19 hands it on as it is",
+        "Leave the hosts and slots out of the hostfile instead, or take --launcher pdsh.",
+    ),
+    RefusedStart(
         "deepspeed", f"({_LIMITED}) and (told(num_nodes) or told(num_gpus))",
         "ValueError: this backend does not support limiting num nodes/gpus",
         "Write a hostfile with the hosts and slots that are meant, or take --launcher pdsh.",

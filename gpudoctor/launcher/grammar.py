@@ -158,11 +158,11 @@ class Grammar:
                 break
             if self.style == "argparse" and not self._is_option(word):
                 break
-            options, index = self._one(words, index)
+            options, index = self.one(words, index)
             given += options
         return WordsRead(tuple(given), min(index, len(words)), tuple(unread))
 
-    def _one(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
+    def one(self, words: Sequence[Word], index: int) -> tuple[list[Option], int]:
         """The option at `index` (several, of `-lN2`), and where to go on."""
         word = words[index]
         spelling, equals, _ = word.shown.partition("=")

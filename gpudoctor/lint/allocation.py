@@ -63,7 +63,7 @@ def asked(job: LintJob, launch: LintLaunch, name: str) -> str | None:
     own = srun.option(name) if srun is not None else None
     if own is not None:
         return resolved(job, own.value)
-    header = in_force(job, name)
+    header = look.header(job, launch, name)
     if header is None:
         outer = next(
             (invocation for invocation in reversed(launch.invocation.within) if invocation.program == "salloc"), None
@@ -87,7 +87,7 @@ def gives(job: LintJob, launch: LintLaunch, name: str) -> Option | SbatchOption 
     """The option itself, whatever its value."""
     srun = srun_of(launch)
     own = srun.option(name) if srun is not None else None
-    return own if own is not None else in_force(job, name)
+    return own if own is not None else look.header(job, launch, name)
 
 
 def nodes(job: LintJob, launch: LintLaunch) -> int | None:
@@ -141,10 +141,9 @@ def tasks_per_node(job: LintJob, launch: LintLaunch) -> int | None:
         return whole(resolved(job, own.value))
     if gives(job, launch, "ntasks-per-gpu") is not None or gives(job, launch, "ntasks-per-socket") is not None:
         return None
-    header = in_force(job, "ntasks-per-node")
-    count = whole(header_value(job, "ntasks"))
-    if in_force(job, "ntasks") is not None:
-        return _spread(count, nodes(job, launch))
+    header, total = (look.header(job, launch, name) for name in ("ntasks-per-node", "ntasks"))
+    if total is not None:
+        return _spread(whole(total.value), nodes(job, launch))
     if header is not None:
         return whole(header.value)
     if gives(job, launch, "gpus-per-task") is not None:

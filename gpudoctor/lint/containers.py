@@ -25,6 +25,7 @@ from gpudoctor.lint.model import (
     Word,
 )
 from gpudoctor.lint.shell import invocations as read_shell
+from gpudoctor.lint.shell.wrappers import starts_ranks
 
 SHELLS = ("sh", "bash", "dash", "zsh", "ash")
 REFERENCE = lazy_re(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
@@ -45,6 +46,7 @@ COMMAND_KEYS = frozenset(
         "shell",
     )
 )
+_HANDS_ON = lazy_re(r"\.sh$|entry[_-]?point|^(?:tini|dumb-init)$")
 SHELL = lazy_re(r"\s*(?:/\S*/)?(?:ba|z|da|k)?sh\b")
 Path = tuple[str, ...]
 
@@ -195,7 +197,7 @@ def _word(value: ManifestValue, settings: dict[str, SetVariable], inside: _Insid
     span = value.span if exact else Span(value.span.start, value.span.end, value.span.line, False)
     word = Word(
         raw=raw,
-        text=value.value,
+        text=None if "{{" in value.value else value.value,  # a template's, which Argo or Helm fills in
         shown=value.value,
         span=span,
         quoted=raw[:1] in ("'", '"'),
@@ -249,6 +251,8 @@ def _command(
         if at is not None and at + 1 < len(words):
             return [this, *_shell(values[at + 1], inside, (*within, this))]
         return [this]
+    if _HANDS_ON.search(program) and len(words) > 1 and starts_ranks(words[1]):
+        return [this, *_command(words[1:], values[1:], inside, (*within, this))]  # an entrypoint that ends in exec "$@"
     if (starter := registry.starts_tasks(program)) is not None:
         end = starter.form.grammar.read(words).end
         if end < len(words):

@@ -14,6 +14,11 @@ from gpudoctor.lint.model import Manifest, ManifestValue, Span
 LOOKS = lazy_re(r"\A(?:[ \t]*(?:#[^\n]*|ARG\b[^\n]*)?\n)*[ \t]*FROM[ \t]+\S+")
 STARTS = lazy_re(r"^[ \t]*(?:ENTRYPOINT|CMD|RUN)[ \t]", re.MULTILINE)
 INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE)
+HERE = lazy_re(
+    r"^([ \t]*(?:RUN|COPY|ADD)\b[^\n]*<<-?[\"']?(\w+)[\"']?[^\n]*\n)(.*?^[ \t]*\2[ \t]*$)",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+"""docs.docker.com/reference/dockerfile, Here-documents."""
 STRING = lazy_re(r'"((?:[^"\\\n]|\\.)*)"')
 
 
@@ -21,10 +26,15 @@ def looks_like_dockerfile(text: str) -> bool:
     return LOOKS.match(text) is not None and STARTS.search(text) is not None
 
 
+def without_documents(text: str) -> str:
+    """With blanks for the here-documents of RUN, COPY and ADD: their lines are no instructions."""
+    return HERE.sub(lambda match: match[1] + re.sub(r"[^\n]", " ", match[3]), text)
+
+
 def read_dockerfile(text: str, start: int = 0, line: int = 1) -> Manifest:
     """The ENTRYPOINT and CMD of the last stage. Never raises."""
     instructions: dict[str, re.Match[str]] = {}
-    for match in INSTRUCTION.finditer(text):
+    for match in INSTRUCTION.finditer(without_documents(text)):
         name = match[1].upper()
         if name == "FROM":
             instructions = {}  # another stage; what the one before it had is not inherited from here

@@ -4,12 +4,12 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
 from gpudoctor.launcher.traits import LauncherTraits
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import Expansion, Invocation, LintLaunch, Span, Word
+from gpudoctor.lint.model import Expansion, Invocation, LintJob, LintLaunch, SbatchOption, Span, Word
 
 TORCHRUN = ("torchrun", "torch.distributed.launch", "ft_launcher")
 """Launchers with torchrun's options and rendezvous."""
@@ -177,3 +177,18 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def header(job: LintJob, launch: LintLaunch, name: str) -> SbatchOption | None:
+    """An option of the batch script that SLURM reads; of a heterogeneous job that of the component in which srun
+    starts the launch: --het-group, the first unless it is given (srun(1))."""
+    option = job.sbatch.get(name)
+    if option is None or option.ignored or not option.components:
+        return None if option is None or option.ignored else option
+    sruns = [around for around in (*launch.around, launch) if around.launcher == "srun"]
+    group = sruns[-1].option("het-group") if sruns else None
+    number = 0 if group is None else whole(group.value.text if group.value is not None else None)
+    if number is None or number >= len(option.components):
+        return option
+    value = option.components[number]
+    return structs.replace(option, value=value, components=()) if value is not None else None

@@ -15,6 +15,7 @@ from gpudoctor.lint.launch_settings import (  # what rules ask of one launch sta
     Value as Value,
     backend as backend,
     endpoint as endpoint,
+    header as header,
     is_dynamic as is_dynamic,
     is_loopback as is_loopback,
     is_static as is_static,
@@ -181,7 +182,8 @@ def srun_nodes(job: LintJob, launch: LintLaunch) -> int | None:
         tasks = around.option("ntasks")
         if tasks is not None and tasks.value is not None and tasks.value.text == "1":
             return 1
-        return batch_nodes(job)
+        asked = header(job, launch, "nodes")
+        return whole(asked.value) if asked is not None else None
     return None
 
 

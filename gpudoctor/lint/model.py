@@ -190,6 +190,8 @@ class SbatchOption(Struct, frozen=True):
     """As written, without its value: "--ntasks_per_node", "-N"."""
     fault: str = ""
     """ "needs a value", "takes no value"; "no option" of a word that stands between the options; empty: none."""
+    components: tuple[str | None, ...] = ()
+    """Of a heterogeneous job whose parts say it differently: what each says, None where it does not."""
 
 
 class HostLine(Struct, frozen=True):

@@ -89,6 +89,7 @@ def _environment(manifest: Manifest, service: str) -> set[str]:
 
 
 _DOCKERFILE = 'FROM train:1\nENTRYPOINT ["torchrun", "--standalone", "--nproc_per_node=4"]\nCMD {}\n'
+_OF_SHELL = lazy_re(r'\[\s*"(?:/\S*/)?(?:ba|da|z)?sh"\s*,(?:\s*"-\w+"\s*,)*?\s*"-\w*c"\s*,\s*"((?:[^"\\]|\\.)*)"\s*\]')
 _INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -99,8 +100,13 @@ _INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n
     bad=(
         _DOCKERFILE.format("train.py --lr 0.1"),
         'FROM train:1\nENTRYPOINT torchrun --standalone train.py\nCMD ["--lr", "0.1"]\n',
+        'FROM train:1\nENTRYPOINT ["/bin/bash", "-c", "/entry.sh"]\nCMD ["torchrun", "--standalone", "train.py"]\n',
     ),
-    good=(_DOCKERFILE.format('["train.py", "--lr", "0.1"]'), "FROM train:1\nCMD torchrun --standalone train.py\n"),
+    good=(
+        _DOCKERFILE.format('["train.py", "--lr", "0.1"]'),
+        "FROM train:1\nCMD torchrun --standalone train.py\n",
+        'FROM train:1\nENTRYPOINT ["bash", "-c", "exec \\"$0\\" \\"$@\\""]\nCMD ["torchrun", "train.py"]\n',
+    ),
 )
 def command_behind_entrypoint(job: LintJob) -> Iterator[LintFinding]:
     """A CMD in its shell form becomes the words /bin/sh -c "..." behind a list of ENTRYPOINT; an ENTRYPOINT in its
@@ -109,7 +115,7 @@ def command_behind_entrypoint(job: LintJob) -> Iterator[LintFinding]:
         if not dockerfile.looks_like_dockerfile(section.text):
             continue
         last: dict[str, re.Match[str]] = {}
-        for match in _INSTRUCTION.finditer(section.text):
+        for match in _INSTRUCTION.finditer(dockerfile.without_documents(section.text)):
             if match[1].upper() == "FROM":
                 last = {}
             last[match[1].upper()] = match
@@ -117,9 +123,21 @@ def command_behind_entrypoint(job: LintJob) -> Iterator[LintFinding]:
         if entry is None or command is None or not command[2].strip():
             continue
         lists = [match[2].lstrip().startswith("[") for match in (entry, command)]
-        if lists == [True, True]:
-            continue
         at = command.start(1)
+        if lists == [True, True]:
+            text = _OF_SHELL.fullmatch(entry[2].strip())
+            if text is not None and not re.search(r"\$(?:[@*0-9]|\{[@*0-9])", text[1]):
+                yield LintFinding(
+                    span=Span(
+                        section.start + at,
+                        section.start + command.end(),
+                        section.line + section.text.count("\n", 0, at),
+                    ),
+                    summary="what CMD holds are $0, $1 and so on of ENTRYPOINT's -c, which uses none of them",
+                    happens="The container runs ENTRYPOINT's text without these words: they are never started.",
+                    fix='Write the program alone: ENTRYPOINT ["/entry.sh"]; or end the text with exec "$0" "$@".',
+                )
+            continue
         yield LintFinding(
             span=Span(
                 section.start + at, section.start + command.end(), section.line + section.text.count("\n", 0, at)

@@ -119,7 +119,8 @@ def _formula(setting: Value, launch: LintLaunch) -> Iterator[tuple[Expansion, in
         if not text.startswith(("$((", "$(expr", "$[", "`expr")) or re.search(r"[*/<>&|^]", text[3:]):
             continue
         modulus = re.search(r"%\s*\(?\s*(\d{1,6})\b", text)
-        base = re.search(r"(?:^|[\s(\[])(\d{1,6})\s*\+|\+\s*(\d{1,6})\b(?!\s*%)", text)
+        rest = text.replace(modulus[0], "", 1) if modulus else text  # of `X % 101 + 20000` the sum, not 101
+        base = re.search(r"(?:^|[\s(\[])(\d{1,6})\s*\+|\+\s*(\d{1,6})\b(?!\s*%)", rest)
         low = int(base[1] or base[2]) if base else 0
         if modulus and int(modulus[1]):
             yield origin, low, low + int(modulus[1]) - 1

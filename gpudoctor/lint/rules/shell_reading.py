@@ -90,7 +90,7 @@ def _one_of_lines(job: LintJob) -> Iterator[LintFinding]:
     for match in islice(_LINES.finditer(job.text), 20):
         listed = match[3] is None or re.search(_OF_LINES.format(match[3]), job.text, re.MULTILINE) is not None
         used = re.search(rf"\$\{{#?{match[1]}\[", job.text[match.end() :])
-        if not listed or used is None:
+        if not listed or used is None or _first_taken(job.text[match.end() :], match[1]):
             continue
         bare = match[2].strip('"')
         line = job.text.count("\n", 0, match.start(2)) + 1
@@ -102,6 +102,17 @@ def _one_of_lines(job: LintJob) -> Iterator[LintFinding]:
             fix=f"Write {match[1]}=({bare}), or mapfile -t {match[1]} <<< {match[2]}.",
             edits=(Edit(Span(match.start(2), match.end(2), line), bare),),
         )
+
+
+def _first_taken(text: str, array: str) -> bool:
+    """`HEAD=${NODES[0]}; HEAD=$(echo $HEAD | awk '{print $1}')`: the first word of it all, and nothing else is used."""
+    uses = re.findall(rf"\$\{{#?{array}\[", text)
+    taken = re.findall(rf"\b(\w+)=\"?\$\{{{array}\[0\]\}}", text)
+    again = (
+        re.search(rf"\b{name}=\"?(?:\$\(|`)echo \"?\$\{{?{name}\}}?\"? *\| *(?:awk|cut|head|sed)\b", text)
+        for name in taken
+    )
+    return len(taken) == len(uses) and all(again)
 
 
 def _elements(job: LintJob, name: str) -> int:

@@ -60,7 +60,7 @@ def _of_all(parts: list[list[SbatchOption]]) -> list[SbatchOption]:
     return [
         option
         if option.ignored or all(header.get(option.name) == option.value for header in headers)
-        else structs.replace(option, value=None)
+        else structs.replace(option, value=None, components=tuple(header.get(option.name) for header in headers))
         for part in parts
         for option in part
     ]

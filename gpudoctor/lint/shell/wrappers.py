@@ -7,10 +7,12 @@ from functools import partial
 from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
+from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.programs import is_python, is_script
 from gpudoctor.launchers.slurm import SALLOC, SBATCH
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import Word
+from gpudoctor.lint.model import Option, Word
+from gpudoctor.lint.shell.container_grammars import DOCKER_EXEC, DOCKER_RUN, SINGULARITY
 
 SHELLS = ("bash", "sh", "dash", "zsh", "ksh", "ash")
 ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*=", re.ASCII)
@@ -223,46 +225,55 @@ def _salloc(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, SALLOC.read(words).end)
 
 
-_CONTAINER_FLAGS = frozenset(
-    """
-    -d --detach -i --interactive -t --tty -it -ti -dit -itd -id -td --rm --init --privileged --read-only -P
-    --publish-all --no-healthcheck --oom-kill-disable --sig-proxy --nv --rocm --nvccli -e --cleanenv -c --contain -C
-    --containall --writable --writable-tmpfs -w --fakeroot -f --no-home --userns -u --pid -p --net --ipc --no-init
-    --gpu --nccl --openmpi-pmi2 --mpi --no-mount-home --rw --root --unsquash --disable-cache --no-privs --compat
-    """.split()  # noqa: SIM905 - as a text it can be read and changed
-)
-_DOCKER_VALUES = frozenset(("-e", "-c", "-w", "-u", "-p", "-f", "--pid", "--ipc", "--net"))
-
-
 def _docker(words: Sequence[Word]) -> WhatStarts | None:
     verbs = [index for index, word in enumerate(words[1:4], 1) if word.shown in ("run", "exec")]
     if not verbs:
         return None
-    return _container(words, verbs[0] + 1, docker=True)
+    grammar = DOCKER_RUN if words[verbs[0]].shown == "run" else DOCKER_EXEC
+    return _container(words, verbs[0] + 1, grammar, fresh=True)
 
 
 def _singularity(words: Sequence[Word]) -> WhatStarts | None:
     verbs = [index for index, word in enumerate(words[1:4], 1) if word.shown in ("exec", "run")]
-    return _container(words, verbs[0] + 1, docker=False) if verbs else None
+    return _container(words, verbs[0] + 1, SINGULARITY, fresh=False) if verbs else None
 
 
-def _container(words: Sequence[Word], at: int, docker: bool) -> WhatStarts | None:
-    """Options, the image, the command."""
-    settings: list[int] = []
-    handed_on: list[int] = []
-    while at < len(words) and words[at].shown.startswith("-"):
-        shown = words[at].shown
-        flag = shown in _CONTAINER_FLAGS and not (docker and shown in _DOCKER_VALUES)
-        if flag or "=" in shown or (shown[:2] in ("-v", "-e", "-B", "-p") and len(shown) > 2 and shown[1] != "-"):
+def container_options(words: Sequence[Word], at: int, grammar: Grammar) -> tuple[list[Option], int]:
+    """The options from `at` on, and where the image (of exec the container) stands."""
+    options: list[Option] = []
+    while at < len(words):
+        word = words[at]
+        if word.shown == "--":
+            return options, at + 1
+        if word.shown.startswith("-"):
+            read, at = grammar.one(words, at)
+            options += read
+        elif word.text is None and at + 2 < len(words) and _HOLDS.fullmatch(word.raw.strip("\"'")):
             at += 1
-            continue
-        if shown in ("-e", "--env") and at + 1 < len(words):
-            (settings if ASSIGNMENT.match(words[at + 1].shown) else handed_on).append(at + 1)
-        at += 2
-    at += 1  # the image
-    if at >= len(words):
+        else:
+            break
+    return options, at
+
+
+_HOLDS = lazy_re(
+    r"\$\{?(?!\w*(?:im(?:age|g)|container|sif))\w*(?:arg|opt|flag|mount|bind|vol)\w*(?:\[[@*]\]|:?-)?\}?", re.I
+)
+"""A variable that holds options, by its name, and not the image."""
+
+
+def _container(words: Sequence[Word], at: int, grammar: Grammar, *, fresh: bool) -> WhatStarts | None:
+    """Options, the image, the command."""
+    options, image = container_options(words, at, grammar)
+    if image + 1 >= len(words):
         return None
-    return WhatStarts(at=at, settings=tuple(settings), handed_on=tuple(handed_on), fresh=docker)
+    values = {option.value.span for option in options if option.name == "env" and option.value is not None}
+    given = [index for index, word in enumerate(words[at:image], at) if word.span in values]
+    return WhatStarts(
+        at=image + 1,
+        settings=tuple(index for index in given if ASSIGNMENT.match(words[index].shown)),
+        handed_on=tuple(index for index in given if not ASSIGNMENT.match(words[index].shown)),
+        fresh=fresh,
+    )
 
 
 def _charliecloud(words: Sequence[Word]) -> WhatStarts | None:
