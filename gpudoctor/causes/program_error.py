@@ -60,6 +60,10 @@ CAUSE = Cause(
         "advised": "Do what the message itself says{place}: {advice}.{told}",
         "allowed": "Write one of {allowed} there{place}. What was given is refused: {said}.",
         "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
+        "required": (
+            "{change}. They are given on the command line, in the settings or by the model's own configuration, and "
+            "not where it was raised.{told}"
+        ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
         "refused": (
             "{what}. Change it where it is set{place}: in that call, on the command line, or in the settings that are "
@@ -286,6 +290,10 @@ CAUSE = Cause(
         ),
         "quota": "Remove files of that user or project on the file system of {path}, or have the quota "
         "raised{place}.{told}",
+        "quota-service": (
+            "The account or project has used up what the service grants it{place}: {said}. Ask for less at once or in "
+            "another region, end what still holds it, or have that quota raised."
+        ),
         "disk-full": "Make room on the file system of {path}{place}.{told}",
         "host-memory": "Give the job more memory, or let it hold less at once{place}.{told}",
         "worker": "Repair what the DataLoader worker's traceback shows, mostly one sample of the data set.",

@@ -11,6 +11,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.advised import advice
 from gpudoctor.explain.beside import COMMAND
 from gpudoctor.explain.classes import cause_of, variant_of
+from gpudoctor.explain.conclude import FAILED_BEFORE, Conclusion
 from gpudoctor.explain.course import MILD, TROUBLE
 from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.last_words import BUILDING
@@ -21,6 +22,7 @@ from gpudoctor.explain.scan import clean
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
+from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.symptom import UNSAID
@@ -39,8 +41,14 @@ INTERFACE = (
     "take "
     "it out; an exclusion list excludes lo too."
 )
+OF_ALL_ALIKE = lazy_re(r"(?i)reserved (?:but unallocated )?memory|_ALLOC_CONF|fragmentation")
+OF_MEMORY: tuple[Class, ...] = ("gpu-memory", "host-memory")
 SAY_NOTHING = ("at", "alone", "own-line", "in-package", "asserted")
 """Variants of a program's error that say where, and not what."""
+TELLS_NOTHING = "Its words do not tell"
+"""How the fix begins of what says nothing of one."""
+TELL_ONLY_AN_END: tuple[Class, ...] = ("dead-rank", "signal")
+"""Classes of what follows: where an error line stands before it, undecided as it is, that line says more."""
 SAME, FEW = 60, 12
 """Characters of a line by which it is known again, and so few that they are nobody's."""
 LAST = 40
@@ -53,8 +61,8 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(told))
     if cause.cause == "wrong-nic" and (value := _interface(ends)):
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
-    if cause.fix == CAUSES[cause.cause].fix and (of_line := _of_line(cause)):
-        return structs.replace(cause, fix=of_line)
+    if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause) or _of_message(cause)):
+        return structs.replace(cause, fix=narrower)
     if cause.cause != "program-error" or not any(OF_A_BUILD.search(line.text) for line in cause.evidence):
         return cause
     for file, lines in ends.items():
@@ -76,10 +84,30 @@ def _of_line(cause: LogCause) -> Fix | None:
     return None
 
 
+def _of_message(cause: LogCause) -> Fix | None:
+    """Where a message that has such a cause names itself what to change, that goes before what is told of all of them.
+    What torch says of its allocator stands behind each of its messages."""
+    told = advice(cause.evidence[0].text) if cause.evidence and cause.cause != "program-error" else ""
+    if not told or not (names(told) or cause.kind in OF_MEMORY) or OF_ALL_ALIKE.search(told):
+        return None
+    return Fix(f"Do what the message itself says: {told}. Else: {cause.fix.text}", cause.fix.commands)
+
+
 def _interface(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
     """What NCCL tells that NCCL_SOCKET_IFNAME is."""
     texts = (text for lines in ends.values() for _, text in lines)
     return next((match["value"] for text in texts if (match := SET_TO.search(text))), "")
+
+
+def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
+    """What may be done where no cause is decided: what solves that by which it ended, where only what came before that
+    is not known; else what the quoted lines tell. Candidates that compete have a fix each, and none is handed over; nor
+    is that of what only followed."""
+    first, unknown = (concluded.causes[0] if concluded.causes else None), concluded.unknown or ""
+    if first is None or first.kind in TELL_ONLY_AN_END:
+        return to_try(trouble, ends, unknown)
+    is_known = first.summary in unknown and FAILED_BEFORE not in unknown
+    return first.fix.text if is_known and not first.fix.text.startswith(TELLS_NOTHING) else ""
 
 
 def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], unknown: str = "") -> str:
@@ -122,4 +150,4 @@ def _of_its_words(text: str) -> str:
     return CAUSES[cause].remedy(variant, place="", who="that process", **values).text
 
 
-__all__ = ["narrowed", "to_try"]
+__all__ = ["TELL_ONLY_AN_END", "narrowed", "undecided_fix"]

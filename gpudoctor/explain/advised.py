@@ -72,7 +72,8 @@ ELSEWHERE = lazy_re(
 )
 """What only asks for more to be told, or sends somebody somewhere."""
 A_NOUN = lazy_re(
-    r"(?i)^(?:shard|request|split|register|limit|drop|start|run|update|change|import|download|call|mount|check|stop|"
+    r"(?i)^free (?:\w{1,12} )?memory (?:on|of|in|is|was|left|at)\b|"
+    r"^(?:shard|request|split|register|limit|drop|start|run|update|change|import|download|call|mount|check|stop|"
     r"launch|write|export|reset|pull|clone|merge|move|switch|pass|fix|set|pad|shard|start|clip|tune|load) "
     r"(?!(?:the|a|an|that|whether|if|your|all|this|these|it|its|each|every|both|any|`|'|\"|-)\b)"
     r"(?:id\b|(?:\S{1,40} ){0,3}(?:errors?|failed|failure)[. ]*$|(?:\S{1,40} ){0,2}(?:holds?|has|had|have|is|are|was|"
@@ -134,7 +135,8 @@ def _advised(sentence: str) -> str:
         return "" if A_NOUN.match(sentence) else sentence
     for at in INNER.finditer(sentence):
         clause = sentence[at.end() :]
-        if IMPERATIVE.match(re.sub(r"^(?:so|and|but|or|then) ", "", clause)) or MODAL.match(clause):
+        is_imperative = IMPERATIVE.match(re.sub(r"^(?:so|and|but|or|then) ", "", clause)) and not A_NOUN.match(clause)
+        if is_imperative or MODAL.match(clause):
             return clause
     return sentence if MODAL.search(sentence) else ""
 

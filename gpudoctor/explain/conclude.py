@@ -47,6 +47,8 @@ BRINGS_A_WAIT: tuple[Class, ...] = ("deadlock", "device-ordinal", "config", "sto
 """Of what is no fault by itself: what makes ranks wait, and raises nothing of a program's own."""
 CONNECTIONS = 0.75
 """What is left of that of a failed connection: the other end may have died."""
+FAILED_BEFORE = "what failed before it"
+"""How it is said that a line tells only what followed."""
 FOLLOWS = 0.6
 """What is left of that of a consequence: another cause may have it too."""
 OF_DATA = ("gpu-out-of-memory", "gpu-program-fault")
@@ -332,5 +334,5 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
     )
     said = of_symptom(later, standing="consequence").summary
     ended_from_outside = CAUSES[later.symptom.cause].blame == "scheduler" if later.symptom.cause in CAUSES else False
-    before = "whether anything failed before it" if ended_from_outside else "what failed before it"
+    before = "whether anything failed before it" if ended_from_outside else FAILED_BEFORE
     return f"{said}{place}; {before}, these logs do not say"

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.above import narrowed, to_try
+from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, undecided_fix
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
@@ -70,8 +70,6 @@ THINGS = ("checkpoint", "data")
 """Classes by the words for things of which every log speaks; a line that refuses nothing tells no fault of them."""
 BY_SIGNAL = ("native-crash", "rank-died")
 """Causes that tell only how a process ended."""
-TELL_ONLY_AN_END = ("dead-rank", "signal")
-"""Classes of what follows: where an error line stands before it, undecided as it is, its class says more."""
 OTHER = Judged("other", "program", "not decided")
 
 
@@ -155,7 +153,7 @@ def explain(
         concluded = structs.replace(concluded, judged=judged_end(ends))
     if known:
         trouble = with_beside(trouble, ends)
-    undecided = known and not concluded.causes
+    undecided = known and not _decided(concluded)
     judged = _judged(concluded)
     restart = judged.restart if judged else "not decided"
     answer = Explanation(
@@ -170,7 +168,7 @@ def explain(
         well=not known and not trouble and course in ("gets on", "ended well"),
         causes=concluded.causes,
         unknown=concluded.unknown,
-        advice=to_try(trouble, ends, concluded.unknown or "") if undecided else "",
+        advice=undecided_fix(concluded, trouble, ends) if undecided else "",
         consequences=concluded.consequences,
         story=concluded.story,
         files=tuple(found.file for found in scans),

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from gpudoctor.explain.advised import advice, split_by
 from gpudoctor.explain.own_fixes import device_of, setting_of
+from gpudoctor.explain.requirements import required
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
 
@@ -191,6 +192,11 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
     if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
         return "allowed", {**values, "allowed": match["allowed"].strip(" .")}
+    if kind in OF_SETTINGS and (change := required(clause)):
+        return "required", {
+            "change": change,
+            "told": f" The message itself: {advised}." if advised else also_told(message),
+        }
     if advised:
         return "advised", {"advice": advised, "told": also_told(message, advised)}
     if not clause or kind not in OF_SETTINGS:

@@ -136,7 +136,7 @@ def _seen(kind: Class, type_name: str, message: str, raised_in: str, raised_by: 
         path = refused_path(message)
         if kind == "storage" and path and STALE.search(message):
             return "stale", {"path": path, "how": "TMPDIR, or a folder of the node's own disk"}
-        return (kind if path else "", {"path": path})
+        return (kind if path else "quota-service" if kind == "quota" else "", {"path": path})
     if kind == "checkpoint":
         if CUT_OFF.search(message):
             return "checkpoint-file", {"file": read_file(message) or "The file"}

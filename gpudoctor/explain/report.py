@@ -51,7 +51,8 @@ class Explanation(Answer, frozen=True, kw_only=True):
     """What is wrong and not understood ("torchrun ended with status 1, and no line before it says why"); None where
     nothing of the kind is there."""
     advice: str = ""
-    """Where no cause is named: what the lines themselves, or the command above them, say is to be done."""
+    """Where no cause is decided: what solves that by which it ended, or what the lines themselves, or the command above
+    them, say is to be done."""
     kind: Class | None = field(name="class", default=None)
     """Of the first cause where it is decided, else of what failed; None where nothing did."""
     blame: Blame | None = None

@@ -30,15 +30,15 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
             show(f"undecided {answer.unknown}", screen, style="bold", head="bold magenta")
             for line in answer.story[-3:] if not others else ():
                 _show_line(line, screen, names)
-            if answer.advice:
-                show(f"Fix: {answer.advice}", screen, indent=2)
+        if answer.advice:
+            show(f"Fix: {answer.advice}", screen, indent=2)
     if others:
         screen.print()
         show("Candidates:" if others is answer.causes else "Also possible:", screen, style="bold")
         said = [answer.unknown or ""] if others is answer.causes else [answer.causes[0].summary]
         for cause in others[:MOST_ALTERNATIVES]:
             # where nothing is decided, whoever reads it tries what is told of the likeliest
-            _show_other(cause, screen, names, said, advised=cause is answer.causes[0])
+            _show_other(cause, screen, names, said, advised=cause is answer.causes[0] and not answer.advice)
             said.append(cause.summary)
         if len(others) > MOST_ALTERNATIVES:
             show(f"and {len(others) - MOST_ALTERNATIVES} more (--json lists them)", screen, indent=2, style="dim")

@@ -1,0 +1,126 @@
+"""Two numbers that a message holds against each other: what either would have to be.
+
+`heads (14) must be a multiple of tensor_parallel_size (4)`, "batch size 6 is not divisible by the number of processes
+(4)", `max_len (4096) is larger than the derived limit (2048)`. The forms are those of checks in libraries; the numbers
+must break what the sentence demands, else they are others.
+"""
+
+import re
+from typing import NamedTuple
+
+from gpudoctor.lazy import lazy_re
+
+MOST = 1_200
+"""Characters of a message that are looked at."""
+LARGEST = 10**9
+NEAR = 2
+"""A divisor of so many times the number that does not divide is none that somebody wants (our choice)."""
+NEGATED = r"(?:is|are|was|were)(?: not|n't)(?: evenly| exactly)?"
+WANTED = r"(?:must|should|needs?|ha(?:s|ve)|expected|required)(?: to)?(?: be)?(?: evenly| exactly)?"
+DIVISIBLE = lazy_re(
+    rf"(?i)\b(?:{NEGATED}|{WANTED}|to be|not|be)(?: an?)?(?: round| whole| integer)? (?:divisible by|(?:a )?multiple of)\b"
+)
+AT_MOST = lazy_re(
+    rf"(?i)\b(?:(?:is|are|was) (?:larger|greater|bigger|longer|higher|more) than|exceeds?|{WANTED} (?:at most|smaller than or equal to"
+    rf"|less than or equal to|no (?:larger|greater|more) than)|(?:cannot|can't|can not|must not|should not) "
+    rf"(?:be (?:larger|greater|bigger|more|higher|longer) than|exceed))\b|{WANTED} ?<=|(?:cannot|must not) be ?>(?!=)"
+)
+AT_LEAST = lazy_re(
+    rf"(?i)\b(?:(?:is|are|was) (?:smaller|less|lower|fewer|shorter) than|{WANTED} (?:at least|(?:greater|larger|more) than or equal to"
+    rf"|no (?:smaller|less|fewer) than)|(?:cannot|can't|can not|must not|should not) be "
+    rf"(?:smaller|less|lower|fewer|shorter) than)\b|{WANTED} ?>=|(?:cannot|must not) be ?<(?!=)"
+)
+VALUE = lazy_re(
+    r"(?P<name>[`'\"]?(?:--)?[A-Za-z][\w.\[\]-]*(?:'s)?(?: [a-z][\w-]*){0,5}[`'\"]?) ?(?:\(|=|:| of | is )[ `]?"
+    r"(?P<value>\d{1,9})(?:\.0)?(?P<times>(?: ?\* ?\d{1,9})+(?=\)))?(?![\w.]*\d)|"
+    r"(?P<setting>[A-Za-z]\w*_\w+) (?P<number>\d{1,9})(?![\w.]*\d)"
+)
+GOT = lazy_re(r"(?i)\b(?:but )?(?:got|received|found|given|have|were)\b:?")
+ARTICLE = lazy_re(r"(?i)^.*\b(?:that|the|your|if|when|a|an|with|using|and|got|but|requires|User-specified) (?=\S)")
+OF_TENSORS = lazy_re(
+    r"(?i)\btensors?\b(?![ _-](?:model[ _-])?parallel)|\bshapes?\b|\bdim(?:ension)?s? \d|\bsize mismatch\b|\bmat[12]\b|\bindex\b"
+)
+OF_MODEL = lazy_re(r"(?i)head|hidden|layer|vocab|embed|channel|\bdim|expert|position|derived|feature")
+"""What a model's own configuration gives, and its weights hold."""
+OF_START = lazy_re(r"(?i)(?:number of |num[ _]|n_)?(?:world.?size|process(?:es)?|ranks?|gpus?|devices?)")
+"""What the start of the job gives."""
+
+
+class Side(NamedTuple):
+    name: str
+    value: int
+
+
+def required(clause: str) -> str:
+    """What has to be changed to what; empty where the sentence holds no two numbers against each other."""
+    kept = clause[:MOST]
+    if OF_TENSORS.search(kept):
+        return ""
+    for form, tell in ((DIVISIBLE, _divisible), (AT_MOST, _at_most), (AT_LEAST, _at_least)):
+        at = form.search(kept)
+        if at is not None and (sides := _sides(kept, at)) and (told := tell(*sides)):
+            return told
+    return ""
+
+
+def _sides(text: str, at: re.Match[str]) -> tuple[Side, Side] | None:
+    behind = text[at.end() :]
+    got = GOT.search(behind)
+    if got is not None:
+        given = list(_named(behind[got.end() :]))
+        if len(given) == 2:
+            return given[0], given[1]
+    before = list(_named(text[: at.start()]))
+    others = list(_named(behind[: got.start()] if got else behind))
+    return (before[-1], others[0]) if before and others else None
+
+
+def _named(text: str) -> list[Side]:
+    sides = []
+    for match in VALUE.finditer(text):
+        value = int(match["value"] or match["number"])
+        for factor in re.findall(r"\d+", match["times"] or ""):
+            value *= int(factor)
+        name = ARTICLE.sub("", (match["name"] or match["setting"]).strip("`'\" ")).strip("`'\" ")
+        if name and value < LARGEST:
+            sides.append(Side(name, value))
+    return sides
+
+
+def _divisible(one: Side, other: Side) -> str:
+    if not other.value or not one.value % other.value:
+        return ""
+    divisors = [number for number in range(2, min(one.value, NEAR * other.value) + 1) if one.value % number == 0]
+    near = [number for number in divisors if number < other.value][-2:]
+    near += [number for number in divisors if number > other.value][:1]
+    lower = one.value - one.value % other.value
+    ways = [_set(one, tuple(number for number in (lower, lower + other.value) if number))]
+    if near:
+        is_of_model = OF_MODEL.search(one.name) and not OF_MODEL.search(other.name)
+        ways = [_set(other, tuple(near))] if is_of_model else [*ways, _set(other, tuple(near))]
+    return f"{other.value} does not divide {one.value}: {', or '.join(ways)}"
+
+
+def _at_most(one: Side, other: Side) -> str:
+    if one.value <= other.value:
+        return ""
+    ways = [f"lower {one.name} to {other.value} or less"]
+    if not OF_MODEL.search(other.name):
+        ways.append(f"raise {other.name} to {one.value} or more")
+    return f"{one.value} is more than {other.value}: {', or '.join(ways)}"
+
+
+def _at_least(one: Side, other: Side) -> str:
+    if one.value >= other.value:
+        return ""
+    ways = [f"raise {one.name} to {other.value} or more"] if not OF_MODEL.search(one.name) else []
+    ways.append(f"lower {other.name} to {one.value} or less")
+    return f"{one.value} is less than {other.value}: {', or '.join(ways)}"
+
+
+def _set(side: Side, numbers: tuple[int, ...]) -> str:
+    values = " or ".join(map(str, numbers))
+    return f"start {values} processes" if OF_START.fullmatch(side.name) else f"set {side.name} to {values}"
+
+
+__all__ = ["required"]
