@@ -85,10 +85,10 @@ def _of_line(cause: LogCause) -> Fix | None:
 
 
 def _of_message(cause: LogCause) -> Fix | None:
-    """Where a message that has such a cause names itself what to change, that goes before what is told of all of them.
-    What torch says of its allocator stands behind each of its messages."""
-    told = advice(cause.evidence[0].text) if cause.evidence and cause.cause != "program-error" else ""
-    if not told or not (names(told) or cause.kind in OF_MEMORY) or OF_ALL_ALIKE.search(told):
+    """Where a message of too little memory says itself what to take less of, that goes before what is told of all of
+    them. What torch says of its allocator stands behind each of its messages."""
+    told = advice(cause.evidence[0].text) if cause.evidence and cause.kind in OF_MEMORY else ""
+    if not told or OF_ALL_ALIKE.search(told):
         return None
     return Fix(f"Do what the message itself says: {told}. Else: {cause.fix.text}", cause.fix.commands)
 
@@ -106,7 +106,7 @@ def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[
     first, unknown = (concluded.causes[0] if concluded.causes else None), concluded.unknown or ""
     if first is None or first.kind in TELL_ONLY_AN_END:
         return to_try(trouble, ends, unknown)
-    is_known = first.summary in unknown and FAILED_BEFORE not in unknown
+    is_known = first.summary in unknown and FAILED_BEFORE not in unknown and not concluded.waited
     return first.fix.text if is_known and not first.fix.text.startswith(TELLS_NOTHING) else ""
 
 
