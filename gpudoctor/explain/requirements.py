@@ -17,18 +17,19 @@ NEAR = 2
 """A divisor of so many times the number that does not divide is none that somebody wants (our choice)."""
 NEGATED = r"(?:is|are|was|were)(?: not|n't)(?: evenly| exactly)?"
 WANTED = r"(?:must|should|needs?|ha(?:s|ve)|expected|required)(?: to)?(?: be)?(?: evenly| exactly)?"
+NEVER = r"(?:cannot|can't|can not|must not|should not)"
+MORE, LESS = r"(?:larger|greater|bigger|longer|higher|more)", r"(?:smaller|less|lower|fewer|shorter)"
 DIVISIBLE = lazy_re(
-    rf"(?i)\b(?:{NEGATED}|{WANTED}|to be|not|be)(?: an?)?(?: round| whole| integer)? (?:divisible by|(?:a )?multiple of)\b"
+    rf"(?i)\b(?:{NEGATED}|{WANTED}|to be|not|be)(?: an?)?(?: round| whole| integer)? "
+    r"(?:divisible by|(?:a )?multiple of)\b"
 )
 AT_MOST = lazy_re(
-    rf"(?i)\b(?:(?:is|are|was) (?:larger|greater|bigger|longer|higher|more) than|exceeds?|{WANTED} (?:at most|smaller than or equal to"
-    rf"|less than or equal to|no (?:larger|greater|more) than)|(?:cannot|can't|can not|must not|should not) "
-    rf"(?:be (?:larger|greater|bigger|more|higher|longer) than|exceed))\b|{WANTED} ?<=|(?:cannot|must not) be ?>(?!=)"
+    rf"(?i)\b(?:(?:is|are|was) {MORE} than|exceeds?|{WANTED} (?:at most|{LESS} than or equal to|no {MORE} than)|"
+    rf"{NEVER} (?:be {MORE} than|exceed))\b|{WANTED} ?<=|{NEVER} be ?>(?!=)"
 )
 AT_LEAST = lazy_re(
-    rf"(?i)\b(?:(?:is|are|was) (?:smaller|less|lower|fewer|shorter) than|{WANTED} (?:at least|(?:greater|larger|more) than or equal to"
-    rf"|no (?:smaller|less|fewer) than)|(?:cannot|can't|can not|must not|should not) be "
-    rf"(?:smaller|less|lower|fewer|shorter) than)\b|{WANTED} ?>=|(?:cannot|must not) be ?<(?!=)"
+    rf"(?i)\b(?:(?:is|are|was) {LESS} than|{WANTED} (?:at least|{MORE} than or equal to|no {LESS} than)|"
+    rf"{NEVER} be {LESS} than)\b|{WANTED} ?>=|{NEVER} be ?<(?!=)"
 )
 VALUE = lazy_re(
     r"(?P<name>[`'\"]?(?:--)?[A-Za-z][\w.\[\]-]*(?:'s)?(?: [a-z][\w-]*){0,5}[`'\"]?) ?(?:\(|=|:| of | is )[ `]?"
@@ -38,7 +39,8 @@ VALUE = lazy_re(
 GOT = lazy_re(r"(?i)\b(?:but )?(?:got|received|found|given|have|were)\b:?")
 ARTICLE = lazy_re(r"(?i)^.*\b(?:that|the|your|if|when|a|an|with|using|and|got|but|requires|User-specified) (?=\S)")
 OF_TENSORS = lazy_re(
-    r"(?i)\btensors?\b(?![ _-](?:model[ _-])?parallel)|\bshapes?\b|\bdim(?:ension)?s? \d|\bsize mismatch\b|\bmat[12]\b|\bindex\b"
+    r"(?i)\btensors?\b(?![ _-](?:model[ _-])?parallel)|\bshapes?\b|\bdim(?:ension)?s? \d|\bsize mismatch\b|"
+    r"\bmat[12]\b|\bindex\b"
 )
 OF_MODEL = lazy_re(r"(?i)head|hidden|layer|vocab|embed|channel|\bdim|expert|position|derived|feature")
 """What a model's own configuration gives, and its weights hold."""
