@@ -13,6 +13,7 @@ from gpudoctor.hang.job import Rank
 from gpudoctor.hang.report import HangCause
 from gpudoctor.hang.variables import levels_of, rounds_apart, unlike
 from gpudoctor.read.job import stacks
+from gpudoctor.read.job.source import context
 from gpudoctor.read.job.tensors import sizes_in
 from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables, SourceContext
 from gpudoctor.snapshot.ras import Ras, RasCommunicator, RasRank
@@ -22,6 +23,8 @@ from tests.lab.requirements import require
 HOLDS = """
     import sys, time, torch
     def work(samples, ready=True, rate=0.5, token="hf_secret", nothing=None):
+        sizes, by_owner, text, ids = [8, -4], {0: 0.9, 1: (1, 2)}, {"key": 1}, ["a", 1]
+        many, half, name = list(range(100)), torch.bfloat16, "bfloat16"
         logits = torch.ones(512, 1024)
         turned = logits.to(torch.bfloat16).t()
         for step in range(10):
@@ -53,6 +56,10 @@ def test_numbers_and_tensors_are_read_and_nothing_else() -> None:
     assert held.values == {
         "samples": "21",
         "ready": "True",
+        "rate": "0.5",
+        "sizes": "[8, -4]",
+        "by_owner": "{0: 0.9, 1: (1, 2)}",
+        "half": "bfloat16",
         "logits": "float32[512, 1024]",
         "turned": "bfloat16[1024, 512]",
         "step": "4",
@@ -221,7 +228,7 @@ def test_what_is_given_to_one_collective_in_unlike_sizes_is_a_mismatch() -> None
 
 
 def test_ranks_that_name_unlike_roots_have_parted() -> None:
-    call = Enclosing("gather", 39, "", gives=("predictions", "writer"))
+    call = Enclosing("gather", 39, "", gives=("predictions", "writer"), root=("writer",))
     context = replace(source(40, inside=LOOP), calls=(call,))
     for roots, odd in (((0, 1, 0), (1,)), ((0, 1), (1,)), ((2, 2, 1), (2,))):
         first = first_of(*(holds(rank, 40, context, writer=root) for rank, root in enumerate(roots)), counts=(5,) * 3)
@@ -259,8 +266,40 @@ def test_what_is_given_through_a_function_of_the_programs() -> None:
 
 
 def test_a_root_that_is_given_through_one() -> None:
-    call = Enclosing("broadcast", 39, "", gives=("weights", "source"))
+    call = Enclosing("broadcast", 39, "", gives=("weights", "source"), root=("source",))
     context = replace(source(40, inside=LOOP), leads_to=(call,))
     own = [holds(rank, 40, context, weights="float32[8]", source=int(rank == 2)) for rank in range(3)]
     first = first_of(*own, counts=(5, 5, 5))
     assert (first.cause, first.ranks, first.confidence) == ("rank-divergent-decision", (2,), 0.65)
+
+
+def test_a_root_that_each_computes_of_what_one_holds_otherwise() -> None:
+    """best_of_each of tests/lab/hangs: `take_over(weights, best(scores))`."""
+    call = Enclosing("broadcast", 39, "", gives=("weights",), root=("scores",))
+    context = replace(source(40, inside=LOOP), leads_to=(call,))
+    for values, culprits in ((("{0: 0.9}", "{0: 0.9}", "{0: 0.5}"), (2,)), (("{0: 0.9}", "{0: 0.8}", "{0: 0.5}"), ())):
+        own = [holds(rank, 40, context, weights="float32[8]", scores=scores) for rank, scores in enumerate(values)]
+        first = first_of(*own, counts=(5, 5, 5))
+        assert (first.cause == "rank-divergent-decision" and first.ranks == culprits) is bool(culprits)
+        assert (first.confidence >= 0.5) is bool(culprits)
+
+
+@pytest.mark.parametrize(
+    ("call", "root"),
+    [
+        ("dist.broadcast(weights, src=best(scores))", ("scores",)),
+        ("dist.reduce(weights, first + 1)", ("first",)),
+        ("dist.gather(weights, rows, dst=writer)", ("writer",)),
+        ("dist.gather(weights, rows)", ()),
+        ("dist.broadcast(weights, first, group)", ()),
+        ("dist.broadcast(weights, src=first, group=own)", ()),
+        ("dist.all_reduce(weights)", ()),
+        ("take_over(weights, best(scores))", ("scores",)),
+        ("take_over(source=first, weights=weights)", ("first",)),
+    ],
+)
+def test_from_what_a_call_takes_its_root(call: str, root: tuple[str, ...]) -> None:
+    text = f"def take_over(weights, source):\n    dist.broadcast(weights, src=source)\n\ndef train():\n    {call}\n"
+    found = context(Frame("train", PROGRAM, 5), lambda _: text.encode())
+    assert found is not None
+    assert [each.root for each in (*found.calls, *found.leads_to)] == [root]

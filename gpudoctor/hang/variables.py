@@ -26,6 +26,10 @@ _PLACES = lazy_re(
 _NUMBER_OF = lazy_re(r"(?:^|_)(?:num|n|nr|per|number|nproc)_|_per_", re.I)
 """Names of how many there are of something, which is meant to be alike: `gpus_per_node`, `num_devices`."""
 _WORDS = lazy_re(r"[A-Za-z_]\w*")
+_DECISIVE = lazy_re(r"-?[0-9]+|True|False|[a-z]+[0-9]\w*|[\[({][-0-9, :\[\](){}]*[\])}]")
+"""Values that are not measured: whole numbers, alone or several, truth values, types. No fractions, which each rank
+computes of its own data, and no tensors."""
+_TENSOR = lazy_re(r"([a-z]\w*)\[([0-9, ]+)\]")
 Level = Mapping[int, Frame]
 """One function that all ranks are in: the frame of each, by rank."""
 
@@ -181,7 +185,7 @@ def unlike(ranks: Sequence[Rank]) -> Iterator[Unlike]:
             by_value: defaultdict[str, list[Rank]] = defaultdict(list)
             for rank in ranks:
                 by_value[values[rank.rank].get(name, "")].append(rank)
-            if len(by_value) != 2 or "" in by_value or any("[" in value for value in by_value):
+            if len(by_value) != 2 or not all(map(_DECISIVE.fullmatch, by_value)):
                 continue
             (own, odd), (common, others) = sorted(by_value.items(), key=lambda each: len(each[1]))
             at_an_end = {rank.rank for rank in odd} & {ranks[0].rank, ranks[-1].rank}
@@ -191,10 +195,9 @@ def unlike(ranks: Sequence[Rank]) -> Iterator[Unlike]:
 
 def tensor_at(rank: Rank, frame: Frame, name: str) -> tuple[str, int] | None:
     """Type and number of elements of a tensor that a frame holds."""
-    kind, bracket, sizes = held_at(rank, frame).get(name, "").partition("[")
-    if not bracket:
+    if (found := _TENSOR.fullmatch(held_at(rank, frame).get(name, ""))) is None:
         return None
     elements = 1
-    for size in sizes.rstrip("]").split(", "):
+    for size in found[2].split(", "):
         elements *= int(size)
-    return kind, elements
+    return found[1], elements

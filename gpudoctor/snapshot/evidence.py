@@ -116,12 +116,11 @@ class Thread(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class FrameVariables(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The local variables of a frame of the program that hold a number, a truth value or a tensor: nothing else of
-    what a program holds is kept."""
+    """The variables of a frame that hold numbers, a truth value, a type of torch's or a tensor: no others are kept."""
 
     frame: Frame
     values: dict[str, str] = field(default_factory=dict)
-    """ "4", "True", "float32[512, 1024]" of a tensor, by name."""
+    """ "4", "0.5", "True", "{0: 8, 1: 6}", "bfloat16", "float32[512, 1024]" of a tensor, by name."""
 
 
 class Sample(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -162,9 +161,8 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     """A statement of the user's program around a line, or one that leaves the loop around it."""
 
     kind: str
-    """ "if", "else", "elif", "for", "while", "try", "except", "finally", "with", "function", "cache" (above a
-    function: its result is remembered); of the exits: "continue", "break", "return", "pass" (an exception that is
-    swallowed)."""
+    """ "if", "else", "elif", "for", "while", "try", "except", "finally", "with", "function", "cache" (above a function:
+    its result is remembered); of the exits: "continue", "break", "return", "pass" (a swallowed exception)."""
     line: int
     text: str = ""
     """Its condition or target, string constants blanked: "rank == 0", "batch in loader", "Exception"."""
@@ -173,6 +171,8 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     "self.is_chief()"), with "something" for the rest of it. Empty where that was not followed, or it asks for none."""
     gives: tuple[str, ...] = ()
     """Of a call of a collective, or of a function of the program's that makes it: the variables that it is given."""
+    root: tuple[str, ...] = ()
+    """Of these: the variables from which the collective's root is taken."""
     counter: str = ""
     """Of a loop: a variable that each of its rounds raises by one, in a statement of its own."""
     counted_at: int = 0

@@ -175,7 +175,7 @@ def _differs(job: HangJob, waiting: Sequence[Rank], odd: Sequence[Rank]) -> bool
 
 
 def roots(job: HangJob) -> Iterator[HangCause]:
-    """Ranks in one function that give a collective with a root unlike numbers: each has another root in mind."""
+    """Ranks in one function that take the root of a collective from unlike values: each has another root in mind."""
     if (progress := text.standing(job)) is None:
         return
     inside: dict[tuple[str, str], list[Rank]] = {}
@@ -185,18 +185,21 @@ def roots(job: HangJob) -> Iterator[HangCause]:
     for ranks in inside.values():
         context = source_at(ranks[0], own_variables(ranks[0])[0].frame)
         rooted = [each for each in text.calls_of(context) if each.kind in WITH_A_ROOT]
-        for call, name in ((each, name) for each in rooted for name in each.gives):
+        for call, name in ((each, name) for each in rooted for name in each.root):
             named = {rank.rank: own_variables(rank)[0].values.get(name, "") for rank in ranks}
-            if len(set(named.values())) < 2 or not all(map(str.isdecimal, named.values())):
-                continue
-            usual = max(named.values(), key=lambda value: (list(named.values()).count(value), value == "0"))
+            values = list(named.values())
+            usual = max(values, key=lambda value: (values.count(value), value == "0"))
             odd = [rank for rank in ranks if named[rank.rank] != usual]
+            # A number is the root itself; what it is computed from must be unlike on few, and alike on all others.
+            computed = not all(map(str.isdecimal, values))
+            if not odd or "" in values or (computed and (len(set(values)) > 2 or len(odd) * 2 >= len(ranks))):
+                continue
             told = ", ".join(f"{value} on rank {number}" for number, value in list(named.items())[:4])
             yield blame(
                 "rank-divergent-decision",
-                LIKELY,  # that the number is the root's, its place in the call does not say
+                LIKELY,  # another variable may have told it since
                 odd,
-                f"{name}, which is given to {call.kind} in line {call.line}, is {told}",
+                f"{name}, from which {call.kind} in line {call.line} takes its root, is {told}",
                 (*stacks_of(progress.waiting), Seen("variables", f"{name}: {told}")),
                 at=odd[0].place.user_frame,
             )

@@ -40,7 +40,8 @@ def calls_of(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
         for call in called(found.node):
             name = _collective(call)
             if name:
-                yield structs.replace(guarded(name, call, found), gives=tuple(_given(call))[:MOST_GIVEN])
+                own = guarded(name, call, found)
+                yield structs.replace(own, gives=tuple(_given(call))[:MOST_GIVEN], root=_names_in(_root(call)))
 
 
 def _given(call: ast.AST) -> Iterator[str]:
@@ -52,20 +53,49 @@ def _given(call: ast.AST) -> Iterator[str]:
         yield from (argument.id for argument in given if isinstance(argument, ast.Name))
 
 
+ROOT_AT = {"broadcast": 1, "reduce": 1, "gather": 2, "scatter": 2}
+ROOT_AT |= {"broadcast_object_list": 1, "gather_object": 2, "scatter_object_list": 2}
+"""At which place a collective of torch.distributed takes its root."""
+_ROOTS = ("src", "dst", "group_src", "group_dst")
+
+
+def _root(call: ast.AST) -> ast.expr | None:
+    """What a call says of its root; None of one in a group that it names: each such group may have its own."""
+    if not isinstance(call, ast.Call) or (place := ROOT_AT.get(_collective(call))) is None:
+        return None
+    named = {keyword.arg: keyword.value for keyword in call.keywords}
+    if len(call.args) > place + 1 or named.keys() & {None, "group"}:
+        return None
+    return next((named[name] for name in _ROOTS if name in named), call.args[place] if len(call.args) > place else None)
+
+
+def _names_in(expression: ast.expr | None) -> tuple[str, ...]:
+    """The variables of an expression, without the functions that it calls."""
+    nodes = [*ast.walk(expression)] if expression is not None else []
+    functions = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    names = (node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in functions)
+    return tuple(dict.fromkeys(names))[:MOST_GIVEN]
+
+
 def _tells_parts(keyword: ast.keyword) -> bool:
     return keyword.arg is None or keyword.arg.endswith("split_sizes")
 
 
-def _passed_on(call: ast.AST, function: ast.AST, collective: str) -> Iterator[str]:
-    """The variables of a caller that a function of its own gives to this collective, as they are."""
+def _passed_on(call: ast.AST, function: ast.AST, made: Enclosing) -> Enclosing:
+    """What a function of the caller's own makes, with the variables of the caller that it gives to this collective as
+    they are, and from which it takes the root."""
     if not isinstance(call, ast.Call) or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-        return
-    inner = [own for each in walk(function) for own in called(each.node) if _collective(own) == collective]
-    given = {name for own in inner for name in _given(own)}
+        return made
+    inner = [own for each in walk(function) for own in called(each.node) if _collective(own) == made.kind]
     stored = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
-    for name, argument in _by_parameter(call, function):
-        if name in given - stored and isinstance(argument, ast.Name):
-            yield argument.id
+    given = {name for own in inner for name in _given(own)} - stored
+    roots = {name for own in inner for name in _names_in(_root(own))} - stored
+    passed = [*_by_parameter(call, function)]
+    return structs.replace(
+        made,
+        gives=tuple(each.id for name, each in passed if name in given and isinstance(each, ast.Name))[:MOST_GIVEN],
+        root=tuple(own for name, each in passed if name in roots for own in _names_in(each))[:MOST_GIVEN],
+    )
 
 
 def calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
@@ -88,8 +118,7 @@ def calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_ran
         for call in called(found.node):
             name = own_name(call, functions)
             if name and functions[name] is not scope and (collective := first_of(name, 1)):
-                passed = tuple(_passed_on(call, functions[name], collective))[:MOST_GIVEN]
-                yield structs.replace(guarded(collective, call, found), gives=passed)
+                yield _passed_on(call, functions[name], guarded(collective, call, found))
 
 
 def forwards_of(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:

@@ -34,8 +34,10 @@ OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootst
 """Where a thread's stack begins: a program, `python -m`, a thread's start. One that begins elsewhere was cut short,
 or its interpreter is embedded in a program."""
 MOST_TASKS = 4096
-MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES = 64, 16
-_NUMBER = lazy_re(r"-?[0-9]{1,18}")
+MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES, LONGEST_VALUE = 64, 16, 128
+_NUMBER = lazy_re(r"-?(?:[0-9]{1,18}(?:\.[0-9]{1,18})?|inf)|True|False")
+_NUMBERS = lazy_re(r"[\[({][-0-9., :\[\](){}]*[\])}]")
+"""Lists, tuples and dictionaries of numbers alone, as py-spy writes them: cut off where they are long."""
 INSTALL = "py-spy is not installed; `{python} -m pip install py-spy` installs it"
 
 
@@ -277,10 +279,12 @@ def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[Fr
 
 
 def _value(local: _Local, memory: tensors.Memory) -> str:
-    """A number, a truth value, the type and sizes of a tensor; "" of all else."""
+    """A number, a truth value, some numbers, torch's name of a type, the type and sizes of a tensor; "" of all else."""
     text = local.repr or ""
-    if text in ("True", "False") or _NUMBER.fullmatch(text):
+    if _NUMBER.fullmatch(text) or (len(text) <= LONGEST_VALUE and "..." not in text and _NUMBERS.fullmatch(text)):
         return text
+    if text.startswith("<torch.dtype at "):
+        return memory.dtype(local.addr)
     return memory.tensor(local.addr) if text.startswith(("<Tensor at ", "<Parameter at ")) else ""
 
 

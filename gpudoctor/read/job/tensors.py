@@ -22,7 +22,7 @@ WORDS = 32
 FIRST, LAST = 4, 12
 """Words of TensorImpl before the number of dimensions: 7 in torch 2.13 and 2.14."""
 INLINE = 5
-HEADER, MOST_ELEMENTS = 16, 1 << 48
+HEADER, MOST_ELEMENTS, LONGEST_TYPE = 16, 1 << 48, 64
 _TYPES = """uint8 int8 int16 int32 int64 float16 float32 float64 complex32 complex64 complex128 bool qint8 quint8 qint32
 bfloat16 quint4x2 quint2x4 bits1x8 bits2x4 bits4x2 bits8 bits16 float8_e5m2 float8_e4m3fn float8_e5m2fnuz
 float8_e4m3fnuz uint16 uint32 uint64"""
@@ -53,16 +53,25 @@ class Memory:
                 return text
         return ""
 
+    def dtype(self, address: int) -> str:
+        """ "bfloat16" of the torch.dtype whose Python object is there: a byte of its number, then its name
+        (torch/csrc/Dtype.h)."""
+        name = self._bytes(address + HEADER + 1, LONGEST_TYPE).partition(b"\0")[0].decode("ascii", "replace")
+        return name if name in TYPES else ""
+
     def _words(self, address: int, number: int) -> tuple[int, ...]:
+        raw = self._bytes(address, 8 * number)
+        return struct.unpack(f"<{len(raw) // 8}q", raw[: len(raw) // 8 * 8])
+
+    def _bytes(self, address: int, number: int) -> bytes:
         if not 4096 <= address < 1 << 47:
-            return ()
+            return b""
         try:
             if self.file < 0:
                 self.file = os.open(f"/proc/{self.pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-            raw = os.pread(self.file, 8 * number, address)
+            return os.pread(self.file, number, address)
         except (OSError, OverflowError):
-            return ()
-        return struct.unpack(f"<{len(raw) // 8}q", raw[: len(raw) // 8 * 8])
+            return b""
 
 
 def sizes_in(words: tuple[int, ...]) -> str:
