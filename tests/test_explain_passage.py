@@ -58,6 +58,12 @@ SAYS = 'print(f"rank {rank} step {step} begins", flush=True)\n'
         ("x = requests.get(url)\ndist.all_reduce(y)\nz = y.item()", [], []),  # it has come past that one
         ("with path.open('rb') as file:\n    head = file.read(64)", ["storage", "storage"], []),
         ("last = pool.submit(put, weights)", [], []),
+        ("tokens = pool.submit(tokenize, text).result()", ["future"], []),
+        ("code = subprocess.Popen(words).wait()", ["child"], []),
+        ("filler = threading.Thread(target=fill)\nfiller.start()", [], []),
+        ("filler = threading.Thread(target=fill)\nfiller.start()\nfiller.join()", ["thread"], []),
+        ("server.start()", [], ["server.start()"]),
+        ("full = threading.Condition()\nwith full:\n    full.wait()", ["thread"], []),
         ("last = pool.submit(put)\nlast.result()", ["future"], []),
         ("x = requests.get(url)\nif late:\n    dist.all_reduce(y)", ["service"], ["dist.all_reduce(y)"]),
     ],
@@ -211,3 +217,19 @@ def test_a_file_that_is_named_after_a_program_is_no_ranks_own(tmp_path: Path) ->
     named = log.rename(log.with_name("download_on_rank0.log"))
     first = explain([str(named)], stdin=io.BytesIO(), program=program_of([str(named)])).causes[0]
     assert (first.cause, first.ranks) == ("queue-wait", (1,))
+
+
+def test_a_method_that_waits_for_one_of_the_same_name() -> None:
+    """notified_too_early of tests/lab/hangs."""
+    above = """
+    class Buffer:
+        def __init__(self):
+            self.full = threading.Condition()
+
+        def wait(self):
+            with self.full:
+                self.full.wait()
+
+    """
+    body = f"{SAYS}buffer = Buffer()\nbuffer.wait()\ndist.all_reduce(gradient)  # W\n"
+    assert kinds(between(body, "rank 1 step 3 begins", above=above)) == (["thread"], [])

@@ -27,6 +27,8 @@ KNOWN_WAITS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^(?:torch|np|numpy|pickle|json|yaml|safetensors)\.(?:load|load_file|save|savez|dump|memmap)$", "storage"),
         (r"^open$|\.(?:open|read_text|read_bytes|write_text|write_bytes|readline|readlines)$", "storage"),
         (r"(?:optim\w*|sched\w*|scaler|prof\w*|p?bar|progress|meter\w*)\.(?:step|update|zero_grad)$", "harmless"),
+        (r"^(?:threading\.)?(?:Thread|Timer|Event|R?Lock|Condition|(?:Bounded)?Semaphore|Barrier)$", "harmless"),
+        (r"^(?:queue\.)?(?:Lifo|Priority|Simple)?Queue$|^\w*PoolExecutor$|^(?:subprocess\.)?Popen$", "harmless"),
         (r"^shutil\.|^os\.(?:fsync|sync|replace|rename)$|\.fsync$", "storage"),
     )
 )
@@ -38,7 +40,11 @@ NAMED_BY: tuple[tuple[re.Pattern[str], frozenset[str], str], ...] = tuple(
         (r"queue$|^q$", "get put join", "queue"),
         (r"store$", "get wait multi_get", "store"),
         (r"FileLock|SoftFileLock|InterProcessLock", "acquire __enter__", "file lock"),
-        (r"\block$|rlock$|_lock$|lock$|semaphore$|condition$|mutex$", "acquire __enter__ wait wait_for", "lock"),
+        (r"\block$|rlock$|_lock$|lock$|semaphore$|mutex$", "acquire __enter__", "lock"),
+        # Its lock is held for a moment, as a rule, and given back by who waits.
+        (r"condition$", "acquire __enter__", "harmless"),
+        (r"condition$", "wait wait_for", "thread"),
+        (r"thread$|timer$", "start", "harmless"),
         (r"event$|barrier$|ready$|done$", "wait", "thread"),
         (r"thread$|worker$|writer$|process$", "join", "thread"),
         (r"future$|submit$|result$", "result exception", "future"),

@@ -42,7 +42,10 @@ def standing(job: HangJob) -> JobProgress | None:
     return None if told else all_wait(job)
 
 
-def all_wait(job: HangJob) -> JobProgress | None:
+ON_GPUS = frozenset(("collective", "backward", "cuda sync"))
+
+
+def all_wait(job: HangJob, kinds: frozenset[str] = ON_GPUS) -> JobProgress | None:
     """Of a job whose ranks all wait on their GPUs."""
     progress = progress_of(job)
     if progress.verdict != "stuck" or progress.away or progress.stopped or progress.ended or job.missing:
@@ -50,8 +53,7 @@ def all_wait(job: HangJob) -> JobProgress | None:
     waiting = progress.waiting
     if len(waiting) < 2 or not all(uses_gpu(rank.evidence, rank.node) for rank in waiting):
         return None
-    kinds = {rank.place.kind for rank in waiting}
-    return progress if kinds <= {"collective", "backward", "cuda sync"} else None
+    return progress if all(rank.place.kind in kinds for rank in waiting) else None
 
 
 def counts_by_group(job: HangJob) -> list[dict[int, Counts]]:

@@ -126,7 +126,7 @@ def _counters(apart: RoundsApart) -> list[Seen]:
 
 def decisions(job: HangJob) -> Iterator[HangCause]:
     """Ranks have parted, and those that differ by place or by NCCL's counts hold a variable unlike all others."""
-    progress = text.all_wait(job)
+    progress = text.all_wait(job, text.ON_GPUS | {"point-to-point"})
     met = job.agreement is not None and job.agreement.first is not None and job.agreement.first.kind == "none"
     if progress is None or met:
         return

@@ -10,7 +10,7 @@ from gpudoctor.hang.parted import COLLECTIVE, group_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_rank
 from gpudoctor.hang.relation import group_argument, source_at
-from gpudoctor.hang.variables import held_at
+from gpudoctor.hang.variables import furthest_behind, held_at
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, waiting_words, who
 from gpudoctor.lazy import lazy_re
 
@@ -118,7 +118,8 @@ def face_to_face(job: HangJob) -> Iterator[HangCause]:
     operations = {operation for rank in pairs for operation in _open_halves(rank) or (rank.place.operation,)}
     one_way = operations <= {"send", "isend"} or operations <= {"recv", "irecv"}
     sure = POSSIBLE
-    if len(pairs) == len(job.ranks) and not job.missing:
+    # Of neighbours in several rounds one has parted before, and the others wait for it in turn.
+    if len(pairs) == len(job.ranks) and not job.missing and (one_way or not furthest_behind(pairs)):
         sure = SEEN if one_way else LIKELY  # with one way only, nobody is on the other side
     doing = "send" if "send" in next(iter(operations)) else "receive"
     lines = list(dict.fromkeys(f"{ranks_of([rank])} {place_words(rank.place)}" for rank in pairs[:MOST_PARTIES]))

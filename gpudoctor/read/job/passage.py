@@ -312,7 +312,7 @@ class _Seen:
         if SLEEPS.search(name):
             seconds = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
             return "sleep" if isinstance(seconds, int | float) and seconds >= LONG_SLEEP else "harmless"
-        if self._own(call) is not None and (isinstance(function, ast.Name) or name.startswith("self.")):
+        if self._own(call) is not None and (isinstance(function, ast.Name) or text_of(function.value) == "self"):  # type: ignore[attr-defined]
             return ""
         if known := next((kind for pattern, kind in KNOWN_WAITS if pattern.search(name)), ""):
             return known
@@ -321,7 +321,8 @@ class _Seen:
                 return "harmless" if collective["name"] in ASKS_ONLY else "collective"
             receiver = text_of(function.value)
             last = receiver.rpartition(".")[2]
-            made = self._made.get(last, "")
+            # What a call in the same expression has made: `pool.submit(put).result()`.
+            made = text_of(function.value.func) if isinstance(function.value, ast.Call) else self._made.get(last, "")
             if self._own(call) is not None and (not made or made in self._classes):
                 return ""
             for pattern, methods, kind in NAMED_BY:
@@ -340,10 +341,9 @@ class _Seen:
         made = (
             text_of(node.func) if isinstance(node, ast.Call) else self._made.get(text_of(node).rpartition(".")[2], "")
         )
-        for pattern, methods, kind in NAMED_BY:
-            if "acquire" in methods and pattern.search(made or text_of(node).rpartition(".")[2]):
-                return kind
-        return ""
+        locks = ((pattern, kind) for pattern, methods, kind in NAMED_BY if "acquire" in methods)
+        found = (kind for pattern, kind in locks if pattern.search(made or text_of(node).rpartition(".")[2]))
+        return next((kind for kind in found if kind != "harmless"), "")
 
 
 def _changes_what_it_asks(loop: ast.While) -> bool:
