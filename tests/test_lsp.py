@@ -168,6 +168,26 @@ def test_open_documents_that_name_each_other_are_one_start_and_no_other_file_is_
     assert "V03" in editor.codes(pod)
 
 
+def test_what_is_wrong_in_a_module_stands_at_the_import_or_in_it_when_it_is_open(editor: Editor) -> None:
+    head = "import torch\nimport torch.distributed as dist\n"
+    module = head + "def look():\n    if dist.get_rank() == 0:\n        dist.barrier()\n"
+    (editor.folder / "engine.py").write_text(module)
+    program = head + "from engine import look\ndist.init_process_group('nccl')\nlook()\n"
+    uri = editor.open("train.py", program, "python")
+    editor.open("run.sh", "torchrun --standalone --nproc-per-node=2 train.py\n")
+    (told,) = (each for each in editor.diagnostics[uri] if each["code"] == "T01")
+    assert told["range"]["start"] == {"line": 2, "character": 0}
+    assert told["message"].startswith("in engine.py, line 5: dist.barrier() stands below")
+    (related,) = told["relatedInformation"]
+    assert related["location"]["uri"] == (editor.folder / "engine.py").resolve().as_uri()
+    assert related["location"]["range"]["start"] == {"line": 4, "character": 8}
+    assert not any("gnore T01" in each["title"] for each in editor.actions(uri, 2))
+    inside = editor.open("engine.py", module, "python")
+    assert [each["range"]["start"]["line"] for each in editor.diagnostics[inside] if each["code"] == "T01"] == [4]
+    assert not [each for each in editor.diagnostics[uri] if each["code"] == "T01"]
+    editor.open("engine.py", module.replace("== 0", ">= 0"), "python")
+
+
 def test_the_config_holds_and_a_bad_one_is_a_message(editor: Editor) -> None:
     (editor.folder / "gpudoctor.toml").write_text('[lint]\noff = ["V03"]\n')
     assert "V03" not in editor.codes(editor.open("run.sh", START))

@@ -7,9 +7,11 @@ nothing is said of the start itself.
 import ast
 import re
 
+from msgspec import structs
+
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, TextSection
-from gpudoctor.lint.python_code import PythonCode, argument, read_code
+from gpudoctor.lint.python_code import PythonCode, argument, codes
 from gpudoctor.lint.read import read_shell
 
 NAME = "program.py"
@@ -27,15 +29,15 @@ def as_started(job: LintJob) -> LintJob | None:
     """None: it is not such a program, or starts are in the text."""
     if job.kind != "python" or job.launches or len(job.sections) != 1 or OF_OTHERS.search(job.text):
         return None
-    code = read_code(job.text)
-    if code is None or not _wants_ranks(code):
+    code = next(codes(job), None)
+    if code is None or OF_OTHERS.search(code.text) or not _wants_ranks(code):
         return None
     end = len(job.text)
     sections = (
         TextSection("file", name=NAME, text=job.text),
         TextSection("every", text=START, start=end, line=job.text.count("\n") + 1),
     )
-    return read_shell(job.text + START, sections, job.facts, "shell")
+    return structs.replace(read_shell(job.text + START, sections, job.facts, "shell"), linked=job.linked)
 
 
 def _wants_ranks(code: PythonCode) -> bool:

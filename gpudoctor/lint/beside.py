@@ -5,7 +5,7 @@ over. `--no-follow` leaves them.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from msgspec import structs
@@ -13,13 +13,14 @@ from msgspec import structs
 from gpudoctor import cost
 from gpudoctor.lint.asked import command_text
 from gpudoctor.lint.given import BESIDE, SCRIPTS, read_inside
-from gpudoctor.lint.linking import linked
+from gpudoctor.lint.linking import linked, placed
 from gpudoctor.lint.model import LinkedProgram
 from gpudoctor.lint.python_text import LONGEST_PARSED
 from gpudoctor.lint.read import HOSTFILE_NAME
 from gpudoctor.lint.sections import MARK
 from gpudoctor.lint.starts import COMMAND_LINE, MOST_BESIDE, SourceFile, StartFiles, can_name, paths_in, starts
 
+NOTHING_OPENED: Mapping[str, str] = {}
 MOST_WORDS = 20_000
 MOST_CHARACTERS = 4 << 20
 """Of all files together that are read so."""
@@ -58,18 +59,19 @@ def named_by(main: SourceFile) -> StartFiles:
     return next((files for files in every if files.main is main), StartFiles(main))
 
 
-def with_modules(start: StartFiles) -> StartFiles:
-    """With what its programs import of their own folders, or of folders below."""
+def with_modules(start: StartFiles, opened: Mapping[str, str] = NOTHING_OPENED) -> StartFiles:
+    """With what its programs import of their own folders, or of folders below. `opened`: texts of files as an editor
+    has them."""
     here = _folder(start.main)
-    programs = (_linked(file, here) for file in start.files if file.file.endswith(".py"))
-    return structs.replace(start, linked=tuple(program for program in programs if program is not None))
+    programs = (_linked(file, here, opened) for file in start.files if file.file.endswith(".py"))
+    return structs.replace(start, linked=placed([program for program in programs if program is not None]))
 
 
 def _folder(file: SourceFile) -> str:
     return os.path.dirname(os.path.realpath(file.file)) + os.sep  # noqa: PTH120 - `python -m package.train` starts here
 
 
-def _linked(program: SourceFile, here: str) -> LinkedProgram | None:
+def _linked(program: SourceFile, here: str, opened: Mapping[str, str]) -> LinkedProgram | None:
     roots = tuple({here, _folder(program)})
     size = 0
 
@@ -78,6 +80,8 @@ def _linked(program: SourceFile, here: str) -> LinkedProgram | None:
         real = os.path.realpath(path)
         if not real.startswith(roots) or not os.path.isfile(real):  # noqa: PTH113 - a path that is a text
             return None
+        if real in opened:
+            return opened[real]
         cost.progress()
         found = read_inside(real)
         size += len(found[0]) if found is not None else 0

@@ -5,12 +5,12 @@ rule or silences nothing is told: a comment that outlives its problem would sile
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import Span
+from gpudoctor.lint.model import LinkedModule, Span
 from gpudoctor.lint.rule import LintFinding, LintRule
 
 COMMENT = lazy_re(r"#[ \t]*gpudoctor:[ \t]*ignore\b(?:[ \t]*\[([^\]\r\n]*)\])?")
@@ -45,14 +45,21 @@ UNUSED = _pseudo_rule("I02", "ignore-without-effect", "Every ignore comment sile
 
 
 class Ignores:
-    """The comments of one text."""
+    """The comments of one text, and of the modules that its programs import: of these nothing is complained, for they
+    are other starts' too."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, modules: Sequence[LinkedModule] = ()) -> None:
         self.every = list(_comments(text)) if "gpudoctor:" in text else []
+        self._of_modules = [
+            Ignore(each.codes, each.span, each.first + module.line - 1, each.last + module.line - 1, each.used)
+            for module in modules
+            if "gpudoctor:" in module.text
+            for each in _comments(module.text)
+        ]
 
     def silences(self, rule: LintRule, line: int) -> bool:
         silenced = False
-        for ignore in self.every:
+        for ignore in (*self.every, *self._of_modules):
             if ignore.first <= line <= ignore.last:
                 named = {rule.code, rule.id} & {*ignore.codes}
                 ignore.used |= named

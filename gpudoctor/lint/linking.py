@@ -6,15 +6,18 @@
     train()                           init      ()
 
 Each module's names are taken into the program's. Where two mean different things by one name, the module is left out,
-and what is imported from it stays unknown. Nothing is imported or run.
+and what is imported from it stays unknown. Nothing is imported or run. What is found in a module is told at its place
+there: `placed` gives every module of a job a stretch of its own behind all that the job's text may hold.
 """
 
 import ast
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.lint.model import LinkedProgram
+from msgspec import structs
+
+from gpudoctor.lint.model import MODULES_LINE, MODULES_START, LinkedModule, LinkedProgram, Span
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, imports_of, read_code
 from gpudoctor.lint.python_text import LONGEST_PARSED, parsed
 
@@ -54,11 +57,30 @@ def linked(path: str, text: str, read: Reader) -> LinkedProgram | None:
     taken = [module for module in program.order if module is not program.main and program.is_taken(module)]
     if not taken:
         return None
-    before = "".join(f"{program.written(module)}\n" for module in taken)
+    modules = tuple(
+        LinkedModule(each.path, each.code.text, program.written(each), program.through[each]) for each in taken
+    )
     own = program.written(program.main)
-    if len(before) + len(own) > LONGEST_PARSED or parsed(before + own) is None:
+    whole = "".join((*(f"{module.written}\n" for module in modules), own))
+    if len(whole) > LONGEST_PARSED or parsed(whole) is None:
         return None
-    return LinkedProgram(text=text, own=own, before=before)
+    return LinkedProgram(text=text, own=own, modules=modules)
+
+
+def placed(programs: Sequence[LinkedProgram]) -> tuple[LinkedProgram, ...]:
+    """Each file at one place of its own, whoever imports it."""
+    places: dict[str, tuple[int, int]] = {}
+    start, line = MODULES_START, MODULES_LINE
+    for module in (each for program in programs for each in program.modules):
+        if module.file not in places:
+            places[module.file] = start, line
+            start, line = start + len(module.text) + 1, line + module.text.count("\n") + 1
+
+    def at_its_place(module: LinkedModule) -> LinkedModule:
+        start, line = places[module.file]
+        return structs.replace(module, start=start, line=line)
+
+    return tuple(structs.replace(each, modules=tuple(map(at_its_place, each.modules))) for each in programs)
 
 
 class _Program:
@@ -71,6 +93,9 @@ class _Program:
         self._imports: dict[LocalModule, list[LocalImport]] = {}
         self._folder = os.path.dirname(main.path)  # noqa: PTH120 - a text, as the reader takes it
         self.order: list[LocalModule] = []
+        self.through: dict[LocalModule, Span] = {}
+        """The program's own import that led to a file first."""
+        self._here = Span(0, 0, 1)
         self._follow(main)
         self._left_out: set[LocalModule] = set()
         self._part()
@@ -82,6 +107,8 @@ class _Program:
         self._imports[module] = []
         for node in module.code.nodes:
             if isinstance(node, (ast.Import, ast.ImportFrom)):
+                if module is self.main:
+                    self._here = module.code.span(node)
                 found = self._import(module, node)
                 if found is not None:
                     self._imports[module].append(found)
@@ -134,6 +161,7 @@ class _Program:
             if code is None:
                 return None
             found = self._known[path] = LocalModule(path, code)
+            self.through[found] = self._here
             self._follow(found)
         return self._known[path]
 

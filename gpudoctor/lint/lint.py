@@ -9,10 +9,11 @@ from gpudoctor.lint.alternatives import ways
 from gpudoctor.lint.assumed_start import as_started
 from gpudoctor.lint.fix import ORDER, Judged, corrected
 from gpudoctor.lint.ignores import Ignores
-from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.model import MODULES_START, LintJob, Span
 from gpudoctor.lint.places import Piece, Places
+from gpudoctor.lint.reached import is_reached
 from gpudoctor.lint.read import UnreadableText, read_job
-from gpudoctor.lint.report import LintFix, LintProblem, LintReport
+from gpudoctor.lint.report import ImportPlace, LintFix, LintProblem, LintReport
 from gpudoctor.lint.rule import LintFinding, LintRule, Severity
 from gpudoctor.lint.understood import open_questions, understood
 
@@ -29,6 +30,11 @@ class FiredRule(Struct, frozen=True):
     @property
     def severity(self) -> Severity:
         return self.finding.severity or self.rule.severity
+
+    @property
+    def is_in_module(self) -> bool:
+        """Whether it stands in a file that a program of the job imports, and none of the job's own."""
+        return self.finding.span.start >= MODULES_START
 
 
 class Linted(Struct, frozen=True, kw_only=True):
@@ -47,7 +53,7 @@ class Linted(Struct, frozen=True, kw_only=True):
 
     @property
     def places(self) -> Places:
-        return Places(self.job.text, self.pieces)
+        return Places(self.job.text, self.pieces, self.job.modules)
 
     @property
     def report(self) -> LintReport:
@@ -62,6 +68,7 @@ class Linted(Struct, frozen=True, kw_only=True):
         finding = rule.finding
         changed = bool(finding.edits) and self.corrected != self.job.text
         place = places.of(finding.span)
+        through = self._through(finding.span, places)
         return LintProblem(
             rule=rule.rule.id,
             code=rule.rule.code,
@@ -76,7 +83,28 @@ class Linted(Struct, frozen=True, kw_only=True):
             fix=LintFix(places.told(finding.fix, place.file), self.corrected if changed else ""),
             source=rule.rule.source,
             leads_to=rule.rule.leads_to,
+            imported=through,
         )
+
+    def import_of(self, span: Span) -> Span | None:
+        """Of a place in a module: the import in a program of the job that leads there."""
+        if span.start < MODULES_START:
+            return None
+        for program in self.job.linked:
+            begin = next((each.start for each in self.job.sections if each.text == program.text), 0)
+            line = next((each.line for each in self.job.sections if each.text == program.text), 1)
+            for module in program.modules:
+                if module.start <= span.start <= module.start + len(module.text):
+                    through = module.through
+                    return Span(begin + through.start, begin + through.end, line + through.line - 1)
+        return None
+
+    def _through(self, span: Span, places: Places) -> ImportPlace | None:
+        told = self.import_of(span)
+        if told is None:
+            return None
+        place = places.of(told)
+        return ImportPlace(file=place.file, line=place.line)
 
 
 def judge(
@@ -85,7 +113,7 @@ def judge(
     """What fires and no comment silences, the worst first; and which rules crashed. `off`: codes and ids of rules that
     may not judge."""
     judging = [rule for rule in rules if rule.code not in off and rule.id not in off]
-    ignores = Ignores(job.text)
+    ignores = Ignores(job.text, job.modules)
     fired_rules, crashed = _judge(job, judging, ignores)
     if started := as_started(job):
         known = {(fired.rule.code, fired.finding.span.line) for fired in fired_rules}
@@ -93,11 +121,12 @@ def judge(
         fired_rules += [
             fired
             for fired in more
-            if fired.finding.span.end <= len(job.text)
+            if (fired.finding.span.end <= len(job.text) or fired.is_in_module)
             and (fired.rule.code, fired.finding.span.line) not in known
             and all(edit.span.end <= len(job.text) for edit in fired.finding.edits)
         ]
     for taken, read in ways(job):
+        read = structs.replace(read, linked=job.linked)
         fired_rules += _along(taken, _judge(read, judging, ignores)[0], fired_rules)
     names = {name for rule in judging for name in (rule.code, rule.id)}
     fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(names, off)]
@@ -125,8 +154,12 @@ def _judge(job: LintJob, rules: Sequence[LintRule], ignores: Ignores) -> tuple[l
             said: set[tuple[int, str]] = set()
             for finding in islice(rule.judge(job), MOST_FINDINGS):
                 key = finding.span.start, finding.summary
-                if key not in said and finding.span.start >= 0:  # else it stands in a file that is only imported
+                if key not in said:
                     said.add(key)
+                    if any(edit.span.start >= MODULES_START for edit in finding.edits):  # a file that nobody named
+                        finding = structs.replace(finding, edits=())
+                    if finding.span.start >= MODULES_START and not is_reached(job, finding.span):
+                        continue
                     if not ignores.silences(rule, finding.span.line):
                         fired_rules.append(FiredRule(rule, finding))
         except Exception as error:  # a rule's bug must not keep the others from being heard

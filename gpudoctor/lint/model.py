@@ -264,6 +264,25 @@ class LintFacts(Struct, frozen=True):
         return tuple(int(number) for number in match[0].split(".")) if match else None
 
 
+MODULES_START = 1 << 40
+MODULES_LINE = 10_000_000
+"""Places from here on are of no character of a job's text, but of modules that its programs import."""
+
+
+class LinkedModule(Struct, frozen=True):
+    """A file that a program imports, and that is none of the job's own."""
+
+    file: str
+    text: str
+    written: str
+    """Of the same length, without what it imports of such files."""
+    through: Span
+    """The import in the program that leads to it: a place in the program's own text."""
+    start: int = MODULES_START
+    line: int = MODULES_LINE
+    """What its first character and line are called among the places of the job."""
+
+
 class LinkedProgram(Struct, frozen=True):
     """A program that imports files of its own folders (`gpudoctor.lint.linking`)."""
 
@@ -271,8 +290,8 @@ class LinkedProgram(Struct, frozen=True):
     """As it stands in the job."""
     own: str
     """Of the same length, without these imports."""
-    before: str
-    """What the files make."""
+    modules: tuple[LinkedModule, ...]
+    """In the order in which their statements run."""
 
 
 class LintJob(Struct, frozen=True, kw_only=True):
@@ -305,6 +324,11 @@ class LintJob(Struct, frozen=True, kw_only=True):
     @property
     def node_sections(self) -> tuple[TextSection, ...]:
         return tuple(section for section in self.sections if section.kind == "node")
+
+    @property
+    def modules(self) -> tuple[LinkedModule, ...]:
+        """Of all its programs; one that several import is one."""
+        return tuple({module.start: module for program in self.linked for module in program.modules}.values())
 
     def of_section(self, index: int) -> tuple[LintLaunch, ...]:
         return tuple(launch for launch in self.launches if launch.invocation.section == index)

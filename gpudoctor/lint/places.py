@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import Span
-from gpudoctor.lint.shell.source import ShellLines
+from gpudoctor.lint.model import LinkedModule, Span
 
-LINE = lazy_re(r"\bline ([0-9]{1,7})\b")
+LINE = lazy_re(r"\bline ([0-9]{1,8})\b")
 
 
 class Piece(Struct, frozen=True):
@@ -17,6 +17,16 @@ class Piece(Struct, frozen=True):
 
     file: str
     start: int
+    end: int
+
+
+class FileText(Struct, frozen=True):
+    """A file by itself. `start` and `line`: what its beginning is called among the places of the job."""
+
+    file: str | None
+    text: str
+    start: int
+    line: int
     end: int
 
 
@@ -31,41 +41,54 @@ class TextPlace(Struct, frozen=True):
 
 
 class Places:
-    """Of one text. Without pieces, all of it is what was given."""
+    """Of one text, and of the modules that its programs import. Without pieces, all of the text is what was given."""
 
-    def __init__(self, text: str, pieces: Sequence[Piece] = ()) -> None:
+    def __init__(self, text: str, pieces: Sequence[Piece] = (), modules: Sequence[LinkedModule] = ()) -> None:
         self.text = text
         self.pieces = tuple(pieces)
-        self._lines = ShellLines(text)
+        self._modules = modules
+
+    @cached_property
+    def _files(self) -> tuple[FileText, ...]:
+        """The last first."""
+        given = self.pieces or (Piece("", 0, len(self.text)),)
+        ends = [*(piece.start for piece in given[1:]), len(self.text)]
+        files = [
+            FileText(piece.file or None, self.text[piece.start : end], piece.start,
+                     self.text.count("\n", 0, piece.start) + 1, piece.end)
+            for piece, end in zip(given, ends, strict=True)
+        ]  # fmt: skip
+        files += [
+            FileText(each.file, each.text, each.start, each.line, each.start + len(each.text))
+            for each in sorted(self._modules, key=lambda module: module.start)
+        ]
+        return tuple(reversed(files))
 
     def piece(self, offset: int) -> Piece | None:
         return next((piece for piece in reversed(self.pieces) if piece.start <= offset), None)
 
-    def of(self, span: Span) -> TextPlace:
-        piece = self.piece(span.start)
-        before = self._lines.at(piece.start) - 1 if piece is not None else 0
-        end = max(span.start, min(span.end, piece.end) if piece is not None else span.end)
-        return TextPlace(
-            piece.file if piece is not None else None,
-            self._lines.at(span.start) - before,
-            self._column(span.start),
-            self._lines.at(end) - before,
-            self._column(end),
-        )
+    def file(self, offset: int) -> FileText:
+        return next((file for file in self._files if file.start <= offset), self._files[-1])
 
-    def told(self, text: str, file: str | None = None) -> str:
-        """A message with the lines that it names as their files count them. `file`: which need not be named."""
-        if len(self.pieces) < 2:
+    def of(self, span: Span) -> TextPlace:
+        file = self.file(span.start)
+        begin = max(0, span.start - file.start)
+        end = max(begin, min(span.end, file.end) - file.start)
+        return TextPlace(file.file, *_line_and_column(file.text, begin), *_line_and_column(file.text, end))
+
+    def told(self, text: str, name: str | None = None) -> str:
+        """A message with the lines that it names as their files count them. `name`: of a file that need not be
+        named."""
+        if len(self._files) < 2:
             return text
 
         def own(match: re.Match[str]) -> str:
             line = int(match[1])
-            starts = ((piece, self._lines.at(piece.start)) for piece in reversed(self.pieces))
-            piece, first = next(((piece, first) for piece, first in starts if first <= line), (self.pieces[0], 1))
-            name = "" if piece.file == file else f"{piece.file} "
-            return f"{name}line {line - first + 1}"
+            file = next((file for file in self._files if file.line <= line), self._files[-1])
+            return f"{'' if file.file in (None, name) else f'{file.file} '}line {line - file.line + 1}"
 
         return LINE.sub(own, text)
 
-    def _column(self, offset: int) -> int:
-        return offset - self.text.rfind("\n", 0, offset)
+
+def _line_and_column(text: str, offset: int) -> tuple[int, int]:
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection
-from gpudoctor.lint.python_text import last_name, parsed, walked
+from gpudoctor.lint.python_code import PythonCode, code_of, codes
+from gpudoctor.lint.python_text import last_name, walked
 
 COLLECTIVES = frozenset(
     (
@@ -55,7 +56,8 @@ FIRST_ONLY = lazy_re(
 )
 """Of a condition: it holds on one rank only."""
 OTHERS_ONLY = lazy_re(
-    rf"^(?:(?:{_RANK}) (?:!= 0|> 0)|(?:{_RANK})|not (?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
+    rf"^(?:(?:{_RANK}) (?:!= 0|> 0|not in [\[({{](?:-1, )?0[\])}}])|(?:{_RANK})|"
+    r"not (?:\w+\.)*is_(?:local_)?main_process(?:\(\))?|"
     r"not (?:\w+\.)*is_(?:global_zero|main_rank|master|rank_zero)(?:\(\))?)$"
 )
 ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -92,7 +94,8 @@ class Program(Struct, frozen=True, kw_only=True):
 def program_of(job: LintJob, launch: LintLaunch) -> Program | None:
     """The program that a launch starts, where it stands in the text too."""
     section = launched_file(job, launch)
-    return read(section.text, section.start, section.line) if section is not None else None
+    code = code_of(job, section) if section is not None else None
+    return read(code) if code is not None else None
 
 
 def launched_file(job: LintJob, launch: LintLaunch) -> TextSection | None:
@@ -104,32 +107,21 @@ def launched_file(job: LintJob, launch: LintLaunch) -> TextSection | None:
 
 def programs(job: LintJob) -> Iterator[Program]:
     """Every Python text."""
-    for section in job.sections:
-        python = job.kind == "python" and section.kind != "file"
-        if python or (section.kind == "file" and section.name.endswith(".py")):
-            program = read(section.text, section.start, section.line)
-            if program is not None:
-                yield program
+    yield from (program for code in codes(job) if (program := read(code)) is not None)
 
 
 @lru_cache(maxsize=64)
-def read(text: str, start: int = 0, line: int = 1) -> Program | None:
-    """None: it does not parse. `start` and `line`: where it stands in the whole text."""
-    tree = parsed(text)
-    if tree is None or not text.isascii():  # ast counts bytes
-        return None
-    rows = [0, *(match.end() for match in re.finditer("\n", text))]
+def read(code: PythonCode) -> Program | None:
+    """None: its expressions are too deep."""
 
     def place(node: ast.expr, inside: str = "") -> ProgramPlace:
-        begin = rows[node.lineno - 1] + node.col_offset
-        end = rows[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or node.col_offset)
-        return ProgramPlace(text[begin:end], Span(start + begin, start + end, line + node.lineno - 1), inside)
+        return ProgramPlace(code.words(node), code.span(node), inside)
 
     wants: list[ProgramPlace] = []
     options: set[str] = set()
     calls: dict[str, list[ProgramPlace]] = {}
     try:
-        for node in walked(tree):
+        for node in code.nodes:
             if isinstance(node, ast.Subscript) and (name := wanted(node)):
                 wants.append(ProgramPlace(name, place(node).span))
             if isinstance(node, ast.Call):
@@ -138,12 +130,12 @@ def read(text: str, start: int = 0, line: int = 1) -> Program | None:
                 if called in ("add_argument", "option"):
                     options |= {arg.value for arg in node.args if isinstance(arg, ast.Constant)
                                 and isinstance(arg.value, str)}  # fmt: skip
-        lone = {call: place(call, condition) for call, condition in _on_one_rank(tree)}  # of nested conditions once
+        lone = {call: place(call, condition) for call, condition in _on_one_rank(code.tree)}  # once if nested
     except RecursionError:
         return None
     by_name = {name: tuple(places) for name, places in calls.items()}
     return Program(
-        text=text, wants=tuple(wants), options=frozenset(options), calls=by_name, on_one_rank=tuple(lone.values())
+        text=code.text, wants=tuple(wants), options=frozenset(options), calls=by_name, on_one_rank=tuple(lone.values())
     )
 
 

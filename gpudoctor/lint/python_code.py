@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LintJob, LintLaunch, Span
+from gpudoctor.lint.model import LinkedModule, LintJob, LintLaunch, Span, TextSection
 from gpudoctor.lint.python_text import parsed, walked
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -32,32 +32,35 @@ DEEPEST = 200
 """Attributes in a row that a name may have."""
 
 
-ELSEWHERE = Span(-1, -1, 0)
-"""Of what stands in a file that the job does not hold: nothing is told of such a place."""
-
-
 class PythonCode:
     """One Python text, where it stands in the whole."""
 
-    def __init__(self, text: str, tree: ast.Module, start: int, line: int, elsewhere: int = 0) -> None:
-        """`elsewhere`: how many of its first characters are other files', whose places are not told; `start` and `line`
-        are of what follows them."""
+    def __init__(
+        self, text: str, tree: ast.Module, start: int, line: int, modules: Sequence[LinkedModule] = ()
+    ) -> None:
+        """`modules`: whose texts stand in front of its own; `start` and `line` are of what follows them."""
         self.text = text
         self.tree = tree
-        self._elsewhere = elsewhere
-        self._lines_elsewhere = text.count("\n", 0, elsewhere)
         self.start = start
         self.line = line
+        self._stretches: list[tuple[int, int, int, int]] = []
+        """Where each file begins in this text, and where in the places of the job: offset, row, start, line."""
+        at, row = 0, 1
+        for module in modules:
+            self._stretches.append((at, row, module.start, module.line))
+            at, row = at + len(module.written) + 1, row + module.written.count("\n") + 1
+        self._stretches.append((at, row, start, line))
+        self._rows_elsewhere = row - 1
         self._rows = [0, *(found.end() for found in re.finditer("\n", text))]
         self._encoded = [] if text.isascii() else [part.encode("utf-8", "surrogatepass") for part in text.split("\n")]
         self.nodes = tuple(walked(tree))
         self.calls = tuple(
             sorted(
                 (node for node in self.nodes if isinstance(node, ast.Call)),
-                key=lambda each: (self.line_at(each) < self.line, each.lineno, each.col_offset),
+                key=lambda each: (self.is_elsewhere(each), each.lineno, each.col_offset),
             )
         )
-        """In their order; those of other files, of whose places nothing is told, behind its own."""
+        """In their order; those of other files behind its own."""
         self.functions = {node.name: node for node in tree.body if isinstance(node, FUNCTIONS)}
         self.imports: dict[str, str] = {}
         for name, meaning in imports_of(self.nodes):  # of two meanings (try: apex, except: torch) neither is certain
@@ -80,24 +83,32 @@ class PythonCode:
 
     def span(self, node: ast.expr | ast.stmt | ast.keyword) -> Span:
         begin, end = self.ends(node)
-        if begin < self._elsewhere:
-            return ELSEWHERE
-        start = self.start - self._elsewhere
-        return Span(start + begin, start + end, self.line_at(node))
+        offset, _, start, _ = self._stretch(node.lineno)
+        return Span(start + begin - offset, start + end - offset, self.line_at(node))
 
-    @property
-    def own_text(self) -> str:
-        """Its text without other files'."""
-        return self.text[self._elsewhere :]
+    def _stretch(self, row: int) -> tuple[int, int, int, int]:
+        return next(each for each in reversed(self._stretches) if each[1] <= row)
+
+    def is_elsewhere(self, node: ast.AST) -> bool:
+        """Whether it stands in a module, and not in the program."""
+        return getattr(node, "lineno", 1) <= self._rows_elsewhere
+
+    def holds(self, line: int) -> bool:
+        """Whether a line of the job's places is one of its own or of a module's."""
+        rows = [*(first for _, first, _, _ in self._stretches[1:]), len(self._rows) + 1]
+        return any(
+            line_ <= line < line_ + end - first for (_, first, _, line_), end in zip(self._stretches, rows, strict=True)
+        )
 
     def line_at(self, node: ast.AST) -> int:
-        """The line in the whole text; one before `self.line` is another file's."""
-        return self.line - self._lines_elsewhere + getattr(node, "lineno", 1) - 1
+        """The line in the whole text, or that of a module's place."""
+        row = getattr(node, "lineno", 1)
+        _, first, _, line = self._stretch(row)
+        return line + row - first
 
     def line_of(self, node: ast.AST) -> str:
         """For a sentence: "line 12"."""
-        line = self.line_at(node)
-        return str(line) if line >= self.line else "? of a file that is imported"
+        return str(self.line_at(node))
 
     def words(self, node: ast.expr | ast.stmt | ast.keyword) -> str:
         """As written."""
@@ -220,15 +231,15 @@ def _both_torch(one: str, other: str) -> bool:
 
 
 @lru_cache(maxsize=64)
-def read_code(text: str, start: int = 0, line: int = 1, before: str = "") -> PythonCode | None:
-    """None: it does not parse. `start` and `line`: where it stands in the whole text. `before`: what the program's own
-    modules make (`gpudoctor.lint.linking`)."""
-    whole = before + text
-    if "\r" in whole or "\f" in whole:  # Python counts other lines then
+def read_code(text: str, start: int = 0, line: int = 1, modules: tuple[LinkedModule, ...] = ()) -> PythonCode | None:
+    """None: it does not parse. `start` and `line`: where it stands in the whole text. `modules`: what the program
+    imports of its own (`gpudoctor.lint.linking`)."""
+    whole = "".join((*(f"{module.written}\n" for module in modules), text))
+    if "\f" in whole or "\r" in whole.replace("\r\n", ""):  # Python counts other lines then
         return None
     tree = parsed(whole)
     try:
-        return PythonCode(whole, tree, start, line, len(before)) if isinstance(tree, ast.Module) else None
+        return PythonCode(whole, tree, start, line, modules) if isinstance(tree, ast.Module) else None
     except RecursionError:
         return None
 
@@ -245,14 +256,19 @@ def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunc
         alone = job.kind == "python" and section.kind != "file"
         if not alone and not (section.kind == "file" and section.name.endswith(".py")):
             continue
-        linked = (each for each in job.linked if each.text == section.text)
-        whole = (read_code(each.own, section.start, section.line, each.before) for each in linked)
-        code = next(whole, None) or read_code(section.text, section.start, section.line)
+        code = code_of(job, section)
         if code is None:
             continue
         name = section.name.rpartition("/")[2]
         starts = (launch for launch in job.launches if name and launch.program_file == name)
         yield code, tuple(islice(starts, MOST_STARTS))
+
+
+def code_of(job: LintJob, section: TextSection) -> PythonCode | None:
+    """A Python text of the job, with what it imports of its own."""
+    linked = (each for each in job.linked if each.text == section.text)
+    whole = (read_code(each.own, section.start, section.line, each.modules) for each in linked)
+    return next(whole, None) or read_code(section.text, section.start, section.line)
 
 
 def constant(node: ast.expr | None) -> object:

@@ -19,6 +19,13 @@ class LintFix(Struct, frozen=True):
     """The whole text with every correction made; empty where this one needs something that the text does not tell."""
 
 
+class ImportPlace(Struct, frozen=True):
+    """A line of a program that imports a module of its own."""
+
+    file: str | None
+    line: int
+
+
 class LintProblem(Struct, frozen=True, kw_only=True):
     """One rule that fired at one place."""
 
@@ -41,6 +48,14 @@ class LintProblem(Struct, frozen=True, kw_only=True):
     source: str
     leads_to: tuple[str, ...] = ()
     """What `hang` and `explain` will call it when the job runs: ids of causes."""
+    imported: ImportPlace | None = None
+    """Where it stands in a module that a program of the start imports: that import, or the one that leads to it. Such a
+    file is not corrected."""
+
+    @property
+    def told_by(self) -> tuple[object, ...]:
+        """What two starts tell of one place is one problem; in a module that both import, whatever each says of it."""
+        return self.file, self.line, self.column, self.code, self.summary if self.imported is None else ""
 
 
 class Understood(Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """`gpudoctor lsp`: lint in an editor, over the Language Server Protocol on standard input and output.
 
-It sees what the editor has opened, and reads nothing else but the config of the repository; it starts nothing.
+It sees what the editor has opened, and reads nothing else but the config of the repository and the modules that an
+opened program imports of its own folder; it starts nothing.
 Documents that name each other are judged as one start, as files are. A document that starts nothing is left alone: an
 editor opens every YAML file.
 """
@@ -18,10 +19,12 @@ from gpudoctor import __version__, bounded, cost
 from gpudoctor.errors import Error
 from gpudoctor.lint import pins
 from gpudoctor.lint.asked import AskedFacts
+from gpudoctor.lint.beside import with_modules
 from gpudoctor.lint.config import LintConfig, config_for, forget
 from gpudoctor.lint.given import is_hostfile, may_start, mentions_a_start
 from gpudoctor.lint.lint import FiredRule
-from gpudoctor.lint.places import Piece
+from gpudoctor.lint.model import Span
+from gpudoctor.lint.places import FileText
 from gpudoctor.lint.rule import Edit, Severity
 from gpudoctor.lint.several import JudgedStart, judged
 from gpudoctor.lint.starts import SourceFile, StartFiles, starts
@@ -85,7 +88,8 @@ class LintServer:
         """Judge what has changed, and show what is found of each document."""
         cost.progress()
         sources = [source for uri in self.opened if (source := self._source(uri)) is not None]
-        every = [start for start in starts(sources) if _is_one(start.main)]
+        opened = {os.path.realpath(source.file): source.text for source in sources}
+        every = [with_modules(start, opened) for start in starts(sources) if _is_one(start.main)]
         self.judged = {start: self.judged[start] if start in self.judged else self._judge(start) for start in every}
         by_uri: dict[str, list[types.Diagnostic]] = {uri: [] for uri in self.opened}
         for done in self.judged.values():
@@ -127,45 +131,61 @@ class LintServer:
         problems = done.linted.report.problems
         return [
             (
-                self._uri(done, rule),
+                self._uri(done, self._shown(done, rule)),
                 self._diagnostic(done, rule, f"{problem.summary}\n{problem.happens}\nFix: {problem.fix.text}"),
             )
             for rule, problem in zip(done.linted.found, problems, strict=True)
         ]
 
     def _diagnostic(self, done: JudgedStart, rule: FiredRule, message: str) -> types.Diagnostic:
+        shown, meant = self._shown(done, rule), rule.finding.span
+        related = None
+        if shown is not meant:
+            file = self._file(done, meant.start).file or ""
+            place = types.Location(uris.from_fs_path(os.path.realpath(file)) or file, self._range(done, meant))
+            related = [types.DiagnosticRelatedInformation(place, message.partition("\n")[0])]
+            message = f"in {os.path.basename(file)}, line {place.range.start.line + 1}: {message}"  # noqa: PTH119
         return types.Diagnostic(
-            range=self._range(done, rule.finding.span.start, rule.finding.span.end),
+            range=self._range(done, shown),
             message=message,
             severity=types.DiagnosticSeverity(SEVERITIES[rule.severity]),
             code=rule.rule.code,
             source=NAME,
+            related_information=related,
         )
 
     # ------------------------------------------------------------ places
 
-    def _piece(self, done: JudgedStart, offset: int) -> Piece:
+    def _file(self, done: JudgedStart, offset: int) -> FileText:
         assert done.linted is not None
-        return done.linted.places.piece(offset) or done.linted.pieces[0]
+        return done.linted.places.file(offset)
 
-    def _uri_of(self, file: str) -> str:
-        return next(uri for uri in self.opened if (uris.to_fs_path(uri) or uri) == file)
+    def _shown(self, done: JudgedStart, rule: FiredRule) -> Span:
+        """Where a problem is shown: one in a module that is not open, at the import that leads there."""
+        span = rule.finding.span
+        if not rule.is_in_module or self._opened(self._file(done, span.start).file) is not None:
+            return span
+        assert done.linted is not None
+        return done.linted.import_of(span) or span
 
-    def _uri(self, done: JudgedStart, rule: FiredRule) -> str:
-        return self._uri_of(self._piece(done, rule.finding.span.start).file)
+    def _opened(self, file: str | None) -> str | None:
+        real = os.path.realpath(file or "")
+        return next((uri for uri in self.opened if (path := uris.to_fs_path(uri) or uri) == file or real == path), None)
 
-    def _range(self, done: JudgedStart, start: int, end: int) -> types.Range:
-        piece = self._piece(done, start)
-        end = max(start, min(end, piece.end))
-        return types.Range(self._position(done, piece, start), self._position(done, piece, end))
+    def _uri(self, done: JudgedStart, span: Span) -> str:
+        return self._opened(self._file(done, span.start).file) or self.opened[0]
 
-    def _position(self, done: JudgedStart, piece: Piece, offset: int) -> types.Position:
+    def _range(self, done: JudgedStart, span: Span) -> types.Range:
+        file = self._file(done, span.start)
+        end = max(span.start, min(span.end, file.end))
+        return types.Range(self._position(file, span.start), self._position(file, end))
+
+    def _position(self, file: FileText, offset: int) -> types.Position:
         """In the units that editor and server have agreed on: mostly UTF-16."""
-        assert done.linted is not None
-        text = done.linted.job.text
-        begin = max(text.rfind("\n", 0, offset) + 1, piece.start)
-        units = self.server.workspace.position_codec.client_num_units(text[begin:offset])
-        return types.Position(text.count("\n", piece.start, offset), units)
+        at = offset - file.start
+        begin = file.text.rfind("\n", 0, at) + 1
+        units = self.server.workspace.position_codec.client_num_units(file.text[begin:at])
+        return types.Position(file.text.count("\n", 0, at), units)
 
     # ------------------------------------------------------------ quick fixes
 
@@ -174,13 +194,13 @@ class LintServer:
         made: list[types.CodeAction] = []
         for done in self.judged.values():
             for rule in done.linted.found if done is not None and done.linted is not None else ():
-                if done is None or self._uri(done, rule) != uri:
+                if done is None or self._uri(done, shown := self._shown(done, rule)) != uri:
                     continue
                 diagnostic = next(
                     (
                         diagnostic
                         for diagnostic in self.shown.get(uri, [])
-                        if diagnostic.code == rule.rule.code and diagnostic.range == self._range(done, *_ends(rule))
+                        if diagnostic.code == rule.rule.code and diagnostic.range == self._range(done, shown)
                     ),
                     None,
                 )
@@ -188,7 +208,8 @@ class LintServer:
                     continue
                 if rule.finding.edits and all(edit.span.exact for edit in rule.finding.edits):
                     made.append(self._action(done, diagnostic, rule.finding.fix, rule.finding.edits, preferred=True))
-                made.append(self._ignore(uri, diagnostic, rule))
+                if shown is rule.finding.span:
+                    made.append(self._ignore(uri, diagnostic, rule))
         return made
 
     def _action(
@@ -196,8 +217,8 @@ class LintServer:
     ) -> types.CodeAction:
         changes: dict[str, list[types.TextEdit]] = {}
         for edit in edits:
-            uri = self._uri_of(self._piece(done, edit.span.start).file)
-            place = self._range(done, edit.span.start, edit.span.end)
+            uri = self._uri(done, edit.span)
+            place = self._range(done, edit.span)
             changes.setdefault(uri, []).append(types.TextEdit(place, edit.text))
         short = title if len(title) <= LONGEST_TITLE else f"{title[:LONGEST_TITLE]}..."
         return types.CodeAction(
@@ -228,10 +249,6 @@ class LintServer:
 def _handler(handle: Callable[[Any], object]) -> Callable[[Any], object]:
     """A function of its own: pygls writes on it what it handles."""
     return lambda params: handle(params)
-
-
-def _ends(rule: FiredRule) -> tuple[int, int]:
-    return rule.finding.span.start, rule.finding.span.end
 
 
 def _is_one(main: SourceFile) -> bool:

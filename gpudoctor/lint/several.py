@@ -125,9 +125,9 @@ class JudgedFiles(Struct, frozen=True):
     @property
     def report(self) -> LintReport:
         problems = [problem for start in self.starts for problem in start.report.problems]
-        unique = {
-            (problem.file, problem.line, problem.column, problem.code, problem.summary): problem for problem in problems
-        }
+        unique: dict[tuple[object, ...], LintProblem] = {}
+        for problem in problems:
+            unique.setdefault(problem.told_by, problem)
         parts = tuple(start.part for start in self.starts)
         only = parts[0] if len(parts) == 1 else StartReport(file="", verdict="ok")
         return LintReport(

@@ -14,7 +14,7 @@ from gpudoctor import programs
 from gpudoctor.errors import BadInput
 from gpudoctor.launchers.slurm import SBATCH
 from gpudoctor.lint.asked import AskedFacts, command_text, decoded, text_and_codec
-from gpudoctor.lint.beside import named_by
+from gpudoctor.lint.beside import named_by, with_modules
 from gpudoctor.lint.config import config_for
 from gpudoctor.lint.model import Span, Word
 from gpudoctor.lint.several import JudgedStart, judged
@@ -118,7 +118,7 @@ def judge(submitted: Submitted, facts: AskedFacts, given: bytes | None) -> Judge
         words.append(STANDARD_INPUT)
     if beside and not beside[0].text.startswith("#!"):
         raise BadInput(f"{beside[0].file}: sbatch takes no script without #! in its first line")
-    start = StartFiles(SourceFile(COMMAND_LINE, command_text(words)), beside)
+    start = with_modules(StartFiles(SourceFile(COMMAND_LINE, command_text(words)), beside))
     return judged(start, facts, config=config_for(submitted.script or os.path.join(programs.folder() or "/", "x")))  # noqa: PTH118
 
 

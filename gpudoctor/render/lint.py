@@ -10,6 +10,7 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint.fix import once
 from gpudoctor.lint.lint import FiredRule, Linted
 from gpudoctor.lint.model import Span
+from gpudoctor.lint.places import Places
 from gpudoctor.lint.report import LintProblem, LintReport, Understood
 from gpudoctor.lint.several import JudgedFiles
 from gpudoctor.render.prose import show
@@ -24,22 +25,29 @@ LONGEST_LINE = 400
 
 def show_lint(answer: Linted, screen: Console, *, with_corrections: bool = True) -> None:
     """Everything, the worst first."""
-    _show_found(answer, screen, with_corrections)
+    _show_found(answer, screen, with_corrections, set())
     _close(answer.report, screen)
 
 
-def _show_found(answer: Linted, screen: Console, with_corrections: bool) -> None:
-    problems = answer.report.problems
-    for number, (rule, problem) in enumerate(zip(answer.found, problems, strict=True)):
-        if number:
+def _show_found(answer: Linted, screen: Console, with_corrections: bool, told: set[tuple[object, ...]]) -> None:
+    """`told`: of modules, at the starts before."""
+    before: LintProblem | None = None
+    for rule, problem in zip(answer.found, answer.report.problems, strict=True):
+        if before is not None:
             screen.print()
-        before = problems[number - 1] if number else None
-        same = before is not None and (before.happens, before.fix.text) == (problem.happens, problem.fix.text)
-        _show_problem(answer, rule, problem, screen, with_corrections, same)
+        if problem.imported is not None and problem.told_by in told:
+            _show_head(problem, screen, named=True)
+            show("Told above: other starts import this file too.", screen, indent=2)
+        else:
+            same = before is not None and (before.happens, before.fix.text) == (problem.happens, problem.fix.text)
+            _show_problem(answer, rule, problem, screen, with_corrections, same)
+        before = problem
+        told.add(problem.told_by)
 
 
 def show_files(answer: JudgedFiles, screen: Console, *, with_corrections: bool = True) -> None:
     """Each start with what is found of it; those without a problem in a line."""
+    told: set[tuple[object, ...]] = set()
     for start in answer.starts:
         report = start.report
         if report.verdict == "ok" and not report.problems and not report.unknown:
@@ -48,7 +56,7 @@ def show_files(answer: JudgedFiles, screen: Console, *, with_corrections: bool =
         beside = f", with {', '.join(file.file for file in start.start.beside)}" if start.start.beside else ""
         show(f"{start.start.main.file}{beside}", screen, style="bold underline")
         if start.linted is not None:
-            _show_found(start.linted, screen, with_corrections)
+            _show_found(start.linted, screen, with_corrections, told)
         _close(report, screen)
         screen.print()
     _sum_up(answer.report, screen)
@@ -108,8 +116,8 @@ def _show_problem(
 ) -> None:
     """`same`: what happens and what to do were said by the problem before, of another line."""
     finding = rule.finding
-    _show_head(problem, screen, named=len(answer.pieces) > 1)
-    _show_line(answer.job.text, finding.span, screen)
+    _show_head(problem, screen, named=len(answer.pieces) > 1 or bool(answer.job.linked))
+    _show_line(answer.places, finding.span, screen)
     if not same:
         known_as = f" ({', '.join(problem.leads_to)})" if problem.leads_to else ""
         show(f"{problem.happens}{known_as}", screen, indent=2)
@@ -137,14 +145,15 @@ def changed_lines(before: str, after: str) -> list[str]:
     return [line for tag, _, _, first, last in matcher.get_opcodes() if tag != "equal" for line in lines[first:last]]
 
 
-def _show_line(text: str, span: Span, screen: Console) -> None:
-    """The line as it stands in the text, and a mark under what is meant."""
-    start = text.rfind("\n", 0, span.start) + 1
-    end = text.find("\n", span.start)
-    line = text[start : end if end >= 0 else len(text)].rstrip("\r")
+def _show_line(places: Places, span: Span, screen: Console) -> None:
+    """The line as it stands in its file, and a mark under what is meant."""
+    file = places.file(span.start)
+    text, begin, end = file.text, span.start - file.start, span.end - file.start
+    start, after = text.rfind("\n", 0, begin) + 1, text.find("\n", begin)
+    line = text[start : after if after >= 0 else len(text)].rstrip("\r")
     if not line.strip():
         return
-    column, width = span.start - start, max(1, min(span.end, start + len(line)) - span.start)
+    column, width = begin - start, max(1, min(end, start + len(line)) - begin)
     if len(line) > LONGEST_LINE:
         cut = max(0, column - LONGEST_LINE // 2)
         line, column = line[cut : cut + LONGEST_LINE], column - cut

@@ -127,7 +127,7 @@ def _result(problem: LintProblem, index: int) -> dict[str, Any]:
     region = {"startLine": problem.line, "startColumn": problem.column}
     if problem.end_line is not None and problem.end_column is not None:
         region |= {"endLine": problem.end_line, "endColumn": problem.end_column}
-    return {
+    result: dict[str, Any] = {
         "ruleId": problem.code,
         "ruleIndex": index,
         "level": SARIF[problem.severity],
@@ -141,6 +141,17 @@ def _result(problem: LintProblem, index: int) -> dict[str, Any]:
             }
         ],
     }
+    if (through := problem.imported) is not None:
+        result["relatedLocations"] = [
+            {
+                "physicalLocation": {
+                    "artifactLocation": _artifact(through.file or STANDARD_INPUT),
+                    "region": {"startLine": through.line},
+                },
+                "message": {"text": "imported here"},
+            }
+        ]
+    return result
 
 
 def _artifact(file: str) -> dict[str, str]:

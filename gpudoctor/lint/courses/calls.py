@@ -33,6 +33,8 @@ MAKES_TENSORS = lazy_re(r"torch\.(?:tensor|zeros|ones|randn?|empty|full|arange|F
 HAS_BUFFERS = lazy_re(r"BatchNorm|register_buffer")
 RESNETS = lazy_re(r"torchvision\.models\.\w+")
 BARE_OR_WRAPPED = ("ddp", "model", "moved")
+OF_RANKS = lazy_re(r"rank|main|master|chief|gpu|device")
+"""In the name of a parameter that gets what nobody knows: it differs from rank to rank."""
 SAVES = lazy_re(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
 
@@ -48,12 +50,31 @@ class FollowedCalls(BuiltinCalls):
                 if isinstance(node.func, ast.Attribute)
                 else self.value(node.func, frame)
             )
-        given = [self.value(each.value if isinstance(each, ast.Starred) else each, frame) for each in node.args]
-        named = {each.arg or "**": self.value(each.value, frame) for each in node.keywords}
+        given, named = self._handed(node, frame)
         self.note(whole, node, holder, function, given, named)
         result = self._called(node, whole, holder, function, given, named, frame)
         self.computed(node, whole, function, result, [holder, *given, *named.values()])
         return result
+
+    def _handed(self, node: ast.Call, frame: tuple[Names, ...]) -> tuple[list[Value], Names]:
+        """Its arguments, those behind known stars too; "**" stands for what is not known of them."""
+        given: list[Value] = []
+        named: Names = {}
+        for each in node.args:
+            value = self.value(each.value if isinstance(each, ast.Starred) else each, frame)
+            if isinstance(each, ast.Starred) and isinstance(value, (list, tuple)):
+                given += value
+            else:
+                given.append(value)
+                if isinstance(each, ast.Starred):
+                    named["**"] = value
+        for keyword in node.keywords:
+            value = self.value(keyword.value, frame)
+            if keyword.arg is None and isinstance(value, dict) and all(isinstance(name, str) for name in value):
+                named |= value
+            else:
+                named[keyword.arg or "**"] = value
+        return given, named
 
     def _called(
         self,
@@ -65,7 +86,7 @@ class FollowedCalls(BuiltinCalls):
         named: Names,
         frame: tuple[Names, ...],
     ) -> Value:
-        has_stars = any(isinstance(each, ast.Starred) for each in node.args) or "**" in named
+        has_stars = "**" in named
         if isinstance(node.func, ast.Attribute) and node.func.attr == "state_dict" and key_of(holder) in self.sharded:
             return Thing("state of shards", key_of(unknown(node)), {}, node)
         if isinstance(holder, Thing) and holder.kind in BARE_OR_WRAPPED and isinstance(node.func, ast.Attribute):
@@ -158,7 +179,8 @@ class FollowedCalls(BuiltinCalls):
             )
         for place, name in enumerate(plain):
             if has_stars and place >= len(values):
-                taken[name] = unknown(node, name, *values)
+                hidden = unknown(node, name, *values, named["**"])
+                taken[name] = OpenValue(hidden.key, hidden.is_own or OF_RANKS.search(name) is not None)
             elif place < len(values):
                 taken[name] = values[place]
             else:
@@ -303,6 +325,8 @@ class FollowedCalls(BuiltinCalls):
     def _named(self, whole: str, node: ast.Call, given: list[Value], named: Names, frame: tuple[Names, ...]) -> Value:
         last = whole.rpartition(".")[2]
         if not whole and isinstance(node.func, ast.Name):
+            if node.func.id == "dict" and not given and "**" not in named:
+                return dict(named)
             return self._builtin(node.func.id, node, given)
         if whole in ("os.getenv", "os.environ.get") and given and isinstance(given[0], str):
             found = self.variable(given[0])

@@ -6,6 +6,7 @@ from typing import Literal
 
 from gpudoctor.lint.courses.calls import FollowedCalls
 from gpudoctor.lint.courses.events import CourseCollective, CourseFork, CourseRound, Event, Leave
+from gpudoctor.lint.courses.expressions import OF_RANKS
 from gpudoctor.lint.courses.values import (
     ClassOf,
     FollowedFunction,
@@ -126,14 +127,21 @@ class RankCourse(FollowedCalls):
         self, node: ast.AST, test: Value, body: Sequence[ast.stmt], orelse: Sequence[ast.stmt], frame: tuple[Names, ...]
     ) -> Way:
         key = key_of(test)
-        self.conditions.append(key)
+        of_ranks = isinstance(node, ast.If) and OF_RANKS.search(ast.unparse(node.test)) is not None
+        below = hash((key, self.seat.rank)) if of_ranks else key
+        self.conditions.append(below)
         done = len(self.deeds)
         yes, way, written = self._apart(body, frame)
         if is_own(test) and isinstance(node, ast.If) and any(deed.what == "save" for deed in self.deeds[done:]):
             self.do("saved by its own", node.test)
-        self.conditions[-1] = hash(("not", key))
+        self.conditions[-1] = hash(("not", below))
         no, other_way, other = self._apart(orelse, frame)
-        self.conditions.pop()
+        if way and not other_way:
+            pass  # what follows stands below it, to the end of the function or of the loop's turn
+        elif other_way and not way:
+            self.conditions[-1] = below
+        else:
+            self.conditions.pop()
         self.events.append(CourseFork(key, node, tuple(yes), tuple(no), is_own(test)))
         if way and not other_way:
             self._take(other)
@@ -160,8 +168,9 @@ class RankCourse(FollowedCalls):
         sure, self.is_sure = self.is_sure, False
         journal, self.journal = self.journal, {}
         self.depth += 1
-        kept = len(self.results)
+        kept, above = len(self.results), len(self.conditions)
         way = self.block(body, frame) if self.depth < self.DEEPEST else ""
+        del self.conditions[above:]
         self.depth -= 1
         if way == "return" and len(self.results) > kept + 1:
             del self.results[kept:-1]
@@ -251,7 +260,9 @@ class RankCourse(FollowedCalls):
     def _turn(self, node: ast.For | ast.AsyncFor | ast.While, frame: tuple[Names, ...]) -> Way:
         """The body once."""
         self.loops.append(node)
+        above = len(self.conditions)
         way = self.block(node.body, frame)
+        del self.conditions[above:]
         self.loops.pop()
         return way
 
@@ -327,7 +338,7 @@ class RankCourse(FollowedCalls):
         self.calls_open.append(id(function.node))
         frame = (dict(given), *function.outer)
         outer, self.events = self.events, []
-        kept = len(self.results)
+        kept, above = len(self.results), len(self.conditions)
         grad = self.has_grad
         if isinstance(function.node, ast.Lambda):
             result = self.value(function.node.body, frame)
@@ -344,6 +355,7 @@ class RankCourse(FollowedCalls):
                 else None
             )
         self.has_grad = grad
+        del self.conditions[above:]
         inner, self.events = self.events, outer
         if inner:
             self.events.append(CourseRound(node, tuple(inner), is_loop=False))

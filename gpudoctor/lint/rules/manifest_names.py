@@ -8,6 +8,7 @@ from gpudoctor.lint.conditions import value_of_word
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
 from gpudoctor.lint.pods import containers, manifest_of
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.manifest_ranks import name_of_no_pod
 from gpudoctor.lint.rules.manifest_values import by_path, children, of_kubernetes
 
 _JOB = """\
@@ -163,7 +164,10 @@ def pod_without_its_service(job: LintJob) -> Iterator[LintFinding]:
     """In the cluster's DNS a pod has a name only below its service: train-0 alone is known to that pod itself, and to
     nobody else. The pods of a StatefulSet are below its serviceName, those of a Volcano job below the job's name (by
     the plugin svc), those of a LeaderWorkerSet below its own."""
+    told = {finding.span for finding in name_of_no_pod.judge(job)}  # K21
     for manifest, address in _heads(job):
+        if address.span in told:
+            continue
         values = by_path(manifest)
         name = values.get("metadata.name")
         host, _, domain = (address.text or "").partition(".")

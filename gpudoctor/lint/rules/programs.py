@@ -11,6 +11,7 @@ from gpudoctor.lint.programs import Program, program_of, programs
 from gpudoctor.lint.python_code import argument, codes_and_starts
 from gpudoctor.lint.python_text import without_imports
 from gpudoctor.lint.rule import Example, LintFinding, rule
+from gpudoctor.lint.rules.worlds import program_reads_rank
 from gpudoctor.lint.understood import whole
 
 _HEAD = "import os\nimport torch\nimport torch.distributed as dist\n"
@@ -101,6 +102,10 @@ OF_RANKS = frozenset(
         _PROGRAM + _INIT + "if rank == 0:\n    torch.save(net, 'a.pt')\ndist.barrier()\n" + _STARTED,
         _PROGRAM + _INIT + "if rank != 0:\n    dist.barrier()\nload()\nif rank == 0:\n    dist.barrier()\n" + _STARTED,
         _PROGRAM + _INIT + "if rank == 0:\n    dist.gather(x, out)\nelse:\n    dist.gather(x)\n" + _STARTED,
+        _PROGRAM
+        + _INIT
+        + "def first(local_rank):\n    if local_rank not in [-1, 0]:\n        dist.barrier()\n    yield\n"
+        "    if local_rank == 0:\n        dist.barrier()\n" + _STARTED,
     ),
 )
 def collective_on_one_rank(job: LintJob) -> Iterator[LintFinding]:
@@ -175,7 +180,7 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
     source="local_elastic_agent.py; srun(1) and mpirun(1) set names of their own",
     bad=(
         _PROGRAM + "node = int(os.environ['NODE_RANK'])\n" + _STARTED,
-        _PROGRAM + "rank = int(os.environ['RANK'])\n#@ every node\nsrun -n 8 python train.py\n",
+        _PROGRAM + "rank = int(os.environ['RANK'])\n#@ every node\nmpirun -n 8 python train.py\n",
     ),
     good=(
         _PROGRAM + "rank = int(os.environ['RANK'])\n" + _STARTED,
@@ -186,20 +191,29 @@ def local_rank_not_handed_over(job: LintJob) -> Iterator[LintFinding]:
 )
 def variable_nobody_sets(job: LintJob) -> Iterator[LintFinding]:
     """os.environ["NAME"] ends a program whose environment has no NAME."""
+    told = {finding.span for finding in program_reads_rank.judge(job)}  # E15, at the start
     for launch in job.launches if not job.has_unread_source else ():
+        if launch.invocation.span in told:
+            continue
         if launch.launcher not in (*look.TORCHRUN, "srun", "mpirun") or look.from_platform(job, launch):
             continue
         program = program_of(job, launch)
         known = OF_TORCHRUN if launch.launcher in look.TORCHRUN else frozenset({"MASTER_ADDR", "MASTER_PORT"})
-        for place in program.wants if program is not None else ():
-            name = place.words
-            if name not in OF_RANKS - known or _is_handled(program, name) or re.search(rf"\b{name}\b", _shell(job)):
-                continue
+        lacking = [
+            place
+            for place in sorted(program.wants if program is not None else (), key=lambda each: each.span.start)
+            if place.words in OF_RANKS - known
+            and not _is_handled(program, place.words)
+            and not re.search(rf"\b{place.words}\b", _shell(job))
+        ]
+        if lacking:  # at the first of them it ends
+            first, names = lacking[0], " and ".join(dict.fromkeys(place.words for place in lacking))
+            instead = _instead(launch.launcher, first.words)
             yield LintFinding(
-                span=place.span,
-                summary=f"the program wants {name}, which {launch.launcher} does not set, nor anything in this text",
-                happens=f"Every rank ends with KeyError: '{name}'.",
-                fix=f"Set it before the start, or read what {launch.launcher} sets: {_instead(launch.launcher, name)}.",
+                span=first.span,
+                summary=f"the program wants {names}, which {launch.launcher} does not set, nor anything in this text",
+                happens=f"Every rank ends with KeyError: '{first.words}'.",
+                fix=f"Set it before the start, or read what {launch.launcher} sets: {instead}.",
             )
 
 

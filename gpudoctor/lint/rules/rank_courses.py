@@ -77,9 +77,9 @@ def ranks_part_at_a_collective(job: LintJob) -> Iterator[LintFinding]:
     told = {finding.span.line for finding in of_collectives.hidden_collective_on_one_rank.judge(job)}
     for each in courses(job):
         code = each.code
-        program = read(code.own_text, code.start, code.line)
+        program = read(code)
         known = told | {place.span.line for place in (program.on_one_rank if program is not None else ())}
-        if any(code.line <= line <= code.line + code.own_text.count("\n") for line in known):
+        if any(code.holds(line) for line in known):
             continue  # what stands below such a condition is told as that
         first = each.ranks[0]
         for other in each.ranks[1:]:

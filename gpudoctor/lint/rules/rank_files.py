@@ -8,8 +8,10 @@ from gpudoctor.lint import allocation
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.follow import RankCourse
 from gpudoctor.lint.courses.programs import Courses, courses
-from gpudoctor.lint.courses.values import OpenValue, Thing, device_number, key_of
+from gpudoctor.lint.courses.values import OpenValue, Thing, device_number, is_own, key_of
 from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import rank_programs
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
@@ -34,6 +36,10 @@ OWN_DISKS = lazy_re(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[
         "#@ file t.py\nimport torch\nfrom multiprocessing import Process\ndef go(i, part):\n"
         "    torch.save(fit(part), f'tree{i}.pt')\nfor i, part in enumerate(parts()):\n"
         "    p = Process(target=go, args=(i, part))\n    p.start()\n#@ every node\npython t.py\n",
+        DDP + "for x, names in log.every(loader):\n    for i, name in enumerate(names):\n"
+        "        at = f'out/{name}.pt'\n        torch.save(net(x[i]), at)\n" + RUN,
+        DDP + "def go(rank, epochs=1):\n    if rank == 0:\n        torch.save(net.module.state_dict(), 'a.pt')\n"
+        "go(**dict(rank=rank))\nmore = {'rank': rank}\ngo(**more)\ngo(*[rank])\n" + RUN,
     ),
 )  # fmt: skip
 def several_write_one_file(job: LintJob) -> Iterator[LintFinding]:
@@ -48,7 +54,8 @@ def several_write_one_file(job: LintJob) -> Iterator[LintFinding]:
 def _written_twice(job: LintJob, each: Courses) -> Iterator[LintFinding]:
     places: dict[tuple[int, int, int], list[tuple[RankCourse, Deed]]] = {}
     for follower, deed in of(each.ranks, "save"):
-        if isinstance(deed.value, (str, Thing, OpenValue)):
+        is_other = is_own(deed.value) or (not isinstance(deed.value, str) and _is_of_an_item(each.code, deed.node))
+        if isinstance(deed.value, (str, Thing, OpenValue)) and not is_other:
             places.setdefault((id(deed.node), key_of(deed.value), deed.condition), []).append((follower, deed))
     for writers in places.values():
         seats = {follower.seat.rank: follower.seat for follower, _ in writers}
@@ -71,6 +78,37 @@ def _written_twice(job: LintJob, each: Courses) -> Iterator[LintFinding]:
             fix="Write it on rank 0 alone: if dist.get_rank() == 0.",
             severity="info" if by_nodes and not is_shared else None,
         )
+
+
+def _is_of_an_item(code: PythonCode, save: ast.AST) -> bool:
+    """Whether its path is made of what a loop goes through: of ranks with data of their own these are others."""
+    names = {node.id for node in ast.walk(save) if isinstance(node, ast.Name)}
+    for loop in code.around(save):
+        if isinstance(loop, FUNCTIONS):
+            return False
+        if not isinstance(loop, (ast.For, ast.AsyncFor)):
+            continue
+        made = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
+        for assigned in reversed(made):
+            if any(
+                isinstance(node, ast.Name) and node.id in names for each in assigned.targets for node in ast.walk(each)
+            ):
+                names |= {node.id for node in ast.walk(assigned.value) if isinstance(node, ast.Name)}
+        if names & {node.id for node in _items(loop) if isinstance(node, ast.Name)}:
+            return True
+    return False
+
+
+def _items(loop: ast.For | ast.AsyncFor) -> Iterator[ast.AST]:
+    """Of what a loop stores at each turn, that which is no count of its turns."""
+    called = last_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else ""
+    counted = any(
+        isinstance(node, ast.Name) and node.id in ("range", "trange", "count") for node in ast.walk(loop.iter)
+    )
+    if called == "enumerate" and isinstance(loop.target, ast.Tuple):
+        yield from ast.walk(loop.target.elts[-1])
+    elif not counted:
+        yield from ast.walk(loop.target)
 
 
 def _folder_too_late(each: Courses) -> Iterator[LintFinding]:

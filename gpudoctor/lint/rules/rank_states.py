@@ -125,7 +125,7 @@ def _too_early(each: Courses) -> tuple[Deed, Deed] | None:
                 is_behind = (
                     places[id(of_first[-1])] > places[id(write)]
                     if of_first
-                    else each.code.line_at(read.node) > each.code.line_at(write.node)
+                    else getattr(read.node, "lineno", 0) > getattr(write.node, "lineno", 0)
                 )
                 if is_behind and read.barriers <= write.barriers:
                     return write, read

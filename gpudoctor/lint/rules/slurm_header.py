@@ -1,10 +1,13 @@
 """Rules of the batch script's header and of srun's own options: S06, S13, S14, S15, S19."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from msgspec import structs
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, processes
+from gpudoctor.lint.fix import ORDER
 from gpudoctor.lint.model import LintJob, SbatchOption, Span
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, C10D, HEADER, LIGHTNING, PER_GPU, PLAIN, RANKED
@@ -41,6 +44,7 @@ def sbatch_line_ignored(job: LintJob) -> Iterator[LintFinding]:
     is spelled otherwise, is a comment, and sbatch says nothing of it."""
     after = _end_of_header(job)
     lines: set[int] = set()
+    block: list[tuple[SbatchOption, LintFinding]] = []
     for option in job.every_sbatch:
         if not option.ignored:
             continue
@@ -57,7 +61,7 @@ def sbatch_line_ignored(job: LintJob) -> Iterator[LintFinding]:
             severity = "info"
         elif option.name not in _RESOURCES:
             severity = "warning"
-        yield LintFinding(
+        found = LintFinding(
             span=option.span,
             severity=severity,  # type: ignore[arg-type]
             summary=f"SLURM does not read {allocation.written(option)} ({option.ignored})",
@@ -72,6 +76,34 @@ def sbatch_line_ignored(job: LintJob) -> Iterator[LintFinding]:
             else f"Write #SBATCH {allocation.written(option)} at the begin of the line, in capitals.",
             edits=_heeded(job, option, late, after) if first and not deliberate and not repeated else (),
         )
+        if block and not (late and option.span.line - block[-1][0].span.line <= 1):
+            yield _as_one(block)
+            block = []
+        block.append((option, found))
+        if not late:
+            yield _as_one(block)
+            block = []
+    if block:
+        yield _as_one(block)
+
+
+def _as_one(block: Sequence[tuple[SbatchOption, LintFinding]]) -> LintFinding:
+    """A header behind a command is one trouble, told at its first line, as bad as its worst."""
+    findings = [found for _, found in block]
+    first = min(findings, key=lambda found: ORDER[found.severity or "error"])
+    if len(block) == 1:
+        return first
+    names = ", ".join(allocation.written(option) for option, _ in block[:4]) + (", ..." if len(block) > 4 else "")
+    return structs.replace(
+        first,
+        span=findings[0].span,
+        summary=f"SLURM does not read these {len(block)} options ({names}): they stand {block[0][0].ignored}",
+        happens=first.happens
+        if first.severity == "info"
+        else "The job runs without them, by the cluster's defaults and what other lines say.",
+        fix="Move them up, before the first command.",
+        edits=tuple(dict.fromkeys(edit for found in findings for edit in found.edits)),
+    )
 
 
 def _end_of_header(job: LintJob) -> int:
