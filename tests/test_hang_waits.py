@@ -143,6 +143,28 @@ def test_over_gloo_no_gpu_stands(backend: str) -> None:
     assert ("gpu-stuck" in {cause.cause for cause in told.causes}) is (backend == "nccl")
 
 
+@pytest.mark.parametrize(
+    ("operation", "kept", "told"),
+    [
+        ("all_reduce", 2, True),
+        ("all_to_all_single", 2, False),
+        ("all_to_all_single", 1, True),
+        ("gather", 1, False),
+        ("scatter", 2, False),
+    ],
+)
+def test_what_is_made_of_messages_tells_of_no_gpus_that_stand(operation: str, kept: int, told: bool) -> None:
+    """Of an exchange with other parts than were sent some ranks are through, and several are not; a root that waits for
+    one who has another root in mind is alone."""
+    recorders = job(*[(waits(1), waits(2)) if rank < kept else (done(1), waits(2)) for rank in range(4)])
+    dumps = tuple(
+        replace(own, backend="nccl", entries=tuple(replace(each, operation=operation) for each in own.entries))
+        for own in recorders.values()
+    )
+    (found,) = conclude(Evidence(dumps=dumps)).jobs
+    assert ("gpu-stuck" in {cause.cause for cause in found.causes if cause.confidence >= PRIMARY}) is told
+
+
 ONE_OF_TWO = "ahead-two-away"
 """The other has asked for a receive that waits for the first: nothing tells it from a rank that stands in that."""
 

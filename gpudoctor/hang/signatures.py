@@ -88,6 +88,9 @@ def difference(signatures: Iterable[tuple[Signature, ...]]) -> Difference | None
 
 
 EXCHANGES = ("all_to_all", "all_to_all_single")
+TO_A_ROOT = ("gather", "scatter")
+"""ProcessGroupNCCL makes messages of these and of exchanges (torch/csrc/cuda/nccl.cpp): where ranks have other
+parts or another root in mind, some are through and some are not, and none of their GPUs stands."""
 
 
 def given(entry: Collective) -> int:

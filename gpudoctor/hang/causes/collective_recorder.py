@@ -12,6 +12,7 @@ from gpudoctor.hang.extra_calls import recorders_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import Agreement, GroupSplit, line_of_program
 from gpudoctor.hang.relation import source_at
+from gpudoctor.hang.signatures import EXCHANGES, TO_A_ROOT
 from gpudoctor.hang.since_last import since_their_last
 from gpudoctor.hang.waits_for import ChainEnd
 from gpudoctor.hang.words import entry_words, ranks_of, verb, who
@@ -131,8 +132,10 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
         ranks = sorted(chain_end.rank for chain_end in chain_ends)
         entry = chain_ends[0].entry
         sure = _how_sure(agreement, chain_ends)
-        if why == "stuck" and entry.point_to_point:
-            sure = POSSIBLE  # a send ends once NCCL's buffers hold it, whatever its receiver waits in
+        # A send ends once NCCL's buffers hold it, whatever its receiver waits in. Of an exchange several are kept.
+        messages = entry.point_to_point or entry.operation in TO_A_ROOT
+        if why == "stuck" and (messages or (entry.operation in EXCHANGES and len(chain_ends) > 1)):
+            sure = POSSIBLE
         seen_there = [
             Seen(f"flight recorder of rank {chain_end.rank}", _of_suspect(chain_end))
             for chain_end in chain_ends[:MOST_PARTIES]

@@ -49,7 +49,7 @@ def main() -> int:
 
 
 TRIES = 3
-NOT_IN_TIME = ("no answer within", "did not end within")
+NOT_IN_TIME = ("no answer within", "did not end within", "had not come to its first call within")
 """What a crowded machine says of itself, and not of NCCL."""
 
 
