@@ -1,5 +1,6 @@
 """What `gpudoctor run` says when the command has ended: from logs, signals, the cgroup and the kernel's log."""
 
+import io
 import os
 import signal
 import stat
@@ -8,20 +9,26 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from gpudoctor import active
+from gpudoctor.explain.explain import explain
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after, look
-from gpudoctor.run.end import RunEnded, SignalSeen, by_whom, ended_at_limit
+from gpudoctor.run.end import RunEnded, SignalSeen, by_slurm, by_whom
 from gpudoctor.run.endings import ProcessEnded
 from gpudoctor.run.summary import StepsSeen, lines
 from gpudoctor.snapshot import Reading, read
+from gpudoctor.sure import SEEN
 from tests.test_run import OURS, PATIENCE, log_of, relays_of, started, until, words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
 OOM_LINE = (
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.10 GiB"
 )
+STEPS = "".join(f"rank {rank} step {step} loss 0.5\n" for step in range(2) for rank in range(2))
+MORE_STEPS = "".join(f"rank 0 step {step} loss 0.4\n" for step in range(2, 6))
 KILLED = "Memory cgroup out of memory: Killed process {pid} (python) total-vm:8123456kB, anon-rss:7000000kB, UID:1000"
 
 
@@ -40,7 +47,11 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[KernelLine]:
 def ended(folder: Path, text: str = "", status: int = 1, **more: object) -> RunEnded:
     (folder / "output.log").write_text(text)
     known: dict[str, object] = {"status": status, "seconds": 100.0, "pid": 500, "pids": (500, 501), "oom_kills": 0}
-    return RunEnded(folder=str(folder), logs=("output.log",), **{**known, "began": time.monotonic() - 100, **more})  # type: ignore[arg-type]
+    known |= {"began": time.monotonic() - 100, **more}
+    (folder / "run.json").write_bytes(
+        msgspec.json.encode({name: known[name] for name in ("status", "ended") if name in known})
+    )
+    return RunEnded(folder=str(folder), logs=("output.log",), **known)  # type: ignore[arg-type]
 
 
 def test_a_cause_in_the_log_is_named_with_its_line_and_no_password(tmp_path: Path, kernel: list[KernelLine]) -> None:
@@ -128,16 +139,63 @@ def test_a_spawned_process_that_nobody_saw_is_no_error_of_the_one_that_tells_of_
 
 
 def test_srun_names_the_task_that_crashed_though_another_goes_on(tmp_path: Path, kernel: list[KernelLine]) -> None:
-    text = "rank 0 step 1 loss 0.50\nsrun: error: n1: task 1: Segmentation fault\nrank 0 done\n"
+    text = f"{STEPS}srun: error: n1: task 1: Segmentation fault\n{MORE_STEPS}rank 0 done\n"
     told = after.told(ended(tmp_path, text, 139, name="srun"))
-    assert told.cause == "native-crash" and any("n1: task 1: Segmentation fault" in line for line in told.lines), told
+    assert told.cause == "native-crash" and told.confidence == SEEN and "(rank 1, where" in told.lines[0], told
+    assert any("n1: task 1: Segmentation fault" in line for line in told.lines), told
+    again = explain([str(tmp_path / "output.log")], stdin=io.BytesIO())
+    assert again.causes[0].cause == "native-crash" and not again.well and again.course == "not shown"
+    (tmp_path / "run.json").unlink()
+    assert explain([str(tmp_path / "output.log")], stdin=io.BytesIO()).well
+
+
+def test_a_fault_that_the_job_went_on_behind_may_have_ended_it_where_nothing_else_did(
+    tmp_path: Path, kernel: list[KernelLine]
+) -> None:
+    text = f"{STEPS}srun: error: n1: task 1: Segmentation fault\n{MORE_STEPS}rank 0 done\n"
+    told = after.told(ended(tmp_path, text, 1, name="srun"))
+    assert told.cause is None and any("it may be" in line and "task 1 of srun" in line for line in told.lines), told
+
+
+def test_an_exception_that_nobody_signed_is_that_of_the_only_rank_that_failed(
+    tmp_path: Path, kernel: list[KernelLine]
+) -> None:
+    text = f'{STEPS}Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n    main()\n'
+    text += "ValueError: the batch is empty\nrank 0 done\n"
+    told = after.told(ended(tmp_path, text, 1, ended=(death(1, 1, 99.0), death(0, -15, 99.5))))
+    assert told.cause == "program-error" and "rank 1 died of ValueError" in told.lines[0], told
 
 
 def test_the_time_limit_of_slurm(tmp_path: Path) -> None:
     of_slurm = ended(tmp_path, "", 143, slurm_end=5000.0)
-    assert ended_at_limit(of_slurm, 5000.5) and not ended_at_limit(of_slurm, 4000.0)
-    assert not ended_at_limit(ended(tmp_path, "", 1, slurm_end=5000.0), 5000.5)
-    assert not ended_at_limit(ended(tmp_path, "", 143), 5000.5)
+    assert by_slurm(of_slurm, 5000.5) == "time-limit" and not by_slurm(of_slurm, 4000.0)
+    assert not by_slurm(ended(tmp_path, "", 1, slurm_end=5000.0), 5000.5)
+    assert not by_slurm(ended(tmp_path, "", 143), 5000.5)
+
+
+@pytest.mark.parametrize(
+    ("word", "cause"),
+    [
+        (
+            "slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-27T02:22:50 DUE TO TIME LIMIT ***",
+            "time-limit",
+        ),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 DUE TO PREEMPTION ***", "preempted"),
+        ("srun: error: *** STEP 7.0 CANCELLED AT 2026-11-27T02:22:50 DUE TO TIME LIMIT ***", "time-limit"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 ***", None),
+    ],
+)
+def test_slurms_own_word_is_told_at_once(
+    word: str, cause: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_time(*given: object, **more: object) -> None:
+        raise OSError(0, "no time for that")
+
+    monkeypatch.setattr(active, "start", no_time)
+    job = ended(tmp_path, f"{STEPS}{word}\nsrun: error: n1: task 1: Terminated\n", 143)
+    told = look.look_into(job, lambda seconds: False)
+    assert told.cause == cause and told.restart == ("as it is" if cause else "not decided"), told
+    assert look.look_into(ended(tmp_path, f"{word}\n", 1), lambda seconds: False).cause is None
 
 
 def death(rank: int, status: int, seconds: float) -> ProcessEnded:

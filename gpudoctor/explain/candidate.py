@@ -73,7 +73,8 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     if (cause, variant) in NO_MORE and (known := remedy_of_line(event.at.text)) and known[0].judged:
         cause, variant, values = "program-error", known[0].id, {**known[1], **values}
     if cause == "rank-died" and (ending := ending_of(values)) is not None:
-        cause, variant, confidence = ending.cause, ending.variant, min(ending.confidence, confidence)
+        confidence = ending.confidence if event.of_the_end else min(ending.confidence, confidence)
+        cause, variant = ending.cause, ending.variant
     variant, more = by_values(cause, variant, values)
     judged = ROUTE if cause == "firewall-ephemeral-ports" and NO_ROUTE in values.get("errno", "") else None
     if event.lived_on:

@@ -43,6 +43,7 @@ BEHIND = 0.75
 PROMOTED = 0.7
 """What is left of the confidence of something that is no fault by itself, when something failed."""
 ENDED_BY_SCHEDULER = ("cancelled", "time-limit", "preempted")
+"""Behind which a process writes until the scheduler's grace is over."""
 BRINGS_A_WAIT: tuple[Class, ...] = ("deadlock", "device-ordinal", "config", "stopped")
 """Of what is no fault by itself: what makes ranks wait, and raises nothing of a program's own."""
 CONNECTIONS = 0.75

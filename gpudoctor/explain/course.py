@@ -17,6 +17,7 @@ from gpudoctor.explain.writers import writer
 from gpudoctor.lazy import lazy_re
 
 Course = Literal["gets on", "ended well", "stands", "cut off", "not shown"]
+WELL: tuple[Course, ...] = ("gets on", "ended well")
 
 TAIL = 96 * 1024
 """Bytes at the end that are looked at."""
@@ -224,7 +225,7 @@ class CourseSeen(Struct, frozen=True, kw_only=True):
 
     @property
     def well(self) -> bool:
-        return self.course in ("gets on", "ended well") and not self.trouble
+        return self.course in WELL and not self.trouble
 
 
 class LogEnd:
@@ -271,13 +272,14 @@ def _without_asides(numbered: list[tuple[int, str]]) -> list[tuple[int, str]]:
     return left
 
 
-def course(lines: Sequence[tuple[int, str]]) -> CourseSeen:
-    """The course that numbered lines show."""
+def course(lines: Sequence[tuple[int, str]], *, ended_badly: bool = False) -> CourseSeen:
+    """The course that numbered lines show. `ended_badly`: as was seen; a good end is a part's then."""
     if not lines:
         return CourseSeen(course="not shown")
     moves, begun, bars, ended, trouble = _marks(lines)
     asides = _lived_with(lines, moves, trouble)
     trouble = [index for index in trouble if index not in asides]
+    ended = -1 if ended_badly else ended
     started = max((index for index, (_, text) in enumerate(lines) if OF_A_POD.search(text[:1000])), default=-1)
     on = moves[-1] if moves else -1
     after = tuple(lines[index][0] for index in moves[-MOST_MOVES:])

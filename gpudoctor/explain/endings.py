@@ -72,10 +72,15 @@ def signal_number(exitcode: int) -> int:
     return exitcode - STATUS_OF_SIGNAL if STATUS_OF_SIGNAL < exitcode < 160 else 0
 
 
-def ending_of(values: Mapping[str, str]) -> Ending | None:
-    """What the signal means that a line tells by its number, its name, its words or an exit status."""
+def signal_told(values: Mapping[str, str]) -> int:
+    """The signal that a line tells by its number, its name, its words or an exit status; 0 where it tells none."""
     number = NAMES.get(values.get("signal", "").lower().replace("-", " "), 0)
-    return OF_SIGNAL.get(number or signal_number(int(values.get("exitcode", 0))))
+    return number or signal_number(int(values.get("exitcode", 0)))
+
+
+def ending_of(values: Mapping[str, str]) -> Ending | None:
+    """What the signal means that a line tells."""
+    return OF_SIGNAL.get(signal_told(values))
 
 
 def judged_status_of_windows(text: str) -> Judged | None:

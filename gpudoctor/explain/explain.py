@@ -12,9 +12,10 @@ from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, undecided_fix
 from gpudoctor.explain.archives import is_tar, members
+from gpudoctor.explain.attended import attended
 from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
-from gpudoctor.explain.conclude import UNDECIDED, Conclusion, conclude
+from gpudoctor.explain.conclude import ENDED_BY_SCHEDULER, UNDECIDED, Conclusion, conclude
 from gpudoctor.explain.course import (
     BAR,
     MILD,
@@ -23,6 +24,7 @@ from gpudoctor.explain.course import (
     PROGRESS,
     RAISED,
     TROUBLE,
+    WELL,
     WENT_ON,
     Course,
     CourseSeen,
@@ -109,7 +111,8 @@ def explain(
         if found.interrupted:
             interrupted = True
             break
-    facts = put_together(scans)
+    seen = attended(scans)
+    facts = put_together(scans, seen)
     ends = {found.file: found.course.end for found in scans}
     _leave_out_survived(facts, {found.file: found.course for found in scans})
     mark(facts, ends)
@@ -118,10 +121,13 @@ def explain(
     course, words, trouble = _course(scans)
     survived = {(told.at.file, number) for told in facts.survived for number in told.traceback.lines}
     trouble = tuple(line for line in trouble if (line.file, line.line) not in survived)
+    course = "not shown" if seen and course in WELL else course
     at_issue = left_behind(trouble, ends) if course == "not shown" else trouble
     shown = {found.file: found.course.shown for found in scans}
     went_on = _went_on(scans, facts) or _lived_through(scans, facts)
-    if went_on:
+    if went_on and seen and concluded.causes:  # something ended it all the same
+        concluded = _less_sure(concluded)
+    elif went_on:
         concluded = Conclusion(causes=(), unknown=None, consequences=(), story=concluded.story)
     else:
         lines_told = frozenset((line.file, line.line) for line in _lines_told(facts))
@@ -165,7 +171,7 @@ def explain(
         course_words=words,
         trouble=trouble,
         starts=starts(facts, ends) if known or facts.begun else "",
-        well=not known and not trouble and course in ("gets on", "ended well"),
+        well=not known and not trouble and course in WELL,
         causes=concluded.causes,
         unknown=concluded.unknown,
         advice=undecided_fix(concluded, trouble, ends) if undecided else "",
@@ -266,8 +272,6 @@ def _is_its_own(event: Event) -> bool:
 OF_A_BUFFER = 8
 """Steps behind the exception of a main program that may have stood in its buffer, which is written when it dies (our
 rule of thumb)."""
-ENDED_BY_SCHEDULER = ("cancelled", "preempted", "time-limit")
-"""Behind which a process writes until the scheduler's grace is over."""
 ABORTED = ("watchdog-timeout", "watchdog-position", "watchdog-dump-signal", "watchdog-takes-down")
 """Of a rank whose communicator torch has given up: its waits end, and it may begin another step before it is ended."""
 

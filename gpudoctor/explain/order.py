@@ -1,7 +1,11 @@
 """Puts together what several logs show: whose rank a process is, and what came before what."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from msgspec import Struct, field
 
+from gpudoctor.explain.attended import Attended
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Scan, Told, ToldExit, ToldStack, ToldTraceback, number_in
 
@@ -30,8 +34,8 @@ class Facts(Struct, kw_only=True):
     """What the runs before told."""
 
 
-def put_together(scans: list[Scan]) -> Facts:
-    """The facts of all logs, ranks filled in where a process or a local rank tells them."""
+def put_together(scans: list[Scan], attended: Mapping[str, Attended] = MappingProxyType({})) -> Facts:
+    """The facts of all logs, ranks filled in where a process, a local rank or whoever attended the job tells them."""
     facts = Facts(lines={scan.file: scan.lines for scan in scans})
     facts.begun = {scan.file: scan.begun for scan in scans if scan.begun}
     facts.earlier = [told for scan in scans for told in scan.earlier]
@@ -52,6 +56,9 @@ def put_together(scans: list[Scan]) -> Facts:
             speaker.rank = speaker.local_rank
     for file in {ended.at.file for ended in facts.exits}:
         _belongs_to_the_one_that_failed(facts, file)
+    for file, seen in attended.items():
+        if seen.failed_alone is not None and not any(ended.at.file == file for ended in facts.exits):
+            _belongs_to(facts, file, seen.failed_alone, facts.lines.get(file, 0) + 1)
     sizes = [size for event in facts.events if (size := number_in(event.values.get("world_size")))]
     facts.world_size = max(sizes, default=None)
     facts.ranks |= {traceback.rank for traceback in facts.tracebacks if traceback.rank is not None}
@@ -81,11 +88,15 @@ def _belongs_to_the_one_that_failed(facts: Facts, file: str) -> None:
     """
     exits = [ended for ended in facts.exits if ended.at.file == file and ended.exit.exitcode is not None]
     failed = {ended.rank for ended in exits if ended.exit.exitcode is not None and ended.exit.exitcode > 0}
+    if len(failed) == 1 and (rank := failed.pop()) is not None:
+        _belongs_to(facts, file, rank, min(ended.at.line for ended in exits))
+
+
+def _belongs_to(facts: Facts, file: str, rank: int, tabled: int) -> None:
+    """Exceptions before the line `tabled`, where no one of the file is signed."""
     tracebacks = [traceback for traceback in facts.tracebacks if traceback.at.file == file]
-    (rank,) = failed if len(failed) == 1 else (None,)
-    if rank is None or any(traceback.rank is not None or traceback.pid is not None for traceback in tracebacks):
+    if any(traceback.rank is not None or traceback.pid is not None for traceback in tracebacks):
         return
-    tabled = min(ended.at.line for ended in exits)
     own_lines: set[int] = set()
     for told in tracebacks:
         if told.traceback.last_line < tabled and told.traceback.raised:

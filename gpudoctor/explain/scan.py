@@ -104,6 +104,8 @@ class Event(Told, kw_only=True):
 
     symptom: Symptom
     values: dict[str, str]
+    of_the_end: bool = False
+    """Whoever attended the job has seen this too (gpudoctor.explain.attended)."""
     after: tuple[Line, ...] = ()
     """Lines behind it that say more: what a colon announces, and where a crash was."""
 
@@ -380,9 +382,7 @@ class _Scanning:
         ended = read_exit(lines, line.index, line.number)
         if ended is None:
             return
-        moment = who.time
-        if ended.date:
-            moment = writer(ended.date + " ", self.year).time
+        moment = writer(ended.date + " ", self.year).time if ended.date else who.time
         self.found.exits.append(
             ToldExit(
                 at=Line(self.found.file, ended.line, clean(ended.text)),

@@ -35,7 +35,6 @@ MEMORY = 2 * GIB
 SLURM_SECONDS = 4.0
 STOOD_LINES = 3
 READER_LEFT = "whoever read its output has gone, as `head` does after its lines"
-OF_SRUN = "srun: error: "
 BROKEN_PIPE = "BrokenPipeError: [Errno 32]"
 ENDS_A_STALL = ("cancelled", "time-limit", "session-closed", "rank-died")
 """Why a job that stood still has ended; why it stood still is what its user wants to know."""
@@ -109,9 +108,6 @@ def _of_seen(seen: verdict.Found, ended: RunEnded, answer: Explanation) -> Itera
     yield from verdict.others(ended)
     if answer.causes and answer.causes[0].cause == seen.cause:
         for line in answer.causes[0].evidence[:1]:
-            yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
-    elif not answer.causes:  # a log that goes on behind it (another task does) names no cause, but it names the task
-        for line in [line for line in answer.story if line.text.startswith(OF_SRUN)][:1]:
             yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
     yield f"fix: {_shown(CAUSES[seen.cause].remedy(seen.variant, who='that rank').text)}"
     yield f"start it again: {seen.restart}"

@@ -1,15 +1,24 @@
 """What is known when the command has ended, and the form of what it means in a few lines."""
 
 import signal
+from pathlib import Path
 
 from msgspec import Struct
 
 from gpudoctor import active
+from gpudoctor.lazy import lazy_re
 from gpudoctor.run.endings import ProcessEnded
 
 ENDING_SECONDS = 120.0
 """A launcher gives its ranks 30 s to end, some 60; what lived on longer after a signal has ended for another reason."""
 LIMIT_SECONDS = 2.0
+SLURMS_WORD = lazy_re(
+    rb"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} DUE TO (TIME LIMIT|PREEMPTION) "
+)
+OF_SLURMS_WORD = {b"TIME LIMIT": "time-limit", b"PREEMPTION": "preempted"}
+"""slurmstepd's (src/slurmd/slurmstepd/req.c) and srun's, which it writes before it sends the signal: into the output of
+a batch job, and to its step's srun."""
+TAIL_BYTES, MOST_LOGS = 32 * 1024, 8
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 
 
@@ -85,11 +94,25 @@ def asked_to_end(ended: RunEnded) -> SignalSeen | None:
     return None
 
 
-def ended_at_limit(ended: RunEnded, now: float) -> bool:
-    """Whether SLURM has ended it at its time limit: a signal did, then."""
+def by_slurm(ended: RunEnded, now: float) -> str:
+    """The cause, where SLURM has ended the job and says why; empty: it has not, or does not say. By the last lines that
+    were kept, at once: SLURM does not wait for a look (KillWait)."""
     number = -ended.status if ended.status < 0 else ended.status - 128
-    by_signal = number in (*ASKED, signal.SIGKILL) or asked_to_end(ended) is not None
-    return by_signal and 0 < ended.slurm_end - LIMIT_SECONDS <= now
+    if number not in (*ASKED, signal.SIGKILL) and asked_to_end(ended) is None:
+        return ""
+    if 0 < ended.slurm_end - LIMIT_SECONDS <= now:
+        return "time-limit"
+    said = [word for name in ended.logs[:MOST_LOGS] for word in SLURMS_WORD.findall(_tail(Path(ended.folder, name)))]
+    return OF_SLURMS_WORD[said[-1]] if said else ""
+
+
+def _tail(log: Path) -> bytes:
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+            return file.read(TAIL_BYTES)
+    except OSError:
+        return b""
 
 
 def named(number: int) -> str:

@@ -14,6 +14,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 
 HEAD = "output.log"
 TAILS = ("output.tail-1", "output.tail-2")
@@ -24,6 +25,11 @@ FINISH = b"F"
 MOST_READ = 1 << 16
 LONGEST_PART = 1 << 13
 """Of a line that has not ended: so much waits for its end before it is logged."""
+PAUSE_MS, RECENT_SECONDS = 40, 0.03
+"""Lines that come faster than one in RECENT_SECONDS are passed on together, after a pause that no reader sees:
+each time costs as much as ten lines. What comes alone, a prompt or a letter's echo, is passed on at once."""
+MUCH = 1 << 12
+"""So much at a time is no line by itself: whoever writes it is not held up."""
 NOT_HEARD = ("SIGKILL", "SIGSTOP", "SIGCHLD", "SIGPIPE", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 IGNORED = ("SIGTTOU", "SIGTTIN", "SIGPIPE")
 """A process in the background may then write to a terminal whose `stty tostop` is set."""
@@ -114,6 +120,8 @@ class Copying(threading.Thread):
         self._woken, self._wake = os.pipe()
         self._part = b""
         self._last = b"\n"
+        self._size = 0
+        """Of what was read last."""
         self._deaf = False
         """Nobody reads what we write, and it is a terminal's fault: the command goes on."""
         self.drained = threading.Event()
@@ -141,11 +149,24 @@ class Copying(threading.Thread):
         poll.register(self._woken, select.POLLIN)
         if stat.S_ISFIFO(os.fstat(self._sink).st_mode):
             poll.register(self._sink, 0)  # its reader's leaving is told unasked
+        pause = select.poll()
+        pause.register(self._woken, select.POLLIN)
+        last = 0.0
         while True:
-            events = dict(poll.poll())
-            if self._source in events and not self._pass_on():
+            events = poll.poll()
+            now = time.monotonic()
+            may_pause, last = now - last < RECENT_SECONDS, now
+            if len(events) == 1 and events[0][0] == self._source:
+                more = self._pass_on()
+                while more == 1 and may_pause and self._size < MUCH and not pause.poll(PAUSE_MS):
+                    more, last = self._pass_on(), time.monotonic()
+                if more == 0:
+                    return
+                continue
+            told = dict(events)
+            if self._source in told and not self._pass_on():
                 return
-            if self._woken in events:
+            if self._woken in told:
                 os.read(self._woken, 1)
                 while (more := self._pass_on()) == 1:
                     pass
@@ -155,7 +176,7 @@ class Copying(threading.Thread):
                 self._part = b""
                 self.in_line = self._last not in (b"\n", b"\r")
                 self.drained.set()
-            elif events.get(self._sink, 0) & (select.POLLERR | select.POLLNVAL):
+            elif told.get(self._sink, 0) & (select.POLLERR | select.POLLNVAL):
                 self._reader_left()
                 return
 
@@ -169,6 +190,7 @@ class Copying(threading.Thread):
             return 0
         if not chunk:
             return 0
+        self._size = len(chunk)
         whole, self._last = self._part + chunk, chunk[-1:]
         cut = max(whole.rfind(b"\n"), whole.rfind(b"\r")) + 1
         cut = len(whole) if len(whole) - cut > LONGEST_PART else cut

@@ -94,7 +94,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"srun: error: (?P<host>[\w.-]{1,253}): tasks? (?P<tasks>[\d,\[\]-]{1,200}): " + WORDS,
         cause="rank-died",
         confidence=LIKELY,
-        seen="task {tasks} on {host} was ended by a signal ({signal})",
+        seen="task {tasks} of srun on {host} (rank {tasks}, where each task is one) was ended by a signal ({signal})",
         source="SLURM srun, slurmstepd",
         sample=(
             "srun: error: gpu-a03: task 5: Segmentation fault (core dumped)",
