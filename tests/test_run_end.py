@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from gpudoctor import active
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain.explain import explain
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after, look
@@ -182,7 +183,8 @@ def test_the_time_limit_of_slurm(tmp_path: Path) -> None:
         ),
         ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 DUE TO PREEMPTION ***", "preempted"),
         ("srun: error: *** STEP 7.0 CANCELLED AT 2026-11-27T02:22:50 DUE TO TIME LIMIT ***", "time-limit"),
-        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 ***", None),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-27T02:22:50 ***", "cancelled"),
+        ("slurmstepd-n1: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-11-27T02:22:50 ***", None),
     ],
 )
 def test_slurms_own_word_is_told_at_once(
@@ -194,7 +196,7 @@ def test_slurms_own_word_is_told_at_once(
     monkeypatch.setattr(active, "start", no_time)
     job = ended(tmp_path, f"{STEPS}{word}\nsrun: error: n1: task 1: Terminated\n", 143)
     told = look.look_into(job, lambda seconds: False)
-    assert told.cause == cause and told.restart == ("as it is" if cause else "not decided"), told
+    assert told.cause == cause and told.restart == (CAUSES[cause].restart if cause else "not decided"), told
     assert look.look_into(ended(tmp_path, f"{word}\n", 1), lambda seconds: False).cause is None
 
 

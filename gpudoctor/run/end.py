@@ -14,10 +14,11 @@ ENDING_SECONDS = 120.0
 LIMIT_SECONDS = 2.0
 SLURMS_WORD = lazy_re(
     rb"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} DUE TO (TIME LIMIT|PREEMPTION) "
+    rb"|\*\*\* JOB \S{1,40} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} \*"
 )
-OF_SLURMS_WORD = {b"TIME LIMIT": "time-limit", b"PREEMPTION": "preempted"}
+OF_SLURMS_WORD = {b"TIME LIMIT": "time-limit", b"PREEMPTION": "preempted", b"": "cancelled"}
 """slurmstepd's (src/slurmd/slurmstepd/req.c) and srun's, which it writes before it sends the signal: into the output of
-a batch job, and to its step's srun."""
+a batch job, and to its step's srun. A step without a reason may be what srun itself ends, because a task has failed."""
 TAIL_BYTES, MOST_LOGS = 32 * 1024, 8
 ASKED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 

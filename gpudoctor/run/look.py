@@ -16,18 +16,20 @@ from gpudoctor.sure import SEEN
 SECONDS = 15.0
 """Most that it takes; SLURM and Kubernetes give a job that they end 30 s. Of a job that nobody has asked to end, and
 for which no other node waits, it is stretched where others have the processors."""
-BY_SLURM = {"time-limit": "at its time limit", "preempted": "for another job (preemption)"}
-AGAIN = "as it is"
-"""The restart verdict of both; what else is known of a cause takes longer to load than SLURM may give."""
+BY_SLURM = {
+    "time-limit": ("SLURM ended the job at its time limit", "as it is"),
+    "preempted": ("SLURM ended the job for another one (preemption)", "as it is"),
+    "cancelled": ("SLURM cancelled the job, as scancel asks it to", "not decided"),
+}
+"""With the restart verdict: what else is known of a cause takes longer to load than SLURM may give."""
 
 
 def look_into(ended: RunEnded, until: Callable[[float], bool], *, is_awaited: bool = False) -> EndTold:
     """What the logs and the kernel tell. `until(seconds)` waits, and is true when somebody wants us gone."""
     if cause := by_slurm(ended, time.time()):
-        what = f"SLURM ended the job {BY_SLURM[cause]}, after {ended.seconds:.0f} s"
-        return EndTold(
-            lines=(f"cause: {what}  [{cause}]", f"start it again: {AGAIN}"), cause=cause, confidence=SEEN, restart=AGAIN
-        )
+        what, again = BY_SLURM[cause]
+        lines = (f"cause: {what}, after {ended.seconds:.0f} s  [{cause}]", f"start it again: {again}")
+        return EndTold(lines=lines, cause=cause, confidence=SEEN, restart=again)
     command = active.own_module("gpudoctor.run.after", msgspec.json.encode(ended).decode())
     asked = asked_to_end(ended)
     try:
