@@ -551,6 +551,16 @@ def test_the_terminal_is_closed_and_the_job_goes_on_if_it_wants_to(environment: 
     assert b"more\n" in log_of(environment)
 
 
+def test_the_terminal_is_closed_and_the_job_ends_with_it(environment: dict[str, str], tmp_path: Path) -> None:
+    """We are the leader of its session here, as under `script -c` or in a window of tmux: the kernel tells us alone."""
+    with terminal(words("sh", "-c", "echo ready; exec sleep 600"), environment) as screen:
+        screen.see(b"ready")
+        os.close(screen.master)
+        until(lambda: os.waitpid(screen.pid, os.WNOHANG)[0], "the command has ended")
+    record = json.loads((runs(environment)[0] / "run.json").read_text())
+    assert record["status"] == -signal.SIGHUP, record
+
+
 # ---------------------------------------------------------------- what is kept
 
 

@@ -167,6 +167,11 @@ def test_an_exception_that_nobody_signed_is_that_of_the_only_rank_that_failed(
     assert told.cause == "program-error" and "rank 1 died of ValueError" in told.lines[0], told
 
 
+def test_nobody_is_blamed_where_the_last_words_are_lost(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    told = after.told(ended(tmp_path, STEPS, 1, ended=(death(1, 1, 99.0),), log_ended=True))
+    assert told.cause is None and told.lines == ("its last words are not kept",), told
+
+
 def test_the_time_limit_of_slurm(tmp_path: Path) -> None:
     of_slurm = ended(tmp_path, "", 143, slurm_end=5000.0)
     assert by_slurm(of_slurm, 5000.5) == "time-limit" and not by_slurm(of_slurm, 4000.0)

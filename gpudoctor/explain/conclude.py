@@ -42,6 +42,8 @@ BEHIND = 0.75
 """What is left of an alternative's confidence that came later than a sure first cause: it may follow from it."""
 PROMOTED = 0.7
 """What is left of the confidence of something that is no fault by itself, when something failed."""
+OF_A_FRAME = "raise "
+"""The source of a traceback's frame: what it raised stands below."""
 ENDED_BY_SCHEDULER = ("cancelled", "time-limit", "preempted")
 """Behind which a process writes until the scheduler's grace is over."""
 BRINGS_A_WAIT: tuple[Class, ...] = ("deadlock", "device-ordinal", "config", "stopped")
@@ -280,7 +282,7 @@ def _story(facts: Facts, tracebacks: list[Spoken]) -> tuple[Line, ...]:
     """The first line of each kind, in order."""
     first: dict[tuple[str, int | None], tuple[Moment, Line]] = {}
     for event in facts.events:
-        if event.symptom.role != "context" or event.symptom.cause:
+        if (event.symptom.role != "context" or event.symptom.cause) and not event.at.text.startswith(OF_A_FRAME):
             first.setdefault((event.symptom.id, None), (event.moment, event.at))
     for traceback in tracebacks:
         if not traceback.events:

@@ -109,7 +109,7 @@ def _of_seen(seen: verdict.Found, ended: RunEnded, answer: Explanation) -> Itera
     if answer.causes and answer.causes[0].cause == seen.cause:
         for line in answer.causes[0].evidence[:1]:
             yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
-    yield f"fix: {_shown(CAUSES[seen.cause].remedy(seen.variant, who='that rank').text)}"
+    yield f"fix: {_told(CAUSES[seen.cause].remedy(seen.variant, who='that rank').text)}"
     yield f"start it again: {seen.restart}"
 
 
@@ -188,7 +188,7 @@ def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:
     said = {line.text: line for line in reversed(first.evidence)}  # one line may stand in several of our logs
     for line in [line for line in first.evidence if said[line.text] is line][:MOST_EVIDENCE]:
         yield f"  {_name(line.file)}:{line.line} | {_shown(line.text)}"
-    yield f"fix: {_shown(first.fix.text)}"
+    yield f"fix: {_told(first.fix.text)}"
     where = f", without {listed(answer.exclude)}" if answer.exclude else ""
     yield f"start it again: {answer.restart}{where}"
 
@@ -212,6 +212,8 @@ def _undecided(ended: RunEnded, answer: Explanation, unread: str) -> Iterator[st
         yield f"not decided; it may be ({best.confidence:.2f} of 1): {_shown(best.summary)}  [{best.cause}]"
     elif answer.unknown:
         yield f"not decided: {_shown(answer.unknown)}"
+    elif ended.log_ended:
+        yield "its last words are not kept"
     elif answer.lines:
         yield "its output names no cause"
     elif ended.logs:
@@ -232,3 +234,10 @@ def _shown(text: str) -> str:
     """A line of a log for the terminal: short, and without what is written as a password."""
     words = " ".join(without_credentials(text[: 4 * LONGEST]).split())
     return words if len(words) <= LONGEST else f"{words[: LONGEST - 3]}..."
+
+
+def _told(fix: str) -> str:
+    """What fits of a fix, in whole sentences: `report` and `explain` tell all of it."""
+    shown = _shown(fix)
+    sentences = shown.rpartition(". ")[0] if shown.endswith("...") else ""
+    return f"{sentences}." if sentences else shown

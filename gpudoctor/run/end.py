@@ -65,6 +65,8 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     stood_confidence: float = 0.0
     reader_left: bool = False
     """Whoever read what it says has gone before it ended."""
+    log_ended: bool = False
+    """What it said last is not kept."""
     folder: str = ""
     logs: tuple[str, ...] = ()
     """Names in the folder."""

@@ -198,7 +198,7 @@ class AttendedRun:
                 self._say(line)
             self._tell_used(StepsSeen(counts=steps.seen().counts) if went else steps.seen())
         else:
-            self._tell_why(family, stalls.stood if stalls is not None else StallTold(), attendant.reader_left)
+            self._tell_why(family, stalls.stood if stalls is not None else StallTold(), attendant)
         together.close()
         attendant.part()
         end_as(status)
@@ -306,7 +306,7 @@ class AttendedRun:
         for line in lines(steps, use):
             self._say(line)
 
-    def _tell_why(self, family: JobProcesses, stood: StallTold, reader_left: bool) -> None:
+    def _tell_why(self, family: JobProcesses, stood: StallTold, attendant: Attendant) -> None:
         """What killed it, in few lines; it is kept too."""
         together = self._together
         if together.is_kept_by_head:
@@ -333,7 +333,8 @@ class AttendedRun:
                 stood=stood.lines,
                 stood_cause=stood.cause if stood.confidence else "",
                 stood_confidence=stood.confidence,
-                reader_left=reader_left,
+                reader_left=attendant.reader_left,
+                log_ended=attendant.log_ended,
                 folder=str(folder) if folder else "",
                 logs=(*kept.logs(folder), *together.logs()) if folder is not None else (),
                 gone=tuple(node.name for node in gone),

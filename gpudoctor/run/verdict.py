@@ -138,7 +138,7 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
     if ended.status == TIMEOUT_STATUS and ended.name == "timeout":
         return Found(cause="cancelled", confidence=SEEN, summary=f"timeout, which started it, ended it: {name}")
     if status > 0:
-        if said is not None and said.cause != "rank-died":
+        if (said is not None and said.cause != "rank-died") or ended.log_ended:
             return None
         if death.rank is None and not death.spawned and (answer.trouble or _raised(answer)):
             return None  # its output says something, that nobody has understood

@@ -93,7 +93,7 @@ class Waiting:
                     self._send(number)  # it may have asked for the size before we told it
         elif number not in (signal.SIGCONT, signal.SIGTSTP) and arrived.si_pid != self._pid:
             self._note(arrived, by_terminal)
-        if by_terminal:
+        if by_terminal and number != signal.SIGHUP:  # of one that hangs up, the leader of its session is told alone
             self._attendant.forget(number)
         elif arrived.si_pid != self._pid and not self._attendant.has_heard(number):
             self._send(number)
