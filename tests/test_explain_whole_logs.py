@@ -382,3 +382,38 @@ FAILED tests/test_ask.py::test_names - Assert...
 """
     assert "wanted Lima" in said(log).causes[0].summary
     assert "no key" not in said(log).causes[0].summary
+
+
+def test_a_main_program_that_died_twice_was_started_twice() -> None:
+    died = 'Traceback (most recent call last):\n  File "fit.py", line 230, in <module>\n    main()\n'
+    start = "reads 640 images of the first folder\nreads 320 images of the second folder\n"
+    log = f"{start}{died}KeyError: 'first'\n{start}{died}KeyError: 'second'\n"
+    assert [cause.evidence[0].text for cause in said(log).causes] == ["KeyError: 'second'"]
+
+
+PADDLE = """\
+--------------------------------------
+C++ Traceback (most recent call last):
+--------------------------------------
+No stack trace in paddle, may be caused by external reasons.
+
+----------------------
+Error Message Summary:
+----------------------
+FatalError: `{words}` is detected by the operating system.
+  [TimeInfo: *** Aborted at 1770000000 (unix time) try "date -d @1770000000" if you are using GNU date ***]
+  [SignalInfo: *** {name} (@0x2d) received by PID 4514 (TID 0x7f2fae8a75c0) from PID 4437 ***]
+"""
+
+
+def test_paddle_tells_a_signal() -> None:
+    told = said(PADDLE.format(words="Termination signal", name="SIGTERM"))
+    assert (told.unknown or "").startswith("told to end by SIGTERM") and not told.causes
+    told = said(PADDLE.format(words="Segmentation fault", name="SIGSEGV"))
+    assert told.causes[0].cause == "native-crash"
+
+
+def test_the_footer_of_a_pbs_job() -> None:
+    footer = "Resource Usage on 2026-03-01 10:00:01:\n   Exit Status:        {}\n   NCPUs Used: 20\n"
+    assert said(footer.format(0)).course == "ended well"
+    assert said(footer.format(1)).exit_status == 1

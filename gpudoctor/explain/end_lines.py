@@ -31,7 +31,7 @@ STARTED = lazy_re(r"\bNormal\s{2,}(?:Started|Scheduled|Admitted|QuotaReserved)\s
 ENDED = lazy_re(
     r"(?i)(?P<who>[^\n]{0,200}?)\b(?:exit(?:ed|s)?|ended|failed|fails|crashed|died|dies|terminated|finished|returned|"
     r"completed|stopped|killed)\b(?P<how>[^\n]{0,60}?)\b(?:(?:exit|return)[ -]?)?(?:code|status|rc)\b(?: of)?"
-    r"\s{0,3}[:=(]?\s{0,3}(?P<code>-?\d{1,10})\b"
+    r"\s{0,3}[:=(]?\s{0,12}(?P<code>-?\d{1,10})\b"
 )
 """A report of an end, in whatever words launchers, schedulers and scripts have for it."""
 

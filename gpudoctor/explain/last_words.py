@@ -103,6 +103,8 @@ SIGNALLED = lazy_re(
     rf"(?P<words>{'|'.join(map(re.escape, sorted(SIGNALS, key=lambda each: (-len(each), each))))})"
     r"(?: \(core dumped\)(?:\s|$)|\s{2,}\S|\s{0,4}$)"
 )
+OF_PADDLE = lazy_re(r"^\s{0,4}\[SignalInfo: \*{3} SIG(?P<name>TERM|INT|HUP) \(@0x")
+"""Paddle's handler of signals (platform/init.cc), of one by which a process is asked to end."""
 RDMA = Judged("rdma", "fabric", "not decided")
 OF_NO_TABLE = "the log ends with an error that no table knows"
 """How an error line is told of which only the class is known."""
@@ -129,6 +131,10 @@ def last_words(
         and last.get(line.file, line.line) - line.line <= AFTERWARDS
         and (line.file, line.line) not in lines_told
     ]
+    asked = next((found for line in reversed(at_end) if (found := OF_PADDLE.search(line.text))), None)
+    if asked is not None and not concluded.unknown:
+        unknown = f"told to end by SIG{asked['name']}; by whom and why, these logs do not say"
+        return structs.replace(concluded, unknown=unknown, judged=judged_signal(signal.Signals[f"SIG{asked['name']}"]))
     for line in said:
         if spoken is not None and spoken.line.file == line.file and spoken.line.line <= line.line:
             break

@@ -6,6 +6,7 @@ without, a download that is tried again. A shell that goes on to start Python ha
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.course import TROUBLE
@@ -68,6 +69,13 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
         is_last = traceback.first.type == tracebacks[-1].first.type
         traceback.told.lived_on |= traceback.told.traceback.of_a_task and not is_last
     lines_told = frozenset(_told(facts))
+    runs_before = [
+        each for each, then in pairwise(deaths) if alone and _is_of_a_run_before(each, then, ends, lines_told)
+    ]
+    facts.survived += [each.told for each in runs_before]
+    facts.tracebacks = [told for told in facts.tracebacks if not any(told is each.told for each in runs_before)]
+    for event in (event for each in runs_before for event in each.events):
+        event.lived_on = True
     for death in deaths:
         for event in _before(facts.events, death):
             if event.symptom.id in SHELL:
@@ -104,6 +112,16 @@ def _is_prose(event: Event) -> bool:
 def _begins(traceback: Spoken) -> str:
     """The function in which the stack of the last exception of a chain begins."""
     return traceback.last.outermost
+
+
+def _is_of_a_run_before(
+    one: Spoken, then: Spoken, ends: Mapping[str, Sequence[tuple[int, str]]], lines_told: frozenset[tuple[str, int]]
+) -> bool:
+    """The same program's main module died twice, with what a start tells between: a process dies once."""
+    started = "<module>" == _begins(one) == _begins(then) and one.last.first_file == then.last.first_file
+    last = Line(one.told.at.file, one.told.traceback.last_line, "")
+    in_order = last.file == then.told.at.file and last.line < then.told.traceback.first_line
+    return started and in_order and _went_on(last, then, ends, lines_told)
 
 
 def _is_logged_before(traceback: Spoken, death: Spoken) -> bool:

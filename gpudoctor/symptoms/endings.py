@@ -54,6 +54,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="subprocess.CalledProcessError: Command '['python', 'fit.py']' died with <Signals.SIGTERM: 15>.",
     ),
     Symptom(
+        "paddle-signalled",
+        pattern=rf"\[SignalInfo: \*\*\* {NAME} \(@0x[0-9a-f]+\) received by PID (?P<pid>\d+)",
+        cause="rank-died",
+        seen="process {pid} was ended by {signal}",
+        source="paddle platform/init.cc (SignalHandle)",
+        sample="  [SignalInfo: *** SIGSEGV (@0x2d) received by PID 4514 (TID 0x7f2fae8a75c0) from PID 45 ***]",
+        counter="  [SignalInfo: *** SIGTERM (@0x2d) received by PID 4514 (TID 0x7f2fae8a75c0) from PID 4437 ***]",
+    ),
+    Symptom(
         "mpi-rank-signalled",
         pattern=NOTICED + rf"{NUMBER}\b",
         cause="rank-died",
