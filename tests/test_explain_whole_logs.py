@@ -26,6 +26,7 @@ def said(log: str) -> Explanation:
         "async-timeout             4.0.3                    pypi_0    pypi",
         "(raylet) [2026-03-01 10:00:01,1 E 12 14] file_system_monitor.cc:111: /tmp/ray/s is over 95% full",
         "(EngineCore_DP0 pid=7) ERROR 07-01 10:00:01 [fa_utils.py:57] Cannot use FA version 2 is not supported",
+        "fatal: not a git repository (or any of the parent directories): .git",
         "wandb: ERROR Error while calling W&B API: context deadline exceeded (<Response [500]>)",
     ],
 )
