@@ -77,8 +77,10 @@ class Runs:
         if self._pieces is None:
             self._pieces = _pieces(text, (failed_at or HEAD_LINES + 1) - block.first_line)
             begins = text[:16384].lstrip()
-            if failed_at != block.first_line + text.count(b"\n", 0, min(len(text), 16384) - len(begins)):
-                self._first = _piece(begins.partition(b"\n")[0])
+            line = begins.partition(b"\n")[0]
+            fails = failed_at == block.first_line + text.count(b"\n", 0, min(len(text), 16384) - len(begins))
+            if WARNING.search(line[:300]) and not fails:
+                self._first = _piece(line)
         if REPORTED in text:
             self._reports += (number for number, _ in _lines_with(text, REPORTED, block.first_line))
         if ENDED_MARK in text:
