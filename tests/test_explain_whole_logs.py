@@ -418,3 +418,14 @@ def test_the_footer_of_a_pbs_job() -> None:
     footer = "Resource Usage on 2026-03-01 10:00:01:\n   Exit Status:        {}\n   NCPUs Used: 20\n"
     assert said(footer.format(0)).course == "ended well"
     assert said(footer.format(1)).exit_status == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Socket errors: connect 0, read 0, write 7, timeout 1600",
+        '*** Aborted at 1770000000 (unix time) try "date -d @1770000000" if you are using GNU date ***',
+    ],
+)
+def test_counts_and_clocks_are_no_advice(line: str) -> None:
+    assert not said(f"the bench begins\n{line}\n").advice
