@@ -303,3 +303,11 @@ def test_from_what_a_call_takes_its_root(call: str, root: tuple[str, ...]) -> No
     found = context(Frame("train", PROGRAM, 5), lambda _: text.encode())
     assert found is not None
     assert [each.root for each in (*found.calls, *found.leads_to)] == [root]
+
+
+def test_who_is_let_in_by_a_local_rank() -> None:
+    """Of two nodes with two ranks each, the first of each."""
+    context = source(40, inside=LOOP, calls=[("all_reduce", 30, ""), ("barrier", 38, "local_rank == 0")])
+    members = [replace(holds(rank, 40, context, step=3), local_rank=rank % 2) for rank in range(4)]
+    first = first_of(*members, counts=(6, 5, 6, 5))
+    assert (first.cause, first.ranks) == ("rank0-only-collective", (0, 2))

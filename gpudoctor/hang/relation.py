@@ -393,3 +393,8 @@ def keeps_gradients(context: SourceContext | None) -> Enclosing | None:
     return next(
         (enclosing for enclosing in around if enclosing.kind == "with" and KEEPS_GRADIENTS.search(enclosing.text)), None
     )
+
+
+def number_in(condition: str, rank: Rank) -> int:
+    """The number that a condition asks for: the local rank, or the rank."""
+    return rank.rank if rank.local_rank is None or "local" not in condition.lower() else rank.local_rank

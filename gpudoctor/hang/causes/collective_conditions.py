@@ -17,7 +17,7 @@ from gpudoctor.hang.parted import (
 )
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import asks_for
-from gpudoctor.hang.relation import fork_of, own_guard, passes_by, source_at
+from gpudoctor.hang.relation import fork_of, number_in, own_guard, passes_by, source_at
 from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, who
 from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program
 from gpudoctor.knowledge.places import main_thread
@@ -137,7 +137,7 @@ def _once_more(job: HangJob, rank: Rank) -> HangCause | None:
     """A forward that some ranks make besides that of all: from there on they are a call of the model behind."""
     context = source_at(rank, rank.place.user_frame)
     for call in context.forwards if context is not None else ():
-        ranks = [each for each in job.ranks if asks_for(call.asks, each.rank)]
+        ranks = [each for each in job.ranks if asks_for(call.asks, number_in(call.asks, each))]
         if context is None or not ranks or len(ranks) * 2 > len(job.ranks):
             continue
         parties = [party for pair in parted(job) for party in (pair.waiting, pair.other)]

@@ -41,6 +41,7 @@ from gpudoctor.hang.relation import (
     guards_of,
     keeps_gradients,
     never_meet,
+    number_in,
     only_counts,
     own_guard,
     passes_by,
@@ -85,7 +86,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
             continue  # others have come to the same line by another way
         if any(_in_other_branch(context, other[0]) for other in waiting if other is not party):
             continue  # both branches have their collectives: within_the_loop tells how they differ
-        admitted = [(admits(statement, _number_in(statement, rank)), rank) for rank in job.ranks]
+        admitted = [(admits(statement, number_in(condition_of(statement), rank)), rank) for rank in job.ranks]
         let_in = [rank for lets, rank in admitted if lets is True]
         if is_complete(party, let_in):
             continue
@@ -120,7 +121,7 @@ def rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, floa
         if all(guard.frame in each.place.user_frames for each in job.ranks):
             continue  # all have come this way
         statement, context = guard.statement, guard.source
-        verdicts = {admits(statement, _number_in(statement, each)) for each in job.ranks}
+        verdicts = {admits(statement, number_in(condition_of(statement), each)) for each in job.ranks}
         world = {admits(statement, number) for number in range(min(job.world_size, 4))}
         if verdicts | world == {True}:
             continue
@@ -153,13 +154,6 @@ def _pairs(context: SourceContext, statement: Enclosing, operation: str) -> bool
         if call.text != own and is_by_rank(call):
             return True
     return False
-
-
-def _number_in(statement: Enclosing, rank: Rank) -> int:
-    """The number that a condition asks for: the local rank, or the rank."""
-    if "local" in condition_of(statement).lower() and rank.local_rank is not None:
-        return rank.local_rank
-    return rank.rank
 
 
 def _where_they_are(ranks: Sequence[Rank]) -> str:

@@ -12,7 +12,7 @@ from gpudoctor.hang.causes.collective_divergence import divergent
 from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.progress import JobProgress, parties, progress_of
 from gpudoctor.hang.rank_conditions import asks_for, is_by_rank
-from gpudoctor.hang.relation import keeps_gradients, loop_around, members_of, passes_by, source_at
+from gpudoctor.hang.relation import keeps_gradients, loop_around, members_of, number_in, passes_by, source_at
 from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.words import ranks_of, stacks_of, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import COLLECTIVES, POINT_TO_POINT
@@ -110,7 +110,8 @@ def guarded_calls(job: HangJob) -> Iterator[HangCause]:
         if is_by_rank(call):
             guarded[call.text].append(call)
     for text, own in guarded.items():
-        let_in = [rank for rank in job.ranks if asks_for(own[0].asks or text, rank.rank) is True]
+        asked = own[0].asks or text
+        let_in = [rank for rank in job.ranks if asks_for(asked, number_in(asked, rank)) is True]
         others = guarded.get(f"not ({text})", [])
         if not let_in or len(let_in) == len(job.ranks) or (text.startswith("not (") and text[5:-1] in guarded):
             continue
