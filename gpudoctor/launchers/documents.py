@@ -1,5 +1,5 @@
 """Files in YAML or JSON that hold a command, and start nothing by a name of their own: jobs of Azure ML, Vertex AI and
-AWS Batch, docker-compose, workflows of GitHub, a Dockerfile.
+AWS Batch, docker-compose, workflows of GitHub, Tekton and Argo, a Dockerfile.
 
 Source: schemas of Azure ML's commandJob, Vertex AI's CustomJob, AWS Batch's RegisterJobDefinition, the Compose
 specification, GitHub's workflow syntax.
@@ -26,6 +26,10 @@ LAUNCHER = LauncherTraits(
         ),
         ManifestKind(kind="Compose", looks=("services:",), script="*"),
         ManifestKind(kind="Workflow", looks=("jobs:", "(?:on|name):"), script="*"),
+        *(
+            ManifestKind(kind=kind, script="*")
+            for kind in ("Task", "TaskRun", "Pipeline", "PipelineRun", "WorkflowTemplate", "ClusterWorkflowTemplate")
+        ),
         ManifestKind(kind="Dockerfile", script="*"),
         ManifestKind(kind="Document", script="*"),
     ),

@@ -57,12 +57,15 @@ def containers(manifest: Manifest) -> list[Container]:
 
 
 def of_steps(manifest: Manifest) -> list[Container]:
-    """The containers of a workflow's templates (Argo), which has no pods of its own."""
+    """The containers of a workflow's templates (Argo) or of a task's steps (Tekton)."""
     by_path: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
-    for value in manifest.values if manifest.api_version.startswith("argoproj.io/") else ():
-        at = value.path.index("container") + 1 if "container" in value.path[:-1] else 0
-        if at and "templates" in value.path[:at]:
-            by_path.setdefault(value.path[:at], {})[value.path[at:]] = value
+    argo, tekton = (manifest.api_version.startswith(group) for group in ("argoproj.io/", "tekton.dev/"))
+    for value in manifest.values if argo or tekton else ():
+        key = next((key for key in (("container", "script") if argo else ("steps",)) if key in value.path[:-1]), "")
+        at = value.path.index(key) + (1 if argo else 2) if key else 0
+        if at and at < len(value.path) and (tekton or "templates" in value.path[:at]):
+            first = "resources" if value.path[at] == "computeResources" else value.path[at]  # Tekton's v1
+            by_path.setdefault(value.path[:at], {})[(first, *value.path[at + 1 :])] = value
     return [Container(path, values) for path, values in by_path.items()]
 
 
@@ -93,7 +96,7 @@ def is_template(job: LintJob, launch: LintLaunch) -> bool:
 def container_of(job: LintJob, launch: LintLaunch) -> Container | None:
     manifest = manifest_of(job, launch)
     path = launch.invocation.manifest_path
-    every = containers(manifest) if manifest is not None else []
+    every = [*containers(manifest), *of_steps(manifest)] if manifest is not None else []
     return next((container for container in every if path[: len(container.path)] == container.path), None)
 
 

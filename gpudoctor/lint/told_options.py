@@ -57,7 +57,7 @@ def is_whole(launch: LintLaunch) -> bool:
 
 def world_of(job: LintJob, launch: LintLaunch) -> int | None:
     """Ranks in all of one start; None where the text does not tell."""
-    if launch is job.launches[0] or len(job.launches) == 1:
+    if launch is understood.main_launch(job) or len(job.launches) == 1:
         return understood.understood(job).world_size
     counted = rank_counts.counts(job, launch)
     nodes = understood.nodes_of(job, launch) or counted.nodes

@@ -74,8 +74,12 @@ def hosts_of(launch: LintLaunch) -> tuple[int, ...]:
 
 
 def main_launch(job: LintJob) -> LintLaunch:
-    """The start that the others take part in: of node 0 where the text says so, else the first."""
-    return next((launch for launch in job.launches if look.section_node(job, launch) == 0), job.launches[0])
+    """The start that the others take part in: of node 0 where the text says so, else the first; of a program in the
+    background (a server) and a launcher's start behind it that of the launcher."""
+    first = job.launches[0]
+    if first.invocation.background and first.launcher in ("srun", "python"):
+        first = next((launch for launch in job.launches[1:] if look.traits(launch).sets_ranks), first)
+    return next((launch for launch in job.launches if look.section_node(job, launch) == 0), first)
 
 
 def _without_launch(job: LintJob) -> Understood:

@@ -50,11 +50,15 @@ def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
     for section in job.sections:
         if section.start in programs:
             continue  # a program that writes batch scripts fills its gaps itself
-        for line in re.finditer(r"^#SBATCH[ \t][^\n]*", section.text, re.MULTILINE):
+        headers = list(re.finditer(r"^#SBATCH[ \t][^\n]*", section.text, re.MULTILINE))
+        gaps = {match[0] for line in headers for match in GAP.finditer(line[0])}
+        is_form = len(gaps) > 2 and not section.text.lstrip().startswith("#!")  # a script makes a job of it
+        for line in headers:
             if (gap := GAP.search(line[0].partition(" #")[0])) is not None:
                 begin = section.start + line.start() + gap.start()
                 yield LintFinding(
                     span=Span(begin, begin + len(gap[0]), line_of(job.text, begin)),
+                    severity="warning" if is_form else None,
                     summary=f"{gap[0]} is a placeholder of the instructions that nobody filled in",
                     happens="sbatch takes it as it stands: it refuses the line, or finds no account of that name.",
                     fix="Write the real value in its place.",

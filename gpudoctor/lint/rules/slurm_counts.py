@@ -107,8 +107,10 @@ def ntasks_is_not_the_product(job: LintJob) -> Iterator[LintFinding]:
         return
     if all(look.sruns(launch) and look.sruns(launch)[-1].option("ntasks") for launch in job.launches):
         return  # every step says its own number
+    launchers = tasks == nodes and all(look.traits(launch).ranks_option for launch in job.launches)
     yield LintFinding(
         span=total.span,
+        severity="info" if launchers else None,  # one task for each node is what a launcher of ranks needs
         summary=f"--ntasks={tasks} is not --nodes={nodes} times --ntasks-per-node={each}, which are {nodes * each}",
         happens=f"--ntasks wins: srun starts {counted(tasks, 'task')} on {counted(nodes, 'node')}, and ranks are"
         " missing or unevenly placed."
