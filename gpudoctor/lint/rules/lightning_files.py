@@ -1,4 +1,5 @@
-"""Rules of what stands below `trainer:` in a file of Lightning's command line: L11, L12."""
+"""Rules of what stands below `trainer:` in a file of Lightning's command line, and where that file
+is told: L11, L12, L21."""
 
 import difflib
 import re
@@ -82,3 +83,55 @@ def no_such_key_of_trainer(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"The command line ends: Key '{name}' is not expected.",
                 fix=f"Write {like[0]}." if like else "Take it out.",
             )
+
+
+_CLI = (
+    "python main.py {}\n#@ file main.py\nfrom lightning.pytorch.cli import LightningCLI\nLightningCLI(Net, Data)\n"
+    "#@ file c.yaml\n{}\n"
+)
+_KEYS = ("trainer", "model", "data", "optimizer", "lr_scheduler", "ckpt_path")
+
+
+@rule(
+    "L21",
+    title="The file of Lightning's subcommand stands behind it",
+    source="Lightning 2.6, pytorch/cli.py: each subcommand has a --config of its own; chirodiff#1",
+    leads_to=("program-error",),
+    bad=(
+        _CLI.format("--config c.yaml fit", "trainer: {devices: 4}"),
+        _CLI.format("--config=c.yaml fit --model.width 8", "seed_everything: 1\nmodel: {width: 4}"),
+    ),
+    good=(
+        _CLI.format("fit --config c.yaml", "trainer: {devices: 4}"),
+        _CLI.format("--config c.yaml fit", "fit:\n  trainer: {devices: 4}"),
+    ),
+)
+def file_before_the_subcommand(job: LintJob) -> Iterator[LintFinding]:
+    """A --config before fit is one of all subcommands, in which what fit gets stands below fit:."""
+    if "LightningCLI(" not in job.text:
+        return
+    for launch in job.launches:
+        words = launch.script_words
+        at = next((i for i, word in enumerate(words) if word.shown in ("fit", "validate", "test", "predict")), 0)
+        for index, word in enumerate(words[:at]):
+            option, equals, name = word.shown.partition("=")
+            if option not in ("--config", "-c"):
+                continue
+            name = name if equals else words[index + 1].shown
+            for section in job.sections:
+                if section.kind != "file" or section.name.rpartition("/")[2] != name.rpartition("/")[2]:
+                    continue
+                keys = {
+                    value.path[0]
+                    for document in read_manifests(section.text)
+                    for value in document.values
+                    if value.path
+                }
+                wrong = next((key for key in _KEYS if key in keys), "")
+                if wrong and words[at].shown not in keys:
+                    yield LintFinding(
+                        span=word.span,
+                        summary=f"{option} {name} stands before {words[at].shown}, and has {wrong}: at its top",
+                        happens=f'The command line ends: No action for destination key "{wrong}" to check its value.',
+                        fix=f"Write {words[at].shown} {option} {name}; or put the keys below {words[at].shown}:.",
+                    )

@@ -1,11 +1,13 @@
-"""Rules of a document's fields, by the tables of knowledge/schemas; keys of accelerate's file: K37, K67, K68, W13."""
+"""Rules of a document's fields, by the tables of knowledge/schemas; keys of accelerate's file: K37, K67, K68, W13,
+W20."""
 
 import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.hugging_face_options import nearest
+from gpudoctor.launcher import registry
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.model import LintJob, Manifest
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.schema_words import found_by_schema, kubernetes, missing, unknown
 from gpudoctor.lint.schemas import schema
@@ -143,28 +145,63 @@ _FILE = "accelerate launch --config_file a.yaml t.py\n#@ file a.yaml\ncompute_en
 )
 def unknown_key_of_accelerate(job: LintJob) -> Iterator[LintFinding]:
     """accelerate makes its configuration of the file's keys, and ends where it does not know one."""
+    for manifest in _of_accelerate(job):
+        said: set[str] = set()
+        for value in manifest.values:
+            name = value.path[0] if value.path else ""
+            if not name or name in _ACCELERATE or name in said or re.search(r"[$<{]", name):
+                continue
+            said.add(name)
+            near = nearest(name, _ACCELERATE)
+            home = next((each for each in ("fsdp", "deepspeed") if name.startswith(each)), "")
+            yield LintFinding(
+                span=value.span,
+                summary=f"{name} is no key of accelerate's file" + (f"; {near} is one" if near else ""),
+                happens="ValueError: The config file had unknown keys.",
+                fix=f"Put it below {home}_config:, indented." if home else f"Write {near}." if near else "Take it out.",
+            )
+
+
+def _of_accelerate(job: LintJob) -> Iterator[Manifest]:
+    """The files that `accelerate launch --config_file` names."""
     told = (each for launch in job.launches if launch.launcher == "accelerate" for each in launch.every_option)
     values = (option.value for option in told if option.name == "config-file" and option.value is not None)
     short = {value.shown.rpartition("/")[2] for value in values} - {""}
     for section in job.sections:
-        if section.kind != "file" or section.name.rpartition("/")[2] not in short or len(section.text) > 20_000:
-            continue
-        for manifest in read_manifests(section.text, section.start, section.line):
-            said: set[str] = set()
-            for value in manifest.values:
-                name = value.path[0] if value.path else ""
-                if not name or name in _ACCELERATE or name in said or re.search(r"[$<{]", name):
-                    continue
-                said.add(name)
-                near = nearest(name, _ACCELERATE)
-                home = next((each for each in ("fsdp", "deepspeed") if name.startswith(each)), "")
+        if section.kind == "file" and section.name.rpartition("/")[2] in short and len(section.text) <= 20_000:
+            yield from read_manifests(section.text, section.start, section.line)
+
+
+@rule(
+    "W20",
+    title="Keys below fsdp_config and deepspeed_config are those that accelerate reads",
+    severity="warning",
+    source="accelerate 1.15, commands/launch.py: every key below them becomes an option, whether there is one or not",
+    bad=(
+        _FILE.format("distributed_type: FSDP\nfsdp_config", "{fsdp_sharding_strategys: FULL_SHARD}"),
+        _FILE.format("distributed_type: FSDP\nfsdp_config", "{fsdp_transformer_layer_cls_wrap: Block}"),
+        _FILE.format("distributed_type: DEEPSPEED\ndeepspeed_config", "{zero_stages: 3}"),
+    ),
+    good=(
+        _FILE.format("distributed_type: FSDP\nfsdp_config", "{transformer_layer_cls_to_wrap: Block}"),
+        _FILE.format("distributed_type: DEEPSPEED\ndeepspeed_config", "{zero_stage: 3, mine: 1}"),
+    ),
+)
+def unread_key_of_accelerate(job: LintJob) -> Iterator[LintFinding]:
+    """What stands below fsdp_config and deepspeed_config is not looked at by its name: a key that is nearly one of
+    accelerate's options is taken, and nothing is done with it."""
+    for manifest in _of_accelerate(job):
+        known = frozenset(spec.name.replace("-", "_") for spec in registry.form("accelerate").grammar.options)
+        for value in manifest.values:
+            if len(value.path) != 2 or value.path[0] not in ("fsdp_config", "deepspeed_config"):
+                continue
+            name = value.path[1]
+            whole = f"fsdp_{name}" if value.path[0] == "fsdp_config" and "fsdp" not in name else name
+            near = nearest(whole, known, 0.88) if whole not in known else ""
+            if near:
                 yield LintFinding(
                     span=value.span,
-                    summary=f"{name} is no key of accelerate's file" + (f"; {near} is one" if near else ""),
-                    happens="ValueError: The config file had unknown keys.",
-                    fix=f"Put it below {home}_config:, indented."
-                    if home
-                    else f"Write {near}."
-                    if near
-                    else "Take it out.",
+                    summary=f"{name} is no key that accelerate reads; {near} is one",
+                    happens=f"It is passed over: {near} stays what it is by default.",
+                    fix=f"Write {near}.",
                 )
