@@ -95,6 +95,9 @@ class GroupCalls(MeshCalls):
         if name in COLLECTIVES and named.get("async_op") in (None, False):
             nothing = Thing("nothing", nothing.key, {"call": name}, node)
         if is_of_group and members is None:
+            first = node.args[0] if node.args else None
+            if name in SAME_AFTER and isinstance(first, (ast.Name, ast.Attribute)):
+                self.store(first, unknown(node, "alike"), frame)
             return nothing
         if members is not None and rank not in members:
             return None

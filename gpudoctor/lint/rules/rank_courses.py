@@ -67,6 +67,9 @@ def of(ranks: tuple[RankCourse, ...], what: str) -> list[tuple[RankCourse, Deed]
         _JOINED + "one, two = dist.new_group([0, 1]), dist.new_group([2, 3])\n"
         "dist.all_reduce(torch.ones(1).cuda(), group=one if rank < 2 else two)\n" + RUN,
         _JOINED + "if rank == 0:\n    download()\n    dist.barrier()\nelse:\n    dist.barrier()\n    load()\n" + RUN,
+        DDP + "def told(make, group):\n    own = [make() if rank == 0 else None]\n"
+        "    dist.broadcast_object_list(own, src=0, group=group)\n    return own[0]\n"
+        "if told(find, dist.new_group(backend='gloo')) is not None:\n    dist.barrier()\n" + RUN,
         DDP + "def size(m):\n    if m is None:\n        return 0\n    return len(list(m.parameters()))\ndef show(m):\n"
         "    print(size(m))\nif rank == 0:\n    show(net)\nif not resumed:\n    dist.barrier()\n" + RUN,
     ),
