@@ -86,7 +86,7 @@ class _Tree:
     # --- what a process is
 
     def _claim(self, process: Process) -> Claim:
-        if process.alone:
+        if process.alone and not commands.launcher(process.command):
             return Claim(process=process, role="rank", rank=0, local_rank=0, world_size=1)
         above = self._nearest(process)
         if commands.launcher(process.command):

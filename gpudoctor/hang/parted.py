@@ -88,6 +88,15 @@ def lies(one: Rank, other: Rank) -> Relation:
     return "earlier" if apart is not None and apart.behind == [other] else how
 
 
+def went_round(way: Enclosing, stays: Rank, gone: Rank) -> bool:
+    """Whether a `continue` may have led one rank to where it waits, past the line of another one. Who stands below that
+    line in the loop has come by it, and has met the others there, unless it is counted to be a round ahead."""
+    fork = fork_of(stays, gone)
+    apart = rounds_apart((stays, gone))
+    ahead = apart is not None and apart.ahead == [gone]
+    return way.kind != "continue" or ahead or fork is None or fork.other.line <= fork.one.line
+
+
 class Handled(NamedTuple):
     """Ranks that wait in the handler of an exception that the others have not had."""
 
@@ -154,11 +163,11 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
     """Whether one party waits below a `try` or `suppress` that swallows the exception, and the other is not in it."""
     for stays, gone in ((one, other), (other, one)):
         fork = fork_of(gone[0], stays[0])
-        frames = stays[0].place.user_frames
-        if fork is None or fork.other not in frames:
+        if fork is None:
             continue
+        own_frame = (fork.other,) if fork.other in stays[0].place.user_frames else ()
         theirs = {around.line for around in fork.one_source.enclosing} if fork.one_source is not None else set()
-        for frame in frames[: frames.index(fork.other) + 1]:
+        for frame in (*called_from(stays[0], fork.other), *own_frame):
             source = source_at(stays[0], frame)
             tries = [around.line for around in source.enclosing if _may_swallow(around)] if source is not None else []
             own = [line for line in tries if frame != fork.other or line not in theirs]

@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 
+from gpudoctor.crowded import slowdown
+
 SECONDS = 3.0
-"""For the processes of one user; five hundred take a tenth of one."""
+"""For the processes of one user; five hundred take a tenth of one. More where others have the processors."""
 SECONDS_OF_ALL = 10.0
 """After which nobody's are read any more: the head waits fifteen for the answer."""
 MOST_KEPT = 64 * 1024 * 1024
@@ -27,7 +29,8 @@ class Share:
 
     def __enter__(self) -> "Share":
         self._begun = time.monotonic()
-        self.late = self.seconds > SECONDS or self._begun > self._whole.deadline
+        spent = self.seconds > SECONDS and self.seconds > SECONDS * slowdown()
+        self.late = spent or self._begun > self._whole.deadline
         return self
 
     def __exit__(
@@ -66,13 +69,13 @@ class Shares:
             self._shares[user] = Share(self)
         return self._shares[user]
 
-    def in_turn(self) -> Iterable[int]:
-        """All processes, those of users with the fewest first."""
+    def in_turn(self, first: Iterable[int] = ()) -> Iterable[int]:
+        """All processes, each once: those that were asked for, then those of users with the fewest."""
         owned: dict[int, list[int]] = {}
         for pid, user in self._users.items():
             owned.setdefault(user, []).append(pid)
-        for pids in sorted(owned.values(), key=len):
-            yield from pids
+        asked = [pid for pid in first if pid in self._users]
+        yield from dict.fromkeys([*asked, *(pid for pids in sorted(owned.values(), key=len) for pid in pids)])
 
     def spent(self) -> dict[int, str]:
         """Users whose share was too small -> which bound was met."""

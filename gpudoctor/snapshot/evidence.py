@@ -211,6 +211,8 @@ class SourceContext(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the file sets or returns to ask a framework's loop to end: "should_stop"."""
     groups: tuple[str, ...] = ()
     """Names to which it gives a process group whose members it writes down: "pair=0,1"."""
+    unwritten: tuple[str, ...] = ()
+    """Methods that make collectives and that Python calls unwritten: "__len__"."""
     behind: tuple[Enclosing, ...] = ()
     """What is called on the way here from the last collective of ranks that did not come, as `knowledge.on_the_way`."""
     installed: bool = False
@@ -301,8 +303,7 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     recorder: Recorder | None = None
     libraries: dict[str, str] = field(default_factory=dict)
     """ "libnccl.so.2", "libtorch_cpu.so", "libnccl-net.so" -> path of what it has loaded (maps)."""
-    versions: dict[str, str] = field(default_factory=dict)
-    """ "torch", "nccl" -> version, read from those files."""
+    versions: dict[str, str] = field(default_factory=dict)  # "torch", "nccl", read from those files
     open_files: tuple[str, ...] = ()
     """Regular files, FIFOs and devices that it has open, not libraries; at most 64."""
     locked_files: tuple[str, ...] = ()
@@ -315,8 +316,7 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """ "memlock", "nofile" -> soft limit as in /proc/PID/limits."""
     oom_kills: int | None = None
     """memory.events oom_kill of its cgroup."""
-    armed: bool = False
-    """gpudoctor.arm() runs in it."""
+    armed: bool = False  # gpudoctor.arm() runs in it
     variables: tuple[FrameVariables, ...] = ()
     """Of the program's frames of its main thread in the last sample, innermost first; () where they were not read."""
 

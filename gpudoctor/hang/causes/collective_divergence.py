@@ -28,6 +28,7 @@ from gpudoctor.hang.parted import (
     sure_of_group,
     swallowed,
     tried_again,
+    went_round,
 )
 from gpudoctor.hang.progress import progress_of, same_place, serves
 from gpudoctor.hang.rank_conditions import admits, condition_of, is_by_rank
@@ -263,6 +264,7 @@ def within_the_loop(job: HangJob) -> Iterator[HangCause]:
         around = goes_round(context, first[0]) if context is not None and inside else []
         exits = passes_by(context) if context is not None and inside else ()
         exits = tuple(each for each in exits if each.kind not in ("continue", "pass"))
+        around = [each for each in around if went_round(each, first[0], other[0])]
         if one_round := in_one_round(first[0], other[0]):  # by their counters neither has gone round, nor begun anew
             around, exits = [each for each in around if each.kind == "pass"], ()
         recorded = of_recorders(job, other)
@@ -308,9 +310,8 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     first, other = pair.waiting, pair.other
     waits_in, left = (first, other) if first[0].place.kind == "backward" else (other, first)
     context = source_at(waits_in[0], waits_in[0].place.user_frame)
-    exits = [
-        enclosing for enclosing in (passes_by(context) if context else ()) if enclosing.kind in ("continue", "pass")
-    ]
+    ways = goes_round(context, waits_in[0]) if context is not None else []
+    exits = [way for way in ways if went_round(way, waits_in[0], left[0])]
     recorded = of_recorders(job, left)
     if context is not None and exits:
         yield divergent(left, waits_in, context, exits[0], SEEN, recorded)

@@ -15,7 +15,16 @@ from gpudoctor.hang.causes.collective_divergence import (
 from gpudoctor.hang.causes.point_to_point import waits_for_exchange
 from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
 from gpudoctor.hang.parted import Condition, condition_below, handler_of_one, parted, returned, share_a_loop
-from gpudoctor.hang.relation import caught_around, goes_round, is_within, loop_around, passed_loop, passes_by, source_at
+from gpudoctor.hang.relation import (
+    caught_around,
+    goes_round,
+    is_within,
+    keeps_gradients,
+    loop_around,
+    passed_loop,
+    passes_by,
+    source_at,
+)
 from gpudoctor.hang.variables import held_at, in_one_round, last_round
 from gpudoctor.hang.words import (
     place_words,
@@ -52,7 +61,8 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             continue
         loops = loops_left(stays[0], left[0], context)
         exits = passes_by(context, further_out=len(loops) > 1)  # of a loop that it is still in, it has taken no way out
-        now, last = last_round(stays[0], left[0], loops[0]) or (0, 0)
+        counted = last_round(stays[0], left[0], loops[0])
+        now, last = counted or (0, 0)
         # Who went round as often as the others have, by its counter, has passed what they wait in by; who did not, has
         # left before, and has not.
         rounds = goes_round(context, stays[0]) if last >= now else []
@@ -83,16 +93,32 @@ def left_the_loop(job: HangJob) -> Iterator[HangCause]:
             yield left_early(early, recorded)
         sure = POSSIBLE
         if not rounds and not leaves and early is None and caught_around(context) is None and condition is None:
-            sure = ended.sure if ended.sure == POSSIBLE or not recorded else surer(ended.sure)
+            told = LIKELY if counted is not None and last < now and not ended.alike else POSSIBLE  # fewer rounds
+            sure = max(told, ended.sure) if not recorded or ended.sure == POSSIBLE else surer(ended.sure)
         elif leaves and condition is None and ended.cause == "uneven-inputs" and leaves[1] == LIKELY:
             sure = POSSIBLE
-        if condition is not None and not rounds:
+        if ended.cause == "uneven-inputs" and _may_be_a_call_apart(job, counted):
+            sure = min(sure, POSSIBLE)
+        keeps = keeps_gradients(source_at(stays[0], stays[0].place.user_frame))
+        if ended.alike and keeps is not None and stays[0].place.kind == "backward":
+            # After as many rounds fewer gradients have been sent: only there may a rank have kept its own.
+            yield divergent(left, stays, context, keeps, LIKELY, recorded)
+        elif condition is not None and not rounds:
             # What they wait in may be what the others have found needless, a round ahead of them.
             yield under_condition(condition, left, stays, recorded, SEEN if ended.alike else LIKELY)
         elif ended.alike and not rounds and not leaves and (own_one := condition_below(stays, left)) is not None:
             # All have gone round as often: what keeps some is what the others have found otherwise.
             yield under_condition(own_one, stays, left, recorded, LIKELY)
         yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded)
+
+
+def _may_be_a_call_apart(job: HangJob, counted: tuple[int, int] | None) -> bool:
+    """Whether who has left a loop may have had as many rounds as the others, and be a collective ahead or behind: by
+    its counters it has, or they do not tell, and the program's objects ask all ranks where no call is written."""
+    if counted is not None:
+        now, last = counted
+        return last >= now
+    return any(source.unwritten for rank in job.ranks for source in rank.evidence.sources)
 
 
 def _taken(left: Rank, context: SourceContext, leaves: Sequence[Enclosing]) -> tuple[Enclosing, float] | None:

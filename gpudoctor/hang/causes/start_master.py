@@ -229,7 +229,8 @@ def port_is_taken(job: HangJob) -> Iterator[HangCause]:
     waiting = [start for start in starts if start.is_waiting]
     if not waiting:
         return
-    own = pids(job)
+    # What has started the ranks is the job's too, though there was no time to read it.
+    own = pids(job) | {(rank.node.host, rank.evidence.process.parent) for rank in job.ranks}
     masters = {owner.node.host for start in starts for owner in _owners(job, start)}
     masters |= {start.where for start in starts if any(map(is_loopback, numbers(start.node, start.address)))}
     for port in dict.fromkeys(start.port for start in waiting):

@@ -278,6 +278,8 @@ def _rpc(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
 def _service(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
     """Its connections that are no rank's are the evidence."""
     rank = ranks[0]
+    if (own := _within_the_client(rank)) is not None:
+        return own
     peers = [
         socket
         for socket in rank.evidence.sockets
@@ -293,6 +295,22 @@ def _service(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | N
     words = f"for an answer in {_where(rank, wait)}" if not sending else f"to send in {_where(rank, wait)}"
     words += f", {named[0].remote}:{named[0].remote_port} does not read" if sending and named else ""
     return ToldWait("service-no-answer", SEEN, words, "sending" if sending else "", seen)
+
+
+def _within_the_client(rank: Rank) -> ToldWait | None:
+    """A client that waits at a queue of its own, with no thread that talks to a server: for one of its connections."""
+    threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
+    main = main_thread(rank.evidence.samples[-1], rank.pid) if threads else None
+    python = [frame for frame in main.frames if not frame.native] if main is not None else []
+    queue = next((number for number, frame in enumerate(python) if in_file([frame], "/queue.py", "get")), None)
+    if queue is None or queue + 1 >= len(python):
+        return None
+    client = python[queue + 1]
+    folder = client.file.rpartition("/")[0]
+    if any(frame.file.startswith(folder) for thread in threads if thread is not main for frame in thread.frames):
+        return None
+    words = f"for a connection of {short(client)}{at(rank.place.user_frame)}: all of its pool are taken"
+    return ToldWait("queue-wait", LIKELY, words, seen=_others(rank))
 
 
 def _waits_in(rank: Rank) -> str:

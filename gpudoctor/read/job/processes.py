@@ -32,13 +32,11 @@ from gpudoctor.snapshot.evidence import NodeProcesses, Process, Unread
 MAXIMUM_ENVIRONMENT = 1024 * 1024
 MAXIMUM_COMMAND = 128 * 1024
 MOST_PROCESSES = 4096  # of one user on one node: 16 ranks with 128 data loaders each, and some more
-MOST_BYTES = 16 * 1024 * 1024
-"""Of what is told of all processes; the connection ends at 32 MiB a line, and JSON makes some of it longer."""
+MOST_BYTES = 16 * 1024 * 1024  # told of all processes: a line may have 32 MiB, and JSON makes some of it longer
 SIZE_OF_A_PROCESS = 1024  # what else is told of one
 MOST_UNREAD = 32
 MOST_LOOKED_AT_FOR_SOCKETS = 256  # processes of one user
-SECOND_LOOKS = (0.02, 0.06, 0.12)
-"""Seconds until a process in state D is looked at again: reading a disk takes milliseconds."""
+SECOND_LOOKS = (0.02, 0.06, 0.12)  # seconds until one in state D is looked at again: a disk takes milliseconds
 MOST_GENERATIONS = 64
 
 LAUNCHER_NAMES = lazy_re(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|hydra|ds$)")
@@ -71,15 +69,13 @@ class _FirstLook:
         )
         self.environments: dict[int, bytes] = {}
         self.commands: dict[int, tuple[str, ...]] = {}
-        self.refused: dict[int, str] = {}
-        """pid -> why its environment is not read."""
-        self.silent: set[int] = set()
-        """Users of whom a process has not let its memory be read in time."""
+        self.refused: dict[int, str] = {}  # pid -> why its environment is not read
+        self.silent: set[int] = set()  # users of whom a process has not let its memory be read in time
         self.tables = Tables(system)
         self.describer = Describer(system)
 
     def result(self, hostname: str, now: float, alone: int = 0) -> NodeProcesses:
-        self._read_environments()
+        self._read_environments(alone)
         chosen = self._ranks_and_launchers()
         communicates = self._spawning(chosen)
         self._silent_siblings(chosen)
@@ -168,9 +164,13 @@ class _FirstLook:
 
     # --- what is read
 
-    def _read_environments(self) -> None:
+    def _read_environments(self, asked: int) -> None:
+        """`asked`: whose job is meant is read first, with those around it: there may be no time for all."""
+        around = [asked, *self._below([asked, self.every[asked].parent])] if asked in self.every else []
+        for pid in around:
+            self._command(pid)
         later: list[int] = []
-        for pid in self.shares.in_turn():
+        for pid in self.shares.in_turn(around):
             state = self.every[pid].state
             if state == "D":
                 later.append(pid)
@@ -439,7 +439,7 @@ def read_command(system: System, pid: int, most: int = MAXIMUM_COMMAND) -> tuple
         return ()
     if len(words) == 1 and b" " in raw:  # a title that the process has given itself (setproctitle)
         words = words[0].split()
-    return tuple(os.fsdecode(word) for word in words[: 4 * MOST_WORDS])
+    return tuple(map(os.fsdecode, words[: 4 * MOST_WORDS]))
 
 
 def boot_id(system: System) -> str:

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, PLAIN
 from gpudoctor.read.job import by_rank
-from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of
+from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of, unwritten
 from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import made_under
 from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
@@ -134,6 +134,7 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
         stores=_of_file(tree, stores),
         ends_loops=_of_file(tree, ends_loops),
         groups=_of_file(tree, groups),
+        unwritten=_of_file(tree, unwritten),
     )
 
 

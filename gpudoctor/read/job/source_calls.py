@@ -121,6 +121,22 @@ def calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_ran
                 yield _passed_on(call, functions[name], guarded(collective, call, found))
 
 
+def unwritten(tree: ast.Module) -> Iterator[str]:
+    """Methods that make collectives and that Python calls where none is written: `__len__`, `__iter__`, properties."""
+    for owner in ast.walk(tree):
+        for method in owner.body if isinstance(owner, ast.ClassDef) else ():
+            if not isinstance(method, ast.FunctionDef) or not _is_unwritten(method):
+                continue
+            if any(_collective(call) for found in walk(method) for call in called(found.node)):
+                yield method.name
+
+
+def _is_unwritten(method: ast.FunctionDef) -> bool:
+    if any(text_of(decorator).endswith("property") for decorator in method.decorator_list):
+        return True
+    return method.name.startswith("__") and method.name.endswith("__") and method.name not in ("__init__", "__call__")
+
+
 def forwards_of(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The calls in a function, under a condition on the rank, of what it has the parameters of: of a model."""
     asked = (node.func for node in ast.walk(scope) if isinstance(node, ast.Call))
