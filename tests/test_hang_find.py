@@ -529,3 +529,10 @@ def test_no_command_line_breaks_the_reading(command: tuple[str, ...]) -> None:
     keeping.recorded(command, own=True)
     kept = keeping.recorded(command, own=False)
     assert keeping.recorded(kept, own=False) == kept
+
+
+def test_a_launcher_that_was_asked_for_is_no_rank() -> None:
+    """On a crowded machine it may have been found before its ranks were."""
+    starter = process(10, "python3 -m torch.distributed.run --standalone --nproc_per_node=2 /w/train.py", alone=True)
+    job = only(find_jobs([node(starter, rank(11, 10, 0, 2), rank(12, 10, 1, 2))]))
+    assert [pid for _, _, pid in ranks(job)] == [11, 12]

@@ -171,3 +171,12 @@ def test_a_method_does_not_say_the_same_on_every_rank() -> None:
     assert only_counts("len(steps) > MAX")
     assert only_counts("max(step, 3) < LIMIT")
     assert not only_counts("norms.max() < LIMIT")
+
+
+def test_what_asks_all_ranks_where_no_call_is_written() -> None:
+    text = (
+        "class Batches:\n    def __len__(self):\n        dist.all_reduce(self.count)\n        return 3\n"
+        "    def total(self):\n        dist.barrier()\n    @property\n    def mean(self):\n"
+        "        return dist.all_reduce(self.sum)\n"
+    )
+    assert around(text, 3, "__len__").unwritten == ("__len__", "mean")

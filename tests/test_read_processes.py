@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from gpudoctor.read.process import parse_stat
 from gpudoctor.read.processes import read_fabric_manager, read_stuck
+from gpudoctor.read.shares import Shares
 from gpudoctor.snapshot import StuckProcess
 from tests.fake_tree import INITIAL, Link, Refusing, fake
 
@@ -140,3 +141,9 @@ def test_a_fabric_manager_out_of_sight_is_not_stopped(tmp_path: Path) -> None:
     hidden = Refusing(fake(tmp_path / "b", HOST), "/proc/1/")
     assert "hidepid" in read_fabric_manager(hidden)["host.fabric_manager"].reason
     assert read_fabric_manager(fake(tmp_path / "c", {}))["host.fabric_manager"].missing_kind == "failed"
+
+
+def test_what_was_asked_for_is_read_first() -> None:
+    shares = Shares({1: 0, 2: 0, 3: 5, 4: 0})
+    assert list(shares.in_turn()) == [3, 1, 2, 4]
+    assert list(shares.in_turn((4, 2, 4, 99))) == [4, 2, 3, 1]

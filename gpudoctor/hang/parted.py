@@ -90,11 +90,14 @@ def lies(one: Rank, other: Rank) -> Relation:
 
 def went_round(way: Enclosing, stays: Rank, gone: Rank) -> bool:
     """Whether a `continue` may have led one rank to where it waits, past the line of another one. Who stands below that
-    line in the loop has come by it, and has met the others there, unless it is counted to be a round ahead."""
+    line in the loop has come by it and has met the others there, unless it is counted to be a round ahead, or waits in
+    what not every round makes."""
     fork = fork_of(stays, gone)
     apart = rounds_apart((stays, gone))
     ahead = apart is not None and apart.ahead == [gone]
-    return way.kind != "continue" or ahead or fork is None or fork.other.line <= fork.one.line
+    if way.kind != "continue" or ahead or fork is None:
+        return True
+    return fork.other.line <= fork.one.line or guard_apart(fork.other_source, fork.one_source) is not None
 
 
 class Handled(NamedTuple):

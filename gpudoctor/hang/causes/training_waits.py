@@ -207,7 +207,9 @@ def _queue(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | Non
     full = wait.operation.endswith("put")
     if full:
         words += ", which is full"
-    return ToldWait("queue-wait", SEEN, words, "full" if full else "", _others(rank))
+    others = _others(rank)
+    # Who is to fill it, or to empty it, is not seen: what that one waits for may be the reason.
+    return ToldWait("queue-wait", SEEN if others else LIKELY, words, "full" if full else "", others)
 
 
 def _others(rank: Rank) -> tuple[Seen, ...]:
