@@ -3,7 +3,18 @@
 import ast
 
 from gpudoctor.lint.courses.making_calls import MakingCalls
-from gpudoctor.lint.courses.values import Thing, Value, cast, gives_own, is_known, key_of, number, set_of, unknown
+from gpudoctor.lint.courses.values import (
+    Thing,
+    Value,
+    cast,
+    gives_own,
+    is_known,
+    is_own,
+    key_of,
+    number,
+    set_of,
+    unknown,
+)
 
 
 def is_loader(value: Value) -> bool:
@@ -19,11 +30,15 @@ class BuiltinCalls(MakingCalls):
             return given[0]
         if name == "next" and given:
             return self._items_of(node, given[0])
-        if name in ("enumerate", "zip") and any(gives_own(each) or is_loader(each) for each in given):
+        if name in ("enumerate", "zip") and any(gives_own(each) or is_loader(each) or is_own(each) for each in given):
             return Thing(
                 "counted",
                 key_of(unknown(node, *given)),
-                {"sharded": any(map(gives_own, given)) or None, "first": name == "enumerate", "of": given},
+                {
+                    "sharded": any(gives_own(each) or is_own(each) for each in given) or None,
+                    "first": name == "enumerate",
+                    "of": given,
+                },
                 node,
             )
         if name in ("isinstance", "hasattr", "getattr") and len(given) > 1 and isinstance(given[0], Thing):

@@ -9,7 +9,7 @@ OF_OWN = lazy_re(
 )
 """What each process draws or finds for itself."""
 SEEDS = lazy_re(r"seed(?:_\w+)?$")
-OF_ITS_ARGUMENTS = lazy_re(r"(?:math|numpy|torch(?!\.(?:distributed|multiprocessing|hub|jit)\b))\.[\w.]+")
+OF_ITS_ARGUMENTS = lazy_re(r"(?:math|numpy|os\.path|torch(?!\.(?:distributed|multiprocessing|hub|jit)\b))\.[\w.]+")
 """Functions whose result is computed from what they are given, and from nothing of other ranks."""
 BUILTINS = frozenset(("abs", "all", "any", "bool", "float", "int", "len", "list", "max", "min", "round", "sum"))
 METHODS = frozenset(

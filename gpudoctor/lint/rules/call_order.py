@@ -136,6 +136,11 @@ _OPT = "optimizer = torch.optim.AdamW(net.parameters(), lr=1e-4)\n"
         _HEAD + _OPT + "fully_shard(net)\n",
         _HEAD + _OPT + "net = FSDP(net)\n",
         _HEAD + _OPT + "net = FSDP(net, use_orig_params=False, device_id=0)\n",
+        _HEAD
+        + ("class Trainer:\n    def __init__(self, net):\n        self.net = net\n        " + _OPT).replace(
+            "net.parameters", "self.net.parameters"
+        )
+        + "        self.net = FSDP(self.net)\n",
     ),
     good=(
         _HEAD + "fully_shard(net)\n" + _OPT,
@@ -175,7 +180,7 @@ def _replaced(code: PythonCode, call: ast.Call) -> str:
     function = code.name(call.func)
     if not re.search(r"fsdp.*\.(?:FullyShardedDataParallel|fully_shard)$|_composable.*\.fully_shard$", function):
         return ""
-    return call.args[0].id if call.args and isinstance(call.args[0], ast.Name) else ""
+    return code.words(call.args[0]) if call.args and isinstance(call.args[0], (ast.Name, ast.Attribute)) else ""
 
 
 def is_optimizer_of(code: PythonCode, call: ast.Call, name: str) -> bool:

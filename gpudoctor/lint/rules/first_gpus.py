@@ -36,7 +36,7 @@ MOST_WRAPS = 16
 _WRAPS = ("DistributedDataParallel", "FullyShardedDataParallel", "fully_shard")
 _MAY_CHOOSE = lazy_re(
     r"set_device|CUDA_VISIBLE_DEVICES|device_ids?\b|default_device|default_tensor_type|cuda\.device\(|HIP_VISIBLE|gloo"
-    r"|Trainer\(|TrainingArguments|device_mesh"
+    r"|TrainingArguments|device_mesh"
 )
 _SETS_UP = lazy_re(r"dist|setup|init|device|env|launch|gpu|slurm|rank", re.IGNORECASE)
 _SETS = 'Write torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the first cuda.'
@@ -54,6 +54,9 @@ _SETS = 'Write torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before the f
         _TRAIN
         + "dist.init_process_group()\nnet = DistributedDataParallel(torch.nn.Linear(4, 4).to('cuda'))\n"
         + _STARTED,
+        _TRAIN + "import os\nclass Trainer:\n    def __init__(self):\n        dist.init_process_group('nccl')\n"
+        "        self.local_rank = int(os.environ['LOCAL_RANK'])\n"
+        "        self.net = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())\nTrainer()\n" + _STARTED,
     ),
     good=(
         _TRAIN
@@ -91,6 +94,9 @@ def _all_on_the_first(job: LintJob) -> Iterator[LintFinding]:
             yield fixed
             return
         if _MAY_CHOOSE.search(code.text) or code.brings(*(set(_FRAMEWORKS) - {"transformers"})) or _helped(code):
+            continue
+        called = {last_name(call.func) for call in code.calls}
+        if any(name.endswith("Trainer") and name not in code.own for name in called):  # a library's
             continue
         if not code.is_whole():
             continue  # what is elsewhere may have chosen

@@ -16,6 +16,7 @@ from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules import rank_programs
 from gpudoctor.lint.rules.rank_courses import DDP, RUN, TWO, of
 
+_OF_DATA = lazy_re(r"load|data|batch|sample")
 OWN_DISKS = lazy_re(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[Tt]mp_?[Dd]ir|^\$")
 
 
@@ -38,6 +39,13 @@ OWN_DISKS = lazy_re(r"/(?:tmp|local|scratch/local|dev/shm|var/tmp|mnt/local)\b|[
         "    p = Process(target=go, args=(i, part))\n    p.start()\n#@ every node\npython t.py\n",
         DDP + "for x, names in log.every(loader):\n    for i, name in enumerate(names):\n"
         "        at = f'out/{name}.pt'\n        torch.save(net(x[i]), at)\n" + RUN,
+        DDP + "from torch.utils.data import DataLoader, DistributedSampler\n"
+        "for x, names in DataLoader(rows, sampler=DistributedSampler(rows)):\n    for i, name in enumerate(names):\n"
+        "        torch.save(net(x[i]), os.path.join('out', name + '.pt'))\n" + RUN,
+        DDP + "class Run:\n    def __init__(self):\n        joined = dist.is_initialized() or settings.many\n"
+        "        self.rank = dist.get_rank() if joined else 0\n        self.is_main = self.rank == 0\n"
+        "    def keep(self):\n        if not self.is_main:\n            return\n"
+        "        torch.save(net.module.state_dict(), 'a.pt')\nRun().keep()\n" + RUN,
         DDP + "def go(rank, epochs=1):\n    if rank == 0:\n        torch.save(net.module.state_dict(), 'a.pt')\n"
         "go(**dict(rank=rank))\nmore = {'rank': rank}\ngo(**more)\ngo(*[rank])\n" + RUN,
     ),
@@ -81,8 +89,9 @@ def _written_twice(job: LintJob, each: Courses) -> Iterator[LintFinding]:
 
 
 def _is_of_an_item(code: PythonCode, save: ast.AST) -> bool:
-    """Whether its path is made of what a loop goes through: of ranks with data of their own these are others."""
-    names = {node.id for node in ast.walk(save) if isinstance(node, ast.Name)}
+    """Whether its path is made of what a loop goes through that another function makes of a loader: each rank's batches
+    are its own, and nobody knows what comes out."""
+    names = _names(save)
     for loop in code.around(save):
         if isinstance(loop, FUNCTIONS):
             return False
@@ -90,25 +99,22 @@ def _is_of_an_item(code: PythonCode, save: ast.AST) -> bool:
             continue
         made = [node for node in ast.walk(loop) if isinstance(node, ast.Assign)]
         for assigned in reversed(made):
+            if any(names & _names(each) for each in assigned.targets):
+                names |= _names(assigned.value)
+        if names & _names(loop.target):
+            names |= _names(loop.iter)
+            called = [node for node in ast.walk(loop.iter) if isinstance(node, ast.Call)]
             if any(
-                isinstance(node, ast.Name) and node.id in names for each in assigned.targets for node in ast.walk(each)
+                last_name(call.func) not in ("enumerate", "zip", "tqdm", "range") and _OF_DATA.search(ast.unparse(each))
+                for call in called
+                for each in call.args
             ):
-                names |= {node.id for node in ast.walk(assigned.value) if isinstance(node, ast.Name)}
-        if names & {node.id for node in _items(loop) if isinstance(node, ast.Name)}:
-            return True
+                return True
     return False
 
 
-def _items(loop: ast.For | ast.AsyncFor) -> Iterator[ast.AST]:
-    """Of what a loop stores at each turn, that which is no count of its turns."""
-    called = last_name(loop.iter.func) if isinstance(loop.iter, ast.Call) else ""
-    counted = any(
-        isinstance(node, ast.Name) and node.id in ("range", "trange", "count") for node in ast.walk(loop.iter)
-    )
-    if called == "enumerate" and isinstance(loop.target, ast.Tuple):
-        yield from ast.walk(loop.target.elts[-1])
-    elif not counted:
-        yield from ast.walk(loop.target)
+def _names(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _folder_too_late(each: Courses) -> Iterator[LintFinding]:
