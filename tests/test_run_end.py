@@ -49,9 +49,8 @@ def ended(folder: Path, text: str = "", status: int = 1, **more: object) -> RunE
     (folder / "output.log").write_text(text)
     known: dict[str, object] = {"status": status, "seconds": 100.0, "pid": 500, "pids": (500, 501), "oom_kills": 0}
     known |= {"began": time.monotonic() - 100, **more}
-    (folder / "run.json").write_bytes(
-        msgspec.json.encode({name: known[name] for name in ("status", "ended") if name in known})
-    )
+    kept = {name: known[name] for name in ("status", "ended") if name in known}
+    (folder / "run.json").write_bytes(msgspec.json.encode({"command": ["srun", "t.py"], "started": 1.79e9, **kept}))
     return RunEnded(folder=str(folder), logs=("output.log",), **known)  # type: ignore[arg-type]
 
 
@@ -139,14 +138,18 @@ def test_a_spawned_process_that_nobody_saw_is_no_error_of_the_one_that_tells_of_
     assert after.told(ended(tmp_path, text, 1, name="python3")).cause == "rank-died"
 
 
-def test_srun_names_the_task_that_crashed_though_another_goes_on(tmp_path: Path, kernel: list[KernelLine]) -> None:
+def test_srun_names_the_task_that_crashed_though_another_goes_on(
+    tmp_path: Path, kernel: list[KernelLine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = f"{STEPS}srun: error: n1: task 1: Segmentation fault\n{MORE_STEPS}rank 0 done\n"
     told = after.told(ended(tmp_path, text, 139, name="srun"))
     assert told.cause == "native-crash" and told.confidence == SEEN and "(rank 1, where" in told.lines[0], told
     assert any("n1: task 1: Segmentation fault" in line for line in told.lines), told
     again = explain([str(tmp_path / "output.log")], stdin=io.BytesIO())
     assert again.causes[0].cause == "native-crash" and not again.well and again.course == "not shown"
-    (tmp_path / "run.json").unlink()
+    monkeypatch.chdir(tmp_path)
+    assert explain(["-"], stdin=io.BytesIO(text.encode())).well  # what comes from elsewhere is not that log
+    (tmp_path / "run.json").write_text('{"status": 139}')  # another program's
     assert explain([str(tmp_path / "output.log")], stdin=io.BytesIO()).well
 
 

@@ -31,6 +31,9 @@ class RankEnded(Struct, frozen=True, kw_only=True):
 class Attended(Struct, frozen=True, kw_only=True):
     """Of the whole job."""
 
+    command: tuple[str, ...]
+    started: float
+    """Seconds since 1970. Without these two a file of that name is another program's."""
     status: int | None = None
     """None: it runs, or whoever attended it was killed before it had ended."""
     ended: tuple[RankEnded, ...] = ()
@@ -45,9 +48,10 @@ class Attended(Struct, frozen=True, kw_only=True):
 
 def attended(scans: Sequence[Scan]) -> dict[str, Attended]:
     """What was seen of jobs that ended badly, by the names of their logs. The scans show what they show beside that."""
-    seen = {folder: _of(folder) for folder in {Path(scan.file).parent for scan in scans}}
+    kept = [scan for scan in scans if Path(scan.file).is_file()]  # and no text that was handed over
+    seen = {folder: _of(folder) for folder in {Path(scan.file).parent for scan in kept}}
     ends: dict[str, Attended] = {}
-    for scan in scans:
+    for scan in kept:
         known = seen[Path(scan.file).parent]
         if known is not None and known.status:
             ends[scan.file] = known
