@@ -144,6 +144,10 @@ CAUSE = Cause(
             "{package}, or the release of what uses it that was made for this one.",
             (command("python -m pip check"),),
         ),
+        "of-release": Fix(
+            "The installed {package} is of another release than what is called{place} was written for: {how}.",
+            (command("python -m pip check"),),
+        ),
         "argument-newer": Fix(
             "The installed {package} has no argument {name} for {function}{place}: it came with a later release "
             "(python -m pip install --upgrade '{package}'; a project's pin may hold it back), or it is misspelt.",

@@ -40,6 +40,7 @@ from gpudoctor.explain.kinds import (
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
 from gpudoctor.explain.plain_fixes import BASES, OF_RELEASE, distribution_of, plain_fix
+from gpudoctor.explain.releases_apart import of_releases
 from gpudoctor.explain.service_statuses import OF_SERVICE_TYPE, judged_service
 from gpudoctor.explain.statuses import judged_status
 from gpudoctor.explain.told_by_place import (
@@ -239,6 +240,8 @@ SETTING = lazy_re(
     r"requested|set|greater|less|larger|smaller|divisible|multiple)\b"
 )
 """Words of a refusal that something which was set can be changed by."""
+OF_ANY_RELEASE = "name-of-package"
+"""The remedy that says only that a package is of another release."""
 OF_LOADER = lazy_re(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
 
 
@@ -263,7 +266,9 @@ def variant_of(
     empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `raised_by`, `code`:
     file, function and source of the innermost frame. `source`: of the innermost in the user's code."""
     remedied = remedy_for(type_name, message)
-    if remedied and remedied[0].id in CAUSES[cause].variants:
+    is_narrow = remedied is not None and remedied[0].id != OF_ANY_RELEASE
+    known = None if is_narrow or cause != "program-error" else of_releases(type_name, message)
+    if remedied and known is None and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
     if cause == "library-missing" and (package := to_install(message)):
         return "package", {"package": package}
@@ -271,8 +276,8 @@ def variant_of(
         return "allocation", {}
     if cause != "program-error":
         return "", {}
-    if known := refused(message, raised_in, code):
-        return "superseded", {"name": known.name, "since": known.since, "today": known.whole}
+    if old := refused(message, raised_in, code):
+        return "superseded", {"name": old.name, "since": old.since, "today": old.whole}
     if name := too_new(message, raised_in):
         return "not-yet", {"name": name, "release": dotted(arrived(name) or ())}
     if variant := of_torch(type_name, message, code):
@@ -281,6 +286,8 @@ def variant_of(
         return apart
     if lost := of_hugging_face(type_name, message, raised_in, code):
         return "lost-argument", lost
+    if known:
+        return "of-release", {"package": known.package, "how": known.how}
     if of_release := of_a_release(type_name, message, raised_in):
         return of_release
     if package := caller(type_name, message, raised_in, code):

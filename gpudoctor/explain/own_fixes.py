@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from gpudoctor.explain.releases_apart import of_module
 from gpudoctor.knowledge.modules import brought_by
 from gpudoctor.knowledge.schedulers.slurm_words import of_refusal
 from gpudoctor.lazy import lazy_re
@@ -164,6 +165,8 @@ def module_fix(module: str) -> tuple[str, dict[str, str]]:
         return "", {}
     if told := brought_by(module):
         return "brought", {"how": told}
+    if released := of_module(module):
+        return "brought", {"how": released.how}
     if top in OF_A_PROGRAM:
         return "own-module", {"name": top}
     if "." in module:  # Python names the first part that it does not find: what stands before it is there

@@ -1,0 +1,105 @@
+"""Since which release a library has a name, a module, an argument or a method, and since which it has it no more.
+
+The tables of knowledge/library_names were read from wheels by tests/lab/library_names.py: what came or went between two
+releases that were read, and of what went the place that has it now. A name of which they tell nothing was there in all
+of them, or in none.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from importlib import resources
+from typing import NamedTuple
+
+FOLDER = "library_names"
+
+
+class Availability(NamedTuple):
+    package: str
+    """As pip calls it."""
+    name: str
+    first: str
+    """The oldest release that was read and has it; empty: the oldest of all has it."""
+    before: str
+    """The one before that."""
+    last: str
+    """The newest that has it, where a later one has not."""
+    gone: str
+    """The oldest that has it no more; empty: the newest of all has it."""
+    today: str
+    """The module that has it now, or the argument that came in its place; empty: not known."""
+
+
+def imported(module: str, name: str) -> Availability | None:
+    """Of `from module import name`, and of `module.name`."""
+    return _found(module.partition(".")[0], ("name", module), name) or submodule(f"{module}.{name}")
+
+
+def submodule(module: str) -> Availability | None:
+    """Of `import module`; of the part of it that came or went."""
+    top = module.partition(".")[0]
+    while "." in module:
+        if (span := _found(top, ("module",), module)) is not None:
+            return span
+        module = module.rpartition(".")[0]
+    return None
+
+
+def argument(call: str, name: str) -> Availability | None:
+    """Of a class, a class's method or a function, whichever library's it is; None where two have one of that name."""
+    return _only(("arg", call), name)
+
+
+def attribute(owner: str, name: str) -> Availability | None:
+    """Of an object of that class; None where two libraries have one of that name."""
+    return _only(("attr", owner), name)
+
+
+@lru_cache(maxsize=1)
+def libraries() -> frozenset[str]:
+    """The modules of which a table is there, by their first part."""
+    folder = resources.files("gpudoctor.knowledge").joinpath(FOLDER)
+    return frozenset(each.name.partition(".")[0] for each in folder.iterdir() if each.name.endswith(".txt"))
+
+
+def _only(head: Sequence[str], name: str) -> Availability | None:
+    found = [span for top in sorted(libraries()) if (span := _found(top, head, name))]
+    return found[0] if len(found) == 1 else None
+
+
+def _found(top: str, head: Sequence[str], name: str) -> Availability | None:
+    """One span, or None where it came, went and came again."""
+    if top not in libraries():
+        return None
+    spans = list(_spans(top, " ".join(head), name))
+    return spans[0] if len(spans) == 1 else None
+
+
+def _spans(top: str, head: str, name: str) -> Iterator[Availability]:
+    lines = _lines(top)
+    package, *releases = lines[0].split()
+    for line in lines:
+        if not line.startswith(f"{head} "):
+            continue
+        first, gone, *names = line[len(head) + 1 :].split()
+        for each in names:
+            told, _, today = each.partition("=")
+            if told == name or (told.endswith("*") and name.startswith(told[:-1])):
+                yield Availability(
+                    package=package,
+                    name=name,
+                    first="" if first == "-" else first,
+                    before="" if first == "-" else releases[releases.index(first) - 1],
+                    last="" if gone == "-" else releases[releases.index(gone) - 1],
+                    gone="" if gone == "-" else gone,
+                    today=today,
+                )
+                break
+
+
+@lru_cache(maxsize=4)
+def _lines(top: str) -> tuple[str, ...]:
+    folder = resources.files("gpudoctor.knowledge").joinpath(FOLDER)
+    return tuple(folder.joinpath(f"{top}.txt").read_text(encoding="utf-8").splitlines())
+
+
+__all__ = ["Availability", "argument", "attribute", "imported", "libraries", "submodule"]
