@@ -26,9 +26,9 @@ _PLACES = lazy_re(
 _NUMBER_OF = lazy_re(r"(?:^|_)(?:num|n|nr|per|number|nproc)_|_per_", re.I)
 """Names of how many there are of something, which is meant to be alike: `gpus_per_node`, `num_devices`."""
 _WORDS = lazy_re(r"[A-Za-z_]\w*")
-_DECISIVE = lazy_re(r"-?[0-9]+|True|False|[a-z]+[0-9]\w*|[\[({][-0-9, :\[\](){}]*[\])}]")
-"""Values that are not measured: whole numbers, alone or several, truth values, types. No fractions, which each rank
-computes of its own data, and no tensors."""
+_DECISIVE = lazy_re(r"-?[0-9]+|True|False")
+"""Values of which a decision may be made: no fractions, which each rank computes of its own data, and no sizes, members
+or types, which are no decisions."""
 _TENSOR = lazy_re(r"([a-z]\w*)\[([0-9, ]+)\]")
 Level = Mapping[int, Frame]
 """One function that all ranks are in: the frame of each, by rank."""
