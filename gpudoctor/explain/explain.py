@@ -11,6 +11,7 @@ from msgspec import structs
 from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, undecided_fix
+from gpudoctor.explain.alike import classed
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.attended import attended
 from gpudoctor.explain.beside import beside, with_beside
@@ -160,6 +161,8 @@ def explain(
     if known:
         trouble = with_beside(trouble, ends)
     undecided = known and not _decided(concluded)
+    if typed or not texts:  # else it is asked whether the words of one line tell a class by themselves
+        concluded = classed(concluded, trouble, ends, shown=course != "not shown" or went_on or interrupted)
     judged = _judged(concluded)
     restart = judged.restart if judged else "not decided"
     answer = Explanation(
@@ -385,7 +388,7 @@ def _judged(concluded: Conclusion) -> Judged | None:
     if concluded.unknown:
         judged = concluded.judged or OTHER
         return structs.replace(judged, restart=_agreed({judged.restart}))
-    return None
+    return concluded.judged
 
 
 def _agreed(restarts: set[Restart]) -> Restart:

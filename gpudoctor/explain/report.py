@@ -54,7 +54,8 @@ class Explanation(Answer, frozen=True, kw_only=True):
     """Where no cause is decided: what solves that by which it ended, or what the lines themselves, or the command above
     them, say is to be done."""
     kind: Class | None = field(name="class", default=None)
-    """Of the first cause where it is decided, else of what failed; None where nothing did."""
+    """Of the first cause where it is decided, else of what failed; where the logs show neither that anything failed nor
+    that the job gets on, of what their words are like; None where those are of healthy logs, or nothing failed."""
     blame: Blame | None = None
     restart: Restart = "not decided"
     """What a job script may do; "not decided" too where nothing failed."""

@@ -50,6 +50,9 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
     _show_unreadable(answer, screen)
 
 
+GUESSED = "whether anything failed is not shown; if it did, the words are most like those of the class {kind}"
+
+
 def show_with_class(answer: Explanation, screen: Console) -> None:
     """With what programs are told of it."""
     show_explanation(answer, screen)
@@ -117,6 +120,8 @@ def _show_course(answer: Explanation, screen: Console, names: bool) -> None:
         show(f"note {answer.starts}", screen, style="bold", head="bold magenta")
     if answer.course_words and (not answer.causes or answer.causes[0].confidence < UNDECIDED):
         show(f"note {answer.course_words}", screen, style="bold", head="bold magenta")
+    if answer.kind is not None and not (answer.causes or answer.unknown):
+        show(f"note {GUESSED.format(kind=answer.kind)}", screen, style="bold", head="bold magenta")
     if answer.trouble:
         show("Lines that look like trouble:", screen, style="bold")
         for line in answer.trouble:

@@ -2,6 +2,7 @@
 `python -m tests.corpus starts [-v] [by] [only=GROUP] [ID...]`: the same for `lint`, of starts; with `by`, where bad
 ones are found.
 `python -m tests.corpus cut [-v]`: what is said of the logs spoilt, as without their decisive lines.
+`python -m tests.corpus train`: the table by whose words classes are told where nothing else tells one, made anew.
 `python -m tests.corpus families [-v]`, `messages [-v]`: the messages of families.txt, of messages.txt, by shape.
 
 With -v each tune case that is wrong is shown, with what is wrong; keep is only counted (a rule that is written for a
@@ -20,6 +21,11 @@ from tests.corpus.score import Scored, agreed, first_choices, majority, score
 def main(arguments: list[str]) -> None:
     if arguments[:1] == ["starts"]:
         _starts(arguments[1:])
+        return
+    if arguments == ["train"]:
+        from tests.corpus import train
+
+        train.FILE.write_text(train.table(), encoding="utf-8", newline="\n")
         return
     if arguments[:1] in (["families"], ["messages"]):
         answers = list(families.said(families.DRAWN if arguments[0] == "messages" else families.FILE))

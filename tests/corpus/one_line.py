@@ -21,7 +21,7 @@ class OneLine(NamedTuple):
 
     @property
     def half(self) -> str:
-        return "tune" if hashlib.sha256(self.message.encode()).digest()[0] % 2 else "keep"
+        return half(self.message)
 
     @property
     def right(self) -> bool:
@@ -33,11 +33,21 @@ class OneLine(NamedTuple):
         return bool(self.answered) and not self.right
 
 
-def one_lines() -> Iterator[OneLine]:
+def half(message: str) -> str:
+    return "tune" if hashlib.sha256(message.encode()).digest()[0] % 2 else "keep"
+
+
+def labelled() -> Iterator[tuple[tuple[str, ...], str]]:
+    """The right classes of each line, and the line."""
     for line in FILE.read_text().splitlines():
         if not line.startswith("#"):
             labels, _, message = line.partition(" | ")
             classes = tuple(label for label in labels.split("/") if label != "none")
             assert {*classes} <= {*CLASSES}, line
-            causes = explain([STANDARD_INPUT], stdin=io.BytesIO(message.encode())).causes
-            yield OneLine(classes, message, causes[0].kind if causes else "")
+            yield classes, message
+
+
+def one_lines() -> Iterator[OneLine]:
+    for classes, message in labelled():
+        causes = explain([STANDARD_INPUT], stdin=io.BytesIO(message.encode())).causes
+        yield OneLine(classes, message, causes[0].kind if causes else "")

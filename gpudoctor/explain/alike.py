@@ -1,0 +1,116 @@
+"""Of which class an end is that no table knows: of that whose labelled logs have words most like its own.
+
+words_of_classes.txt holds what each word speaks for each class, and for a healthy log, learned from labelled logs
+(`python -m tests.corpus train`). It is asked last, where nothing else tells a class, and changes neither what is told
+nor how sure it is, nor whether anything failed.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+from msgspec import convert, structs
+
+from gpudoctor.cause import Judged
+from gpudoctor.explain.conclude import Conclusion
+from gpudoctor.explain.end_lines import tells_an_end
+from gpudoctor.explain.report import Line
+from gpudoctor.explain.scan import clean
+from gpudoctor.lazy import lazy_re
+
+TABLE = "words_of_classes.txt"
+PACKAGE = lazy_re(r"[\w./~-]{0,300}?(?:site|dist)-packages/(\w{1,60})[\w./-]{0,300}")
+"""Of a path into it the package's name is what speaks."""
+HUMP = lazy_re(r"(?<=[a-z])(?=[A-Z])")
+WORD = lazy_re(r"[A-Za-z_]{2,}")
+STEM = 6
+"""Letters of a word that count: "missing" and "misses" are one."""
+LONGEST = 500
+FEW, LAST = 4, 5
+"""Lines of the evidence and of the trouble that are read, and of a log's last ones."""
+SAYS_NOTHING = frozenset({"other", "exception"})
+STEP = 10
+"""Parts of 1 in which a weight is written."""
+ENOUGH = 5
+"""Words that are known, below which nothing is said of a text that shows no failure (our rule of thumb)."""
+HEALTHY = "."
+"""Stands in the table for the lines of healthy logs."""
+SPEAKS = lazy_re(r"([A-Za-z.])(-?\d{1,3})")
+
+
+def stems(lines: Iterable[str]) -> Counter[str]:
+    """The words of these lines, as far as they count, and how often each stands there."""
+    spaced = (HUMP.sub(" ", PACKAGE.sub(r" lib_\1 ", line[:LONGEST])) for line in lines)
+    return Counter(word.lower()[:STEM] for line in spaced for word in WORD.findall(line))
+
+
+def weighed(found: Mapping[str, int], rarity: Mapping[str, float]) -> dict[str, float]:
+    """How much each word that is known counts: rare ones more, of a length of 1 in all."""
+    parts = {word: (1 + math.log(times)) * rarity[word] for word, times in found.items() if word in rarity}
+    length = math.sqrt(sum(part * part for part in parts.values())) or 1.0
+    return {word: part / length for word, part in parts.items()}
+
+
+class WordsOfClasses(NamedTuple):
+    classes: Mapping[str, tuple[Judged, float]]
+    """By its letter: what is told of a class, and what speaks for it before any word does."""
+    rarity: Mapping[str, float]
+    speaks_for: Mapping[str, str]
+    """Of a word the classes' letters, each with its weight."""
+
+    def most_alike(self, lines: Iterable[str], *, failed: bool) -> Judged | None:
+        """None where these lines are more like those of healthy logs, or no word of them is known: few, where nothing
+        shows that something failed (not `failed`)."""
+        parts = weighed(stems(lines), self.rarity)
+        if not parts or (not failed and len(parts) < ENOUGH):
+            return None
+        scores = {letter: own for letter, (_, own) in self.classes.items()}
+        for word, part in parts.items():
+            for letter, weight in SPEAKS.findall(self.speaks_for[word]):
+                scores[letter] += part * int(weight) / STEP
+        best = max((letter for letter in scores if letter != HEALTHY), key=scores.__getitem__)
+        return self.classes[best][0] if scores[best] > scores[HEALTHY] else None
+
+
+@cache
+def words() -> WordsOfClasses:
+    """The table, read when it is first asked."""
+    head, _, rows = files(__package__).joinpath(TABLE).read_text(encoding="utf-8").partition("\n\n")
+    classes = {}
+    for line in head.splitlines():
+        letter, kind, blame, restart, own = line.split("\t")
+        classes[letter] = convert({"kind": kind, "blame": blame, "restart": restart}, Judged), float(own)
+    rarity, speaks_for = {}, {}
+    for row in rows.splitlines():
+        word, rare, speaks_for[word] = row.split(" ")
+        rarity[word] = int(rare) / STEP
+    return WordsOfClasses(classes, rarity, speaks_for)
+
+
+def classed(
+    concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], *, shown: bool
+) -> Conclusion:
+    """With a class for what failed, or may have, where nothing else tells one. `trouble`: the lines that are quoted
+    with it; `ends`: the last lines of each log; `shown`: what became of the job is told without that."""
+    first = concluded.causes[0] if concluded.causes else None
+    known = first.kind if first else concluded.judged.kind if concluded.judged else "other"
+    failed = first is not None or concluded.unknown is not None
+    if known not in SAYS_NOTHING or not (failed or not shown):
+        return concluded
+    told = [*(first.evidence[:FEW] if first else ()), *trouble[:FEW]]
+    file = next((line.file for line in told if line.file in ends), next(iter(ends), ""))
+    last = [clean(text) for _, text in ends.get(file, ()) if text.strip()][-LAST:]
+    said = [text for text in (*(line.text for line in told), *last) if not tells_an_end(text)]
+    judged = words().most_alike(said, failed=failed)
+    if judged is None:
+        return concluded
+    if not failed:
+        judged = structs.replace(judged, restart="not decided")
+    if first is None:
+        return structs.replace(concluded, judged=judged)
+    first = structs.replace(first, kind=judged.kind, blame=judged.blame, restart=judged.restart)
+    return structs.replace(concluded, causes=(first, *concluded.causes[1:]))
