@@ -10,7 +10,6 @@ from gpudoctor.explain.report import Explanation
 from gpudoctor.fault_classes import CLASSES
 from tests.corpus import train
 
-
 LINES = (
     "pod trainer-3 phase Pending in queue gold, partition of nodes with taints, tolerations asked",
     "kubelet scheduler: nodes taint, account qos quota of the queue, job pending",

@@ -6,7 +6,6 @@ nor how sure it is, nor whether anything failed.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -14,13 +14,13 @@ from pathlib import Path
 from string import ascii_letters
 from typing import NamedTuple
 
-import gpudoctor.explain
+from gpudoctor.explain import alike
 from gpudoctor.explain.alike import HEALTHY, LAST, SAYS_NOTHING, STEP, TABLE, stems, weighed
 from gpudoctor.fault_classes import CLASSES
 from tests.corpus import families, one_line
 from tests.corpus.cases import Case, cases
 
-FILE = Path(gpudoctor.explain.__file__).with_name(TABLE)
+FILE = Path(alike.__file__).with_name(TABLE)
 OURS = {"compile": "dependency-mismatch", "file-system": "storage", "open-files": "limits"}
 """The issue's classes that are another one of ours."""
 MOST_DECISIVE = 6
