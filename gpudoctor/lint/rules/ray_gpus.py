@@ -92,7 +92,7 @@ def more_than_ray_has(job: LintJob) -> Iterator[LintFinding]:
     "J23",
     title="ray start tells Ray the GPUs that the node has",
     source="ray 2.40, _private/services.py and node.py: --num-gpus is believed, CUDA_VISIBLE_DEVICES is compared",
-    leads_to=("no-gpu",),
+    leads_to=("no-gpu-visible",),
     bad=(
         _POD.format(8),
         "export CUDA_VISIBLE_DEVICES=0,1\nray start --head --num-gpus=8\n" + _VERL.format(8, 1),
