@@ -61,8 +61,8 @@ OF_A_POD = lazy_re(r"\bNormal\s{2,60}Started\s{2,60}(?:\d\S{0,12}\s{2,60}kubelet
 """Kubernetes' event of a container that has been started, for the first time (else a count stands behind the age): what
 had to be waited for before has come."""
 ENDED = lazy_re(
-    r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?"
-    r"|calculation|simulation|inference|testing|pre-?processing|conversion|benchmark|pipeline|worker group)\b[^\n]{0,40}?"
+    r"\b(?:training|train|job|run|fit|fitting|fine-?tuning|evaluation|experiment|study|sweep|epochs?|calculation"
+    r"|simulation|inference|testing|pre-?processing|conversion|benchmark|pipeline|worker group)\b[^\n]{0,40}?"
     r"\b(?:complete|completed|finished|done|succeeded)\b"
     r"|^\W{0,4}(?:all )?(?:done|finished)\W{0,4}$|\bfinished (?:training|evaluation|successfully)\b|"
     r"\b(?:successfully (?:finished|completed)|completed successfully)\b|\bexits successfully|"
