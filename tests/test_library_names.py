@@ -91,6 +91,8 @@ def test_what_came_in_its_place_is_written_out(monkeypatch: pytest.MonkeyPatch) 
     assert moved is not None and "write from one.parts import thing" in moved.how
     came = of_releases("ImportError", "cannot import name 'NewModel' from 'one' (/e/site-packages/one/__init__.py)")
     assert came is not None and "'one>=2.0'" in came.how
+    other = of_releases("ImportError", "cannot import name 'New2Model' from 'one' (/e/site-packages/one/__init__.py)")
+    assert other is None
     renamed = of_releases("TypeError", "Box.__init__() got an unexpected keyword argument 'wide'")
     assert renamed is not None and "write width=" in renamed.how
 

@@ -10,7 +10,13 @@ from functools import lru_cache
 from importlib import resources
 from typing import NamedTuple
 
+from gpudoctor.lazy import lazy_re
+
 FOLDER = "library_names"
+OF_FAMILY = lazy_re(
+    r"(?:Config|(?:PreTrained)?Model|For[A-Z]\w+|Tokenizer(?:Fast)?|(?:Image|Video)?Processor|FeatureExtractor)$"
+)
+"""What stands behind a model's name in the names of its classes: `Qwen2_5_VLConfig` is none of `Qwen2*`."""
 
 
 class Availability(NamedTuple):
@@ -83,7 +89,9 @@ def _spans(top: str, head: str, name: str) -> Iterator[Availability]:
         first, gone, *names = line[len(head) + 1 :].split()
         for each in names:
             told, _, today = each.partition("=")
-            if told == name or (told.endswith("*") and name.startswith(told[:-1])):
+            if told == name or (
+                told.endswith("*") and name.startswith(told[:-1]) and OF_FAMILY.match(name, len(told) - 1)
+            ):
                 yield Availability(
                     package=package,
                     name=name,
