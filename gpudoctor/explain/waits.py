@@ -255,8 +255,7 @@ def different(found: list[Wait]) -> list[Candidate]:
             f"{ranks_text([wait.rank for wait in odd])} waited in {said(odd[0])}, rank {rest.rank} in {said(rest)}"
         )
         lines = {wait.where for wait in found}
-        ways = {wait.frames for wait in found}  # one line may have been come to from several
-        if unlike_lines(lines) or (() not in ways and unlike_lines(ways)):
+        if unlike_lines(lines) or (all(wait.frames for wait in found) and unlike_lines({wait.frames for wait in found})):
             return _parted(odd, first, f"{summary}: they no longer take part in the same collectives", found)
         of_one_line = lines != {""} and all(wait.is_whole for wait in found)
         reduce = (
