@@ -254,8 +254,8 @@ def different(found: list[Wait]) -> list[Candidate]:
         summary = (
             f"{ranks_text([wait.rank for wait in odd])} waited in {said(odd[0])}, rank {rest.rank} in {said(rest)}"
         )
-        lines = {wait.where for wait in found}
-        if unlike_lines(lines) or (all(wait.frames for wait in found) and unlike_lines({wait.frames for wait in found})):
+        lines, ways = {wait.where for wait in found}, {wait.frames for wait in found}
+        if unlike_lines(lines) or (() not in ways and unlike_lines(ways)):  # of one line, come to from several
             return _parted(odd, first, f"{summary}: they no longer take part in the same collectives", found)
         of_one_line = lines != {""} and all(wait.is_whole for wait in found)
         reduce = (
