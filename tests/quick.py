@@ -138,13 +138,13 @@ def starts(function: Callable[..., object]) -> bool:
 
 
 def imports_or_skips(value: object) -> bool:
-    """Whether a function imports what takes long by `pytest.importorskip("torch")`."""
+    """Whether a function imports what takes long: `pytest.importorskip("torch")`, `from torch.distributed import x`."""
     code = getattr(inspect.unwrap(value), "__code__", None) if callable(value) else None
-    return (
-        code is not None
-        and "importorskip" in code.co_names
-        and any(isinstance(each, str) and each.partition(".")[0] in STARTERS for each in code.co_consts)
-    )
+    if code is None:
+        return False
+    skipped = code.co_consts if "importorskip" in code.co_names else ()
+    imported = (each for each in code.co_names if "." in each)  # other names have no dot
+    return any(isinstance(each, str) and each.partition(".")[0] in STARTERS for each in (*skipped, *imported))
 
 
 @functools.cache

@@ -36,6 +36,7 @@ def test_what_was_reached_is_kept() -> None:
     assert not sum(each.accuses for each in answers)
 
 
+@pytest.mark.thorough  # it imports torch
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, of torch.jit
 @pytest.mark.parametrize("entry", [entry for entry in EVERY if entry.needs], ids=lambda entry: entry.name)
 def test_what_torch_is_said_to_have_is_there(entry: MovedName) -> None:

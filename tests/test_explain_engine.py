@@ -108,7 +108,7 @@ SHORT = 1 << 17
 def test_a_line_at_the_edge_of_a_block_is_seen_once_and_whole(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpudoctor.explain.lines.BLOCK", SHORT)
     before = (b"x" * 99 + b"\n") * (size // 100)
-    for shift in (0, 7, 15, 23):
+    for shift in (0, 23):
         answer = explained(before + b"y" * (size % 100 + shift) + b"\nno room at all on disk\nend\n")
         assert [line.line for line in answer.causes[0].evidence] == [size // 100 + 2]
 
