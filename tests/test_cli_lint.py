@@ -87,7 +87,7 @@ def test_the_json_is_as_promised() -> None:
     assert list(answer) == [*Envelope.__struct_fields__, "problems", "understood", "unknown", "starts", "passed_over"]
     assert answer["verdict"] == "fault"
     keys = ["rule", "code", "severity", "file", "line", "column", "end_line", "end_column"]
-    keys += ["summary", "happens", "fix", "source", "leads_to"]
+    keys += ["summary", "happens", "fix", "source", "leads_to", "imported"]
     for problem in answer["problems"]:
         assert list(problem) == keys
         assert list(problem["fix"]) == ["text", "corrected"]

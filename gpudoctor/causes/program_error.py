@@ -53,7 +53,7 @@ CAUSE = Cause(
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": (
-            "Its words do not tell what solves it{place}; the other ranks only waited for {who}. Read the lines of "
+            "No remedy is known for what was raised{place}; the other ranks only waited for {who}. Read the lines of "
             "that rank before it, the oldest error first, and look for the message together with the name of the "
             "library that wrote it.{told}"
         ),
@@ -66,7 +66,7 @@ CAUSE = Cause(
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
         "refused": (
-            "{what}. Change it where it is set{place}: in that call, on the command line, or in the settings that are "
+            "{what}. It was refused{place}: change it in that call, on the command line, or in the settings that are "
             "read there.{release}"
         ),
         "in-package": Fix(
@@ -108,7 +108,7 @@ CAUSE = Cause(
         "lost-argument": "{function} takes {name} no more{place}: {since}. Write {today}.",
         "torch-argument": "torch's {function} has no argument {name}{place}{when}: {what}.",
         "alone": (
-            "Its words do not tell what solves it{place}. Read the lines before it, the oldest error first, and look "
+            "No remedy is known for what was raised{place}. Read the lines before it, the oldest error first, and look "
             "for the message together with the name of the library that wrote it.{told}"
         ),
         "data-parallel": (

@@ -247,7 +247,7 @@ def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:
         if known is None and (number in ASKED_BY_SIGNAL or ended.rank in said or (anonymous and number == 0)):
             continue
         how = signal.Signals(number).name if number in set(signal.Signals) else f"exit status {code}"
-        words = f"ended with {how}, and these logs do not say why"
+        words = f"ended with {how}, and no line that is known here says why"
         silent = Ending("rank-died", "silent", LIKELY if number else POSSIBLE, words)
         deaths.append(_death(ended, known or silent, how, facts))
     return deaths

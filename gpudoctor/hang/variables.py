@@ -29,7 +29,7 @@ _WORDS = lazy_re(r"[A-Za-z_]\w*")
 _DECISIVE = lazy_re(r"-?[0-9]+|True|False")
 """Values of which a decision may be made: no fractions, which each rank computes of its own data, and no sizes, members
 or types, which are no decisions."""
-_TENSOR = lazy_re(r"([a-z]\w*)\[([0-9, ]+)\]")
+_TENSOR = lazy_re(r"([a-z]\w*)\[([0-9]+(?:, [0-9]+)*)\]")
 Level = Mapping[int, Frame]
 """One function that all ranks are in: the frame of each, by rank."""
 
