@@ -1,4 +1,4 @@
-"""What many rules ask of one job: the answer for the last job is kept."""
+"""What many rules ask of one job, or of a part of it: the answers for the last ones are kept."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -7,6 +7,9 @@ from typing import TypeVar
 from gpudoctor.lint.model import LintJob
 
 T = TypeVar("T")
+S = TypeVar("S")
+MOST = 64
+"""Parts of a job whose answers are kept."""
 
 
 def once_a_job(answer: Callable[[LintJob], T]) -> Callable[[LintJob], T]:
@@ -18,5 +21,21 @@ def once_a_job(answer: Callable[[LintJob], T]) -> Callable[[LintJob], T]:
         if not last or last[0][0] is not job:
             last[:] = [(job, answer(job))]
         return last[0][1]
+
+    return kept
+
+
+def once_each(answer: Callable[[S], T]) -> Callable[[S], T]:
+    """The same for a part of a job, of which it has several."""
+    known: dict[int, tuple[S, T]] = {}
+
+    @wraps(answer)
+    def kept(part: S) -> T:
+        entry = known.get(id(part))
+        if entry is None or entry[0] is not part:
+            if len(known) >= MOST:
+                known.clear()
+            entry = known[id(part)] = (part, answer(part))
+        return entry[1]
 
     return kept

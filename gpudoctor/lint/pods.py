@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, ManifestValue
+from gpudoctor.lint.once import once_each
 
 BY_OPERATOR = ("PyTorchJob", "TrainJob", "HyperPodPyTorchJob", "ElasticJob", "MPIJob")
 """Kinds whose operator tells torchrun how many pods there are."""
@@ -44,7 +45,8 @@ class Container:
         return [value for key, value in self.values.items() if key[0] in ("command", "args")]
 
 
-def containers(manifest: Manifest) -> list[Container]:
+@once_each
+def containers(manifest: Manifest) -> tuple[Container, ...]:
     """Every container, init containers left out."""
     by_path: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
     for value in manifest.values:
@@ -53,10 +55,11 @@ def containers(manifest: Manifest) -> list[Container]:
         at = value.path.index("containers") + 2
         if at <= len(value.path) - 1:
             by_path.setdefault(value.path[:at], {})[value.path[at:]] = value
-    return [Container(path, values) for path, values in by_path.items()]
+    return tuple(Container(path, values) for path, values in by_path.items())
 
 
-def of_steps(manifest: Manifest) -> list[Container]:
+@once_each
+def of_steps(manifest: Manifest) -> tuple[Container, ...]:
     """The containers of a workflow's templates (Argo) or of a task's steps (Tekton)."""
     by_path: dict[tuple[str, ...], dict[tuple[str, ...], ManifestValue]] = {}
     argo, tekton = (manifest.api_version.startswith(group) for group in ("argoproj.io/", "tekton.dev/"))
@@ -66,14 +69,20 @@ def of_steps(manifest: Manifest) -> list[Container]:
         if at and at < len(value.path) and (tekton or "templates" in value.path[:at]):
             first = "resources" if value.path[at] == "computeResources" else value.path[at]  # Tekton's v1
             by_path.setdefault(value.path[:at], {})[(first, *value.path[at + 1 :])] = value
-    return [Container(path, values) for path, values in by_path.items()]
+    return tuple(Container(path, values) for path, values in by_path.items())
+
+
+@once_each
+def _extent(manifest: Manifest) -> tuple[int, int]:
+    """From where to where its text stands; of an empty one nowhere."""
+    spans = [value.span for value in manifest.values]
+    return min((span.start for span in spans), default=0), max((span.end for span in spans), default=-1)
 
 
 def is_in(launch: LintLaunch, manifest: Manifest) -> bool:
     """Whether the text of the launch is part of the manifest's."""
-    spans = [value.span for value in manifest.values]
-    start = launch.invocation.span.start
-    return bool(spans) and min(span.start for span in spans) <= start <= max(span.end for span in spans)
+    first, last = _extent(manifest)
+    return first <= launch.invocation.span.start <= last
 
 
 def manifest_of(job: LintJob, launch: LintLaunch) -> Manifest | None:
@@ -87,7 +96,12 @@ def is_template(job: LintJob, launch: LintLaunch) -> bool:
     """Whether the manifest is filled in before Kubernetes gets it: ${NAME} stands where no shell and no kubelet looks
     (the number of replicas, an image), as for envsubst."""
     manifest = manifest_of(job, launch)
-    return manifest is not None and any(
+    return manifest is not None and _has_gaps(manifest)
+
+
+@once_each
+def _has_gaps(manifest: Manifest) -> bool:
+    return any(
         re.fullmatch(r"\$\{?[A-Za-z_]\w*\}?", value.value) is not None and not {"command", "args"} & {*value.path}
         for value in manifest.values
     )
@@ -100,6 +114,11 @@ def container_of(job: LintJob, launch: LintLaunch) -> Container | None:
     return next((container for container in every if path[: len(container.path)] == container.path), None)
 
 
+@once_each
+def _by_path(manifest: Manifest) -> dict[tuple[str, ...], str]:
+    return {value.path: value.value for value in manifest.values}
+
+
 def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
     """How many pods run this command as one training, by the counts around it; None where the text does not tell.
 
@@ -108,7 +127,7 @@ def pods_of(manifest: Manifest, launch: LintLaunch) -> int | None:
     each other, nobody knows which of them train together.
     """
     path = launch.invocation.manifest_path
-    values = {value.path: value.value for value in manifest.values}
+    values = _by_path(manifest)
     if manifest.kind == "TrainJob":
         return _of_numbers(sum, [values.get(("spec", "trainer", "numNodes"), "?")])
     for name in _REPLICA_TYPES:

@@ -1,7 +1,7 @@
 """Rules of what Kubernetes and its operators refuse in a manifest, by its text alone: K14 to K18."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
@@ -334,5 +334,5 @@ _MAPPED = ("slot", "node", "socket", "numa", "core", "hwthread", "package")
 """Ways to place ranks by which no more of them start than there are slots."""
 
 
-def _gpus_of_workers(found: list[Container]) -> int | None:
+def _gpus_of_workers(found: Sequence[Container]) -> int | None:
     return next((container.gpus for container in found if "Worker" in container.path), None)

@@ -1,7 +1,8 @@
 """Rules of what Argo's and Tekton's workflows fill in: K73."""
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Set
 
 from gpudoctor.knowledge.hugging_face_options import nearest
 from gpudoctor.lazy import lazy_re
@@ -39,7 +40,7 @@ def undeclared_parameter(job: LintJob) -> Iterator[LintFinding]:
         for value, name, declared in _taken(manifest):
             if name in declared:
                 continue
-            near = nearest(name, declared)
+            near = nearest(name, frozenset(declared))
             yield LintFinding(
                 span=value.span,
                 summary=f"{name} is no parameter that is declared here" + (f"; {near} is one" if near else ""),
@@ -50,7 +51,7 @@ def undeclared_parameter(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-def _taken(manifest: Manifest) -> Iterator[tuple[ManifestValue, str, frozenset[str]]]:
+def _taken(manifest: Manifest) -> Iterator[tuple[ManifestValue, str, Set[str]]]:
     """Each value that takes a parameter, its name, and those that are declared."""
     if manifest.api_version.startswith("tekton.dev/") and manifest.kind == "Task":
         own = frozenset(value.value for value in manifest.values if _names(value.path, ("spec", "params")))
@@ -58,14 +59,15 @@ def _taken(manifest: Manifest) -> Iterator[tuple[ManifestValue, str, frozenset[s
             for match in _TEKTON.finditer(value.value) if value.path[:1] == ("spec",) else ():
                 yield value, match[1] or match[2], own
     elif manifest.api_version.startswith("argoproj.io/"):
+        own_of: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+        for value in manifest.values:
+            if _names(value.path, (*value.path[:3], "inputs", "parameters")):
+                own_of[value.path[:3]].add(value.value)
         for value in manifest.values:
             if value.path[:2] != ("spec", "templates") or len(value.path) < 4 or "inline" in value.path:
                 continue
-            template = value.path[:3]
-            inputs = (*template, "inputs", "parameters")
-            own = frozenset(each.value for each in manifest.values if _names(each.path, inputs))
             for match in _ARGO.finditer(value.value):
-                yield value, match[1], own
+                yield value, match[1], own_of[value.path[:3]]
 
 
 def _names(path: tuple[str, ...], of: tuple[str, ...]) -> bool:
