@@ -32,11 +32,12 @@ def choose(jobs: Sequence[Members], *, named: bool, first: str = "", most: int =
 
     `named`: a process or a user was named, and what does not fit is left out already. Else the jobs of `first`, whoever
     asks, are looked at alone where there are any; without, each user's in turn, the users of the largest jobs first.
+    A process that ended while it was read has no user that is known.
     """
     owned: defaultdict[str, list[Members]] = defaultdict(list)
     for job in jobs:
         owned[job.user].append(job)
-    looked = [first] if not named and first in owned else list(owned)[:most]
+    looked = [first] if not named and first and first in owned else list(owned)[:most]
     chosen = tuple(tuple(owned[user]) for user in looked)
     return ChosenJobs(chosen, tuple(job for job in jobs if job.user not in looked))
 

@@ -199,6 +199,14 @@ def test_behind_sudo_the_caller_is_meant() -> None:
     assert [job.user for job in chosen.others] == ["mallory"]
 
 
+@attack("processes", way="hang as root, a process that ends as it is read", weakness="its job is looked at alone")
+def test_for_root_a_job_of_nobody_known_is_not_the_only_one() -> None:
+    gone, own = several("mallory", "mara")
+    unowned = replace(gone, user="")
+    chosen = choose.choose((unowned, own), named=False, first="")
+    assert [job.user for look in chosen.looks for job in look] == ["", "mara"] and not chosen.others
+
+
 @attacks(
     "surroundings",
     "told",
