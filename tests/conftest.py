@@ -91,11 +91,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
 
 @pytest.hookimpl(optionalhook=True)  # without xdist (`-p no:xdist`) there is no such hook
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """`-n auto`: three for each processor, and on a large machine three for two: the lab waits a third of its time."""
+    """`-n auto`: two for each processor, and on a large machine three for two: the lab waits a third of its time."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return (
-        processors if config.option.markexpr == "quick" else processors + max(processors // 2, min(2 * processors, 4))
-    )
+    return processors if config.option.markexpr == "quick" else processors + max(processors // 2, min(processors, 4))
 
 
 @pytest.fixture

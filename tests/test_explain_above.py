@@ -4,10 +4,14 @@ import io
 
 import pytest
 
+from gpudoctor.causes import CAUSES
+from gpudoctor.explain.above import undecided_fix
 from gpudoctor.explain.advised import advice
+from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.explain import explain
 from gpudoctor.explain.own_words import refused_path, said
 from gpudoctor.explain.plain_fixes import plain_fix
+from gpudoctor.explain.report import LogCause
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.fault_classes import Class
 
@@ -109,3 +113,11 @@ torch._dynamo.exc.BackendCompilerFailed: backend='inductor' raised:
 CalledProcessError: Command '['/usr/bin/gcc', 'main.c']' returned non-zero exit status 1.
 """
     assert "python3-dev" in explain(["-"], stdin=io.BytesIO(log.encode())).causes[0].fix.text
+
+
+@pytest.mark.parametrize(("variant", "told"), [("at", False), ("alone", False), ("advised", True)])
+def test_of_an_undecided_end_no_fix_is_handed_over_that_says_nothing(variant: str, told: bool) -> None:
+    fix = CAUSES["program-error"].remedy(variant, place="", who="rank 1", told="", advice="set x to 2")
+    first = LogCause(cause="program-error", confidence=0.4, summary="rank 1 died of OddError: 7", fix=fix)
+    concluded = Conclusion(causes=(first,), unknown=f"{first.summary}; why is not decided", consequences=(), story=())
+    assert bool(undecided_fix(concluded, (), {})) is told

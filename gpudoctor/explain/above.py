@@ -45,8 +45,8 @@ OF_ALL_ALIKE = lazy_re(r"(?i)reserved (?:but unallocated )?memory|_ALLOC_CONF|fr
 OF_MEMORY: tuple[Class, ...] = ("gpu-memory", "host-memory")
 SAY_NOTHING = ("at", "alone", "own-line", "in-package", "asserted")
 """Variants of a program's error that say where, and not what."""
-TELLS_NOTHING = "Its words do not tell"
-"""How the fix begins of what says nothing of one."""
+NO_REMEDY = tuple(str(CAUSES["program-error"].variants[name]).partition("{")[0] for name in ("at", "alone"))
+"""How a fix begins that says nothing of what to do."""
 TELL_ONLY_AN_END: tuple[Class, ...] = ("dead-rank", "signal")
 """Classes of what follows: where an error line stands before it, undecided as it is, that line says more."""
 SAME, FEW = 60, 12
@@ -107,7 +107,7 @@ def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[
     if first is None or first.kind in TELL_ONLY_AN_END:
         return to_try(trouble, ends, unknown)
     is_known = first.summary in unknown and FAILED_BEFORE not in unknown and not concluded.waited
-    return first.fix.text if is_known and not first.fix.text.startswith(TELLS_NOTHING) else ""
+    return first.fix.text if is_known and not first.fix.text.startswith(NO_REMEDY) else ""
 
 
 def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], unknown: str = "") -> str:

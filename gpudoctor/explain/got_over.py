@@ -53,9 +53,10 @@ def left_behind(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, 
 
 def _script_went_on(line: Line, lines: Sequence[tuple[int, str]]) -> bool:
     """Behind a command of which scripts go on when it fails, much is told, and no trouble."""
+    if MAY_FAIL.search(line.text) is None:
+        return False
     behind = [text for number, text in lines if number > line.line]
-    went_on = len(behind) >= MUCH and not any(TROUBLE.search(text) and not MILD.search(text) for text in behind)
-    return went_on and MAY_FAIL.search(line.text) is not None
+    return len(behind) >= MUCH and not any(TROUBLE.search(text) and not MILD.search(text) for text in behind)
 
 
 def _went_on_alike(line: Line, lines: Sequence[tuple[int, str]]) -> bool:

@@ -6,7 +6,7 @@ of them, or in none.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ def attribute(owner: str, name: str) -> Availability | None:
     return _only(("attr", owner), name)
 
 
-@lru_cache(maxsize=1)
+@cache
 def libraries() -> frozenset[str]:
     """The modules of which a table is there, by their first part."""
     folder = resources.files("gpudoctor.knowledge").joinpath(FOLDER)
@@ -104,7 +104,7 @@ def _spans(top: str, head: str, name: str) -> Iterator[Availability]:
                 break
 
 
-@lru_cache(maxsize=4)
+@cache  # whose class it is, all are asked
 def _lines(top: str) -> tuple[str, ...]:
     folder = resources.files("gpudoctor.knowledge").joinpath(FOLDER)
     return tuple(folder.joinpath(f"{top}.txt").read_text(encoding="utf-8").splitlines())

@@ -10,25 +10,16 @@ import re
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Manifest, ManifestValue, Span
+from gpudoctor.lint.quotes import without_documents
 
 LOOKS = lazy_re(r"\A(?:[ \t]*(?:#[^\n]*|ARG\b[^\n]*)?\n)*[ \t]*FROM[ \t]+\S+")
 STARTS = lazy_re(r"^[ \t]*(?:ENTRYPOINT|CMD|RUN)[ \t]", re.MULTILINE)
 INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE)
-HERE = lazy_re(
-    r"^([ \t]*(?:RUN|COPY|ADD)\b[^\n]*<<-?[\"']?(\w+)[\"']?[^\n]*\n)(.*?^[ \t]*\2[ \t]*$)",
-    re.IGNORECASE | re.MULTILINE | re.DOTALL,
-)
-"""docs.docker.com/reference/dockerfile, Here-documents."""
 STRING = lazy_re(r'"((?:[^"\\\n]|\\.)*)"')
 
 
 def looks_like_dockerfile(text: str) -> bool:
     return LOOKS.match(text) is not None and STARTS.search(text) is not None
-
-
-def without_documents(text: str) -> str:
-    """With blanks for the here-documents of RUN, COPY and ADD: their lines are no instructions."""
-    return HERE.sub(lambda match: match[1] + re.sub(r"[^\n]", " ", match[3]), text)
 
 
 def read_dockerfile(text: str, start: int = 0, line: int = 1) -> Manifest:

@@ -91,8 +91,8 @@ class Linted(Struct, frozen=True, kw_only=True):
         if span.start < MODULES_START:
             return None
         for program in self.job.linked:
-            begin = next((each.start for each in self.job.sections if each.text == program.text), 0)
-            line = next((each.line for each in self.job.sections if each.text == program.text), 1)
+            places = ((each.start, each.line) for each in self.job.sections if each.text == program.text)
+            begin, line = next(places, (0, 1))
             for module in program.modules:
                 if module.start <= span.start <= module.start + len(module.text):
                     through = module.through

@@ -73,15 +73,15 @@ def of_steps(manifest: Manifest) -> tuple[Container, ...]:
 
 
 @once_each
-def _extent(manifest: Manifest) -> tuple[int, int]:
+def extent(manifest: Manifest) -> tuple[int, int]:
     """From where to where its text stands; of an empty one nowhere."""
     spans = [value.span for value in manifest.values]
-    return min((span.start for span in spans), default=0), max((span.end for span in spans), default=-1)
+    return min((span.start for span in spans), default=1), max((span.end for span in spans), default=0)
 
 
 def is_in(launch: LintLaunch, manifest: Manifest) -> bool:
     """Whether the text of the launch is part of the manifest's."""
-    first, last = _extent(manifest)
+    first, last = extent(manifest)
     return first <= launch.invocation.span.start <= last
 
 

@@ -8,7 +8,7 @@ from msgspec import structs
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob, Manifest
 from gpudoctor.lint.once import once_a_job
-from gpudoctor.lint.pods import containers
+from gpudoctor.lint.pods import containers, extent
 from gpudoctor.lint.rule import Edit, LintFinding
 from gpudoctor.lint.schemas import SchemaProblem, problems, schema
 
@@ -20,13 +20,10 @@ _ARGO = lazy_re(r"\{\{=?\s*(?:inputs|outputs|workflow|steps|tasks|item|pod|node|
 
 def is_filled_in(job: LintJob, manifest: Manifest) -> bool:
     """Whether it is a template, of Helm or its like, or a form: its name is left empty, or three keys and more are."""
-    spans = [value.span for value in manifest.values]
     empty = [value.path for value in manifest.values if not value.value and value.span.start == value.span.end]
     if ("metadata", "name") in empty or len(empty) >= _EMPTY_OF_A_FORM:
         return True
-    if not spans:
-        return False
-    text = job.text[min(span.start for span in spans) : max(span.end for span in spans)]
+    text = job.text[slice(*extent(manifest))]
     if manifest.api_version.startswith("argoproj.io/"):
         text = _ARGO.sub("", text)  # what Argo itself fills in, long after the manifest was taken
     return "{{" in text

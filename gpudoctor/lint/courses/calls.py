@@ -33,7 +33,7 @@ MAKES_TENSORS = lazy_re(r"torch\.(?:tensor|zeros|ones|randn?|empty|full|arange|F
 HAS_BUFFERS = lazy_re(r"BatchNorm|register_buffer")
 RESNETS = lazy_re(r"torchvision\.models\.\w+")
 BARE_OR_WRAPPED = ("ddp", "model", "moved")
-OF_RANKS = lazy_re(r"rank|main|master|chief|gpu|device")
+NAMES_ITS_RANK = lazy_re(r"rank|main|master|chief|gpu|device")
 """In the name of a parameter that gets what nobody knows: it differs from rank to rank."""
 SAVES = lazy_re(r"torch\.save|safetensors\.torch\.save_file|pickle\.dump")
 
@@ -180,7 +180,7 @@ class FollowedCalls(BuiltinCalls):
         for place, name in enumerate(plain):
             if has_stars and place >= len(values):
                 hidden = unknown(node, name, *values, named["**"])
-                taken[name] = OpenValue(hidden.key, hidden.is_own or OF_RANKS.search(name) is not None)
+                taken[name] = OpenValue(hidden.key, hidden.is_own or NAMES_ITS_RANK.search(name) is not None)
             elif place < len(values):
                 taken[name] = values[place]
             else:

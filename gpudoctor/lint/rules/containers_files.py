@@ -7,7 +7,8 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, look
 from gpudoctor.lint.model import LintJob, Manifest, Span
-from gpudoctor.lint.pods import containers
+from gpudoctor.lint.pods import containers, is_in
+from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import of_kubernetes
 
@@ -90,7 +91,6 @@ def _environment(manifest: Manifest, service: str) -> set[str]:
 
 _DOCKERFILE = 'FROM train:1\nENTRYPOINT ["torchrun", "--standalone", "--nproc_per_node=4"]\nCMD {}\n'
 _OF_SHELL = lazy_re(r'\[\s*"(?:/\S*/)?(?:ba|da|z)?sh"\s*,(?:\s*"-\w+"\s*,)*?\s*"-\w*c"\s*,\s*"((?:[^"\\]|\\.)*)"\s*\]')
-_INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE)
 
 
 @rule(
@@ -115,7 +115,7 @@ def command_behind_entrypoint(job: LintJob) -> Iterator[LintFinding]:
         if not dockerfile.looks_like_dockerfile(section.text):
             continue
         last: dict[str, re.Match[str]] = {}
-        for match in _INSTRUCTION.finditer(dockerfile.without_documents(section.text)):
+        for match in dockerfile.INSTRUCTION.finditer(without_documents(section.text)):
             if match[1].upper() == "FROM":
                 last = {}
             last[match[1].upper()] = match
@@ -221,7 +221,7 @@ def task_without_nnodes(job: LintJob) -> Iterator[LintFinding]:
             continue
         for launch in job.launches:
             lone = launch.launcher in look.TORCHRUN and launch.option("nnodes", "standalone", "rdzv-endpoint") is None
-            if lone and not launch.unread and not launch.around and _is_in(manifest, launch.invocation.span.start):
+            if lone and not launch.unread and not launch.around and is_in(launch, manifest):
                 yield LintFinding(
                     span=nodes.span,
                     summary=f"{'.'.join(nodes.path)} is {nodes.value}, and torchrun in line"
@@ -229,8 +229,3 @@ def task_without_nnodes(job: LintJob) -> Iterator[LintFinding]:
                     happens=f"{counted(int(nodes.value), 'training')} that know nothing of each other.",
                     fix="Add --nnodes, --node_rank and --master_addr from the variables that the service sets.",
                 )
-
-
-def _is_in(manifest: Manifest, at: int) -> bool:
-    spans = [value.span for value in manifest.values]
-    return bool(spans) and min(span.start for span in spans) <= at <= max(span.end for span in spans)

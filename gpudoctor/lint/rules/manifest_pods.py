@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Manifest, ManifestValue
-from gpudoctor.lint.pods import Container, containers, manifest_of
+from gpudoctor.lint.pods import Container, containers, extent, manifest_of
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import by_path, children, of_kubernetes
 
@@ -224,8 +224,7 @@ def hosts_that_nobody_writes(job: LintJob) -> Iterator[LintFinding]:
     for manifest in of_kubernetes(job):
         if manifest.kind != "Job" or not manifest.api_version.startswith("batch.volcano.sh"):
             continue
-        spans = [value.span for value in manifest.values]
-        text = job.text[min(span.start for span in spans) : max(span.end for span in spans)]
+        text = job.text[slice(*extent(manifest))]
         plugins = children(manifest, "spec", "plugins")
         own = {value.value for value in manifest.values if value.path[-1:] == ("name",) and "env" in value.path}
         if {"svc", "mpi", "pytorch", "tensorflow", "ray"} & {*plugins} or re.search(r"\bsvc[\"']?:", text):

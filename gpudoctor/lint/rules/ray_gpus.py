@@ -1,6 +1,5 @@
 """Rules of the GPUs that Ray is told, has, and is asked for: J22 to J24."""
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -10,7 +9,7 @@ from gpudoctor.lint import allocation, look
 from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.pods import containers
 from gpudoctor.lint.processes import counted_entries
-from gpudoctor.lint.python_code import argument, codes, constant, has_stars
+from gpudoctor.lint.python_code import codes, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_options import with_options
 
@@ -145,9 +144,8 @@ _NOT_THERE = ("num_gpus_per_worker", "gpus_per_worker", "num_cpus_per_worker", "
     source="ray 2.0 to 2.40, air/config.py, ScalingConfig.__post_init__ and its fields",
     leads_to=("program-error",),
     bad=(
-        _TRAINER.format(", resources_per_worker={'CPU': 4, 'GPU': 1}"),
-        _TRAINER.format(", use_gpu=True, resources_per_worker={'GPU': 0}"),
         _TRAINER.format(", use_gpu=True, num_gpus_per_worker=1"),
+        _TRAINER.format(", use_gpu=True, cpus_per_worker=4"),
     ),
     good=(
         _TRAINER.format(", use_gpu=True, resources_per_worker={'CPU': 4, 'GPU': 1}"),
@@ -156,7 +154,7 @@ _NOT_THERE = ("num_gpus_per_worker", "gpus_per_worker", "num_cpus_per_worker", "
     ),
 )
 def scaling_config_refuses(job: LintJob) -> Iterator[LintFinding]:
-    """GPUs in resources_per_worker go with use_gpu=True, and with nothing else."""
+    """What a worker gets stands in resources_per_worker, and in no argument of its own."""
     for code in codes(job):
         if not code.brings("ray"):
             continue
@@ -164,9 +162,6 @@ def scaling_config_refuses(job: LintJob) -> Iterator[LintFinding]:
             if not code.name(call.func).endswith("ScalingConfig") or has_stars(call):
                 continue
             unknown = next((keyword for keyword in call.keywords if keyword.arg in _NOT_THERE), None)
-            use, resources = argument(call, "use_gpu"), argument(call, "resources_per_worker")
-            asked = _of_dict(resources, "GPU")
-            used = constant(use) if use is not None else False
             if unknown is not None:
                 yield LintFinding(
                     span=code.span(unknown.value),
@@ -174,25 +169,3 @@ def scaling_config_refuses(job: LintJob) -> Iterator[LintFinding]:
                     happens="TypeError: __init__() got an unexpected keyword argument.",
                     fix='Write resources_per_worker={"CPU": ..., "GPU": ...}, with use_gpu=True.',
                 )
-            elif resources is not None and asked is not None and isinstance(used, bool) and used != (asked > 0):
-                yield LintFinding(
-                    span=code.span(resources),
-                    summary="resources_per_worker asks for GPUs, and use_gpu is not True"
-                    if asked > 0
-                    else "use_gpu is True, and resources_per_worker asks for no GPU",
-                    happens="ValueError: `use_gpu` is False but `GPU` was found in `resources_per_worker`."
-                    if asked > 0
-                    else "ValueError: `use_gpu` is True but `GPU` is set to 0 in `resources_per_worker`.",
-                    fix="Add use_gpu=True." if asked > 0 else "Take GPU out of resources_per_worker.",
-                )
-
-
-def _of_dict(node: ast.expr | None, key: str) -> float | None:
-    """The number under a key of a dictionary that stands there."""
-    if not isinstance(node, ast.Dict):
-        return None
-    for name, value in zip(node.keys, node.values, strict=True):
-        if isinstance(name, ast.Constant) and name.value == key:
-            number = constant(value)
-            return number if isinstance(number, int | float) else None
-    return None
