@@ -164,13 +164,14 @@ def work_thrown_away(job: LintJob) -> Iterator[LintFinding]:
     """Whoever does not keep the work that the call gives back cannot wait for it: the tensor may be read too early."""
     for code in codes(job):
         for node in code.nodes:
-            is_lost = isinstance(node, ast.Expr) or _is_kept_in_vain(code, node)
-            call = node.value if is_lost and isinstance(node, (ast.Expr, ast.Assign)) else None
+            call = node.value if isinstance(node, (ast.Expr, ast.Assign)) else None
             if not isinstance(call, ast.Call):
                 continue
             whole, name = code.name(call.func), last_name(call.func)
             waits = constant(argument(call, "async_op")) is True and name in COLLECTIVES
             if not whole.startswith("torch.distributed.") or not (waits or name == "irecv"):
+                continue
+            if isinstance(node, ast.Assign) and not _is_kept_in_vain(code, node):
                 continue
             scope = code.scope_of(call)
             words = code.text if isinstance(scope, ast.Module) else ast.unparse(scope)
@@ -184,12 +185,12 @@ def work_thrown_away(job: LintJob) -> Iterator[LintFinding]:
                 break
 
 
-def _is_kept_in_vain(code: PythonCode, node: ast.AST) -> bool:
+def _is_kept_in_vain(code: PythonCode, node: ast.Assign) -> bool:
     """It has a name, and nothing uses that."""
-    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name) or len(node.targets) > 1:
+    if not isinstance(node.targets[0], ast.Name) or len(node.targets) > 1:
         return False
     name, scope = node.targets[0].id, code.scope_of(node)
-    return isinstance(node.value, ast.Call) and not any(
+    return not any(
         isinstance(each, ast.Name) and each.id == name and isinstance(each.ctx, ast.Load) for each in walked(scope)
     )
 
