@@ -111,7 +111,7 @@ def read(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:
         launcher=form.launcher,
         invocation=invocation,
         options=options,
-        every_option=outer.options + inner.options,
+        every_option=(*(option for option in outer.options if option.known), *inner.options),
         script=named.value if named is not None else None,
         script_words=rest[1:] if rest and rest[0].shown == "--" else rest,
         module="script" not in options and "m" in options,
@@ -128,7 +128,7 @@ def counts(launch: LintLaunch) -> tuple[int | None, int | None]:
 
 LAUNCHER = LauncherTraits(
     name="torchx",
-    forms=(Form(launcher="torchx", programs=("torchx run",), read=read),),
+    forms=(Form(launcher="torchx", programs=("torchx run",), grammar=COMPONENT, all_known=True, read=read),),
     fans_out=True,
     trains="torch",
     counts=counts,

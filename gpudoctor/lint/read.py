@@ -27,6 +27,7 @@ from gpudoctor.lint.model import (
 )
 from gpudoctor.lint.own_defaults import defaults
 from gpudoctor.lint.python_text import parsed
+from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations
 from gpudoctor.lint.shell.sbatch import looks_like_batch
@@ -116,9 +117,9 @@ def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
     """What kind of text this is. Only a text without sections can be anything but shell."""
     commands = [section for section in sections if section.kind != "file"]
     if any(section.kind in ("node", "job") for section in sections):
-        return "shell" if not any(looks_like_batch(section.text) for section in commands) else "sbatch"
+        return "shell" if not any(map(_is_batch, commands)) else "sbatch"
     body = commands[0].text if len(commands) == 1 else text
-    if any(looks_like_batch(section.text) for section in commands):
+    if any(map(_is_batch, commands)):
         return "sbatch"
     if manifests.looks_like_manifest(body) or dockerfile.looks_like_dockerfile(body):
         return "manifest"
@@ -129,7 +130,13 @@ def guess(text: str, sections: tuple[TextSection, ...]) -> Kind:
     if PASTED_CALL.search(body) and parsed(body) is not None:
         return "python"  # lines of a program, without its head
     # The body of a batch script without its header: the options were on sbatch's command line.
-    return "sbatch" if SRUN.search(body) and SLURM_BODY.search(body) else "shell"
+    own = without_documents(body)
+    return "sbatch" if SRUN.search(own) and SLURM_BODY.search(own) else "shell"
+
+
+def _is_batch(section: TextSection) -> bool:
+    """The header of a script that it writes, or hands to sbatch, is not its own."""
+    return looks_like_batch(without_documents(section.text))
 
 
 def kind_of_name(name: str, text: str) -> Kind | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.launcher.programs import is_python
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.launch_settings import TORCHRUN
@@ -26,12 +27,15 @@ _ONE = "torchrun --standalone --nproc-per-node=4 {}\n"
         _ONE.format("-m pkg/train"),
         _ONE.format("--no-python train.py"),
         "accelerate launch --num_processes 2 -m train.py\n",
+        "python -m torch.distributed.lauch --nproc_per_node=4 train.py\n",
+        "python -m accelerate launch train.py\n",
     ),
     good=(_ONE.format("-m pkg.train"), _ONE.format("--no-python ./train.py"), _ONE.format("pkg/train.py")),
 )
 def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
     """-m takes a module's name, in which dots part packages; a file's name is another thing. With --no-python the word
     is a program that is looked for in PATH."""
+    yield from _no_such_module(job)
     for launch in job.launches:
         script = launch.script
         text = script.text if script is not None else None
@@ -58,6 +62,37 @@ def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"No module named {text}: every rank ends at once.",
                 fix=f"Write -m {name}, or {text.removesuffix('.py')}.py without -m.",
             )
+
+
+_STARTS = {
+    "torch.distributed": ("torch.distributed.run", "torch.distributed.launch"),
+    "torchrun": ("torch.distributed.run",),
+    "accelerate": ("accelerate.commands.launch", "accelerate.commands.accelerate_cli"),
+    "deepspeed": ("deepspeed.launcher.runner", "deepspeed.launcher.launch"),
+}
+"""Packages without a __main__ (torch 2.13, accelerate 1.15, deepspeed 0.14), and which of their modules start ranks."""
+_INSIDE = ("torch.distributed.elastic", "torch.distributed.launcher", "accelerate.test_utils", "accelerate.commands",
+           "deepspeed.launcher", "deepspeed.env_report", "deepspeed.utils", "torch.distributed.debug")  # fmt: skip
+
+
+def _no_such_module(job: LintJob) -> Iterator[LintFinding]:
+    """`python -m torch.distributed.lauch`: runpy looks for the module, or for the package's __main__."""
+    for invocation in job.invocations:
+        words = invocation.words
+        at = next((index for index, word in enumerate(words[:-1]) if word.shown == "-m"), 0)
+        if not at or not is_python(words[0]) or any(not word.shown.startswith("-") for word in words[1:at]):
+            continue
+        name = words[at + 1].text or ""
+        package = next((each for each in _STARTS if name == each or name.startswith(each + ".")), "")
+        if not package or name in _STARTS[package] or name.startswith(_INSIDE) or name.endswith(".py"):
+            continue
+        wanted = nearest(name, _STARTS[package]) or _STARTS[package][0]
+        yield LintFinding(
+            span=words[at + 1].span,
+            summary=f"python -m {name}: there is no such module to run; {wanted} is one",
+            happens=f"Python ends at once: No module named {name if name != package else name + '.__main__'}.",
+            fix=f"Write python -m {wanted}, or the command of that package itself.",
+        )
 
 
 _NO_PROGRAM = lazy_re(

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lint import lightning, look
+from gpudoctor.lazy import lazy_re
+from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.edits import endpoint_instead, insert_options, spell
 from gpudoctor.lint.look import TORCHRUN, LintWorld, Value, label, labels, number, value
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -45,6 +46,7 @@ def _ranked(job: LintJob) -> Iterator[tuple[LintWorld, tuple[tuple[LintLaunch, V
         "#@ every node\n" + _STATIC.format(0),
         "#@ node 0\n" + _ACCELERATE.format(0) + "#@ node 1\n" + _ACCELERATE.format(0),
         _SLURM.format(2, 0),
+        _SLURM.format(2, "$NODE_RANK"),
     ),
     good=(_BOTH, _STATIC.format(0), _SLURM.format(2, "$SLURM_NODEID")),
 )
@@ -83,6 +85,13 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
     for launch, told_rank in ranks:
         rank = number(told_rank)
         multi = look.is_multi(job, world) or (world.nodes or 0) > 1
+        if rank is None and multi and (same := _of_nobody(job, launch, told_rank)):
+            yield LintFinding(
+                span=told_rank.span,
+                summary=f"{told_rank.written} is {same} in each task, and nothing sets it there",
+                happens="It is empty, or the submitting shell's, on every node: a usage error, or one rank for all.",
+                fix=f"Write {_own_number(launch)}, expanded in the task (inside bash -c '...').",
+            )
         if rank is None or not multi:
             continue
         if (loop := launch.invocation.in_loop) and not launch.invocation.conditional:
@@ -118,6 +127,31 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
                 happens="If every node runs it unchanged, all take the same ranks: EADDRINUSE, or the start waits.",
                 fix="Use this line on that node, and the other ranks on the other nodes.",
             )
+
+
+_HOOKS = lazy_re(r"container-image|\bPMI|--mpi\b|prolog")
+"""What may set RANK in each task: enroot's hook for torch, a prolog of tasks."""
+
+
+def _of_nobody(job: LintJob, launch: LintLaunch, told: Value) -> str:
+    """The variable, where srun, mpirun or pdsh starts the line and nothing of the text sets it: srun hands one
+    environment to all tasks, Open MPI and pdsh hand on none of it."""
+    fanned = (
+        bool(look.sruns(launch)) or allocation.under_mpi(launch) or any(map(look.fans_out, launch.invocation.within))
+    )
+    named = [each for each in told.word.expansions if each.name]
+    if not fanned or len(named) != 1 or look.behind_unknown(launch) or look.from_platform(job, launch):
+        return ""
+    only = named[0]
+    unset = only.is_set is False and only.default is None and only.name not in job.facts.variables
+    return f"${only.name}" if unset and not _HOOKS.search(job.text) else ""
+
+
+def _own_number(launch: LintLaunch) -> str:
+    """What holds the node's number in a task."""
+    if look.sruns(launch):
+        return "$SLURM_NODEID"
+    return "$OMPI_COMM_WORLD_RANK (Open MPI, one task a node)" if allocation.under_mpi(launch) else "%n, pdsh's number"
 
 
 def _of_lightning(job: LintJob) -> Iterator[LintFinding]:

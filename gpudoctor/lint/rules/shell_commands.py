@@ -121,6 +121,7 @@ def _taken(text: str, span: Span) -> Edit:
         "torchrun --nproc_per_node=4 python train.py\n",
         "python torchrun --nproc_per_node=4 train.py\n",
         "accelerate launch --multi_gpu --num_processes 4 python train.py\n",
+        "torchrun --nproc_per_node=4 deepspeed train.py --lr 1e-4\n",
     ),
     good=(
         _ONE,
@@ -149,9 +150,12 @@ def launcher_and_script_swapped(job: LintJob) -> Iterator[LintFinding]:
             )
         elif look.traits(launch).sets_ranks:
             script = launch.script
-            if script is None or launch.module or launch.option("no-python") or not is_python(script):
+            if script is None or launch.module or launch.option("no-python"):
                 continue
-            if not words or not (words[0].shown.endswith(".py") or words[0].shown.startswith("-")):
+            another = script.shown in registry.starters()
+            if not words or not (another or is_python(script)):
+                continue
+            if not another and not (words[0].shown.endswith(".py") or words[0].shown.startswith("-")):
                 continue
             yield LintFinding(
                 span=script.span,
@@ -211,7 +215,7 @@ def launcher_without_program(job: LintJob) -> Iterator[LintFinding]:
     """Often the line before lost its backslash: the launcher stands alone, and its program is a command of its own."""
     starts = {launch.invocation.span.start for launch in job.launches if launch.script is not None}
     for launch in job.launches:
-        required = launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed")
+        required = launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed", "torchx")
         ends_at_once = any(
             option.name in ("help", "version", "module", "print-completion") for option in launch.every_option
         )

@@ -10,6 +10,10 @@ from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
+_CONTAINERS = ("docker", "podman", "nerdctl")
+_INNER = ("bash", "sh", "ssh")
+_WITH_TEXT = (*_INNER, "eval", "sbatch", *_CONTAINERS)
+"""What is given a text that a shell of its own reads, or an environment for one."""
 _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=n0 --master-port=61234 train.py"
 _WRAPPERS = ("nohup", "srun", "mpirun", "mpiexec", "timeout", "setsid", "nice", "numactl", "taskset", "stdbuf", "exec")
 """Programs that run their next word as it stands: an assignment is no word for them."""
@@ -203,6 +207,7 @@ def _line(job: LintJob, span: Span) -> str:
     source="bash(1): a child gets what is exported; in double quotes and plain here-documents the outer shell expands",
     bad=(
         "G=4\nbash -c 'torchrun --standalone --nproc-per-node=$G train.py'\n",
+        'docker run --gpus all --ipc=host -e G=4 img sh -c "torchrun --standalone --nproc-per-node=$G train.py"\n',
         'ssh n1 "export NODE_RANK=1; ' + _TWO.format("$NODE_RANK") + '"\n',
         "ssh n1 <<EOF\nexport RANKS=4\ntorchrun --standalone --nproc-per-node=$RANKS train.py\nEOF\n",
     ),
@@ -217,20 +222,23 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
     empty in double quotes, for the outer shell fills it in."""
     for launch in job.launches:
         invocation = launch.invocation
-        outer = next((around for around in invocation.within if around.program in ("bash", "sh", "ssh", "eval")), None)
+        outer = next((around for around in invocation.within if around.program in _WITH_TEXT), None)
         if outer is None:
             continue
         for option in launch.every_option:
             if option.span.start < outer.words[0].span.start:
                 continue  # of what starts the shell
             for expansion in option.value.expansions if option.value is not None else ():
-                if not expansion.name.isidentifier() or expansion.is_set is not False or expansion.default is not None:
+                of_job = outer.program == "sbatch" and expansion.where == "node" and expansion.name.startswith("SLURM_")
+                if not expansion.name.isidentifier() or expansion.default is not None:
+                    continue
+                if expansion.is_set is not False and not of_job:
                     continue
                 inside, before = invocation.settings.get(expansion.name), outer.settings.get(expansion.name)
-                if inside is not None and before is None:
+                if of_job or (inside is not None and before is None):
                     why = f"is filled in by the outer shell, before the text for {outer.program} sets it"
                     fix = f"Put the text in single quotes (<<'EOF'), or write \\${expansion.name}."
-                elif inside is None and before is not None and not before.exported and outer.program != "eval":
+                elif inside is None and before is not None and not before.exported and outer.program in _INNER:
                     why = "is read by an inner shell, and it is not exported"
                     fix = f"Write export {expansion.name}=..., or put the text in double quotes."
                 else:

@@ -14,6 +14,12 @@ from gpudoctor.lint.task_shell import PER_TASK, expanded_outside, wrapped
 
 _SCRIPT_RANK = lazy_re(r"--(?:global[-_]|local[-_]|node[-_]|machine[-_]|dist[-_])?rank(?:=(.*))?", re.DOTALL)
 _LITERAL = lazy_re(r"\$\{?(SLURM_\w+|MASTER_ADDR|MASTER_PORT|(?:NODE_|LOCAL_|GROUP_)?RANK|WORLD_SIZE|HOSTNAME)\b")
+_NAME = lazy_re(r"\$\{?([A-Za-z_]\w*)")
+_OF_THE_WORLD = (
+    "nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port", "rdzv-endpoint", "rdzv-id", "num-machines",
+    "num-processes", "machine-rank", "main-process-ip", "main-process-port", "num-gpus", "num-nodes",
+)  # fmt: skip
+"""Options in which a `$` means nothing to the launcher itself."""
 _READ_BY_PROGRAMS = ("RANK", "LOCAL_RANK")
 
 
@@ -135,6 +141,7 @@ def _late(job: LintJob, launch: LintLaunch, written: str, word: Word, early: Exp
     bad=(
         HEADER + ADDRESS + "srun --cpus-per-task=32 " + TORCHRUN.format("\\$SLURM_NODEID") + "\n",
         HEADER + ADDRESS + "srun --cpus-per-task=32 " + TORCHRUN.format("'$SLURM_NODEID'") + "\n",
+        "RANKS=4\ntorchrun --standalone --nproc-per-node='$RANKS' train.py\n",
         "torchrun --nnodes=2 --nproc-per-node=4 --node-rank='$SLURM_NODEID' --master-addr=10.20.0.11"
         " --master-port=61234 train.py\n",
     ),
@@ -149,9 +156,12 @@ def literal_dollar(job: LintJob) -> Iterator[LintFinding]:
         words = [option.value for option in launch.every_option if option.value is not None]
         if launch.launcher in ("srun", "mpirun"):
             words = []
+        numbers = [option.value for option in launch.every_option if option.name in _OF_THE_WORLD]
         script = list(launch.script_words) if under else []
         for word in (*words, *script):
             match = _LITERAL.search(word.shown) if word.literal_dollar else None
+            if match is None and word.literal_dollar and word in numbers:
+                match = _NAME.search(word.shown)
             if match is None:
                 continue
             yield LintFinding(
