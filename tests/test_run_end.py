@@ -16,12 +16,13 @@ from gpudoctor import active
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.explain import explain
 from gpudoctor.read.kernel_log import KernelLine
-from gpudoctor.run import after, look
+from gpudoctor.run import after, kernel as kernel_of_job, look
 from gpudoctor.run.end import RunEnded, SignalSeen, by_slurm, by_whom
 from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.memory import MemorySeen
 from gpudoctor.run.summary import StepsSeen, lines
 from gpudoctor.snapshot import Reading, read
-from gpudoctor.sure import SEEN
+from gpudoctor.sure import LIKELY, SEEN
 from tests.test_run import OURS, PATIENCE, log_of, relays_of, started, until, words
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
@@ -41,13 +42,14 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> list[KernelLine]:
     def told(system: object) -> Reading[list[KernelLine]]:
         return read("/dev/kmsg", lines)
 
-    monkeypatch.setattr(after, "read_lines", told)
+    monkeypatch.setattr(kernel_of_job, "read_lines", told)
     return lines
 
 
 def ended(folder: Path, text: str = "", status: int = 1, **more: object) -> RunEnded:
     (folder / "output.log").write_text(text)
-    known: dict[str, object] = {"status": status, "seconds": 100.0, "pid": 500, "pids": (500, 501), "oom_kills": 0}
+    known: dict[str, object] = {"status": status, "seconds": 100.0, "pid": 500, "pids": (500, 501)}
+    known["memory"] = MemorySeen(kills=0)
     known |= {"began": time.monotonic() - 100, **more}
     kept = {name: known[name] for name in ("status", "ended") if name in known}
     (folder / "run.json").write_bytes(msgspec.json.encode({"command": ["srun", "t.py"], "started": 1.79e9, **kept}))
@@ -70,10 +72,14 @@ def test_killed_for_memory_only_where_something_tells_so(tmp_path: Path, kernel:
     kernel += [others, before]
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9))
     assert told.cause == "rank-died" and "no process of its cgroup was ended for want of memory" in told.lines[0]
-    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, oom_kills=None))
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, memory=MemorySeen()))
     assert told.cause == "rank-died" and "is not told" in told.lines[0]
-    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, oom_kills=1))
-    assert told.cause == "host-out-of-memory"
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, memory=MemorySeen(kills=1, of_command="own")))
+    assert told.cause == "host-out-of-memory" and told.confidence == SEEN
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, memory=MemorySeen(kills=1, of_command="shared")))
+    assert told.cause == "host-out-of-memory" and told.confidence == LIKELY and "there are others" in told.lines[0]
+    told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, memory=MemorySeen(kills=1)))
+    assert told.cause == "rank-died" and "ended others of its cgroup" in told.lines[0]
     kernel.append(KernelLine(now - 3, KILLED.format(pid=501)))
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", 1))
     assert told.cause == "host-out-of-memory" and "501" in told.lines[0]
@@ -83,7 +89,7 @@ def test_killed_for_memory_only_where_something_tells_so(tmp_path: Path, kernel:
 def test_a_cause_of_the_log_stands_before_memory_that_ran_out_beside_it(
     tmp_path: Path, kernel: list[KernelLine]
 ) -> None:
-    told = after.told(ended(tmp_path, f"{OOM_LINE}\n", oom_kills=1))
+    told = after.told(ended(tmp_path, f"{OOM_LINE}\n", memory=MemorySeen(kills=1, of_command="own", own_seconds=99.0)))
     assert told.cause == "gpu-out-of-memory"
 
 

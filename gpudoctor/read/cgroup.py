@@ -1,7 +1,7 @@
 """Limits of the doctor's cgroup and of all its ancestors: cgroup v1, v2, and both at once."""
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpudoctor.read import mounts
@@ -19,6 +19,8 @@ MEMORY_FILES = {
     2: ("memory.max", "memory.current", "inactive_file"),
 }
 """By cgroup version: the limit's file, the use's file, and the line of memory.stat for droppable page cache."""
+LOCAL_EVENTS = "memory.events.local"
+MOST_FOLDERS = 64
 
 
 class CgroupFolders(NamedTuple):
@@ -198,7 +200,11 @@ def oom_kills(system: System, pid: int) -> int | None:
 
 
 def oom_place(system: System, membership: str) -> str:
-    """The file that counts them, of the cgroup that a /proc/PID/cgroup tells; empty where there is none to see."""
+    """The file that counts them, of the cgroup that a /proc/PID/cgroup tells; empty where there is none to see.
+
+    Of v2 the one that counts its own processes alone, of the cgroup that they are charged to: where a cgroup has no
+    memory controller that is one above it. Before Linux 5.2 `memory.events`, which counts those of cgroups below too.
+    """
     try:
         member = memberships(membership)
         if any(".." in path for path in member.values()):
@@ -206,9 +212,26 @@ def oom_place(system: System, membership: str) -> str:
         found = place("memory", member, mounts.parse(system.text("/proc/self/mountinfo")), system)
         if found is None:
             return ""
-        return f"{found.folders[0]}/{'memory.events' if found.version == 2 else 'memory.oom_control'}"
+        if found.version == 1:
+            return f"{found.folders[0]}/memory.oom_control"
+        local = (f"{folder}/{LOCAL_EVENTS}" for folder in found.folders)
+        return next(filter(system.exists, local), f"{found.folders[0]}/memory.events")
     except (OSError, ValueError):
         return ""
+
+
+def pids_counted_in(system: System, path: str) -> Iterator[int]:
+    """The processes whose end such a file would count; 0 stands for those of a PID namespace that is not seen here."""
+    folders = [posixpath.dirname(path)]
+    for folder in folders:
+        yield from (int(word) for word in system.text_or_empty(f"{folder}/cgroup.procs").split() if word.isdigit())
+        if path.endswith("oom_control") or len(folders) > MOST_FOLDERS:
+            continue  # v1 counts each cgroup alone
+        for name in system.names_or_none(folder):
+            below = f"{folder}/{name}"
+            has_its_own = path.endswith(LOCAL_EVENTS) and system.exists(f"{below}/{LOCAL_EVENTS}")
+            if system.exists(f"{below}/cgroup.procs") and not has_its_own:
+                folders.append(below)
 
 
 def oom_kills_in(system: System, path: str) -> int | None:

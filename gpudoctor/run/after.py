@@ -22,23 +22,23 @@ from gpudoctor.explain.report import Explanation, LogCause
 from gpudoctor.knowledge.credentials import without_credentials
 from gpudoctor.knowledge.wording import listed
 from gpudoctor.left import program_of
-from gpudoctor.read.job.kernel import events
-from gpudoctor.read.kernel_log import KernelLine, read_lines
+from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.read.lifeline import end_with_the_doctor
-from gpudoctor.read.process import THIS
 from gpudoctor.run import verdict
-from gpudoctor.run.end import ENDING_SECONDS, EndTold, RunEnded, by_whom
-from gpudoctor.sure import CERTAIN, PRIMARY, PROVED, SEEN
+from gpudoctor.run.end import ENDING_SECONDS, KERNEL, EndTold, RunEnded, by_whom
+from gpudoctor.run.kernel import of_job
+from gpudoctor.sure import CERTAIN, PRIMARY
 
 PROCESSOR_SECONDS = 12.0
 MEMORY = 2 * GIB
 SLURM_SECONDS = 4.0
+CLOCKS_SECONDS = 5.0
+"""Between those of two machines."""
 STOOD_LINES = 3
 READER_LEFT = "whoever read its output has gone, as `head` does after its lines"
 BROKEN_PIPE = "BrokenPipeError: [Errno 32]"
 ENDS_A_STALL = ("cancelled", "time-limit", "session-closed", "rank-died")
 """Why a job that stood still has ended; why it stood still is what its user wants to know."""
-KERNEL = "kernel.log"
 EXPLANATION = "explanation.json"
 LONGEST = 300
 MOST_EVIDENCE = 2
@@ -59,8 +59,8 @@ def told(ended: RunEnded) -> EndTold:
         return EndTold(lines=(f"it was interrupted at the terminal after {interrupted.seconds:.0f} s",))
     if ended.status == -signal.SIGPIPE:
         return EndTold(lines=(f"{READER_LEFT}: SIGPIPE",))
-    kernel, unread = _kernel(ended)
-    answer = _explained(ended, kernel)
+    kernel = of_job(ended)
+    answer = _explained(ended, kernel.lines)
     first = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
     if ended.reader_left and (first is None or first.cause in verdict.FOLLOWS) and _met_no_reader(ended):
         return EndTold(lines=(f"{READER_LEFT}: its next line met that ({BROKEN_PIPE})",))
@@ -68,8 +68,9 @@ def told(ended: RunEnded) -> EndTold:
     lines = [f"it got {by_whom(seen)} after {seen.seconds:.0f} s" for seen in signals][:3]
     if ended.stood:
         lines = [*lines, "it stood still shortly before its end", *ended.stood[:STOOD_LINES]]
-    ended = structs.replace(ended, scheduler=_slurms_word(ended.slurm_job))
-    seen = verdict.found(ended, answer, _for_memory(ended, kernel), sure=PROVED if kernel else SEEN)
+    ended = structs.replace(ended, scheduler=_slurms_word(ended))
+    of_memory = verdict.for_memory(ended, kernel)
+    seen = verdict.found(ended, answer, of_memory)
     said = seen.cause if seen is not None else first.cause if first is not None else ""
     if ended.stood_cause and (not said or said in ENDS_A_STALL or (seen is None and said in verdict.FOLLOWS)):
         restart = CAUSES[ended.stood_cause].restart
@@ -90,7 +91,7 @@ def told(ended: RunEnded) -> EndTold:
             restart=answer.restart,
             exclude=answer.exclude,
         )
-    return EndTold(lines=(*lines, *_undecided(ended, answer, unread)))
+    return EndTold(lines=(*lines, *_undecided(ended, answer, kernel.unread)))
 
 
 def _met_no_reader(ended: RunEnded) -> bool:
@@ -134,30 +135,16 @@ def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
     return answer
 
 
-def _kernel(ended: RunEnded) -> tuple[tuple[KernelLine, ...], str]:
-    """What the kernel said, since the start, of processes of this job and of GPUs; or why it could not be asked."""
-    reading = read_lines(THIS)
-    if not reading.is_read:
-        return (), "the kernel's log may not be read"
-    since = [line for line in reading.value if line.seconds is not None and line.seconds >= ended.began - 1.0]
-    ours = {ended.pid, *ended.pids}
-    kept = []
-    for line in since:
-        for event in events([line], time.monotonic()):
-            if event.pid in ours or (event.kind == "xid" and not event.pid):
-                kept.append(line)
-    return tuple(kept), ""
-
-
-def _slurms_word(job: str) -> str:
-    """How SLURM itself calls the state of this job; empty: it is no job of SLURM's, or nothing is said in time."""
-    program = programs.find("scontrol") if job.isdigit() else None
+def _slurms_word(ended: RunEnded) -> str:
+    """How SLURM itself calls the state of this job; empty: it is no job of SLURM's, nothing is said in time, or SLURM
+    had ended it before this run was started (a shell has lived on), or ended it when it had died of something else."""
+    program = programs.find("scontrol") if ended.slurm_job.isdigit() else None
     if program is None:
         return ""
     try:
         done = subprocess.run(
-            [program, "show", "job", job, "--oneliner"],
-            env=programs.environment(),
+            [program, "show", "job", ended.slurm_job, "--oneliner"],
+            env={**programs.environment(), "SLURM_TIME_FORMAT": "%s"},
             cwd=programs.ELSEWHERE,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -167,19 +154,13 @@ def _slurms_word(job: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     words = dict(word.partition("=")[::2] for word in done.stdout.decode("utf-8", "replace").split())
-    return next((words[name] for name in ("Reason", "JobState") if words.get(name) in verdict.OF_SLURM), "")
-
-
-def _for_memory(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> str:
-    """That the kernel ended a process of the job for want of memory; empty where nothing tells so."""
-    killed = [event for event in events(kernel, time.monotonic()) if event.kind == "oom"]
-    if killed:
-        words = _shown(killed[0].text)
-        return f"the kernel ended a process of it for want of memory: {words}"
-    if ended.oom_kills:
-        number = "a process" if ended.oom_kills == 1 else f"{ended.oom_kills} processes"
-        return f"the kernel ended {number} of this cgroup for want of memory while it ran (memory.events: oom_kill)"
-    return ""
+    word = next((words[name] for name in ("Reason", "JobState") if words.get(name) in verdict.OF_SLURM), "")
+    end = words.get("EndTime", "")
+    if not word or not end.isdigit():
+        return ""
+    first = verdict.first_death(ended)
+    died = time.time() - (time.monotonic() - ended.began) + (first.seconds if first is not None else ended.seconds)
+    return word if died - ENDING_SECONDS <= float(end) <= died + CLOCKS_SECONDS else ""
 
 
 def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:
@@ -203,7 +184,7 @@ def _undecided(ended: RunEnded, answer: Explanation, unread: str) -> Iterator[st
             None: "whether for want of memory is not told",
             0: "no process of its cgroup was ended for want of memory",
         }
-        why = f"; {oom.get(ended.oom_kills, '')}" if ended.status == -signal.SIGKILL else ""
+        why = f"; {oom.get(ended.memory.kills, '')}" if ended.status == -signal.SIGKILL else ""
         more = f" and {unread}" if why and unread else ""
         crashed = ", as after a crash in native code" if ending is not None and ending.cause == "native-crash" else ""
         yield f"{name} ended the command itself{crashed}{why}{more}"

@@ -8,13 +8,16 @@ from msgspec import Struct
 from gpudoctor import active
 from gpudoctor.lazy import lazy_re
 from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.memory import MemorySeen
 
 ENDING_SECONDS = 120.0
 """A launcher gives its ranks 30 s to end, some 60; what lived on longer after a signal has ended for another reason."""
 LIMIT_SECONDS = 2.0
+KERNEL = "kernel.log"
+"""What the kernel said of the job, in the folder of a report."""
 SLURMS_WORD = lazy_re(
-    rb"\*\*\* (?:JOB|STEP) \S{1,40} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} DUE TO (TIME LIMIT|PREEMPTION) "
-    rb"|\*\*\* JOB \S{1,40} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} \*"
+    rb"\*\*\* (?:JOB|STEP) (\d{0,20})\S{0,20} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} DUE TO (TIME LIMIT|PREEMPTION) "
+    rb"|\*\*\* JOB (\d{0,20})\S{0,20} (?:ON \S{1,255} )?CANCELLED AT \S{1,40} \*"
 )
 OF_SLURMS_WORD = {b"TIME LIMIT": "time-limit", b"PREEMPTION": "preempted", b"": "cancelled"}
 """slurmstepd's (src/slurmd/slurmstepd/req.c) and srun's, which it writes before it sends the signal: into the output of
@@ -57,8 +60,7 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     """When SLURM ends that job at the latest, in seconds since 1970; 0: not told."""
     scheduler: str = ""
     """What SLURM calls the state of that job; empty: it was not asked, or has not answered."""
-    oom_kills: int | None = None
-    """Of the cgroup while it ran; None: not told."""
+    memory: MemorySeen = MemorySeen()
     stood: tuple[str, ...] = ()
     """What was found when it stood still, where it did until its end."""
     stood_cause: str = ""
@@ -103,9 +105,15 @@ def by_slurm(ended: RunEnded, now: float) -> str:
     number = -ended.status if ended.status < 0 else ended.status - 128
     if number not in (*ASKED, signal.SIGKILL) and asked_to_end(ended) is None:
         return ""
-    if 0 < ended.slurm_end - LIMIT_SECONDS <= now:
+    if now - ended.seconds < ended.slurm_end <= now + LIMIT_SECONDS:  # and no job's in which a shell has lived on
         return "time-limit"
-    said = [word for name in ended.logs[:MOST_LOGS] for word in SLURMS_WORD.findall(_tail(Path(ended.folder, name)))]
+    own = ended.slurm_job.encode()
+    said = [
+        word
+        for name in ended.logs[:MOST_LOGS]
+        for of_step, word, of_job in SLURMS_WORD.findall(_tail(Path(ended.folder, name)))
+        if not own or own in (of_step, of_job)
+    ]
     return OF_SLURMS_WORD[said[-1]] if said else ""
 
 

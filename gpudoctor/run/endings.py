@@ -7,13 +7,15 @@ the processes, so a job does not notice. A thread waits: which came first is wha
 
 import contextlib
 import os
+import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct, structs
 
 from gpudoctor.read import process as processes
+from gpudoctor.run.memory import Oom
 
 MOST_WATCHED = 512
 MOST_KEPT = 64
@@ -42,16 +44,19 @@ class ProcessEnded(Struct, frozen=True, kw_only=True):
     spawned: bool = False
     """By Python's multiprocessing."""
     parent: int = 0
+    oom: Oom = ""
+    """As it died, perhaps of SIGKILL, the kernel had ended a process of its cgroup for want of memory."""
 
 
 class Endings:
     """Of one job: processes are added as they are seen."""
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, oom: Callable[[int], Oom]) -> None:
         import resource
         import select
 
         self._began = began
+        self._oom = oom
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most = min(MOST_WATCHED, soft // 3 if soft > 0 else MOST_WATCHED)
         self._new: list[int] = []
@@ -71,14 +76,15 @@ class Endings:
             self._new.append(watched)
             self._poll.register(watched, 1)  # EPOLLIN
 
-    def describe(self) -> None:
-        """Once again: what was seen between its fork and its exec was still its parent."""
+    def describe(self) -> list[int]:
+        """Once again: what was seen between its fork and its exec was still its parent. Those that live of them."""
         again, self._new = self._new, []
         for watched in again:
             if (known := self._watched.get(watched)) is not None:
                 known = _described(known.pid)
                 if watched in self._watched:
                     self._watched[watched] = known
+        return [known.pid for watched in again if (known := self._watched.get(watched)) is not None]
 
     def _wait(self) -> None:
         while True:
@@ -88,7 +94,8 @@ class Endings:
                 if known is not None:
                     status = processes.status_of_ended(known.pid, watched)
                     if status != 0 and len(self._ended) < MOST_KEPT:
-                        self._ended.append(structs.replace(known, seconds=now, status=status))
+                        oom = self._oom(known.pid) if status in (None, -signal.SIGKILL) else ""
+                        self._ended.append(structs.replace(known, seconds=now, status=status, oom=oom))
                     self._watched.pop(watched, None)
                 with contextlib.suppress(OSError):
                     self._poll.unregister(watched)

@@ -57,10 +57,11 @@ def _without_logs(ended: RunEnded, why: str) -> EndTold:
     """By the ends alone."""
     from gpudoctor.explain.report import Explanation  # here, for they load much
     from gpudoctor.run import verdict
+    from gpudoctor.run.kernel import KernelSaid
 
     asked = asked_to_end(ended)
     lines = (f"it got {by_whom(asked)} after {asked.seconds:.0f} s", why) if asked is not None else (why,)
-    seen = verdict.found(ended, Explanation(), "")
+    seen = verdict.found(ended, Explanation(), verdict.for_memory(ended, KernelSaid()))
     if seen is None or seen.variant == verdict.BY_ITSELF:  # its logs may tell why
         return EndTold(lines=lines)
     cause = f"cause: {seen.summary}  [{seen.cause}]"

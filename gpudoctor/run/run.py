@@ -173,7 +173,7 @@ class AttendedRun:
             status=status,
             seconds=time.monotonic() - self._began,
             signals=tuple(waiting.signals),
-            ended=family.ended,
+            ended=family.over(),
             steps=steps.at,
         )
         attendant.finish()
@@ -329,7 +329,7 @@ class AttendedRun:
                 name=family.name or os.path.basename(_written(self._wish.command[0])),  # noqa: PTH119 - a word
                 slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
                 slurm_job=self._environment.get("SLURM_JOB_ID", ""),
-                oom_kills=family.oom_kills,
+                memory=family.memory_seen,
                 stood=stood.lines,
                 stood_cause=stood.cause if stood.confidence else "",
                 stood_confidence=stood.confidence,

@@ -13,8 +13,10 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.deaths import OF_LAUNCHERS
 from gpudoctor.explain.endings import OF_SIGNAL, signal_number
 from gpudoctor.explain.report import Explanation, LogCause
-from gpudoctor.run.end import ASKED, ENDING_SECONDS, RunEnded, SignalSeen, asked_to_end, by_whom, named
+from gpudoctor.read.job.kernel import XID_PID
+from gpudoctor.run.end import ASKED, ENDING_SECONDS, KERNEL, RunEnded, SignalSeen, asked_to_end, by_whom, named
 from gpudoctor.run.endings import PYTHONS, ProcessEnded
+from gpudoctor.run.kernel import KernelSaid
 from gpudoctor.sure import LIKELY, PRIMARY, PROVED, SEEN
 
 TOLD = (*ASKED, signal.SIGUSR1, signal.SIGUSR2, signal.SIGXCPU)
@@ -39,6 +41,10 @@ OF_SLURM = {
 GONE_SECONDS = 60.0
 """So much later than it happened the loss of a node may be noticed."""
 BY_ITSELF = "by itself"
+NOTICED_SECONDS = 10.0
+"""Until a rank has failed of the death of what helps it: torch's loader looks every 5 s."""
+ENDS_HELPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
+COUNTER = "oom_kill of memory.events"
 TIMEOUT_STATUS = 124
 """Of timeout(1), which ends what it has started and nobody else."""
 
@@ -65,9 +71,11 @@ def first_death(ended: RunEnded) -> ProcessEnded | None:
     for process_ended in ended.ended:
         if ended.seconds - process_ended.seconds > ENDING_SECONDS or process_ended.status is None:
             continue
-        if process_ended.status < 0 or process_ended.rank is not None or process_ended.spawned:
+        if process_ended.rank is not None or process_ended.spawned:
             return process_ended
-    own = ProcessEnded(pid=ended.pid, name=ended.name, seconds=ended.seconds, status=ended.status)
+        if process_ended.status < 0 and not _was_only_helping(process_ended, ended):
+            return process_ended
+    own = _command(ended)
     if ended.status < 0:
         return own
     child = next((process_ended for process_ended in ended.ended if process_ended.status == ended.status), None)
@@ -75,19 +83,72 @@ def first_death(ended: RunEnded) -> ProcessEnded | None:
     return death if death.name.startswith(PYTHONS) else None
 
 
-def found(ended: RunEnded, answer: Explanation, for_memory: str, *, sure: float = SEEN) -> Found | None:
-    """The cause that what was seen shows; None where the log is to speak. `for_memory`: that the kernel ended a process
-    of it for want of memory, and how sure that is."""
-    said = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
-    own_error = said is not None and said.cause not in FOLLOWS
-    if for_memory and (said is None or said.cause == "rank-died"):
-        return Found(cause="host-out-of-memory", confidence=sure, summary=for_memory, variant="limit")
-    if own_error:
+def _command(ended: RunEnded) -> ProcessEnded:
+    return ProcessEnded(
+        pid=ended.pid, name=ended.name, seconds=ended.seconds, status=ended.status, oom=ended.memory.of_command
+    )
+
+
+def _was_only_helping(death: ProcessEnded, ended: RunEnded) -> bool:
+    """Whether what a rank had started beside itself was ended by it (terminate, close) or is not what it failed of."""
+    alone = ended.name.startswith(PYTHONS) and all(each.rank is None and not each.spawned for each in ended.ended)
+    if death.of_rank is None and not (alone and death.parent == ended.pid):
+        return False
+    after = [each for each in ended.ended if each.rank is not None and each.rank == death.of_rank]
+    end = after[0] if after else _command(ended)
+    by_its_rank = (end.status or 0) > 0 and -(death.status or 0) in ENDS_HELPERS
+    return by_its_rank or end.seconds - death.seconds > NOTICED_SECONDS
+
+
+def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
+    """That the kernel ended a process of the job for want of memory, and nothing of it had ended before."""
+    first = first_death(ended)
+    begun = first.seconds if first is not None else ended.seconds
+    died = {each.pid: each for each in ended.ended if not each.host and each.seconds <= begun}
+    for event in kernel.events:
+        if event.kind == "oom" and (event.pid in died or event.pid not in {each.pid for each in ended.ended}):
+            words = f"the kernel ended a process of it for want of memory: {event.text}"
+            return Found(cause="host-out-of-memory", confidence=PROVED, summary=words, variant="limit")
+    if kernel.names_others:
         return None
+    hidden = ended.status in (-signal.SIGKILL, 128 + signal.SIGKILL) or first is None
+    killed = [
+        each
+        for each in (*died.values(), *([first] if first is not None else ()))
+        if each.oom and (each.status == -signal.SIGKILL or (each.status is None and hidden))
+        if ended.seconds - each.seconds <= ENDING_SECONDS
+    ]
+    if killed:
+        shared = killed[0].oom == "shared"
+        words = f"the kernel ended a process of its cgroup for want of memory as {who(killed[0], ended)} was killed"
+        words += ", and there are others in that cgroup" if shared else ""
+        sure = LIKELY if shared else SEEN
+        return Found(cause="host-out-of-memory", confidence=sure, summary=f"{words} ({COUNTER})", variant="limit")
+    rise = ended.memory.own_seconds
+    if rise is not None and begun - NOTICED_SECONDS < rise <= begun and (first is None or (first.status or 0) > 0):
+        words = f"the kernel ended a process of it for want of memory shortly before ({COUNTER})"
+        return Found(cause="host-out-of-memory", confidence=LIKELY, summary=words, variant="limit")
+    return None
+
+
+def found(ended: RunEnded, answer: Explanation, of_memory: Found | None = None) -> Found | None:
+    """The cause that what was seen shows; None where the log is to speak. `of_memory`: see for_memory."""
+    said = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
+    death = first_death(ended)
+    if (
+        said is not None
+        and death is not None
+        and -(death.status or 0) in SAYS_NOTHING
+        and _of_kernel_alone(said, ended)
+    ):
+        said = None  # no event of a GPU ends a process so
     asked = asked_to_end(ended)
+    if of_memory is not None and asked is None and (said is None or said.cause in FOLLOWS):
+        return of_memory
+    if said is not None and said.cause not in FOLLOWS:
+        return None
     if asked is not None or ended.scheduler in OF_SLURM:
         return _of_asked(ended, asked)
-    death = first_death(ended)
     if ended.gone and (death is None or death.seconds > ended.gone_seconds - GONE_SECONDS):
         name = f"{ended.gone[0]} was lost" if len(ended.gone) == 1 else f"{len(ended.gone)} nodes were lost"
         summary = f"{name}, or its network: nothing was heard of it after {ended.gone_seconds:.0f} s"
@@ -179,9 +240,18 @@ def _raised(answer: Explanation) -> bool:
 
 
 def _memory(ended: RunEnded) -> str:
-    if ended.oom_kills is None:
+    kills = ended.memory.kills
+    if kills is None:
         return "; whether for want of memory is not told"
-    return "; no process of its cgroup was ended for want of memory" if ended.oom_kills == 0 else ""
+    some = "the kernel ended others of its cgroup for want of memory while it ran, but none as it died"
+    return f"; {some}" if kills else "; no process of its cgroup was ended for want of memory"
+
+
+def _of_kernel_alone(said: LogCause, ended: RunEnded) -> bool:
+    """Whether nothing but the kernel's log tells of it, and that names no process of the job."""
+    named_there = [XID_PID.search(line.text) for line in said.evidence if line.file.endswith(KERNEL)]
+    of_job = any(match and int(match[1]) in ended.pids for match in named_there)
+    return len(named_there) == len(said.evidence) and not of_job
 
 
 def others(ended: RunEnded, shown: int = 4) -> Sequence[str]:

@@ -1,0 +1,257 @@
+"""Who was ended for want of memory: the job, or a stranger in the same cgroup while the job died of something else."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from gpudoctor.explain.report import Explanation
+from gpudoctor.read.kernel_log import KernelLine
+from gpudoctor.run import after, kernel as kernel_of_job, memory, verdict
+from gpudoctor.run.end import RunEnded, SignalSeen
+from gpudoctor.run.endings import ProcessEnded
+from gpudoctor.run.kernel import KernelSaid
+from gpudoctor.run.memory import MemorySeen, Oom, OomCounters
+from gpudoctor.sure import LIKELY, PROVED, SEEN
+from tests.fake_tree import fake
+from tests.lab.requirements import require
+from tests.test_run import PATIENCE, words
+from tests.test_run_end import KILLED, kernel
+
+__all__ = ["kernel"]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
+V1 = Path("/sys/fs/cgroup/memory")
+MOUNTS = {
+    1: "30 1 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+    2: "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+}
+COUNTED = {1: "/sys/fs/cgroup/memory/job/memory.oom_control", 2: "/sys/fs/cgroup/job/memory.events.local"}
+
+
+def tree(root: Path, version: int, *others: str) -> OomCounters:
+    """Processes 5 and 6 are the job's, 7 is a stranger."""
+    folder = COUNTED[version].rpartition("/")[0]
+    files = {
+        "/proc/5/cgroup": "4:memory:/job\n" if version == 1 else "0::/job/leaf\n",
+        "/proc/self/mountinfo": MOUNTS[version],
+        COUNTED[version]: "oom_kill 3\n",
+        f"{folder}/cgroup.procs": "5\n",
+        f"{folder}/leaf/cgroup.procs": "\n".join(["6", *others]),
+    }
+    for pid in (5, 6, 7):
+        files[f"/proc/{pid}/stat"] = f"{pid} (python) S 1 {' '.join(['0'] * 50)}\n"
+    if version == 2:
+        files["/sys/fs/cgroup/memory.events.local"] = "oom_kill 9\n"
+    return OomCounters(fake(root, files))
+
+
+@pytest.mark.parametrize(
+    ("version", "others", "oom"),
+    [(2, (), "own"), (2, ("7",), "shared"), (2, ("0",), "shared"), (2, ("8",), "own"), (1, ("7",), "own")],
+)
+def test_a_rise_tells_of_the_job_where_it_is_alone(
+    version: int, others: tuple[str, ...], oom: Oom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0: of a PID namespace that is not seen; 8: has ended. Of v1 each cgroup counts its own."""
+    counters = tree(tmp_path, version, *others)
+    counters.join(5)
+    counters.look({5, 6})
+    assert (counters.kills, counters.own_rise, counters.at_death(5), counters.at_death(6)) == (0, None, "", "")
+    tmp_path.joinpath(COUNTED[version].lstrip("/")).write_text("oom_kill 5\n")
+    assert (counters.at_death(5), counters.kills) == (oom, 2)
+    assert (counters.own_rise is not None) == (oom == "own")
+    monkeypatch.setattr(memory, "AT_ONCE", {"shared": 0.0, "own": 0.0})
+    assert not counters.at_death(5), "it was another's, if that was long ago"
+
+
+def test_v1_counts_the_strangers_of_the_cgroup_itself(tmp_path: Path) -> None:
+    counters = tree(tmp_path, 1)
+    tmp_path.joinpath("sys/fs/cgroup/memory/job/cgroup.procs").write_text("5\n7\n")
+    counters.join(5)
+    counters.look({5, 6})
+    tmp_path.joinpath(COUNTED[1].lstrip("/")).write_text("oom_kill 4\n")
+    assert counters.at_death(5) == "shared"
+
+
+def death(status: int | None, seconds: float = 99.0, **more: object) -> ProcessEnded:
+    known: dict[str, object] = {"pid": 501, "name": "python", "rank": 1, **more}
+    return ProcessEnded(status=status, seconds=seconds, **known)  # type: ignore[arg-type]
+
+
+def ended(*deaths: ProcessEnded, status: int = 1, **more: object) -> RunEnded:
+    known: dict[str, object] = {"pid": 500, "pids": (500, 501), "name": "torchrun", "memory": MemorySeen(kills=1)}
+    known |= {"began": time.monotonic() - 100, **more}
+    return RunEnded(status=status, seconds=100.0, ended=deaths, **known)  # type: ignore[arg-type]
+
+
+def cause(end: RunEnded, said: KernelSaid | None = None) -> tuple[str, float]:
+    found = verdict.found(end, Explanation(), verdict.for_memory(end, said or KernelSaid()))
+    return (found.cause, found.confidence) if found is not None else ("", 0.0)
+
+
+ALONE = MemorySeen(kills=1, own_seconds=98.0)
+ASKED = SignalSeen(number=signal.SIGTERM, seconds=97.0, pid=1)
+
+
+@pytest.mark.parametrize(
+    ("end", "right"),
+    [
+        (ended(death(77)), ("rank-died", LIKELY)),
+        (ended(death(-11)), ("native-crash", SEEN)),
+        (ended(death(-9)), ("rank-died", SEEN)),
+        (ended(death(-9, oom="own")), ("host-out-of-memory", SEEN)),
+        (ended(death(-9, oom="shared")), ("host-out-of-memory", LIKELY)),
+        (ended(death(-11, 98.0), death(-9, rank=0, pid=502, oom="own")), ("native-crash", SEEN)),
+        (ended(death(-9, oom="own"), signals=(ASKED,)), ("cancelled", SEEN)),
+        (ended(death(None, oom="own"), status=137, name="bash"), ("host-out-of-memory", SEEN)),
+        (ended(death(None, oom="shared", rank=None), death(77, rank=0, pid=502)), ("rank-died", LIKELY)),
+        (ended(death(77), memory=ALONE), ("host-out-of-memory", LIKELY)),  # a child of it that nobody had seen
+        (ended(death(-11), memory=ALONE), ("native-crash", SEEN)),
+        (ended(status=-9, memory=MemorySeen(kills=1, of_command="own")), ("host-out-of-memory", SEEN)),
+        (ended(status=-9, memory=MemorySeen(kills=1)), ("rank-died", SEEN)),
+    ],
+)
+def test_which_end_a_counter_tells_of(end: RunEnded, right: tuple[str, float]) -> None:
+    assert cause(end) == right
+    if right[0] == "host-out-of-memory":  # the kernel names whom it has ended, and that was a stranger
+        assert cause(end, KernelSaid(names_others=True))[0] != right[0]
+
+
+def test_the_kernels_log_speaks_of_the_job_by_number(kernel: list[KernelLine], monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel.append(KernelLine(time.monotonic() - 2, KILLED.format(pid=501)))
+    killed, raised = ended(death(-9)), ended(death(77))
+    assert cause(killed, kernel_of_job.of_job(killed)) == ("host-out-of-memory", PROVED)
+    assert cause(raised, kernel_of_job.of_job(raised))[0] == "rank-died", "a process that has ended so was not killed"
+    first = ended(death(-11, 98.0, pid=502), death(-9))
+    assert cause(first, kernel_of_job.of_job(first))[0] == "native-crash"
+    earlier = ended(death(-9, -900.0), death(-9, pid=502, rank=0))
+    assert cause(earlier, kernel_of_job.of_job(earlier))[0] == "rank-died"
+    monkeypatch.setattr(kernel_of_job, "_numbers_are_ours", lambda: False)
+    assert cause(killed, kernel_of_job.of_job(killed))[0] == "rank-died", "in a container 501 is somebody else"
+
+
+XID = "NVRM: Xid (PCI:0000:{bus}:00): {number}, pid={pid}, name={name}, GPU has fallen off the bus."
+
+
+def test_events_of_gpus_of_others(kernel: list[KernelLine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files: dict[str, str] = {
+        f"{kernel_of_job.GPUS}/0000:{bus}:00.0/information": f"Model: \t NVIDIA H100\nDevice Minor: \t {minor}\n"
+        for bus, minor in (("41", 998), ("42", 999))
+    }
+    monkeypatch.setattr(kernel_of_job, "THIS", fake(tmp_path, files))
+    monkeypatch.setattr(kernel_of_job, "_numbers_are_ours", lambda: True)
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path).endswith("998"))
+    now = time.monotonic()
+    unknown = {"number": 79, "pid": "'<unknown>'", "name": "<unknown>"}
+    kernel += [KernelLine(now - 2, XID.format(bus=bus, **unknown)) for bus in ("41", "42", "43")]
+    kernel += [KernelLine(now - 2, XID.format(bus="41", number=13, pid=pid, name="python")) for pid in (501, 777)]
+    kept = [line.text for line in kernel_of_job.of_job(ended(death(-6))).lines]
+    assert kept == [kernel[0].text, kernel[3].text]
+
+
+def test_a_lost_gpu_ends_nobody_by_sigkill(kernel: list[KernelLine], tmp_path: Path) -> None:
+    unknown = {"number": 79, "pid": "'<unknown>'", "name": "<unknown>"}
+    kernel.append(KernelLine(time.monotonic() - 2, XID.format(bus="41", **unknown)))
+    (tmp_path / "output.log").write_text("step 1 loss 0.5\n")
+    of_folder = {"folder": str(tmp_path), "logs": ("output.log",)}
+    assert after.told(ended(death(-9), **of_folder)).cause == "rank-died"
+    assert after.told(ended(death(1), **of_folder)).cause == "xid-gpu-lost"
+
+
+@pytest.mark.parametrize(
+    ("helper", "right"),
+    [
+        (death(-15, 98.9, rank=None, of_rank=1, pid=600), ("rank-died", "status 3")),
+        (death(-9, 40.0, rank=None, of_rank=1, pid=600), ("rank-died", "status 3")),
+        (death(-9, 98.0, rank=None, of_rank=1, pid=600), ("rank-died", "rank 1 had started")),
+        (death(-11, 98.0, rank=None, of_rank=1, pid=600), ("native-crash", "rank 1 had started")),
+    ],
+)
+def test_what_a_rank_has_started_and_ended_itself_is_not_its_end(helper: ProcessEnded, right: tuple[str, str]) -> None:
+    found = verdict.found(ended(helper, death(3)), Explanation())
+    assert found is not None and found.cause == right[0] and right[1] in found.summary, found
+    alone = ProcessEnded(pid=600, name="python", parent=500, status=-15, seconds=99.9)
+    found = verdict.found(ended(alone, status=3, name="python"), Explanation())
+    assert found is not None and "status 3" in found.summary, found
+
+
+SCONTROL = '#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = %s ] && echo JobId=7 JobState={state} Reason=None EndTime={end}\n'
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("ago", "asked"), [(1.0, True), (9000.0, False), (-60.0, False)])
+def test_slurms_word_is_of_this_run(
+    ago: float, asked: bool, kernel: list[KernelLine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not of a job that has ended long ago, in which a shell has lived on."""
+    place = tmp_path / "scontrol"
+    place.write_text(SCONTROL.format(state="CANCELLED", end=round(time.time() - ago)))
+    place.chmod(0o755)
+    monkeypatch.setattr(after.programs, "find", lambda name: str(place))
+    told = after.told(ended(death(-9), slurm_job="7", folder=str(tmp_path)))
+    assert (told.cause == "cancelled") == asked, told
+
+
+# ---------------------------------------------------------------- real processes in a real cgroup
+
+
+RANK = (
+    "import os, signal, sys, time\n"
+    "open(sys.argv[1] + '/ready', 'w').close()\n"
+    "while not os.path.exists(sys.argv[1] + '/gone'): time.sleep(0.02)\n"
+    "{end}\n"
+)
+HOG = "import time; time.sleep(3.5); x = bytearray(1 << 30)"
+ENDS = {
+    "is killed": ("time.sleep({later}); os.kill(os.getpid(), 9)", "rank-died", "killed by SIGKILL"),
+    "exits": ("os._exit(77)", "rank-died", "status 77"),
+    "takes all memory": ("time.sleep(3); x = bytearray(1 << 30)", "host-out-of-memory", "want of memory"),
+}
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    require((V1 / "memory.limit_in_bytes").exists() and os.geteuid() == 0, "no memory cgroup (v1)")
+    place = V1 / f"gpudoctor-test-{uuid.uuid4().hex[:8]}"
+    place.mkdir()
+    (place / "memory.limit_in_bytes").write_text(str(300 << 20))
+    yield place
+    deadline = time.monotonic() + 20
+    while place.exists() and time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            place.rmdir()
+        time.sleep(0.05)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("contained", [False, True])
+@pytest.mark.parametrize("end", list(ENDS))
+def test_a_stranger_is_ended_for_memory_beside_a_job(end: str, contained: bool, group: Path, tmp_path: Path) -> None:
+    """`contained`: in a PID namespace of its own the kernel's log tells nothing, and the counter alone speaks."""
+    text, right, says = ENDS[end]
+    rank = RANK.format(end=text.format(later=4 if contained else 0))
+    job = words(sys.executable, "-c", rank, str(tmp_path), options=["--report", str(tmp_path / "report")])
+    script = (
+        f'echo $$ > {group}/cgroup.procs; "$@" 2> {tmp_path}/said & doctor=$!\n'
+        f"while [ ! -e {tmp_path}/ready ]; do sleep 0.05; done\n"
+        + (f'{sys.executable} -c "{HOG}"\n' if end != "takes all memory" else "")
+        + f": > {tmp_path}/gone\nwait $doctor\n"
+    )
+    apart = ["unshare", "--pid", "--fork", "--mount-proc"] if contained else []
+    environment: Mapping[str, str] = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    subprocess.run(
+        [*apart, "sh", "-c", script, "-", *job], env=environment, stdin=subprocess.DEVNULL, timeout=2 * PATIENCE
+    )
+    said = (tmp_path / "said").read_text()
+    found = json.loads(next((tmp_path / "report").glob("*/found.json")).read_text())
+    assert found["cause"] == right and says in said, said
+    if end == "takes all memory":
+        assert found["confidence"] == (SEEN if contained else PROVED), said
