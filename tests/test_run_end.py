@@ -74,6 +74,7 @@ def test_killed_for_memory_only_where_something_tells_so(tmp_path: Path, kernel:
     assert told.cause == "rank-died" and "no process of its cgroup was ended for want of memory" in told.lines[0]
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, memory=MemorySeen()))
     assert told.cause == "rank-died" and "is not told" in told.lines[0]
+    kernel.clear()
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, memory=MemorySeen(kills=1, of_command="own")))
     assert told.cause == "host-out-of-memory" and told.confidence == SEEN
     told = after.told(ended(tmp_path, "step 1\nstep 2\n", -9, memory=MemorySeen(kills=1, of_command="shared")))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor import programs
 from gpudoctor.explain.report import Explanation
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after, kernel as kernel_of_job, memory, verdict
@@ -161,9 +162,8 @@ def test_a_lost_gpu_ends_nobody_by_sigkill(kernel: list[KernelLine], tmp_path: P
     unknown = {"number": 79, "pid": "'<unknown>'", "name": "<unknown>"}
     kernel.append(KernelLine(time.monotonic() - 2, XID.format(bus="41", **unknown)))
     (tmp_path / "output.log").write_text("step 1 loss 0.5\n")
-    of_folder = {"folder": str(tmp_path), "logs": ("output.log",)}
-    assert after.told(ended(death(-9), **of_folder)).cause == "rank-died"
-    assert after.told(ended(death(1), **of_folder)).cause == "xid-gpu-lost"
+    for status, cause in ((-9, "rank-died"), (1, "xid-gpu-lost")):
+        assert after.told(ended(death(status), folder=str(tmp_path), logs=("output.log",))).cause == cause
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_slurms_word_is_of_this_run(
     place = tmp_path / "scontrol"
     place.write_text(SCONTROL.format(state="CANCELLED", end=round(time.time() - ago)))
     place.chmod(0o755)
-    monkeypatch.setattr(after.programs, "find", lambda name: str(place))
+    monkeypatch.setattr(programs, "find", lambda name: str(place))
     told = after.told(ended(death(-9), slurm_job="7", folder=str(tmp_path)))
     assert (told.cause == "cancelled") == asked, told
 
