@@ -8,12 +8,13 @@ the answer is "cannot tell" (3).
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from gpudoctor.diagnose import diagnose
+from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.snapshot import UnreadableSnapshot
-from tests.pasted_examples import ibstat
+from tests.pasted_examples import ibstat, port
 from tests.test_paste_unseen import answer
 
 L40S = "\nGPU 0: NVIDIA L40S\nGPU 1: NVIDIA L40S\n"
@@ -101,8 +102,13 @@ CASES: dict[str, tuple[str, int, str]] = {
         "collect_env",
     ),
     "built for ROCm": (
-        report("2.6.0+rocm6.2", "N/A", rocm="6.2.41133", gpus="AMD Instinct MI250X (gfx90a:sramecc+:xnack-)\n",
-               driver="Could not collect"),
+        report(
+            "2.6.0+rocm6.2",
+            "N/A",
+            rocm="6.2.41133",
+            gpus="AMD Instinct MI250X (gfx90a:sramecc+:xnack-)\n",
+            driver="Could not collect",
+        ),
         3,
         "collect_env",
     ),
@@ -123,10 +129,15 @@ CASES: dict[str, tuple[str, int, str]] = {
     ),
     "torch is installed and cannot be imported": (report("N/A", "N/A", "N/A"), 1, "torch-import-fails"),
     "cut in the middle": (report().partition("CUDA runtime")[0], 3, "cut"),
-    "beside ibstat": (report("2.6.0+cpu", "None", "False") + "\n$ ibstat\n" + ibstat("mlx5_0"), 1, "torch-cpu-only"),
+    "beside ibstat": (
+        report("2.6.0+cpu", "None", "False") + "\n$ ibstat\n" + ibstat(port("mlx5_0")),
+        1,
+        "torch-cpu-only",
+    ),
     "for Intel's GPUs": (
-        report("2.7.0+xpu", "None", "False", "Could not collect\n", "Could not collect",
-               xpu="Is XPU available: True\n"),
+        report(
+            "2.7.0+xpu", "None", "False", "Could not collect\n", "Could not collect", xpu="Is XPU available: True\n"
+        ),
         3,
         "collect_env",
     ),
@@ -138,6 +149,14 @@ def test_the_exit_status_and_what_is_told(name: str) -> None:
     text, status, told = CASES[name]
     exit_status, words = answer(text)
     assert (exit_status, bool(re.search(told, words))) == (status, True), words
+
+
+def test_pip_made_the_list_and_so_puts_the_right_torch_there() -> None:
+    report_of = diagnose(snapshot_of(CASES["a Blackwell with CUDA 12.4"][0].encode()), *chosen_checks([]))
+    lines = [line.text for _, problem in report_of.problems for line in problem.fix.commands]
+    assert lines == [
+        "python3 -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128"
+    ]
 
 
 @given(st.lists(st.sampled_from(report(gpus=H100).split("\n")) | st.text(max_size=30), max_size=40))

@@ -94,8 +94,8 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"(?i)\btoo many open files\b|\bpids? limit\b|\bcan't start new thread\b", LIMITS),
         # who may not, and who is asked too often
         (
-            r"(?i)\bslow ?down\b|\brate[- ]limit(?!er)|\bthrottl|\btoo many requests\b|\breduce your request rate\b"
-            r"|\b429\b",
+            r"(?i)(?<!hw )(?<!sw )(?<!hardware )(?<!thermal )(?<!brake )\b(?:slow ?down\b|throttl)|"
+            r"\brate[- ]limit(?!er)|\btoo many requests\b|\breduce your request rate\b|\b429\b",
             DOWNLOAD,
         ),
         (

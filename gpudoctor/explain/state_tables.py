@@ -1,8 +1,8 @@
 """States that tools print in tables and lists, of which some stop a job: of ports, nodes, pods, jobs, file systems,
 memory, processes and GPUs. Asked of a text that shows neither a job nor an error: whoever pastes it asks about them.
 
-Forms, by the tools: nvidia-smi (tables, --query, nvlink -s), dcgmi, ibstat, ibstatus, rdma, ip, ping, nc; sinfo,
-squeue, sacct, scontrol (the names of states and reasons are slurm's own: job_state_string, node_state_string,
+Forms, by the tools: nvidia-smi (tables, -q, --query, nvlink -s), dcgmi, ibstat, ibstatus, rdma, ip, ethtool, ping, nc;
+sinfo, squeue, sacct, scontrol (the names of states and reasons are slurm's own: job_state_string, node_state_string,
 job_state_reason_string), bjobs, qstat, kubectl get (Kubernetes' pod phases and container reasons), helm, ray status;
 df, quota, mount, ceph, free, ps, ulimit, lspci, nccl-tests' last lines.
 """
@@ -73,6 +73,11 @@ STATES: tuple[State, ...] = (
         r"(?i)dcgm"
         r"|diagnostic|health|\bHardware\b|\bMetadata\b|Pass",
     ),
+    _state(
+        r"\b(?:HW (?:(?:Thermal|Power Brake) )?|SW Thermal )Slowdown\s*: Active",
+        own("slow-rank", "node", "elsewhere"),
+        "a GPU's clocks are held down",
+    ),
     # ports and ways
     _state(
         r"(?i)\b(?:phys(?:ical)? )?state: {0,4}\t{0,4}\s{0,8}(?:\d: )?(?:down|polling|disabled|init(?:ializing)?"
@@ -87,7 +92,7 @@ STATES: tuple[State, ...] = (
         "an InfiniBand or RoCE port is not active",
     ),
     _state(
-        r"<NO-CARRIER,|\bmtu \d{3,5}\b[^\n]{0,60}\bstate DOWN\b",
+        r"<NO-CARRIER,|^\s*Link detected: no\b|\bmtu \d{3,5}\b[^\n]{0,60}\bstate DOWN\b",
         _kind("route", "node", "elsewhere"),
         NO_LINK,
     ),

@@ -24,7 +24,8 @@ from gpudoctor.read.pasted.unprefixed import layers
 from gpudoctor.snapshot import Snapshot, ToldTrouble, UnreadableSnapshot, from_json, read
 
 WHAT_TO_GIVE = (
-    "--from reads what `gpudoctor capture -o FILE`, `nvidia-smi -q > FILE`, `nvidia-smi` and tools like it wrote"
+    "--from reads what `gpudoctor capture -o FILE`, `nvidia-smi -q > FILE`, `nvidia-smi` and tools like it wrote; "
+    "`gpudoctor explain FILE` looks for trouble in any text"
 )
 
 MOST_PASTED = 8 * 1024**2
@@ -109,10 +110,6 @@ LOOKALIKES = (
             r"^\W*\S{1,40}(?: \([^)\n]{1,60}\))? port \d{1,2} (?:\(\w+\) )?==> \S{1,20} \((?:Up|Down)\)", re.MULTILINE
         ),
         "what ibdev2netdev shows: the interfaces of RDMA devices, and not how their ports are; run `ibstat > FILE`",
-    ),
-    (
-        lazy_re(r"^(Collecting environment information|PyTorch version: )", re.MULTILINE),
-        "a report of torch.utils.collect_env; run `gpudoctor capture -o FILE` there",
     ),
     (
         lazy_re(r"^.{0,60}Traceback \(most recent call last\)|ProcessGroupNCCL|\bNCCL (?:INFO|WARN)\b", re.MULTILINE),

@@ -50,7 +50,7 @@ def show_explanation(answer: Explanation, screen: Console) -> None:
     _show_unreadable(answer, screen)
 
 
-GUESSED = "whether anything failed is not shown; if it did, the words are most like those of the class {kind}"
+GUESSED = "Whether anything failed is not shown; if it did, its words are most like those of that class"
 
 
 def show_with_class(answer: Explanation, screen: Console) -> None:
@@ -59,6 +59,8 @@ def show_with_class(answer: Explanation, screen: Console) -> None:
     if answer.kind is not None:
         nodes = f", without {', '.join(map(safe, answer.exclude))}" if answer.exclude else ""
         show(f"Class: {answer.kind}; to blame: {answer.blame}; start it again: {answer.restart}{nodes}", screen)
+        if not (answer.causes or answer.unknown or answer.well):
+            show(GUESSED, screen, style="dim")
 
 
 def _show_cause(cause: LogCause, screen: Console, names: bool) -> None:
@@ -120,8 +122,6 @@ def _show_course(answer: Explanation, screen: Console, names: bool) -> None:
         show(f"note {answer.starts}", screen, style="bold", head="bold magenta")
     if answer.course_words and (not answer.causes or answer.causes[0].confidence < UNDECIDED):
         show(f"note {answer.course_words}", screen, style="bold", head="bold magenta")
-    if answer.kind is not None and not (answer.causes or answer.unknown):
-        show(f"note {GUESSED.format(kind=answer.kind)}", screen, style="bold", head="bold magenta")
     if answer.trouble:
         show("Lines that look like trouble:", screen, style="bold")
         for line in answer.trouble:

@@ -8,7 +8,7 @@ older wheels know nothing of Blackwell (10.0, 12.0).
 from typing import NamedTuple
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, shown
+from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, is_too_old_for, shown
 from gpudoctor.knowledge.pytorch.torch_devices import indices
 from gpudoctor.knowledge.pytorch.torch_wheels import advice, cuda_of
 from gpudoctor.snapshot import missing
@@ -29,14 +29,18 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
     gpus = devices(machine)
     if not gpus:
         return
-    if not facts.arch_list:
-        # An unknown list is no proof that every GPU is served.
-        _ = missing("torch._C._cuda_getArchFlags()", "torch did not say which GPUs it was compiled for").value
-    lacking = [
-        device for device in gpus if not any_runs_on(facts.arch_list, device.capability, cuda_of(facts.cuda_version))
-    ]
+    cuda = cuda_of(facts.cuda_version)
+    if facts.arch_list:
+        lacking = [device for device in gpus if not any_runs_on(facts.arch_list, device.capability, cuda)]
+    else:
+        lacking = [device for device in gpus if is_too_old_for(cuda, device.capability)]
+        if not lacking:  # an unknown list is no proof that every GPU is served
+            _ = missing("torch._C._cuda_getArchFlags()", "torch did not say which GPUs it was compiled for").value
     if not lacking:
         return
+    built = f"with CUDA {facts.cuda_version}, which knows no such GPU"
+    if facts.arch_list:
+        built = f"for {' '.join(facts.arch_list)}"
     names = ", ".join(sorted({f"{device.name} ({shown(device.capability)})" for device in lacking}))
     served = [device for device in gpus if device not in lacking]
     text, lines = advice(machine)
@@ -47,7 +51,7 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
         lines = (*((command("export CUDA_VISIBLE_DEVICES={:name}", chosen),) if chosen else ()), *lines)
     yield Problem(
         severity="warning" if served else "error",
-        summary=f"torch {facts.version} has no code for {names}; it was compiled for {' '.join(facts.arch_list)}",
+        summary=f"torch {facts.version} has no code for {names}; it was compiled {built}",
         meaning='The first kernel on it fails: "no kernel image is available for execution on the device".',
         evidence=(torch, machine.nvidia.gpus),
         fix=Fix(text, commands=lines),
@@ -58,7 +62,7 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
 def devices(machine: Snapshot) -> list[TrainingGpu]:
     """The devices that torch may use: those it enumerates, or all of NVML's where it could not."""
     facts = machine.training.torch.value
-    if facts.cuda_available:
+    if facts.cuda_available and (facts.devices or not facts.device_count):
         known = [(device.name, device.uuid, device.compute_capability) for device in facts.devices]
         return [TrainingGpu(name, uuid, capability) for name, uuid, capability in known if capability is not None]
     return [

@@ -47,3 +47,25 @@ def is_on_baseboard(name: str) -> bool:
 def is_ada_consumer(name: str) -> bool:
     """GeForce RTX 40, whose older drivers promised a peer-to-peer access that they could not give."""
     return re.search(r"\bRTX 40[5-9]0\b", name) is not None
+
+
+_CAPABILITIES = (
+    (lazy_re(r"\bRTX 50[5-9]0|\bRTX PRO \d{4}\b", re.IGNORECASE), (12, 0)),
+    (lazy_re(r"\bGB10\b"), (12, 1)),
+    (lazy_re(r"\bG?B300\b"), (10, 3)),
+    (lazy_re(r"\b(?:B100|G?B200)\b"), (10, 0)),
+    (lazy_re(r"\b(?:H[128]00|H20|GH200)\b"), (9, 0)),
+    (lazy_re(r"\b(?:RTX 40[5-9]0|L4|L20|L40[SG]?|RTX \d{4} Ada)\b"), (8, 9)),
+    (lazy_re(r"\b(?:RTX 30[5-9]0|A2|A10G?|A16|A40|RTX A\d{4})\b"), (8, 6)),
+    (lazy_re(r"\b(?:A100|A800|A30)\b"), (8, 0)),
+    (lazy_re(r"\b(?:T4|RTX 20[5-8]0|GTX 16[356]0|Quadro RTX \d{4}|TITAN RTX)\b"), (7, 5)),
+    (lazy_re(r"\b(?:V100S?|TITAN V)\b"), (7, 0)),
+    (lazy_re(r"\b(?:GTX 10[3-8]0|P4|P40|TITAN Xp)\b"), (6, 1)),
+    (lazy_re(r"\bP100\b"), (6, 0)),
+)
+"""Source: NVIDIA's table of CUDA GPUs (developer.nvidia.com/cuda-gpus)."""
+
+
+def capability_of(name: str) -> tuple[int, int] | None:
+    """The compute capability of this model; None of one that is not in the table."""
+    return next((capability for pattern, capability in _CAPABILITIES if pattern.search(name)), None)

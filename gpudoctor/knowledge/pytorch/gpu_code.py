@@ -51,6 +51,16 @@ def any_runs_on(architectures: Iterable[str], device: Capability, cuda: tuple[in
     return any(runs_on(architecture, device, cuda) for architecture in architectures)
 
 
+FIRST_CUDA: dict[int, tuple[int, int]] = {8: (11, 0), 9: (11, 8), 10: (12, 8), 12: (12, 8)}
+"""Major capability -> the first CUDA whose compiler knows it (CUDA's release notes)."""
+
+
+def is_too_old_for(cuda: tuple[int, int] | None, device: Capability) -> bool:
+    """Whether a build with this CUDA cannot hold machine code for the device, whatever it was compiled for."""
+    first = FIRST_CUDA.get(device[0])
+    return cuda is not None and first is not None and cuda < first
+
+
 def shown(capability: Capability) -> str:
     """ "8.6"."""
     return f"{capability[0]}.{capability[1]}"

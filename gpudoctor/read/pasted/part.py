@@ -41,6 +41,8 @@ class ToolOutput(NamedTuple):
     modules: Reading[tuple[str, ...]] | None = None
     """Drivers of accelerators that are loaded."""
     kernel_log: Reading[KernelLog] | None = None
+    training: Mapping[str, Reading[Any]] = {}
+    """Fields of `Training`."""
     lacks: tuple[str, ...] = ()
     """What was cut off, in words."""
     tells: str = ""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from gpudoctor.read.pasted import (
     amd_smi,
+    collect_env,
     gpu_list,
     ibstat,
     ibstatus,
@@ -42,6 +43,7 @@ TOOLS: Sequence[Tool] = (
     Tool("amd-smi", amd_smi.HEADING, amd_smi.parse, amd_smi.GOES_ON),
     Tool("rocm-smi", rocm_smi.HEADING, rocm_smi.parse),
     Tool("lspci", lspci.HEADING, lspci.parse),
+    Tool("collect_env", collect_env.HEADING, collect_env.parse, collect_env.GPU),
     Tool("kernel log", kernel_lines.HEADING, kernel_lines.parse),
 )
 """The most telling first."""
