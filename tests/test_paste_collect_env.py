@@ -153,7 +153,7 @@ def test_the_exit_status_and_what_is_told(name: str) -> None:
 
 def test_pip_made_the_list_and_so_puts_the_right_torch_there() -> None:
     report_of = diagnose(snapshot_of(CASES["a Blackwell with CUDA 12.4"][0].encode()), *chosen_checks([]))
-    lines = [line.text for _, problem in report_of.problems for line in problem.fix.commands]
+    lines = [line for _, problem in report_of.problems for line in problem.fix.commands]
     assert lines == [
         "python3 -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128"
     ]
