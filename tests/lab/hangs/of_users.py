@@ -7,6 +7,7 @@ for what is seen on *tune*; of *keep* the sums alone are looked at.
 from collections.abc import Iterator
 
 from tests.lab.hangs.eighth_lot import get_on as eighth_gets_on, hanging as eighth_hangs
+from tests.lab.hangs.eleventh_lot import get_on as eleventh_gets_on, hanging as eleventh_hangs
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
 from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on, hanging as fifth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
@@ -481,6 +482,7 @@ LOTS = {
     "eighth": (eighth_hangs, eighth_gets_on),
     "ninth": (ninth_hangs, ninth_gets_on),
     "tenth": (tenth_hangs, tenth_gets_on),
+    "eleventh": (eleventh_hangs, eleventh_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
