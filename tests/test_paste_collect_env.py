@@ -6,11 +6,13 @@ the answer is "cannot tell" (3).
 """
 
 import re
+from io import BytesIO
 
 import pytest
 from hypothesis import given, strategies as st
 
 from gpudoctor.diagnose import diagnose
+from gpudoctor.explain.explain import explain
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.snapshot import UnreadableSnapshot
@@ -43,7 +45,7 @@ def report(
         f"GPU models and configuration: {gpus.rstrip()}\n{chr(10) if gpus.startswith(chr(10)) else ''}"
         f"Nvidia driver version: {driver}\ncuDNN version: Could not collect\n{xpu}HIP runtime version: N/A\n"
         "MIOpen runtime version: N/A\nIs XNNPACK available: True\n\nCPU:\nArchitecture:        x86_64\n"
-        "CPU op-mode(s):      32-bit, 64-bit\nCPU(s):              64\nVulnerability Spectre v2: Mitigation; IBRS\n\n"
+        "CPU op-mode(s):      32-bit, 64-bit\nVulnerability Tsx async abort: Not affected\nCPU(s):              64\nVulnerability Spectre v2: Mitigation; IBRS\n\n"
         f"Versions of relevant libraries:\n{packages}\n"
     )
 
@@ -157,6 +159,11 @@ def test_pip_made_the_list_and_so_puts_the_right_torch_there() -> None:
     assert lines == [
         "python3 -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu128"
     ]
+
+
+def test_for_explain_it_is_no_log_of_something_that_failed() -> None:
+    told = explain((), stdin=BytesIO(), texts=report("2.6.0+cpu", "None", "False").split("\n"))
+    assert (told.causes, told.unknown, told.trouble) == ((), None, ())
 
 
 @given(st.lists(st.sampled_from(report(gpus=H100).split("\n")) | st.text(max_size=30), max_size=40))

@@ -143,13 +143,14 @@ MILD = lazy_re(
     r"\bselect_algorithm\.py:\d{1,6}\]|\bfork_posix\.cc:\d{1,6}\]|\bfile_system_monitor\.cc:\d{1,6}: |"
     r"\bfa_utils\.py:\d{1,5}\] Cannot use FA version|^wandb: ERROR Error while calling W&B API|"
     r"^rm: cannot remove [^\n]{1,300}: No such file or directory|^fatal: not a git repository \(or any |"
-    r"^[A-Za-z][\w ]{1,60}: Could not collect$|^\s{0,8}Reason=[^\n]{1,200} \[\w{1,40}@\d{4}-",
+    r"^(?:[A-Za-z][\w ]{1,60}:|\[\w{2,6}\]) Could not collect$|^Vulnerability [\w ]{2,40}: |"
+    r"^\s{0,8}Reason=[^\n]{1,200} \[\w{1,40}@\d{4}-",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
 as errors where nothing has failed: XLA's of a plugin that is there twice, Inductor's of a choice that it leaves out,
 gRPC's of a fork that it does not follow, TensorFlow's of a ptxas for which the driver stands in, Ray's of a nearly
-full disk, vLLM's of a flash-attention that this GPU does not run, wandb's, rm's of what is gone,
-git's of a revision, collect_env's of what is not there, scontrol's of why a node is drained."""
+full disk, vLLM's of a flash-attention that this GPU does not run, wandb's, rm's of what is gone, git's of a revision,
+collect_env's (and lscpu's in it) of what is not there, scontrol's of why a node is drained."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")
