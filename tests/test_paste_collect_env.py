@@ -45,7 +45,8 @@ def report(
         f"GPU models and configuration: {gpus.rstrip()}\n{chr(10) if gpus.startswith(chr(10)) else ''}"
         f"Nvidia driver version: {driver}\ncuDNN version: Could not collect\n{xpu}HIP runtime version: N/A\n"
         "MIOpen runtime version: N/A\nIs XNNPACK available: True\n\nCPU:\nArchitecture:        x86_64\n"
-        "CPU op-mode(s):      32-bit, 64-bit\nVulnerability Tsx async abort: Not affected\nCPU(s):              64\nVulnerability Spectre v2: Mitigation; IBRS\n\n"
+        "CPU op-mode(s):      32-bit, 64-bit\nVulnerability Tsx async abort: Not affected\n"
+        "CPU(s):              64\nVulnerability Spectre v2: Mitigation; IBRS\n\n"
         f"Versions of relevant libraries:\n{packages}\n"
     )
 

@@ -147,10 +147,9 @@ MILD = lazy_re(
     r"^\s{0,8}Reason=[^\n]{1,200} \[\w{1,40}@\d{4}-",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
-as errors where nothing has failed: XLA's of a plugin that is there twice, Inductor's of a choice that it leaves out,
-gRPC's of a fork that it does not follow, TensorFlow's of a ptxas for which the driver stands in, Ray's of a nearly
-full disk, vLLM's of a flash-attention that this GPU does not run, wandb's, rm's of what is gone, git's of a revision,
-collect_env's (and lscpu's in it) of what is not there, scontrol's of why a node is drained."""
+as errors where nothing has failed: of a plugin that XLA has twice, a choice that Inductor leaves out, a fork that gRPC
+does not follow, a ptxas for which the driver stands in, a nearly full disk (Ray), a flash-attention for other GPUs (vLLM),
+what is gone already (rm, wandb, git), is not there (collect_env, lscpu in it), or stands beside a state (scontrol)."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")
