@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.envelope import encode
 from gpudoctor.errors import BadInput, CannotTell
 from gpudoctor.folder.read import answer_of
@@ -43,6 +44,30 @@ def test_a_run_is_put_together(failed: Path) -> None:
     assert {each.name for each in found.use} == {"processors", "memory", *(f"GPU {number}" for number in range(8))}
     assert [*found.hangs] == ["hang-1-evidence.json"]
     assert HOST in found.hosts
+
+
+def test_the_cause_is_told_as_it_was_seen_where_the_log_knows_less(tmp_path: Path) -> None:
+    """The log alone would advise to look for the OOM killer, which the run has seen to have done nothing."""
+    place = tmp_path / "20260921-000000-4712"
+    place.mkdir()
+    ended = [{"pid": 9, "rank": 1, "status": -9, "seconds": 7.4}, {"rank": 0, "status": 77, "seconds": "x"}, 3]
+    run_told = {"command": ["torchrun", "t.py"], "started": 1.79e9, "seconds": 9.0, "status": 1, "ended": ended}
+    cause = "cause: rank 1 (process 9) was killed by SIGKILL; no process of its cgroup was (0.85 of 1)  [rank-died]"
+    told = {"lines": [cause, "fix: Look."], "cause": "rank-died", "confidence": 0.85, "variant": "killed"}
+    (place / "run.json").write_text(json.dumps(run_told))
+    (place / "found.json").write_text(json.dumps(told))
+    line = "E0921 00:00:09.000000 7 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: -9) "
+    (place / "output.log").write_text(f"rank 1 step 1 loss 0.5\n{line}local_rank: 1 (pid: 9) of binary: python\n")
+    found, _ = answer_of(str(place))
+    first = next(found.stated())
+    assert first.summary == "rank 1 (process 9) was killed by SIGKILL; no process of its cgroup was"
+    assert first.fix is not None and first.fix.text == CAUSES["rank-died"].remedy("killed").text
+    assert first.evidence[0].source.endswith("output.log:2")
+    ends = [(each.text, each.seconds) for each in found.moments if each.kind == "end"]
+    assert ends == [("rank 1 ended by SIGKILL", 7.4), ("it ended with exit status 1", 9.0), (ENDED_77, None)]
+
+
+ENDED_77 = "rank 0 ended with exit status 77"
 
 
 def test_what_is_shown_is_read_back_from_the_page(failed: Path, tmp_path: Path) -> None:

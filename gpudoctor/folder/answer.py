@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gpudoctor.cause import Restart
+from gpudoctor.causes import CAUSES
 from gpudoctor.check import Fix
 from gpudoctor.envelope import NOT_SEEN, Answer, Seen, Stated
 from gpudoctor.explain.report import Explanation
@@ -50,6 +51,8 @@ class KeptRun(Struct, frozen=True, kw_only=True):
     cause: str | None = None
     """An id of `gpudoctor about`, where one was decided."""
     confidence: float | None = None
+    variant: str | None = None
+    """Of its fix, where what was seen while it ran told the cause; None: the logs did."""
     restart: Restart = "not decided"
     exclude: tuple[str, ...] = ()
     """Nodes to leave out."""
@@ -171,15 +174,20 @@ class FolderAnswer(Answer, frozen=True, kw_only=True):
         explained = self.explanation.stated() if self.explanation is not None else ()
         same = next((stated for stated in explained if stated.id == run.cause), None)
         cause = next((line.removeprefix("cause: ") for line in run.told if line.startswith("cause: ")), run.cause)
-        if same is not None:  # a log knows no other node
-            return replace(same, summary=_without_numbers(cause), subject="") if run.nodes else same
-        fix = next((line.removeprefix("fix: ") for line in run.told if line.startswith("fix: ")), "")
+        if same is not None and run.variant is None and not run.nodes:
+            return same
+        words = next((line.removeprefix("fix: ") for line in run.told if line.startswith("fix: ")), "")
+        fix = Fix(words) if words else None
+        known = CAUSES.get(run.cause)
+        if known is not None and run.variant in ("", *known.variants):
+            fix = known.remedy(run.variant, who="that rank")
+        evidence = same.evidence if same is not None else tuple(Seen("found.json", line) for line in run.told)
         return Stated(
             id=run.cause,
             severity="error",
-            summary=cause.removesuffix(f"[{run.cause}]").rstrip(),
-            fix=Fix(fix) if fix else None,
-            evidence=tuple(Seen("found.json", line) for line in run.told),
+            summary=_without_numbers(cause),
+            fix=fix or (same.fix if same is not None else None),
+            evidence=evidence,
             certainty=run.confidence,
             restart=run.restart,
         )

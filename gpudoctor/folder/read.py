@@ -19,7 +19,7 @@ from gpudoctor.explain.explain import explain
 from gpudoctor.explain.report import Explanation
 from gpudoctor.fleet.survey import Survey
 from gpudoctor.folder.answer import FolderAnswer, FolderFile, KeptRun
-from gpudoctor.folder.timeline import course_of, signals_of, use_of
+from gpudoctor.folder.timeline import course_of, seen_of, use_of
 from gpudoctor.hang.conclude import conclude
 from gpudoctor.hang.report import HangReport
 from gpudoctor.nccl.result import TestResult
@@ -89,7 +89,7 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
     course = course_of(run, list(explanation.files) if explanation else [], explanation, parts.hangs, said, year)
     moments = tuple(
         sorted(
-            (*course.moments, *signals_of(raw)),
+            (*course.moments, *seen_of(raw)),
             key=lambda moment: (moment.seconds is None, moment.seconds or 0.0, moment.kind == "end"),
         )
     )
@@ -299,7 +299,7 @@ def _run(place: Path) -> tuple[KeptRun | None, dict[str, Any]]:
     known: dict[str, Any] = {
         name: raw[name] for name in ("command", "folder", "host", "started", "seconds", "status", "lost") if name in raw
     }
-    known |= {name: tree[name] for name in ("cause", "confidence", "restart", "exclude") if name in tree}
+    known |= {name: tree[name] for name in ("cause", "confidence", "variant", "restart", "exclude") if name in tree}
     known["nodes"] = list(_nodes(place))
     known |= {"told": lines[:MOST_OF_FOUND]} if isinstance(lines, list) else {}
     try:

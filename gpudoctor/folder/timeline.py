@@ -15,6 +15,7 @@ from gpudoctor.lazy import lazy_re
 
 MOST_USE = 16 * 1024 * 1024
 MOST_LINES_TOLD = 40
+MOST_RANKS_ENDED = 8
 MOST_VALUE = 1e18
 SILENT_SECONDS, SILENT_PART = 60.0, 10.0
 """A silence that is told: this long, and so many times as long as the usual one (our rule of thumb)."""
@@ -166,8 +167,8 @@ def _of_run(run: KeptRun | None) -> Iterator[TimelineMoment]:
             )
 
 
-def signals_of(raw: Mapping[str, Any]) -> Iterator[TimelineMoment]:
-    """Of run.json."""
+def seen_of(raw: Mapping[str, Any]) -> Iterator[TimelineMoment]:
+    """Of run.json: the signals that the job got, and the ranks that have not ended well."""
     from gpudoctor.active import signal_name
 
     for each in raw.get("signals") or ():
@@ -179,6 +180,13 @@ def signals_of(raw: Mapping[str, Any]) -> Iterator[TimelineMoment]:
             yield TimelineMoment(
                 kind="signal", text=f"it got {signal_name(each['number'])}{by}", seconds=seconds, source="run.json"
             )
+    told = [each for each in raw.get("ended") or () if isinstance(each, dict)]
+    ranks = [each for each in told if all(isinstance(each.get(name), int) for name in ("rank", "status"))]
+    for each in ranks[:MOST_RANKS_ENDED]:
+        status, at = each["status"], each.get("seconds")
+        how = f"by {signal_name(-status)}" if status < 0 else f"with exit status {status}"
+        seconds = float(at) if isinstance(at, (int, float)) else None
+        yield TimelineMoment(kind="end", text=f"rank {each['rank']} ended {how}", seconds=seconds, source="run.json")
 
 
 def _of_hangs(hangs: Mapping[str, tuple[float, HangReport]], started: float | None) -> Iterator[TimelineMoment]:

@@ -3,16 +3,14 @@
 import contextlib
 import io
 import signal
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 from msgspec import structs
 
-from gpudoctor import cost, programs
+from gpudoctor import cost
 from gpudoctor.bounded import GIB
 from gpudoctor.causes import CAUSES
 from gpudoctor.envelope import encode
@@ -27,13 +25,11 @@ from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.run import verdict
 from gpudoctor.run.end import ENDING_SECONDS, KERNEL, EndTold, RunEnded, by_whom
 from gpudoctor.run.kernel import of_job
+from gpudoctor.run.slurm import slurms_word
 from gpudoctor.sure import CERTAIN, PRIMARY
 
 PROCESSOR_SECONDS = 12.0
 MEMORY = 2 * GIB
-SLURM_SECONDS = 4.0
-CLOCKS_SECONDS = 5.0
-"""Between those of two machines."""
 STOOD_LINES = 3
 READER_LEFT = "whoever read its output has gone, as `head` does after its lines"
 BROKEN_PIPE = "BrokenPipeError: [Errno 32]"
@@ -68,7 +64,7 @@ def told(ended: RunEnded) -> EndTold:
     lines = [f"it got {by_whom(seen)} after {seen.seconds:.0f} s" for seen in signals][:3]
     if ended.stood:
         lines = [*lines, "it stood still shortly before its end", *ended.stood[:STOOD_LINES]]
-    ended = structs.replace(ended, scheduler=_slurms_word(ended))
+    ended = structs.replace(ended, scheduler=slurms_word(ended))
     of_memory = verdict.for_memory(ended, kernel)
     seen = verdict.found(ended, answer, of_memory)
     said = seen.cause if seen is not None else first.cause if first is not None else ""
@@ -81,6 +77,7 @@ def told(ended: RunEnded) -> EndTold:
             lines=(*lines, *_of_seen(seen, ended, answer)),
             cause=seen.cause,
             confidence=seen.confidence,
+            variant=seen.variant,
             restart=seen.restart,
         )
     if first is not None:
@@ -133,34 +130,6 @@ def _explained(ended: RunEnded, kernel: tuple[KernelLine, ...]) -> Explanation:
     except OSError:  # a full disk: half of an answer is none
         place.unlink(missing_ok=True)
     return answer
-
-
-def _slurms_word(ended: RunEnded) -> str:
-    """How SLURM itself calls the state of this job; empty: it is no job of SLURM's, nothing is said in time, or SLURM
-    had ended it before this run was started (a shell has lived on), or ended it when it had died of something else."""
-    program = programs.find("scontrol") if ended.slurm_job.isdigit() else None
-    if program is None:
-        return ""
-    try:
-        done = subprocess.run(
-            [program, "show", "job", ended.slurm_job, "--oneliner"],
-            env={**programs.environment(), "SLURM_TIME_FORMAT": "%s"},
-            cwd=programs.ELSEWHERE,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=SLURM_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    words = dict(word.partition("=")[::2] for word in done.stdout.decode("utf-8", "replace").split())
-    word = next((words[name] for name in ("Reason", "JobState") if words.get(name) in verdict.OF_SLURM), "")
-    end = words.get("EndTime", "")
-    if not word or not end.isdigit():
-        return ""
-    first = verdict.first_death(ended)
-    died = time.time() - (time.monotonic() - ended.began) + (first.seconds if first is not None else ended.seconds)
-    return word if died - ENDING_SECONDS <= float(end) <= died + CLOCKS_SECONDS else ""
 
 
 def _of_cause(first: LogCause, answer: Explanation) -> Iterator[str]:

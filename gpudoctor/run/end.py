@@ -86,6 +86,8 @@ class EndTold(Struct, frozen=True, kw_only=True):
     cause: str | None = None
     """An id of `gpudoctor about`, where one is decided."""
     confidence: float | None = None
+    variant: str | None = None
+    """Of its fix, where what was seen while it ran tells the cause; None: the logs do."""
     restart: str = "not decided"
     exclude: tuple[str, ...] = ()
 

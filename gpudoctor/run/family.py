@@ -9,6 +9,8 @@ from gpudoctor.run.memory import MemorySeen, OomCounters
 
 FIRST_SECONDS, MOST_SECONDS = 0.25, 2.0
 """From look to look: it takes half a millisecond, and grows with the job's processes."""
+YOUNG = 1 / 30
+"""Of its age, the pause to the next look: what dies young has lived for less than two seconds."""
 MOST_PROCESSES = 4096
 GENERATIONS = 6
 """A shell, a launcher, its ranks, their loaders."""
@@ -20,7 +22,6 @@ class JobProcesses:
     def __init__(self, pid: int, began: float) -> None:
         self._pid = pid
         self._next = time.monotonic() + FIRST_SECONDS
-        self._pause = FIRST_SECONDS
         self._began = began
         self._memory = OomCounters()
         self._memory.join(pid)
@@ -32,10 +33,10 @@ class JobProcesses:
 
     def look(self) -> None:
         """Called often; looks now and then."""
-        if time.monotonic() < self._next:
+        now = time.monotonic()
+        if now < self._next:
             return
-        self._pause = min(self._pause * 2, MOST_SECONDS)
-        self._next = time.monotonic() + self._pause
+        self._next = now + min(max(FIRST_SECONDS, YOUNG * (now - self._began)), MOST_SECONDS)
         for pid in (self._pid, *self._endings.describe()):
             self._memory.join(pid)
         self.name = processes.name_of(self._pid) or self.name

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from gpudoctor import active
 from gpudoctor.crowded import slowdown
@@ -58,9 +59,12 @@ def _without_logs(ended: RunEnded, why: str) -> EndTold:
     from gpudoctor.explain.report import Explanation  # here, for they load much
     from gpudoctor.run import verdict
     from gpudoctor.run.kernel import KernelSaid
+    from gpudoctor.run.slurm import slurms_word
 
     asked = asked_to_end(ended)
     lines = (f"it got {by_whom(asked)} after {asked.seconds:.0f} s", why) if asked is not None else (why,)
+    if asked is None:  # else nobody waits
+        ended = structs.replace(ended, scheduler=slurms_word(ended))
     seen = verdict.found(ended, Explanation(), verdict.for_memory(ended, KernelSaid()))
     if seen is None or seen.variant == verdict.BY_ITSELF:  # its logs may tell why
         return EndTold(lines=lines)
@@ -69,5 +73,6 @@ def _without_logs(ended: RunEnded, why: str) -> EndTold:
         lines=lines if asked is not None else (*lines, cause),
         cause=seen.cause,
         confidence=seen.confidence,
+        variant=seen.variant,
         restart=seen.restart,
     )

@@ -351,7 +351,7 @@ class AttendedRun:
         if folder is not None and end_told.cause is not None:
             more = (
                 f"report {shlex.quote(str(folder))}"
-                if together.others
+                if together.others or end_told.variant is not None
                 else f"explain {shlex.quote(str(folder / OUTPUT))}"
             )
             self._say(f"more: gpudoctor {more}")
