@@ -8,11 +8,15 @@ Canonical names: "np" (-np, -n, -c), "host" (-H, -host, -hosts), "hostfile" (-ho
 Source: `mpirun --help all` of Open MPI 4.1, mpirun(1) of 5.0, mpiexec.hydra -help of Intel MPI 2021 and MPICH 4.
 """
 
+import re
+from collections import Counter
+
 from gpudoctor import command as shell_words
 from gpudoctor.launch import words
 from gpudoctor.launch.plan import CannotEmit, Emission, LaunchPlan, PasteBlock
 from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lint.model import LintLaunch
 
 OPTIONS = """
     np,-n,-c= host,-H,--hosts= hostfile,--machinefile,--machine,-f= npernode,-N,--ppn,--perhost,--ppr= x= mca== gmca==
@@ -83,6 +87,25 @@ def _host(name: str) -> str:
     return name
 
 
+def counts(launch: LintLaunch) -> tuple[int | None, int | None]:
+    """Nodes and ranks on each: of -npernode, -ppn and --map-by ppr:N:node, or of hosts whose slots are filled."""
+    total, each = (int(text) if re.fullmatch(r"\d{1,6}", text, re.ASCII) else None
+                   for text in (launch.text("np") or "", launch.text("npernode") or ""))  # fmt: skip
+    ppr = re.match(r"ppr:(\d{1,4}):node\b", launch.text("map-by") or "", re.ASCII)
+    each = int(ppr[1]) if ppr else 1 if launch.option("pernode") is not None else each
+    if each:
+        return (total // each if total and total % each == 0 else None), each
+    slots: Counter[str] = Counter()
+    for part in (launch.text("host") or "").split(","):
+        name, _, number = part.partition(":")
+        if not name or not re.fullmatch(r"\d{0,4}", number, re.ASCII):
+            return None, None
+        slots[name] += int(number or 1)
+    if not total or slots.total() != total or len(set(slots.values())) != 1:
+        return None, None
+    return len(slots), total // len(slots)
+
+
 LAUNCHER = LauncherTraits(
     name="mpirun",
     forms=(
@@ -96,6 +119,7 @@ LAUNCHER = LauncherTraits(
         ),
     ),
     bare=True,
+    counts=counts,
     reads_master=True,
     total_option="np",
     decisive=("np",),

@@ -191,4 +191,5 @@ def per_node(job: LintJob, launch: LintLaunch) -> int | None:
     if launch.launcher == "python":
         asked = lightning.devices(job, launch)
         return gpus(job, launch) if asked == "auto" else asked
-    return None
+    counts = look.traits(launch).counts
+    return counts(launch)[1] if counts is not None else None

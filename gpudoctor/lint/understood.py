@@ -164,8 +164,8 @@ def processes_of(job: LintJob, launch: LintLaunch) -> int | None:
             return job.facts.gpus_per_node
         number = processes.started(job, launch).number
         return number if isinstance(number, int) else by_default(option)
-    if kind.counts is not None:
-        return kind.counts(launch)[1]
+    if kind.counts is not None and (each := kind.counts(launch)[1]) is not None:
+        return each
     if launch.launcher in look.TORCHRUN and not launch.unread:
         return kind.ranks_default
     if launch.launcher == "srun":

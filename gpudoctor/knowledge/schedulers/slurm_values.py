@@ -54,7 +54,7 @@ _FORMS: dict[str, tuple[str, str]] = {
         r"(?:block|cyclic|arbitrary|plane|fcyclic|pack|nopack)\b.*|\*.*", "block, cyclic, plane=N or arbitrary",
     ),
     "gres": (
-        rf"none|(?!(?:null|nil|undefined|n/?a|false)$){GRES}(?:,{GRES})*",
+        rf"none|(?!(?:null|nil|undefined|n/?a|false|gpu\d)$){GRES}(?:,{GRES})*",
         "NAME[:TYPE][:COUNT], such as gpu:4 or gpu:a100:4",
     ),
     "gpus-per-node": (rf"{GPUS}(?:,{GPUS})*", "[TYPE:]COUNT, such as 4 or a100:4"),

@@ -22,6 +22,12 @@ _PROGRAM = (
 _OPTIONS = ("dist_url", "dist_init", "init_method", "master_addr", "master_address", "master_ip", "dist_init_method",
             "distributed_init_method", "rdzv_endpoint", "main_process_ip", "head_ip", "tcp_url",
             "coordinator", "coordinator_address")  # fmt: skip
+_OWN_NAME = lazy_re(
+    r"(?:socket\.)?gethostbyname\((?:socket\.)?(?:gethostname|getfqdn)\(\)\)|(?:socket\.)?(?:gethostname|getfqdn)\(\)"
+    r"|platform\.node\(\)|os\.uname\(\)(?:\[1\]|\.nodename)"
+)
+_HANDED_ON = lazy_re(r"bcast|broadcast|allgather|all_gather_object")
+"""How rank 0 tells the others its name."""
 _LOOPBACK = lazy_re(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::\d+)?")
 
 
@@ -33,6 +39,7 @@ _LOOPBACK = lazy_re(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::
     bad=(
         _JOB + "srun python train.py --dist-url tcp://localhost:29500\n",
         _JOB + "srun python train.py\n" + _PROGRAM.format("os.environ.setdefault('MASTER_ADDR', '127.0.0.1')"),
+        _JOB + "srun python train.py\n" + _PROGRAM.format("os.environ['MASTER_ADDR'] = socket.gethostname()"),
         "#@ node a\npython t.py --coordinator localhost:5000 --rank 0\n"
         "#@ node b\npython t.py --coordinator localhost:5000 --rank 1\n",
         Example("mpirun -np 8 -H a:4,b:4 python train.py --master_addr 127.0.0.1\n", "nodes=2"),
@@ -92,18 +99,17 @@ def _in_program(job: LintJob, code: PythonCode, launch: LintLaunch) -> Iterator[
         elif isinstance(node, ast.Call) and code.torch_name(node.func) == "init_process_group":
             value = argument(node, "init_method", 1)
         text = constant(value)
-        if (
-            value is None
-            or not isinstance(text, str)
-            or not _LOOPBACK.fullmatch(text)
-            or not isinstance(node, (ast.Assign, ast.Call))
-        ):
+        if value is None or not isinstance(node, (ast.Assign, ast.Call)):
+            continue
+        own = _OWN_NAME.fullmatch(code.words(value)) if not _HANDED_ON.search(code.text) else None
+        if own is None and not (isinstance(text, str) and _LOOPBACK.fullmatch(text)):
             continue
         if code.is_conditional(node):
             continue
         yield LintFinding(
             span=code.span(node),
-            summary=f"the program meets at {text}, which is each node or pod itself, and ranks run on several",
+            summary=f"the program meets at {own[0] if own else text}, which is each node or pod itself, and ranks run"
+            " on several",
             happens="The ranks of the other nodes wait for rank 0 on their own node until the time-out.",
             fix="Take MASTER_ADDR from the environment, and export the first node's name in the script.",
         )

@@ -117,6 +117,7 @@ _FILLED = lazy_re(
     r"(?:train_batch_size|train_micro_batch_size_per_gpu|gradient_accumulation_steps|gradient_clipping)"
     r"|(?:optimizer|scheduler)\.params\.\w+"
 )
+_COUNTS = {"train_batch_size", "train_micro_batch_size_per_gpu"}
 _FILLS = lazy_re(r"\b(?:Trainer|Accelerator|DeepSpeedStrategy|HfTrainerDeepSpeedConfig|transformers|accelerate)\b")
 
 
@@ -129,6 +130,7 @@ _FILLS = lazy_re(r"\b(?:Trainer|Accelerator|DeepSpeedStrategy|HfTrainerDeepSpeed
     bad=(
         _LOOP.format("", '"auto"'),
         _LOOP.format("", '4,\n  "gradient_accumulation_steps": "auto"'),
+        _LOOP.format("", "4").replace("train_micro_batch_size_per_gpu", "gradient_accumulation_steps"),
     ),
     good=(
         _LOOP.format("", "4"),
@@ -161,3 +163,12 @@ def auto_that_nobody_fills_in(job: LintJob) -> Iterator[LintFinding]:
                     fix="Write the number.",
                 )
                 break
+        else:
+            first = next(iter(of_file(section).values()), None)
+            if first is not None and not _COUNTS & of_file(section).keys():
+                yield LintFinding(
+                    span=first.word.span,
+                    summary="the file names no batch, and the program calls deepspeed.initialize itself",
+                    happens="Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided.",
+                    fix="Add train_micro_batch_size_per_gpu.",
+                )

@@ -12,6 +12,8 @@ from gpudoctor.lint.rule import Edit, LintFinding, rule
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
 _CONTAINERS = ("docker", "podman", "nerdctl")
 _INNER = ("bash", "sh", "ssh")
+_OF_JOB = lazy_re(r"\$\{?SLURM_|(?:\$\(|`)[ \t]*(?:hostname|scontrol)\b")
+"""What is not known where a job is submitted."""
 _WITH_TEXT = (*_INNER, "eval", "sbatch", *_CONTAINERS)
 """What is given a text that a shell of its own reads, or an environment for one."""
 _TWO = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr=n0 --master-port=61234 train.py"
@@ -226,18 +228,18 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
         if outer is None:
             continue
         for option in launch.every_option:
-            if option.span.start < outer.words[0].span.start:
+            if option.span.start < outer.words[0].span.start and outer.program != "sbatch":
                 continue  # of what starts the shell
             for expansion in option.value.expansions if option.value is not None else ():
-                of_job = outer.program == "sbatch" and expansion.where == "node" and expansion.name.startswith("SLURM_")
-                if not expansion.name.isidentifier() or expansion.default is not None:
+                of_job = outer.program == "sbatch" and expansion.where == "node" and _OF_JOB.match(expansion.raw)
+                if not (of_job or expansion.name.isidentifier()) or expansion.default is not None:
                     continue
                 if expansion.is_set is not False and not of_job:
                     continue
                 inside, before = invocation.settings.get(expansion.name), outer.settings.get(expansion.name)
                 if of_job or (inside is not None and before is None):
                     why = f"is filled in by the outer shell, before the text for {outer.program} sets it"
-                    fix = f"Put the text in single quotes (<<'EOF'), or write \\${expansion.name}."
+                    fix = f"Put the text in single quotes (<<'EOF'), or write \\{expansion.raw}."
                 elif inside is None and before is not None and not before.exported and outer.program in _INNER:
                     why = "is read by an inner shell, and it is not exported"
                     fix = f"Write export {expansion.name}=..., or put the text in double quotes."
@@ -245,8 +247,10 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
                     continue
                 yield LintFinding(
                     span=option.span,
-                    summary=f"${expansion.name} of {option.written} {why}",
-                    happens=f"It is empty there: {option.written} gets no value.",
+                    summary=f"{expansion.raw} of {option.written} {why}",
+                    happens=f"It is empty there: {option.written} gets no value."
+                    if expansion.name
+                    else "It is answered on the machine that submits, which is no node of the job.",
                     fix=fix,
                 )
 

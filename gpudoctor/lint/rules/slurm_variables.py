@@ -1,9 +1,11 @@
 """Rules of SLURM's variables that repeat an option: V11."""
 
+import re
 from collections.abc import Iterable, Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
-from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
+from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Span
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
 _REPEATS = {
@@ -29,6 +31,7 @@ _BATCH = (
         _BATCH.format("gres=gpu:8", "$SLURM_GPUS_PER_NODE"),
         _BATCH.format("gpus-per-node=4", "$SLURM_GPUS_PER_TASK"),
         _BATCH.format("gres=gpu:8", "$GPUS").replace("srun", "GPUS=$SLURM_GPUS_PER_NODE\nsrun"),
+        _BATCH.format("gres=gpu:8", "8").replace("srun", '[ -z "$SLURM_GPUS" ] && exit 0\nsrun'),
     ),
     good=(
         _BATCH.format("gpus-per-node=8", "$SLURM_GPUS_PER_NODE"),
@@ -41,6 +44,7 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
     A header that asks by another option leaves it empty."""
     if not job.is_batch:
         return
+    yield from _ends_by_a_guard(job)
     seen = set()
     for launch in (launch for lint_launch in job.launches for launch in (lint_launch, *lint_launch.around)):
         for option in launch.every_option:
@@ -60,6 +64,28 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
                     else f"Add #SBATCH --{wanted}=... to the header.",
                     edits=(Edit(origin.span, f"${instead}"),) if instead and origin.span.exact else (),
                 )  # fmt: skip
+
+
+_GUARD = lazy_re(
+    r"^[ \t]*(?:if )?\[\[? -z [\"']?(\$\{?(SLURM_\w+)\}?)[\"']? \]\]?\s*(?:&&|;?\s*then\b)[^#]{0,200}?\bexit\b",
+    re.MULTILINE,
+)
+
+
+def _ends_by_a_guard(job: LintJob) -> Iterator[LintFinding]:
+    """`[ -z "$SLURM_GPUS" ] && exit 0`: where the variable is never set nothing behind it is run."""
+    for match in _GUARD.finditer(job.text):
+        place = Span(match.start(1), match.end(1), job.text.count("\n", 0, match.start(1)) + 1)
+        behind = next((launch for launch in job.launches if launch.invocation.span.start > match.end()), None)
+        empty = Expansion(match[2], match[1], None)
+        left = _left_empty(job, behind, empty) if behind is not None else None
+        if left is not None:
+            yield LintFinding(
+                span=place,
+                summary=f"{match[1]} is set with --{left[0]} only, and the header has --{left[1]}: the script ends",
+                happens="The job ends before the training, as a success where the status is 0.",
+                fix=f"Ask for ${left[2]}." if left[2] else f"Add #SBATCH --{left[0]}=..., or take the test out.",
+            )
 
 
 def _origins(launch: LintLaunch, expansions: Iterable[Expansion]) -> Iterator[Expansion]:

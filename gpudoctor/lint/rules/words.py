@@ -79,12 +79,16 @@ def words_in_one_word(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
+_BEFORE_A_SIGN = lazy_re(r"[ \t]+\\[ \t]+(?:\d?>|&|\||;)")
+
+
 @rule(
     "Q21",
     title="A backslash stands at the end of a line, not before a blank",
     source="bash(1): a backslash keeps the next character as it is; YAML 1.2, folded style: lines become one",
     bad=(
         "torchrun --standalone --nproc-per-node=4 \\ train.py --lr 0.1\n",
+        "torchrun --standalone --nproc-per-node=4 train.py \\ > log.txt 2>&1\n",
         _FLOW.format(">"),
     ),
     good=(
@@ -101,6 +105,9 @@ def escaped_blank(job: LintJob) -> Iterator[LintFinding]:
             if before.span.exact and word.span.exact and re.fullmatch(r"\s+\\[ \t]+", gap):
                 yield _escaped(word, "Take the backslash out, or let the line end behind it.")
                 break
+        last = words[-1]
+        if last.span.exact and _BEFORE_A_SIGN.match(job.text, last.span.end):
+            yield _escaped(last, "Take the backslash out: the program gets a blank as one more argument.")
     for value in (value for manifest in job.manifests for value in manifest.values):
         lines = job.text[value.span.start : value.span.end]
         if lines.startswith(">") and "\\ " in value.value and "\\\n" in lines:

@@ -2,14 +2,13 @@
 pods that do not know each other, or are not as many as torchrun waits for: E15, M05, K07 to K09."""
 
 import ast
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.hand_ranks import inits
-from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.pods import BY_OPERATOR, manifest_of, pods_of
 from gpudoctor.lint.programs import wanted
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, constant, has_stars
@@ -58,6 +57,10 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
         _JOINS + "CUDA_VISIBLE_DEVICES=0,1 python train.py\n",
         _JOINS + "srun -n 8 python train.py\n",
         _PROGRAM + "source .venv/bin/activate\npython train.py\n",
+        _JOINS.replace("'nccl'", "'nccl', rank=int(os.environ['SLURM_PROCID']), world_size=8").replace(
+            "import torch", "import os\nimport torch", 1
+        )
+        + "srun -n 8 python train.py\n",
     ),
     good=(
         _JOINS + "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 python train.py\n",
@@ -75,6 +78,7 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
 def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
     """RANK, WORLD_SIZE and LOCAL_RANK are set by torchrun and its likes. Under plain python nobody sets them."""
     for code, launches in codes_and_starts(job):
+        yield from _without_head(job, code, launches)
         if _ALSO.search(code.text):
             continue
         actors = _of_actors(code)
@@ -86,8 +90,8 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
             known = (*launch.invocation.settings, *job.facts.variables)
             lacking = next((name for name in read if name not in known), None)
             by_srun = launch.launcher == "srun" and [outer.program for outer in launch.invocation.within] == ["srun"]
-            if by_srun and re.search(r"container-image|\bPMI|--mpi|--task-prolog|prolog", job.text):
-                continue  # enroot's hook for torch, a prolog of tasks
+            if by_srun and _HOOKS.search(job.text):
+                continue
             plain = launch.launcher == "python" and not launch.around and not launch.invocation.within
             if lacking is None or not (plain or by_srun) or look.from_platform(job, launch):
                 continue
@@ -104,6 +108,43 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
+_HOOKS = lazy_re(r"container-image|\bPMI|--mpi|prolog")
+"""enroot's hook for torch, a prolog of tasks."""
+
+
+def _without_head(job: LintJob, code: PythonCode, launches: Sequence[LintLaunch]) -> Iterator[LintFinding]:
+    """Ranks that know their number from SLURM or MPI, which set no MASTER_ADDR: env:// asks for it all the same."""
+    asked = next((init for init in inits(code) if _meets_by_environment(code, init)), None)
+    if asked is None or not code.is_whole() or "MASTER_ADDR" in job.text or job.has_unread_source:
+        return
+    if not _OF_TASKS.search(code.text):
+        return
+    for launch in launches:
+        alone = [outer.program for outer in launch.invocation.within] in (["srun"], ["mpirun"], ["mpiexec"])
+        if launch.launcher in ("srun", "mpirun") and alone and not look.from_platform(job, launch) and not (
+            _HOOKS.search(job.text) or "MASTER_ADDR" in job.facts.variables or code.brings("deepspeed", "lightning")
+        ):  # fmt: skip
+            yield LintFinding(
+                span=code.span(asked),
+                summary=f"the group is made by env://, and {launch.launcher} sets no MASTER_ADDR, nor does this text",
+                happens="ValueError: environment variable MASTER_ADDR expected, but not set.",
+                fix='Export MASTER_ADDR (scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1) and MASTER_PORT.',
+            )
+            return
+
+
+_OF_TASKS = lazy_re(r"SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|Get_rank\(")
+
+
+def _meets_by_environment(code: PythonCode, init: ast.Call) -> bool:
+    method = argument(init, "init_method", 1)
+    asks = method is None or constant(method) == "env://"
+    return asks and not (
+        code.is_conditional(init) or has_stars(init) or argument(init, "store", 5) is not None
+        or constant(argument(init, "backend", 0)) == "mpi"
+    )  # fmt: skip
+
+
 def _of_actors(code: PythonCode) -> frozenset[ast.AST]:
     """What Ray runs in processes of its own, whose environment the program's driver sets."""
     if not code.brings("ray"):
@@ -115,17 +156,8 @@ def _of_actors(code: PythonCode) -> frozenset[ast.AST]:
 
 def _asks_environment(code: PythonCode, init: ast.Call) -> bool:
     """Whether it is certain that a call takes its rank from RANK."""
-    if code.is_conditional(init) or has_stars(init) or argument(init, "store", 5) is not None:
-        return False
-    method = argument(init, "init_method", 1)
-    by_environment = method is None or constant(method) == "env://"
     is_called = isinstance(code.scope_of(init), ast.Module) or code.is_called(code.scope_of(init))
-    return (
-        by_environment
-        and argument(init, "rank", 4) is None
-        and constant(argument(init, "backend", 0)) != "mpi"
-        and is_called
-    )
+    return _meets_by_environment(code, init) and argument(init, "rank", 4) is None and is_called
 
 
 @rule(
