@@ -736,6 +736,14 @@ INNOCENT: dict[str, tuple[HangJob, str]] = {
         ),
         "xid-gpu-lost",
     ),
+    "an Xid of a process that is not of the job": (
+        a_job(
+            waits(0),
+            sleeps(1),
+            nodes={"a": {"kernel": (KernelEvent(kind="xid", text="Xid 31", pid=777, seconds_ago=30.0),)}},
+        ),
+        "xid-gpu-lost",
+    ),
     "sends and receives that pair": (
         a_job(is_in(0, "point-to-point", "send", at=33), is_in(1, "point-to-point", "recv", at=35), sleeps(2)),
         "p2p-order",
@@ -792,6 +800,21 @@ def test_what_looks_alike_is_not_named(name: str) -> None:
     job, cause = INNOCENT[name]
     sure = [each for each in reported(job).causes if each.cause == cause and each.confidence >= 0.5]
     assert sure == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ago", "for_memory"),
+    [
+        ("Memory cgroup out of memory: Killed process 77 (python) total-vm:1kB", 30.0, True),
+        ("Memory cgroup out of memory: Killed process 77 (python) total-vm:1kB", 86_400.0, False),
+        ("Memory cgroup out of memory: Killed process 77 (chrome) total-vm:1kB", 30.0, False),
+    ],
+)
+def test_whom_the_kernel_ended_for_memory_may_be_a_stranger(text: str, ago: float, for_memory: bool) -> None:
+    nodes = {"a": {"kernel": (KernelEvent(kind="oom", text=text, pid=77, seconds_ago=ago),)}}
+    job = a_job(waits(0, environment={"LOCAL_WORLD_SIZE": "2"}), missing=(1,), launchers={}, nodes=nodes)
+    found = next(each for each in reported(job).causes if each.cause == "rank-died")
+    assert ("killed for memory" in found.summary) == for_memory, found
 
 
 @pytest.mark.parametrize("name", FIRES)

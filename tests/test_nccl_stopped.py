@@ -149,7 +149,7 @@ CASES = {
             outcome="died",
         ),
         "rank-died",
-        'rank 1 was killed by SIGKILL, for memory on n02 in "all_reduce of 1048576 bytes"',
+        'rank 1 was killed by SIGKILL, perhaps for memory on n02 in "all_reduce of 1048576 bytes"',
     ),
     "a killed rank, and nobody knows": Case(
         beside("failed", rank(1, ended="signal", status=9), outcome="died"), "rank-died", "killed by SIGKILL"

@@ -21,6 +21,7 @@ from gpudoctor.hang.words import (
     who,
 )
 from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence
 
 SIGTERM = 15
@@ -28,6 +29,7 @@ SIGKILL = 9
 ASKED_TO_END = (SIGTERM, 2, 1, 24)
 """Also by SIGINT, SIGHUP and, at a limit of CPU time, SIGXCPU."""
 MOST_NAMED = 8
+OOM_NAME = lazy_re(r"process [0-9]{1,10} \((.{1,15}?)\)(?:,| |$)")
 """Culprits of one kind whose evidence is written out."""
 
 
@@ -142,8 +144,7 @@ def _failed(job: HangJob, failed: Sequence[Rank]) -> HangCause:
             evidence.append(Seen(f"{process_of(rank)} exit status", ended_words(process.exit_code)))
             if event is not None:
                 evidence.append(Seen(f"kernel log of {rank.node.host}", event.text))
-        killed = process.exit_code & 0x7F == SIGKILL and (rank.evidence.oom_kills or 0) > 0
-        for_memory |= killed or (event is not None and event.kind == "oom")
+        for_memory |= event is not None and event.kind == "oom"
     most = Counter(rank.evidence.process.exit_code for rank in failed).most_common(1)[0][0]
     ending = _ending(most, for_memory, failed[0].evidence.oom_kills)
     uncollected = ", and nobody has collected it" if any(rank.state == "Z" for rank in failed) else ""
@@ -171,7 +172,8 @@ class _Ending(NamedTuple):
 
 
 def _ending(status: int, for_memory: bool, oom_kills: int | None) -> _Ending:
-    """Of a status as waitpid(2) gives it. `oom_kills`: processes that the kernel's OOM killer has ended there."""
+    """Of a status as waitpid(2) gives it. `oom_kills`: processes that the kernel's OOM killer has ended there, whoever
+    they were."""
     number = status & 0x7F
     how = ended_words(status).removeprefix("ended ")
     if for_memory:
@@ -183,6 +185,7 @@ def _ending(status: int, for_memory: bool, oom_kills: int | None) -> _Ending:
             if oom_kills == 0
             else "The OOM killer, a scheduler, a container's runtime or a person sends it."
         )
+        how += ", perhaps for memory" if oom_kills else ""
         return _Ending("killed" if oom_kills == 0 else "sigkill", "was killed", "were killed", how, meaning)
     if number in ASKED_TO_END:
         meaning = "It was asked to end, by a scheduler (time limit, preemption) or a person."
@@ -205,7 +208,10 @@ def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> It
     closed = [(rank, number) for rank in waiting if (number := _closed(rank))]
     known = {process.process.pid for node in job.nodes for process in node.processes}
     events = [
-        (node, event) for node in job.nodes for event in node.kernel if event.kind == "oom" and event.pid not in known
+        (node, event)
+        for node in job.nodes
+        for event in node.kernel
+        if event.kind == "oom" and event.pid not in known and _may_be_one_of(waiting, event)
     ]
     evidence = [Seen("processes of " + listed(hosts), f"no process has rank {ranges(gone)} of {job.world_size}")]
     evidence += [
@@ -236,6 +242,15 @@ def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> It
     )
 
 
+def _may_be_one_of(others: Sequence[Rank], event: KernelEvent) -> bool:
+    """Whether what the OOM killer has ended is called as these ranks are, and was ended since they run."""
+    name = OOM_NAME.search(event.text)
+    names = {rank.evidence.process.name for rank in others} - {""}
+    age = max((rank.evidence.process.age_seconds for rank in others), default=0.0)
+    is_later = not age or event.seconds_ago is None or event.seconds_ago <= age
+    return is_later and (name is None or not names or name[1] in names)
+
+
 def _closed(rank: Rank) -> int:
     return sum(socket.state == "CLOSE_WAIT" for socket in rank.evidence.sockets)
 
@@ -244,19 +259,22 @@ def _closed(rank: Rank) -> int:
 
 
 def lost_gpus(job: HangJob) -> Iterator[HangCause]:
-    """An Xid in the kernel log since the job began, or a GPU that does not answer any more."""
+    """An Xid in the kernel log since the job began, or a GPU that does not answer any more. An Xid of a process that is
+    not seen may be another job's; where a rank is missing, it may have been that rank's."""
     for node in job.nodes:
         here = [rank for rank in job.ranks if rank.node is node]
         since = max((rank.evidence.process.age_seconds for rank in here), default=0.0)
         lost = [gpu for gpu in node.gpus if gpu.lost]
+        ours = {process.process.pid for process in node.processes}
         events = [
             event
             for event in node.kernel
             if event.kind == "xid" and (event.seconds_ago is None or event.seconds_ago <= since + 1)
+            if not event.pid or event.pid in ours or job.missing
         ]
         if not lost and not events:
             continue
-        dated = any(event.seconds_ago is not None for event in events)
+        dated = any(event.seconds_ago is not None and event.pid in {0, *ours} for event in events)
         pids = {event.pid for event in events if event.pid}
         evidence = [Seen(f"NVML on {node.host}", f"GPU {gpu.index}: {gpu.lost}") for gpu in lost]
         evidence += [Seen(f"kernel log of {node.host}", event.text) for event in events]

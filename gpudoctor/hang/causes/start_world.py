@@ -192,7 +192,9 @@ def ranks_that_have_not_come(job: HangJob) -> Iterator[HangCause]:
         return
     if not all(is_before_training(rank) for rank in job.ranks) or min(start.age for start in starts) < YOUNG:
         return
-    if any(rank.state == "Z" for rank in job.ranks) or any(node.kernel for node in job.nodes):
+    since = max(start.age for start in starts)
+    told = [event for node in job.nodes for event in node.kernel if (event.seconds_ago or 0.0) <= since]
+    if told or any(rank.state == "Z" for rank in job.ranks):
         return  # somebody has died: that is said elsewhere
     if any(launcher.kind in rank_setters() for launcher in job.launchers):
         return
