@@ -69,6 +69,18 @@ TRACEBACK = (
     "AssertionError: Torch not compiled with CUDA enabled\n\n### Versions\n\n"
 )
 
+OF_VLLM = (
+    "\n".join(
+        line.replace(":", "    :", 1)
+        if re.match(r"(?:PyTorch|Is|CUDA|ROCM|GPU models|Nvidia|cuDNN)[ \w]*:", line)
+        else line
+        for line in report(available="False")
+        .replace("Versions of relevant libraries:", "Versions of relevant libraries\n" + "=" * 30)
+        .split("\n")
+    )
+    + f"{'=' * 30}\n         vLLM Info\n{'=' * 30}\nROCM Version    : Could not collect\nvLLM Version    : 0.9.1\n"
+)
+
 CASES: dict[str, tuple[str, int, str]] = {
     "built for the CPU beside two GPUs": (report("2.6.0+cpu", "Could not collect", "False"), 1, "torch-cpu-only"),
     "built for the CPU, CUDA is None": (report("2.6.0", "None", "False"), 1, "torch-cpu-only"),
@@ -137,6 +149,7 @@ CASES: dict[str, tuple[str, int, str]] = {
         1,
         "torch-cpu-only",
     ),
+    "vLLM's collect-env": (OF_VLLM, 1, "torch-cuda-unavailable"),
     "for Intel's GPUs": (
         report(
             "2.7.0+xpu", "None", "False", "Could not collect\n", "Could not collect", xpu="Is XPU available: True\n"

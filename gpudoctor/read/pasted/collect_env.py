@@ -30,7 +30,7 @@ SOURCE = "collect_env"
 HEADING = lazy_re(r"(?:Collecting environment information\.\.\.|PyTorch version *: \S)")
 FACT = lazy_re(r"(?P<name>[A-Z][\w .]{1,40}?) *: *(?P<value>.{0,200})$")
 GPU = lazy_re(
-    r"(?:GPU models and configuration: *)?GPU (?P<index>\d{1,3}): (?P<name>\S.{0,80}?)(?: \(UUID: .{1,60}\))?$"
+    r"(?:GPU models and configuration *: *)?GPU (?P<index>\d{1,3}): (?P<name>\S.{0,80}?)(?: \(UUID: .{1,60}\))?$"
 )
 PACKAGE = lazy_re(r"\[(?:pip3?|conda)\] +(?P<name>[A-Za-z][\w.-]{0,80})(?:==| +)(?P<version>\d[\w.+!-]{0,60})")
 PIP = ("[pip] ", "[pip3] ")
@@ -48,7 +48,7 @@ def parse(block: Pasted) -> ToolOutput:
             facts.setdefault(match["name"], match["value"].strip())
     packages = _packages(block.lines)
     gpus = tuple(_gpus(block.lines))
-    is_cut = LAST not in facts
+    is_cut = not any(line.startswith(LAST) for line in block.lines)
     driver = facts.get("Nvidia driver version", "")
     nvidia: dict[str, Reading[Any]] = {}
     if driver not in UNSAID and is_a("version", driver):

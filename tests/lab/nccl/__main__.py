@@ -1,7 +1,8 @@
 """The real NCCL on described machines, beside what we say of it: `python -m tests.lab.nccl [WORD...] [--releases ...]`.
 
-WORDs choose cases by what is in their names; `fetch` as the only one downloads NCCL into the cache. As root. Exit
-status: 1 when something differs.
+WORDs choose cases by what is in their names; `fetch` as the only one downloads NCCL into the cache. `--drawn N` asks
+about N machines of each kind that hypothesis makes, and not about those of cases.py. As root. Exit status: 1 when
+something differs.
 """
 
 import argparse
@@ -13,6 +14,7 @@ from dataclasses import replace
 
 from tests.lab.nccl import wheels
 from tests.lab.nccl.cases import all_cases
+from tests.lab.nccl.drawn import drawn
 from tests.lab.nccl.oracle import Case, Outcome, ask
 
 
@@ -21,15 +23,18 @@ def main() -> int:
     parser.add_argument("words", nargs="*", metavar="WORD")
     parser.add_argument("--releases", default=",".join(wheels.NCCL_RELEASES), help="default: all")
     parser.add_argument("--at-once", type=int, default=2, help="so many machines at a time")
+    parser.add_argument("--drawn", type=int, default=0, metavar="N", help="so many machines made by hypothesis")
+    parser.add_argument("--seed", type=int, default=0, help="of those machines")
     chosen = parser.parse_args()
     releases = chosen.releases.split(",")
     if chosen.words == ["fetch"]:
         for release in releases:
             print(wheels.fetch_nccl(release))
         return 0
+    made = drawn(chosen.drawn, chosen.seed) if chosen.drawn else all_cases()
     cases = [
-        replace(case, releases=[each for each in case.releases if each in releases])
-        for case in all_cases()
+        replace(case, releases=releases if chosen.drawn else [each for each in case.releases if each in releases])
+        for case in made
         if not chosen.words or any(word in case.name for word in chosen.words)
     ]
     outcomes: list[Outcome] = []

@@ -173,6 +173,17 @@ def levels_of(devices: list[Device]) -> dict[str, int]:
     return {f"level.{i}.{j}": level(one, other) for i, one in enumerate(devices) for j, other in enumerate(devices)}
 
 
+def of_tree(name: str, kind: str, devices: list[Device], hcas: list[Hca], *, nvlink: bool) -> Case:
+    """A machine whose GPUs stand where these devices do."""
+    machine = machines.hgx_h100(len(devices))
+    for index, device in enumerate(devices):
+        own: dict[str, str | int | None] = {"pci": f"0000{device.path[-1][:-2].upper()}.0"}
+        machine = machine.but_gpu(index, **own, **({} if nvlink else dict.fromkeys(("nvlinks", "nvlink.active"))))
+    machine = replace(machine, facts={**machine.facts, **levels_of(devices)})
+    node = Node(ETH, devices, hcas, nvswitch=nvlink)
+    return Case(name, kind, node, [{}], RELEASES, machine, len(devices))
+
+
 def path_cases() -> Iterator[Case]:
     pcie = [Device(behind_switch(BUSES[0], port, BUSES[0] + port)) for port in range(2)]
     pcie += [Device(behind_switch(BUSES[4], port, BUSES[4] + port), 1) for port in range(2)]
@@ -194,17 +205,10 @@ def path_cases() -> Iterator[Case]:
         ("one root", one_root, [Hca(["pci0000:00", address(0, 9), address(9)], 0, "mlx5_0")]),
         ("flat in a VM", flat, [Hca(["pci0000:00", address(0, 9)], 0, "mlx5_0")]),
     ):
-        nvlink = name.startswith("HGX")
-        machine = machines.hgx_h100(len(devices))
-        for index, device in enumerate(devices):
-            own: dict[str, str | int | None] = {"pci": f"0000{device.path[-1][:-2].upper()}.0"}
-            machine = machine.but_gpu(index, **own, **({} if nvlink else dict.fromkeys(("nvlinks", "nvlink.active"))))
-        machine = replace(machine, facts={**machine.facts, **levels_of(devices)})
-        modules = [] if "without" in name else ["nvidia_peermem"]
-        node = Node(ETH, devices, hcas, nvswitch=nvlink, modules=modules)
-        count = len(devices)
-        yield Case(f"paths: {name}", "path", node, [{}], RELEASES, machine, count)
-        yield Case(f"gpudirect: {name}", "gpudirect", node, [alone, *levels], RELEASES, machine, count)
+        case = of_tree(f"paths: {name}", "path", devices, hcas, nvlink=name.startswith("HGX"))
+        case.node.modules = [] if "without" in name else ["nvidia_peermem"]
+        yield case
+        yield replace(case, name=f"gpudirect: {name}", kind="gpudirect", settings=[alone, *levels])
 
 
 def all_cases() -> Iterator[Case]:

@@ -1,0 +1,161 @@
+"""Machines and settings that hypothesis makes: what nobody thought of when the others were written by hand.
+
+`drawn(count, seed)` gives so many cases of each kind, the same for the same seed.
+"""
+
+from collections.abc import Iterator
+
+from hypothesis import HealthCheck, Phase, given, seed as seeded, settings as how, strategies as st
+
+from tests.lab.nccl.cases import BUSES, ETH, ethernet, gpus, of_tree
+from tests.lab.nccl.node import Device, Hca, Interface, Node, address, behind_switch
+from tests.lab.nccl.oracle import Case
+
+NAMES = (
+    *("eth0", "eth1", "eth10", "eno1", "enp6s0", "ens1f0np0", "ib0", "ib1", "ibp12s0", "ibs4", "bond0", "bond1"),
+    *("docker0", "docker_gwbridge", "br-3f9d12ab77c0", "virbr0", "veth1a2b3c", "wlan0", "tun0", "lo0", "e", "hsn0"),
+)
+LONE = ("", "^", "=", ",", "^=", "lo", "^lo", "=lo", "eth", "en", "ib", "^ib,eth", "br", "docker", "nosuch", "^nosuch")
+SETTINGS = 6
+
+
+@st.composite
+def interfaces(draw: st.DrawFn) -> dict[str, Interface]:
+    names = draw(st.lists(st.sampled_from(NAMES), max_size=6, unique=True))
+    found: dict[str, Interface] = {}
+    for number, name in enumerate(names):
+        addresses = draw(
+            st.sampled_from(
+                (
+                    [f"10.{number}.0.1/24"],
+                    [f"10.{number}.0.1/24", f"2001:db8:{number}::1/64"],
+                    [f"2001:db8:{number}::1/64"],
+                    [f"169.254.{number}.7/16"],
+                    [f"10.{number}.0.1/24", f"10.{number}.0.2/24"],
+                    [],
+                )
+            )
+        )
+        kind = draw(st.sampled_from(("veth", "veth", "veth", "bridge")))
+        found[name] = Interface(addresses, kind, draw(st.integers(0, 5)) > 0)
+    return found
+
+
+@st.composite
+def chosen(draw: st.DrawFn, names: list[str], ports: bool) -> str:
+    """A list as NCCL_SOCKET_IFNAME or NCCL_IB_HCA takes it."""
+    if not names or draw(st.integers(0, 3)) == 0:
+        return draw(st.sampled_from(LONE))
+    parts = []
+    for name in draw(st.lists(st.sampled_from(names), min_size=1, max_size=3)):
+        part = name[: draw(st.integers(1, len(name)))] if draw(st.booleans()) else name
+        if ports and draw(st.integers(0, 2)) == 0:
+            part += draw(st.sampled_from((":1", ":2", ":", ":0", ":x")))
+        parts.append(part)
+    return draw(st.sampled_from(("", "", "=", "^", "^="))) + draw(st.sampled_from((",", ",", ",,", ", "))).join(parts)
+
+
+@st.composite
+def interface_case(draw: st.DrawFn) -> Case:
+    found = draw(interfaces())
+    settings = [{}] + [
+        draw(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "NCCL_SOCKET_IFNAME": chosen(list(found), ports=False),
+                    "NCCL_SOCKET_FAMILY": st.sampled_from(("AF_INET", "AF_INET6", "af_inet", "")),
+                },
+            )
+        )
+        for _ in range(SETTINGS)
+    ]
+    return Case("drawn: interfaces", "interface", Node(found, gpus(1)), settings)
+
+
+@st.composite
+def hca(draw: st.DrawFn, index: int) -> Hca:
+    bus = BUSES[index]
+    facts = draw(
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "state": st.sampled_from(("1: DOWN", "2: INIT", "3: ARMED", "4: ACTIVE")),
+                "link_layer": st.sampled_from(("InfiniBand", "Ethernet", "Unspecified")),
+                "rate": st.sampled_from(("200 Gb/sec (4X HDR)", "25 Gb/sec (1X EDR)", "400 Gb/sec (4X NDR)")),
+            },
+        )
+    )
+    name = draw(st.sampled_from((f"mlx5_{index}", f"mlx5_bond_{index}", f"ibp{index}s0", f"bnxt_re{index}")))
+    if facts.get("link_layer") == "Ethernet":
+        made = ethernet(name, f"0000:0000:0000:0000:0000:ffff:0a{index:02x}:0001", "eth0", bus, **facts)
+    else:
+        ports = {str(number + 1): dict(facts) if number == 0 else {} for number in range(draw(st.integers(1, 2)))}
+        made = Hca(behind_switch(bus, 1, bus + 1), index // 4, name, ports)
+    made.verbs = draw(st.integers(0, 4)) > 0
+    return made
+
+
+@st.composite
+def hca_case(draw: st.DrawFn) -> Case:
+    hcas = [draw(hca(index)) for index in range(draw(st.integers(0, 4)))]
+    settings = [{}] + [
+        draw(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "NCCL_IB_HCA": chosen([each.name for each in hcas], ports=True),
+                    "NCCL_IB_DISABLE": st.sampled_from(("0", "1", "", "no", "-1", "0x1", "01")),
+                    "NCCL_NET": st.sampled_from(("IB", "Socket", "ib", "SOCKET")),
+                },
+            )
+        )
+        for _ in range(SETTINGS)
+    ]
+    return Case("drawn: hcas", "hca", Node(ETH, gpus(1), hcas), settings)
+
+
+@st.composite
+def path_case(draw: st.DrawFn) -> Case:
+    """GPUs and ports at root ports and below switches of up to four roots in two sockets."""
+    taken = dict.fromkeys(range(4), 0)
+
+    def way() -> tuple[list[str], int]:
+        root = draw(st.integers(0, 3))
+        base, switch = 0x10 + 0x38 * root, draw(st.integers(0, 2))
+        taken[root] += 1
+        at = f"pci0000:{base:02x}"
+        own = address(base + 8 + taken[root])
+        if switch == 0:
+            return [at, address(base, 8 + taken[root]), own], root // 2
+        above = base + 2 * switch
+        return [at, address(base, switch), address(above), address(above + 1, taken[root]), own], root // 2
+
+    devices = sorted((Device(*way()) for _ in range(draw(st.integers(2, 6)))), key=lambda device: device.path[-1])
+    hcas = [Hca(*way(), f"mlx5_{index}") for index in range(draw(st.integers(0, 4)))]
+    return of_tree("drawn: paths", "path", devices, hcas, nvlink=False)
+
+
+def drawn(count: int, seed: int) -> Iterator[Case]:
+    for make in (interface_case(), hca_case(), path_case()):
+        yield from _examples(make, count, seed)
+
+
+def _examples(strategy: st.SearchStrategy[Case], count: int, seed: int) -> list[Case]:
+    found: list[Case] = []
+
+    @seeded(seed)
+    @how(
+        max_examples=count,
+        phases=(Phase.generate,),
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def collect(case: Case) -> None:
+        case.name += f" {len(found)}"
+        found.append(case)
+
+    collect()
+    return found
