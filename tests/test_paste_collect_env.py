@@ -111,6 +111,11 @@ CASES: dict[str, tuple[str, int, str]] = {
         1,
         "torch-without-gpu-kernels .*12.0",
     ),
+    "a Blackwell with a build of one's own": (
+        report("2.5.0a0+e000cf0ad9.nv24.10", gpus="GPU 0: NVIDIA GeForce RTX 5090\n", driver="572.16"),
+        3,
+        "collect_env",
+    ),
     "a Blackwell with CUDA 12.8": (
         report("2.7.1+cu128", "12.8", gpus="GPU 0: NVIDIA GeForce RTX 5090\n", driver="572.16", packages="[pip3] x==1"),
         3,

@@ -11,7 +11,11 @@ from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.pytorch.gpu_code import Capability, any_runs_on, is_too_old_for, shown
 from gpudoctor.knowledge.pytorch.torch_devices import indices
 from gpudoctor.knowledge.pytorch.torch_wheels import advice, cuda_of
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import missing
+
+RELEASED = lazy_re(r"[\d.]+(?:\+cu\d+)?")
+"""A wheel of pytorch.org or the package index, by its version."""
 
 
 class TrainingGpu(NamedTuple):
@@ -33,6 +37,8 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
     if facts.arch_list:
         lacking = [device for device in gpus if not any_runs_on(facts.arch_list, device.capability, cuda)]
     else:
+        # A build of one's own, or of NVIDIA's containers, may hold code that the driver compiles for any GPU.
+        cuda = cuda if RELEASED.fullmatch(facts.version) else None
         lacking = [device for device in gpus if is_too_old_for(cuda, device.capability)]
         if not lacking:  # an unknown list is no proof that every GPU is served
             _ = missing("torch._C._cuda_getArchFlags()", "torch did not say which GPUs it was compiled for").value
