@@ -58,7 +58,7 @@ def chosen(draw: st.DrawFn, names: list[str], ports: bool) -> str:
 @st.composite
 def interface_case(draw: st.DrawFn) -> Case:
     found = draw(interfaces())
-    settings = [{}] + [
+    settings: list[dict[str, str]] = [{}] + [
         draw(
             st.fixed_dictionaries(
                 {},
@@ -99,7 +99,7 @@ def hca(draw: st.DrawFn, index: int) -> Hca:
 @st.composite
 def hca_case(draw: st.DrawFn) -> Case:
     hcas = [draw(hca(index)) for index in range(draw(st.integers(0, 4)))]
-    settings = [{}] + [
+    settings: list[dict[str, str]] = [{}] + [
         draw(
             st.fixed_dictionaries(
                 {},
