@@ -54,6 +54,8 @@ def _lines(text: str, start: int, line: int) -> Iterator[HostLine]:
             fault = "it has no slots"
         elif host in seen:
             fault = f"{host} stands in line {seen[host]} too"
+        elif host.endswith((",", ";")):
+            fault = f"no host is called {host}"
         seen.setdefault(host, number)
         yield HostLine(host, slots, span, fault)
 

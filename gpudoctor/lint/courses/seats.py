@@ -16,6 +16,8 @@ RANKED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", 
 OF_OTHERS = lazy_re(r"(?:SLURM_|OMPI_|PMI_|PMIX_|PALS_|MV2_|FLUX_|HOROVOD_|TORCHELASTIC_)\w+|RANK|LOCAL_RANK"
                        r"|WORLD_SIZE|LOCAL_WORLD_SIZE|GROUP_RANK|NODE_RANK|LSB_\w+|JSM_\w+")  # fmt: skip
 """Variables that only a launcher sets."""
+HOOKS = lazy_re(r"container-image|\bPMI|--mpi\b|prolog")
+"""What may set torch's variables in each task: enroot's hook, a prolog of tasks."""
 MOST = 512
 MOST_OF_GROUPS = 8
 
@@ -107,6 +109,8 @@ def _told(job: LintJob, launch: LintLaunch, settings: Names, rank: int, world: i
         if launch.launcher == "horovodrun":
             own |= {"HOROVOD_RANK": rank, "HOROVOD_LOCAL_RANK": local, "HOROVOD_SIZE": world}
     places = {name: str(value) for name, value in own.items()}
+    if launch.launcher != "horovodrun" and not job.has_unread_source and not HOOKS.search(job.text):
+        settings = {"MASTER_ADDR": None, "MASTER_PORT": None} | job.facts.variables | settings
     by_place = {
         name: _of_place(value, launch, name, places)
         for name, value in settings.items()

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
+from gpudoctor.lint.courses.programs import courses
 from gpudoctor.lint.lightning import is_lightning
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.pods import manifest_of, pods_of
@@ -40,6 +41,11 @@ _LOOPBACK = lazy_re(r"(?:tcp://)?(?:localhost|127(?:\.\d{1,3}){3}|\[?::1\]?)(?::
         _JOB + "srun python train.py --dist-url tcp://localhost:29500\n",
         _JOB + "srun python train.py\n" + _PROGRAM.format("os.environ.setdefault('MASTER_ADDR', '127.0.0.1')"),
         _JOB + "srun python train.py\n" + _PROGRAM.format("os.environ['MASTER_ADDR'] = socket.gethostname()"),
+        _JOB
+        + "srun python train.py\n"
+        + _PROGRAM.format("url = 'tcp://' + os.environ.get('MASTER_ADDR', 'localhost') + ':29500'").replace(
+            "'nccl',", "'nccl', init_method=url,"
+        ),
         "#@ node a\npython t.py --coordinator localhost:5000 --rank 0\n"
         "#@ node b\npython t.py --coordinator localhost:5000 --rank 1\n",
         Example("mpirun -np 8 -H a:4,b:4 python train.py --master_addr 127.0.0.1\n", "nodes=2"),
@@ -69,7 +75,8 @@ def program_told_localhost(job: LintJob) -> Iterator[LintFinding]:
     for code, starts in codes_and_starts(job):
         spread = next((start for start in starts if _spread(job, start)), None)
         if spread is not None and not is_lightning(job, spread):
-            yield from _in_program(job, code, spread)
+            told_here = [*_in_program(job, code, spread)]
+            yield from told_here or _followed(job, code)
 
 
 def _spread(job: LintJob, launch: LintLaunch) -> bool:
@@ -83,6 +90,25 @@ def _spread(job: LintJob, launch: LintLaunch) -> bool:
     if script and launch.launcher == "python" and not launch.around:
         return len({look.node_of(job, each) for each in alike} - {None}) > 1
     return (several or 1) > 1 and (launch.launcher in ("srun", "mpirun") or launch.launcher in look.TORCHRUN)
+
+
+def _followed(job: LintJob, code: PythonCode) -> Iterator[LintFinding]:
+    """What each rank's group is made by, where it comes from a default or a variable."""
+    for each in courses(job):
+        if each.code is not code or any(rank.seat.is_assumed for rank in each.ranks):
+            continue
+        for rank in each.ranks:
+            joins = (deed for deed in rank.deeds if deed.what == "join" and isinstance(deed.more, tuple))
+            first = next(joins, None)
+            head = first.more[0] if first is not None and isinstance(first.more, tuple) else None
+            if first is not None and rank.seat.node > 0 and isinstance(head, str) and _LOOPBACK.fullmatch(head):
+                yield LintFinding(
+                    span=code.span(first.node),
+                    summary=f"rank {rank.seat.rank}, on another node than rank 0, meets at {head}, its own node",
+                    happens="The ranks of the other nodes wait for rank 0 on their own node until the time-out.",
+                    fix="Export MASTER_ADDR with the first node's name, or hand the program that address.",
+                )
+                return
 
 
 def _in_program(job: LintJob, code: PythonCode, launch: LintLaunch) -> Iterator[LintFinding]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
 from gpudoctor.knowledge.nccl.variables import TORCH_NAMES, table
 from gpudoctor.knowledge.wording import listed
@@ -35,6 +36,7 @@ _NOT_READ = lazy_re(
     bad=(
         "CUDA_VISIBLE_DEVICES=0,1\ntorchrun --standalone --nproc-per-node=2 train.py\n",
         "NCCL_SOCKET_IFNAME=eth0\nOMP_NUM_THREADS=8\n#@ node 0\n" + _TORCHRUN.format(0),
+        "MASTER_PORT=61234\n" + _MPI.format(" -x MASTER_PORT"),
         "MASTER_ADDR=10.20.0.11; MASTER_PORT=61234; NODE_RANK=0\npython train.py --gpus 4 --num_nodes 2"
         " --strategy ddp\n",
     ),
@@ -50,6 +52,7 @@ _NOT_READ = lazy_re(
 def variable_not_exported(job: LintJob) -> Iterator[LintFinding]:
     """`NAME=value` alone on a line is known to the shell only. The programs that it starts get it when it is exported,
     or stands in front of the command on the same line."""
+    yield from _named_to_mpirun(job)
     seen: set[int] = set()
     for launch in job.launches:
         words = (*launch.invocation.words, *(word for outer in launch.invocation.within for word in outer.words))
@@ -77,6 +80,21 @@ def variable_not_exported(job: LintJob) -> Iterator[LintFinding]:
                 fix=f"Write export {name}={setting.word.raw}.",
                 edits=exported(job, setting),
             )
+
+
+def _named_to_mpirun(job: LintJob) -> Iterator[LintFinding]:
+    """`mpirun -x NAME` takes the value out of its own environment."""
+    for invocation in job.invocations if re.search(r"\s-x\s", job.text) else ():
+        for option, word in pairwise(invocation.words if invocation.program.startswith(("mpirun", "mpiexec")) else ()):
+            setting = invocation.settings.get(word.shown) if option.shown == "-x" else None
+            if setting is not None and not setting.exported and setting.how == "assignment":
+                yield LintFinding(
+                    span=word.span,
+                    summary=f"-x {word.shown} hands on what is exported, and {word.shown} is not",
+                    happens=f"Open MPI warns that it could not find {word.shown}, and the ranks run without it.",
+                    fix=f"Write export {word.shown}=..., or -x {word.shown}=${word.shown}.",
+                    edits=exported(job, setting),
+                )
 
 
 def _set_already(job: LintJob, launch: LintLaunch, name: str) -> bool:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look
+from gpudoctor.lint.courses.seats import HOOKS
 from gpudoctor.lint.edits import endpoint_instead, insert_options, spell
 from gpudoctor.lint.look import TORCHRUN, LintWorld, Value, label, labels, number, value
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -129,10 +129,6 @@ def _constant(job: LintJob, world: LintWorld, ranks: tuple[tuple[LintLaunch, Val
             )
 
 
-_HOOKS = lazy_re(r"container-image|\bPMI|--mpi\b|prolog")
-"""What may set RANK in each task: enroot's hook for torch, a prolog of tasks."""
-
-
 def _of_nobody(job: LintJob, launch: LintLaunch, told: Value) -> str:
     """The variable, where srun, mpirun or pdsh starts the line and nothing of the text sets it: srun hands one
     environment to all tasks, Open MPI and pdsh hand on none of it."""
@@ -144,7 +140,7 @@ def _of_nobody(job: LintJob, launch: LintLaunch, told: Value) -> str:
         return ""
     only = named[0]
     unset = only.is_set is False and only.default is None and only.name not in job.facts.variables
-    return f"${only.name}" if unset and not _HOOKS.search(job.text) else ""
+    return f"${only.name}" if unset and not HOOKS.search(job.text) else ""
 
 
 def _own_number(launch: LintLaunch) -> str:

@@ -128,6 +128,7 @@ def ntasks_is_not_the_product(job: LintJob) -> Iterator[LintFinding]:
     leads_to=("duplicate-gpu",),
     bad=(
         PLAIN.replace("gpu:4", "gpu:2"),
+        "salloc -N1 --gres=gpu:1 srun torchrun --standalone --nproc-per-node=4 train.py\n",
         HEADER.replace("gpu:4", "gpu:a100:2") + ADDRESS + "srun --cpus-per-task=32 " + C10D + "\n",
         LIGHTNING.replace("--gres=gpu:4", "--gpus-per-node=1"),
         HEADER.replace("per-node=1", "per-node=8") + "srun --cpus-per-task=4 python train.py\n",
@@ -150,27 +151,30 @@ def fewer_gpus_than_ranks(job: LintJob) -> Iterator[LintFinding]:
         if ranks is None or ranks <= gpus or gpus == 0:
             continue
         option = _gpu_option(job, launch)
+        asked = allocation.written(option) if option is not None else "salloc"
         yield LintFinding(
-            span=option.span,
-            summary=f"{allocation.written(option)} gives a node {counted(gpus, 'GPU')}, and {ranks} ranks start there",
+            span=option.span if option is not None else launch.invocation.span,
+            summary=f"{asked} gives a node {counted(gpus, 'GPU')}, and {ranks} ranks start there",
             happens="CUDA error: invalid device ordinal for the local ranks beyond, or NCCL's 'Duplicate GPU detected'"
             " where they share one.",
             fix=f"Ask for {counted(ranks, 'GPU')} a node, or start {counted(gpus, 'rank')} there.",
         )
 
 
-def _gpu_option(job: LintJob, launch: LintLaunch) -> Option | SbatchOption:
-    """What `allocation.gpus_per_node` has its number from."""
-    return next(given for name in allocation.gpu_options(launch) if (given := allocation.gives(job, launch, name)))
+def _gpu_option(job: LintJob, launch: LintLaunch) -> Option | SbatchOption | None:
+    """What `allocation.gpus_per_node` has its number from; None where it is of a salloc around."""
+    names = allocation.gpu_options(launch)
+    return next((given for name in names if (given := allocation.gives(job, launch, name))), None)
 
 
 def _more_tasks(job: LintJob, launch: LintLaunch, tasks: int, gpus: int) -> LintFinding:
     """Tasks of which the text does not tell whether each takes a GPU: some may work on the CPU alone."""
     option = _gpu_option(job, launch)
+    asked = allocation.written(option) if option is not None else "salloc"
     return LintFinding(
-        span=option.span,
+        span=option.span if option is not None else launch.invocation.span,
         severity="warning",
-        summary=f"{allocation.written(option)} gives a node {counted(gpus, 'GPU')}; srun starts {tasks} tasks there",
+        summary=f"{asked} gives a node {counted(gpus, 'GPU')}; srun starts {tasks} tasks there",
         happens="Where each task takes a GPU, the local ranks beyond fail with: CUDA error: invalid device ordinal, or"
         " share one, which NCCL refuses as 'Duplicate GPU detected'.",
         fix=f"Ask for {counted(tasks, 'GPU')} a node, or start {counted(gpus, 'task')} there.",

@@ -336,3 +336,34 @@ def gpus_option(outer: Invocation) -> Word | None:
             cut = len("--gpus=")
             return Word(word.raw, word.text[cut:] if word.text is not None else None, word.shown[cut:], word.span)
     return None
+
+
+@rule(
+    "Q41",
+    title="What stands before a command is for the command, and not for its own words",
+    source="bash(1), Simple Command Expansion: words are expanded before the assignments take effect; tried",
+    bad=("N=4 torchrun --standalone --nproc-per-node=$N train.py\n",),
+    good=(
+        "N=4; torchrun --standalone --nproc-per-node=$N train.py\n",
+        "N=4\nN=$N torchrun --standalone --nproc-per-node=$N train.py\n",
+        "N=4 bash -c 'torchrun --standalone --nproc-per-node=$N train.py'\n",
+    ),
+)
+def value_before_its_own_command(job: LintJob) -> Iterator[LintFinding]:
+    """`N=4 command $N`: the shell fills in $N before it sets N for the command."""
+    for launch in job.launches:
+        invocation = launch.invocation
+        for word in invocation.words:
+            for expansion in word.expansions:
+                setting = invocation.settings.get(expansion.name)
+                if setting is None or setting.how not in ("prefix", "env") or expansion.is_set is not False:
+                    continue
+                if invocation.within or expansion.default is not None or word.span.start <= setting.word.span.end:
+                    continue
+                yield LintFinding(
+                    span=word.span,
+                    summary=f"{expansion.raw} is filled in before {expansion.name}= in front of the command is set",
+                    happens="It is empty there: the option gets no value, or takes the next word for it.",
+                    fix=f"Set {expansion.name} on a line of its own.",
+                )
+                return

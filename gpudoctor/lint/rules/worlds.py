@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
+from gpudoctor.lint.courses.seats import HOOKS
 from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.pods import BY_OPERATOR, manifest_of, pods_of
@@ -90,7 +91,7 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
             known = (*launch.invocation.settings, *job.facts.variables)
             lacking = next((name for name in read if name not in known), None)
             by_srun = launch.launcher == "srun" and [outer.program for outer in launch.invocation.within] == ["srun"]
-            if by_srun and _HOOKS.search(job.text):
+            if by_srun and HOOKS.search(job.text):
                 continue
             plain = launch.launcher == "python" and not launch.around and not launch.invocation.within
             if lacking is None or not (plain or by_srun) or look.from_platform(job, launch):
@@ -108,10 +109,6 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
             )
 
 
-_HOOKS = lazy_re(r"container-image|\bPMI|--mpi|prolog")
-"""enroot's hook for torch, a prolog of tasks."""
-
-
 def _without_head(job: LintJob, code: PythonCode, launches: Sequence[LintLaunch]) -> Iterator[LintFinding]:
     """Ranks that know their number from SLURM or MPI, which set no MASTER_ADDR: env:// asks for it all the same."""
     asked = next((init for init in inits(code) if _meets_by_environment(code, init)), None)
@@ -122,7 +119,7 @@ def _without_head(job: LintJob, code: PythonCode, launches: Sequence[LintLaunch]
     for launch in launches:
         alone = [outer.program for outer in launch.invocation.within] in (["srun"], ["mpirun"], ["mpiexec"])
         if launch.launcher in ("srun", "mpirun") and alone and not look.from_platform(job, launch) and not (
-            _HOOKS.search(job.text) or "MASTER_ADDR" in job.facts.variables or code.brings("deepspeed", "lightning")
+            HOOKS.search(job.text) or "MASTER_ADDR" in job.facts.variables or code.brings("deepspeed", "lightning")
         ):  # fmt: skip
             yield LintFinding(
                 span=code.span(asked),
