@@ -5,22 +5,13 @@ from collections import Counter
 import pytest
 
 from gpudoctor.causes import CAUSES
-from gpudoctor.lint.rule import Example, LintRule, every_rule
+from gpudoctor.lint.rule import LintRule, every_rule
 from gpudoctor.testing.examples import bad_example_lacks, good_example_lacks
 
 RULES = every_rule()
 
 
-def cases(kind: str) -> pytest.MarkDecorator:
-    """Every example of a kind, with its rule."""
-    return pytest.mark.parametrize(
-        ("rule", "example"),
-        [
-            pytest.param(rule, example, id=f"{rule.code}-{number}")
-            for rule in RULES
-            for number, example in enumerate(getattr(rule, kind))
-        ],
-    )
+every_one = pytest.mark.parametrize("rule", RULES, ids=[rule.code for rule in RULES])
 
 
 def test_codes_and_ids_are_unique() -> None:
@@ -35,11 +26,12 @@ def test_each_is_documented_has_examples_and_names_causes_that_there_are() -> No
     assert [(rule.code, id) for rule in RULES for id in rule.leads_to if id not in CAUSES] == []
 
 
-@cases("bad")
-def test_a_bad_example_fires_its_rule(rule: LintRule, example: Example) -> None:
-    assert not list(bad_example_lacks(rule, example))
+@every_one
+def test_a_bad_example_fires_its_rule(rule: LintRule) -> None:
+    assert [(number, lack) for number, each in enumerate(rule.bad) for lack in bad_example_lacks(rule, each)] == []
 
 
-@cases("good")
-def test_a_good_example_fires_no_error_and_not_its_own_rule(rule: LintRule, example: Example) -> None:
-    assert not list(good_example_lacks(rule, example, RULES))
+@every_one
+def test_a_good_example_fires_no_error_and_not_its_own_rule(rule: LintRule) -> None:
+    lacks = [(number, lack) for number, each in enumerate(rule.good) for lack in good_example_lacks(rule, each, RULES)]
+    assert lacks == []

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.lint.model import LintJob, Span
 from gpudoctor.plugins import RULES, find, instances
@@ -39,6 +39,10 @@ class LintFinding(Struct, frozen=True, kw_only=True):
     edits: tuple[Edit, ...] = ()
     severity: Severity | None = None
     """Another one than the rule's, where a guard weakens it or facts sharpen it."""
+
+    def __post_init__(self) -> None:
+        if "\n" in self.summary:  # a word of the text, which quotes make as long as they like
+            structs.force_setattr(self, "summary", " ".join(self.summary.split()))
 
 
 class Example(Struct, frozen=True):
