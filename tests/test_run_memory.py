@@ -122,8 +122,8 @@ ASKED = SignalSeen(number=signal.SIGTERM, seconds=97.0, pid=1)
 )
 def test_which_end_a_counter_tells_of(end: RunEnded, right: tuple[str, float]) -> None:
     assert cause(end) == right
-    if right[0] == "host-out-of-memory":  # the kernel names whom it has ended, and that was a stranger
-        assert cause(end, KernelSaid(names_others=True))[0] != right[0]
+    if right == ("host-out-of-memory", LIKELY) and end.memory != ALONE:  # the kernel names strangers, and not the job
+        assert cause(end, KernelSaid(names_others=True))[0] == "rank-died"
 
 
 def test_the_kernels_log_speaks_of_the_job_by_number(kernel: list[KernelLine], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,6 +164,27 @@ def test_a_lost_gpu_ends_nobody_by_sigkill(kernel: list[KernelLine], tmp_path: P
     (tmp_path / "output.log").write_text("step 1 loss 0.5\n")
     for status, cause in ((-9, "rank-died"), (1, "xid-gpu-lost")):
         assert after.told(ended(death(status), folder=str(tmp_path), logs=("output.log",))).cause == cause
+
+
+WORKER = "RuntimeError: DataLoader worker (pid 600) is killed by signal: Killed. "
+
+
+@pytest.mark.parametrize(
+    ("seen", "right"),
+    [
+        (MemorySeen(kills=0), ("rank-died", SEEN)),
+        (MemorySeen(), ("host-out-of-memory", LIKELY)),
+        (MemorySeen(kills=1, own_seconds=98.0), ("host-out-of-memory", SEEN)),
+    ],
+)
+def test_a_log_takes_sigkill_for_want_of_memory_and_the_counters_know(
+    seen: MemorySeen, right: tuple[str, float], kernel: list[KernelLine], tmp_path: Path
+) -> None:
+    line = f'Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n    main()\n{WORKER}\n'
+    (tmp_path / "output.log").write_text(f"rank 1 step 1 loss 0.5\n{line}")
+    worker = death(-9, 98.0, rank=None, of_rank=1, pid=600, oom="own" if seen.kills else "")
+    told = after.told(ended(worker, death(1), memory=seen, folder=str(tmp_path), logs=("output.log",)))
+    assert (told.cause, told.confidence) == right, told
 
 
 @pytest.mark.parametrize(

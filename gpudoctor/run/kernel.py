@@ -24,7 +24,8 @@ class KernelSaid(Struct, frozen=True, kw_only=True):
     lines: tuple[KernelLine, ...] = ()
     """Of processes of this job and of its GPUs."""
     names_others: bool = False
-    """It names whom it ended for want of memory, and some were not of this job: counters tell nothing then."""
+    """It names whom it ended for want of memory, and some were not seen in this job: a counter that
+    strangers share tells nothing then."""
     unread: str = ""
     """Why it could not be asked."""
 

@@ -109,14 +109,13 @@ def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
         if event.kind == "oom" and (event.pid in died or event.pid not in {each.pid for each in ended.ended}):
             words = f"the kernel ended a process of it for want of memory: {event.text}"
             return Found(cause="host-out-of-memory", confidence=PROVED, summary=words, variant="limit")
-    if kernel.names_others:
-        return None
     hidden = ended.status in (-signal.SIGKILL, 128 + signal.SIGKILL) or first is None
     killed = [
         each
         for each in (*died.values(), *([first] if first is not None else ()))
         if each.oom and (each.status == -signal.SIGKILL or (each.status is None and hidden))
         if ended.seconds - each.seconds <= ENDING_SECONDS
+        if each.oom == "own" or not kernel.names_others
     ]
     if killed:
         shared = killed[0].oom == "shared"
@@ -131,19 +130,22 @@ def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
     return None
 
 
+def _said(ended: RunEnded, answer: Explanation, death: ProcessEnded | None) -> LogCause | None:
+    """What the logs tell, but for what was seen to be otherwise: no event of a GPU ends a process by such a signal, and
+    SIGKILL, which a log takes for want of memory, was not that where nobody was ended so."""
+    said = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
+    if said is None or death is None or -(death.status or 0) not in SAYS_NOTHING:
+        return said
+    guessed = said.cause == "host-out-of-memory" and said.confidence <= LIKELY and ended.memory.kills == 0
+    return None if _of_kernel_alone(said, ended) or (guessed and not death.host) else said
+
+
 def found(ended: RunEnded, answer: Explanation, of_memory: Found | None = None) -> Found | None:
     """The cause that what was seen shows; None where the log is to speak. `of_memory`: see for_memory."""
-    said = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
     death = first_death(ended)
-    if (
-        said is not None
-        and death is not None
-        and -(death.status or 0) in SAYS_NOTHING
-        and _of_kernel_alone(said, ended)
-    ):
-        said = None  # no event of a GPU ends a process so
+    said = _said(ended, answer, death)
     asked = asked_to_end(ended)
-    if of_memory is not None and asked is None and (said is None or said.cause in FOLLOWS):
+    if of_memory is not None and asked is None and (said is None or said.cause in {*FOLLOWS, of_memory.cause}):
         return of_memory
     if said is not None and said.cause not in FOLLOWS:
         return None
