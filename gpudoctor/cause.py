@@ -72,8 +72,10 @@ class Cause(Struct, frozen=True, kw_only=True):
     fix: Fix
     """What to do, with lines to paste that need no value of the job."""
     variants: Mapping[str, str | Fix] = {}
-    """The fix for what was seen, by a short name of that; texts may name values in braces. One without lines of its own
-    is a text, and has those of `fix`."""
+    """The fix for what was seen, by a short name of that; texts may name values in braces. A text has the lines of
+    `fix`, and the cause's own test; a Fix stands alone, with its lines or none."""
+    meanings: Mapping[str, str] = {}
+    """By the name of a variant: what happens because of it, where `meaning` is untrue of it; "": its fix says it."""
     confirm: str
     """The test that decides, as sentences."""
     foreseen_by: tuple[str, ...] = ()
@@ -109,7 +111,19 @@ class Cause(Struct, frozen=True, kw_only=True):
         """The fix, or a variant of it with this job's values; with `commands` before its own lines."""
         fix = self.fix_for(variant)
         text = fix.text.format_map(defaultdict(lambda: UNSAID, values)) if values else fix.text
-        return Fix(text, (*commands, *fix.commands) or self.fix.commands, otherwise=fix.otherwise)
+        own = (*commands, *fix.commands)
+        return Fix(text, own or (() if self.stands_alone(variant) else self.fix.commands), otherwise=fix.otherwise)
+
+    def stands_alone(self, variant: str) -> bool:
+        """Of what was seen the cause's own lines and test are no more true than of anything else."""
+        return isinstance(self.variants.get(variant), Fix) or variant in self.meanings
+
+    def meant(self, variant: str) -> str:
+        return self.meanings.get(variant, self.meaning)
+
+    def test(self, variant: str) -> str:
+        """That confirms what was seen."""
+        return "" if self.stands_alone(variant) else self.confirm
 
 
 __all__ = ["HINT", "LIKELY", "POSSIBLE", "PROVED", "SEEN", "Cause", "Fix", "Judged", "Symptom", "command"]

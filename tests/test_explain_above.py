@@ -9,10 +9,13 @@ from gpudoctor.explain.above import undecided_fix
 from gpudoctor.explain.advised import advice
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.explain import explain
+from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.own_words import refused_path, said
 from gpudoctor.explain.plain_fixes import plain_fix
 from gpudoctor.explain.report import LogCause
 from gpudoctor.explain.shown_commands import by_commands
+from gpudoctor.explain.to_change import sets_it
+from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.fault_classes import Class
 
 
@@ -65,7 +68,7 @@ def test_the_path_that_was_refused(message: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "message", "file", "function", "variant"),
     [
-        ("data", "list index out of range", "/v/site-packages/unsloth/models/rl.py", "patch", "in-package"),
+        ("data", "list index out of range", "/v/site-packages/unsloth/models/rl.py", "patch", "by-package"),
         ("data", "list index out of range", "/w/train.py", "split", "own-line"),
         ("data", "sample 7 has no label", "/w/data.py", "__getitem__", "data"),
         ("shape", "sizes 3 and 4 do not fit", "/w/train.py", "f", "shape"),
@@ -121,3 +124,36 @@ def test_of_an_undecided_end_no_fix_is_handed_over_that_says_nothing(variant: st
     first = LogCause(cause="program-error", confidence=0.4, summary="rank 1 died of OddError: 7", fix=fix)
     concluded = Conclusion(causes=(first,), unknown=f"{first.summary}; why is not decided", consequences=(), story=())
     assert bool(undecided_fix(concluded, (), {})) is told
+
+
+@pytest.mark.parametrize(
+    ("file", "source", "message", "variant", "expected"),
+    [
+        ("/w/train.py", "model = Net(num_heads=3)", "`num_heads` must be even", "refused", True),
+        ("/w/train.py", "trainer.fit(model)", "`num_heads` must be even", "refused", False),
+        ("/w/train.py", "raise ValueError('`num_heads` must be even')", "`num_heads` must be even", "refused", False),
+        ("/v/site-packages/peft/x.py", "num_heads = 3", "`num_heads` must be even", "refused", False),
+        ("/w/train.py", "a @ b", "sizes 3 and 4", "shape", True),
+    ],
+)
+def test_a_place_is_named_where_it_is_the_one_to_change(
+    file: str, source: str, message: str, variant: str, expected: bool
+) -> None:
+    raised = Raised("ValueError", message, 9, file=file, at=4, innermost=file, source=source)
+    assert sets_it(raised, variant) is expected
+
+
+@pytest.mark.parametrize(
+    ("cause", "variant", "values", "expected"),
+    [
+        ("library-missing", "package", {"package": "flash-attn"}, ("python -m pip install flash-attn",)),
+        ("library-missing", "package", {"package": "no package"}, ("",)),
+        ("program-error", "path", {"path": "/data/a b.pt"}, ("ls -ld '/data/a b.pt' /data",)),
+        ("program-error", "path", {"path": "a.pt"}, ()),
+        ("disk-full", "path", {"path": "/scratch/x"}, ("df -h /scratch", "df -i /scratch")),
+    ],
+)
+def test_lines_to_paste_have_the_log_s_values(
+    cause: str, variant: str, values: dict[str, str], expected: tuple[str, ...]
+) -> None:
+    assert lines_for(cause, variant, values) == expected

@@ -18,8 +18,8 @@ CAUSE = Cause(
     ),
     variants=fixes_of("gpu-memory"),
     confirm=(
-        "The message tells how much the process itself holds and how much of the GPU is free: the rest is somebody "
-        "else's."
+        "torch's message tells how much the process itself holds and how much of the GPU is free: the rest is somebody "
+        "else's, and nvidia-smi tells whose."
     ),
     foreseen_by=("gpu-memory-held",),
     source="torch CUDACachingAllocator.cpp; CUDA's error texts",

@@ -1,5 +1,6 @@
 from gpudoctor.cause import Cause, Fix, Judged, command
 
+BLOCKING = command("export CUDA_LAUNCH_BLOCKING=1")
 CAUSE = Cause(
     id="gpu-program-fault",
     title="a kernel of the program failed on the GPU",
@@ -7,7 +8,11 @@ CAUSE = Cause(
     kind="illegal-access",
     blame="program",
     restart="after a fix",
-    judged={"assertion": Judged("assertion", "program", "after a fix")},
+    judged={
+        **dict.fromkeys(("assertion", "index"), Judged("assertion", "program", "after a fix")),
+        **dict.fromkeys(("label", "between-0-and-1"), Judged("data", "program", "after a fix")),
+        "no-probability": Judged("nan", "program", "after a fix"),
+    },
     hangs_by="gone",
     meaning=(
         "A kernel read or wrote where it may not, or an assertion in it failed. CUDA tells it at a later call, and "
@@ -20,10 +25,31 @@ CAUSE = Cause(
         (command("sudo dmesg --ctime | grep -i xid"),),
     ),
     variants={
-        "assertion": (
+        "assertion": Fix(
             "An index or a label is out of range, as a rule: an embedding's index beyond its rows, a class beyond the "
             "last one, a negative label that is not ignore_index. Run the batch once on the CPU, or with "
-            "CUDA_LAUNCH_BLOCKING=1: the exception then comes from the call that did it."
+            "CUDA_LAUNCH_BLOCKING=1: the exception then comes from the call that did it.",
+            (BLOCKING,),
+        ),
+        "label": Fix(
+            "A label that the loss was given is none of its classes: it has to be 0 to n_classes - 1, or ignore_index. "
+            "Print the smallest and the largest label of the data set beside the number of outputs of the last layer; "
+            "labels that begin at 1, masks of 255 and a pad token's -1 are the usual ones."
+        ),
+        "index": Fix(
+            "An index is beyond the table in which it is looked up: a token beyond the vocabulary (a tokenizer with "
+            "more tokens than the embedding has rows: resize_token_embeddings), a position beyond the longest "
+            "sequence, a class beyond the last. Print the largest index beside the table's rows; "
+            "CUDA_LAUNCH_BLOCKING=1 shows the line.",
+            (BLOCKING,),
+        ),
+        "between-0-and-1": Fix(
+            "Binary cross entropy got a value that is not between 0 and 1: a model's output without a sigmoid (take "
+            "binary_cross_entropy_with_logits), targets that are no 0 and 1, or nan."
+        ),
+        "no-probability": Fix(
+            "What is drawn from holds nan, inf or a negative number: the logits are not finite. Look where they first "
+            "become so (torch.autograd.set_detect_anomaly, float16 where bfloat16 is meant, a temperature of 0)."
         ),
     },
     confirm="compute-sanitizer names the kernel; the same program fails on another GPU too.",

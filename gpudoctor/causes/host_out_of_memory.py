@@ -23,8 +23,14 @@ CAUSE = Cause(
     ),
     variants={
         **fixes_of("host-memory"),
-        "slurm": "Ask for more memory (--mem, --mem-per-gpu), or start fewer DataLoader workers.",
-        "limit": "Ask for more memory, or start fewer DataLoader workers with smaller batches.",
+        "slurm": Fix(
+            "Ask for more memory (--mem, --mem-per-gpu), or start fewer DataLoader workers.",
+            (command("sacct --format=JobID,State,ReqMem,MaxRSS"),),
+        ),
+        "limit": Fix(
+            "Ask for more memory than the job's record shows that it used (LSF: -M and -R 'rusage[mem=...]'; PBS: -l "
+            "mem=...; SGE: -l h_vmem=...), or start fewer DataLoader workers with smaller batches."
+        ),
         "evicted": Fix(
             "Give the pod a memory request and limit that it fits into, so that it is not the first to go.",
             (command("kubectl top nodes"),),

@@ -1,6 +1,48 @@
 from gpudoctor.cause import Cause, Fix, Judged, command
 from gpudoctor.remedies import fixes_of
 
+TOLD = {
+    "package": (
+        "Install {package} in the environment of all nodes (python -m pip install '{package}', with the Python "
+        "that starts the ranks; a project's own sources: pip install -e . in their folder); where only one node "
+        "fails, it has another environment."
+    ),
+    "brought": "{how}. In the environment of all nodes, with the Python that starts the ranks.",
+    "part": (
+        "{package} is installed and has no {module}: its release is another than the program was written for, it "
+        "was "
+        "built without that extension (reinstall it where nvcc and torch are of one CUDA), or a folder of the "
+        "same name "
+        "comes first on Python's path."
+    ),
+    "own-module": (
+        "{name} is a folder or file of the program itself, and Python does not look there: start it in the "
+        "program's "
+        "folder (python -m), put that into PYTHONPATH, or pip install -e it; another package of this name that is "
+        "installed is in its way."
+    ),
+    "packages": (
+        "Ask for a version that there is for this Python and platform; the message lists those that there are."
+    ),
+    "shared": (
+        "Install the release of that library that the program was built with, on all nodes, or a "
+        "build for the one that is there."
+    ),
+    "command": (
+        "Load the module or activate the environment that has the program, in the script itself: a job does not "
+        "read what a login shell reads."
+    ),
+    "command-of": "{how}",
+    "program-of": "{how} What the container runs has to be in its image: the host's PATH does not hold in it.",
+    "environment": (
+        "Make that environment by hand on such a node first: the module, package or activation named is not there."
+    ),
+    "program": (
+        "Put the program into the image or environment, or give its whole path; inside a container the host's PATH "
+        "does not hold."
+    ),
+}
+"""What was seen, and what is to be done about it: none of it is tested by comparing environments."""
 CAUSE = Cause(
     id="library-missing",
     title="a library or module is not there",
@@ -27,45 +69,7 @@ CAUSE = Cause(
     ),
     variants={
         **fixes_of("import"),
-        "package": (
-            "Install {package} in the environment of all nodes (python -m pip install '{package}', with the Python "
-            "that starts the ranks; a project's own sources: pip install -e . in their folder); where only one node "
-            "fails, it has another environment."
-        ),
-        "brought": "{how}. In the environment of all nodes, with the Python that starts the ranks.",
-        "part": (
-            "{package} is installed and has no {module}: its release is another than the program was written for, it "
-            "was "
-            "built without that extension (reinstall it where nvcc and torch are of one CUDA), or a folder of the "
-            "same name "
-            "comes first on Python's path."
-        ),
-        "own-module": (
-            "{name} is a folder or file of the program itself, and Python does not look there: start it in the "
-            "program's "
-            "folder (python -m), put that into PYTHONPATH, or pip install -e it; another package of this name that is "
-            "installed is in its way."
-        ),
-        "packages": (
-            "Ask for a version that there is for this Python and platform; the message lists those that there are."
-        ),
-        "shared": (
-            "Install the release of that library that the program was built with, on all nodes, or a "
-            "build for the one that is there."
-        ),
-        "command": (
-            "Load the module or activate the environment that has the program, in the script itself: a job does not "
-            "read what a login shell reads."
-        ),
-        "command-of": "{how}",
-        "program-of": "{how} What the container runs has to be in its image: the host's PATH does not hold in it.",
-        "environment": (
-            "Make that environment by hand on such a node first: the module, package or activation named is not there."
-        ),
-        "program": (
-            "Put the program into the image or environment, or give its whole path; inside a container the host's PATH "
-            "does not hold."
-        ),
+        **{name: Fix(told) for name, told in TOLD.items()},
     },
     confirm="Compare the environments of a node that fails and of one that does not.",
     foreseen_by=("torch-missing", "torch-import-fails", "torch-nccl-missing"),

@@ -10,7 +10,7 @@ CAUSE = Cause(
     judged={
         "name": Judged("name-resolution", "environment", "after a fix"),
         "unknown name": Judged("name-resolution", "environment", "after a fix"),
-        "any-name": Judged("name-resolution", "environment", "after a fix"),
+        **dict.fromkeys(("any-name", "ssh-name"), Judged("name-resolution", "environment", "after a fix")),
         "port": Judged("port", "environment", "after a fix"),
     },
     hangs_by="start",
@@ -44,9 +44,13 @@ CAUSE = Cause(
             "the others "
             "reach."
         ),
-        "any-name": (
-            "Write the name that was asked for into DNS or /etc/hosts of this node. Where it is a download's, the "
-            "node has no way to the internet."
+        "any-name": Fix(
+            "Write the name that was asked for into DNS or /etc/hosts of the node that asks, or give an address in its "
+            "place. Where it is a download's, the node has no way to the internet."
+        ),
+        "ssh-name": Fix(
+            "Write {address} into DNS or /etc/hosts of the node that calls ssh, or an address in its place into the "
+            "hostfile or the launcher's list of hosts."
         ),
         "reset": Fix(
             "Something took the connection and closed it: rank 0 ended (its own log says why), another program "
@@ -62,6 +66,7 @@ CAUSE = Cause(
             (command("hostname -f"), command("gpudoctor check network")),
         ),
     },
+    meanings=dict.fromkeys(("any-name", "ssh-name"), "No connection is tried before the name is resolved."),
     confirm=("From the node that fails, open a TCP connection to that address and port while the head waits."),
     foreseen_by=(
         "master-unreachable",

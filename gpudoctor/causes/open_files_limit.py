@@ -20,7 +20,14 @@ CAUSE = Cause(
         (command("ulimit -n 65536"),),
     ),
     variants={
-        "processes": "Raise the limit of processes (ulimit -u, the container's pids limit), or start fewer workers.",
+        "processes": Fix(
+            "Raise the limit of processes and threads (ulimit -u, the container's or the login node's pids.max), end "
+            "what an earlier run left behind, or start fewer workers and threads (OMP_NUM_THREADS).",
+            (command("ulimit -u"),),
+        ),
+    },
+    meanings={
+        "processes": "Each worker and each thread counts; at the limit the next one is refused.",
     },
     confirm="Read Max open files in /proc/PID/limits of a rank, and count /proc/PID/fd.",
     foreseen_by=("open-files-limit-low",),

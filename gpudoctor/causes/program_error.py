@@ -29,7 +29,8 @@ CAUSE = Cause(
         "pickle": Judged("argument", "program", "after a fix"),
         "main-guard": Judged("argument", "program", "after a fix"),
         "cpu-tensor": Judged("argument", "program", "after a fix"),
-        "no-program": Judged("file-missing", "user", "after a fix"),
+        **dict.fromkeys(("no-program", "program-to-start"), Judged("file-missing", "environment", "after a fix")),
+        **dict.fromkeys(("twice", "no-setting"), Judged("config", "user", "after a fix")),
         "processors": Judged("limits", "user", "after a fix"),
         **dict.fromkeys(("options", "no-variable", "manifest", "hydra"), Judged("config", "user", "after a fix")),
         "threads": Judged("limits", "environment", "after a fix"),
@@ -39,6 +40,7 @@ CAUSE = Cause(
         "two-devices-of-a-rank": Judged("argument", "program", "after a fix"),
         "cuda-call": Judged("argument", "program", "after a fix"),
         "nccl-call": Judged("argument", "program", "after a fix"),
+        "chdir": Judged("file-missing", "user", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
         "option-run": Judged("argument", "user", "after a fix"),
@@ -65,16 +67,24 @@ CAUSE = Cause(
             "not where it was raised.{told}"
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
-        "refused": (
-            "{what}. It was refused{place}: change it in that call, on the command line, or in the settings that are "
-            "read there.{release}"
+        "refused": "{what}. Change it where it is set{place}, or take it out.{release}",
+        "twice": "Leave {name} in one of the two, {first} or {other}, and take it out of the other{place}: {said}.",
+        "no-setting": (
+            "The settings that were read have no {name}: write it into their file or give its option, or take the file "
+            "that belongs to the installed release of the program, in which it may be called otherwise."
         ),
+        "program-to-start": "{how}",
         "in-package": Fix(
             "It ended inside of {package}{said}. Look first at what is handed to it{place}. Where that is as "
             "{package}'s documentation has it, or nobody has changed that call, the fault or the mismatch is "
             "{package}'s: install its newest release, or the one that the project's requirements name "
             "(python -m pip install --upgrade '{distribution}'), and look for that message in its issues.",
             (command("python -m pip check"),),
+        ),
+        "by-package": (
+            "{package} refuses what it was handed{said}. Look at the lines above, which may tell of it first, and at "
+            "the setting, file or value that it speaks of{place}; where nobody here has set it, a newer {package} may "
+            "take it."
         ),
         "own-line": "Print{place} {what}.{told}",
         "option-run": (
@@ -321,6 +331,10 @@ CAUSE = Cause(
             "Move the tensor to the rank's GPU first, or make the group for both: "
             "init_process_group('cpu:gloo,cuda:nccl')."
         ),
+        "chdir": (
+            "Submit from a folder that every node of the job sees ({path} is on one machine alone, or not mounted "
+            "there), or name one by --chdir: what the script names by a relative path is looked for in {other}."
+        ),
         "no-script": "Give the path of the script as that node sees it: {file} is not there.",
         "no-program": "Give the program's path as every node sees it, or put its folder into PATH there.",
         "processors": (
@@ -338,6 +352,6 @@ CAUSE = Cause(
         "abort": "Look at the lines of rank {rank} before; they say why.",
         **{remedy.id: remedy.fix for remedy in OWN},
     },
-    confirm="The traceback is the first that no other rank's end explains.",
+    confirm="Of all ranks' tracebacks it is the earliest; those of the others tell that they lost that rank.",
     source="Python's traceback; torchrun's failure table",
 )

@@ -18,6 +18,23 @@ CAUSE = Cause(
         "Repair or remount the storage; keep data sets, checkpoints in progress and caches on local disks.",
         (command("gpudoctor check host"), command("mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'")),
     ),
+    variants={
+        "error": Fix(
+            "Look at that device in the kernel's log and by smartctl: behind such errors the kernel mounts a "
+            "file system read-only, until it is checked (fsck) and mounted again. Start elsewhere until then, and keep "
+            "nothing there that is not somewhere else too.",
+            (
+                command("sudo dmesg --ctime | grep -iE 'I/O error|EXT4-fs|XFS|remount'"),
+                command("findmnt -o TARGET,SOURCE,OPTIONS"),
+            ),
+        ),
+    },
+    meanings={
+        "error": (
+            "The kernel got an error from a disk or a file system: what is read from there fails, and what is "
+            "written is refused."
+        ),
+    },
     confirm=("The process is in state D, or stat on the mount does not return within seconds."),
     foreseen_by=("path-unresponsive",),
     source=("proc(5); kernel hung_task"),

@@ -138,13 +138,26 @@ def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]
     return next((told for text in decisive if (told := _of_its_words(text[writer(text).length :]))), "")
 
 
+OF_PYTHON = tuple(
+    (lazy_re(text), name)
+    for text, name in (
+        (r"(?:[A-Za-z_]\w{0,60}\.){0,3}\w{1,60}\(\) (?:got an unexpected keyword argument '|missing \d+ required |"
+         r"takes \d)[^\n]{1,200}", "TypeError"),
+        (r"(?:module '[\w.]{1,80}'|'\w{1,60}' object) has no attribute '\w{1,80}'", "AttributeError"),
+        (r"cannot import name '\w{1,80}' from [^\n]{1,300}", "ImportError"),
+    )
+)  # fmt: skip
+"""Python's own messages, which programs print without the exception's name, behind words of theirs."""
+
+
 def _of_its_words(text: str) -> str:
     """What the line's own words, or what it names, tell of its fix."""
     judged = judged_line(text)
     if judged is None or tells_an_end(text) or COMMAND.match(text):
         return ""
     cause = cause_of(judged)
-    variant, values = variant_of(cause, judged, "", text, alone=True)
+    found = next(((name, match[0]) for words, name in OF_PYTHON if (match := words.search(text))), ("", text))
+    variant, values = variant_of(cause, judged, *found, alone=True)
     if variant in SAY_NOTHING or (variant == "refused" and not names(values["said"])):
         return ""
     return CAUSES[cause].remedy(variant, place="", who="that process", **values).text

@@ -73,7 +73,7 @@ ELSEWHERE = lazy_re(
 )
 """What only asks for more to be told, or sends somebody somewhere."""
 A_NOUN = lazy_re(
-    r"(?i)^free (?:\w{1,12} )?memory (?:on|of|in|is|was|left|at)\b|"
+    r"(?i)^free (?:\w{1,12} )?memory (?:on|of|in|is|was|left|at)\b|^\w{3,12} [^\n]{0,160}\berror:|"
     r"^(?:shard|request|split|register|limit|drop|start|run|update|change|import|download|call|mount|check|stop|"
     r"launch|write|export|reset|pull|clone|merge|move|switch|pass|fix|set|pad|shard|start|clip|tune|load) "
     r"(?!(?:the|a|an|that|whether|if|your|all|this|these|it|its|each|every|both|any|`|'|\"|-)\b)"
@@ -87,7 +87,8 @@ NOTHING_CAN = lazy_re(r"(?i)\b(?:none|nothing|neither|no \w{1,20})\b[^,.;]{0,40}
 A_RAISE = lazy_re(r"^\s*raise [A-Z\w.]{1,80}(?:\(|$)|^\s*(?:return|assert) \S")
 """A traceback's source line."""
 SAYS_NO_MORE = lazy_re(
-    r"(?i)^(?:please )?(?:try again|(?:you (?:might|may|can|should|must|need to|might need to|may need to) )?\w{3,12} "
+    r"(?i)^(?:please )?(?:(?:double-?)?(?:check|verify) (?:your|the|that|if|whether) [a-z ,]{1,60}|try again|"
+    r"(?:you (?:might|may|can|should|must|need to|might need to|may need to) )?\w{3,12} "
     r"(?:it|this|that|them|these)(?: \w{2,8})?|make sure)[ .!]*$"
 )
 """What it speaks of stands elsewhere."""
@@ -137,7 +138,7 @@ def _advised(sentence: str) -> str:
     for at in INNER.finditer(sentence):
         clause = sentence[at.end() :]
         is_imperative = IMPERATIVE.match(re.sub(r"^(?:so|and|but|or|then) ", "", clause)) and not A_NOUN.match(clause)
-        if is_imperative or MODAL.match(clause):
+        if (is_imperative or MODAL.match(clause)) and not SAYS_NO_MORE.match(clause.partition(" (at ")[0]):
             return clause
     return sentence if MODAL.search(sentence) else ""
 

@@ -18,6 +18,9 @@ BUILTIN = frozenset(
         *("NoneType", "function", "method", "builtin_function_or_method", "generator", "module", "Tensor", "ndarray"),
     }
 )
+SETTINGS_READ = frozenset({"Namespace", "ConfigDict", "DictConfig", "EasyDict", "AttrDict", "CfgNode", "Munch"})
+"""Types of settings whose entries are what a file or a command line gave: argparse, mmcv and ml_collections, OmegaConf,
+easydict, yacs, munch."""
 OF_SETTINGS = lazy_re(r"(?:Namespace|Config|Conf|Cfg|Args|Arguments|Options|Settings|Params|Flags)$|Dict$")
 """How types of settings are called: argparse's Namespace, OmegaConf's DictConfig, AttrDict, EasyDict."""
 SETTINGS = lazy_re(r"\b(?:cfg|config|conf|args|opts?|hparams|hps|params|settings|flags|FLAGS)\b\s?[.\[]")
@@ -64,7 +67,7 @@ def by_shape(
         owner = lacks["owner"].rpartition(".")[2]
         if owner in BUILTIN and owner != "module":
             return ARGUMENT
-        if OF_SETTINGS.search(owner) and is_own:
+        if owner in SETTINGS_READ or (OF_SETTINGS.search(owner) and is_own):
             return CONFIG
     elif judged == SHAPE and (OF_LOADING.search(raised_in) or LOADS.search(raised_by)):
         return CHECKPOINT

@@ -29,6 +29,7 @@ NO_ROUTE = "No route to host"
 NO_MORE = frozenset(
     {
         ("library-missing", "environment"),
+        ("library-missing", "program"),
         ("container-not-started", "sandbox"),
         ("scheduler-refused", "controller"),
         ("program-error", "arguments"),
@@ -37,6 +38,8 @@ NO_MORE = frozenset(
 """Of a speaker's line of any content: what it quotes may be known better."""
 LOOSE = frozenset({("program-error", "hydra")})
 """Of a speaker's messages of any content: what one of them says may be known better."""
+GENERAL = frozenset({"", "assertion"})
+"""Variants that tell only what every line of their cause does."""
 LIVED_ON = 0.4
 """What is left of the confidence of what the program lived through: it may still explain what came of it."""
 
@@ -120,8 +123,8 @@ def _merged(same: list[Candidate]) -> Candidate:
     by_kind = sorted(alike, key=lambda candidate: not _of_one_kind(first, candidate))
     lines = dict.fromkeys(line for candidate in by_kind for line in candidate.evidence)
     worded = next((candidate for candidate in alike if UNSAID not in candidate.summary), first)
-    told = next((candidate for candidate in alike if candidate.variant), first)
-    if not first.variant and told.variant and told.ranks in ((), first.ranks) and _of_one_kind(first, told):
+    told = next((candidate for candidate in alike if candidate.variant not in GENERAL), first)
+    if first.variant in GENERAL and told is not first and told.ranks in ((), first.ranks) and _of_one_kind(first, told):
         # one of them tells more of what to do
         first = structs.replace(first, variant=told.variant, values={**told.values, **first.values})
     if UNSAID in first.summary and worded.confidence >= first.confidence - 0.2:

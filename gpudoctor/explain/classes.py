@@ -240,8 +240,20 @@ SETTING = lazy_re(
     r"requested|set|greater|less|larger|smaller|divisible|multiple)\b"
 )
 """Words of a refusal that something which was set can be changed by."""
+NOT_KNOWN = lazy_re(
+    r"(?i)\b(?:do(?:es)?(?: not|n't) (?:exist|support|recognize|know)|(?:is |are )?not (?:supported|registered|"
+    r"implemented|recognized|known)|unsupported|unrecognized|unknown)\b"
+)
+"""Of something that another release may know."""
+OF_PUBLISHED = lazy_re(r"^(?:transformers|diffusers|vllm|sglang|peft|trl|lmdeploy|llmtuner|llamafactory)$")
+"""Packages that read settings which others have published, with a model."""
 OF_ANY_RELEASE = "name-of-package"
 """The remedy that says only that a package is of another release."""
+NAMED = lazy_re(
+    r"[`'\"][A-Za-z]\w*_\w+[`'\"]|(?:^|\s)[a-z]+(?:_[a-z0-9]+){1,5} (?:is |was |not )?(?:specified|given|set|must|"
+    r"should|has to)"
+)
+"""How an assertion names a setting."""
 OF_LOADER = lazy_re(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")
 
 
@@ -301,7 +313,13 @@ def variant_of(
     if own_words := of_own_words(judged.kind, message):
         chosen, values = own_words
         package = package_of(raised_in) if chosen == "refused" else ""
-        if package and package not in BASES:
+        by_itself = "." not in type_name or type_name.startswith(f"{package}.")  # no service's, through a package
+        if (
+            package
+            and package not in BASES
+            and (NOT_KNOWN.search(values["said"]) or OF_PUBLISHED.search(package))
+            and by_itself
+        ):
             values["release"] = OF_RELEASE.format(package=distribution_of(package))
         is_told = chosen != "refused" or judged.kind in ("config", "argument") or SETTING.search(values["said"])
         if is_told and not (package and judged.kind in ("exception", "assertion") and not names(values["said"])):
@@ -373,6 +391,8 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
             return verdict
         if verdict and not raised_in:
             return own("assertion")
+        if name == "AssertionError" and NAMED.search(first):
+            return CONFIG
     elif (ERRNO.search(message[:200]) or ERRNO_NAME.search(message[:200])) and (known := judged_words(message[:200])):
         return known
     if of_type and not (name in SAYS_LITTLE and name not in ("AssertionError", "ImportError")) and not refused:

@@ -6,16 +6,17 @@ from itertools import accumulate
 
 from msgspec import Struct, structs
 
-from gpudoctor.cause import Judged
+from gpudoctor.cause import Cause, Judged
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.candidate import SURE, Candidate, Standing, in_order, merged, of_symptom
+from gpudoctor.explain.candidate import DIED_OF, SURE, Candidate, Standing, in_order, merged, of_symptom
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.elsewhere import elsewhere, key_of_nobody, stood_elsewhere
-from gpudoctor.explain.endings import judged_signal
+from gpudoctor.explain.endings import judged_signal, judged_status_of_windows
 from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
 from gpudoctor.explain.graphs import unlike_graphs
+from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.members import membership
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
@@ -29,10 +30,14 @@ from gpudoctor.explain.state_dicts import STATE_DICTS, of_state_dicts
 from gpudoctor.explain.waits import Wait, pattern, places, waits
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import HINT
 from gpudoctor.symptom import Role
 
 ALONE = "The program ended by an exception that it did not catch."
+SENTENCE = lazy_re(r"(?<=\.) (?=[A-Z])")
+OF_OTHERS = lazy_re(r"\b(?:the )?other(?:s|s'| nodes| ranks)\b|\beach other\b")
+"""What a cause does to the ranks that wait for one."""
 MOST_CAUSES = 5
 MOST_CONSEQUENCES = 12
 MOST_STORY = 12
@@ -54,6 +59,8 @@ FAILED_BEFORE = "what failed before it"
 """How it is said that a line tells only what followed."""
 FOLLOWS = 0.6
 """What is left of that of a consequence: another cause may have it too."""
+RETURNED = lazy_re(r"returned non-zero exit status (?P<code>-?\d{1,10})\.?$")
+"""CPython's subprocess.py: what was called has failed, and says itself why."""
 OF_DATA = ("gpu-out-of-memory", "gpu-program-fault")
 """What values that never arrived may bring about: sizes and indices out of nowhere."""
 WEAK = 0.4
@@ -249,7 +256,6 @@ def _something_failed(facts: Facts, tracebacks: list[Spoken]) -> bool:
 def _published(candidate: Candidate, *, alone: bool) -> LogCause:
     """`alone`: nothing in the logs speaks of several ranks, and of a program's error nothing is said of others."""
     known = CAUSES[candidate.cause]
-    alone = candidate.variant == "alone" or (alone and candidate.cause == "program-error")
     judged = candidate.judged or known.judge(candidate.variant)
     return LogCause(
         cause=candidate.cause,
@@ -261,10 +267,22 @@ def _published(candidate: Candidate, *, alone: bool) -> LogCause:
         ranks=candidate.ranks,
         evidence=candidate.evidence,
         summary=candidate.summary,
-        meaning=ALONE if alone else known.meaning,
-        fix=known.remedy(candidate.variant, **candidate.values),
-        confirm=candidate.confirm or ("" if alone else known.confirm),
+        meaning=_meaning(candidate, known, alone=alone),
+        fix=known.remedy(
+            candidate.variant, *lines_for(candidate.cause, candidate.variant, candidate.values), **candidate.values
+        ),
+        confirm=candidate.confirm or ("" if known.id == "program-error" else known.test(candidate.variant)),
     )
+
+
+def _meaning(candidate: Candidate, known: Cause, *, alone: bool) -> str:
+    """`alone`: nothing in the logs speaks of several ranks, and of others nothing is said."""
+    if known.id == "program-error" and not DIED_OF.search(candidate.summary):
+        return ""  # a kubelet's or a loader's line: what it means is what it says
+    if known.id == "program-error" and (alone or candidate.variant == "alone"):
+        return ALONE
+    meant = known.meant(candidate.variant)
+    return " ".join(said for said in SENTENCE.split(meant) if not OF_OTHERS.search(said)) if alone else meant
 
 
 def _consequences(later: list[Event], tracebacks: list[Spoken], cited: set[Line]) -> tuple[Line, ...]:
@@ -303,6 +321,9 @@ def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
         return judged_signal(first.signalled)
     if first.kind == "asked":
         return None
+    if first.first.name == "CalledProcessError":
+        number = RETURNED.search(first.first.message)
+        return judged_status_of_windows(number["code"]) if number else None
     judged = judged_exception(first.first.type, first.first.all_words, first.first.innermost, first.first.raised_by)
     return None if judged.kind == "exception" else judged
 

@@ -71,7 +71,7 @@ ENDED = lazy_re(
     r"|\b(?:done|finished|complete[d]?) (?:in|after) \d[\d:.,hms ]{0,20}(?:s|sec|seconds|min|minutes|h|hours)?\W*$"
     r"|^# Avg bus bandwidth|^# Ended \(code 0\) at |^\W{0,6}done with all\b"
     r"|^(?!\s{0,12}\d{2,12}(?:_\d+)?\.\w)[^\n]{0,160}\bCOMPLETED\b[^\n]{0,80}\b0:0\b"
-    r"|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s"
+    r"|\bState=COMPLETED\b|\s0/\d{1,3}\s+Completed\s|\btrials: (?P<all>\d{1,6})/(?P=all) \((?P=all) TERMINATED\)"
     r"|^OK(?: \([\w=, ]{1,60}\))?\s*$|(?:^|Z )=+ (?:\d{1,7} \w{1,12}, ){0,3}\d{1,7} passed\b|^\[100%\] Built target\b"
     r"|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b"
     r"|\bfinal (?:validation|test|eval(?:uation)?) (?:metrics|results?|accuracy|score)\b"
@@ -137,7 +137,7 @@ MILD = lazy_re(
     r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
     r"^\[W [\w.]{1,40}:\d+\]|^\[[WID] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d\b|\b(?:kernel )?command line: [A-Za-z_]|"
     r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: |"
-    r"\bCreated (?:TensorFlow )?device\b|\bredzone_allocator\.cc:\d{1,6}\]|"
+    r"\bCreated (?:TensorFlow )?device\b|\bredzone_allocator\.cc:\d{1,6}\]|\| TERMINATED {1,12}\||\d TERMINATED\)|"
     r"Relying on driver to perform ptx compilation|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b|"
     r"Unable to register cu\w{2,8} factory|computation placer already registered|"
     r"\bselect_algorithm\.py:\d{1,6}\]|\bfork_posix\.cc:\d{1,6}\]|\bfile_system_monitor\.cc:\d{1,6}: |"
@@ -148,8 +148,8 @@ MILD = lazy_re(
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
 as errors where nothing has failed: of a plugin that XLA has twice, a choice that Inductor leaves out, a fork that gRPC
-does not follow, a ptxas for which the driver stands in, a nearly full disk (Ray), a flash-attention (vLLM),
-what is gone already (rm, wandb, git), is not there (collect_env, lscpu in it), or stands beside a state (scontrol)."""
+does not follow, a ptxas for which the driver stands in, a nearly full disk and trials that are done (Ray), a release
+(vLLM), what is gone already (rm, wandb, git), is not there (collect_env, lscpu), or stands beside a state (scontrol)."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")

@@ -11,6 +11,7 @@ from gpudoctor.explain.endings import OF_SIGNAL, Ending, signal_named, signal_nu
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
+from gpudoctor.explain.to_change import sets_it
 from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import ranges
@@ -156,7 +157,7 @@ def spoken(facts: Facts) -> list[Spoken]:
 
 
 OF_LOOSE_WORDS: tuple[Class, ...] = ("argument", "exception", "assertion")
-SAYS_NO_MORE = ("refused", "in-package", "own-line", "asserted", "alone", "at")
+SAYS_NO_MORE = ("refused", "in-package", "by-package", "own-line", "asserted", "alone", "at")
 """Classes that only words of refusing show, and fixes that only quote these: that it was raised is seen, and of what it
 came is likely, so that trouble before it counts."""
 
@@ -197,7 +198,7 @@ def own_errors(tracebacks: list[Spoken], facts: Facts, *, failed: bool) -> list[
                 variant=variant,
                 judged=judged,
                 hosts=(traceback.told.host,) if traceback.told.host else (),
-                values={"place": place, "who": who, **more},
+                values={"place": place if sets_it(error, variant) else "", "who": who, **more},
                 confidence=sure * (LIVED_ON if traceback.told.lived_on else 1.0),
                 standing="cause",
                 moment=traceback.told.moment,

@@ -18,10 +18,16 @@ def as_dumped(waits: list[Wait], facts: Facts) -> list[Wait]:
     """The waits, without those of ranks that waited in nothing when others' time was up."""
     if not any(wait.sequence is not None for wait in waits) or not _of_all_ranks(waits):
         return waits
-    idle = idle_ranks(facts)
+    idle = idle_ranks(facts) | {wait.rank for wait in waits if _has_done(wait, waits)}
     if not {wait.rank for wait in waits} - idle:
         return waits
     return [wait for wait in waits if wait.rank not in idle]
+
+
+def _has_done(wait: Wait, waits: Sequence[Wait]) -> bool:
+    """All that it had launched, while others wait in a later one: it has not come to theirs."""
+    done = wait.completed if wait.completed == wait.enqueued else None
+    return done is not None and any((other.sequence or 0) > done for other in waits)
 
 
 def _of_all_ranks(waits: Sequence[Wait]) -> bool:

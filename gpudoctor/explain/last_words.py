@@ -26,6 +26,7 @@ from gpudoctor.explain.got_over import MAY_FAIL, left_behind
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.line_words import judged_line
+from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.marked_lines import is_prose
 from gpudoctor.explain.own_words import HEADER, suggested
 from gpudoctor.explain.report import Line, LogCause
@@ -60,7 +61,7 @@ BUILDING = lazy_re(
 """GCC's, Clang's, NVCC's and EDG's form of an error, the linkers', and what ends the build that called them."""
 MOST_NOT_NUMBERS = 2
 """Losses that are no numbers: so many are more than a step that a loss scaler leaves out (our rule of thumb)."""
-ENDED = "The program ended by that error: no line behind it tells of anything else."
+ENDED = "No line behind it tells of anything else."
 NO_NUMBERS = "What it trained before is lost with the first of these steps: no update makes a number of a weight again."
 OF_ANYTHING = frozenset({"data", "checkpoint", "config", "file-missing"})
 """Classes by the words for things of which every log speaks."""
@@ -307,9 +308,9 @@ def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
             confidence=min(ending.confidence, LIKELY if ended.code < 0 else POSSIBLE),
             evidence=(ended.line,),
             summary=f"a process {ending.words.format(name=name)}: {shortened(ended.line.text)}",
-            meaning=known.meaning,
+            meaning=known.meant(ending.variant),
             fix=known.remedy(ending.variant, who="that process"),
-            confirm=known.confirm,
+            confirm=known.test(ending.variant),
         )
         unknown = None if ended.code < 0 else f"{cause.summary}; why, this log does not say"
         return structs.replace(concluded, causes=(cause,), unknown=unknown)
@@ -375,9 +376,9 @@ def _caused(
         confidence=LIKELY,
         evidence=evidence,
         summary=summary,
-        meaning=known.meaning if known.id != "program-error" else NO_NUMBERS if judged == NAN else ENDED,
-        fix=known.remedy(variant, place="", who="that process", **values),
-        confirm=known.confirm if known.id != "program-error" else "",
+        meaning=known.meant(variant) if known.id != "program-error" else NO_NUMBERS if judged == NAN else ENDED,
+        fix=known.remedy(variant, *lines_for(known.id, variant, values), place="", who="that process", **values),
+        confirm=known.test(variant) if known.id != "program-error" else "",
     )
     behind = tuple(cause for cause in concluded.causes if cause.cause != known.id)
     return structs.replace(concluded, causes=(cause, *behind))

@@ -23,7 +23,7 @@ ANYWHERE = lazy_re(
     rf" - {UPPER} - |\t{UPPER}\t|{STAMP}\]? ?\|? ?{UPPER}\b|"
     r"\b(?:PMIX|PRTE|PRRTE|ORTE|OPAL|OMPI)[ _]ERROR(?:_LOG)?\b|"
     r"^(?:\[[^\]\n]{1,30}\]:? ?)?E[A-Z]\d{4}: (?:\[PID: \d{1,8}\] )?\d{4}-\d\d-\d\d-|\bHW Exception by GPU node-\d|"
-    r"\b[EF]\d{3,4} \d\d:\d\d:\d\d|\[[\d-]{10} [\d:,.]{8,15} [EFC] \d{1,9} \d{1,9}\]|"
+    r"\b[EF](?:\d{3,4}|20\d{6}) \d\d:\d\d:\d\d|\[[\d-]{10} [\d:,.]{8,15} [EFC] \d{1,9} \d{1,9}\]|"
     r"\bthread '[^'\n]{0,60}' (?:\(\d{1,9}\) )?panicked at\b"
 )
 AT_THE_BEGINNING = lazy_re(

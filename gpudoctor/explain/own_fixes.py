@@ -237,8 +237,21 @@ BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
 """By the reason that the line itself gives: slurm_errno.c's texts, the scheduler's plugins of Kubernetes."""
 
 
+OF_ASSERTIONS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (lazy_re(r"\bt >= 0 && t < n_classes|\bcur_target >= 0 && cur_target < n_classes|\bt != ignore_index"), "label"),
+    (lazy_re(r"input_val >= zero && input_val <= one|\btarget_val >= zero && target_val <= one"), "between-0-and-1"),
+    (lazy_re(r"probability tensor contains either|\bval >= zero\b|sum of probabilities"), "no-probability"),
+    (lazy_re(r"srcIndex < srcSelectDimSize|index out of bounds|\bidx(?:_dim)? (?:>=|<)|\bdstIndex <"), "index"),
+)
+"""By what a kernel of torch asserts (aten/src/ATen/native/cuda: Loss.cu, NLLLoss2d.cu, TensorCompare.cu,
+MultinomialKernel.cu, Indexing.cu, IndexKernel.cu, ScatterGatherKernel.cu)."""
+
+
 def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """A narrower variant than a symptom's own, with its values; the same where there is none."""
+    if (cause, variant) == ("gpu-program-fault", "assertion"):
+        of_kernel = (of for words, of in OF_ASSERTIONS if words.search(values.get("what", "")))
+        return next(of_kernel, variant), {}
     for words, by_reason in BY_REASON.get((cause, variant), ()):
         if words.search(values.get("reason", "")):
             return by_reason, {}

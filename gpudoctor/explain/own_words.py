@@ -38,7 +38,7 @@ ALLOWED = lazy_re(
 NAME = lazy_re(
     r"(?<![\w-])(?:`(?P<ticked>[^`\n]{1,60})`|(?P<option>--?[a-zA-Z][\w.-]{1,50}(?:=[\w.-]{1,30})?)|"
     r"[\"'](?P<quoted>[\w.-]{2,50}(?:=[\w.-]{1,30})?)[\"']|(?P<snake>[A-Za-z]\w{0,40}(?:[_.][A-Za-z]\w{0,40}){1,6}"
-    r"(?:=[\w.-]{1,30})?(?!\())|(?P<constant>[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{2,40}))"
+    r"(?:=[\w.-]{1,30})?(?![\w(]))|(?P<constant>[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{2,40}))"
 )
 """A setting as messages write it: in ticks or quotes, as an option, with underscores or dots."""
 NOT_TOGETHER = lazy_re(
@@ -78,6 +78,8 @@ INSTALL = tuple(
         rf"No module named {PACKAGE}",
     )
 )
+RAISED_AT = lazy_re(r"\s{0,4}\(at /\S{1,200}:\d{1,6}\)\s*$")
+"""Paddle's, of its own source."""
 HEADER = lazy_re(r"^\d+ (?:validation|configuration) errors? (?:for|in|detected)\b[^\n]*")
 """It announces what is refused."""
 OF_FIELD = lazy_re(
@@ -122,14 +124,21 @@ BOX = str.maketrans("│╭╮╰╯─", "      ")
 NOT_A_PACKAGE = frozenset({"python", "torch.nn", "pip", "package", "library", "module", "this", "that", "it"})
 
 
+TWICE = lazy_re(
+    r"[`'\"]?(?P<name>\w[\w.-]{1,60})[`'\"]? (?:is |are |was |were |has been )?(?:specified|given|set|defined|passed|"
+    r"provided|found) (?:in|by|as|at) both (?:the |your )?(?P<first>[^\n,;.]{2,60}?) and (?:the |your )?"
+    r"(?P<other>[^\n,;.]{2,60})"
+)
+
+
 def sentences(message: str) -> list[str]:
     return [text for text in split_by(SENTENCE, message[:MOST]) if text]
 
 
 def said(message: str) -> str:
     """The sentence by which it refuses; the first where none does."""
-    kept = HEADER.sub("", message) or message
-    if kept is not message and (field := OF_FIELD.search(message)):
+    kept = RAISED_AT.sub("", HEADER.sub("", message) or message)
+    if HEADER.match(message) and (field := OF_FIELD.search(message)):
         what = f"{field['field']}: {field['why']}"
         return f"{what} (it is {field['value']})" if field["value"] else what
     parts = sentences(kept)
@@ -163,6 +172,8 @@ def names(text: str) -> list[str]:
 def _named(text: str) -> Iterator[tuple[int, str]]:
     for match in NAME.finditer(text):
         name = next(filter(None, match.groups())).rstrip(".")
+        if name.isupper() and match.start() == 0 and text[match.end() : match.end() + 1] == ":":
+            continue  # a service's code of an error
         if not NO_NAME.fullmatch(name) and not A_FILE.search(name):
             yield match.start(), name
 
@@ -192,6 +203,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
     if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
         return "allowed", {**values, "allowed": match["allowed"].strip(" .")}
+    if kind in OF_SETTINGS and (match := TWICE.search(clause)):
+        return "twice", {**values, **{name: told.strip() for name, told in match.groupdict().items()}}
     if kind in OF_SETTINGS and (change := required(clause)):
         return "required", {
             "change": change,

@@ -84,17 +84,18 @@ def plain_fix(
     told = {"told": also_told(message)}
     clause, package = said(message), package_of(raised_in) if is_of_a_package(raised_in) else ""
     seen, values = _seen(kind, type_name, message, raised_in, raised_by)
+    name = type_name.rpartition(".")[2]
     if seen == "apart" and package:
         return "apart-package", {"package": package, "distribution": distribution_of(package), "said": clause}
     if seen in known:
         return seen, {"said": clause, **told, **values}
     if package and package not in BASES:
-        return "in-package", {
+        worded = clause.count(" ") > 2 and (name == "AssertionError" or kind in ("data", "config", "argument"))
+        return "by-package" if worded and name not in TO_PRINT else "in-package", {
             "package": package,
             "distribution": distribution_of(package),
             "said": f": {clause}" if clause else "",
         }
-    name = type_name.rpartition(".")[2]
     if name == "AssertionError" and clause:
         return "asserted", {"said": clause}
     if (raised_in or name in TO_PRINT) and kind in OF_A_PROGRAM:

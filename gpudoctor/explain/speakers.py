@@ -114,6 +114,10 @@ class SpokenError(NamedTuple):
     judged: Judged | None
 
 
+OF_GLOG = lazy_re(r"(?:^|[\s\]:])F(?:\d{4}|20\d{6}) \d\d:\d\d:\d\d\.\d{3,6}\s+\d{1,9} \S{1,200}:\d{1,6}\] ")
+"""glog's and absl's fatal line, with which the process aborts, whatever it told as an error before."""
+
+
 def spoken_error(lines: Sequence[Line]) -> SpokenError | None:
     """The first line that one of them marks as an error, and of what kind it is; else the first that whoever wrote it
     marks as one, of those the first whose words tell of what."""
@@ -124,6 +128,8 @@ def spoken_error(lines: Sequence[Line]) -> SpokenError | None:
         if (of_event := judged_event(line.text)) is not None:
             return SpokenError(line, of_event)
         speaker = next((each for each in SPEAKERS if each.form.search(line.text)), None)
+        if OF_GLOG.search(line.text) and line.text.count(" ") > 3:
+            return SpokenError(line, judged_line(line.text))
         if speaker is not None:
             return SpokenError(line, judged_line(line.text) or speaker.judged)
         # the status of an end tells more than that it is an error

@@ -7,6 +7,7 @@ not there or takes other arguments, was written for another release of what it c
 import ast
 import re
 
+from gpudoctor.explain.own_fixes import command_fix
 from gpudoctor.knowledge.hugging_face_arguments import PACKAGES, lost_argument
 from gpudoctor.knowledge.pytorch.signatures import OF_APEX, SHORT, SIGNATURES, RefusedArgument, refused
 from gpudoctor.knowledge.superseded import superseded
@@ -18,7 +19,10 @@ CALLED = lazy_re(
     r"missing \d+ required (?:positional|keyword-only) arguments?|has no attribute '|^_?[a-z]\w{2,60}$"
 )
 """Python's words for a call that does not fit (Python/ceval.c), and of what is not there (Objects/object.c)."""
-OF_DATA = lazy_re(r"'(?:NoneType|str|bytes|dict|list|tuple|int|float|bool|set)' object|^'?(?:forward|__getitem__)\b")
+OF_DATA = lazy_re(
+    r"'(?:NoneType|str|bytes|dict|list|tuple|int|float|bool|set|Namespace|ConfigDict|DictConfig|EasyDict|AttrDict|"
+    r"CfgNode|Munch)' object|^'?(?:forward|__getitem__)\b"
+)
 """Of a value that is of no class of a package: what was handed in."""
 OF_TORCH = lazy_re(r"(?:^|[/\\])torch[/\\]")
 OF_SETTINGS = lazy_re(
@@ -59,6 +63,17 @@ HANDED_ON = lazy_re(r"\w\((?:\w{1,30}, ?)*(?:\*\w{1,30}, ?)?\*\*\w{1,30}\)$")
 """`return func(*args, **kwargs)`."""
 REFUSES = lazy_re(r"(?:(?P<owner>\w{1,60})\.)?(?P<function>\w{1,60})\(\) got an unexpected keyword argument '")
 OF_ENVIRONMENT = lazy_re(r"(?:python3\.\d{1,2}[/\\]os\.py|^<frozen os>)$")
+NO_SETTING = lazy_re(
+    r"^'(?:[\w.]{1,80}\.)?(?:Namespace|ConfigDict|DictConfig|EasyDict|AttrDict|CfgNode|Munch)' object has no attribute "
+    r"'(?P<name>\w{1,80})'"
+)
+STARTS = lazy_re(r"(?:[/\\]subprocess\.py|[/\\]asyncio[/\\]\w{1,40}\.py|[/\\]os\.py|^<frozen os>)$")
+PROGRAM = lazy_re(r"No such file or directory: '(?P<name>[\w+.-]{1,60})'")
+"""subprocess names the program that it was to start, and a path where it is the folder that is missing."""
+PUT_THERE = (
+    "No program {name} is on the PATH of that process: install it on that machine or in its image, load its module in "
+    "the script itself, or give its whole path."
+)
 VARIABLE = lazy_re(r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,30}){1,6}")
 ENTRY = lazy_re(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
 MISSING = lazy_re(
@@ -95,6 +110,11 @@ def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str
     name, first = type_name.rpartition(".")[2], message.partition("\n")[0]
     if name == "KeyError" and (match := ENTRY.search(first)):
         return "missing-entry", match.groupdict()
+    if name == "AttributeError" and (match := NO_SETTING.search(first)):
+        return "no-setting", match.groupdict()
+    if name == "FileNotFoundError" and STARTS.search(raised_in) and (match := PROGRAM.search(first)):
+        how = command_fix(match["name"])[1].get("how", "")
+        return "program-to-start", {"how": how or PUT_THERE.format(name=match["name"])}
     if name != "TypeError":
         return None
     if match := REFUSED.search(first):

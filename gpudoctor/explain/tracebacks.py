@@ -51,10 +51,10 @@ LONGEST_CODE = 160
 MOST_STRANGE = 400
 """Lines of other writers between two of one traceback."""
 LIBRARY = lazy_re(
-    r"(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3|python3\.\d{1,2}|lib64[/\\]python3)(?:[/\\.]|$)|^<frozen|^<__array"
+    r"(?:^|[/\\])bin[/\\][\w+-]{1,60}$|(?:^|[/\\])(?:site-packages|dist-packages|lib[/\\]python3|python3\.\d{1,2}|lib64[/\\]python3)(?:[/\\.]|$)|^<frozen|^<__array"
     r"|[/\\]torch[/\\](?:distributed|nn|autograd|utils|optim|cuda|amp|_[a-z_]{1,30})[/\\.]"
 )
-"""Torch's own files also where it lies in a folder of another name."""
+"""Torch's own files also where it lies in a folder of another name; and what pip puts into bin to start a package."""
 STANDARD = lazy_re(r"[/\\]python3\.\d{1,2}[/\\](?!site-packages|dist-packages)|^<frozen")
 """Python's own: it raises what others gave it."""
 

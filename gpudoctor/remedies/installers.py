@@ -187,4 +187,24 @@ REMEDIES = (
         sample="make: *** No rule to make target 'all_reduce.cu', needed by 'all_reduce.o'.  Stop.",
         counter="make: *** [Makefile:33: all] Error 127",
     ),
+    Remedy(
+        "conda-unsatisfiable",
+        words=(
+            r"\bpackage [\w.-]{1,120} requires [^,\n]{1,120}, but none of the providers can be installed",
+            r"\bLibMambaUnsatisfiableError\b|\bUnsatisfiableError: |\bResolvePackageNotFound\b",
+        ),
+        lines=True,
+        fix=(
+            "conda finds no set of releases for all that was asked for at once: the lines behind name those that "
+            "exclude each other. Fix the version of the one that matters (as pytorch-cuda=12.1) and let conda choose "
+            "the others, or install from the channels in one order (--override-channels -c pytorch -c nvidia -c "
+            "conda-forge)."
+        ),
+        commands=(command("conda config --show channels"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="libmamba core/satisfiability_error.cpp; conda exceptions.py",
+        sample="LibMambaUnsatisfiableError: Encountered problems while solving:",
+        counter="Solving environment: done",
+    ),
 )

@@ -261,4 +261,70 @@ REMEDIES = (
         sample="OpenBLAS blas_thread_init: pthread_create failed for thread 61 of 64: Resource temporarily unavailable",
         counter="OpenBLAS : 64 threads",
     ),
+    Remedy(
+        "apptainer-nvccli",
+        words=r"container creation failed: [^\n]{0,80}/nvidia-container-cli\b",
+        lines=True,
+        fix=(
+            "--nvccli (or --nv where apptainer.conf says 'use nvidia-container-cli') calls nvidia-container-cli on the "
+            "host, which lacks it: install libnvidia-container-tools there, or start with --nv alone and unset "
+            "APPTAINER_NVCCLI and SINGULARITY_NVCCLI, which needs the driver only."
+        ),
+        commands=(command("unset APPTAINER_NVCCLI SINGULARITY_NVCCLI"),),
+        kind="driver",
+        blame="node",
+        source="apptainer internal/pkg/util/gpu/nvcli.go",
+        sample='FATAL:   container creation failed: exec: "/usr/bin/nvidia-container-cli": stat '
+        "/usr/bin/nvidia-container-cli: no such file or directory",
+        counter="INFO:    Setting --writable-tmpfs (required by nvidia-container-cli)",
+    ),
+    Remedy(
+        "apptainer-squashfs",
+        words=r"(?:can't mount image|mounting image)[^\n]{0,200}failed to mount squashfs filesystem: ",
+        lines=True,
+        fix=(
+            "The image's file cannot be mounted: it was not copied whole (compare its size; a full disk or quota), it "
+            "lies on a file system that cannot be mounted from (FUSE, AFS, a shared folder: copy it to a local disk), "
+            "or its compression is unknown to this kernel or release: pull or build it again with the apptainer "
+            "(singularity) that is there, or take a newer one."
+        ),
+        kind="image",
+        blame="environment",
+        source="apptainer internal/pkg/runtime/engine/apptainer/container_linux.go, pkg/util/loop",
+        sample="FATAL:   container creation failed: mount /proc/self/fd/5->/var/x/rootfs error: can't mount image "
+        "/proc/self/fd/5: failed to mount squashfs filesystem: invalid argument",
+        counter="INFO:    squashfuse not found, will not be able to mount SIF or other squashfs files",
+    ),
+    Remedy(
+        "apptainer-destination",
+        words=r"while mounting (?P<source>\S{1,200}): destination (?P<folder>\S{1,200}) doesn't exist in container",
+        lines=True,
+        fix=(
+            "{folder} is mounted into the container by the site's configuration or --bind, and the image has no such "
+            "folder: let it be made (`enable underlay = yes` or overlay in apptainer.conf; --writable-tmpfs; another "
+            "kernel's user namespaces), make it in the image (mkdir in %post), or leave that mount out (--no-mount, "
+            "--no-home, -H FOLDER)."
+        ),
+        kind="image",
+        blame="environment",
+        source="apptainer internal/pkg/runtime/engine/apptainer/container_linux.go",
+        sample="FATAL:   container creation failed: mount /opt/cray->/opt/cray error: while mounting /opt/cray: "
+        "destination /opt/cray doesn't exist in container",
+        counter="WARNING: Skipping mount /etc/hosts [binds]: /etc/hosts doesn't exist in container",
+    ),
+    Remedy(
+        "apptainer-proc",
+        words=r"failed to mount proc filesystem: operation not permitted",
+        lines=True,
+        fix=(
+            "Here a new container may not mount /proc: this is a container itself, whose /proc is partly hidden. Build "
+            "the image on another machine, on which you have root or user namespaces (or by a remote builder) and copy "
+            "it, or have the outer container started with more rights (--security-opt systempaths=unconfined)."
+        ),
+        kind="permission",
+        blame="environment",
+        source="apptainer cmd/starter, internal/pkg/runtime/engine/imgbuild",
+        sample="FATAL:   failed to mount proc filesystem: operation not permitted",
+        counter="mount: /proc: proc already mounted",
+    ),
 )

@@ -88,8 +88,10 @@ def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str], 
     if cause.evidence and (not repeated or len(said) == 1):
         longest = LONGEST_FIRST if len(said) == 1 else LONGEST_LINE
         _show_line(cause.evidence[0], screen, names, indent=4, longest=longest)
-    if known and known.confirm:
-        show(f"To confirm: {known.confirm}", screen, indent=4, style="dim")
+    test = known.confirm if known and cause.confirm and cause.confirm in said else cause.confirm
+    if test:
+        show(f"To confirm: {test}", screen, indent=4, style="dim")
+    said.append(test)
     if advised:
         show(f"If so: {cause.fix.text}", screen, indent=4)
 

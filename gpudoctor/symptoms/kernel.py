@@ -238,8 +238,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"lost))",
         ),
         cause="storage-stall",
+        variant="error",
         confidence=LIKELY,
-        seen="the kernel reports errors of storage",
+        seen=("the kernel reports errors of storage ({device})", "the kernel reports errors of storage"),
         source="kernel block/blk-core.c, fs/ext4, fs/xfs, fs/ceph",
         sample=(
             TIME + "blk_update_request: I/O error, dev nvme2n1, sector 123451 op 0x0:(READ) flags 0x0",

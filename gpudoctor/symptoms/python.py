@@ -441,7 +441,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "ssh-name-unknown",
         pattern=r"ssh: Could not resolve hostname (?P<address>[\w.-]{1,253})",
         cause="master-unreachable",
-        variant="any-name",
+        variant="ssh-name",
         seen="ssh does not find the name {address}",
         source="OpenSSH ssh.c",
         sample="ssh: Could not resolve hostname worker-2: Name or service not known",

@@ -184,7 +184,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion [`'](?P<what>[^\n]{1,200}?)[`'] failed",
         cause="gpu-program-fault",
         variant="assertion",
-        seen="an assertion in a kernel failed: {what}; mostly an index or a label outside its table",
+        seen="an assertion in a kernel failed: {what}",
         source="CUDA device runtime (__assertfail), torch aten/src/ATen/native/cuda/Indexing.cu",
         sample=(
             "Indexing.cu:1422: indexSelectLargeIndex: block: [4,0,0], thread: [6,0,0] Assertion "

@@ -139,6 +139,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="srun: error: Unable to create step for job 88121: Requested nodes are busy",
     ),
     Symptom(
+        "slurm-chdir",
+        pattern=r"couldn't chdir to `(?P<path>[^'\n]{1,400})': [^:\n]{1,80}: going to (?P<other>\S{1,80}) instead",
+        cause="program-error",
+        variant="chdir",
+        seen="SLURM found no folder {path} on the node, and started the job in {other}",
+        source="slurm src/slurmd/slurmstepd/task.c",
+        sample="slurmstepd: error: couldn't chdir to `/scratch/mt': No such file or directory: going to /tmp instead",
+        counter="slurmstepd: error: couldn't chdir to `/scratch/mt': No such file or directory",
+    ),
+    Symptom(
         "slurm-kill-failed",
         pattern=r"(?:Kill task failed|UnkillableStepTimeout|STEPD TERMINATED ON \S{1,253} AT \S{1,30} DUE TO JOB NOT "
         r"ENDING)",
