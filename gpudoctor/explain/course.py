@@ -149,7 +149,7 @@ MILD = lazy_re(
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
 as errors where nothing has failed: of a plugin that XLA has twice, a choice that Inductor leaves out, a fork that gRPC
 does not follow, a ptxas for which the driver stands in, a nearly full disk and trials that are done (Ray), a release
-(vLLM), what is gone already (rm, wandb, git), is not there (collect_env, lscpu), or stands beside a state (scontrol)."""
+(vLLM), what is gone already (rm, wandb, git), not there (collect_env, lscpu), or stands beside a state (scontrol)."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")
