@@ -23,7 +23,7 @@ START = (
 )
 BUS = "65:00.0 3D controller [0302]: NVIDIA Corporation GA100 [A100 PCIe 80GB] [10de:20b5] (rev a1)\n"
 LSPCI = f"{RULE}/usr/bin/lspci -nn\n\n00:00.0 Host bridge [0600]: Intel Corporation Device [8086:09a2]\n{BUS}\n"
-SERVED = f'{RULE}/usr/bin/lspci -d "10de:*" -v -xxx\n\n{BUS}\tFlags: bus master, fast devsel\n\tKernel driver in use: nvidia\n'
+SERVED = f'{RULE}/usr/bin/lspci -d "10de:*" -v -xxx\n\n{BUS}\tFlags: bus master\n\tKernel driver in use: nvidia\n'
 QUERY = f"{RULE}/usr/bin/nvidia-smi --query\n\n{{}}\n/usr/bin/nvidia-smi --query --unit\n\nHIC Info\n"
 LOADED = (
     f"{RULE}*** /proc/driver/nvidia/./version\n*** ls: -r--r--r-- 1 root root 0 2026-11-12 09:01:50 "
@@ -36,13 +36,19 @@ MISMATCH = (
 )
 OFF_BUS = "NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
 DMESG = RULE + "dmesg:\n\n[    0.000000] Linux version 5.15.0-113-generic\n{}"
-NO_LIBRARY = "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver is properly installed and present in your system.\n"
+NO_LIBRARY = (
+    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display Driver "
+    "is properly installed and present in your system.\n"
+)
 REFUSED = "Failed to initialize NVML: Driver/library version mismatch\n"
 BEFORE = (
     f"{RULE}Scanning kernel log files for NVIDIA kernel messages:\n\n  /var/log/kern.log:\nNov  2 11:00:00 gx kernel: "
     f"{OFF_BUS}\n  journalctl -b -1:\nNov 11 23:00:00 gx kernel: {OFF_BUS}\n"
 )
-NOW = f"{RULE}Scanning kernel log files for NVIDIA kernel messages:\n\n  journalctl -b -0:\nNov 12 08:50:00 gx kernel: {OFF_BUS}\n"
+NOW = (
+    f"{RULE}Scanning kernel log files for NVIDIA kernel messages:\n\n  journalctl -b -0:\n"
+    f"Nov 12 08:50:00 gx kernel: {OFF_BUS}\n"
+)
 DKMS = (
     f"{RULE}*** /var/lib/dkms/nvidia/550.90.07/log/make.log\n"
     + "cc -Wp,-MMD,./nvidia/.nv.o.d -nostdinc -D__KERNEL__ -c -o nv.o nv.c\n" * 150_000

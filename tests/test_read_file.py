@@ -103,7 +103,7 @@ def test_of_several_logs_takes_the_one_with_a_fault() -> None:
         (b"index, name, memory.total [MiB]\n0, NVIDIA A100, 81920 MiB\n", "--query-gpu"),
         (b'{"schema": 3, "command": "amp", "verdict": "fault", "findings": []}', "`gpudoctor amp --from FILE`"),
         (b"x\n[rank0]: Traceback (most recent call last):\n", "line 2: it seems to be the log of a job"),
-        (b"\x1f\x8b\x08\x00", "gunzip"),
+        (b"\x1f\x8b\x08\x00", "nothing of it can be unpacked"),
         (b"\x89PNG\r\n\x1a\n", "picture"),
         (b"\x7fELF\x02", "program"),
         (b"GPU\x00\x01\x02", "NUL character stands at position 3"),

@@ -4,7 +4,10 @@ Whatever the bytes are, the answer is a snapshot or one line that says what they
 """
 
 import contextlib
+import gzip
+import io
 import re
+import zlib
 from typing import Annotated, Literal
 
 import msgspec
@@ -15,7 +18,7 @@ from gpudoctor.knowledge.typed import as_typed
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
-from gpudoctor.read.pasted import not_there
+from gpudoctor.read.pasted import bug_report, not_there
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
 from gpudoctor.read.pasted.troubles import told_troubles
@@ -34,7 +37,6 @@ EMPTY = "an empty file"
 """It holds nothing: of the machine that it was to tell of, nothing is known."""
 
 BINARY = (
-    (b"\x1f\x8b", "compressed by gzip; unpack it first: gunzip FILE"),
     (b"PK\x03\x04", "a zip archive; unpack it first: unzip FILE"),
     (b"\xfd7zXZ", "compressed by xz; unpack it first: unxz FILE"),
     (b"(\xb5/\xfd", "compressed by zstd; unpack it first: unzstd FILE"),
@@ -140,7 +142,7 @@ def load_snapshot(path: str) -> Snapshot:
 
 def snapshot_of(raw: bytes) -> Snapshot:
     """The snapshot in a file's content. Raises `UnreadableSnapshot` as `load_snapshot` does, and nothing else."""
-    text = _text(json_in(raw))
+    text = bug_report.of_now(_text(json_in(_unpacked(raw))))
     fenced = FENCE.match(text)
     stripped = (fenced["inside"] if fenced else text).strip()
     if not stripped:
@@ -214,6 +216,24 @@ def content(path: str) -> bytes:
         raise UnreadableSnapshot(f"{error}; {WHAT_TO_GIVE}") from None
     except bounded.Refused as error:
         raise UnreadableSnapshot(str(error)) from None
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """What gzip packed, as nvidia-bug-report.sh does, piece by piece; of one that is cut, what is left. Raises
+    `UnreadableSnapshot`."""
+    if not raw.startswith(b"\x1f\x8b"):
+        return raw
+    whole = bytearray()
+    with contextlib.suppress(OSError, EOFError, zlib.error), gzip.GzipFile(fileobj=io.BytesIO(raw)) as packed:
+        while piece := packed.read1(bounded.PIECE):
+            whole += piece
+            if len(whole) > bounded.SNAPSHOT.size:
+                raise UnreadableSnapshot(
+                    f"unpacked it is more than {bounded.SNAPSHOT.size // bounded.MIB} MiB, the most that is read"
+                )
+    if not whole:
+        raise UnreadableSnapshot("it begins as gzip packs a file, and nothing of it can be unpacked")
+    return bytes(whole)
 
 
 def _text(raw: bytes) -> str:

@@ -29,7 +29,7 @@ from gpudoctor.snapshot.section import Section
 KERNEL_MODULE = "/proc/driver/nvidia/version"
 MAXIMUM_GPUS = 1024
 """More than any machine has: an end for a driver that answers with a garbage count."""
-_MODULE_VERSION = lazy_re(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
+MODULE_VERSION = lazy_re(r"Kernel Module\s+(?:for \S+\s+)?(\d+(?:\.\d+)+)")
 
 S = TypeVar("S", bound=Section)
 
@@ -71,7 +71,7 @@ def kernel_module_version(system: System) -> Reading[str]:
     """Version of the loaded kernel module, as its proprietary and its open variant write it; absent when none is."""
 
     def version() -> str:
-        match = _MODULE_VERSION.search(system.text(KERNEL_MODULE))
+        match = MODULE_VERSION.search(system.text(KERNEL_MODULE))
         if match is None:
             raise ValueError("no version in it")
         return match.group(1)

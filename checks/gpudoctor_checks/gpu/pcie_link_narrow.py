@@ -8,8 +8,8 @@ judged here: it drops while a GPU is idle, to save power.
 from gpudoctor.check import Fix, Gpu, Problem, Problems, Snapshot, command, gpu_check
 from gpudoctor.knowledge.gpus.by_hand import by_hand
 from gpudoctor.knowledge.gpus.gpu_labels import label, sysfs_address
-from gpudoctor.knowledge.gpus.gpu_models import is_laptop, is_superchip
-from gpudoctor.knowledge.gpus.nvidia_hardware import perhaps_in_virtual_machine
+from gpudoctor.knowledge.gpus.gpu_models import is_superchip
+from gpudoctor.knowledge.gpus.nvidia_hardware import is_in_laptop, perhaps_in_virtual_machine
 
 
 @gpu_check(
@@ -24,7 +24,7 @@ def pcie_link_narrow(gpu: Gpu, machine: Snapshot) -> Problems:
         return
     # Notebooks wire 8 or 4 lanes to chips that could take 16, and a virtual machine's PCI bus is made up.
     # A superchip's copies take NVLink-C2C, and nobody can reseat it.
-    if is_laptop(gpu.name.value) or is_superchip(gpu.name.value):
+    if is_in_laptop(gpu, machine) or is_superchip(gpu.name.value):
         return
     virtual = perhaps_in_virtual_machine(machine)
     if virtual:

@@ -2,7 +2,9 @@
 
 import re
 
-from gpudoctor.snapshot import DeviceNode, PciDevice, Reading, Snapshot, is_left_out
+from gpudoctor.knowledge.gpus.gpu_lookup import same_address
+from gpudoctor.knowledge.gpus.gpu_models import is_laptop
+from gpudoctor.snapshot import DeviceNode, Gpu, PciDevice, Reading, Snapshot, is_left_out
 
 VENDOR = "0x10de"
 DISPLAY_CLASS = "0x03"  # PCI base class 03, display controllers: VGA 0300 and 3D 0302
@@ -20,6 +22,16 @@ def gpus_on_pci(machine: Snapshot) -> tuple[PciDevice, ...]:
         for device in machine.accelerators.pci.value
         if device.vendor == VENDOR and device.device_class.startswith(DISPLAY_CLASS) and device.driver not in PASSED_ON
     )
+
+
+def is_in_laptop(gpu: Gpu, machine: Snapshot) -> bool:
+    """Soldered into a notebook, as its name says or lspci's beside it ("GTX 1650 Ti Mobile").
+
+    Raises `NotRead` where it has no name.
+    """
+    name, address = gpu.name.value, gpu.pci_bus_id.value_or("")
+    on_bus = (device.model for device in machine.accelerators.pci.value_or(()) if same_address(device.bus_id, address))
+    return is_laptop(name) or any(map(is_laptop, on_bus))
 
 
 def switches_on_pci(machine: Snapshot) -> tuple[PciDevice, ...]:

@@ -13,6 +13,7 @@ from gpudoctor.read.pasted import (
     ibv_devinfo,
     kernel_lines,
     lspci,
+    module_version,
     rdma_link,
     rocm_smi,
     table,
@@ -43,6 +44,7 @@ TOOLS: Sequence[Tool] = (
     Tool("amd-smi", amd_smi.HEADING, amd_smi.parse, amd_smi.GOES_ON),
     Tool("rocm-smi", rocm_smi.HEADING, rocm_smi.parse),
     Tool("lspci", lspci.HEADING, lspci.parse),
+    Tool("NVRM version", module_version.HEADING, module_version.parse),
     Tool("collect_env", collect_env.HEADING, collect_env.parse, collect_env.GPU),
     Tool("kernel log", kernel_lines.HEADING, kernel_lines.parse),
 )
