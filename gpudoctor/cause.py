@@ -110,7 +110,7 @@ class Cause(Struct, frozen=True, kw_only=True):
     def remedy(self, variant: str = "", *commands: Command, **values: object) -> Fix:
         """The fix, or a variant of it with this job's values; with `commands` before its own lines."""
         fix = self.fix_for(variant)
-        text = fix.text.format_map(defaultdict(lambda: UNSAID, values)) if values else fix.text
+        text = fix.text.format_map(defaultdict(lambda: UNSAID, {"told": "", **values})) if values else fix.text
         own = (*commands, *fix.commands)
         return Fix(text, own or (() if self.stands_alone(variant) else self.fix.commands), otherwise=fix.otherwise)
 

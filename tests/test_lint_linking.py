@@ -91,6 +91,14 @@ def test_modules_of_modules_and_packages() -> None:
     assert found.own.split() == ["pass", "pass", "setup()", "late()"]
 
 
+def test_a_folder_on_the_path_of_which_the_program_is_below() -> None:
+    files = {"tools/data/util.py": "import os\ndef ready():\n    os.environ['RANK'] = '0'\n"}.get
+    program = "import os\nos.environ['A'] = '1'\nfrom tools.data.util import ready\nready()\n"
+    for path in ("tools/data/run.py", "/srv/tools/data/run.py"):
+        found = linked(path, program, lambda name: files(name.removeprefix("/srv/")))
+        assert found is not None and [module.file for module in found.modules] == [path.replace("run", "util")]
+
+
 @given(
     st.lists(
         st.sampled_from(

@@ -200,6 +200,10 @@ def test_a_docstring_that_quotes_a_header_makes_no_batch_script() -> None:
         'import signal\n"""\n    #!/bin/bash\n    #SBATCH --time=10:00\n    #SBATCH --signal=USR1@300\n"""\nID = 1\n'
     )
     assert kind_of_name("handlers.py", quoted) == "python"
+    handed_on = (
+        "jobs:\n  one:\n    steps:\n    - uses: a/hpc@v2\n      with:\n        options: |\n          #SBATCH -N 2\n"
+    )
+    assert kind_of_name("ci.yml", handed_on) == "manifest"
     assert kind_of_name("job.py", "#!/usr/bin/env python\n#SBATCH --nodes=2\nimport torch\n") is None
 
 

@@ -319,7 +319,7 @@ def _judged_unknown(tracebacks: list[Spoken]) -> Judged | None:
     first = tracebacks[0]
     if first.signalled is not None:
         return judged_signal(first.signalled)
-    if first.kind == "asked":
+    if first.kind == "asked" or first.is_left:
         return None
     if first.first.name == "CalledProcessError":
         number = RETURNED.search(first.first.message)
@@ -349,6 +349,8 @@ def _unknown(facts: Facts, tracebacks: list[Spoken], waited: str) -> str:
             return f"interrupted{place} by SIGINT: by Ctrl-C, or by who passed it on; why, these logs do not say"
         if asked is not None:
             return f"told to end by {asked.name}{place}; by whom and why, these logs do not say"
+        if tracebacks[0].is_left:
+            return "a child's parent ended before it had sent what the child is to do; why, these logs do not say"
         return f"{tracebacks[0].told.at.text}{place}: its cause is not known"
     later = by_scheduler or (told[0] if told else None)
     if later is None:

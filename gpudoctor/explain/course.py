@@ -126,7 +126,7 @@ TROUBLE = lazy_re(
     r"eof|unexpected end|exiting|terminating the process|"
     r"no route to host|exec format error|hangup|user defined signal|trap)\b"
     + NONE_OF_THEM
-    + r"|\bexited with (?:exit )?(?:code|status) [1-9]"
+    + r"|\bexited with (?:exit )?(?:code|status) [1-9]|^Command '[^\n]{1,990}' (?:returned non-zero |died with <Sig)"
     + rf"|\w(?:Error|Exception)\b|{NO_NUMBER}"
     + r"|^(?:\[\w{1,20}\]:)?\[?(?-i:F)\d{4} \d\d:"
     + r"|^(?:[a-z_]\w{0,60}\.){1,6}(?:errors?|exceptions?|exc)\.(?-i:[A-Z])\w{1,60}: ",
@@ -141,15 +141,15 @@ MILD = lazy_re(
     r"Relying on driver to perform ptx compilation|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b|"
     r"Unable to register cu\w{2,8} factory|computation placer already registered|"
     r"\bselect_algorithm\.py:\d{1,6}\]|\bfork_posix\.cc:\d{1,6}\]|\bfile_system_monitor\.cc:\d{1,6}: |"
-    r"\bfa_utils\.py:\d{1,5}\] Cannot use FA version|^wandb: ERROR Error while calling W&B API|"
-    r"^rm: cannot remove [^\n]{1,300}: No such file or directory|^fatal: not a git repository \(or any |"
+    r"\bfa_utils\.py:\d{1,5}\] Cannot use FA version|^wandb: ERROR Error while calling |\bwandb-AsyncioManager-main:"
+    r"|^(?:rm: cannot remove .{1,300}|\d{1,7}\s{1,8}\S{1,300}\.\w{1,3}): No such file|^fatal: not a git repository \(|"
     r"^(?:[A-Za-z][\w ]{1,60}:|\[\w{2,6}\]) Could not collect$|^Vulnerability [\w ]{2,40}: |"
     r"^\s{0,8}Reason=[^\n]{1,200} \[\w{1,40}@\d{4}-",
 )
 """A line that calls itself no error, or repeats what was asked for (the kernel's `panic=1`); and those that are written
 as errors where nothing has failed: of a plugin that XLA has twice, a choice that Inductor leaves out, a fork that gRPC
 does not follow, a ptxas for which the driver stands in, a nearly full disk and trials that are done (Ray), a release
-(vLLM), what is gone already (rm, wandb, git), not there (collect_env, lscpu), or stands beside a state (scontrol)."""
+(vLLM), what is gone already (rm, wandb, git), not there (collect_env, lscpu, gdb), or beside a state (scontrol)."""
 WRONG_RESULTS = lazy_re(r"^# Out of bounds values : [1-9]")
 """nccl-tests, before its last line, which it prints all the same."""
 OF_ALL = lazy_re(r"\d{1,9}/\d{1,9}")

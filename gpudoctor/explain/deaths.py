@@ -35,6 +35,8 @@ REFERS = lazy_re(
     r"(?:\babove\b|\bfor (?:the )?(?:root cause|reason|details)\b)"
 )
 """An error whose message says itself that another one came first (vLLM's engine, of its core)."""
+CUT_OFF = lazy_re(r"Ran out of input|pickle data was truncated|unexpected EOF")
+"""CPython's pickle, of what ends too early."""
 ASKED = frozenset({"KeyboardInterrupt", "SystemExit"})
 OF_A_WORKER = lazy_re(r"^DataLoader worker \(pid[^)\n]{1,40}\) is killed by signal: Terminated\b")
 """torch/utils/data/_utils/signal_handling.py, of SIGTERM: who ends a job sends it to all of its processes."""
@@ -102,6 +104,14 @@ class Spoken(Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def is_left(self) -> bool:
+        """A child of multiprocessing that was only beginning: its parent ended before it had sent what it is to do."""
+        return (
+            self.first.innermost.endswith("multiprocessing/spawn.py")
+            and CUT_OFF.search(self.first.all_words) is not None
+        )
+
+    @property
     def signalled(self) -> signal.Signals | None:
         """By which it was asked to end, as what it raised last says."""
         if self.last.name == "KeyboardInterrupt":
@@ -120,6 +130,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
         roles = {event.symptom.role for event in self.events}
         if "cause" in roles:
             return "cause"
+        if self.is_left:
+            return "consequence"
         if self.known:
             return "own"
         names = {raised.name for raised in self.told.traceback.raised}

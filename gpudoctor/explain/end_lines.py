@@ -22,8 +22,10 @@ MOST_MORE = 8
 OVER = lazy_re(
     r"(?i)\b(?:(?<!please )retry|retrying|skip\w*|ignor\w*|fall\w* back|fallback|caught|handled|continu\w*|"
     r"warning(?!\s{2,}[A-Z])|MESSAGE_TASK_EXIT)\b"
+    r"|[,;:.(-] {0,2}(?:so |and |we |will ){0,2}(?:try(?:ing)? to \w{1,20} (?:a )?new|trying (?:another|again|the \w+)"
+    r"|us(?:e|ing) [^\n]{0,60}\b(?:instead|defaults?)|will use|(?:default|switch|revert)(?:es|s|ing)? to|proceeding)\b"
 )
-"""What is tried again, or left out, ended nothing, nor does what slurmstepd cannot report of a task that has ended.
+"""What is tried again, left out or done in another way ended nothing, nor does what slurmstepd cannot report of a task.
 "Warning" in a column is what Kubernetes calls each event that is not normal."""
 EVENT = lazy_re(r"\bWarning\s{2,}[A-Z]")
 STARTED = lazy_re(r"\bNormal\s{2,}(?:Started|Scheduled|Admitted|QuotaReserved)\s")

@@ -316,7 +316,7 @@ def _of_status(lines: Sequence[Line], concluded: Conclusion) -> Conclusion:
         return structs.replace(concluded, causes=(cause,), unknown=unknown)
     if told:
         number = signal_number(told[0].code)
-        unknown = f"something ended, and why this log does not say: {shortened(told[0].line.text)}"
+        unknown = f"something ended, and why this log does not say: {_both_ends(told[0].line.text)}"
         return structs.replace(concluded, unknown=unknown, judged=judged_signal(number) if number else None)
     return concluded
 

@@ -29,6 +29,8 @@ OTHERS = lazy_re(r"\bNCCL (?:INFO|WARN|TRACE)\b|\bNVRM\b|\[c10d\]|\.(?:cpp|cc|cu
 """Lines of libraries' own loggers, which tell nothing of the program."""
 RECORD = lazy_re(r"\[[DIWEC] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d(?:[.,]\d{1,6})? [\w.:-]{1,80}\] ")
 """Tornado's form of a record (log.LogFormatter), also Jupyter's."""
+OF_NO_ERROR = lazy_re(r"(?:^|[\s\[|(-])WARN(?:ING)?(?=[\s\]|:)-])|\bwandb-AsyncioManager-main:\d")
+"""A record of a warning, as loggers write it; and wandb's of its own thread, which its service has left."""
 WARNING = lazy_re(r"(?i:warn)|(?:^|[\[:\s])W\d{3,4} \d\d:")
 INDENTED = lazy_re(r"^(?:\s|[\^~|+│╭╰]|$)")
 HANDLED = lazy_re(
@@ -91,8 +93,10 @@ def mark(facts: Facts, ends: Mapping[str, Sequence[tuple[int, str]]]) -> None:
 
 
 def of_a_record(traceback: Traceback, end: Sequence[tuple[int, str]]) -> bool:
-    """Tornado's logger wrote it, four columns in behind the record that it belongs to, and wrote more behind it: what a
-    request of a server (Jupyter's) raised."""
+    """Somebody caught it, and a logger wrote it directly behind its record of a warning. Or Tornado's did, four columns
+    in behind the record that it belongs to, and wrote more behind it: what a request of a server (Jupyter's) raised."""
+    if any(number == traceback.first_line - 1 and OF_NO_ERROR.search(text) for number, text in end):
+        return traceback.raised[-1].outermost not in OF_A_PROCESS and not traceback.prefix.strip()
     if not traceback.prefix or traceback.prefix.strip():
         return False
     before = [text for number, text in end if number < traceback.first_line and not text.startswith(" ")]

@@ -16,9 +16,10 @@ from gpudoctor.lazy import lazy_re
 HEADER = "Traceback (most recent call last)"
 OTHERS = lazy_re(
     r"wandb:|Error executing job with overrides|Set the environment variable HYDRA_FULL_ERROR=1|srun: |slurmstepd: |"
-    r"Process [\w:-]{1,60}:$|Exception in thread |[=*~#_-]{8,}$"
+    r"Process [\w:-]{1,60}:$|Exception in thread |[=*~#_-]{8,}$|"
+    r"(?:/|[A-Z]:|<|sys:)[^\n:]{0,400}:\d{1,9}: \w{0,60}Warning: |sys:1: \w{0,60}Warning: "
 )
-"""What stands behind a message and is none of it: wandb, Hydra, SLURM, Python of another process, a ruler."""
+"""What stands behind a message and is none of it: wandb, Hydra, SLURM, Python of another process, rulers, warnings."""
 OF_THE_PARSER = frozenset({"SyntaxError", "IndentationError", "TabError"})
 """Their place stands before them."""
 GROUP = lazy_re(r"^[\s|+]*")

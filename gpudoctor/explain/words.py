@@ -54,8 +54,9 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"FAILED|No available memory for the cache blocks|KV cache[^\n]{0,80}(?:larger than|memory)|"
          r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),
         (r"(?i)uncorrectable ECC|fallen off the bus|\bGPU is lost\b", own("device-lost", "node", "elsewhere")),
-        (r"Java heap space|runtime: out of memory|memory allocation of \d+ bytes failed|\bhost (?:out of )?memory\b|"
-         r"DefaultCPUAllocator|can't allocate memory|Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
+        (r"Java heap space|runtime: out of memory|memory allocation of \d+ bytes failed|\bhost out of memory\b|"
+         r"\b(?:out of|no|not enough|insufficient) host memory\b|DefaultCPUAllocator|can't allocate memory|"
+         r"Unable to allocate [\d.]+ [KMGTP]iB|std::bad_alloc", MEMORY),
         (r"(?i)error\(s\) in loading state_dict|size mismatch for |Missing key(?:\(s\)| in checkpoint)|"
          r"\bno (?:valid )?checkpoints? (?:found|was)|"
          r"PytorchStreamReader|"

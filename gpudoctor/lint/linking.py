@@ -142,6 +142,9 @@ class _Program:
         if level:
             roots = [os.path.normpath(os.path.join(here, *[".."] * (level - 1)))]  # noqa: PTH118
         parts = name.split(".") if name else []
+        above, is_below, _ = f"/{self._folder}/".partition(f"/{parts[0]}/" if parts else "//")
+        if is_below and not level:  # PYTHONPATH=. beside `python tools/train.py`
+            roots.append(above[1:])
         for root in dict.fromkeys(roots):
             for file in (f"{os.path.join(root, *parts)}.py", os.path.join(root, *parts, "__init__.py")):  # noqa: PTH118
                 if (found := self._file(os.path.normpath(file))) is not None:
@@ -261,14 +264,9 @@ def _at_top(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 def _makes(statement: ast.stmt) -> Iterator[str]:
     if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
         yield statement.name
-    elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
-        targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-        for target in targets:
-            yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
-    elif isinstance(statement, (ast.For, ast.With)):
-        yield from (
-            node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        )
+    elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.For, ast.With)):
+        names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+        yield from (node.id for node in names if isinstance(node.ctx, ast.Store))  # not os of `os.environ["A"] = "1"`
 
 
 def _brought(module: LocalModule, own: list[LocalImport]) -> Iterator[tuple[str, str]]:

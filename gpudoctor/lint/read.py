@@ -141,12 +141,12 @@ def _is_batch(section: TextSection) -> bool:
 
 def kind_of_name(name: str, text: str) -> Kind | None:
     """What a file is by the end of its name, whatever is quoted in it. None: what it looks like."""
+    if name.endswith((".yaml", ".yml")) and not text.startswith("#!"):
+        return "manifest"  # a header in one of its values is handed to somebody: of sbatch's lines none begins there
     is_program, head = name.endswith(".py"), HEADER.match(text)
     if looks_like_batch(text) and (not is_program or (head is not None and "#SBATCH" in head[0])):
         return None  # a Python program that is given to sbatch: what a docstring quotes is no header
-    if is_program:
-        return "python"
-    return "manifest" if name.endswith((".yaml", ".yml")) else None
+    return "python" if is_program else None
 
 
 PASTED_CALL = lazy_re(rf"{trainers.CALL.pattern}|^os\.environ\[|\.cuda\(|\.to\([\"']cuda", re.MULTILINE)

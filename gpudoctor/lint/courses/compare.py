@@ -64,7 +64,8 @@ def parting(
             a, b = a + 1, b + 1
         elif isinstance(first, CourseRound) and isinstance(second, CourseRound) and first.node is second.node:
             weak = first.is_loop and bool(collectives(second.events))
-            found = parting(first.events, second.events, ranks, weak or (not first.is_loop and after))
+            # What follows behind a function, or behind a loop, is come to by who leaves it.
+            found = parting(first.events, second.events, ranks, weak)
             if found is not None:
                 return found
             a, b = a + 1, b + 1
