@@ -1,6 +1,5 @@
 """Redirections: here-documents, files that a text writes, and words that the grammar put behind them."""
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -38,9 +37,9 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
     commands: list[Node] = []
     target = ""
     children = list(node.children)
-    for before, child in pairwise((None, *children)):
+    for before, child in zip((*children[:1], *children), children, strict=False):
         if child.type == "heredoc_redirect":
-            if before is not None and source.text[before.end_byte : child.start_byte].strip() == "-":
+            if source.text[before.end_byte : child.start_byte].strip() == "-":
                 at = source.text.index("-", before.end_byte)  # the grammar has no node for it: `python - <<E word`
                 extra.append((at, at + 1))
             body = next((inner for inner in child.children if inner.type == "heredoc_body"), None)
