@@ -12,6 +12,7 @@ from gpudoctor.hang.variables import rounds_apart
 from gpudoctor.knowledge.places import Place, place_of
 from gpudoctor.read.job import stacks
 from gpudoctor.snapshot.evidence import Enclosing, Frame, FrameVariables, Thread
+from gpudoctor.sure import BEST
 from tests.hang_jobs import PROGRAM, a_job, is_in, member
 from tests.test_hang_loops import LIBRARY, around
 from tests.test_hang_training import first
@@ -42,7 +43,7 @@ def test_a_loop_that_is_begun_anew(step: int, told: str) -> None:
     cause = first(a_job(inside[0], at(1, AGAIN, ("train", 4), ("main", 2)), inside[1]))
     assert ("begun it anew" in cause.summary) is bool(told)
     if told:
-        assert (cause.cause, cause.ranks, cause.confidence) == (told, (1,), 0.65)
+        assert (cause.cause, cause.ranks, cause.confidence) == (told, (1,), BEST)
 
 
 TRIES = (
@@ -58,7 +59,7 @@ def test_a_loop_that_is_tried_again(text: str, told: bool) -> None:
     cause = first(a_job(inside[0], at(1, text, ("train", 8), ("main", 4)), inside[1]))
     assert ("an exception that is swallowed in line 5" in cause.summary) is told
     if told:
-        assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), 0.65)
+        assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), BEST)
 
 
 CALLS = (
@@ -74,7 +75,7 @@ def test_a_call_that_did_not_make_its_collective_everywhere(steps: tuple[int, ..
     cause = first(a_job(waits[0], at(1, CALLS, ("main", 4), step=steps[1]), waits[1]))
     assert ("come past that line without" in cause.summary) is told
     if told:
-        assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), 0.65)
+        assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), BEST)
 
 
 def test_not_where_another_rank_is_in_no_collective() -> None:

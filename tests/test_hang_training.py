@@ -902,7 +902,7 @@ def test_a_server_whose_first_rank_has_no_request_is_no_sure_hang() -> None:
 
 def test_what_follows_from_ranks_that_have_parted_is_no_second_cause() -> None:
     """Past a `continue`, a rank comes to the others' number with another collective."""
-    loop = source(41, inside=[LOOP], exits=[("continue", 38, "loss.isnan()")])
+    loop = source(41, inside=[("for", 25, "step in range(1000)")], exits=[("continue", 38, "loss.isnan()")])
     job = recorded(
         waits(0, at=41, sources=(loop,)),
         waits(1, "barrier", at=60, sources=src(60)),

@@ -33,6 +33,18 @@ def hosts_of_gaps(job: HangJob) -> tuple[list[int], list[str]]:
     return sorted(proven) or sorted(missing), list(dict.fromkeys(proven.values())) or [node.host for node in job.nodes]
 
 
+def may_be_unread(job: HangJob) -> bool:
+    """Whether a rank without a process may be one whose process was not told, for time, number or permission."""
+    known = {process.process.pid for node in job.nodes for process in node.processes}
+    return any(
+        unread.what.startswith(("processes", "environment"))
+        and unread.pid not in known
+        and unread.user in ("", job.user)
+        for node in job.nodes
+        for unread in node.unread
+    )
+
+
 def local_gaps(job: HangJob) -> dict[int, str]:
     """Ranks that their node should have by LOCAL_WORLD_SIZE of the others there -> the node."""
     seen: defaultdict[tuple[str, str], dict[int, Rank]] = defaultdict(dict)

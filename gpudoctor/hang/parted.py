@@ -172,7 +172,7 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
         theirs = {around.line for around in fork.one_source.enclosing} if fork.one_source is not None else set()
         for frame in (*called_from(stays[0], fork.other), *own_frame):
             source = source_at(stays[0], frame)
-            tries = [around.line for around in source.enclosing if _may_swallow(around)] if source is not None else []
+            tries = [around.line for around in source.enclosing if may_swallow(around)] if source is not None else []
             own = [line for line in tries if frame != fork.other or line not in theirs]
             # Who returns, or goes on with the next round, in the handler has swallowed it too.
             passes = [
@@ -186,7 +186,7 @@ def swallowed(one: Sequence[Rank], other: Sequence[Rank]) -> Passed | None:
     return None
 
 
-def _may_swallow(around: Enclosing) -> bool:
+def may_swallow(around: Enclosing) -> bool:
     return around.kind == "try" or (around.kind == "with" and re.search(r"\bsuppress\(", around.text) is not None)
 
 

@@ -12,7 +12,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.render.prose import show, show_page, show_table
 from gpudoctor.render.terminal import BRIEF, REASONS, show_fix, show_next
 from gpudoctor.render.words import first_clause, headline, safe
-from gpudoctor.sure import CERTAIN
+from gpudoctor.sure import CERTAIN, LIKELY
 
 STATE_COLORS = {
     "hung": "bold red",
@@ -66,7 +66,9 @@ def verdict_of(job: JobReport, report: HangReport) -> str:
     if job.undecided:
         cause = "; its cause is not decided" if job.state == "hung" else ""
     elif job.causes:
-        cause = f" [{job.causes[0].cause}]" if job.causes[0].confidence >= CERTAIN else "; a cause is likely"
+        sure = job.causes[0].confidence
+        cause = "; a cause is likely" if sure >= LIKELY else "; what fits best is told"
+        cause = f" [{job.causes[0].cause}]" if sure >= CERTAIN else cause
     state = "whether it gets on is not known" if is_unseen(job) else STATES[job.state]
     return f"{name_of(job, report)}: {state}{cause}"
 

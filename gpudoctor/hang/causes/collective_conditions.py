@@ -18,6 +18,7 @@ from gpudoctor.hang.parted import (
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import asks_for
 from gpudoctor.hang.relation import fork_of, number_in, own_guard, passes_by, source_at
+from gpudoctor.hang.rivals import weighed
 from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, who
 from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program
 from gpudoctor.knowledge.places import main_thread
@@ -53,11 +54,11 @@ def further_in(job: HangJob) -> Iterator[HangCause]:
         small, large = (other, one) if len(other) <= len(one) else (one, other)
         for left, stays in ((small, large), (large, small)):
             if (condition := condition_below(left, stays)) is not None:
-                yield under_condition(condition, left, stays, ())
+                yield from weighed(pair, [under_condition(condition, left, stays, ())])
                 break
         else:
             if (early := returned(one, other, own_counts=True)) is not None:
-                yield left_early(early, ())
+                yield from weighed(pair, [left_early(early, ())])
 
 
 def _is_open(pair: Parted) -> bool:

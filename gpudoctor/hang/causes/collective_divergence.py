@@ -48,7 +48,8 @@ from gpudoctor.hang.relation import (
     passes_by,
     source_at,
 )
-from gpudoctor.hang.variables import held_at, in_one_round
+from gpudoctor.hang.rivals import weighed
+from gpudoctor.hang.variables import held_at, in_one_round, rounds_apart
 from gpudoctor.hang.words import (
     at,
     entry_words,
@@ -62,7 +63,7 @@ from gpudoctor.hang.words import (
 )
 from gpudoctor.knowledge.place_markers import is_program
 from gpudoctor.snapshot.evidence import Enclosing, SourceContext
-from gpudoctor.sure import less_sure
+from gpudoctor.sure import BEST, less_sure
 
 ORDER = "collective-order-mismatch"
 
@@ -209,94 +210,100 @@ def left_early(early: Passed, recorded: Sequence[Seen]) -> HangCause:
 def within_the_loop(job: HangJob) -> Iterator[HangCause]:
     """Ranks wait at different collectives of the same code: by branch, by decision, by order, or past a backward."""
     for pair in parted(job):
-        first, other = pair.waiting, pair.other
-        past_backward = (
-            first[0].place.kind == "backward"
-            and pair.relation == "later in the loop"
-            and other[0].place.kind in (*COLLECTIVE, "exit")
-        )
-        if pair.relation == "past the loop" or not (past_backward or other[0].place.kind in COLLECTIVE):
-            continue
-        if handler_of_one(pair) is not None:
-            continue
-        fork = fork_of(first[0], other[0])
-        here, there = (fork.one_source, fork.other_source) if fork is not None else (None, None)
-        if here is not None and there is not None and branches_part(here, there) and other[0].place.kind in COLLECTIVE:
-            yield _order(job, first, other, here, there)
-            continue
-        if fork is None and pair.relation == "unknown" and never_meet(first[0], other[0]):
-            # A driver and its workers: no line is common to their stacks, and yet each call is the other's next.
-            small, large = (other, first) if len(other) <= len(first) else (first, other)
-            yield blame(
-                ORDER,
-                LIKELY,
-                small,
-                f"{waiting_words(small)}; {waiting_words(large)}, and neither call can go with the other",
-                (*stacks_of(small), *stacks_of(large), *of_recorders(job, small)),
-                at=small[0].place.user_frame,
-            )
-            continue
-        if rank_guard(first[0], job) is not None or guarded_away(other, job):
-            continue
-        if (passed := swallowed(first, other)) is not None and other[0].place.kind in COLLECTIVE:
-            gone, stays, source, line = passed
-            yield divergent(gone, stays, source, line, SEEN, of_recorders(job, gone))
-            continue
-        if (early := returned(first, other)) is not None and other[0].place.kind in COLLECTIVE:
-            yield left_early(early, of_recorders(job, early.gone))
-            continue
-        if (again := begun_again(first, other)) is not None:
-            yield begun_again_words(again, of_recorders(job, again.ranks))
-            continue
-        if (tried := tried_again(first, other)) is not None:
-            yield divergent(tried.gone, tried.stays, tried.source, tried.line, LIKELY, of_recorders(job, tried.gone))
-            continue
-        if (alone := alone_in_the_loop(job, first, other)) is not None:
-            yield alone
-            continue
-        if (first[0].place.kind == "backward") != (other[0].place.kind == "backward"):
-            yield from _past_backward(job, pair)
-            continue
-        if other[0].place.kind not in COLLECTIVE:
-            continue
-        context = here or source_at(first[0], first[0].place.user_frame)
-        inside = context is not None and not calls_back(first[0], other[0], context)
-        around = goes_round(context, first[0]) if context is not None and inside else []
-        exits = passes_by(context) if context is not None and inside else ()
-        exits = tuple(each for each in exits if each.kind not in ("continue", "pass"))
-        around = [each for each in around if went_round(each, first[0], other[0])]
-        if one_round := in_one_round(first[0], other[0]):  # by their counters neither has gone round, nor begun anew
-            around, exits = [each for each in around if each.kind == "pass"], ()
-        recorded = of_recorders(job, other)
+        yield from weighed(pair, _within_the_loop(job, pair))
+
+
+def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
+    first, other = pair.waiting, pair.other
+    past_backward = (
+        first[0].place.kind == "backward"
+        and pair.relation == "later in the loop"
+        and other[0].place.kind in (*COLLECTIVE, "exit")
+    )
+    if pair.relation == "past the loop" or not (past_backward or other[0].place.kind in COLLECTIVE):
+        return
+    if handler_of_one(pair) is not None:
+        return
+    fork = fork_of(first[0], other[0])
+    here, there = (fork.one_source, fork.other_source) if fork is not None else (None, None)
+    if here is not None and there is not None and branches_part(here, there) and other[0].place.kind in COLLECTIVE:
+        yield _order(job, first, other, here, there)
+        return
+    if fork is None and pair.relation == "unknown" and never_meet(first[0], other[0]):
+        # A driver and its workers: no line is common to their stacks, and yet each call is the other's next.
         small, large = (other, first) if len(other) <= len(first) else (first, other)
-        if context is not None and (around or exits):
-            # What goes round may have passed one of the two by; what leaves the loop need not be how they came apart.
-            yield divergent(small, large, context, (around or exits)[0], SEEN if around else LIKELY, recorded)
-            continue
-        guard = guard_apart(there, here) or guard_apart(here, there)
-        if guard is not None and fork is not None and one_round and _holds_for_both(guard, fork, first[0], other[0]):
-            guard = None
-        nobody_away = not progress_of(job).away  # else it may be that one whom a group of some ranks waits for there
-        if guard is None and one_round and nobody_away and (call := inside_a_call(first, other)) is not None:
-            yield made_by_one(*call, recorded)
-            continue
-        under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
-        evidence = (*stacks_of(small), *stacks_of(large), *recorded)
-        # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
-        # meant so: it is the other ranks' branch that has to go with it.
-        by_rank = guard is not None and is_by_rank(guard)
-        causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
-        sure = LIKELY if guard is not None and (by_rank or only_counts(guard.text)) else SEEN
-        rooted = not recorded and (may_have_given(first, other) or may_have_given(other, first))
-        for cause in causes:
-            yield blame(
-                cause,
-                POSSIBLE if guard is None or rooted else sure,
-                small,
-                f"{waiting_words(small)}{under}; {waiting_words(large)}",
-                evidence,
-                at=small[0].place.user_frame,
-            )
+        yield blame(
+            ORDER,
+            LIKELY,
+            small,
+            f"{waiting_words(small)}; {waiting_words(large)}, and neither call can go with the other",
+            (*stacks_of(small), *stacks_of(large), *of_recorders(job, small)),
+            at=small[0].place.user_frame,
+        )
+        return
+    if rank_guard(first[0], job) is not None or guarded_away(other, job):
+        return
+    if (passed := swallowed(first, other)) is not None and other[0].place.kind in COLLECTIVE:
+        gone, stays, source, line = passed
+        yield divergent(gone, stays, source, line, SEEN, of_recorders(job, gone))
+        return
+    if (early := returned(first, other)) is not None and other[0].place.kind in COLLECTIVE:
+        yield left_early(early, of_recorders(job, early.gone))
+        return
+    if (again := begun_again(first, other)) is not None:
+        yield begun_again_words(again, of_recorders(job, again.ranks))
+        return
+    if (tried := tried_again(first, other)) is not None:
+        yield divergent(tried.gone, tried.stays, tried.source, tried.line, LIKELY, of_recorders(job, tried.gone))
+        return
+    if (alone := alone_in_the_loop(job, first, other)) is not None:
+        yield alone
+        return
+    if (first[0].place.kind == "backward") != (other[0].place.kind == "backward"):
+        yield from _past_backward(job, pair)
+        return
+    if other[0].place.kind not in COLLECTIVE:
+        return
+    context = here or source_at(first[0], first[0].place.user_frame)
+    inside = context is not None and not calls_back(first[0], other[0], context)
+    around = goes_round(context, first[0]) if context is not None and inside else []
+    exits = passes_by(context) if context is not None and inside else ()
+    exits = tuple(each for each in exits if each.kind not in ("continue", "pass"))
+    around = [each for each in around if went_round(each, first[0], other[0])]
+    if one_round := in_one_round(first[0], other[0]):  # by their counters neither has gone round, nor begun anew
+        around, exits = [each for each in around if each.kind == "pass"], ()
+    recorded = of_recorders(job, other)
+    small, large = (other, first) if len(other) <= len(first) else (first, other)
+    if context is not None and (around or exits):
+        # What goes round may have passed one of the two by; what leaves the loop need not be how they came apart.
+        yield divergent(small, large, context, (around or exits)[0], SEEN if around else LIKELY, recorded)
+        return
+    guard = guard_apart(there, here) or guard_apart(here, there)
+    if guard is not None and fork is not None and one_round and _holds_for_both(guard, fork, first[0], other[0]):
+        guard = None
+    nobody_away = not progress_of(job).away  # else it may be that one whom a group of some ranks waits for there
+    if guard is None and one_round and nobody_away and (call := inside_a_call(first, other)) is not None:
+        yield made_by_one(*call, recorded)
+        return
+    under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
+    source = there if guard is not None and there is not None and guard in there.enclosing else here
+    statement = (statement_seen(source, guard),) if guard is not None and source is not None else ()
+    evidence = (*stacks_of(small), *stacks_of(large), *statement, *recorded)
+    # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
+    # meant so: it is the other ranks' branch that has to go with it.
+    by_rank = guard is not None and is_by_rank(guard)
+    causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
+    sure = LIKELY if guard is not None and (by_rank or only_counts(guard.text)) else SEEN
+    rooted = not recorded and (may_have_given(first, other) or may_have_given(other, first))
+    for cause in causes:
+        yield blame(
+            cause,
+            POSSIBLE if guard is None or rooted else sure,
+            small,
+            f"{waiting_words(small)}{under}; {waiting_words(large)}",
+            evidence,
+            at=small[0].place.user_frame,
+        )
 
 
 def _holds_for_both(guard: Enclosing, fork: Fork, one: Rank, other: Rank) -> bool:
@@ -329,7 +336,11 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         )
     own = condition_below(left, waits_in)
     if own is not None:
-        yield under_condition(own, left, waits_in, recorded)
+        # In one round they have come past the backward, and by no condition of what they wait in.
+        apart = rounds_apart((waits_in[0], left[0]))
+        known = apart is not None and apart.behind == [left[0]]
+        sure = SEEN if known else POSSIBLE if in_one_round(waits_in[0], left[0]) else BEST
+        yield under_condition(own, left, waits_in, recorded, sure)
     elif (own := condition_below(waits_in, left)) is not None:  # the backward pass itself is under one
         yield under_condition(own, waits_in, left, recorded)
     how = lies(waits_in[0], left[0])

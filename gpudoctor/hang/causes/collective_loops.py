@@ -14,7 +14,7 @@ from gpudoctor.hang.causes.collective_divergence import (
 )
 from gpudoctor.hang.causes.point_to_point import waits_for_exchange
 from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
-from gpudoctor.hang.parted import Condition, condition_below, handler_of_one, parted, returned, share_a_loop
+from gpudoctor.hang.parted import Condition, Parted, condition_below, handler_of_one, parted, returned, share_a_loop
 from gpudoctor.hang.relation import (
     caught_around,
     goes_round,
@@ -25,6 +25,7 @@ from gpudoctor.hang.relation import (
     passes_by,
     source_at,
 )
+from gpudoctor.hang.rivals import weighed
 from gpudoctor.hang.variables import held_at, in_one_round, last_round
 from gpudoctor.hang.words import (
     place_words,
@@ -45,71 +46,73 @@ from gpudoctor.sure import surer
 def left_the_loop(job: HangJob) -> Iterator[HangCause]:
     """Some ranks are past the loop in which others wait: they had fewer steps, or left it for a reason of their own."""
     for pair in parted(job):
-        if pair.relation != "past the loop" or handler_of_one(pair) is not None:
-            continue
-        stays, left = pair.waiting, pair.other
-        if waits_for_exchange(stays[0]):
-            continue  # a loop over handles ends as soon as its own are done
-        if rank_guard(stays[0], job) is not None or guarded_away(left, job):
-            continue
-        context = _loop_source(stays[0], left[0])
-        recorded = of_recorders(job, left)
-        another_round = share_a_loop(stays[0], left[0]) and not in_one_round(stays[0], left[0])
-        condition = condition_below(left, stays) if another_round else None
-        if context is None or loop_around(context) is None:
-            yield from _without_loop(stays, left, recorded, condition)
-            continue
-        loops = loops_left(stays[0], left[0], context)
-        exits = passes_by(context, further_out=len(loops) > 1)  # of a loop that it is still in, it has taken no way out
-        counted = last_round(stays[0], left[0], loops[0])
-        now, last = counted or (0, 0)
-        # Who went round as often as the others have, by its counter, has passed what they wait in by; who did not, has
-        # left before, and has not.
-        rounds = goes_round(context, stays[0]) if last >= now else []
-        ways = [each for each in exits if each.kind in ("break", "return")]
-        leaves = _taken(left[0], context, [each for each in ways if last >= now or each.line > context.line])
-        inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
-        through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
-        few = left if through <= max(len(inside), len(stays)) else stays
-        asks = any(source.ends_loops for rank in job.ranks for source in rank.evidence.sources)
-        ended = how_ended(loops, None if is_program(context.file) else asks)
-        early = returned(stays, left)
-        if early is not None and (
-            early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)
-        ):
-            early = None  # how often it has gone round, its data tells
-        if rounds:
-            # What goes round has made fewer collectives for sure.
-            yield divergent(left, stays, context, rounds[0], surer(SEEN) if recorded else SEEN, recorded)
-        elif leaves:
-            own, sure = leaves
-            if is_of_data(own):
-                yield _fewer_rounds("uneven-inputs", sure, few, stays, left, loops[0], context, recorded)
-            else:
-                yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded)
-        elif (caught := caught_around(context)) is not None:
-            yield divergent(left, stays, context, caught, LIKELY, recorded)
-        elif early is not None:
-            yield left_early(early, recorded)
+        yield from weighed(pair, _left_the_loop(job, pair))
+
+
+def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
+    if pair.relation != "past the loop" or handler_of_one(pair) is not None:
+        return
+    stays, left = pair.waiting, pair.other
+    if waits_for_exchange(stays[0]):
+        return  # a loop over handles ends as soon as its own are done
+    if rank_guard(stays[0], job) is not None or guarded_away(left, job):
+        return
+    context = _loop_source(stays[0], left[0])
+    recorded = of_recorders(job, left)
+    another_round = share_a_loop(stays[0], left[0]) and not in_one_round(stays[0], left[0])
+    condition = condition_below(left, stays) if another_round else None
+    if context is None or loop_around(context) is None:
+        yield from _without_loop(stays, left, recorded, condition)
+        return
+    loops = loops_left(stays[0], left[0], context)
+    exits = passes_by(context, further_out=len(loops) > 1)  # of a loop that it is still in, it has taken no way out
+    counted = last_round(stays[0], left[0], loops[0])
+    now, last = counted or (0, 0)
+    # Who went round as often as the others have, by its counter, has passed what they wait in by; who did not, has
+    # left before, and has not.
+    rounds = goes_round(context, stays[0]) if last >= now else []
+    ways = [each for each in exits if each.kind in ("break", "return")]
+    leaves = _taken(left[0], context, [each for each in ways if last >= now or each.line > context.line])
+    inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
+    through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
+    few = left if through <= max(len(inside), len(stays)) else stays
+    asks = any(source.ends_loops for rank in job.ranks for source in rank.evidence.sources)
+    ended = how_ended(loops, None if is_program(context.file) else asks)
+    early = returned(stays, left)
+    if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)):
+        early = None  # how often it has gone round, its data tells
+    if rounds:
+        # What goes round has made fewer collectives for sure.
+        yield divergent(left, stays, context, rounds[0], surer(SEEN) if recorded else SEEN, recorded)
+    elif leaves:
+        own, sure = leaves
+        if is_of_data(own):
+            yield _fewer_rounds("uneven-inputs", sure, few, stays, left, loops[0], context, recorded)
+        else:
+            yield divergent(left, stays, context, own, surer(sure) if recorded else sure, recorded)
+    elif (caught := caught_around(context)) is not None:
+        yield divergent(left, stays, context, caught, LIKELY, recorded)
+    elif early is not None:
+        yield left_early(early, recorded)
+    sure = POSSIBLE
+    if not rounds and not leaves and early is None and caught_around(context) is None and condition is None:
+        told = LIKELY if counted is not None and last < now and not ended.alike else POSSIBLE  # fewer rounds
+        sure = max(told, ended.sure) if not recorded or ended.sure == POSSIBLE else surer(ended.sure)
+    elif leaves and condition is None and ended.cause == "uneven-inputs" and leaves[1] == LIKELY:
         sure = POSSIBLE
-        if not rounds and not leaves and early is None and caught_around(context) is None and condition is None:
-            told = LIKELY if counted is not None and last < now and not ended.alike else POSSIBLE  # fewer rounds
-            sure = max(told, ended.sure) if not recorded or ended.sure == POSSIBLE else surer(ended.sure)
-        elif leaves and condition is None and ended.cause == "uneven-inputs" and leaves[1] == LIKELY:
-            sure = POSSIBLE
-        if ended.cause == "uneven-inputs" and _may_be_a_call_apart(job, counted):
-            sure = min(sure, POSSIBLE)
-        keeps = keeps_gradients(source_at(stays[0], stays[0].place.user_frame))
-        if ended.alike and keeps is not None and stays[0].place.kind == "backward":
-            # After as many rounds fewer gradients have been sent: only there may a rank have kept its own.
-            yield divergent(left, stays, context, keeps, LIKELY, recorded)
-        elif condition is not None and not rounds:
-            # What they wait in may be what the others have found needless, a round ahead of them.
-            yield under_condition(condition, left, stays, recorded, SEEN if ended.alike else LIKELY)
-        elif ended.alike and not rounds and not leaves and (own_one := condition_below(stays, left)) is not None:
-            # All have gone round as often: what keeps some is what the others have found otherwise.
-            yield under_condition(own_one, stays, left, recorded, LIKELY)
-        yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded)
+    if ended.cause == "uneven-inputs" and _may_be_a_call_apart(job, counted):
+        sure = min(sure, POSSIBLE)
+    keeps = keeps_gradients(source_at(stays[0], stays[0].place.user_frame))
+    if ended.alike and keeps is not None and stays[0].place.kind == "backward":
+        # After as many rounds fewer gradients have been sent: only there may a rank have kept its own.
+        yield divergent(left, stays, context, keeps, LIKELY, recorded)
+    elif condition is not None and not rounds:
+        # What they wait in may be what the others have found needless, a round ahead of them.
+        yield under_condition(condition, left, stays, recorded, SEEN if ended.alike else LIKELY)
+    elif ended.alike and not rounds and not leaves and (own_one := condition_below(stays, left)) is not None:
+        # All have gone round as often: what keeps some is what the others have found otherwise.
+        yield under_condition(own_one, stays, left, recorded, LIKELY)
+    yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded)
 
 
 def _may_be_a_call_apart(job: HangJob, counted: tuple[int, int] | None) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from gpudoctor.hang.causes import POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import parties, progress_of
 from gpudoctor.hang.relation import Fork, fork_of
+from gpudoctor.hang.rivals import ways_apart
 from gpudoctor.hang.words import (
     at,
     place_words,
@@ -18,6 +19,7 @@ from gpudoctor.hang.words import (
 )
 from gpudoctor.knowledge.places import is_user, place_of
 from gpudoctor.snapshot.evidence import Thread
+from gpudoctor.sure import BEST
 
 
 def teardown(job: HangJob) -> Iterator[HangCause]:
@@ -74,7 +76,9 @@ def in_finally(job: HangJob) -> Iterator[HangCause]:
             statement, handler, text = left
             yield blame(
                 "teardown-deadlock",
-                SEEN,  # unless those in the `finally` had fewer steps
+                BEST
+                if any(ways_apart(other[0], party[0]))
+                else SEEN,  # those in the `finally` may have had fewer steps
                 party,
                 f"{who(party, 'has', 'have')} left a `{statement}` and {verb(party, 'waits', 'wait')} "
                 f"{place_words(party[0].place)} of its `{handler}`, as after an exception that is not printed yet; "

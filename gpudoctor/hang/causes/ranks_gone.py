@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.absent import hosts_of_gaps, local_gaps, minds, waiting_ranks
+from gpudoctor.hang.absent import hosts_of_gaps, local_gaps, may_be_unread, minds, waiting_ranks
 from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame, command
 from gpudoctor.hang.job import Launcher
 from gpudoctor.hang.progress import STARTING, STOPPED, progress_of
@@ -23,6 +23,7 @@ from gpudoctor.hang.words import (
 from gpudoctor.knowledge.wording import listed, ranges
 from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence
+from gpudoctor.sure import BEST
 
 SIGTERM = 15
 SIGKILL = 9
@@ -233,7 +234,7 @@ def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> It
         sure = PROVED if shown else SEEN
     yield blame(
         "rank-died",
-        sure,
+        min(sure, BEST) if may_be_unread(job) and not (closed or events) else sure,
         gone,
         f"{who(gone, 'has', 'have')} no process any more{', killed for memory' if events else ''}; "
         f"{waiting_words(waiting) if waits else standing_words(waiting)}",

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from gpudoctor.hang.absent import hosts_of_gaps, minders, minds, waiting_ranks
+from gpudoctor.hang.absent import hosts_of_gaps, may_be_unread, minders, minds, waiting_ranks
 from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.job import Launcher
 from gpudoctor.hang.progress import STARTING, progress_of
@@ -126,7 +126,7 @@ def _minded(job: HangJob) -> Through | None:
         f"with status 0, for {launcher.kind}, which ends all when one fails, runs on",
         (Seen(f"processes of {launcher.node.host}", text),),
         # else it may be ending the others just now, or looks so seldom that it has not seen a failure yet
-        launcher.place.operation == "_invoke_run" and _interval(launcher) <= SETTLED,
+        launcher.place.operation == "_invoke_run" and _interval(launcher) <= SETTLED and not may_be_unread(job),
     )
 
 

@@ -13,6 +13,7 @@ from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
 from gpudoctor.knowledge.waits import OwnWait, wait_of
 from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import ProcessEvidence
+from gpudoctor.sure import BEST
 
 MOST_NAMED = 8
 MOVING = LIKELY
@@ -194,7 +195,7 @@ def computing(job: HangJob) -> Iterator[HangCause]:
         guard = next(guards_of(party[0]), None)
         guarded = guard is not None and len(party) * 2 <= len(job.ranks)
         moving = any(rank.moved is not False or lets_work(rank) for rank in party)
-        sure = (MOVING if guarded else POSSIBLE) if moving else (SEEN if guarded else LIKELY)
+        sure = (MOVING if guarded else POSSIBLE) if moving else BEST  # what it waits for is not seen
         note = ""
         if guard is not None and guarded:
             note = f"{line_of(guard.frame)} is under `if {guard.statement.text}` in line {guard.statement.line}"
@@ -241,7 +242,7 @@ def data(job: HangJob) -> Iterator[HangCause]:
             yield _loader(progress, "dataloader-worker-slow", LIKELY, own, f"{doing_it} in the data set's own code")
         elif all(rank.data_loaders and (rank.moved is False or asks_its_loaders(rank)) for rank in party):
             pairs = [(rank, rank.data_loaders[0]) for rank in party]
-            yield _loader(progress, "dataloader-fork-deadlock", LIKELY, pairs, "uses no CPU time")
+            yield _loader(progress, "dataloader-fork-deadlock", BEST, pairs, "uses no CPU time")
 
 
 def worker_state(worker: ProcessEvidence) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.hang.causes import CAUSES, LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes import CAUSES, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import (
     FROM_OUTSIDE,
     children,
@@ -25,6 +25,7 @@ from gpudoctor.knowledge.place_markers import kernel_name, normal
 from gpudoctor.knowledge.places import is_user, main_thread, place_of
 from gpudoctor.knowledge.waits import OwnWait, wait_of
 from gpudoctor.snapshot.evidence import Frame, ProcessEvidence, Thread
+from gpudoctor.sure import BEST
 
 MOST_NAMED = 8
 REPLACED_AFTER = 50
@@ -94,7 +95,7 @@ def _pool(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None
     )
     ended = f", and process {young[0].pid} has replaced one" if young else ""
     doing_words = f"for {_where(ranks[0], wait)}, and all {len(workers)} workers wait for tasks{ended}"
-    return ToldWait("pool-worker-died", SEEN if young else LIKELY, doing_words, seen=seen) if workers else None
+    return ToldWait("pool-worker-died", SEEN if young else BEST, doing_words, seen=seen) if workers else None
 
 
 def _stack(child: ProcessEvidence) -> Thread | None:
@@ -153,7 +154,7 @@ def _child(*, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait:
     """A child that is waited for: the youngest one that lives, and of its own children the last."""
     living = [child for child in children(ranks[0]) if not has_exited(child) and not serves_python(child)]
     if not living:
-        return ToldWait("child-process-wait", LIKELY, f"for {_where(ranks[0], wait)}")
+        return ToldWait("child-process-wait", BEST, f"for {_where(ranks[0], wait)}")
     parents = {child.process.parent for child in living}
     leaves = [child for child in living if child.pid not in parents]
     return _child_told(ranks, wait, max(leaves or living, key=lambda child: child.process.started))
@@ -189,7 +190,7 @@ def _full_pipe(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait |
     del job
     seen = tuple(_seen(child) for child in children(ranks[0])[:2])
     words = f"to write into a pipe{at(ranks[0].place.user_frame)} that nobody reads"
-    return ToldWait("child-process-wait", SEEN if seen else LIKELY, words, "unread", seen) if wait else None
+    return ToldWait("child-process-wait", SEEN if seen else BEST, words, "unread", seen) if wait else None
 
 
 # ---------------------------------------------------------------- queues, threads, loops
@@ -209,7 +210,7 @@ def _queue(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | Non
         words += ", which is full"
     others = _others(rank)
     # Who is to fill it, or to empty it, is not seen: what that one waits for may be the reason.
-    return ToldWait("queue-wait", SEEN if others else LIKELY, words, "full" if full else "", others)
+    return ToldWait("queue-wait", SEEN if others else BEST, words, "full" if full else "", others)
 
 
 def _others(rank: Rank) -> tuple[Seen, ...]:
@@ -246,7 +247,7 @@ def _thread(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | No
 def _asyncio(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
     """That it listens would not tell a server: gloo listens on every rank."""
     del job
-    return ToldWait("asyncio-wait", LIKELY, f"in an event loop that has nothing to do, {_where(ranks[0], wait)}")
+    return ToldWait("asyncio-wait", BEST, f"in an event loop that has nothing to do, {_where(ranks[0], wait)}")
 
 
 def _signal(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
@@ -271,7 +272,7 @@ def _rpc(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
             words = f"for {_where(ranks[0], wait)}; the call that rank {rank.rank} serves stands{at(frame)}"
             return ToldWait("rpc-wait", SEEN, words, seen=_others(rank), culprits=(rank,), at=frame)
     words = f"for {_where(ranks[0], wait)}" + (f", and in its threads for calls{at(further)}" if further else "")
-    return ToldWait("rpc-wait", LIKELY, words, seen=_others(ranks[0]), at=further)
+    return ToldWait("rpc-wait", BEST, words, seen=_others(ranks[0]), at=further)
 
 
 # ---------------------------------------------------------------- services and files
@@ -312,7 +313,7 @@ def _within_the_client(rank: Rank) -> ToldWait | None:
     if any(frame.file.startswith(folder) for thread in threads if thread is not main for frame in thread.frames):
         return None
     words = f"for a connection of {short(client)}{at(rank.place.user_frame)}: all of its pool are taken"
-    return ToldWait("queue-wait", LIKELY, words, seen=_others(rank))
+    return ToldWait("queue-wait", BEST, words, seen=_others(rank))
 
 
 def _waits_in(rank: Rank) -> str:

@@ -144,7 +144,8 @@ def not_installed(scenario: Scenario) -> list[str]:
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
     packages = {name.partition(".")[0] for name in names}
-    return sorted(name for name in packages if importlib.util.find_spec(name) is None)
+    beside = {path.stem for path in (HANGS / scenario.script).parent.glob("*.py")}
+    return sorted(name for name in packages - beside if importlib.util.find_spec(name) is None)
 
 
 def share(part: int, whole: int) -> str:
