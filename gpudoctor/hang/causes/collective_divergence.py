@@ -286,8 +286,8 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         yield made_by_one(*call, recorded)
         return
     under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
-    source = there if guard is not None and there is not None and guard in there.enclosing else here
-    statement = (statement_seen(source, guard),) if guard is not None and source is not None else ()
+    text = there if guard is not None and there is not None and guard in there.enclosing else here
+    statement = (statement_seen(text, guard),) if guard is not None and text is not None else ()
     evidence = (*stacks_of(small), *stacks_of(large), *statement, *recorded)
     # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
     # meant so: it is the other ranks' branch that has to go with it.

@@ -170,7 +170,7 @@ def away() -> Iterator[Scenario]:
             "if value",
         ),
         *("best, found = value", "found = torch.tensor("),
-    )._replace(states=("hung", "slow"))
+    )._replace(states=("hung", "slow"), polls=4.0)
 
 
 def hanging() -> Iterator[Scenario]:
@@ -183,4 +183,4 @@ def get_on() -> Iterator[Scenario]:
     """The same programs without their fault: none of them may be called hung."""
     for scenario in hanging():
         twin = gets_on(f"{scenario.name}_well", ranks=scenario.ranks)
-        yield twin._replace(script=f"{STRANGERS}{scenario.name}.py")
+        yield twin._replace(script=f"{STRANGERS}{scenario.name}.py", reached=scenario.reached)
