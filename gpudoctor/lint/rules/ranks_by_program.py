@@ -98,7 +98,8 @@ _UNLIKE = {
 """Two that are the same number, unless there are several nodes, several ranks on each, or both."""
 _TASKS = (
     "#@ file train.py\nimport os\nimport torch.distributed as dist\nos.environ['{}'] = os.environ['{}']\n"
-    "dist.init_process_group('nccl')\n#@ every node\nsrun --nodes=2 --ntasks-per-node=4 python train.py\n"
+    "dist.init_process_group('nccl')\n#@ every node\nexport MASTER_ADDR=n01\nsrun --nodes=2 --ntasks-per-node=4"
+    " python train.py\n"
 )
 
 

@@ -255,6 +255,7 @@ _DATA_PARALLEL = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p
         _ESTIMATOR.format("ml.g5.2xlarge", "{'smdistributed': {'dataparallel': {'enabled': True}}}"),
         _ESTIMATOR.format("ml.p4d.24xlarge", "{'torchdistributed': {'enabled': True}}"),
         _ESTIMATOR.format("ml.p4d.24xlarge", "{'torch_distributed': True}"),
+        _ESTIMATOR.format("ml.p4d.24xlarge", "{'torch_distributed': {'enable': True}}"),
     ),
     good=(
         _ESTIMATOR.format("ml.p4d.24xlarge", "{'smdistributed': {'dataparallel': {'enabled': True}}}"),
@@ -285,6 +286,14 @@ def distribution_that_is_unknown(job: LintJob) -> Iterator[LintFinding]:
                         span=code.span(node),
                         summary=f"{name} of distribution is {values.value(told)}, and a mapping is wanted there",
                         happens="AttributeError: 'bool' object has no attribute 'get'.",
+                        fix=f"Write {{'{name}': {{'enabled': True}}}}.",
+                    )
+                within = values.mapping(told) if name in _KINDS[:1] + _KINDS[2:6] else None
+                if within and "enabled" not in within:
+                    yield LintFinding(
+                        span=code.span(node),
+                        summary=f"{name} is not enabled: no 'enabled' stands in its mapping",
+                        happens="Nothing starts the ranks: the program runs once on each instance by plain python.",
                         fix=f"Write {{'{name}': {{'enabled': True}}}}.",
                     )
             inside = values.mapping(kinds.get("smdistributed"))

@@ -1,4 +1,5 @@
-"""Rules of what is one word and what is two, for a shell, a list of words and a container: Q20 to Q23, K23 to K26."""
+"""Rules of what is one word and what is two, for a shell, a list of words and a container: Q20 to Q23, Q41, K23 to
+K26."""
 
 import re
 from collections.abc import Iterator
@@ -8,6 +9,7 @@ from itertools import pairwise
 from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
+from gpudoctor.lint.look import SHELLS
 from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -44,6 +46,7 @@ def _programs() -> frozenset[str]:
         'torchrun "--nproc-per-node 4" train.py\n',
         _POD.format('["torchrun --standalone --nproc-per-node=4 train.py"]'),
         _POD.format('["torchrun", "--nproc-per-node 4", "train.py"]'),
+        _POD.format('["bash", "torchrun --standalone --nproc-per-node=4 train.py"]'),
     ),
     good=(
         '#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:4\nL="torchrun --standalone --nproc-per-node=4"\n'
@@ -66,6 +69,14 @@ def words_in_one_word(job: LintJob) -> Iterator[LintFinding]:
                 fix="Make each word an element of its own."
                 if invocation.manifest_path or job.kind == "python"
                 else "Leave the quotes out, or make it an array: L=(torchrun ...) and " + '"${L[@]}".',
+            )
+        text = invocation.words[1].text or "" if invocation.program in SHELLS and len(invocation.words) > 1 else ""
+        if " " in text.strip() and text.split()[0].rpartition("/")[2] in _programs():
+            yield LintFinding(
+                span=invocation.words[1].span,
+                summary=f'{invocation.program} takes "{" ".join(text.split())[:60]}" for the name of a script',
+                happens=f"{invocation.program}: No such file or directory.",
+                fix=f"Write -c behind {invocation.program}.",
             )
     for launch in job.launches:
         script = launch.script
@@ -342,7 +353,10 @@ def gpus_option(outer: Invocation) -> Word | None:
     "Q41",
     title="What stands before a command is for the command, and not for its own words",
     source="bash(1), Simple Command Expansion: words are expanded before the assignments take effect; tried",
-    bad=("N=4 torchrun --standalone --nproc-per-node=$N train.py\n",),
+    bad=(
+        "N=4 torchrun --standalone --nproc-per-node=$N train.py\n",
+        "PORT=29501 accelerate launch --num_processes 2 --main_process_port $PORT train.py\n",
+    ),
     good=(
         "N=4; torchrun --standalone --nproc-per-node=$N train.py\n",
         "N=4\nN=$N torchrun --standalone --nproc-per-node=$N train.py\n",

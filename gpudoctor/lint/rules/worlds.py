@@ -114,7 +114,7 @@ def _without_head(job: LintJob, code: PythonCode, launches: Sequence[LintLaunch]
     asked = next((init for init in inits(code) if _meets_by_environment(code, init)), None)
     if asked is None or not code.is_whole() or "MASTER_ADDR" in job.text or job.has_unread_source:
         return
-    if not _OF_TASKS.search(code.text):
+    if not _OF_TASKS.search(code.text) or any(map(_SETS_UP.search, map(code.name, (call.func for call in code.calls)))):
         return
     for launch in launches:
         alone = [outer.program for outer in launch.invocation.within] in (["srun"], ["mpirun"], ["mpiexec"])
@@ -130,6 +130,10 @@ def _without_head(job: LintJob, code: PythonCode, launches: Sequence[LintLaunch]
             return
 
 
+_SETS_UP = lazy_re(
+    r"^(?!torch\.|os\.|subprocess\.|hostlist\.)\w+\.(?:.*\.)?\w*(?:dist|slurm|init|setup|env|launch|rank)\w*$"
+)
+"""Of a module that is not here: it may set what env:// reads."""
 _OF_TASKS = lazy_re(r"SLURM_PROCID|OMPI_COMM_WORLD_RANK|PMI_RANK|Get_rank\(")
 
 

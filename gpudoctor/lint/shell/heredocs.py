@@ -4,12 +4,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import TextSection
 from gpudoctor.lint.shell.expands import Expands
 from gpudoctor.lint.shell.source import ShellSource
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+_ESCAPED = lazy_re(r"\\([$`\\])")
 
 
 class Redirects(Struct, frozen=True):
@@ -76,11 +80,19 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
             if exact:
                 text = source.text[raw[0] : raw[1]]
                 if opens is not None and not set("'\"\\") & set(opens):
-                    text = text.replace("\\\\\n", " \\\n")  # the shell writes one backslash for two
+                    text = "\n".join(map(_as_it_is_written, text.split("\n")))
                 section = TextSection("file", name=name, text=text, start=first, line=source.lines.at(first))
                 writes.append((name, stdin, section))
     adds = any(child.type == ">>" for each in children if each.type == "file_redirect" for child in each.children)
     return Redirects(stdin, extra, writes, commands, target, adds, source.place(*raw)[:2] if raw is not None else None)
+
+
+def _as_it_is_written(line: str) -> str:
+    """A line of a document whose delimiter is plain: `\\$` is written as `$`. Blanks keep its length: line numbers and
+    ends of lines stay where they are."""
+    plain = _ESCAPED.sub(r"\1", line)
+    lost = " " * (len(line) - len(plain))
+    return f"{plain[:-1]}{lost}\\" if plain.endswith("\\") else plain + lost
 
 
 def _written(source: ShellSource, node: "Node") -> str:
