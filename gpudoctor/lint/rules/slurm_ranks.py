@@ -7,6 +7,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.pods import is_template
 from gpudoctor.lint.python_code import argument, codes_and_starts
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import ADDRESS, HEADER, PER_GPU, PLAIN, RANKED, TORCHRUN
@@ -162,7 +163,7 @@ def literal_dollar(job: LintJob) -> Iterator[LintFinding]:
             match = _LITERAL.search(word.shown) if word.literal_dollar else None
             if match is None and word.literal_dollar and word in numbers:
                 match = _NAME.search(word.shown)
-            if match is None:
+            if match is None or is_template(job, launch):  # envsubst fills it in
                 continue
             yield LintFinding(
                 span=word.span,
