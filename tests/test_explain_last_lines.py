@@ -39,6 +39,7 @@ def test_a_line_that_its_writer_marks_as_an_error(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
+        "ncclCommInitRank: no error",
         "INFO: no errors were found",
         "step 300 error 0.012",
         "2026-06-05 11:02:41,552 - feeder - INFO - error bars are written",

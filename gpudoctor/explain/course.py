@@ -115,12 +115,12 @@ NO_NUMBER = (
 )
 """A loss that is none; the best one so far is infinite before the first."""
 TROUBLE = lazy_re(
-    r"\b(?<!performance-)(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|killed|crash|crashed|segfault|"
+    r"\b(?<!performance-)(?<!no )(?<!without )(?:error|fatal|critical|panic|abort|aborted|aborting|exception|traceback|"
+    r"killed|crash|crashed|segfault|"
     r"core dumped|denied|refused|unreachable|corrupt|corrupted|corruption|cannot|can't|could not|failed|failure|"
     r"unable to|no module named|giving up|gave up|timed out|"
     r"(?<!async-)timeout(?![\"']?\s{0,3}[:=]\s{0,3}\d)|not found|no such|out of memory|overflow"
-    r"|terminated|stopping(?!\.{3} : \[Wall )|no "
-    r"space left|"
+    r"|terminated|stopping(?!\.{3} : \[Wall )|no space left|"
     r"quota exceeded|read-only file system|stale file handle|too many open|input/output error|not permitted"
     r"|unexpected "
     r"eof|unexpected end|exiting|terminating the process|"
