@@ -21,6 +21,7 @@ from gpudoctor.hang.relation import (
     loop_around,
     members_of,
     only_counts,
+    own_guard,
     parting,
     relation,
     remembers,
@@ -82,9 +83,9 @@ def parted(job: HangJob) -> list[Parted]:
 
 def lies(one: Rank, other: Rank) -> Relation:
     """Where the second rank is, seen from the first: one further down in a loop that is a round behind is not past the
-    line of the first."""
+    line of the first, nor past a loop that the first has come to since."""
     how = relation(one, other)
-    apart = rounds_apart((one, other)) if how == "later in the loop" else None
+    apart = rounds_apart((one, other)) if how in ("later in the loop", "past the loop") else None
     return "earlier" if apart is not None and apart.behind == [other] else how
 
 
@@ -241,7 +242,9 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
                 own = leaves.kind == "return" and leaves.line < frame.line and leaves.text
                 counts = only_counts(leaves.text) and not (own_counts and _OWN.search(leaves.text))
                 if own and not leaves.asks and not counts and source is not None:
-                    return Passed(gone, stays, source, leaves)
+                    around = own_guard(source)  # nearer to the line than what leaves above it
+                    near = around is not None and around.line > leaves.line and not only_counts(around.text)
+                    return Passed(gone, stays, source, around if around is not None and near else leaves)
     return None
 
 

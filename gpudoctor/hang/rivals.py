@@ -5,7 +5,7 @@ rule names one of these; it is sure where all that are left lead to the same cau
 the others. Else it is the one that fits best, and the others are told beside it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
@@ -29,7 +29,7 @@ from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.variables import held_at, in_one_round, last_round, rounds_apart
 from gpudoctor.hang.words import statement_seen
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
-from gpudoctor.sure import BEST, LIKELY, POSSIBLE
+from gpudoctor.sure import BEST, CERTAIN, LIKELY, POSSIBLE
 
 MOST_NAMED = 3
 CONDITIONS = ("if", "elif", "else")
@@ -62,21 +62,25 @@ def weighed(pair: Parted, causes: Iterable[HangCause]) -> Iterator[HangCause]:
     best = said[0].cause
     for cause in said:
         told = {seen.source for seen in cause.evidence}
-        others = [way for way in ways if way.cause not in alike(cause.cause) and _place(way) not in told]
+        rest = [way for way in ways if _place(way) not in told]
+        rivals = [way for way in rest if way.cause not in alike(cause.cause)]
         # Without a statement that leads there, something that was not read has: what calls it, or what is called.
         shown = any(way.cause in alike(cause.cause) for way in ways) or any("recorder" in source for source in told)
-        if cause.confidence < LIKELY or (shown and not others):
-            yield cause
-            continue
-        others = others[:MOST_NAMED]
-        lines = [statement_seen(way.source, way.statement) for way in others]
-        yield structs.replace(
-            cause,
-            confidence=BEST if cause.cause == best else POSSIBLE,
-            evidence=(*cause.evidence, *(Seen(line.source, f"may be it as well: {line.text}") for line in lines)),
-            confirm=cause.confirm
-            + (f" What else may have led them apart: {'; '.join(map(_words, others))}." if others else ""),
-        )
+        if rivals or not shown:
+            cause = structs.replace(cause, confidence=min(cause.confidence, BEST if cause.cause == best else POSSIBLE))
+        yield _with_others(cause, sorted(rest, key=lambda way: way not in rivals)[:MOST_NAMED])
+
+
+def _with_others(cause: HangCause, ways: Sequence[WayApart]) -> HangCause:
+    """With what else may have been the way, to be looked at."""
+    if not ways or cause.confidence >= CERTAIN:
+        return cause
+    seen = (statement_seen(way.source, way.statement) for way in ways)
+    return structs.replace(
+        cause,
+        evidence=(*cause.evidence, *(Seen(line.source, f"may be it as well: {line.text}") for line in seen)),
+        confirm=f"{cause.confirm} What else may have led them apart: {'; '.join(map(_words, ways))}.".lstrip(),
+    )
 
 
 def alike(cause: str) -> frozenset[str]:

@@ -197,6 +197,10 @@ MARKERS: tuple[Marker, ...] = (
     _marks("input", "IPython/terminal/", "", "interactive prompt", weak=True),
     _marks("input", "prompt_toolkit/", "", "interactive prompt"),
     _marks("input", "debugpy/", "wait_for_client", "debugpy.wait_for_client"),
+    _marks("input", "remote_pdb.py", "", "breakpoint"),
+    _marks("input", "rpdb/__init__.py", "", "breakpoint"),
+    _marks("input", "web_pdb/", "", "breakpoint"),
+    _marks("input", "madbg/", "", "breakpoint"),
     # ------------------------------------------------ the end of the interpreter
     _marks("exit", "python/threading.py", "_shutdown", "threads that are not daemons"),
     _marks("exit", "python/concurrent/futures/thread.py", "_python_exit", "threads of concurrent.futures"),
@@ -206,6 +210,10 @@ MARKERS: tuple[Marker, ...] = (
     _marks("user code", "torch/multiprocessing/spawn.py", "join", "ProcessContext.join"),
 )
 """ "python/" at the beginning stands for the folder of the standard library."""
+
+
+OF_PDB = lazy_re(r"Pdb\.\w+$")
+"""Methods of a program's own debugger, as `RemotePdb.__init__`: it waits for whoever is to use it."""
 
 
 class NativeMarker(NamedTuple):

@@ -152,6 +152,8 @@ def _marked(frames: Sequence[Frame], user: Frame | None) -> _Found | None:
                 return (marker.kind, _asked_for(frames, number, marker.kind, name), frame)
             weak = weak or (marker.kind, name, frame)
         if frame is user:
+            if known.OF_PDB.search(frame.function):
+                return "input", "breakpoint", frame
             break
     return weak
 

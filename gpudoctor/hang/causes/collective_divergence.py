@@ -62,7 +62,7 @@ from gpudoctor.hang.words import (
     who,
 )
 from gpudoctor.knowledge.place_markers import is_program
-from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import BEST, less_sure
 
 ORDER = "collective-order-mismatch"
@@ -99,6 +99,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 continue  # whom it keeps out, something else than the rank decides
         others = [rank for group in (*waiting, *away) if group is not party for rank in group]
         frame = party[0].place.user_frame
+        elsewhere = frame is not None and frame.file != context.file  # a helper of all: the fault is where it is called
         yield blame(
             "rank0-only-collective",
             min(sure, sure_of_group(party, others)),
@@ -113,7 +114,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 *stacks_of(others),
                 *of_recorders(job, party),
             ),
-            at=frame,
+            at=Frame(context.function, context.file, context.line) if elsewhere else frame,
         )
 
 

@@ -154,7 +154,9 @@ def _fewer_rounds(
     context: SourceContext | None,
     recorded: Sequence[Seen],
 ) -> HangCause:
-    """Some have left a loop that they went round more seldom than the others."""
+    """Some have left a loop that they went round more seldom than the others. What decides so, the loop itself says."""
+    line = where_line(context, loop) if context is not None and loop is not None else None
+    decided = cause == "rank-divergent-decision" and context is not None and is_program(context.file)
     around = () if context is None or loop is None else (statement_seen(context, loop),)
     return blame(
         cause,
@@ -166,8 +168,7 @@ def _fewer_rounds(
         + (f" at line {loop.line}" if loop is not None else "")
         + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
         (*stacks_of(left), *stacks_of(stays), *around, *recorded),
-        at=where(culprits[0].place.user_frame)
-        or (where_line(context, loop) if context is not None and loop is not None else None),
+        at=(decided and line) or where(culprits[0].place.user_frame) or line,
     )
 
 
