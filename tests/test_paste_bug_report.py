@@ -5,12 +5,15 @@ by itself and appended), the numbers are our own.
 """
 
 import gzip
+import io
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from gpudoctor.diagnose import diagnose
+from gpudoctor.explain.explain import explain
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.snapshot import UnreadableSnapshot
@@ -115,6 +118,14 @@ def test_a_packed_file_of_something_else_is_named() -> None:
         snapshot_of(gzip.compress(b"Traceback (most recent call last):\n"))
     with pytest.raises(UnreadableSnapshot, match="more than 64"):
         snapshot_of(gzip.compress(b"\n" * (65 * 1024**2)))
+
+
+def test_explain_says_who_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "nvidia-bug-report.log.gz"
+    file.write_bytes(packed(START + BEFORE))
+    answer = explain([str(file)], stdin=io.BytesIO())
+    assert answer.causes == ()
+    assert "gpudoctor check --from" in answer.unreadable[str(file)]
 
 
 @given(st.binary(max_size=200))

@@ -70,6 +70,10 @@ OPENERS: tuple[tuple[bytes, Callable[[BinaryIO], Readable]], ...] = (
 """By their first bytes."""
 
 
+OF_A_MACHINE = b"Start of NVIDIA bug report log file"
+"""In its first lines; old logs of the kernel's stand in it beside the state of now."""
+
+
 class NotALog(Exception):
     """Why a file cannot be read as a log."""
 
@@ -212,6 +216,8 @@ def _chunks(raw: Readable) -> Iterator[tuple[bytes, int]]:
         decode = _decoder(chunk)
     if _is_binary(chunk) and decode is None:
         raise NotALog("no text: it is a binary file")
+    if OF_A_MACHINE in chunk[:2000]:
+        raise NotALog("a report of nvidia-bug-report.sh, of a machine and no job: gpudoctor check --from FILE reads it")
     while chunk:
         size = len(chunk)
         text = chunk if decode is None else decode(chunk)
