@@ -126,6 +126,16 @@ def test_a_program_that_ends_itself_is_no_rank_of_torchrun(tmp_path: Path, kerne
     assert after.told(ended(tmp_path, "", 1)).lines[-1] == "it said nothing"
 
 
+def test_a_program_that_says_why_it_ended_is_not_said_to_say_nothing(tmp_path: Path, kernel: list[KernelLine]) -> None:
+    head = 'Traceback (most recent call last):\n  File "/job/t.py", line 4, in <module>\n    prepare()\n'
+    call = f"{head}subprocess.CalledProcessError: Command '['mkidx', 'data']' "
+    told = after.told(ended(tmp_path, f"{call}returned non-zero exit status 9.\n", 1, name="python3"))
+    assert told.cause == "program-error" and "a command that it had called failed: " in told.lines[0], told
+    assert "'mkidx'" in told.lines[0] and "/job/t.py:4" in told.lines[0]
+    told = after.told(ended(tmp_path, f"{call}died with <Signals.SIGKILL: 9>.\n", 1, name="python3"))
+    assert told.cause == "rank-died" and "its process end by SIGKILL" in told.lines[0], told
+
+
 @pytest.mark.thorough
 def test_where_the_logs_are_not_read_in_time_the_ends_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(look, "SECONDS", 0.0)

@@ -44,6 +44,8 @@ BY_ITSELF = "by itself"
 NOTICED_SECONDS = 10.0
 """Until a rank has failed of the death of what helps it: torch's loader looks every 5 s."""
 ENDS_HELPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
+CALLED = "subprocess.CalledProcessError: "
+"""Raised by launchers too: those that are programs of packages, and of which a rank has ended first."""
 COUNTER = "oom_kill of memory.events"
 TIMEOUT_STATUS = 124
 """Of timeout(1), which ends what it has started and nobody else."""
@@ -203,10 +205,15 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
     if status > 0:
         if (said is not None and said.cause != "rank-died") or ended.log_ended:
             return None
-        if death.rank is None and not death.spawned and (answer.trouble or _raised(answer)):
-            return None  # its output says something, that nobody has understood
+        if death.rank is None and not death.spawned:
+            if (called := answer.unknown or "").startswith(CALLED) and "-packages/" not in called:
+                what = called.removesuffix(": its cause is not known")
+                summary = f"{name} ended as a command that it had called failed: {what}"
+                return Found(cause="program-error", confidence=LIKELY, summary=summary)
+            if said is not None or answer.trouble or _raised(answer):
+                return None  # its output says something, that nobody has understood
         first = "ended" if death.pid == ended.pid and not death.host else "ended first,"
-        summary = f"{name} {first} with exit status {status}; what was kept of its output names no reason"
+        summary = f"{name} {first} with exit status {status}, and no line that is known here says why"
         return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant=BY_ITSELF)
     number = -status
     by = named(number)
