@@ -25,8 +25,8 @@ CAUSE = Cause(
     ),
     like=("slow-rank-timeout",),
     fix=Fix(
-        "Download once before the job starts and set HF_HUB_OFFLINE=1, or give compute nodes a way to the internet.",
-        (command("export HF_HUB_OFFLINE=1"),),
+        "Fetch it once before the job into a folder that the nodes share (Hugging Face: HF_HOME, and HF_HUB_OFFLINE=1 "
+        "in the job), or give compute nodes a way to the internet (HTTPS_PROXY).",
     ),
     variants={**fixes_of("download"), "tracker": _TRACKER},
     confirm="On the node of that rank, curl to the same address fails too.",

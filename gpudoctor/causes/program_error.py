@@ -60,7 +60,7 @@ CAUSE = Cause(
             "library that wrote it.{told}"
         ),
         "advised": "Do what the message itself says{place}: {advice}.{told}",
-        "allowed": "Write one of {allowed} there{place}. What was given is refused: {said}.",
+        "allowed": "Write one of {allowed} for it{place}. What was given is refused: {said}.",
         "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
         "required": (
             "{change}. They are given on the command line, in the settings or by the model's own configuration, and "
@@ -68,6 +68,7 @@ CAUSE = Cause(
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
         "refused": "{what}. Change it where it is set{place}, or take it out.{release}",
+        "handed": "What is handed over{place} is refused: {said}. Print it before that call, and give what that names.",
         "twice": "Leave {name} in one of the two, {first} or {other}, and take it out of the other{place}: {said}.",
         "no-setting": (
             "The settings that were read have no {name}: write it into their file or give its option, or take the file "
@@ -93,6 +94,10 @@ CAUSE = Cause(
             "behind it."
         ),
         "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
+        "exists": (
+            "{path} is there already{place}: give another name, move away what an earlier run left, or let it be taken "
+            "over (resume, overwrite, exist_ok=True); where several ranks make it, let one make it and the others wait."
+        ),
         "device-node": (
             "{path} is made by {device} and cannot be put there{place}: load that driver on the node, and hand the "
             "device to the container (--device={path}, or the cluster's device plugin); or take the mount or option "

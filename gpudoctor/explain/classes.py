@@ -250,8 +250,8 @@ OF_PUBLISHED = lazy_re(r"^(?:transformers|diffusers|vllm|sglang|peft|trl|lmdeplo
 OF_ANY_RELEASE = "name-of-package"
 """The remedy that says only that a package is of another release."""
 NAMED = lazy_re(
-    r"[`'\"][A-Za-z]\w*_\w+[`'\"]|(?:^|\s)[a-z]+(?:_[a-z0-9]+){1,5} (?:is |was |not )?(?:specified|given|set|must|"
-    r"should|has to)"
+    r"[`'\"][A-Za-z]\w*_\w+[`'\"]|(?:^|\s)[a-z]+(?:_[a-z0-9]+){1,5} (?:(?:is|was|are) )?(?:not )?(?:specified|"
+    r"given|set|defined|required|needed|necessary|provided|must|should|has to|needs to)\b|\bdivisible by [a-z]+_\w+$"
 )
 """How an assertion names a setting."""
 OF_LOADER = lazy_re(r"[/\\]torch[/\\](?:utils[/\\]data|multiprocessing)[/\\]")

@@ -134,8 +134,8 @@ TROUBLE = lazy_re(
 )
 """Words, a loss that is no number, glog's mark of a fatal line, and a type that a module of errors has."""
 MILD = lazy_re(
-    r"\b(?:WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d:|"
-    r"^\[W [\w.]{1,40}:\d+\]|^\[[WID] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d\b|\b(?:kernel )?command line: [A-Za-z_]|"
+    r"\b(?:(?<!NCCL )WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d"
+    r":|^\[W [\w.]{1,40}:\d+\]|^\[[WID] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d\b|\b(?:kernel )?command line: [A-Za-z_]|"
     r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: |"
     r"\bCreated (?:TensorFlow )?device\b|\bredzone_allocator\.cc:\d{1,6}\]|\| TERMINATED {1,12}\||\d TERMINATED\)|"
     r"Relying on driver to perform ptx compilation|\bterminated of its own accord\b[^\n]{0,60}\bexit-code 0\b|"

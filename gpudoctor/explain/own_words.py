@@ -50,13 +50,16 @@ NOT_TOGETHER = lazy_re(
     r"\b(?:with|when|if|together|while)\b|\b(?:only|at most) one of\b|\bchoose one\b"
 )
 WANTED = lazy_re(
-    r"(?i)\brequires?\b|\brequired\b|\bneeds?\b|\b(?:must|should|ha(?:s|ve) to)(?: also)? (?:be )?(?:set|specif\w+|"
+    r"(?i)\brequires?\b|\brequired\b|\bneeds?\b(?! to)|"
+    r"\b(?:must|should|ha(?:s|ve) to)(?: also)? (?:be )?(?:set|specif\w+|"
     r"provided?|pass(?:ed)?|given?|defined?|configured?|supplied|enabled?|present)\b|\bmissing\b|"
     r"\b(?:is|was|are|were)? ?not (?:set|specified|provided|passed|given|defined|configured)\b|"
     r"\b(?:cannot|can't|must not|should not) be (?:None|empty)\b|\bis None\b|\bat least one\b"
 )
 BEHIND = lazy_re(r"(?i)requires?|needs?|missing|at least")
-NO_NAME = lazy_re(r"[\d.,eE+-]+|True|False|None|[ieIE]\.[egEG]")
+NO_NAME = lazy_re(
+    r"[\d.,eE+-]+|True|False|None(?:Type)?|str|int|float|bool|list|tuple|dict|set|bytes|<class '\w+'>|[ieIE]\.[egEG]"
+)
 A_FILE = lazy_re(r"\.(?:cpp|cc|cu|cuh|hpp?|py|so|c|rs|go)$")
 RELATIVE = "a relative one starts at the folder that the job was started in"
 REFUSING = lazy_re(
@@ -78,12 +81,15 @@ INSTALL = tuple(
         rf"No module named {PACKAGE}",
     )
 )
+NO_LIST = lazy_re(r"(?i)\brange\b|\binterval\b|\[type=|\b(?:only|most|exactly) one of\b")
+"""A span of numbers, pydantic's kind of refusal, and options of which one may be given."""
+IS_THERE = lazy_re(r"(?i)\b(?:already exists?|file exists|exists without|is not empty)\b")
 RAISED_AT = lazy_re(r"\s{0,4}\(at /\S{1,200}:\d{1,6}\)\s*$")
 """Paddle's, of its own source."""
 HEADER = lazy_re(r"^\d+ (?:validation|configuration) errors? (?:for|in|detected)\b[^\n]*")
 """It announces what is refused."""
 OF_FIELD = lazy_re(
-    r"\n(?P<field>[\w.\[\]-]{1,120})\n\s+(?P<why>[^\n]{4,300}?)"
+    r"\n(?P<field>[\w.\[\]-]{1,120})\n\s*(?P<why>[^\n]{4,300}?)"
     r"(?:\s+\[type=\w{1,40}, input_value=(?P<value>[^\n]{0,80}?), "
     r"input_type=\w{1,60}\])?\s*(?:\n|$)"
 )
@@ -193,6 +199,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     is known of its class says more."""
     clause, advised = said(message), advice(message)
     values = {"said": clause}
+    if kind == "file-missing" and (path := refused_path(message)) and IS_THERE.search(message):
+        return "exists", {"path": path}
     if kind == "file-missing" and (path := refused_path(message)):
         if device := device_of(path):
             return "device-node", {"path": path, "device": device}
@@ -201,7 +209,12 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
     if path and (how := setting_of(path)) and (kind != "storage" or "tale" in message):
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
-    if kind in (*OF_SETTINGS, "data") and (match := ALLOWED.search(message[:MOST])):
+    match = ALLOWED.search(message[:MOST])
+    if (
+        kind in (*OF_SETTINGS, "data")
+        and match
+        and not NO_LIST.search(message[max(0, match.start() - 8) : match.end()])
+    ):
         return "allowed", {**values, "allowed": match["allowed"].strip(" .")}
     if kind in OF_SETTINGS and (match := TWICE.search(clause)):
         return "twice", {**values, **{name: told.strip() for name, told in match.groupdict().items()}}
@@ -214,11 +227,13 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "advised", {"advice": advised, "told": also_told(message, advised)}
     if not clause or kind not in OF_SETTINGS:
         return None
-    named = names(clause)
+    named = names(clause.partition(" (it is ")[0])
     if NOT_TOGETHER.search(clause) and len(named) > 1:
         return "not-together", {**values, "first": named[0], "other": named[1]}
     if (at := WANTED.search(clause)) and (wanted := _wanted(clause, at)):
         return "wanted", {**values, "names": wanted}
+    if not named and kind == "argument":
+        return "handed", values
     what = f"What is refused is {' and '.join(named[:2])}: {clause}" if named else f"What is refused: {clause}"
     return "refused", {**values, "what": what, "release": ""}
 

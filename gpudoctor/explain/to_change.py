@@ -11,7 +11,7 @@ from gpudoctor.explain.tracebacks import Raised
 AT_HAND = frozenset(
     {
         *("own-line", "shape", "nan", "two-devices", "two-devices-line", "two-devices-of-a-rank", "data-parallel"),
-        *("argument-missing", "argument-refused", "torch-argument", "lost-argument", "superseded", "not-yet"),
+        *("handed", "argument-missing", "argument-refused", "torch-argument", "lost-argument", "superseded", "not-yet"),
         *("trainer-perhaps", "argument-newer", "module-lacks", "of-release", "no-variable"),
     }
 )

@@ -139,7 +139,9 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
         (r"terminate called (?:without|after)", own("signal", "program", "not decided")),
         (r"expected scalar type|must have the same dtype|Found dtype|not implemented for '|expected m1 and m2 to have",
          ARGUMENT),
-        (r"(?i)host key verification failed|permission denied \(|unauthorized|"
+        (r"(?i)\bapi[ _-]?key\b[^\n]{0,60}\b(?:cannot|must|invalid|missing|not|no)\b|\b(?:no|missing|invalid) "
+         r"(?:api[ _-]?key|access token|token available|credentials)\b|"
+         r"host key verification failed|permission denied \(|unauthorized|"
          r"\b40[13] client error|access denied|AccessDenied|gated repo|restricted and you are not|"
          r"must have access to it|must be authenticated|invalid (?:user )?token", PERMISSION),
         (r"(?i)\bquotas?\b[^\n]{0,60}\b(?:exceed|reach|insufficient|used up)\w*|\b(?:exceed\w*|insufficient)\b"
