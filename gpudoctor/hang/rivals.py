@@ -21,6 +21,7 @@ from gpudoctor.hang.relation import (
     frames_within,
     goes_round,
     keeps_gradients,
+    loop_around,
     only_counts,
     passes_by,
     source_at,
@@ -127,8 +128,14 @@ def _past(stays: Rank, gone: Rank) -> Iterator[WayApart]:
         return  # by its counters it has not come past, or not yet
     yield from _around(stays, gone, fork, one_round)
     if fork.one_source is not None:
-        ways = goes_round(fork.one_source, stays)
-        yield from (WayApart(each, fork.one_source) for each in ways if went_round(each, stays, gone))
+        loop = loop_around(fork.one_source)
+        theirs = fork.other_source.enclosing if fork.other_source is not None else ()
+        out = loop is not None and loop not in theirs
+        counted = last_round(stays, gone, loop) if loop is not None and out else None
+        for each in goes_round(fork.one_source, stays):
+            # Who has left the loop went round as often as who is in it, or it was not by going round.
+            if (counted is None or counted[1] >= counted[0]) if out else went_round(each, stays, gone):
+                yield WayApart(each, fork.one_source)
     context = source_at(stays, stays.place.user_frame)
     if stays.place.kind == "backward" and context is not None and (keeps := keeps_gradients(context)) is not None:
         yield WayApart(keeps, context)

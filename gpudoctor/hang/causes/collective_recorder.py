@@ -19,7 +19,7 @@ from gpudoctor.hang.words import entry_words, ranks_of, verb, who
 from gpudoctor.knowledge.calls import unlike_lines
 from gpudoctor.knowledge.places import is_user, main_thread
 from gpudoctor.snapshot.evidence import Collective, Frame, SourceContext
-from gpudoctor.sure import less_sure
+from gpudoctor.sure import BEST, less_sure
 
 LARGE_OBJECT_BYTES = 64 * 1024 * 1024
 """Of a pickled object from which it is named: our rule of thumb; it passes through CPU, pickle and a padded gather."""
@@ -179,7 +179,7 @@ def _how_sure(agreement: Agreement, chain_ends: Sequence[ChainEnd]) -> float:
     """By how many chains end there, and by what was not read."""
     sure = SEEN if all(chain_end.chains >= SEVERAL for chain_end in chain_ends) else LIKELY
     if chain_ends[0].why == "unseen":
-        return LIKELY if sure == SEEN else POSSIBLE  # who lives leaves a dump, as a rule
+        return BEST if sure == SEEN else POSSIBLE  # who lives leaves a dump, as a rule; or it was not given
     lost = any(suspect.why == "unseen" for suspect in agreement.waits.suspects)
     return less_sure(sure) if lost or any(chain_end.went_on for chain_end in chain_ends) else sure
 

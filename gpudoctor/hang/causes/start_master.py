@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.check import Fix
 from gpudoctor.command import Command
+from gpudoctor.hang.absent import may_be_unread
 from gpudoctor.hang.addresses import (
     Owner,
     is_loopback,
@@ -15,7 +16,7 @@ from gpudoctor.hang.addresses import (
     plain,
     routable,
 )
-from gpudoctor.hang.causes import CAUSES, LIKELY, PROVED, SEEN, HangCause, HangJob, HangRule, Seen, blame, command
+from gpudoctor.hang.causes import CAUSES, PROVED, SEEN, HangCause, HangJob, HangRule, Seen, blame, command
 from gpudoctor.hang.starts import (
     YOUNG,
     Start,
@@ -31,6 +32,7 @@ from gpudoctor.hang.starts import (
 )
 from gpudoctor.knowledge.wording import ago, listed
 from gpudoctor.snapshot.evidence import NodeEvidence, Socket
+from gpudoctor.sure import BEST
 
 NO_WAY = ("no answer", "unreachable", "unresolvable")
 STALE = 60.0
@@ -270,7 +272,7 @@ def _taken(
     lines = list(dict.fromkeys((look, *lines)))[:4]
     yield blame(
         "master-port-in-use",
-        PROVED if pid else LIKELY,  # without an owner, it may be a process of the job's own
+        PROVED if pid and not may_be_unread(job) else BEST,  # else it may be a process of the job's own
         (),
         f"port {port} on {host}, the master's, belongs to {who}{older}, which is not of this job",
         evidence,
@@ -338,7 +340,7 @@ def nobody_hosts_the_store(job: HangJob) -> Iterator[HangCause]:
         whose = f"{at.node.host}, where no launcher of this job was seen" if at is not None else "no node looked at"
         yield blame(
             "rdzv-host-mismatch",
-            LIKELY,  # it may be on a node that was not looked at
+            BEST,  # it may be on a node that was not looked at
             (),
             f"{nobody}, an address of {whose}",
             evidence,

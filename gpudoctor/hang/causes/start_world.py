@@ -22,7 +22,7 @@ from gpudoctor.hang.words import blame, process_of, ranks_of
 from gpudoctor.knowledge.wording import counted, listed, ranges
 from gpudoctor.launcher.registry import rank_setters
 from gpudoctor.launcher.told import number
-from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
+from gpudoctor.sure import BEST, POSSIBLE, PROVED, SEEN
 
 MISMATCH = "launcher-world-mismatch"
 KNOWN = CAUSES[MISMATCH]
@@ -208,7 +208,7 @@ def ranks_that_have_not_come(job: HangJob) -> Iterator[HangCause]:
         sure, and_slurm = PROVED, f", and SLURM started {counted(tasks, 'task')}"
         evidence.append(Seen("SLURM", f"SLURM_NTASKS={tasks}, WORLD_SIZE={size}"))
     else:  # of other nodes, where those were looked at, too
-        sure, and_slurm = (LIKELY if job.evidence.lost or len(job.evidence.nodes) == 1 else SEEN), ""
+        sure, and_slurm = (BEST if job.evidence.lost or len(job.evidence.nodes) == 1 else SEEN), ""
     yield blame(
         MISMATCH,
         sure,

@@ -7,6 +7,7 @@ from gpudoctor.hang.causes import LIKELY, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.words import process_of, ranks_of, who
 from gpudoctor.knowledge.places import main_thread
+from gpudoctor.sure import BEST
 
 MOST_NAMED = 4
 TELLING = (
@@ -40,7 +41,7 @@ def stands_out(job: HangJob) -> Iterator[HangCause]:
                 continue
             yield blame(
                 cause,
-                LIKELY,
+                BEST if cause == "slow-rank-timeout" else LIKELY,  # libraries sleep too, to ask again
                 party,
                 f"{ranks_of(party)} {words if len(party) == 1 else words.replace('s ', ' ', 1)} "
                 f"(kernel function {function}), and {who(largest[1], 'waits', 'wait')} in {largest[0]}; no stack "
