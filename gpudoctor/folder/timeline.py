@@ -133,7 +133,7 @@ def _at(clock: RunClock, offset: int, stamp: float | None, started: float | None
 
 
 def _told(explanation: Explanation | None) -> list[tuple[Line, bool]]:
-    """Lines that are worth a place in the course, those of the cause marked; each once."""
+    """Lines that are worth a place in the course, those of the cause marked; each once. A frame's source is none."""
     if explanation is None:
         return []
     first = explanation.causes[0].evidence if explanation.causes else ()
@@ -143,7 +143,7 @@ def _told(explanation: Explanation | None) -> list[tuple[Line, bool]]:
     ]
     by_place: dict[tuple[str, int], tuple[Line, bool]] = {}
     for line, is_cause in every:
-        if line.line > 0:
+        if line.line > 0 and any(map(str.isalpha, line.text)) and not line.text.startswith("raise "):
             by_place.setdefault((line.file, line.line), (line, is_cause))
     return list(by_place.values())[:MOST_LINES_TOLD]
 

@@ -113,7 +113,7 @@ class AttendedRun:
         before = block()
         folder = self._kept.folder if self._kept is not None else None
         looking = self._looked_before(folder)
-        self._began = time.monotonic()
+        self._began, self._record = time.monotonic(), msgspec.structs.replace(self._record, started=time.time())
         outlets = channels(captured=self._wish.log)
         self._write()
         attendant = Attendant(outlets, self._kept.folder if self._kept else None, self._kept.lock if self._kept else -1)
