@@ -9,7 +9,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.launch_settings import TORCHRUN
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintJob, ManifestValue
+from gpudoctor.lint.model import LintJob, LintLaunch, ManifestValue
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.rules.deepspeed import hosts_of
 from gpudoctor.lint.rules.values import nearest
@@ -25,6 +25,7 @@ _ONE = "torchrun --standalone --nproc-per-node=4 {}\n"
     bad=(
         _ONE.format("-m pkg.train.py"),
         _ONE.format("-m pkg/train"),
+        _ONE.format("pkg.cli.train"),
         _ONE.format("--no-python train.py"),
         "accelerate launch --num_processes 2 -m train.py\n",
         "python -m torch.distributed.lauch --nproc_per_node=4 train.py\n",
@@ -54,6 +55,13 @@ def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
                 happens="FileNotFoundError, or Permission denied: a Python file is given to no interpreter.",
                 fix=f"Leave {plain.written} out, or write python {text}.",
             )
+        elif _MODULE.fullmatch(text) and plain is None and not launch.module and _by_python(launch):
+            yield LintFinding(
+                span=script.span,
+                summary=f"{text} is a module's name, and stands where a file is wanted",
+                happens=f"can't open file '{text}': every rank ends at once.",
+                fix=f"Write -m {text}.",
+            )
         elif launch.module and re.fullmatch(r"[\w./-]+", text) and ("/" in text or text.endswith(".py")):
             name = text.removesuffix(".py").strip("./").replace("/", ".")
             yield LintFinding(
@@ -62,6 +70,16 @@ def module_named_as_file(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"No module named {text}: every rank ends at once.",
                 fix=f"Write -m {name}, or {text.removesuffix('.py')}.py without -m.",
             )
+
+
+_MODULE = lazy_re(
+    r"[a-z_]\w*(?:\.[a-z_]\w*)*\.(?:train|main|cli|finetune|pretrain|launch|sft)|[a-z_]\w*(?:\.[a-z_]{3,}\w*){2,}"
+)
+
+
+def _by_python(launch: LintLaunch) -> bool:
+    options = all(option.known for option in launch.every_option)
+    return launch.launcher in (*TORCHRUN, "accelerate", "deepspeed") and options and not launch.unread
 
 
 _STARTS = {

@@ -146,6 +146,21 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
 _DRAWS = lazy_re(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randrange", re.IGNORECASE)
 
 
+def _ports(code: PythonCode) -> Iterator[tuple[ast.Assign | ast.Call, ast.expr]]:
+    """Where a port is told, and what it is: MASTER_PORT, or the address of the group, also by a name."""
+    named = {node.targets[0].id: node.value for node in code.nodes
+             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
+    for node in code.nodes:
+        if isinstance(node, ast.Assign) and spawning.set_variable(code, node) == "MASTER_PORT":
+            yield node, node.value
+        elif isinstance(node, ast.Call) and code.torch_name(node.func) == "init_process_group":
+            method = argument(node, "init_method", 1)
+            names = [each.id for each in walked(method) if isinstance(each, ast.Name)] if method is not None else []
+            for value in (method, *(named[name] for name in names if name in named)):
+                if value is not None:
+                    yield node, value
+
+
 @rule(
     "T27",
     title="All ranks are told one port",
@@ -159,6 +174,10 @@ _DRAWS = lazy_re(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randr
         _TRAIN
         + "import random\nos.environ['MASTER_PORT'] = str(random.randint(20000, 30000))\n"
         + "dist.init_process_group('nccl')\n"
+        + _STARTED,
+        _TRAIN
+        + "port = find_free_port()\ndist.init_process_group('nccl', init_method=f'tcp://localhost:{port}',"
+        + " rank=int(os.environ['RANK']), world_size=4)\n"
         + _STARTED,
     ),
     good=(
@@ -182,12 +201,10 @@ def port_drawn_by_each_rank(job: LintJob) -> Iterator[LintFinding]:
             if isinstance(node, ast.Name) and node.id in code.functions
         }
         several = any((world_of(job, launch) or 1) > 1 for launch in starts)
-        for node in code.nodes:
-            if not isinstance(node, ast.Assign) or spawning.set_variable(code, node) != "MASTER_PORT":
-                continue
+        for node, value in _ports(code):
             inside = any(each in spawned for each in _functions_around(code, node))
             drawn = any(
-                isinstance(inner, ast.Call) and _DRAWS.search(ast.unparse(inner.func)) for inner in walked(node.value)
+                isinstance(inner, ast.Call) and _DRAWS.search(ast.unparse(inner.func)) for inner in walked(value)
             )
             if not drawn or not (inside or (several and not spawned)) or code.is_conditional(node):
                 continue

@@ -105,6 +105,8 @@ _HOOK = lazy_re(
     bad=(
         _ACTIVATE.format(""),
         "ssh n01 'conda activate torch && torchrun --standalone --nproc-per-node=2 train.py'\n",
+        "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:2\ntorchrun --standalone --nproc-per-node=2 train.py\n"
+        "source ~/torch/bin/activate\n",
     ),
     good=(
         _ACTIVATE.format("source ~/miniconda3/etc/profile.d/conda.sh\n"),
@@ -118,6 +120,7 @@ _HOOK = lazy_re(
 def activated_without_a_hook(job: LintJob) -> Iterator[LintFinding]:
     """`conda activate` is a function of the shell, and conda init puts it into ~/.bashrc, which a batch script or
     `ssh HOST COMMAND` does not read. The command then fails, and the python of the system goes on."""
+    yield from _activated_too_late(job)
     if job.has_unread_source or _HOOK.search(job.text) or re.match(r"#!\s*\S+(?:\s+\S+)?\s+-\w*[li]", job.text):
         return
     starts = [launch.invocation.span for launch in job.launches]
@@ -135,6 +138,21 @@ def activated_without_a_hook(job: LintJob) -> Iterator[LintFinding]:
         )
 
 
+def _activated_too_late(job: LintJob) -> Iterator[LintFinding]:
+    """Behind the last start nothing is left that the environment is for."""
+    lines = [*_ENTERED.finditer(job.text)] if job.is_batch and len(job.sections) == 1 else []
+    ends = [launch.invocation.span.end for launch in job.launches]
+    if len(lines) == 1 and ends and lines[0].start() > max(ends):
+        at = lines[0].start(1)
+        yield LintFinding(
+            span=Span(at, lines[0].end(1), job.text.count("\n", 0, at) + 1),
+            summary="the environment is entered behind the last start, which runs without it",
+            happens="The training runs by the python of the system: No module named torch, or command not found.",
+            fix="Move the line in front of the start.",
+        )
+
+
+_ENTERED = lazy_re(r"^[ \t]*((?:conda|source|\.)[ \t]+(?:\S*/)?activate\b[^\n;&|]*)", re.MULTILINE)
 _LINE = lazy_re(r"^[ \t]*(conda[ \t]+activate\b[^\n;&|]*)", re.MULTILINE)
 
 

@@ -12,7 +12,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import Option, SbatchOption, Word
 from gpudoctor.lint.shell.source import ShellSource
 
-LINE = lazy_re(r"^([ \t]*)(#+)([ \t]*)(SBATCH)\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
+LINE = lazy_re(r"^([ \t]*)(#+)([ \t]*)(SBATCH|S[ABTCH]{4,6}(?=[ \t]+-))\b[ \t]*(.*)$", re.IGNORECASE | re.MULTILINE)
 SCRIPT = lazy_re(r"^[ \t]*#![^\n]*$", re.MULTILINE)
 """Where a script begins: the text itself, or one that it writes in a here-document."""
 COMMAND = lazy_re(r"^[ \t]*[^#\s]", re.MULTILINE)
@@ -75,7 +75,7 @@ def _ignored(line: re.Match[str], late: bool) -> str:
     if line[3]:
         return "a blank between # and SBATCH"
     if line[4] != "SBATCH":
-        return "lower case"
+        return "lower case" if line[4].upper() == "SBATCH" else f"{line[4]} is not SBATCH"
     return "after the first command" if late else ""
 
 
