@@ -8,7 +8,7 @@ from gpudoctor.snapshot.evidence import Unread
 from gpudoctor.sure import BEST, LIKELY, PROVED
 from tests.hang_jobs import a_job, waits
 from tests.test_hang_loops import at, two_and_one
-from tests.test_hang_training import first
+from tests.test_hang_training import first, reported
 
 LOOP = (
     "def main():\n    for {each}:\n        if odd(row):\n            continue\n        dist.barrier()\n"
@@ -51,3 +51,14 @@ def test_who_is_gone_where_processes_were_not_read(what: str, sure: float) -> No
     nodes = tuple(structs.replace(node, unread=(Unread(what, "it took longer than 3 s"),)) for node in job.nodes)
     cause = next(died_ranks(structs.replace(job, nodes=nodes)))
     assert (cause.cause, cause.ranks, cause.confidence) == ("rank-died", (1,), sure)
+
+
+@pytest.mark.parametrize(("condition", "sure"), [("self.writer", BEST), ("loss < self.best", 0.85)])
+def test_what_only_the_first_rank_finds_so_may_ask_for_it(condition: str, sure: float) -> None:
+    text = (
+        f"def main():\n    for step in range(9):\n        if {condition}:\n            gather(x)\n"
+        "        dist.barrier()\n"
+    )
+    report = reported(a_job(at(0, text, ("main", 4)), at(1, text, ("main", 5)), at(2, text, ("main", 5))))
+    assert (report.causes[0].cause, report.causes[0].confidence) == ("rank-divergent-decision", sure)
+    assert ("rank0-only-collective" in {cause.cause for cause in report.causes}) is (sure == BEST)

@@ -19,8 +19,10 @@ function, and no loop that is around the one alone tells. "unknown": no line of 
 
 LOOPS = ("for", "while")
 _ASKS_FOR_FILE = lazy_re(r"\b(?:l?exists|is_?file|is_?dir|listdir|scandir|i?glob|iterdir|stat|getsize)\(")
-_COUNTS = lazy_re(r"step|epoch|iter|batch_idx|max_|limit|\b[in]\b", re.I)
-_COUNTERS = lazy_re(r"step|epoch|iter|batch_idx|max_(?:batches|samples|updates)|limit_(?:train|val)|\b[in]\b", re.I)
+_COUNTS = lazy_re(r"step|epoch|(?<!wr)(?<!cr)iter|batch_idx|max_|limit|\b[in]\b", re.I)  # no writer, no criterion
+_COUNTERS = lazy_re(
+    r"step|epoch|(?<!wr)(?<!cr)iter|batch_idx|max_(?:batches|samples|updates)|limit_(?:train|val)|\b[in]\b", re.I
+)
 """Names of counters themselves: `kl > limit` counts nothing."""
 _ALIKE = frozenset(("len", "int", "min", "max", "range", "abs", "round", "isinstance", "hasattr", "getattr"))
 """Calls in a condition that say the same on every rank, where what they are given is counted."""

@@ -5,11 +5,14 @@ rule names one of these; it is sure where all that are left lead to the same cau
 the others. Else it is the one that fits best, and the others are told beside it.
 """
 
+import ast
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import structs
 
+from gpudoctor.causes import CAUSES
+from gpudoctor.hang.conditions import parsed
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.loops import ends, holds, how_ended, is_of_data
 from gpudoctor.hang.parted import Parted, may_swallow, went_round
@@ -67,9 +70,32 @@ def weighed(pair: Parted, causes: Iterable[HangCause]) -> Iterator[HangCause]:
         rivals = [way for way in rest if way.cause not in alike(cause.cause)]
         # Without a statement that leads there, something that was not read has: what calls it, or what is called.
         shown = any(way.cause in alike(cause.cause) for way in ways) or any("recorder" in source for source in told)
-        if rivals or not shown:
+        own = [way for way in ways if _place(way) in told]
+        first = cause.cause == "rank-divergent-decision" and any(_of_first(way, pair) for way in own)
+        if rivals or not shown or first:
             cause = structs.replace(cause, confidence=min(cause.confidence, BEST if cause.cause == best else POSSIBLE))
         yield _with_others(cause, sorted(rest, key=lambda way: way not in rivals)[:MOST_NAMED])
+        if first:
+            known = CAUSES["rank0-only-collective"]
+            yield structs.replace(
+                cause,
+                cause=known.id,
+                confidence=POSSIBLE,
+                meaning=known.meaning,
+                fix=known.remedy(),
+                confirm="Whether that condition asks for the first rank, by another name, decides.",
+            )
+
+
+def _of_first(way: WayApart, pair: Parted) -> bool:
+    """Whether a condition that only the first rank has found so may ask for it, by a name that tells nothing: what
+    compares amounts does not."""
+    alone = [party[0] for party in (pair.waiting, pair.other) if [rank.rank for rank in party] == [0]]
+    if not alone or way.source not in alone[0].evidence.sources or way.statement.kind not in (*CONDITIONS, "return"):
+        return False
+    tree = parsed(way.statement.text)
+    amounts = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+    return tree is None or not any(isinstance(node, amounts) for node in ast.walk(tree))
 
 
 def _with_others(cause: HangCause, ways: Sequence[WayApart]) -> HangCause:
