@@ -87,6 +87,10 @@ CAUSE = Cause(
             "the setting, file or value that it speaks of{place}; where nobody here has set it, a newer {package} may "
             "take it."
         ),
+        "outside": (
+            "{package} tells of something outside of it, that {means}: {said}. The lines above and {package}'s own "
+            "logs say more of that."
+        ),
         "own-line": "Print{place} {what}.{told}",
         "option-run": (
             "End the line before {option} with a backslash, behind which nothing stands, no blank and no comment "

@@ -317,7 +317,7 @@ def variant_of(
         if (
             package
             and package not in BASES
-            and (NOT_KNOWN.search(values["said"]) or OF_PUBLISHED.search(package))
+            and (NOT_KNOWN.search(values["said"]) or (OF_PUBLISHED.search(package) and raised_by != "forward"))
             and by_itself
         ):
             values["release"] = OF_RELEASE.format(package=distribution_of(package))

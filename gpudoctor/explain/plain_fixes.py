@@ -9,7 +9,7 @@ from gpudoctor.explain.concrete import address, limit, port, read_file, sizes, u
 from gpudoctor.explain.own_fixes import DISTRIBUTIONS
 from gpudoctor.explain.own_words import also_told, refused_path, said
 from gpudoctor.explain.told_by_place import is_of_a_package, package_of
-from gpudoctor.fault_classes import Class
+from gpudoctor.fault_classes import MEANS, Class
 from gpudoctor.lazy import lazy_re
 
 OF_SAMPLES = frozenset({"__getitem__", "__getitems__", "__iter__", "__next__", "collate_fn", "fetch"})
@@ -71,6 +71,13 @@ BASES = frozenset({"torch", "functorch", "numpy", "pandas", "scipy", "PIL", "cv2
 VALUES = "the values and shapes that stand in that line"
 
 
+OUTSIDE: frozenset[Class] = frozenset(
+    {
+        *("rendezvous", "route", "firewall", "dead-rank", "node-lost", "scheduler", "storage", "permission", "quota"),
+        *("driver", "no-device", "device-lost", "limits", "host-memory", "gpu-memory", "rdma", "time-limit"),
+    }
+)
+"""Of which no release of the package that tells it can be the fault."""
 OF_A_PROGRAM: frozenset[Class] = frozenset(
     {"argument", "data", "assertion", "exception", "shape", "config", "checkpoint", "nan", "other"}
 )
@@ -89,6 +96,8 @@ def plain_fix(
         return "apart-package", {"package": package, "distribution": distribution_of(package), "said": clause}
     if seen in known:
         return seen, {"said": clause, **told, **values}
+    if package and package not in BASES and kind in OUTSIDE:
+        return "outside", {"package": package, "means": MEANS[kind].partition(" (")[0], "said": clause}
     if package and package not in BASES:
         worded = clause.count(" ") > 2 and (name == "AssertionError" or kind in ("data", "config", "argument"))
         return "by-package" if worded and name not in TO_PRINT else "in-package", {

@@ -90,7 +90,8 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"|DataLoader worker (?:\(pid|process \d)|Target \d+ is out of bounds|"
          r"all elements of (?:input|target) should be between|"
          r"class values "
-         r"must be|image file is truncated|broken data stream|cannot identify image|Truncated File Read", DATA),
+         r"must be|\b(?:[Ll]abel|[Tt]arget)s? (?:values?|ids?|index(?:es)?|indices) (?:must|should)\b|"
+         r"image file is truncated|broken data stream|cannot identify image|Truncated File Read", DATA),
         (r"(?i)device-side assert(?!ions)|illegal memory access", own("illegal-access")),
         (r"(?i)\border differs across ranks|\brank \d+ is \S[^\n]{0,120} while rank \d+ is ", own("divergence")),
         (r"retrieving ncclUniqueId from|setting up NCCL communicator", RENDEZVOUS),

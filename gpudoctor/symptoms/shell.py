@@ -261,6 +261,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"Lmod has detected the following error: (?P<what>[^\n]{1,160})",
             r"(?P<what>Your shell has not been properly configured to use 'conda activate')",
+            r"(?P<what>Run 'conda init' before 'conda activate')",
         ),
         cause="library-missing",
         variant="environment",
