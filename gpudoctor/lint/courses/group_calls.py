@@ -46,7 +46,7 @@ class GroupCalls(MeshCalls):
             return self._mesh(node, given, named)
         if name in ("get_rank", "get_world_size", "is_initialized", "is_available", "get_node_local_rank"):
             if name.startswith("is_"):
-                there = True if name == "is_available" or self.world is not None else unknown(name)
+                there = True if name == "is_available" or self.has_group or self.world is not None else unknown(name)
                 return there if name == "is_available" or not self.is_gone else False
             if not self.has_group and name != "get_node_local_rank":
                 self.do("early", node, name)

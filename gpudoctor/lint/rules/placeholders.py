@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
-from gpudoctor.lint.gaps import ANGLED, GAP
+from gpudoctor.lint.gaps import ANGLED, FIELD, GAP
 from gpudoctor.lint.model import LintJob, LintLaunch, Option, Span, Word
 from gpudoctor.lint.python_code import codes
 from gpudoctor.lint.rule import LintFinding, rule
@@ -53,12 +53,13 @@ def placeholder_left(job: LintJob) -> Iterator[LintFinding]:
         headers = list(re.finditer(r"^#SBATCH[ \t][^\n]*", section.text, re.MULTILINE))
         gaps = {match[0] for line in headers for match in GAP.finditer(line[0])}
         is_form = len(gaps) > 2 and not section.text.lstrip().startswith("#!")  # a script makes a job of it
+        is_format = len([gap for gap in gaps if FIELD.fullmatch(gap)]) > 1  # and this one Python's str.format does
         for line in headers:
             if (gap := GAP.search(line[0].partition(" #")[0])) is not None:
                 begin = section.start + line.start() + gap.start()
                 yield LintFinding(
                     span=Span(begin, begin + len(gap[0]), line_of(job.text, begin)),
-                    severity="warning" if is_form else None,
+                    severity="info" if is_format else "warning" if is_form else None,
                     summary=f"{gap[0]} is a placeholder of the instructions that nobody filled in",
                     happens="sbatch takes it as it stands: it refuses the line, or finds no account of that name.",
                     fix="Write the real value in its place.",

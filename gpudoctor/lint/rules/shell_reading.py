@@ -228,8 +228,9 @@ def expanded_by_the_wrong_shell(job: LintJob) -> Iterator[LintFinding]:
         if outer is None:
             continue
         for option in launch.every_option:
-            if option.span.start < outer.words[0].span.start and outer.program != "sbatch":
-                continue  # of what starts the shell
+            starts_it = option.span.start < outer.words[0].span.start and outer.program != "sbatch"
+            if starts_it or any(outer.words[0].span.start < each.start <= option.span.start for each in job.sections):
+                continue  # of what starts the shell, or of another file, which the shell reads itself
             for expansion in option.value.expansions if option.value is not None else ():
                 of_job = outer.program == "sbatch" and expansion.where == "node" and _OF_JOB.match(expansion.raw)
                 if not (of_job or expansion.name.isidentifier()) or expansion.default is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.schedulers.slurm_values import wanted_instead
 from gpudoctor.launchers.slurm import SALLOC, SRUN
 from gpudoctor.lint.allocation import gpu_count, whole
+from gpudoctor.lint.gaps import FIELD
 from gpudoctor.lint.model import LintJob, SbatchOption
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import HEADER, RANKED
@@ -42,7 +43,7 @@ def slurm_value_malformed(job: LintJob) -> Iterator[LintFinding]:
     for program, _, option in options_of_slurm(job):
         if not option.known or option.fault or option.value is None or VARIABLE.search(option.value):
             continue
-        if gap_in(job, option) or FILLED_LATER.search(option.value):
+        if gap_in(job, option) or FILLED_LATER.search(option.value) or FIELD.fullmatch(option.value):
             continue  # Q08 says so
         at = option.span.end
         if re.search(r"#\w+#", job.text[max(0, at - 1) : at + 40].partition("\n")[0]):

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint import look, processes
+from gpudoctor.lint import allocation, look, processes
 from gpudoctor.lint.model import Invocation, LintJob, Span
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -14,6 +14,7 @@ _TASK = (
     "srun bash -c 'CUDA_VISIBLE_DEVICES={} torchrun --nnodes=2 --nproc-per-node={} --node-rank=$SLURM_NODEID"
     " --master-addr=$MASTER_ADDR --master-port=29501 train.py'\n"
 )
+_ASKED = ("gres", "gpus", "gpus-per-node", "gpus-per-task")
 _OWN = frozenset(
     (
         "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "PMI_LOCAL_RANK",
@@ -41,6 +42,9 @@ def one_gpu_for_a_launcher(job: LintJob) -> Iterator[LintFinding]:
         count = processes.started(job, launch).number
         if bare is None or bare[1] not in _OWN or not isinstance(count, int) or count < 2:
             continue
+        by_slurm = allocation.srun_of(launch) is not None and any(allocation.in_force(job, name) for name in _ASKED)
+        if by_slurm and any(each.where != "task" for each in setting.word.expansions):
+            continue  # the step's own list is put over it (src/plugins/gres/common/gres_common.c)
         yield LintFinding(
             span=setting.word.span,
             summary=f"CUDA_VISIBLE_DEVICES is ${bare[1]}, one GPU, and {launch.entry or launch.launcher} starts {count}"

@@ -14,7 +14,7 @@ from gpudoctor.lint.told_options import told
 
 _COUNTS = frozenset(("gpus", "num_gpus", "ngpus", "n_gpus", "n_gpu", "num_gpu", "ngpu", "gpu_num", "gpus_per_node",
                      "n_gpus_per_node", "num_gpus_per_node", "trainer.devices", "trainer.gpus", "devices",
-                     "trainer.n_gpus_per_node", "nproc", "num_devices"))  # fmt: skip
+                     "trainer.n_gpus_per_node", "num_devices"))  # fmt: skip
 _NUMBERS = frozenset(("gpu", "gpu_id", "gpu_ids", "gpuids", "gpu_list", "device_ids", "device_id", "gpus", "devices",
                       "visible_gpus", "cuda_device", "device", "trainer.gpus", "trainer.devices"))  # fmt: skip
 _SPAWN = (

@@ -91,6 +91,10 @@ def declare(node: "Node", expander: Expander) -> None:
     exported = words[0] == "export" or any(re.match(r"-[A-Za-z]*x", written) for written in words[1:])
     how: How = "export" if exported else "assignment"
     removed = words[0] == "export" and "-n" in words
+    if any(re.match(r"-[A-Za-z]*f", written) for written in words[1:]):
+        if exported:
+            expander.variables.handed_on |= {*words}
+        return
     for child in node.children[1:]:
         written = text[child.start_byte : child.end_byte]
         if child.type == "variable_assignment":

@@ -31,6 +31,9 @@ ROOT = lazy_re(r"(?<=\[ -[a-z] )/(?= \])")
 """`[ -d / ]`, which tree-sitter takes for a division."""
 COMMENT = lazy_re(r"(?<=[ \t])`#[^`\n]*`")
 """A comment between the lines of a command; tree-sitter takes it to run to the end of its line."""
+OPENED = lazy_re(r"(?<!<)<<-?[ \t]*(?P<quote>[\"']?)(?P<word>[A-Za-z_][\w.-]*)(?P=quote)[^\n]*\n", re.ASCII)
+MOST_OPENED = 48
+"""Here-documents of a text of which the ends are looked at."""
 SUM_OR_SUBSHELL = lazy_re(r"(?<!\\)\$(?=\(\()([^'\"\n`]*)")
 """`$((`, and what may belong to it."""
 
@@ -58,7 +61,25 @@ def parseable(text: str) -> bytes:
         text = COMMENT.sub(lambda match: " " * len(match[0]), text)
     if "$((" in text:
         text = SUM_OR_SUBSHELL.sub(_plain_subshell, text)
+    if "<<" in text:
+        text = _with_their_own_ends(text)
     return ODD.sub("\x7f", text).encode("ascii")
+
+
+def _with_their_own_ends(text: str) -> str:
+    """tree-sitter ends a here-document of EOF at a line `EOF_B`: another letter there."""
+    opened = OPENED.search(text)
+    for _ in range(MOST_OPENED):
+        if opened is None:
+            break
+        word = opened["word"]
+        end = re.compile(rf"^[ \t]*{re.escape(word)}$", re.MULTILINE).search(text, opened.end())
+        if end is not None:
+            longer = re.compile(rf"^([ \t]*{re.escape(word[:-1])}){re.escape(word[-1])}(?=.)", re.MULTILINE)
+            inner = longer.sub("\\1\x7f", text[opened.end() : end.start()])
+            text = text[: opened.end()] + inner + text[end.start() :]
+        opened = OPENED.search(text, opened.end() if end is None else end.end())
+    return text
 
 
 def _plain_subshell(match: re.Match[str]) -> str:

@@ -37,6 +37,8 @@ class Variables:
         self._all: dict[str, ShellVariable] = {}
         self._settings: dict[str, SetVariable] | None = None
         self.functions: dict[str, object] = {}
+        self.handed_on: frozenset[str] = frozenset()
+        """Functions that inner shells have too (`export -f`)."""
         self.export_all = False
         self.unread_source = False
         """A `source` or `eval` ran whose text is not here: it may have set anything."""
@@ -59,7 +61,7 @@ class Variables:
         other = Variables()
         other._all = dict(self._all)
         other._settings = self._settings
-        other.functions = dict(self.functions)
+        other.functions, other.handed_on = dict(self.functions), self.handed_on
         other.export_all, other.exits_on_error, other.ended = self.export_all, self.exits_on_error, self.ended
         other.unread_source = self.unread_source
         other.removed = self.removed
@@ -143,7 +145,8 @@ class Variables:
         """What a started program (an inner shell) gets: the exported ones."""
         other = Variables()
         other._all = {name: variable for name, variable in self._all.items() if variable.setting.exported}
-        other.unread_source = self.unread_source
+        other.functions = {name: each for name, each in self.functions.items() if name in self.handed_on}
+        other.unread_source, other.handed_on = self.unread_source, self.handed_on
         other.removed, other.platform, other.seat = self.removed, self.platform, self.seat
         return other
 
@@ -178,6 +181,7 @@ class Variables:
         self._settings = None
         for variables in (first, *others):
             self.functions.update(variables.functions)
+            self.handed_on |= variables.handed_on
             self.unread_source = self.unread_source or variables.unread_source
 
 
