@@ -62,3 +62,13 @@ def test_what_only_the_first_rank_finds_so_may_ask_for_it(condition: str, sure: 
     report = reported(a_job(at(0, text, ("main", 4)), at(1, text, ("main", 5)), at(2, text, ("main", 5))))
     assert (report.causes[0].cause, report.causes[0].confidence) == ("rank-divergent-decision", sure)
     assert ("rank0-only-collective" in {cause.cause for cause in report.causes}) is (sure == BEST)
+
+
+def test_who_is_in_the_next_round_has_come_through_the_loop_of_a_call() -> None:
+    text = (
+        "def main():\n    while not self.done:\n        dist.all_reduce(flag)\n        evaluate()\n"
+        "def evaluate():\n    for row in rows:\n        dist.barrier()\n"
+    )
+    inside = [at(number, text, ("evaluate", 7), ("main", 4)) for number in (0, 2)]
+    cause = first(a_job(inside[0], at(1, text, ("main", 3)), inside[1]))
+    assert (cause.cause, cause.ranks) == ("uneven-inputs", (1,))

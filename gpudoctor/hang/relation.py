@@ -140,7 +140,9 @@ def relation(one: Rank, other: Rank) -> Relation:
     if own_loops - their_loops or (forward and _inner_loop(one, fork) is not None):
         return "past the loop" if forward else "earlier"
     if own_loops & their_loops:
-        return "later in the loop" if forward else "earlier"
+        # Who is above that line is in the next round, and has come through what is called there.
+        come_through = not forward and _inner_loop(one, fork) is not None
+        return "past the loop" if come_through else "later in the loop" if forward else "earlier"
     return "later" if forward else "earlier"
 
 
