@@ -11,6 +11,7 @@ from gpudoctor.lint.submission import taken_apart
 from tests.lab.slurm import slurm_cluster
 from tests.lab.sshd import wait_until
 
+pytestmark = pytest.mark.usefixtures("forks")
 SCRIPT = """#!/bin/bash
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=4

@@ -215,15 +215,15 @@ def test_no_pattern_takes_more_than_linear_work() -> None:
     for symptom in TABLE:
         began = time.process_time()
         for unit in UNITS:
-            long = unit * (4000 // len(unit))
+            long = unit * (2000 // len(unit))
             symptom.match(long)
             for needle in symptom.needles:
                 symptom.match(long + needle + long)
             for sample in symptom.samples:
                 middle = len(sample) // 2
                 symptom.match(sample[:middle] + long + sample[middle:])
-        # No measure of speed: cubic work on these lines takes hours, and even quadratic work minutes.
-        assert time.process_time() - began < 120, symptom.id
+        # No measure of speed: cubic work on these lines takes many minutes, and even quadratic work one.
+        assert time.process_time() - began < 30, symptom.id
 
 
 def test_no_pattern_has_nested_repetition() -> None:

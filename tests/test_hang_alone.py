@@ -12,6 +12,7 @@ import pytest
 from gpudoctor.read.job import processes
 from gpudoctor.read.system import System
 
+pytestmark = pytest.mark.usefixtures("forks")
 WAITS_FOR_QUEUE = """
 import queue
 def load(tasks):

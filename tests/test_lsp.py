@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("forks")
 PYGLS = "pygls.lsp.server"
 START = (
     "# \U0001f600\ntorchrun --nnodes=2 \\\n"

@@ -46,7 +46,7 @@ def check(name: str, views: tuple[View, ...], release: Wheels, *, healthy: bool 
         assert set(score.judged(row).values()) == {"right"}, score.line(row)
 
 
-@pytest.mark.parametrize(("name", "views"), LOOKS)
+@pytest.mark.parametrize(("name", "views"), LOOKS, ids=[name for name, _ in LOOKS])
 def test_a_hanging_job_on_nccl(name: str, views: tuple[View, ...], release: Wheels) -> None:
     check(name, views, release)
 

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
@@ -21,10 +21,16 @@ _PATTERNS = [
 _SPOKEN_OF = lazy_re("|".join(f"(?:{each})" for each in (MAKES_THE_GROUP, *_PATTERNS)))
 
 
+@cache
+def pattern_of(pattern: str) -> re.Pattern[str]:
+    """Of a contract, compiled: `re` keeps no more than 512 of all that are asked."""
+    return re.compile(pattern)
+
+
 @lru_cache(maxsize=8192)
 def fits(pattern: str, name: str) -> bool:
     """Of a contract's pattern and a whole name: few of either, asked again and again."""
-    return re.fullmatch(pattern, name) is not None
+    return pattern_of(pattern).fullmatch(name) is not None
 
 
 @lru_cache(maxsize=2048)

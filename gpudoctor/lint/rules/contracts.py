@@ -1,13 +1,12 @@
 """The rule of the contracts of knowledge/api_contracts.py, held against the courses of a program's ranks: U17."""
 
 import ast
-import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.api_contract import ApiContract
 from gpudoctor.knowledge.api_contracts import CONTRACTS
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.courses.contract_calls import fits
+from gpudoctor.lint.courses.contract_calls import fits, pattern_of
 from gpudoctor.lint.courses.events import Deed
 from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
@@ -170,7 +169,9 @@ def _broken(job: LintJob, each: Courses, row: ApiContract) -> Deed | None:
         row.somewhere and not any(fits(row.other, deed.value.name) for _, deed in of(each.ranks, "called"))
     ):
         return None
-    if (row.unless and re.search(row.unless, each.code.text)) or (row.told and not re.search(row.told, job.text)):
+    if (row.unless and pattern_of(row.unless).search(each.code.text)) or (
+        row.told and not pattern_of(row.told).search(job.text)
+    ):
         return None
     for rank in ranks:
         calls = [deed for deed in rank.deeds if deed.what == "called"]

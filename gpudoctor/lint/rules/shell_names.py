@@ -81,8 +81,9 @@ def variable_nearly_right(job: LintJob) -> Iterator[LintFinding]:
             if name in said or name in _KNOWN or is_known(name) or len(name) < 9:
                 continue
             near = next((each for each in _KNOWN if _typing_error(name, each)), None)
-            used = re.search(rf"\$\{{?{re.escape(name)}\b", job.text)
-            if near is None or used is not None or near in launch.invocation.settings:
+            if near is None or near in launch.invocation.settings:
+                continue
+            if re.search(rf"\$\{{?{re.escape(name)}\b", job.text):
                 continue
             said.add(name)
             yield LintFinding(

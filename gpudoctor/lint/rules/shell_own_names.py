@@ -12,6 +12,8 @@ from gpudoctor.lint.shell.platform import is_platform
 _SET = lazy_re(
     r"^[ \t]*(?:export[ \t]+|local[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*)?([A-Za-z_]\w*)=(?!\s*$)", re.MULTILINE
 )
+_EXPORTED = lazy_re(r"^[ \t]*export[ \t]+(\w+)=", re.MULTILINE)
+_USED, _ADDED_TO = lazy_re(r"\$\{?[!#]?(\w+)"), lazy_re(r"\b(\w+)\+=")
 _FOR_OTHERS = lazy_re(
     r"(?:NCCL|OMP|MKL|HF|TRANSFORMERS|WANDB|CUDA|TORCH|PYTORCH|PYTHON|TOKENIZERS|GLOO|FI|UCX|MIOPEN|ROCR|HIP|RDMAV|MASTER"
     r"|NVIDIA|MPICH|I_MPI|OMPI|PMI|XLA|JAX|TF|LD|DS|ACCELERATE|HYDRA|SLURM|SRUN|PBS|http|https|no|ftp|all)_"
@@ -46,14 +48,10 @@ def name_of_another(job: LintJob) -> Iterator[LintFinding]:
     text = "\n".join(each.text for each in job.sections if each.kind != "file" or each.name.endswith(_SCRIPTS))
     names = list(dict.fromkeys(_SET.findall(text)))[:_MOST_NAMES]
     if re.search(r"^[ \t]*(?:source|\.|eval)[ \t]", text, re.MULTILINE):
-        names = [name for name in names if not re.search(rf"^[ \t]*export[ \t]+{name}=", text, re.MULTILINE)]
-    idle = [
-        name
-        for name in names
-        if not _FOR_OTHERS.match(name)
-        and not is_platform(name)
-        and not re.search(rf"\$\{{?[!#]?{name}\b|\b{name}\+=", text)
-    ]
+        exported = set(_EXPORTED.findall(text))
+        names = [name for name in names if name not in exported]
+    in_use = {*_USED.findall(text), *_ADDED_TO.findall(text)}
+    idle = [name for name in names if not _FOR_OTHERS.match(name) and not is_platform(name) and name not in in_use]
     said: set[str] = set()
     for launch in job.launches[: look.SIBLINGS] if idle else ():
         for word in (*launch.invocation.words, *(word for outer in launch.invocation.within for word in outer.words)):

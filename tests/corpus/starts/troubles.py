@@ -5,6 +5,7 @@ are those of every row whose pattern is in its cause; a rule that is written lat
 """
 
 import re
+from functools import cache
 
 TROUBLES = {
     r"num_processes|total of all machines": "C01",
@@ -208,19 +209,20 @@ SEVENTH_OF_PROGRAMS = {
 """For the seventh starts of programs: from tune's labels and the rules' documentation."""
 
 
+@cache
+def patterns() -> list[tuple[re.Pattern[str], list[str]]]:
+    """Compiled once: `re` keeps no more than 512, and lint asks more between two starts."""
+    tables = (
+        *(TROUBLES, LATER, SEVENTH_OF_SHELLS, THIRD_OF_SHELLS, THIRD_OF_CONFIGS, SIXTH_OF_LIBRARIES),
+        SEVENTH_OF_PROGRAMS,
+    )
+    return [
+        (re.compile(pattern, re.IGNORECASE if pattern.islower() else 0), codes.split())
+        for table in tables
+        for pattern, codes in table.items()
+    ]
+
+
 def rules_of(cause: str) -> frozenset[str]:
     """The codes that name this trouble."""
-    return frozenset(
-        code
-        for pattern, codes in (
-            *TROUBLES.items(),
-            *LATER.items(),
-            *SEVENTH_OF_SHELLS.items(),
-            *THIRD_OF_SHELLS.items(),
-            *THIRD_OF_CONFIGS.items(),
-            *SIXTH_OF_LIBRARIES.items(),
-            *SEVENTH_OF_PROGRAMS.items(),
-        )
-        if re.search(pattern, cause, re.IGNORECASE if pattern.islower() else 0)
-        for code in codes.split()
-    )
+    return frozenset(code for pattern, codes in patterns() if pattern.search(cause) for code in codes)
