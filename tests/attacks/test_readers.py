@@ -465,15 +465,15 @@ def test_one_log_that_is_too_dear_costs_itself(tmp_path: Path, monkeypatch: pyte
 def lines_of(needle: bytes) -> list[bytes]:
     """What could make a pattern that begins with these words try every way."""
     return [
-        needle + b" " * 20_000 + b"x",
-        needle + b"a" * 20_000 + b"\x01",
-        needle * 1_000,
-        needle + b"0" * 20_000 + b".",
-        needle + b"[]():=,. " * 2_000,
+        needle + b" " * 40_000 + b"x",
+        needle + b"a" * 40_000 + b"\x01",
+        needle * 2_000,
+        needle + b"0" * 40_000 + b".",
+        needle + b"[]():=,. " * 4_000,
     ]
 
 
-@attack("files", way="explain: lines of 20 kB for each known symptom", weakness="a pattern tries every way")
+@attack("files", way="explain: lines of 40 kB for each known symptom", weakness="a pattern tries every way")
 def test_no_symptom_is_slow_on_long_lines() -> None:
     from gpudoctor.explain.scan import EXTRA
     from gpudoctor.symptoms import TABLE
@@ -487,9 +487,7 @@ def test_no_symptom_is_slow_on_long_lines() -> None:
             matcher.begin()
             scan(io.BytesIO(b"\n".join(lines_of(needle.encode()))), "x.log", matcher)
             spent = time.process_time() - before
-            if (
-                spent > 1.5
-            ):  # a hundred times what it takes; twice the letters, tried every way, took four times as long
+            if spent > 5:
                 slow.append((symptom.id, spent))
     assert not slow
 
