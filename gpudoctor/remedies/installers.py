@@ -192,6 +192,7 @@ REMEDIES = (
         words=(
             r"\bpackage [\w.-]{1,120} requires [^,\n]{1,120}, but none of the providers can be installed",
             r"\bLibMambaUnsatisfiableError\b|\bUnsatisfiableError: |\bResolvePackageNotFound\b",
+            r"^Encountered problems while solving:",  # the message of the first of these
         ),
         lines=True,
         fix=(
