@@ -88,6 +88,8 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
             continue  # others have come to the same line by another way
         if any(_in_other_branch(context, other[0]) for other in waiting if other is not party):
             continue  # both branches have their collectives: within_the_loop tells how they differ
+        # Who is in the other branch may be on the way to its half of it.
+        most = BEST if any(_in_other_branch(context, other[0]) for other in away) else PROVED
         admitted = [(admits(statement, number_in(condition_of(statement), rank)), rank) for rank in job.ranks]
         let_in = [rank for lets, rank in admitted if lets is True]
         if is_complete(party, let_in):
@@ -102,7 +104,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
         elsewhere = frame is not None and frame.file != context.file  # a helper of all: the fault is where it is called
         yield blame(
             "rank0-only-collective",
-            min(sure, sure_of_group(party, others)),
+            min(sure, most, sure_of_group(party, others)),
             culprits,
             f"{who(party, 'waits', 'wait')} in {party[0].place.operation or 'a collective'}{at(frame)}, "
             f"which only {who(let_in or party, 'reaches', 'reach')} "

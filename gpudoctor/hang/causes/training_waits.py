@@ -241,7 +241,7 @@ def _thread(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | No
             return ToldWait("service-no-answer", SEEN, words, seen=_others(rank))
     others = own_threads(rank)
     words += f"; its thread {others[0].name} stands{at(innermost(others[0]))}" if others else ""
-    return ToldWait("thread-wait", SEEN, words, seen=_others(rank))
+    return ToldWait("thread-wait", SEEN if others else BEST, words, seen=_others(rank))
 
 
 def _asyncio(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
@@ -297,7 +297,7 @@ def _service(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | N
     sending = bool(full) or kernel_name(_waits_in(rank)) == "sk_stream_wait_memory"
     words = f"for an answer in {_where(rank, wait)}" if not sending else f"to send in {_where(rank, wait)}"
     words += f", {named[0].remote}:{named[0].remote_port} does not read" if sending and named else ""
-    return ToldWait("service-no-answer", SEEN, words, "sending" if sending else "", seen)
+    return ToldWait("service-no-answer", SEEN if seen else BEST, words, "sending" if sending else "", seen)
 
 
 def _within_the_client(rank: Rank) -> ToldWait | None:

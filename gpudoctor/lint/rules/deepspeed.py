@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint import look
+from gpudoctor.lint import allocation, look
 from gpudoctor.lint.edits import insert_options, remove
-from gpudoctor.lint.model import Hostfile, HostLine, LintJob, LintLaunch, Option
+from gpudoctor.lint.model import Hostfile, HostLine, LintJob, LintLaunch, Option, Span
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -147,6 +147,10 @@ def deepspeed_no_such_slot(job: LintJob) -> Iterator[LintFinding]:
                 )
 
 
+_WRITTEN = lazy_re(r"\bslots=(\d{1,3})\b(?=[^\n]*>)", re.ASCII)
+"""In a line that writes a file."""
+
+
 @rule(
     "D03",
     title="A hostfile gives no host more slots than it has GPUs",
@@ -161,6 +165,16 @@ def deepspeed_no_such_slot(job: LintJob) -> Iterator[LintFinding]:
 )
 def hostfile_more_slots_than_gpus(job: LintJob) -> Iterator[LintFinding]:
     """One process is started for each slot, and takes the GPU of that number."""
+    for launch in _launches(job):
+        asked, written = allocation.gpus_per_node(job, launch), _WRITTEN.search(job.text) if job.is_batch else None
+        if asked and written is not None and int(written[1]) > asked and launch.option("hostfile"):
+            yield LintFinding(
+                span=Span(written.start(), written.end(), job.text.count("\n", 0, written.start()) + 1),
+                summary=f"the hostfile gets slots={written[1]}, and the job has {counted(asked, 'GPU')} a node",
+                happens="The processes beyond the GPUs end with CUDA error: invalid device ordinal.",
+                fix=f"Write slots={asked}.",
+            )
+            return
     gpus = job.facts.gpus_per_node
     if not gpus or not any(hosts_of(job, launch) for launch in _launches(job)):
         return

@@ -148,17 +148,23 @@ _DRAWS = lazy_re(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randr
 
 def _ports(code: PythonCode) -> Iterator[tuple[ast.Assign | ast.Call, ast.expr]]:
     """Where a port is told, and what it is: MASTER_PORT, or the address of the group, also by a name."""
-    named = {node.targets[0].id: node.value for node in code.nodes
-             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}  # fmt: skip
     for node in code.nodes:
         if isinstance(node, ast.Assign) and spawning.set_variable(code, node) == "MASTER_PORT":
             yield node, node.value
         elif isinstance(node, ast.Call) and code.torch_name(node.func) == "init_process_group":
             method = argument(node, "init_method", 1)
-            names = [each.id for each in walked(method) if isinstance(each, ast.Name)] if method is not None else []
-            for value in (method, *(named[name] for name in names if name in named)):
-                if value is not None:
-                    yield node, value
+            names = {each.id for each in walked(method) if isinstance(each, ast.Name)} if method is not None else set()
+            if method is not None:
+                yield node, method
+            for other in code.nodes if names else ():
+                if (
+                    isinstance(other, ast.Assign)
+                    and isinstance(other.targets[0], ast.Name)
+                    and other.targets[0].id in names
+                    and code.scope_of(other) is code.scope_of(node)
+                    and not code.is_conditional(other)
+                ):
+                    yield node, other.value
 
 
 @rule(
@@ -185,6 +191,9 @@ def _ports(code: PythonCode) -> Iterator[tuple[ast.Assign | ast.Call, ast.expr]]
         "    dist.init_process_group('nccl', rank=rank, world_size=world)\nif __name__ == '__main__':\n"
         "    os.environ['MASTER_ADDR'] = 'localhost'\n    os.environ['MASTER_PORT'] = str(find_free_port())\n"
         "    mp.spawn(main, (4,), 4)\n",
+        "import torch.distributed as dist\nimport torch.multiprocessing as mp\ndef main(rank, port):\n"
+        "    dist.init_process_group('nccl', init_method=f'tcp://localhost:{port}', rank=rank, world_size=4)\n"
+        "if __name__ == '__main__':\n    port = find_free_port()\n    mp.spawn(main, (port,), 4)\n",
         _TRAIN
         + "os.environ.setdefault('MASTER_PORT', str(find_free_port()))\ndist.init_process_group('nccl')\n"
         + _STARTED,

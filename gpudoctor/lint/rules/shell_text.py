@@ -225,15 +225,20 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
             continue
         named = section.kind == "file" and section.name.endswith((".sh", ".bash", ".sbatch", ".slurm"))
         is_script = named or _SCRIPT.match(section.text) is not None
-        refusal = refused(section.text) if is_script or _OPENS.match(section.text) else None
+        read = is_script or _OPENS.match(section.text) or _BRACKETS.search(section.text)
+        refusal = refused(section.text) if read else None
         if refusal is not None:
             at = section.start + refusal.at
-            if not is_script and not (refusal.kind == "compound" and _starts_behind(job, section, at)):
+            valued = refusal.what == "(" and _VALUED.search(job.text, max(0, at - 60), at) is not None and job.launches
+            if not is_script and not valued and not (refusal.kind == "compound" and _starts_behind(job, section, at)):
                 continue
             end = job.text.find("\n", at)
             yield refusal, Span(at, end if end >= 0 else len(job.text), line_of(job.text, at))
 
 
+_VALUED = lazy_re(r"\s--?[a-z][\w-]*[ =]\Z")
+_BRACKETS = lazy_re(r"\s--?[a-z][\w-]*[ =]\([^()\n]{0,60}\)")
+"""`--betas (0.9, 0.95)` without quotes."""
 _ASSIGNED_GAP = lazy_re(r"(?<![<\w])(<[A-Za-z][^<>\n|;]{0,90}>)(?!>)")
 """With what words of instructions may hold beside those of `gaps`: commas and brackets."""
 _OPENS = lazy_re(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
@@ -257,6 +262,7 @@ def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
         "#!/bin/bash\n" + _ONE + "fi\n",
         "#!/bin/bash\nHEAD=$(hostname\n" + _ONE,
         "N=4\nif [ $N -gt 1 ]; then\n" + _ONE,
+        "torchrun --standalone --nproc-per-node=4 train.py --betas (0.9,0.95)\n",
         "#!/bin/bash\nDATA=<your path>\n" + _ONE,
         "#!/bin/bash\nVOCAB=<path (such as /data/vocab.json)>\n" + _ONE,
     ),

@@ -1,5 +1,5 @@
-"""Rules of what is one word and what is two, for a shell, a list of words and a container: Q20 to Q23, Q41, K23 to
-K26."""
+"""Rules of what is one word and what is two, for a shell, a list of words and a container: Q20 to Q23, Q41, Q42,
+K23 to K26."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,8 @@ from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.look import SHELLS
-from gpudoctor.lint.model import Invocation, LintJob, Word
+from gpudoctor.lint.model import Invocation, LintJob, Span, Word
+from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.rule import LintFinding, rule
 
 _START = "torchrun --standalone --nproc-per-node=4 train.py\n"
@@ -381,3 +382,32 @@ def value_before_its_own_command(job: LintJob) -> Iterator[LintFinding]:
                     fix=f"Set {expansion.name} on a line of its own.",
                 )
                 return
+
+
+_COMPARED = lazy_re(r"(?:^|[\s;&|])\[ [^\[\]\n>]*[^\\\s>&\d]\s+(>)\s*[\w\"$]+[^\[\]\n]*\s\]", re.MULTILINE)
+
+
+@rule(
+    "Q42",
+    title="Numbers are compared by -gt, and not by a redirection",
+    severity="warning",
+    source="bash(1): [ is a command, and > behind it a redirection; tried: the test holds, and a file is made",
+    bad=(
+        "N=1\nif [ $N > 1 ]; then M=8; fi\ntorchrun --standalone --nproc-per-node=4 train.py\n",
+        'if [ "$SLURM_NNODES" > 1 ]; then M=8; fi\ntorchrun --standalone --nproc-per-node=4 train.py\n',
+    ),
+    good=(
+        "N=1\nif [ $N -gt 1 ]; then M=8; fi\ntorchrun --standalone --nproc-per-node=4 train.py\n",
+        "N=1\nif [[ $N > 1 ]] || [ $N \\> 1 ]; then M=8; fi\ntorchrun --standalone --nproc-per-node=4 train.py\n",
+    ),
+)
+def compared_by_a_redirection(job: LintJob) -> Iterator[LintFinding]:
+    """`[ $N > 1 ]` writes a file called 1, and is true for every N that is not empty."""
+    for match in _COMPARED.finditer(without_documents(job.text)) if job.kind in ("shell", "sbatch") else ():
+        if not job.text[job.text.rfind("\n", 0, match.start(1)) + 1 :].lstrip().startswith("#"):
+            yield LintFinding(
+                span=Span(match.start(1), match.end(1), job.text.count("\n", 0, match.start(1)) + 1),
+                summary="> in [ ] is a redirection, and no comparison",
+                happens="The test holds whatever the number is, and a file is written.",
+                fix="Write -gt, or (( ... > ... )).",
+            )
