@@ -61,10 +61,6 @@ ALWAYS: dict[str, tuple[str, ...]] = {
     ),
     "test_run_nodes_before.py::test_four_nodes_and_a_fault_of_one": ("none", "large packets of n4"),
     "test_run_together.py::test_a_doctor_that_is_killed_hurts_no_job_and_the_other_says_so": ("1",),
-    "test_torch_nccl_lab.py::test_a_hanging_job_on_nccl": (  # others are seen over gloo (tests/test_hang_lab.py)
-        *("save_under_rank0", "early_continue", "sleeps", "holds_gil", "breakpoint_left", "objects_of_one", "stops"),
-        *("killed_by_hand", "thread_at_exit", "different_groups", "unused_parameters", "index_by_rank0"),
-    ),
     "test_visible_devices.py::test_agrees_with_the_fake_driver": ("8xH100", "MIG", "mixed"),
 }
 """The cases of a parametrized test that always run, by file and function."""
