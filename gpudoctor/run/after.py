@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 
 from gpudoctor import cost
 from gpudoctor.bounded import GIB
@@ -25,6 +24,7 @@ from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.run import verdict
 from gpudoctor.run.end import ENDING_SECONDS, KERNEL, EndTold, RunEnded, by_whom
 from gpudoctor.run.kernel import of_job
+from gpudoctor.run.kubernetes import kubernetes_word
 from gpudoctor.run.slurm import slurms_word
 from gpudoctor.sure import CERTAIN, PRIMARY
 
@@ -64,9 +64,8 @@ def told(ended: RunEnded) -> EndTold:
     lines = [f"it got {by_whom(seen)} after {seen.seconds:.0f} s" for seen in signals][:3]
     if ended.stood:
         lines = [*lines, "it stood still shortly before its end", *ended.stood[:STOOD_LINES]]
-    ended = structs.replace(ended, scheduler=slurms_word(ended))
     of_memory = verdict.for_memory(ended, kernel)
-    seen = verdict.found(ended, answer, of_memory)
+    seen = verdict.found(ended, answer, of_memory, slurms_word(ended) or kubernetes_word(ended))
     said = seen.cause if seen is not None else first.cause if first is not None else ""
     if ended.stood_cause and (not said or said in ENDS_A_STALL or (seen is None and said in verdict.FOLLOWS)):
         restart = CAUSES[ended.stood_cause].restart

@@ -58,8 +58,6 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     slurm_job: str = ""
     slurm_end: float = 0.0
     """When SLURM ends that job at the latest, in seconds since 1970; 0: not told."""
-    scheduler: str = ""
-    """What SLURM calls the state of that job; empty: it was not asked, or has not answered."""
     memory: MemorySeen = MemorySeen()
     stood: tuple[str, ...] = ()
     """What was found when it stood still, where it did until its end."""

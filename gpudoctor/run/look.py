@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-from msgspec import structs
 
 from gpudoctor import active
 from gpudoctor.crowded import slowdown
@@ -59,13 +58,13 @@ def _without_logs(ended: RunEnded, why: str) -> EndTold:
     from gpudoctor.explain.report import Explanation  # here, for they load much
     from gpudoctor.run import verdict
     from gpudoctor.run.kernel import KernelSaid
+    from gpudoctor.run.kubernetes import kubernetes_word
     from gpudoctor.run.slurm import slurms_word
 
     asked = asked_to_end(ended)
     lines = (f"it got {by_whom(asked)} after {asked.seconds:.0f} s", why) if asked is not None else (why,)
-    if asked is None:  # else nobody waits
-        ended = structs.replace(ended, scheduler=slurms_word(ended))
-    seen = verdict.found(ended, Explanation(), verdict.for_memory(ended, KernelSaid()))
+    word = slurms_word(ended) or kubernetes_word(ended) if asked is None else None  # else nobody waits
+    seen = verdict.found(ended, Explanation(), verdict.for_memory(ended, KernelSaid()), word)
     if seen is None or seen.variant == verdict.BY_ITSELF:  # its logs may tell why
         return EndTold(lines=lines)
     cause = f"cause: {seen.summary}  [{seen.cause}]"

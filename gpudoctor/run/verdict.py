@@ -30,14 +30,6 @@ FOLLOWS = frozenset(
     }
 )
 """What logs say of a job whose rank was ended by such a signal, or that was asked to end."""
-OF_SLURM = {
-    **dict.fromkeys(("TIMEOUT", "TimeLimit"), "time-limit"),
-    "PREEMPTED": "preempted",
-    "NODE_FAIL": "node-lost",
-    "OUT_OF_MEMORY": "host-out-of-memory",
-    "CANCELLED": "cancelled",
-}
-"""State or reason of its own job that SLURM tells (squeue(1), JOB STATE CODES)."""
 GONE_SECONDS = 60.0
 """So much later than it happened the loss of a node may be noticed."""
 BY_ITSELF = "by itself"
@@ -142,8 +134,11 @@ def _said(ended: RunEnded, answer: Explanation, death: ProcessEnded | None) -> L
     return None if _of_kernel_alone(said, ended) or (guessed and not death.host) else said
 
 
-def found(ended: RunEnded, answer: Explanation, of_memory: Found | None = None) -> Found | None:
-    """The cause that what was seen shows; None where the log is to speak. `of_memory`: see for_memory."""
+def found(
+    ended: RunEnded, answer: Explanation, of_memory: Found | None = None, by_scheduler: Found | None = None
+) -> Found | None:
+    """The cause that what was seen shows; None where the log is to speak. `of_memory`: see for_memory; `by_scheduler`:
+    what SLURM or Kubernetes says of it."""
     death = first_death(ended)
     said = _said(ended, answer, death)
     asked = asked_to_end(ended)
@@ -151,8 +146,10 @@ def found(ended: RunEnded, answer: Explanation, of_memory: Found | None = None) 
         return of_memory
     if said is not None and said.cause not in FOLLOWS:
         return None
-    if asked is not None or ended.scheduler in OF_SLURM:
-        return _of_asked(ended, asked)
+    if by_scheduler is not None:
+        return by_scheduler
+    if asked is not None:
+        return _of_asked(asked)
     if ended.gone and (death is None or death.seconds > ended.gone_seconds - GONE_SECONDS):
         name = f"{ended.gone[0]} was lost" if len(ended.gone) == 1 else f"{len(ended.gone)} nodes were lost"
         summary = f"{name}, or its network: nothing was heard of it after {ended.gone_seconds:.0f} s"
@@ -172,12 +169,7 @@ def _of_status(ended: RunEnded) -> Found | None:
     return Found(cause=kind.cause, confidence=LIKELY, summary=summary, variant=kind.variant)
 
 
-def _of_asked(ended: RunEnded, asked: SignalSeen | None) -> Found:
-    cause = OF_SLURM.get(ended.scheduler, "")
-    if cause:
-        how = f"SLURM ended the job ({ended.scheduler})"
-        return Found(cause=cause, confidence=PROVED, summary=how)
-    assert asked is not None
+def _of_asked(asked: SignalSeen) -> Found:
     if asked.number == signal.SIGHUP:
         return Found(
             cause="session-closed", confidence=SEEN, summary=f"its session was closed: it got {by_whom(asked)}"
