@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from tests.fake_tree import fake
 from tests.lab.slow.jobs import SCENARIOS, started
 from tests.lab.sshd import user_environment
 from tests.slow_examples import (
+    BEGIN,
     IN_BACKWARD,
     IN_FORWARD,
     IN_INPUT,
@@ -96,6 +98,24 @@ def test_a_job_without_steps_that_repeat_is_compared_all_the_same() -> None:
     )
     (pace,) = paces_of([replace(nodes[0], ranks=ranks)]).late
     assert (pace.late, pace.is_step) == ((1,), False)
+
+
+def test_a_jobs_start_does_not_hide_who_is_late_in_its_first_steps() -> None:
+    """Ranks begin up to 2 s apart, and their first sums have sizes that do not come again."""
+    (node,) = times({2: 0.02}, steps=24)
+    chance = random.Random(1)
+    begun = sorted(BEGIN - round(chance.uniform(0, 2) * 1e9) for _ in range(4 * 7))
+    ranks = []
+    for each in node.ranks:
+        (own,) = each.groups
+        more = (*own.names, "broadcast [[5]]", "broadcast [[1]]", "all_gather [[1]]")
+        kinds = (4, 2, 3, 0, 1, 2, 3, *own.kinds)
+        created = (*begun[(2 - each.rank) % 4 :: 4], *own.created_ns)
+        whole = replace(own, names=more, kinds=kinds, created_ns=created, sequences=tuple(range(len(kinds))))
+        ranks.append(replace(each, groups=(whole,)))
+    (pace,) = paces_of([replace(node, ranks=tuple(ranks))]).late
+    assert (pace.late, pace.is_step, pace.collectives) == ((2,), True, 48)
+    assert pace.lateness[2] == pytest.approx(0.02, abs=0.002)
 
 
 def test_two_nodes_with_clocks_apart_are_compared_by_what_was_measured() -> None:

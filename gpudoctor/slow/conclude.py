@@ -12,7 +12,7 @@ from gpudoctor.knowledge.wording import counted, listed, ranges
 from gpudoctor.slow.lateness import GroupPace, pace_of, roots
 from gpudoctor.slow.links import SlowNetwork, slow_network
 from gpudoctor.slow.report import CAUSE, JobPace, RankMemory, SlowRanks
-from gpudoctor.slow.times import LEAST, RankClock, clocks, groups
+from gpudoctor.slow.times import LEAST, RankClock, clocks, groups, steps_begin
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, Reason, reason
 from gpudoctor.slow.words import duration, late
@@ -161,7 +161,8 @@ def _unknown(job: Members, nodes: Sequence[NodePace], paces: Paces, world: int) 
         why = f": {reasons[0]}" if reasons else ""
         return f"{counted(seen, 'rank')} of {world} could be asked{why}"
     if not paces.groups:
-        most = max((len(group.sequences) for clock in paces.ranks.values() for group in clock.times.groups), default=0)
+        own = [group for clock in paces.ranks.values() for group in clock.times.groups]
+        most = max((len(each.kinds) - steps_begin(each.kinds) for each in own), default=0)
         if any(clock.times.pipelines for clock in paces.ranks.values()):
             return "its ranks are stages of a pipeline, which come to collectives at different times by design"
         return (

@@ -116,25 +116,35 @@ def _side_by_side(
         # All leave a collective together: whose GPU was in it for the shortest time came last.
         came.append(tuple(max(at) - time / 1e3 for time in times) if timed else tuple(at))
         names.append(first.names[first.kinds[places[common[place]]]])
+    begin = steps_begin(names)
     return GroupTimes(
         key=key,
         description=first.description,
         ranks=tuple(own),
         nodes=tuple(ranks[rank].node for rank in own),
-        came=tuple(came),
-        names=tuple(names),
+        came=tuple(came[begin:]),
+        names=tuple(names[begin:]),
         timed=timed,
         backend=next(iter(ranks[rank].times.backend for rank in own)),
     )
 
 
-def of_a_step(names: Sequence[str]) -> int:
+def of_a_step(names: Sequence[object]) -> int:
     """How many collectives a step has: the shortest series that follows upon itself; 0 where none does."""
     for length in range(1, len(names) // REPEATS + 1):
         same = sum(names[at] == names[at + length] for at in range(len(names) - length))
         if same >= ALIKE * (len(names) - length):
             return length
     return 0
+
+
+def steps_begin(names: Sequence[object]) -> int:
+    """How many collectives come before the first step. In a job's start ranks are apart by how long each took to
+    begin, and sums of sizes that do not come again hide the steps behind them: a young recorder still holds it."""
+    step = of_a_step(names[len(names) // 2 :])
+    whole = (REPEATS - 1) * step
+    clean = (at for at in range(len(names) // 2) if names[at : at + whole] == names[at + step : at + step + whole])
+    return next(clean, 0) if step else 0
 
 
 def rounds(group: GroupTimes) -> list[tuple[int, int]]:
