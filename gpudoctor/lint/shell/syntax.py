@@ -299,12 +299,17 @@ class _Reader(ShellWords):
         raise self.stop("bracket", start, "((", "))")
 
     def redirections(self) -> None:
-        """What may follow a compound command."""
+        """What may follow a compound command. Behind one, bash knows no reserved word until a line or list ends."""
+        is_first = True
         while True:
             self.blanks()
             digits = re.compile(r"\d*(?=[<>])|&(?=>)").match(self.text, self.at)
             if digits is None:
+                wrong = "" if is_first else next((word for word in CLOSERS if self.here(word)), "")
+                if wrong:
+                    raise self.stop("unexpected", self.at, wrong)
                 return
+            is_first = False
             self.at = digits.end()
             self.redirection()
 
