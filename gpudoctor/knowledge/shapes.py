@@ -89,7 +89,8 @@ def _is_misspelt(word: str) -> bool:
         return False
     import difflib
 
-    return bool(difflib.get_close_matches(word.casefold(), WORDS, n=1, cutoff=ALIKE))
+    near = difflib.get_close_matches(word.casefold(), WORDS, n=1, cutoff=ALIKE)
+    return bool(near) and abs(len(near[0]) - len(word)) <= 1  # a letter too many, and not a word with a known one in it
 
 
 def is_host(value: str) -> bool:
