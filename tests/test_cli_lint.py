@@ -246,6 +246,20 @@ def mutated(chance: random.Random, text: str) -> str:
     return "".join(letters)
 
 
+KEY = re.compile(r"(?m)(?<=[ {-])([a-z]\w+)(?=: |:$)")
+
+
+def test_a_manifest_of_which_a_key_is_misspelt_is_answered() -> None:
+    """A rule that looks for what every such manifest has is judged by this."""
+    chance = random.Random(17)
+    texts = [each.text for rule in RULES for each in (*rule.bad, *rule.good) if re.search(r"(?m)^\s*kind: ", each.text)]
+    assert len(texts) > 200
+    for text in texts:
+        keys = sorted(set(KEY.findall(text)))
+        for key in chance.sample(keys, k=min(3, len(keys))):
+            answers(re.sub(rf"\b{key}:", f"{key}s:", text))
+
+
 def test_check_finds_a_port_that_is_taken_and_corrects_it() -> None:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

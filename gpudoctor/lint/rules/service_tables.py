@@ -94,6 +94,8 @@ def _gpus(manifest: Manifest) -> int | None:
     values = {value.path: value for value in manifest.values}
     total = 0
     for container in containers(manifest):
+        if "template" not in container.path:
+            return None  # no pod as kuberay makes them
         group = container.path[: container.path.index("template")]
         counts = [values.get((*group, name)) for name in ("maxReplicas", "replicas")]
         told = [number(count) for count in counts if count is not None]
