@@ -15,7 +15,7 @@ CAUSE = Cause(
     meaning=("A rank cannot write its checkpoint, log or cache, and ends by an exception. The others wait for it."),
     like=("program-error", "checkpoint-race"),
     fix=Fix(
-        "Make room on that disk, or write elsewhere; the message before names the path.",
+        "Make room on that disk, or write elsewhere; df shows which is full.",
         (command("df -h"), command("df -i")),
     ),
     variants={

@@ -8,10 +8,7 @@ CAUSE = Cause(
     blame="environment",
     restart="after a fix",
     hangs_by="gone",
-    meaning=(
-        "Every connection of NCCL, every file of a DataLoader and every tensor that is shared by descriptor is an "
-        "open file. At the limit the next one is refused."
-    ),
+    meaning=("Every file, connection and shared descriptor of a process counts. At the limit the next one is refused."),
     like=("program-error",),
     fix=Fix(
         "Raise the limit of open files to 65536 or more before the ranks start. Where tensors of DataLoader workers "

@@ -8,7 +8,7 @@ OF_ENVIRONMENT: tuple[Class, ...] = (
 
 CAUSE = Cause(
     id="program-error",
-    title="the program of a rank failed",
+    title="the program failed",
     stages=("rendezvous", "communicator", "first collective", "training"),
     kind="exception",
     blame="program",
@@ -67,8 +67,12 @@ CAUSE = Cause(
             "not where it was raised.{told}"
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
-        "refused": "{what}. Change it where it is set{place}, or take it out.{release}",
+        "refused": "{what}. Change it where it is set, or take it out.{release}",
         "handed": "What is handed over{place} is refused: {said}. Print it before that call, and give what that names.",
+        "own-check": (
+            "The program itself refuses{place}: {said}. Bring the setting, the name or the file that it speaks of to "
+            "what it takes; where it should take that, get the project's newer sources."
+        ),
         "twice": "Leave {name} in one of the two, {first} or {other}, and take it out of the other{place}: {said}.",
         "no-setting": (
             "The settings that were read have no {name}: write it into their file or give its option, or take the file "
@@ -86,6 +90,10 @@ CAUSE = Cause(
             "{package} refuses what it was handed{said}. Look at the lines above, which may tell of it first, and at "
             "the setting, file or value that it speaks of{place}; where nobody here has set it, a newer {package} may "
             "take it."
+        ),
+        "by-client": (
+            "{package} hands on the words of a service: {said}. Look at what is asked of it{place} (names, fields, "
+            "sizes, the account), and for its words on that in the lines above."
         ),
         "outside": (
             "{package} tells of something outside of it, that {means}: {said}. The lines above and {package}'s own "
@@ -219,9 +227,8 @@ CAUSE = Cause(
         ),
         "route-closed": (
             "{asked} closed the connection{place}: it has ended, was started again, or a proxy or firewall between "
-            "cuts "
-            "connections that are idle. Its own log at that time says why; where that names no error, start again."
-            "{told}"
+            "cuts connections that are idle. Its own log at that time says why; where that names no error, start "
+            "again.{told}"
         ),
         "file-missing": (
             "Give the path as the node of {who} sees it, or put the file there; a relative path starts at the folder "
@@ -248,8 +255,7 @@ CAUSE = Cause(
         ),
         "dependency-mismatch": (
             "What is installed has not what is called{place} ({said}): it is of another release, or another build, "
-            "than "
-            "the one that calls it was written for. Install the one that the project's requirements name, or the "
+            "than the one that calls it was written for. Install the one that the project's requirements name, or the "
             "newest of both.{told}"
         ),
         "apart": Fix(
@@ -286,8 +292,7 @@ CAUSE = Cause(
         ),
         "download-rate": (
             "It asks too often{what}{place}: fetch once before the job into a folder that all ranks read (HF_HOME), "
-            "give a "
-            "token, and start again later.{told}"
+            "give a token, and start again later.{told}"
         ),
         "download-later": "The service fails{what}{place}, and not the job: start it again later, or fetch it "
         "before.{told}",
@@ -298,8 +303,7 @@ CAUSE = Cause(
         ),
         "limits": (
             "Raise the limit of {limit} in the job, or let it take less of that (fewer DataLoader workers and "
-            "processes)"
-            "{place}.{told}"
+            "processes){place}.{told}"
         ),
         "download": (
             "Fetch it once before the job, or give the nodes a way there{what}{place}: a proxy (HTTPS_PROXY), or a "
@@ -331,8 +335,7 @@ CAUSE = Cause(
         ),
         "arguments": (
             "Correct what the program refuses, {reason}: its usage lists what it takes. --local-rank is what torch's "
-            "old "
-            "launcher gives: start by torchrun, which gives none."
+            "old launcher gives: start by torchrun, which gives none."
         ),
         "script": "Correct the script at that line; `bash -n SCRIPT` reads it without running it.",
         "main-guard": "Put what the script does below: if __name__ == '__main__'.",

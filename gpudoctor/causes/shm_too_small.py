@@ -10,8 +10,8 @@ CAUSE = Cause(
     restart="after a fix",
     hangs_by="start",
     meaning=(
-        "NCCL and DataLoader workers share memory through /dev/shm. Docker gives 64 MiB; when it is full, "
-        "NCCL cannot make its segments, and DataLoader workers end by a bus error."
+        "What processes share lies in /dev/shm, of which Docker gives 64 MiB. When it is full, NCCL cannot make its "
+        "segments. When it is full, DataLoader workers end by a bus error."
     ),
     like=("native-crash", "host-out-of-memory"),
     fix=Fix(
@@ -24,6 +24,12 @@ CAUSE = Cause(
         "container": (
             "Start the container with `--shm-size={wanted}g` or `--ipc=host`; in Kubernetes, mount an emptyDir with "
             "`medium: Memory` at /dev/shm. From inside it cannot be changed."
+        ),
+        "bus": Fix(
+            "A page of a mapped file could not be had. Mostly /dev/shm is full (a container's: --shm-size=8g or "
+            "--ipc=host; in Kubernetes an emptyDir with medium Memory at /dev/shm); else a file was cut or replaced "
+            "while it was mapped, or its disk is full or fails.",
+            (command("df -h /dev/shm"), command("gpudoctor check host")),
         ),
         "host": "Remount it larger (it takes memory only as it fills); for good, give the size in /etc/fstab.",
     },

@@ -30,7 +30,7 @@ from gpudoctor.symptom import UNSAID
 OF_A_BUILD = lazy_re(
     r"BackendCompilerFailed|Error (?:building|compiling)|(?:gcc|g\+\+|c\+\+|/cc|nvcc|"
     r"ninja)'?[^\n]{0,600}(?:non-zero exit|exit "
-    r"(?:code|status))|InductorError|CppCompileError"
+    r"(?:code|status))|InductorError|CppCompileError|collect2: |make(?:\[\d+\])?: \*\*\* |ninja: build stopped"
 )
 """It tells only that a compiler or a build failed."""
 SET_TO = lazy_re(r"NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<value>\S{1,80})")

@@ -38,7 +38,7 @@ NO_MORE = frozenset(
 """Of a speaker's line of any content: what it quotes may be known better."""
 LOOSE = frozenset({("program-error", "hydra")})
 """Of a speaker's messages of any content: what one of them says may be known better."""
-GENERAL = frozenset({"", "assertion"})
+GENERAL = frozenset({"", "assertion", "bus"})
 """Variants that tell only what every line of their cause does."""
 LIVED_ON = 0.4
 """What is left of the confidence of what the program lived through: it may still explain what came of it."""

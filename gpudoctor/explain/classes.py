@@ -312,7 +312,7 @@ def variant_of(
         return call
     if own_words := of_own_words(judged.kind, message):
         chosen, values = own_words
-        package = package_of(raised_in) if chosen == "refused" else ""
+        package = package_of(raised_in) if chosen in ("refused", "handed") else ""
         by_itself = "." not in type_name or type_name.startswith(f"{package}.")  # no service's, through a package
         if (
             package
@@ -321,7 +321,11 @@ def variant_of(
             and by_itself
         ):
             values["release"] = OF_RELEASE.format(package=distribution_of(package))
-        is_told = chosen != "refused" or judged.kind in ("config", "argument") or SETTING.search(values["said"])
+        is_told = chosen != "refused" or judged.kind in ("config", "argument") or bool(SETTING.search(values["said"]))
+        if chosen == "handed":  # of a call of the program's own that is refused, and of nothing else
+            is_its_own = not is_of_a_package(raised_in)
+            is_told = bool(raised_in) and (is_its_own or package in BASES)
+            chosen = "own-check" if is_its_own and code.startswith("raise ") else chosen
         if is_told and not (package and judged.kind in ("exception", "assertion") and not names(values["said"])):
             return chosen, values
     variants = frozenset(CAUSES[cause].variants)

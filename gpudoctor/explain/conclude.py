@@ -27,6 +27,7 @@ from gpudoctor.explain.rounds import rounds_apart
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.explain.sizes import printed_batches, printed_sizes
 from gpudoctor.explain.state_dicts import STATE_DICTS, of_state_dicts
+from gpudoctor.explain.unspoken import OF_OTHERS, SENTENCE
 from gpudoctor.explain.waits import Wait, pattern, places, waits
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import counted
@@ -35,9 +36,6 @@ from gpudoctor.sure import HINT
 from gpudoctor.symptom import Role
 
 ALONE = "The program ended by an exception that it did not catch."
-SENTENCE = lazy_re(r"(?<=\.) (?=[A-Z])")
-OF_OTHERS = lazy_re(r"\b(?:the )?other(?:s|s'| nodes| ranks)\b|\beach other\b")
-"""What a cause does to the ranks that wait for one."""
 MOST_CAUSES = 5
 MOST_CONSEQUENCES = 12
 MOST_STORY = 12

@@ -169,7 +169,10 @@ def spoken(facts: Facts) -> list[Spoken]:
 
 
 OF_LOOSE_WORDS: tuple[Class, ...] = ("argument", "exception", "assertion")
-SAYS_NO_MORE = ("refused", "handed", "in-package", "by-package", "outside", "own-line", "asserted", "alone", "at")
+SAYS_NO_MORE = (
+    *("refused", "handed", "own-check", "in-package", "by-package", "by-client", "outside", "own-line"),
+    *("asserted", "alone", "at"),
+)
 """Classes that only words of refusing show, and fixes that only quote these: that it was raised is seen, and of what it
 came is likely, so that trouble before it counts."""
 

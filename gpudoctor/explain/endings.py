@@ -21,7 +21,7 @@ class Ending(NamedTuple):
 CRASHED = Ending("native-crash", "", SEEN, "crashed in native code: {name}")
 OF_SIGNAL: Mapping[int, Ending] = {
     4: CRASHED,
-    7: Ending("shm-too-small", "", LIKELY, "ended by {name}, as it does when /dev/shm is full"),
+    7: Ending("shm-too-small", "bus", LIKELY, "ended by {name}, as it does when /dev/shm is full"),
     8: CRASHED,
     9: Ending("rank-died", "sigkill", SEEN, "was killed by {name}"),
     11: CRASHED,

@@ -20,10 +20,12 @@ from gpudoctor.explain.conclude import ENDED_BY_SCHEDULER, UNDECIDED, Conclusion
 from gpudoctor.explain.course import (
     BAR,
     MILD,
+    MOST_END,
     MOST_MOVES,
     MOST_TROUBLE,
     PROGRESS,
     RAISED,
+    TAIL,
     TROUBLE,
     WELL,
     WENT_ON,
@@ -52,6 +54,7 @@ from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clea
 from gpudoctor.explain.starts import starts
 from gpudoctor.explain.state_tables import is_a_row
 from gpudoctor.explain.tracebacks import FRAME, HEADER
+from gpudoctor.explain.unspoken import without_unspoken
 from gpudoctor.explain.writers import writer
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE
@@ -186,6 +189,8 @@ def explain(
         ranks=tuple(sorted(facts.ranks)),
         unreadable=unreadable,
     )
+    if typed and not facts.begun and all(found.bytes < TAIL and len(found.course.end) < MOST_END for found in scans):
+        answer = without_unspoken(answer, [text for lines in ends.values() for _, text in lines])
     answer = as_given(answer, {found.file: found.straight for found in scans if found.straight})
     if interrupted:
         raise Interrupted(answer)

@@ -56,7 +56,8 @@ BUILDING = lazy_re(
     r"(?:^|\s)[^\s:]{1,300}(?::\d{1,7}){1,2}: (?:fatal )?error: (?!Assertion [`'])|"
     r"^[^\s(]{1,300}\(\d{1,7}\): (?:fatal |catastrophic )?error\b|\bcollect2: (?:fatal )?error: |"
     r": undefined reference to |\bld: cannot find -l|^(?:nvcc|ptxas)\s+(?:fatal|error)\s*:|^CMake Error\b|"
-    r"^ninja: build stopped|^make(?:\[\d+\])?: \*\*\* |error: command '[^'\n]{1,200}' failed with exit "
+    r"\bKilled signal terminated program |' died due to signal 9\b|^ninja: build stopped|"
+    r"^make(?:\[\d+\])?: \*\*\* |error: command '[^'\n]{1,200}' failed with exit "
 )
 """GCC's, Clang's, NVCC's and EDG's form of an error, the linkers', and what ends the build that called them."""
 MOST_NOT_NUMBERS = 2

@@ -86,7 +86,8 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
             own("quota", "environment"),
         ),
         (
-            r"(?i)\bno space left|\bdisk (?:is )?full\b|\b(?:ephemeral"
+            r"(?i)\bno space left(?! (?:in|on|for) (?:the )?(?:\w{2,6} )?(?:cache|buffer|pool|queue|gpu|memory))|"
+            r"\bdisk (?:is )?full\b|\b(?:ephemeral"
             r"|local)[- ](?:local )?storage\b[^\n]{0,40}\b(?:exceeds?|low)|"
             r"\bnot enough (?:free )?(?:disk )?space\b|\blow on resource: ephemeral",
             own("disk-full", "node"),

@@ -60,7 +60,13 @@ BEHIND = lazy_re(r"(?i)requires?|needs?|missing|at least")
 NO_NAME = lazy_re(
     r"[\d.,eE+-]+|True|False|None(?:Type)?|str|int|float|bool|list|tuple|dict|set|bytes|<class '\w+'>|[ieIE]\.[egEG]"
 )
-A_FILE = lazy_re(r"\.(?:cpp|cc|cu|cuh|hpp?|py|so|c|rs|go)$")
+A_FILE = lazy_re(r"\.(?:cpp|cc|cu|cuh|hpp?|py|so|c|rs|go|txt|json|ya?ml|toml|log|sh|md)$")
+NO_SETTING = lazy_re(
+    r"(?i)u?int\d{1,2}(?:_t)?|size_t|torch\.\w+|\w*(?:status|error|exit|return)_?(?:code|type|no)?|\w+_(?:errors?|failed|failure)|"
+    r"(?:request|trace|span|job|task|run|process)_?id|find_package|target_\w+|invalid_\w+"
+)
+"""Types, and what a service tells of its answer: nobody has set it."""
+ADDRESS = lazy_re(r"\b[a-z][a-z\d+]{1,9}://[^\s`'\"]{1,300}")
 RELATIVE = "a relative one starts at the folder that the job was started in"
 REFUSING = lazy_re(
     r"(?i)\b(?:must|should|cannot|can't|needs?|ha(?:s|ve) to|expect(?:s|ed|ing)?|requires?|required|only|not|"
@@ -176,11 +182,11 @@ def names(text: str) -> list[str]:
 
 
 def _named(text: str) -> Iterator[tuple[int, str]]:
-    for match in NAME.finditer(text):
+    for match in NAME.finditer(ADDRESS.sub(lambda found: " " * len(found[0]), text)):
         name = next(filter(None, match.groups())).rstrip(".")
-        if name.isupper() and match.start() == 0 and text[match.end() : match.end() + 1] == ":":
-            continue  # a service's code of an error
-        if not NO_NAME.fullmatch(name) and not A_FILE.search(name):
+        if text[match.end() : match.end() + 1] == ":" and (match["quoted"] or name.isupper()):
+            continue  # a key of JSON, a service's code of an error
+        if not (NO_NAME.fullmatch(name) or NO_SETTING.fullmatch(name) or A_FILE.search(name)):
             yield match.start(), name
 
 

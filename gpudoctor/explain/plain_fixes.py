@@ -26,6 +26,11 @@ LACKS = lazy_re(
     r"(?i)has no attribute|unexpected keyword|cannot import|undefined symbol|not (?:be )?found|missing|no kernel|"
     r"does not exist|no such (?:operator|function|symbol)|unknown"
 )
+OF_RELEASES = lazy_re(
+    r"(?i)[<>=]=? ?\d+\.\d|\d\.\d[^\n]*\b\d+\.\d|\bABIs?\b|version|release|incompatib|mismatch|\bsymbols?\b|upgrade|"
+    r"outdated|too old|(?:compiled|built|linked) (?:with|against|for|by)\b|\b(?:older|newer) (?:than|one)\b"
+)
+"""Two releases, or words for a build that another one does not take. A build that only failed names none."""
 CUT_OFF = lazy_re(
     r"(?i)corrupt|truncat|unexpected (?:end|eof)|ran out of input|end of file|central directory|invalid magic|header|"
     r"invalid load key|not a zip|incomplete|pickle data"
@@ -68,6 +73,13 @@ OF_RELEASE = (
 )
 BASES = frozenset({"torch", "functorch", "numpy", "pandas", "scipy", "PIL", "cv2", "tqdm", "joblib"})
 """Packages whose words are mostly about what a program hands to them, and seldom about their release."""
+CLIENTS = frozenset(
+    {
+        *("requests", "urllib3", "httpx", "httpcore", "aiohttp", "botocore", "boto3", "openai", "anthropic", "grpc"),
+        *("azure", "wandb", "mlflow", "kubernetes", "comet_ml", "clearml", "neptune", "minio"),
+    }
+)
+"""Packages that hand on what a service answers."""
 VALUES = "the values and shapes that stand in that line"
 
 
@@ -96,6 +108,9 @@ def plain_fix(
         return "apart-package", {"package": package, "distribution": distribution_of(package), "said": clause}
     if seen in known:
         return seen, {"said": clause, **told, **values}
+    if (client := type_name.partition(".")[0]) in CLIENTS or package in CLIENTS:
+        package = client if client in CLIENTS else package
+        return "by-client", {"package": package, "said": clause or name}
     if package and package not in BASES and kind in OUTSIDE:
         return "outside", {"package": package, "means": MEANS[kind].partition(" (")[0], "said": clause}
     if package and package not in BASES:
@@ -132,7 +147,8 @@ def _seen(kind: Class, type_name: str, message: str, raised_in: str, raised_by: 
         shown = file or (f"what the message names ({said(message)})" if NAMES_A_SAMPLE.search(message) else "")
         return ("data" if is_data and shown else "", {"sample": shown})
     if kind == "dependency-mismatch":
-        return ("dependency-mismatch" if LACKS.search(message) else "apart", {})
+        apart = "apart" if OF_RELEASES.search(message) else ""
+        return ("dependency-mismatch" if LACKS.search(message) else apart, {})
     if kind == "limits":
         reached = limit(message)
         return ("limits" if reached else "", {"limit": reached})

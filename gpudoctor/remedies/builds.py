@@ -12,11 +12,9 @@ REMEDIES = (
             r"\bnvcc was not found|[Cc]ould not find nvcc",
         ),
         fix=(
-            "An extension is compiled here, and no CUDA toolkit was found: install the toolkit of torch's CUDA "
-            "version (the "
-            "driver alone has no nvcc; in conda cuda-toolkit, on clusters a module) and name its folder in "
-            "CUDA_HOME, or "
-            "install a wheel that is built."
+            "An extension is compiled here, and no CUDA toolkit was found: install the toolkit of torch's CUDA version "
+            "(the driver alone has no nvcc; in conda cuda-toolkit, on clusters a module) and name its folder in "
+            "CUDA_HOME, or install a wheel that is built."
         ),
         commands=(command("ls -d /usr/local/cuda*"), *TOOLKIT),
         kind="dependency-mismatch",
@@ -39,9 +37,8 @@ REMEDIES = (
             r"\((?P<wanted>[\d.]+)\)",
         ),
         fix=(
-            "nvcc is of CUDA {have}, and torch was built with {wanted}: put the toolkit of {wanted} first "
-            "(CUDA_HOME and "
-            "PATH), or install a torch for {have}; where only the minor version differs DeepSpeed builds with "
+            "nvcc is of CUDA {have}, and torch was built with {wanted}: put the toolkit of {wanted} first (CUDA_HOME "
+            "and PATH), or install a torch for {have}; where only the minor version differs DeepSpeed builds with "
             "DS_SKIP_CUDA_CHECK=1."
         ),
         commands=TOOLKIT,
@@ -50,9 +47,8 @@ REMEDIES = (
         source="deepspeed/ops/op_builder/builder.py (assert_no_cuda_mismatch); torch/utils/cpp_extension.py "
         "(CUDA_MISMATCH_MESSAGE)",
         sample=(
-            "CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 12.4 does not match the "
-            "version torch "
-            "was compiled with 11.8, unable to compile cuda/cpp extensions without a matching cuda version.",
+            "CUDAMismatchException: >- DeepSpeed Op Builder: Installed CUDA version 12.4 does not match the version "
+            "torch was compiled with 11.8, unable to compile cuda/cpp extensions without a matching cuda version.",
             "RuntimeError: The detected CUDA version (12.2) mismatches the version that was used to compile "
             "PyTorch (11.8).",
         ),
@@ -67,10 +63,8 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "An extension is compiled here, and there is no compiler: install one (Debian and Ubuntu: "
-            "build-essential; "
-            "conda: gxx_linux-64), or name it in CC and CXX. What is said behind it of a missing attribute or "
-            "operator "
+            "An extension is compiled here, and there is no compiler: install one (Debian and Ubuntu: build-essential; "
+            "conda: gxx_linux-64), or name it in CC and CXX. What is said behind it of a missing attribute or operator "
             "only follows."
         ),
         commands=(command("sudo apt-get install --yes build-essential"),),
@@ -97,8 +91,7 @@ REMEDIES = (
         blame="environment",
         source="CUDA toolkit include/crt/host_config.h",
         sample=(
-            "/usr/local/cuda/include/crt/host_config.h:132:2: error: #error -- unsupported GNU version! "
-            "gcc versions "
+            "/usr/local/cuda/include/crt/host_config.h:132:2: error: #error -- unsupported GNU version! gcc versions "
             "later than 12 are not supported!"
         ),
         counter="error: unsupported version",
@@ -107,8 +100,7 @@ REMEDIES = (
         "not-built-in",
         words=r"Distributed package doesn't have (?P<name>NCCL|MPI|UCC|XCCL) built in",
         fix=(
-            "This torch was built without {name}, as those for Windows, macOS and CPUs are: name the backend "
-            "gloo (for "
+            "This torch was built without {name}, as those for Windows, macOS and CPUs are: name the backend gloo (for "
             "NCCL on Windows: run it under Linux or WSL 2), or install a build for CUDA."
         ),
         commands=(command('python -c "import torch; print(torch.__version__, torch.version.cuda)"'),),
@@ -120,13 +112,14 @@ REMEDIES = (
     ),
     Remedy(
         "extension-build",
-        words=r"\AError building extension '(?P<name>[\w.-]{1,100})'\s*\Z",
+        words=(
+            r"\AError building extension '(?P<name>[\w.-]{1,100})'\s*\Z",
+            r"\AError compiling objects for extension\b",
+        ),
         fix=(
             "Compiling failed, and the first `error:` before it says of what: it needs nvcc of the CUDA release that "
-            "torch "
-            "was built with (CUDA_HOME), a C++ compiler that this nvcc takes, and ninja; or install a build of the "
-            "package "
-            "that brings it compiled."
+            "torch was built with (CUDA_HOME), a C++ compiler that this nvcc takes, and ninja; or install a build of "
+            "the package that brings it compiled."
         ),
         commands=(command("nvcc --version"), command('python -c "import torch; print(torch.version.cuda)"')),
         kind="dependency-mismatch",
@@ -136,12 +129,53 @@ REMEDIES = (
         counter="RuntimeError: the extension was built",
     ),
     Remedy(
+        "linker-lacks",
+        words=(
+            r"\bld(?:\.\w+)?: cannot find -l(?P<name>[\w.+-]{1,80}?)(?::|\s|$)",
+            r": undefined reference to [`'](?P<name>[^`'\n]{1,160})'",
+        ),
+        lines=True,
+        fix=(
+            "The linker was given no library that is or has {name}: install the one that does with its development "
+            "files, in the release whose headers were included, and name it (-l) behind the objects that use it, and "
+            "its folder (-L, or LIBRARY_PATH for gcc). Stand-ins for the driver's libcuda and libnvidia-ml lie in the "
+            "CUDA toolkit's lib64/stubs."
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="binutils ld/ldfile.c, ld/ldmain.c (undefined_symbol); gcc, Environment Variables (LIBRARY_PATH)",
+        sample=(
+            "/usr/bin/ld: cannot find -lcublas: No such file or directory",
+            "main.cpp:(.text+0x2f): undefined reference to `ncclCommInitAll'",
+        ),
+        counter="/usr/bin/ld: warning: libm.so is needed",
+    ),
+    Remedy(
+        "compiler-killed",
+        words=(
+            r"[Kk]illed signal terminated program (?P<name>\w+)",
+            r"internal compiler error: Killed \(program (?P<name>\w+)\)",
+            r"'(?P<name>[\w+]{2,20})' died due to signal 9\b",
+        ),
+        lines=True,
+        fix=(
+            "The compiler ({name}) was killed, as by the kernel where memory is used up: compile fewer files at once "
+            "(MAX_JOBS=1 for torch's extensions, make -j1), give the build more memory, or install a wheel that is "
+            "built."
+        ),
+        commands=(command("export MAX_JOBS=1"), command("free -h")),
+        kind="host-memory",
+        blame="environment",
+        source="gcc/gcc.cc (execute); nvcc's driver; torch/utils/cpp_extension.py (_get_num_workers)",
+        sample="c++: fatal error: Killed signal terminated program cc1plus",
+        counter="c++: fatal error: no input files",
+    ),
+    Remedy(
         "extension-unfit",
         words=r"Unable to JIT load the (?P<name>\w{1,60}) op due to it not being compatible",
         fix=(
             "DeepSpeed does not build {name} here, and its warnings before this line say what it misses (a library's "
-            "headers such as libaio-dev, a GPU of another kind, another CUDA release): install that, or take a "
-            "setting "
+            "headers such as libaio-dev, a GPU of another kind, another CUDA release): install that, or take a setting "
             "that does without {name}."
         ),
         commands=(command("ds_report"),),
@@ -157,11 +191,9 @@ REMEDIES = (
         words=r"Host key verification failed\.",
         lines=True,
         fix=(
-            "ssh does not know the other host's key, or knows another, and cannot ask: log in there once by hand "
-            "from this "
-            "machine as the job's user, or put its key into known_hosts (ssh-keyscan HOST >> "
-            "~/.ssh/known_hosts); remove an "
-            "old one by ssh-keygen -R HOST."
+            "ssh does not know the other host's key, or knows another, and cannot ask: log in there once by hand from "
+            "this machine as the job's user, or put its key into known_hosts (ssh-keyscan HOST >> ~/.ssh/known_hosts); "
+            "remove an old one by ssh-keygen -R HOST."
         ),
         kind="permission",
         blame="environment",
@@ -174,8 +206,7 @@ REMEDIES = (
         words=r"Couldn't find the specified plugin name for mpi/(?P<name>\w{1,30})",
         lines=True,
         fix=(
-            "This SLURM was built without {name}: the first line lists what it has; give one of these "
-            "(--mpi=pmix), or "
+            "This SLURM was built without {name}: the first line lists what it has; give one of these (--mpi=pmix), or "
             "--mpi=none for ranks that do not use MPI (torch's do not)."
         ),
         commands=(command("srun --mpi=list"),),
@@ -207,9 +238,8 @@ REMEDIES = (
         words=r"^tar: (?:Unexpected EOF in archive|Error is not recoverable: exiting now|Skipping to next header)",
         lines=True,
         fix=(
-            "The archive is cut off or damaged: compare its size and checksum with the source's, copy it again, "
-            "and unpack "
-            "what there is only where that is enough."
+            "The archive is cut off or damaged: compare its size and checksum with the source's, copy it again, and "
+            "unpack what there is only where that is enough."
         ),
         kind="data",
         source="GNU tar src/buffer.c, src/common.h (FATAL_ERROR), src/list.c",
@@ -223,9 +253,8 @@ REMEDIES = (
         r"Permission denied\s*$",
         lines=True,
         fix=(
-            "{file} may not be executed: chmod +x it, or give it to its interpreter (bash FILE, python FILE); on "
-            "a file "
-            "system that is mounted noexec put it elsewhere. As a directory it is a name too short."
+            "{file} may not be executed: chmod +x it, or give it to its interpreter (bash FILE, python FILE); on a "
+            "file system that is mounted noexec put it elsewhere. As a directory it is a name too short."
         ),
         commands=(command("findmnt -o TARGET,OPTIONS"),),
         kind="permission",

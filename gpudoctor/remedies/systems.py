@@ -110,8 +110,7 @@ REMEDIES = (
         "paging-file",
         words=r"\[WinError 1455\]|The paging file is too small|0xC000012D",
         fix="Windows reserves memory for each process that loads torch: make the paging file larger (System, "
-        "Advanced, "
-        "Performance, Virtual memory), or take fewer workers of data loaders (num_workers=0).",
+        "Advanced, Performance, Virtual memory), or take fewer workers of data loaders (num_workers=0).",
         kind="host-memory",
         blame="environment",
         lines=True,
@@ -126,8 +125,7 @@ REMEDIES = (
             r"kernel (?:appears to have )?died[^\n]{0,80}memory"
         ),
         fix="The notebook's machine ran out of memory: take a machine with more (high RAM), read the data in "
-        "parts, load "
-        "weights with low_cpu_mem_usage=True or straight to the GPU, and use fewer workers.",
+        "parts, load weights with low_cpu_mem_usage=True or straight to the GPU, and use fewer workers.",
         kind="host-memory",
         blame="program",
         lines=True,
@@ -143,8 +141,7 @@ REMEDIES = (
         ),
         fix="conda activate is a function of the shell, which a script's shell does not have: write `eval "
         '"$(conda shell.bash hook)"` or `source FOLDER/etc/profile.d/conda.sh` before it, once `conda init` for '
-        "shells of "
-        "your own, or start by `conda run -n NAME`.",
+        "shells of your own, or start by `conda run -n NAME`.",
         kind="config",
         blame="user",
         lines=True,
@@ -156,9 +153,8 @@ REMEDIES = (
         "blanks-unquoted",
         words=r"error: unrecognized arguments: (?P<word>(?!-)[^\s-]\S{0,80})(?= \S)",
         fix="{word} stands behind no option: a value with blanks in it was split into words. Put the whole value in "
-        "quotes, so that they reach the program (in a settings file and behind another launcher once more), or "
-        "take the "
-        "blanks out; a backslash that should go on with the line must be its last character.",
+        "quotes, so that they reach the program (in a settings file and behind another launcher once more), or take "
+        "the blanks out; a backslash that should go on with the line must be its last character.",
         kind="argument",
         blame="user",
         lines=True,
@@ -179,10 +175,8 @@ REMEDIES = (
             r"Cython)'",
         ),
         fix="pip builds in an environment of its own, in which {module} is not: install {module} first, and "
-        "build with the "
-        "installed one (python -m pip install --no-build-isolation PACKAGE), or take a wheel that fits torch, "
-        "CUDA and "
-        "Python.",
+        "build with the installed one (python -m pip install --no-build-isolation PACKAGE), or take a wheel that fits "
+        "torch, CUDA and Python.",
         kind="import",
         blame="environment",
         lines=True,
@@ -202,10 +196,8 @@ REMEDIES = (
             r"No such file or directory: '(?P<command>sbatch|srun|salloc|squeue|scontrol|sinfo|qsub|qstat|bsub)'",
         ),
         fix="{command} is the scheduler's, which this machine (or the container) has not: submit from a login "
-        "node of the "
-        "cluster, outside of containers; where there is no scheduler, choose a local launcher in the program's "
-        "settings "
-        "(submitit's local executor, hydra/launcher=basic), or start by torchrun.",
+        "node of the cluster, outside of containers; where there is no scheduler, choose a local launcher in the "
+        "program's settings (submitit's local executor, hydra/launcher=basic), or start by torchrun.",
         commands=(command("command -v sbatch qsub bsub"),),
         kind="file-missing",
         blame="environment",
@@ -218,11 +210,9 @@ REMEDIES = (
         "shared-tensors",
         words=r"[Ss]ome tensors share memory, this will lead to duplicate memory on disk",
         fix="A file of safetensors holds no weight twice, and tied weights (an embedding and the head) are two "
-        "names of one: "
-        "save by safetensors.torch.save_model or the model's own save_pretrained, name them in "
-        "_tied_weights_keys, or "
-        "save in torch's form (save_safetensors=False in TrainingArguments, safe_serialization=False in "
-        "save_pretrained).",
+        "names of one: save by safetensors.torch.save_model or the model's own save_pretrained, name them in "
+        "_tied_weights_keys, or save in torch's form (save_safetensors=False in TrainingArguments, "
+        "safe_serialization=False in save_pretrained).",
         kind="checkpoint",
         source="safetensors bindings/python/py_src/safetensors/torch.py (_flatten)",
         sample=(
@@ -230,6 +220,19 @@ REMEDIES = (
             "potential differences"
         ),
         counter="RuntimeError: Some tensors are on the meta device",
+    ),
+    Remedy(
+        "inotify-limit",
+        words=r"(?i)inotify (?P<name>watch|instance)(?:es)? limit reached|limit on inotify (?P<which>watches) reached",
+        lines=True,
+        fix="No disk is full: the kernel's limit of files that one user may watch is reached. Raise it on the node, or "
+        "watch fewer folders (let data, caches and checkpoints out).",
+        commands=(command("sudo sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=1024"),),
+        kind="limits",
+        blame="environment",
+        source="inotify_add_watch(2), ENOSPC; watchdog observers/inotify_c.py (_raise_error)",
+        sample="OSError: [Errno 28] inotify watch limit reached",
+        counter="OSError: [Errno 28] No space left on device",
     ),
     Remedy(
         "built-without",
