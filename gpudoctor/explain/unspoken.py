@@ -52,13 +52,11 @@ def without_unspoken(answer: Explanation, lines: Sequence[str]) -> Explanation:
         return named(" ".join(part for part in said if ranks or not OF_OTHERS.search(part)))
 
     def mended(cause: LogCause) -> LogCause:
-        first, *behind = SENTENCE.split(cause.fix.text)
-        fix = " ".join((first, *(part for part in behind if not _is_of(part, absent))))
         return structs.replace(
             cause,
             summary=named(cause.summary),
             meaning=true(cause.meaning),
-            fix=structs.replace(cause.fix, text=named(fix)),
+            fix=structs.replace(cause.fix, text=named(cause.fix.text)),  # it may well name what is to be taken instead
             confirm=true(cause.confirm),
         )
 
