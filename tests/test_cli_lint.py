@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,12 @@ def mutated(chance: random.Random, text: str) -> str:
         at = chance.randrange(len(letters)) if letters else 0
         letters[at : at + chance.choice((0, 1, 5))] = chance.choice((*PIECES, "", "-", "=", " ", ":"))
     return "".join(letters)
+
+
+def test_a_comparison_without_an_end_costs_little() -> None:
+    before = time.process_time()
+    answers("torchrun --standalone train.py\n[ a > " + "x" * 100_000 + "\n")
+    assert time.process_time() - before < 20  # what grows with the square takes a minute
 
 
 KEY = re.compile(r"(?m)(?<=[ {-])([a-z]\w+)(?=: |:$)")

@@ -384,7 +384,7 @@ def value_before_its_own_command(job: LintJob) -> Iterator[LintFinding]:
                 return
 
 
-_COMPARED = lazy_re(r"(?:^|[\s;&|])\[ [^\[\]\n>]*[^\\\s>&\d]\s+(>)\s*[\w\"$]+[^\[\]\n]*\s\]", re.MULTILINE)
+_COMPARED = lazy_re(r"(?:^|[\s;&|])\[ [^\[\]\n>]*[^\\\s>&\d]\s+(>)\s*[\w\"$][^\[\]\n]*\s\]", re.MULTILINE)
 
 
 @rule(
