@@ -17,6 +17,7 @@ from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.snapshot import UnreadableSnapshot
 from tests.pasted_examples import ibstat, port
+from tests.smi_tables import table
 from tests.test_paste_unseen import answer
 
 L40S = "\nGPU 0: NVIDIA L40S\nGPU 1: NVIDIA L40S\n"
@@ -148,6 +149,11 @@ CASES: dict[str, tuple[str, int, str]] = {
         "torch-missing",
     ),
     "torch is installed and cannot be imported": (report("N/A", "N/A", "N/A"), 1, "torch-import-fails"),
+    "cut before it says for what torch was built, beside a table": (
+        table() + "\n" + report().partition("CUDA used to build PyTorch")[0],
+        3,
+        r"\A(?!.*torch-cpu-only)(?s:.*)cut",
+    ),
     "cut in the middle": (report().partition("CUDA runtime")[0], 3, "cut"),
     "beside ibstat": (
         report("2.6.0+cpu", "None", "False") + "\n$ ibstat\n" + ibstat(port("mlx5_0")),

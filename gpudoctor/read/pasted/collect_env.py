@@ -113,9 +113,9 @@ def _training(
             raised = Probe("raised", "import torch", "collect_env could not import it")
             return told | {"torch_probe": read(SOURCE, raised)}
         return told if is_cut else told | {"torch_files": absent(SOURCE, "collect_env found no torch to import")}
-    if not is_a("version", version) or ("ROCM used to build PyTorch" not in facts and "Is debug build" not in facts):
-        return told
-    cuda = _number(facts.get("CUDA used to build PyTorch", ""))
+    if not is_a("version", version) or not facts.get("CUDA used to build PyTorch"):
+        return told  # cut before it says for what it was built
+    cuda = _number(facts["CUDA used to build PyTorch"])
     hip = _number(facts.get("ROCM used to build PyTorch", ""))
     xpu = "xpu" if "+xpu" in version or facts.get("Is XPU available") in ("True", "Yes") else None
     told["torch_files"] = read(SOURCE, TorchFiles(version, "", cuda, hip, xpu))
