@@ -17,6 +17,7 @@ from msgspec import Struct
 from gpudoctor import bounded
 from gpudoctor.explain.straight import Straight, straight
 from gpudoctor.explain.stream import Stream
+from gpudoctor.knowledge.bug_report import START, WITHIN
 from gpudoctor.lazy import lazy_re
 
 BLOCK = 1024 * 1024
@@ -68,10 +69,6 @@ OPENERS: tuple[tuple[bytes, Callable[[BinaryIO], Readable]], ...] = (
     (b"\x28\xb5\x2f\xfd", _zstandard),
 )
 """By their first bytes."""
-
-
-OF_A_MACHINE = b"Start of NVIDIA bug report log file"
-"""In its first lines; old logs of the kernel's stand in it beside the state of now."""
 
 
 class NotALog(Exception):
@@ -216,7 +213,7 @@ def _chunks(raw: Readable) -> Iterator[tuple[bytes, int]]:
         decode = _decoder(chunk)
     if _is_binary(chunk) and decode is None:
         raise NotALog("no text: it is a binary file")
-    if OF_A_MACHINE in chunk[:2000]:
+    if START.encode() in chunk[:WITHIN]:  # old logs of the kernel's stand in it beside the state of now
         raise NotALog("a report of nvidia-bug-report.sh, of a machine and no job: gpudoctor check --from FILE reads it")
     while chunk:
         size = len(chunk)

@@ -6,34 +6,31 @@ from typing import TypeVar
 
 from gpudoctor.lint.model import LintJob
 
-T = TypeVar("T")
 S = TypeVar("S")
+T = TypeVar("T")
 MOST = 64
 """Parts of a job whose answers are kept."""
 
 
 def once_a_job(answer: Callable[[LintJob], T]) -> Callable[[LintJob], T]:
-    """A job is compared by what it is and not by what it says: it is asked hundreds of times."""
-    last: list[tuple[LintJob, T]] = []
-
-    @wraps(answer)
-    def kept(job: LintJob) -> T:
-        if not last or last[0][0] is not job:
-            last[:] = [(job, answer(job))]
-        return last[0][1]
-
-    return kept
+    """Of the last job alone."""
+    return _kept(answer, 1)
 
 
 def once_each(answer: Callable[[S], T]) -> Callable[[S], T]:
     """The same for a part of a job, of which it has several."""
+    return _kept(answer, MOST)
+
+
+def _kept(answer: Callable[[S], T], most: int) -> Callable[[S], T]:
+    """What is asked about is compared by what it is and not by what it says: it is asked hundreds of times."""
     known: dict[int, tuple[S, T]] = {}
 
     @wraps(answer)
     def kept(part: S) -> T:
         entry = known.get(id(part))
         if entry is None or entry[0] is not part:
-            if len(known) >= MOST:
+            if len(known) >= most:
                 known.clear()
             entry = known[id(part)] = (part, answer(part))
         return entry[1]

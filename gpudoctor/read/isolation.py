@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read import mounts
-from gpudoctor.read.process import INITIAL_PID_NAMESPACE
+from gpudoctor.read.process import PID_NAMESPACE, in_first_pid_namespace
 from gpudoctor.read.reader import Facts, reader
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import missing, read
@@ -144,7 +144,7 @@ def _is_whole_disk(root: mounts.Mount | None) -> bool:
 def _is_private(system: System) -> bool | None:
     """Whether the PID namespace is not the kernel's first; None when that cannot be told."""
     try:
-        return system.link("/proc/self/ns/pid") != INITIAL_PID_NAMESPACE
+        return not in_first_pid_namespace(system)
     except OSError:
         return None
 
@@ -189,8 +189,7 @@ def _storage(root: mounts.Mount | None) -> str:
 @reader("isolation", "host.virtualization", "host.container", "host.private_pid_namespace")
 def read_isolation(system: System) -> Facts:
     """Virtual machine, container and PID namespace."""
-    private = _is_private(system)
-    link = "/proc/self/ns/pid"
+    private, link = _is_private(system), PID_NAMESPACE
     return {
         "host.virtualization": attempt(
             "/proc/version, /proc/cpuinfo, /sys/class/dmi/id", lambda: virtualization(system), must_exist=True

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from gpudoctor.launcher.kept import brief
 from gpudoctor.read.nvml_calls import INSUFFICIENT_SIZE, NOT_SUPPORTED, CallFailed
-from gpudoctor.read.process import INITIAL_PID_NAMESPACE, ancestors
+from gpudoctor.read.process import PID_NAMESPACE, ancestors, in_first_pid_namespace
 from gpudoctor.read.system import System, attempt
 from gpudoctor.snapshot import GpuProcess, Reading, missing
 
@@ -52,7 +52,7 @@ def _listed(ask_first_offered: Callable[..., Any], word: str) -> list[Any]:
 
 def _pids_are_ours(system: System) -> Reading[bool]:
     """Whether pids of NVML, which are the host's, mean the same processes here."""
-    return attempt("/proc/self/ns/pid", lambda: system.link("/proc/self/ns/pid") == INITIAL_PID_NAMESPACE)
+    return attempt(PID_NAMESPACE, lambda: in_first_pid_namespace(system))
 
 
 def _described(system: System, pid: int, visible: Reading[bool]) -> tuple[Reading[str], Reading[str]]:

@@ -23,6 +23,7 @@ MOST_GENERATIONS = 64
 MOST_THREADS = 8
 """Of a process, the first ones: whoever starts ranks and data loaders does so from one of them."""
 ENDED = ("Z", "X")
+PID_NAMESPACE = "/proc/self/ns/pid"
 INITIAL_PID_NAMESPACE = "pid:[4026531836]"
 """PROC_PID_INIT_INO of <linux/proc_ns.h>: the inode of the namespace that the kernel booted with."""
 
@@ -273,9 +274,14 @@ def open_files(system: System, pid: int) -> list[str]:
     return targets
 
 
+def in_first_pid_namespace(system: System = THIS) -> bool:
+    """Whether a pid means the same process here as to the kernel's log and to NVML. Raises `OSError`."""
+    return system.link(PID_NAMESPACE) == INITIAL_PID_NAMESPACE
+
+
 def hidden_processes(system: System) -> str:
     """Why processes of this machine may be out of sight, as a phrase; empty when all are seen."""
-    if system.link("/proc/self/ns/pid") != INITIAL_PID_NAMESPACE:
+    if not in_first_pid_namespace(system):
         return "processes outside this PID namespace are not visible; run gpudoctor on the host"
     try:
         system.text("/proc/1/stat")

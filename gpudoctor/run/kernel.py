@@ -10,7 +10,7 @@ from gpudoctor.knowledge.pci_address import in_sysfs
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.kernel import events
 from gpudoctor.read.kernel_log import XID, KernelLine, read_lines
-from gpudoctor.read.process import INITIAL_PID_NAMESPACE, THIS
+from gpudoctor.read.process import THIS, in_first_pid_namespace
 from gpudoctor.run.end import ENDING_SECONDS, RunEnded
 from gpudoctor.snapshot.evidence import KernelEvent
 
@@ -80,5 +80,5 @@ def _is_kept_from_us(address: str) -> bool:
 def _numbers_are_ours() -> bool:
     """Whether the kernel's log calls processes as this PID namespace does: in a container their numbers are others'."""
     with contextlib.suppress(OSError):
-        return THIS.link("/proc/self/ns/pid") == INITIAL_PID_NAMESPACE
+        return in_first_pid_namespace(THIS)
     return False

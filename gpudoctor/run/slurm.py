@@ -44,7 +44,8 @@ def slurms_word(ended: RunEnded) -> Found | None:
     end = words.get("EndTime", "")
     if not word or not end.isdigit():
         return None
-    if not died_at(ended) - ENDING_SECONDS <= float(end) <= died_at(ended) + CLOCKS_SECONDS:
+    died = died_at(ended)
+    if not died - ENDING_SECONDS <= float(end) <= died + CLOCKS_SECONDS:
         return None
     return Found(cause=OF_SLURM[word], confidence=PROVED, summary=f"SLURM ended the job ({word})")
 

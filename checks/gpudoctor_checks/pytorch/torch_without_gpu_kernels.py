@@ -36,17 +36,16 @@ def torch_without_gpu_kernels(machine: Snapshot) -> Problems:
     cuda = cuda_of(facts.cuda_version)
     if facts.arch_list:
         lacking = [device for device in gpus if not any_runs_on(facts.arch_list, device.capability, cuda)]
+        built = f"for {' '.join(facts.arch_list)}"
     else:
         # A build of one's own, or of NVIDIA's containers, may hold code that the driver compiles for any GPU.
         cuda = cuda if RELEASED.fullmatch(facts.version) else None
         lacking = [device for device in gpus if is_too_old_for(cuda, device.capability)]
+        built = f"with CUDA {facts.cuda_version}, which knows no such GPU"
         if not lacking:  # an unknown list is no proof that every GPU is served
             _ = missing("torch._C._cuda_getArchFlags()", "torch did not say which GPUs it was compiled for").value
     if not lacking:
         return
-    built = f"with CUDA {facts.cuda_version}, which knows no such GPU"
-    if facts.arch_list:
-        built = f"for {' '.join(facts.arch_list)}"
     names = ", ".join(sorted({f"{device.name} ({shown(device.capability)})" for device in lacking}))
     served = [device for device in gpus if device not in lacking]
     text, lines = advice(machine)

@@ -24,7 +24,7 @@ from gpudoctor.read.job.sources import Sources
 from gpudoctor.read.job.stacks import Stacks
 from gpudoctor.read.job.tasks import Task, each
 from gpudoctor.read.job.wanted import Wanted
-from gpudoctor.read.process import INITIAL_PID_NAMESPACE, look
+from gpudoctor.read.process import in_first_pid_namespace, look
 from gpudoctor.read.ranks import parse_environment
 from gpudoctor.read.sockets import Tables
 from gpudoctor.read.system import System
@@ -362,7 +362,7 @@ class _SecondLook:
         if not lines.is_read:
             raise OSError(lines.reason)
         told = kernel.events(lines.value, time.monotonic())
-        if self.system.link("/proc/self/ns/pid") == INITIAL_PID_NAMESPACE:
+        if in_first_pid_namespace(self.system):
             return told
         return tuple(structs.replace(event, pid=0) for event in told)  # in a container its numbers are others'
 

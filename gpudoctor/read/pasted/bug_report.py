@@ -5,9 +5,9 @@ are what earlier starts of the machine logged (files of /var/log, `journalctl -b
 megabytes.
 """
 
+from gpudoctor.knowledge.bug_report import START, WITHIN
 from gpudoctor.lazy import lazy_re
 
-START = "Start of NVIDIA bug report log file"
 RULE = lazy_re(r"^_{40,60}$", 8)  # re.MULTILINE
 OF_NOW = lazy_re(
     r"\s{0,8}(?:(?:\S{0,80}/)?(?:nvidia-smi|lspci|ibstat|ibstatus|ibv_devinfo|systemctl)\b|dmesg:|"
@@ -21,7 +21,7 @@ JOURNAL = lazy_re(r"^ *journalctl -b -0:$(?P<lines>(?:\n(?! *journalctl -b -\d:)
 
 def of_now(text: str) -> str:
     """The text itself where it is no such report."""
-    if START not in text[:2000]:
+    if START not in text[:WITHIN]:
         return text
     sections = RULE.split(text)
     kept = [section.partition(UNITS)[0] for section in sections if OF_NOW.match(section)]
