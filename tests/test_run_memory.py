@@ -82,12 +82,14 @@ def test_v1_counts_the_strangers_of_the_cgroup_itself(tmp_path: Path) -> None:
     assert counters.at_death(5) == "shared"
 
 
-def test_who_has_ended_is_still_where_it_died(tmp_path: Path) -> None:
+@pytest.mark.parametrize("state", ["R", "Z"])
+def test_who_exits_is_still_where_it_died(state: str, tmp_path: Path) -> None:
+    """Giving back 3 GiB takes 0.3 s, in which its state is R and its cgroup the root."""
     counters = tree(tmp_path, 1)
     counters.join(5)
     tmp_path.joinpath(COUNTED[1].lstrip("/")).write_text("oom_kill 4\n")
     tmp_path.joinpath("sys/fs/cgroup/memory/memory.oom_control").write_text("oom_kill 9\n")
-    tmp_path.joinpath("proc/5/stat").write_text(f"5 (python) Z 1 {' '.join(['0'] * 50)}\n")
+    tmp_path.joinpath("proc/5/stat").write_text(f"5 (python) {state} 1 0 0 0 0 4 {' '.join(['0'] * 50)}\n")
     tmp_path.joinpath("proc/5/cgroup").write_text("4:memory:/\n")
     counters.join(5)
     assert counters.at_death(5) == "own"

@@ -17,7 +17,7 @@ from gpudoctor.read.system import System
 
 THIS = System()
 """This machine."""
-KERNEL_THREAD = 0x00200000  # PF_KTHREAD of <linux/sched.h>, in the flags of /proc/PID/stat
+KERNEL_THREAD, EXITING = 0x00200000, 0x00000004  # PF_* of <linux/sched.h>, in the flags of /proc/PID/stat
 MOST_GENERATIONS = 64
 """Between an agent and its ranks there are two or three; the bound is for a table that changes under us."""
 MOST_THREADS = 8
@@ -47,6 +47,11 @@ class ProcStat(NamedTuple):
     @property
     def is_kernel_thread(self) -> bool:
         return bool(self.flags & KERNEL_THREAD)
+
+    @property
+    def is_exiting(self) -> bool:
+        """It runs no more: it gives back what it held, which takes a tenth of a second a GiB, or has ended."""
+        return bool(self.flags & EXITING)
 
     @property
     def printable(self) -> str:

@@ -57,11 +57,11 @@ class OomCounters:
         self._own = {os.getpid(), *processes.ancestors(os.getpid(), system)}
 
     def join(self, pid: int) -> None:
-        """A process of the job, as it is now: it may be moved into another cgroup, and be told of again. One that has
-        ended is told to be in the root of v1, until it is waited for: where it died is where it was."""
+        """A process of the job, as it is now: it may be moved into another cgroup, and be told of again. One that exits
+        is told to be in the root of v1, until it is waited for: where it died is where it was."""
         told = self._system.text_or_empty(f"/proc/{pid}/cgroup")
         process = processes.look(pid, self._system)
-        if process is None or process.state in processes.ENDED:
+        if process is None or process.is_exiting:
             return
         if told not in self._places:
             self._places[told] = oom_place(self._system, told) if told and len(self._places) < MOST_COUNTERS else ""
