@@ -17,6 +17,7 @@ from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on, hanging as sixth_
 from tests.lab.hangs.tenth_lot import get_on as tenth_gets_on, hanging as tenth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on, hanging as third_hangs
 from tests.lab.hangs.training import Scenario
+from tests.lab.hangs.twelfth_lot import get_on as twelfth_gets_on, hanging as twelfth_hangs
 
 
 def _hanging() -> Iterator[Scenario]:
@@ -483,6 +484,7 @@ LOTS = {
     "ninth": (ninth_hangs, ninth_gets_on),
     "tenth": (tenth_hangs, tenth_gets_on),
     "eleventh": (eleventh_hangs, eleventh_gets_on),
+    "twelfth": (twelfth_hangs, twelfth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
