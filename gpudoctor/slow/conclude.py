@@ -17,7 +17,7 @@ from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, Reason, reason
 from gpudoctor.slow.words import duration, late
 from gpudoctor.snapshot.evidence import GpuUse
-from gpudoctor.snapshot.pace import NodePace
+from gpudoctor.snapshot.pace import INSPECTED, NodePace
 from gpudoctor.sure import PROVED, SEEN
 
 MOST_GROUPS = 64
@@ -49,7 +49,11 @@ def paces_of(nodes: Sequence[NodePace], since_ns: int = 0) -> Paces:
     ranks = clocks(nodes)
     notes: list[str] = []
     group_paces: list[GroupPace] = []
-    for group in groups(ranks, since_ns):
+    every = list(groups(ranks, since_ns))
+    timed = {frozenset(group.ranks) for group in every if group.timed}
+    for group in every:
+        if not group.timed and frozenset(group.ranks) in timed:
+            continue  # of these ranks it is known when their GPUs came, which tells more
         uncertainty = max((ranks[rank].uncertainty for rank in group.ranks), default=0.0)
         pace = pace_of(group, 2 * uncertainty if len({*group.nodes}) > 1 else 0.0)
         if pace.late and pace.runs_ahead and not pace.timed:
@@ -178,7 +182,7 @@ def _unknown(job: Members, nodes: Sequence[NodePace], paces: Paces, world: int) 
     if any(pace.backend == "nccl" and not pace.timed for pace in paces.groups):
         return (
             "no rank's CPU is late; how long each GPU was in its collectives is not recorded "
-            "(TORCH_NCCL_ENABLE_TIMING=1 before the start records it)"
+            "(TORCH_NCCL_ENABLE_TIMING=1 before the start records it, or NCCL's Inspector)"
         )
     return ""
 
@@ -253,8 +257,9 @@ def _evidence(pace: GroupPace, own: GroupPace, spent: TimeSpent | None, why: Rea
     shown = sorted(pace.lateness, key=lambda rank: -pace.lateness[rank])[:8]
     numbers = ", ".join(late(rank, pace.lateness[rank]) for rank in sorted(shown))
     what = "by how long each GPU was in them" if pace.timed else "by when each issued them"
+    source = f"{'communicator' if pace.key.endswith(INSPECTED) else 'flight recorders, group'} {pace.key}"
     yield Seen(
-        f"flight recorders, group {pace.key}",
+        source,
         f"ms later than the others, {what}, of {pace.collectives} collectives in {pace.seconds:.0f} s: {numbers}",
     )
     if pace.grows:
@@ -264,9 +269,7 @@ def _evidence(pace: GroupPace, own: GroupPace, spent: TimeSpent | None, why: Rea
             if first >= 0.7 * max(pace.grows)
             else f"from the first ({first * 1e3:.1f} ms) to the last ({last * 1e3:.1f} ms)"
         )
-        yield Seen(
-            f"flight recorders, group {pace.key}", f"of {len(pace.grows)} collectives of a step it falls back {when}"
-        )
+        yield Seen(source, f"of {len(pace.grows)} collectives of a step it falls back {when}")
     if spent is not None:
         others = f"; of the others {spent.others} of {spent.of_others}" if spent.of_others else ""
         yield Seen("samples of its main thread", f"in this part of the step in {spent.samples} of {spent.of}{others}")
@@ -304,6 +307,7 @@ def _of_rank(job: Members, sampled: Sequence[NodePace], rank: int, pace: GroupPa
         gpus=own,
         other_gpus=rest,
         others=tuple(others),
+        timed=pace.timed,
     )
 
 

@@ -86,7 +86,8 @@ def _side_by_side(
     key: str, own: Mapping[int, CollectiveTimes], ranks: Mapping[int, RankClock], since_ns: int
 ) -> GroupTimes:
     by_sequence = [dict(zip(times.sequences, range(len(times.sequences)), strict=True)) for times in own.values()]
-    common = sorted(set(by_sequence[0]).intersection(*by_sequence[1:]))
+    everywhere = set(by_sequence[0]).intersection(*by_sequence[1:])
+    common = [number for number in by_sequence[0] if number in everywhere]  # in the order in which they came
     offsets = [ranks[rank].offset_ns for rank in own]
     issued = [
         [

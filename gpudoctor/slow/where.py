@@ -147,8 +147,10 @@ def time_spent(
 
 def _speaks_for(count: int, of_others: int, all_others: int, share: float) -> float:
     """By how much (a logarithm) `count` samples in a part are likelier where it is the part that takes so much longer.
-    The half and the one: what others were not seen in they may still pass."""
-    return count * math.log1p(share / ((of_others + 0.5) / (all_others + 1.0)))
+    The half and the one: what others were not seen in they may still pass. A part in which all of them always are says
+    nothing: nobody is in it for longer than always."""
+    usual = (of_others + 0.5) / (all_others + 1.0)
+    return count * math.log(min(1.0, usual + share) / usual)
 
 
 def _likeliest(parts: dict[T, float]) -> T | None:

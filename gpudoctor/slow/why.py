@@ -43,6 +43,8 @@ class LateRank(Struct, frozen=True, kw_only=True):
     other_gpus: tuple[GpuUse, ...] = ()
     others: tuple[ProcessPace, ...] = ()
     """Ranks that are not late."""
+    timed: bool = False
+    """It is known when its GPU came to the collectives."""
 
 
 def reason(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
@@ -115,13 +117,19 @@ def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
                 words=f"GPU {gpu.index} is held down by {listed(event.name for event in events)}{clock}",
                 evidence=(Seen("NVML", "; ".join(f"{event.name}: {event.meaning}" for event in events)),),
             )
+        if slower and (spent is None or spent.phase == "GPU"):  # its power limit, clocks that somebody has set
+            by = listed(event.name for event in clock_events.named(gpu.clock_events or 0))
+            words = f"GPU {gpu.index} runs at {gpu.clock_mhz} MHz, others at {most} MHz" + (f" ({by})" if by else "")
+            return Reason(variant="gpu", words=words)
         strangers = [pid for pid in gpu.pids if pid not in (rank.process.pid, *(worker.pid for worker in rank.workers))]
         shared = strangers and not any(len(use.pids) > 1 for use in rank.other_gpus)
-        if shared and spent is not None and spent.phase == "GPU":
+        if shared and (spent.phase == "GPU" if spent is not None else rank.timed):
             words = f"GPU {gpu.index} is shared with pid {ranges(strangers[:4])}"
             return Reason(variant="gpu", words=words, evidence=(Seen("NVML", f"processes on it: {sorted(gpu.pids)}"),))
     if spent is not None and spent.phase == "GPU":
         return Reason(variant="gpu", words="its CPU waits there for its GPU")
+    if spent is None and rank.timed:
+        return Reason(variant="gpu", words="its GPU comes late, and its CPU does nothing for longer than others do")
     return None
 
 

@@ -8,22 +8,26 @@ from msgspec import Struct
 from gpudoctor.named import Address, HostName, Pid
 from gpudoctor.snapshot.evidence import GpuUse, Thread, Unread
 
+INSPECTED = " (NCCL's Inspector)"
+"""Behind the key of a group whose times its files tell, and no flight recorder."""
+
 
 class CollectiveTimes(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The collectives of one process group on one rank, the oldest first: as many as its flight recorder holds."""
 
     group: str
-    """Key of the process group, as `evidence.Collective.group`."""
+    """Key of the process group, as `evidence.Collective.group`; or of NCCL's communicator (`INSPECTED`)."""
     description: str = ""
     sequences: tuple[int, ...] = ()
     created_ns: tuple[int, ...] = ()
-    """When the rank issued each, by its own clock."""
+    """When the rank issued each, by its own clock; of what NCCL's Inspector tells, when it ended."""
     kinds: tuple[int, ...] = ()
     """Of each, the place of its name in `names`."""
     names: tuple[str, ...] = ()
     """ "all_reduce [1024]": operation and sizes."""
     ran_ms: tuple[float, ...] = ()
-    """How long each ran on the GPU (TORCH_NCCL_ENABLE_TIMING); 0 where one is not told, () where none is."""
+    """How long each ran on the GPU (TORCH_NCCL_ENABLE_TIMING, NCCL's Inspector); 0 where one is not told, () where none
+    is."""
 
 
 class RankTimes(Struct, frozen=True, omit_defaults=True, kw_only=True):

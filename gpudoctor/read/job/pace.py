@@ -14,7 +14,7 @@ from msgspec import structs
 
 from gpudoctor import active
 from gpudoctor.read.apart import Apart, NotAnswered
-from gpudoctor.read.job import armed, file_waits, files, gpus, granted, sampling
+from gpudoctor.read.job import armed, file_waits, files, gpus, granted, inspector, sampling
 from gpudoctor.read.job.layers import Layers
 from gpudoctor.read.job.links import LinksOfRanks
 from gpudoctor.read.job.recorder_times import TimesAnswer
@@ -40,6 +40,10 @@ MOST_STACKS = 64
 """Different ones of a process; of others only the count is lost."""
 NOT_ARMED = "it is not armed: start the job with `gpudoctor run`, or call gpudoctor.arm() in the script"
 NO_SERVER = "it is armed, and its torch has no worker server that tells of its flight recorder (2.5 on has)"
+TOO_SELDOM = (
+    "before NCCL 2.30 it writes the last collective only, and does so too seldom: "
+    "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500 writes nearly all"
+)
 EMPTY = "its flight recorder holds nothing: TORCH_FR_BUFFER_SIZE (TORCH_NCCL_TRACE_BUFFER_SIZE before 2.8) is 0"
 
 
@@ -58,6 +62,7 @@ class _Look:
         self.ranks = {int(pid): rank for pid, rank in ranks.items() if pid.isdecimal()}
         self.layers = Layers(self.system, order, node)
         self.times = Apart("gpudoctor.read.job.recorder_times", "flight recorders")
+        self.inspected = Apart("gpudoctor.read.job.inspector", "what NCCL's Inspector wrote")
         self.links = LinksOfRanks(self.ranks)
         self.unread: list[Unread] = []
         self.gpu_child = gpus.begin(ANSWER_SECONDS)
@@ -82,30 +87,50 @@ class _Look:
         finally:
             self.layers.end()
             self.times.end()
+            self.inspected.end()
 
     def _times(self, pid: int) -> RankTimes:
         """Raises `OSError` with the reason where it cannot be told."""
-        how = self.layers.armed(pid)
-        if how is None:
-            raise OSError(NOT_ARMED)
-        raw = armed.recorder_json(pid, how, ANSWER_SECONDS)
-        asked_at = time.time()
-        if raw is None:
-            raise OSError(NO_SERVER if not how.socket else f"no answer within {ANSWER_SECONDS:.0f} s")
+        asked_at, timed = time.time(), self._of_inspector(pid)
         try:
-            answer = msgspec.json.decode(self.times.ask(raw, ANSWER_SECONDS), type=TimesAnswer)
-        except (NotAnswered, msgspec.DecodeError) as error:
-            raise OSError(str(error)) from None
-        if not answer.groups:
-            raise OSError(EMPTY)
+            answer = self._recorded(pid)
+        except OSError:
+            if not timed.groups:
+                raise
+            answer = TimesAnswer(timed.backend)
         return RankTimes(
             rank=self.ranks[pid],
             pid=pid,
             backend=answer.backend,
-            groups=tuple(answer.groups),
-            pipelines=tuple(answer.pipelines),
+            groups=(*answer.groups, *timed.groups),
+            pipelines=(*answer.pipelines, *timed.pipelines),
             asked_at=asked_at,
         )
+
+    def _recorded(self, pid: int) -> TimesAnswer:
+        """Raises `OSError`, as above."""
+        how = self.layers.armed(pid)
+        if how is None:
+            raise OSError(NOT_ARMED)
+        raw = armed.recorder_json(pid, how, ANSWER_SECONDS)
+        if raw is None:
+            raise OSError(NO_SERVER if not how.socket else f"no answer within {ANSWER_SECONDS:.0f} s")
+        answer = _asked(self.times, raw)
+        if not answer.groups:
+            raise OSError(EMPTY)
+        return answer
+
+    def _of_inspector(self, pid: int) -> TimesAnswer:
+        """Of NCCL's Inspector, where the rank has it; nothing where it has not, or that cannot be read."""
+        try:
+            path = inspector.log_of(self.system, pid)
+            answer = _asked(self.inspected, inspector.end_of(pid, path)) if path else TimesAnswer()
+            if answer.lost:
+                raise OSError(f"{TOO_SELDOM} ({answer.lost})")
+            return answer
+        except OSError as error:
+            self.unread.append(Unread(f"NCCL's Inspector of rank {self.ranks[pid]}", str(error), pid))
+            return TimesAnswer()
 
     def _memory(self) -> Iterator[MemoryPeak]:
         for pid in self.ranks:
@@ -241,3 +266,11 @@ def _less(ends: Sequence[object], name: str) -> float | None:
     """The last value less the first."""
     first, last = (getattr(end, name, None) for end in ends)
     return round(last - first, 4) if first is not None and last is not None else None
+
+
+def _asked(reader: Apart, raw: bytes) -> TimesAnswer:
+    """Raises `OSError`."""
+    try:
+        return msgspec.json.decode(reader.ask(raw, ANSWER_SECONDS), type=TimesAnswer)
+    except (NotAnswered, msgspec.DecodeError) as error:
+        raise OSError(str(error)) from None

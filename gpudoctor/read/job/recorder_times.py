@@ -25,6 +25,8 @@ class TimesAnswer(Struct):
     groups: list[CollectiveTimes] = []
     pipelines: list[str] = []
     """Keys of the groups in which it sends or receives."""
+    lost: str = ""
+    """Groups of which too much was not written, and how much was."""
 
 
 def times_of(raw: bytes) -> TimesAnswer:
