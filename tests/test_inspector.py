@@ -4,6 +4,7 @@ by a program that calls them as NCCL does), and what is concluded of it."""
 import json
 import subprocess
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -85,7 +86,7 @@ def test_when_they_ended_is_told_by_itself_or_by_when_lines_were_written() -> No
     seldom += [line(0, number, written=BEGIN_US + 500_000 + number) for number in range(3, 21)]
     (spread,) = inspector.times_of("\n".join(seldom).encode()).groups
     ends = spread.created_ns[2:]
-    assert {round((after - before) / 1e6) for before, after in zip(ends, ends[1:], strict=False)} == {23}
+    assert {round((after - before) / 1e6) for before, after in pairwise(ends)} == {23}
     trace = {"kernel_events": [{"channel_id": 0, "kernel_start_ts": 5, "kernel_stop_ts": BEGIN_US + 7}]}
     (verbose,) = inspector.times_of(line(0, 0, event_trace_ts=trace).encode()).groups
     assert verbose.created_ns == ((BEGIN_US + 7) * 1000,)
