@@ -87,6 +87,14 @@ def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     return tuple(frames[: frames.index(frame)]) if frame in frames else ()
 
 
+def told_frames(rank: Rank) -> list[Frame]:
+    """Its program's frames, and those of libraries whose text was read, innermost first."""
+    read = {(source.file, source.line) for source in rank.evidence.sources}
+    own = rank.place.user_frames
+    inside = [each for each in _inside(rank, own[-1]) if (each.file, each.line) in read or each in own] if own else []
+    return [*inside, own[-1]] if inside else [*own]
+
+
 def outside_backward(frames: Sequence[Frame]) -> Sequence[Frame]:
     """Of frames, innermost first, those that autograd's engine has not called: what the graph has led to there, no loop
     and no condition around those lines tells."""
@@ -190,7 +198,7 @@ class Guard(NamedTuple):
 def guards_of(rank: Rank) -> Iterator[Guard]:
     """Conditions on the rank around a rank's frames, innermost first, outwards through its callers; also those by which
     other ranks have left the function, or gone round its loop, before the line."""
-    for frame in rank.place.user_frames:
+    for frame in told_frames(rank):
         context = source_at(rank, frame)
         if context is None:
             continue

@@ -91,7 +91,7 @@ def furthest_behind(ranks: Sequence[Rank]) -> list[Rank]:
 def _rounds(ranks: Sequence[Rank]) -> tuple[Enclosing | None, str, Mapping[int, list[Rank]]]:
     """The outermost loop around all in whose counters ranks differ, with what it counts by, and who is in which."""
     for level in levels_of(ranks):
-        for loop in _common_loops(ranks, level):
+        for loop in common_loops(ranks, level):
             by_round: defaultdict[int, list[Rank]] = defaultdict(list)
             counter = ""
             for rank in ranks:
@@ -109,7 +109,7 @@ def in_one_round(one: Rank, other: Rank) -> bool:
     counters = [
         [_counter(loop, held_at(rank, level[rank.rank]), level[rank.rank].line)[1] for rank in (one, other)]
         for level in levels_of((one, other))
-        for loop in _common_loops((one, other), level)
+        for loop in common_loops((one, other), level)
     ]
     return bool(counters) and all(mine is not None and mine == theirs for mine, theirs in counters)
 
@@ -135,7 +135,7 @@ def last_round(stays: Rank, left: Rank, loop: Enclosing) -> tuple[int, int] | No
     return None
 
 
-def _common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:
+def common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:
     """The loops around the lines of all ranks in one function, outermost first."""
     contexts = [source_at(rank, level[rank.rank]) for rank in ranks]
     first = contexts[0]

@@ -88,6 +88,23 @@ def is_user(frame: Frame) -> bool:
     return not frame.native and known.is_program(frame.file)
 
 
+_OF_TORCH = lazy_re(r"/torch/(?!distributed/checkpoint/)")
+
+
+def is_library(frame: Frame) -> bool:
+    """Whether a frame is of an installed package whose ways may differ from rank to rank: not of torch, but of its
+    checkpoints."""
+    file = frame.file.replace("\\", "/")
+    if frame.native or not file or file.startswith("<") or known.is_program(file) or known.is_script(file):
+        return False
+    return not known.is_standard_library(file) and _OF_TORCH.search(file) is None
+
+
+def is_marked(frame: Frame) -> bool:
+    """Whether it is known what a thread does whose innermost frame it is."""
+    return _marker(frame) is not None
+
+
 def in_collective(thread: Thread) -> bool:
     """Whether the program has called what other ranks take part in, in this thread."""
     place = place_of(thread)
@@ -225,7 +242,7 @@ def _native(frames: Sequence[Frame]) -> _Found | None:
 _WORK_WAIT = lazy_re(r"\.wait\(")
 _CALLED = lazy_re(
     r"\.(all_reduce|all_gather(?:_single|_v)?|reduce_scatter(?:_single|_v)?|all_to_all(?:_single|_v_single)?|broadcast"
-    r"|barrier)\("
+    r"|(?:monitored_)?barrier)\("
 )
 """Collectives that are methods written in C: torchcomms' TorchComm, and a ProcessGroup that is asked itself."""
 _WORK_POINT_TO_POINT = lazy_re(r"\b(?:irecv|isend|batch_isend_irecv)\(")
@@ -262,12 +279,18 @@ def _by_text(
     thread: Thread, user: Frame | None, sources: Sequence[SourceContext], gpu: bool, mpi: bool
 ) -> _Found | None:
     """What the line of the user's innermost frame calls, where it is the innermost of all: a method written in C."""
-    if user is None or next((frame for frame in thread.frames if not frame.native), None) is not user:
+    innermost = next((frame for frame in thread.frames if not frame.native), None)
+    name = known.kernel_name(thread.waits_in)
+    if innermost is not None and innermost is not user and is_library(innermost):
+        # Of a library no more than a collective that its line calls: Lightning's `self.barrier()`.
+        text = next((one.text for one in sources if (one.line, one.file) == (innermost.line, innermost.file)), "")
+        call = _CALLED.search(text) if name in known.FUTEX else None
+        return ("collective", call[1], innermost) if call is not None else None
+    if user is None or innermost is not user:
         return None
     source = next((one for one in sources if one.line == user.line and _same_file(one.file, user.file)), None)
     if source is None:
         return None
-    name = known.kernel_name(thread.waits_in)
     if mpi and name not in known.SLEEPS and (call := _MPI_CALLS.search(source.text)):
         kind = "point-to-point" if call["pair"] else "collective"
         return (kind, MPI + (call["pair"] or call["all"]), user)

@@ -114,6 +114,9 @@ def graphs_differ(job: HangJob) -> Iterator[HangCause]:
     for pair in parted(job):
         one, other = pair.waiting[0], pair.other[0]
         if one.place.user_frame is None or one.place.user_frame != other.place.user_frame:
+            # A call of a sharded model behind, its forward waits where the others have come to their backward.
+            if all(map(_of_shards, (one, other))) and (once_more := _once_more(job, one)) is not None:
+                yield once_more
             continue
         if one.place.operation == other.place.operation or not all(map(_in_backward, (one, other))):
             continue
@@ -152,6 +155,11 @@ def _once_more(job: HangJob, rank: Rank) -> HangCause | None:
             at=Frame(context.function, context.file, call.line),
         )
     return None
+
+
+def _of_shards(rank: Rank) -> bool:
+    """Whether it waits for parameters or gradients of a sharded model."""
+    return any("torch/distributed/fsdp/" in frame.file for frame in _frames(rank))
 
 
 def _in_backward(rank: Rank) -> bool:

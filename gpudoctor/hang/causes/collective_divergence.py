@@ -47,6 +47,7 @@ from gpudoctor.hang.relation import (
     own_guard,
     passes_by,
     source_at,
+    told_frames,
 )
 from gpudoctor.hang.rivals import weighed
 from gpudoctor.hang.variables import held_at, in_one_round, rounds_apart
@@ -84,7 +85,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
         if guard is None:
             continue
         statement, context, sure = guard
-        if not all(any(source_at(rank, frame) == context for frame in rank.place.user_frames) for rank in party):
+        if not all(any(source_at(rank, frame) == context for frame in told_frames(rank)) for rank in party):
             continue  # others have come to the same line by another way
         if any(_in_other_branch(context, other[0]) for other in waiting if other is not party):
             continue  # both branches have their collectives: within_the_loop tells how they differ
@@ -101,7 +102,8 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 continue  # whom it keeps out, something else than the rank decides
         others = [rank for group in (*waiting, *away) if group is not party for rank in group]
         frame = party[0].place.user_frame
-        elsewhere = frame is not None and frame.file != context.file  # a helper of all: the fault is where it is called
+        # In a helper of all, the fault is where it is called.
+        elsewhere = frame is not None and frame.file != context.file and is_program(context.file)
         yield blame(
             "rank0-only-collective",
             min(sure, most, sure_of_group(party, others)),
@@ -123,7 +125,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
 def rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, float] | None:
     """The condition that keeps other ranks from where a rank waits; None where another line may pair with it."""
     for guard in guards_of(rank):
-        if all(guard.frame in each.place.user_frames for each in job.ranks):
+        if all(guard.frame in told_frames(each) for each in job.ranks):
             continue  # all have come this way
         statement, context = guard.statement, guard.source
         verdicts = {admits(statement, number_in(condition_of(statement), each)) for each in job.ranks}

@@ -171,6 +171,8 @@ class ByRank:
             left, right = self._told(node.left, depth + 1), self._told(node.comparators[0], depth + 1)
             if left is None and right is None:
                 return None
+            if isinstance(left, ast.Name) and isinstance(right, ast.Name):
+                right = None  # `get_rank() == rank`: whose number that is, the file does not tell
             return ast.Compare(left or _blank(node.left), node.ops, [right or _blank(node.comparators[0])])
         return None
 

@@ -13,7 +13,7 @@ from gpudoctor.knowledge.call_waits import HARMLESS_METHODS, PLAIN
 from gpudoctor.read.job import by_rank
 from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of, gradients_of, unwritten
 from gpudoctor.read.job.source_loops import ended_within
-from gpudoctor.read.job.source_made import made_under
+from gpudoctor.read.job.source_made import handed_under, made_under
 from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
 from gpudoctor.read.job.source_walk import children, functions_of, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
@@ -117,7 +117,8 @@ def _context(tree: ast.Module, frame: Frame) -> SourceContext | None:
     owner = next((step.node for step in path if isinstance(step.node, ast.ClassDef)), None)
     inside = [*_within(statement, frame.line, names), *_enclosing(own, names)]
     if owner is not None and function is not None:
-        inside += made_under(tree, owner.name, names)
+        method = getattr(function.node, "name", "")
+        inside += [*made_under(tree, owner.name, names)] or handed_under(tree, owner.name, method, names)
     return SourceContext(
         file=frame.file,
         line=frame.line,

@@ -138,7 +138,8 @@ def _is_unwritten(method: ast.FunctionDef) -> bool:
 
 
 def forwards_of(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank.ByRank) -> Iterator[Enclosing]:
-    """The calls in a function, under a condition on the rank, of what it has the parameters of: of a model."""
+    """The calls in a function, under a condition on the rank, of what it has the parameters of: of a model. And what
+    gathers its weights as a call of it does."""
     asked = (node.func for node in ast.walk(scope) if isinstance(node, ast.Call))
     models = {text_of(each.value) for each in asked if isinstance(each, ast.Attribute) and each.attr in OF_MODELS}
     for found in walk(scope, names) if models else ():
@@ -146,7 +147,9 @@ def forwards_of(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank
             continue
         for call in called(found.node):
             if isinstance(call, ast.Call) and (
-                text_of(call.func) in models or any(map(models.__contains__, _called_inside(call, functions)))
+                text_of(call.func) in models
+                or _gathers(call) in models
+                or any(map(models.__contains__, _called_inside(call, functions)))
             ):
                 yield guarded("forward", call, found)
 
@@ -154,14 +157,19 @@ def forwards_of(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_rank
 OF_MODELS = ("parameters", "named_parameters", "train", "eval", "state_dict")
 
 
+def _gathers(call: ast.Call) -> str:
+    """Whose weights a call gathers by itself, as a forward does: "model" of `model.unshard()`."""
+    function = call.func
+    return text_of(function.value) if isinstance(function, ast.Attribute) and function.attr == "unshard" else ""
+
+
 def _called_inside(call: ast.Call, functions: Mapping[str, ast.AST]) -> Iterator[str]:
     """What a function of the file is given and calls: a model, by its name here."""
     function = functions.get(call.func.attr if isinstance(call.func, ast.Attribute) else text_of(call.func))
     if not isinstance(function, ast.FunctionDef):
         return
-    own = {
-        node.func.id for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    own = {node.func.id for node in calls if isinstance(node.func, ast.Name)} | {*map(_gathers, calls)}
     for name, argument in _by_parameter(call, function):
         if name in own:
             yield text_of(argument)

@@ -2,6 +2,8 @@
 
 if rank == 0:
     trainer.callbacks.append(AverageLoss())       # every method of AverageLoss runs on rank 0 alone
+
+Or hands on an object that all have: `if rank == 0: state["progress"] = self.progress`.
 """
 
 import ast
@@ -30,6 +32,33 @@ def made_under(tree: ast.Module, name: str, names: by_rank.ByRank) -> Iterator[E
                 conditions.append(condition)
     if conditions and len(conditions) == uses and len({condition.asks for condition in conditions}) == 1:
         yield conditions[0]
+
+
+def handed_under(tree: ast.Module, name: str, method: str, names: by_rank.ByRank) -> Iterator[Enclosing]:
+    """The condition on the rank below which the file hands on what it has made of this class, so that others may call
+    this method; nothing where it does so without, or calls the method itself."""
+    nodes = list(ast.walk(tree))
+    kept = {
+        text_of(target)
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and text_of(node.value.func) == name
+        for target in node.targets
+    }
+    asked = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    scopes = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    found: list[Enclosing] = []
+    for scope in (tree, *scopes) if kept else ():
+        for statement in walk(scope, names):
+            for node in called(statement.node):
+                loads = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+                if not loads or text_of(node) not in kept or asked.get(id(node), method) != method:
+                    continue
+                around = next((guard for guard in reversed(statement.guards) if guard[1]), None)
+                if id(node) in asked or around is None:
+                    return
+                found.append(Enclosing("if", getattr(node, "lineno", 0), cut(around[0]), around[1]))
+    if found and len({condition.asks for condition in found}) == 1:
+        yield found[0]
 
 
 def _made(statement: ast.AST, name: str, names: by_rank.ByRank) -> Iterator[tuple[ast.Call, Enclosing | None]]:

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import structs
 
 from gpudoctor.knowledge.on_the_way import told_on
-from gpudoctor.knowledge.place_markers import drives_training
-from gpudoctor.knowledge.places import is_user
+from gpudoctor.knowledge.place_markers import C10D, drives_training
+from gpudoctor.knowledge.places import is_library, is_marked, is_user
 from gpudoctor.knowledge.recorders import PartedBy, parted_by
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job.passage import Passage
@@ -23,6 +23,9 @@ MOST_SOURCES = 8
 """User frames of a main thread whose source is read: the user's part of a stack is rarely deeper."""
 MOST_LOOPS = 8
 """Frames of a framework's loop, the outermost: `train`, its inner loop, an epoch, a step."""
+MOST_IN_LIBRARIES = 6
+"""Frames of libraries from where ranks part inside of one, inwards."""
+MOST_DEPTH = 96
 MOST_LINES = 2048
 """Lines of one order that are looked at; a thousand ranks stand at some dozens."""
 MOST_ENTRIES = 12
@@ -49,12 +52,13 @@ class Sources:
     def of(self, mains: Mapping[int, Thread], deadline: float) -> dict[int, tuple[SourceContext, ...]]:
         """Of the user frames of main threads; what is not read by `deadline` (time.monotonic) is left out."""
         by_pid: dict[int, tuple[SourceContext, ...]] = {}
+        libraries = where_libraries_part(mains)
         with self._lock:
             for pid, main in mains.items():
                 frames = [frame for frame in main.frames if not frame.native and is_user(frame)]
                 program = next((frame.file for frame in frames if frame.function == "<module>"), "")
                 drives = [frame for frame in main.frames if not frame.native and drives_training(frame.file)]
-                wanted = [*frames[:MOST_SOURCES], *drives[-MOST_LOOPS:]]
+                wanted = [*frames[:MOST_SOURCES], *drives[-MOST_LOOPS:], *libraries.get(pid, ())]
                 by_pid[pid] = self._with_backwards(pid, wanted, deadline, program)
         return by_pid
 
@@ -157,6 +161,39 @@ class Sources:
             self._refused.add((view, frame.file))
             self.unread.append(Unread(f"source file {frame.file} of pid {pid}", str(error), pid))
         return self._known.get(key)
+
+
+def where_libraries_part(mains: Mapping[int, Thread]) -> dict[int, list[Frame]]:
+    """Of main threads that part inside of a library, the frames from there inwards up to torch.distributed: what is
+    around them there leads apart, as `if local_rank_zero: prepare_data()` in Lightning. And the innermost frame of one
+    that waits in a method written in C, as `self.barrier()` of a process group."""
+    stacks = {pid: [frame for frame in reversed(main.frames) if not frame.native] for pid, main in mains.items()}
+    found: dict[int, list[Frame]] = {}
+    together = [[pid for pid, stack in stacks.items() if stack]]
+    for depth in range(MOST_DEPTH):
+        parties: dict[tuple[int, Frame], list[int]] = {}
+        for number, pids in enumerate(together):
+            own: dict[Frame, list[int]] = {}
+            for pid in pids:
+                if depth < len(stacks[pid]):
+                    own.setdefault(stacks[pid][depth], []).append(pid)
+            for frame, some in own.items():
+                parties[number, frame] = some
+                if len(own) > 1 and any(is_library(each) for each in own):
+                    found |= {pid: _in_libraries(stacks[pid][depth:]) for pid in some}
+        together = [pids for pids in parties.values() if len(pids) > 1]
+        if not together:
+            break
+    for pid, stack in stacks.items():
+        if stack and is_library(stack[-1]) and not is_marked(stack[-1]):
+            found[pid] = [*found.get(pid, ()), stack[-1]]
+    return found
+
+
+def _in_libraries(frames: Sequence[Frame]) -> list[Frame]:
+    """The frames of libraries, outermost first, up to torch.distributed's own."""
+    until = next((at for at, frame in enumerate(frames) if frame.file.endswith(C10D)), len(frames))
+    return list(filter(is_library, frames[:until]))[:MOST_IN_LIBRARIES]
 
 
 def fits(context: SourceContext) -> bool:
