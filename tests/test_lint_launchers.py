@@ -102,7 +102,7 @@ conda run -n env --no-capture-output python a.py | python |  | a.py
 uv run --with x a.py | python |  | a.py
 coverage run -m pkg.mod --x | python |  | pkg.mod --x
 nsys profile -o r -t cuda python -m torch.distributed.run a.py | torchrun |  | a.py
-composer -n 8 a.py | other |  |
+composer -n 8 a.py | composer | nproc=8 | a.py
 """
 """Line | launcher | its options | the script and its arguments."""
 

@@ -1,7 +1,8 @@
 """What launchers refuse in their own options, or take and then do something else: a row for each check of theirs.
 
 DeepSpeed 0.19, launcher/runner.py and multinode_runner.py (validate_args of each backend); accelerate 1.15,
-commands/launch.py and utils/launch.py; horovod 0.28, runner/launch.py; Open MPI 4.1, orte and opal's help texts.
+commands/launch.py and utils/launch.py; horovod 0.28, runner/launch.py; Open MPI 4.1, orte and opal's help texts;
+composer 0.32, cli/launcher.py; colossalai 0.5, cli/launcher; lightning 2.6, fabric/cli.py.
 Values that are not among those of a list are in `lint/rules/launcher_values.py`, whole tables of SLURM in
 `schedulers/slurm_values.py`.
 
@@ -119,5 +120,56 @@ REFUSED_STARTS = (
     RefusedStart(
         "mpirun", "mca_oob_tcp_if_include and mca_oob_tcp_if_exclude",
         "Two mutually-exclusive MCA variables were specified", "Keep one of the two.",
+    ),
+    RefusedStart(
+        "composer", "world_size < nproc", "ValueError: world_size cannot be less than nproc",
+        "Write the number of all processes for --world_size.",
+    ),
+    RefusedStart(
+        "composer", "not told(base_rank) and node_rank * nproc + nproc > world_size",
+        "ValueError: Cannot initialize processes for node: all processes must have smaller rank than the world_size",
+        "Count nodes from 0: --node_rank is less than --world_size / --nproc.",
+    ),
+    RefusedStart(
+        "composer", "world_size > nproc and not told(base_rank) and not told(node_rank)",
+        "ValueError: In a multi-node environment, at least one of node_rank and base_rank must be provided"
+        " (NODE_RANK of the environment counts)", "Add --node_rank, another on each node.", True,
+    ),
+    RefusedStart(
+        "composer", "world_size > nproc and not told(master_port)",
+        "ValueError: In a multi-node environment, master_port is required (MASTER_PORT of the environment counts)",
+        "Add --master_port, the same on all nodes.", True,
+    ),
+    RefusedStart(
+        "composer", "module_mode and command_mode",
+        "ValueError: Either `command_mode` or `module_mode` should be set, but not both", "Keep one of the two.",
+    ),
+    RefusedStart(
+        "colossalai", "(told(host) or told(hostfile) or told(master_addr)) and not told(nproc_per_node)",
+        "--nproc_per_node did not receive any value: it ends, with status 0", "Add --nproc_per_node.",
+    ),
+    RefusedStart(
+        "colossalai", "told(host) and told(hostfile)",
+        "hostfile and hosts are mutually exclusive: it says so and takes the hostfile", "Keep one of the two.", True,
+    ),
+    RefusedStart(
+        "colossalai", "told(num_nodes) and not told(hostfile)",
+        "--num_nodes counts hosts of a hostfile; without one it starts on this machine alone", "Add --hostfile.", True,
+    ),
+    RefusedStart(
+        "colossalai", "told(include) and told(exclude)",
+        "--include and --exclude are mutually exclusive, only one can be used", "Keep one of the two.",
+    ),
+    RefusedStart(
+        "colossalai", "(told(host) or told(hostfile)) and master_addr == 'localhost'",
+        "torchrun on each host takes itself for the head: they wait for each other", "Write the first host's name.",
+    ),
+    RefusedStart(
+        "fabric", "num_nodes > 1 and not told(main_address)",
+        "--main-address is 127.0.0.1 then: each node waits for itself", "Add --main-address, the first node's address.",
+    ),
+    RefusedStart(
+        "fabric", "node_rank >= num_nodes", "ranks are counted from 0: torchrun's node rank is out of range",
+        "Count nodes from 0.",
     ),
 )  # fmt: skip

@@ -1,9 +1,29 @@
-"""`colossalai run`. It is only read, and of its words only the script."""
+"""`colossalai run`: it reaches the hosts by ssh and starts torchrun there. It is only read. Options as in 0.5,
+cli/launcher/__init__.py, which takes one that it does not know for the script."""
 
+from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
+
+OPTIONS = """
+    help host,-H,-host= hostfile= include= exclude= num_nodes= nproc_per_node= master_port= master_addr=
+    extra_launch_args= ssh-port= m,-m
+"""
 
 LAUNCHER = LauncherTraits(
     name="colossalai",
-    forms=(Form(launcher="other", programs=("colossalai run",), takes_command=True),),
+    forms=(
+        Form(
+            launcher="colossalai",
+            programs=("colossalai run",),
+            grammar=Grammar(OPTIONS, prefixes=False),
+            all_known=True,
+        ),
+    ),
+    fans_out=True,
+    sets_ranks=True,
+    trains="torch",
+    underscores=True,
+    ranks_option="nproc-per-node",
+    unmistakable=("nproc-per-node", "hostfile", "master-addr"),
     package="colossalai",
 )

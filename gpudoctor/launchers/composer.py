@@ -1,9 +1,44 @@
-"""MosaicML's composer. It is only read, and of its words only the script."""
+"""MosaicML's composer: one command on each node. It is only read. Options as in composer 0.32, cli/launcher.py."""
 
+from gpudoctor.launcher.grammar import Grammar
 from gpudoctor.launcher.traits import Form, LauncherTraits
+from gpudoctor.lint.model import LintLaunch
+
+OPTIONS = """
+    help,-h version nproc,-n= stdout= stderr= verbose,-v module_mode,-m command_mode,-c world_size= base_rank=
+    node_rank= master_addr= master_port=
+"""
+
+
+def _counts(launch: LintLaunch) -> tuple[int | None, int | None]:
+    ranks, world = (
+        int(text) if (text := launch.text(name) or "").isdecimal() else None for name in ("nproc", "world-size")
+    )
+    alone = launch.option("world-size") is None
+    nodes = 1 if alone else world // ranks if world and ranks and not world % ranks else None
+    return nodes, ranks
+
 
 LAUNCHER = LauncherTraits(
     name="composer",
-    forms=(Form(launcher="other", programs=("composer",), takes_command=True),),
+    forms=(
+        Form(
+            launcher="composer",
+            programs=("composer",),
+            modules=("composer.cli.launcher",),
+            grammar=Grammar(OPTIONS),
+            all_known=True,
+        ),
+    ),
+    a_node=True,
+    reads_master=True,
+    sets_ranks=True,
+    trains="torch",
+    underscores=True,
+    ranks_option="nproc",
+    total_option="world-size",
+    own_names={"nproc-per-node": "nproc"},
+    counts=_counts,
+    decisive=("world-size", "nproc", "node-rank", "master-addr", "master-port"),
     package="mosaicml",
 )

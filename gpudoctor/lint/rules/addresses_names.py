@@ -17,6 +17,7 @@ _STATIC = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank={} --master-addr={
 _C10D = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint={} train.py\n"
 _GOOD = "#@ node 0\n" + _STATIC.format(0, "10.20.0.11") + "#@ node 1\n" + _STATIC.format(1, "10.20.0.11")
 _GOOD_C10D = _C10D.format("head01:29400")
+_BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n"
 _SAMPLES = {
     "192.168.1.1": "mostly a router's, and in many tutorials",
     "10.1.1.20": "the one of an old tutorial",
@@ -100,15 +101,32 @@ def sample_address(job: LintJob) -> Iterator[LintFinding]:
         "#@ node 1\n" + _STATIC.format(1, "10.20.300.11"),
         _C10D.format("3472853:29400"),
         _C10D.format("http://head01:29400"),
+        _BATCH + "export HEAD=$(scontrol show hostnames $SLURM_JOB_NODELIST)\nsrun " + _C10D.format("$HEAD:29400"),
+        _BATCH + "HEAD=$(srun hostname --ip-address)\nsrun " + _C10D.format("$HEAD:29400"),
     ),
-    good=(_GOOD, _GOOD_C10D, "#@ node 1\n" + _STATIC.format(1, "fd00:20::11")),
+    good=(
+        _BATCH + "N=($(scontrol show hostnames))\nHEAD=${N[0]}\nsrun " + _C10D.format("$HEAD:29400"),
+        _BATCH + "H=$(srun -N1 -n1 hostname -i)\nsrun " + _C10D.format("$H:29400"),
+        _GOOD,
+        _GOOD_C10D,
+        "#@ node 1\n" + _STATIC.format(1, "fd00:20::11"),
+    ),
 )
 def not_a_host(job: LintJob) -> Iterator[LintFinding]:
     """The address goes to getaddrinfo as it stands: a scheme, a user, a path or a port in it makes a name that nobody
     resolves. A name of digits only is taken for a 32-bit IP address."""
     for world, _launch, address in _once(job):
         text = address.sure
-        listed = _NODE_LIST.fullmatch(address.shown) if world.multi and text is None else None
+        shown = address.shown.strip("\"'")
+        listed = _NODE_LIST.fullmatch(shown) if world.multi and text is None else None
+        if listed is None and world.multi and text is None and _prints_every_node(shown):
+            yield LintFinding(
+                span=address.span,
+                summary=f"{address.written} is what `{shown.strip('$()`').strip()}` prints: a line for each node",
+                happens="The lines are one word for getaddrinfo (Name or service not known), or several words: the"
+                " second node's name is taken for the program.",
+                fix='Take the first one: $(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1).',
+            )
         if listed is not None:
             yield LintFinding(
                 span=address.span,
@@ -153,6 +171,24 @@ def _wrong_host(text: str, endpoint: bool) -> tuple[str, str]:
     if re.fullmatch(r"[\d.]+", text, re.ASCII) and _address(text) is None:
         return "it is no IPv4 address (four numbers from 0 to 255)", ""
     return "", ""
+
+
+_OF_ALL = lazy_re(
+    r"(?:\$\(|`)\s*(?:scontrol show host(?:name)?s?\b|srun\b(?P<step>[^|]*?)\bhostname\b|(?:cat|uniq|sort(?: -u)?) "
+    r"[\"']?\$\{?(?:PBS_NODEFILE|LSB_DJOB_HOSTFILE|PE_HOSTFILE|OAR_NODEFILE)\b)[^|`;&]*[)`]"
+)
+_ONE_TASK = lazy_re(r"(?:-n ?|--ntasks[= ])1\b")
+_SOME_NODES = lazy_re(r"(?:^|\s)(?:-N|-w|--nodes|--nodelist|--het-group|-r|--relative)")
+_TASKS = lazy_re(r"(?:-n ?|--ntasks[= ])(?:[2-9]|\d\d)")
+
+
+def _prints_every_node(shown: str) -> bool:
+    """A command substitution whose output nothing cuts."""
+    match = _OF_ALL.fullmatch(shown)
+    step = match["step"] if match is not None else None
+    if match is None or step is None:
+        return match is not None
+    return not _ONE_TASK.search(step) and (not _SOME_NODES.search(step) or _TASKS.search(step) is not None)
 
 
 @rule(

@@ -1,11 +1,11 @@
-"""Rules of who a pod is and how many there are, by the variables that its controller sets: K19 to K22."""
+"""Rules of who a pod is and how many there are, by the variables that its controller sets: K19 to K22, K74."""
 
 import re
 from collections.abc import Iterator
 
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest
-from gpudoctor.lint.pods import containers, manifest_of
+from gpudoctor.lint.pods import container_of, containers, is_template, manifest_of
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.rules.manifest_values import by_path, number, of_kubernetes
 
@@ -242,3 +242,69 @@ def suspended_for_ever(job: LintJob) -> Iterator[LintFinding]:
                 happens="It stays suspended: no pod starts, and no event says why.",
                 fix="Add the label kueue.x-k8s.io/queue-name: QUEUE to its metadata, or take suspend out.",
             )
+
+
+_OF_RANKS = ("NODE_RANK", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NUM_NODES", "MACHINE_RANK")
+_BY_SHELL = '["sh", "-c", "torchrun --nnodes=2 --nproc-per-node=8 --node-rank={} train.py"]\n'
+_SET_BY = {
+    "PyTorchJob": frozenset(["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK"]),
+    **dict.fromkeys(("Job", "JobSet", "StatefulSet", "Deployment", "Pod", "LeaderWorkerSet"), frozenset()),
+}
+_ASKED = ("nnodes", "node-rank", "machine-rank", "num-machines", "master-addr", "main-process-ip", "master-port")
+
+
+@rule(
+    "K74",
+    title="A pod's variables of ranks are set by somebody",
+    severity="warning",
+    source="Kubernetes sets JOB_COMPLETION_INDEX, LeaderWorkerSet LWS_*; training-operator 1.9, pytorch/envvar.go:"
+    " MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK and PET_*",
+    bad=(
+        _OTHER_JOB.replace(_LIST.replace("RANK", "x"), "").replace(f"$({_INDEX})", "$(NODE_RANK)"),
+        _PYTORCHJOB.replace(_LIST, _BY_SHELL.format("$NODE_RANK")),
+    ),
+    good=(
+        _OTHER_JOB,
+        _PYTORCHJOB.replace(_LIST, _BY_SHELL.format("$RANK")),
+        _PYTORCHJOB.replace(_LIST, _BY_SHELL.format("${NODE_RANK:-$RANK}")),
+    ),
+)  # fmt: skip
+def variable_that_no_controller_sets(job: LintJob) -> Iterator[LintFinding]:
+    """No controller sets NODE_RANK, and a plain Job none of torch's names: what the pod's env: does not set is empty
+    there, and $(NAME) stays as it stands."""
+    for launch in job.launches[: look.SIBLINGS]:
+        manifest, container = manifest_of(job, launch), container_of(job, launch)
+        known = _SET_BY.get(manifest.kind) if manifest is not None else None
+        if manifest is None or container is None or known is None or "volcano" in manifest.api_version:
+            continue
+        own = {value.value for key, value in container.values.items() if key[:1] == ("env",) and key[-1] == "name"}
+        if (
+            any(key[:1] == ("envFrom",) for key in container.values)
+            or is_template(job, launch)
+            or job.has_unread_source
+        ):
+            continue
+        for name in _ASKED:
+            option = launch.option(name)
+            word = option.value if option is not None else None
+            unset = next(
+                (each for each in word.expansions if each.name in _OF_RANKS) if word is not None else iter(()), None
+            )
+            plain = re.fullmatch(r".*\$\((\w+)\).*", word.shown) if word is not None and unset is None else None
+            read = unset.name if unset is not None else plain[1] if plain is not None else ""
+            if read not in _OF_RANKS or read in known | own or read in launch.invocation.settings or word is None:
+                continue
+            if unset is not None and (unset.default is not None or unset.value is not None or ":" in unset.raw):
+                continue
+            yield LintFinding(
+                span=word.span,
+                summary=f"{option.written if option else name} is {read}, set by neither env: nor a {manifest.kind}",
+                happens="It is empty in the pod, unless the image brings it: the launcher ends, or all take one rank.",
+                fix="Set it under env:"
+                + (
+                    ", or write $RANK."
+                    if "RANK" in known and "RANK" in read
+                    else ", from metadata.annotations['batch.kubernetes.io/job-completion-index'] for a rank."
+                ),
+            )
+            break

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.assignments import with_value
 from gpudoctor.lint.edits import everywhere
@@ -59,18 +60,76 @@ def each_port(job: LintJob) -> Iterator[tuple[LintWorld, LintLaunch, Value]]:
             yield LintWorld(launches=(launch,), nodes=None), launch, single
 
 
+_DRAWN = (
+    (lazy_re(r"\$\((?:echo -n|printf(?: [\"']?%s[\"']?)?) [\"']?\$\{?\w*ID\}?[\"']? ?\| ?tail -c ?-?(\d)\)"), 0),
+    (lazy_re(r"\$\(echo [\"']?\$\{?\w*ID\}?[\"']? ?\| ?tail -c ?-?(\d)\)"), -1),  # the newline is one of them
+    (lazy_re(r"\$\{\w*ID:(?: -|\(-|0-)(\d)\)?(?::\d)?\}"), 0),
+)
+"""The last digits of a job's number, and how many fewer than are asked for."""
+_OCTAL = lazy_re(r"^\$\(\([^%#]*\$\{\w*ID:(?: -|\(-|0-)\d\)?\}[^%#]*\)\)$")
+
+
+def largest(shown: str) -> int | None:
+    """The largest value of sums, moduli and last digits; None where anything else takes part."""
+    text = shown
+    for pattern, fewer in _DRAWN:
+        text = pattern.sub(lambda match, fewer=fewer: "9" * (int(match[1]) + fewer), text)  # type: ignore[misc]
+    text = re.sub(r"\$?\{?\b(?:SLURM_JOB_?ID|SLURM_ARRAY_JOB_ID|RANDOM)\b\}?", _number_of, text)
+    text = re.sub(r"(\d{1,9}) ?\\?% ?(\d{1,6})(?!\d)", _remainder, text)
+    text = re.sub(r"(?<!\$)\( ?(\d{1,9}) ?\)", r"\1", text)
+    sums = re.fullmatch(r"(\d*)(?:\$\(\(?|\$\(expr |`expr )?\s*(\d{1,9}(?: ?\+ ?\d{1,9})*)\s*(?:\)\)?|`)?", text)
+    if sums is None or text == shown:
+        return None
+    return int(sums[1] + str(sum(int(number) for number in sums[2].split("+"))))
+
+
+def _number_of(match: re.Match[str]) -> str:
+    return "32767" if "RANDOM" in match[0] else "99999999"
+
+
+def _remainder(match: re.Match[str]) -> str:
+    return str(min(int(match[1]), int(match[2]) - 1))
+
+
 @rule(
     "P01",
     title="The port is a whole number up to 65535",
     source="measured with torch 2.13; threads",
-    bad=(_ONE.format(70000), "#@ node 1\n" + _STATIC.format(1, "29500a"), _C10D.format("654321"), _ONE.format(-1)),
-    good=(_ONE.format(29511), _GOOD, _ONE.format("$PORT")),
+    bad=(
+        *(_ONE.format(70000), "#@ node 1\n" + _STATIC.format(1, "29500a"), _C10D.format("654321"), _ONE.format(-1)),
+        _ONE.format("$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 5))"),
+        _ONE.format("$((10000 + SLURM_JOB_ID % 60000))"),
+        _ONE.format("$((50000 + RANDOM))"),
+        _ONE.format("$((20000 + ${SLURM_JOB_ID: -4}))"),
+    ),
+    good=(
+        *(_ONE.format(29511), _GOOD, _ONE.format("$PORT"), _ONE.format("$((20000 + RANDOM))")),
+        _ONE.format("$(expr 10000 + $(echo -n $SLURM_JOBID | tail -c 4))"),
+        _ONE.format("$(expr 10000 + $(echo $SLURM_JOBID | tail -c 5))"),
+        _ONE.format("$((20000 + 10#${SLURM_JOB_ID: -4}))"),
+    ),
 )
 def port_out_of_range(job: LintJob) -> Iterator[LintFinding]:
     """A TCP port is a number from 0 to 65535. Anything else ends the start, and in old versions of torch a number that
     is too large silently becomes another port."""
     for world, _launch, given_port in each_port(job):
         text = given_port.sure
+        if text is None and (most := largest(given_port.shown)) is not None and most > 65535:
+            yield LintFinding(
+                span=given_port.span,
+                severity="warning",
+                summary=f"{given_port.written} comes from {given_port.shown}, which may be up to {most}",
+                happens="Jobs whose number ends so get no port: ports end at 65535.",
+                fix="Write $((20000 + SLURM_JOB_ID % 10000)).",
+            )
+        elif text is None and _OCTAL.search(given_port.shown):
+            yield LintFinding(
+                span=given_port.span,
+                severity="warning",
+                summary=f"{given_port.written} comes from {given_port.shown}: digits with a 0 in front are octal",
+                happens="Of a job whose last digits are 0812 bash says: value too great for base; there is no port.",
+                fix="Write 10# in front of the digits, or $((20000 + SLURM_JOB_ID % 10000)).",
+            )
         if text is None or re.search(r"[<>]|\.\.\.", text) or text == "":
             continue
         port = port_number(given_port)

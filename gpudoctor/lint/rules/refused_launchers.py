@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from gpudoctor.knowledge.refused_launchers import REFUSED_STARTS
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.conditions import holds, names_of, value_of_word
 from gpudoctor.lint.model import LintJob, LintLaunch, Option
@@ -25,6 +26,8 @@ _HOSTS = "#@ file hosts\nn01 slots=8\nn02 slots=8\n"
         "deepspeed --hostfile hosts --no_ssh --node_rank 2 --master_addr n01 train.py\n" + _HOSTS,
         "accelerate launch --num_processes 4 --no_python -m pkg.train\n",
         "horovodrun -np 8 -H n01:4,n02:4 --gloo --mpi python train.py\n",
+        "composer --world_size 16 -n 8 --node_rank 2 --master_addr n01 --master_port 7501 train.py\n",
+        "colossalai run --host n01,n02 train.py\n",
         "mpirun -np 8 -H n01:4,n02:4 -x PATH --bind-to none -mca btl_tcp_if_include eth0 -mca btl_tcp_if_exclude lo"
         " python train.py\n",
     ),
@@ -32,6 +35,7 @@ _HOSTS = "#@ file hosts\nn01 slots=8\nn02 slots=8\n"
         "deepspeed --hostfile hosts --no_ssh --node_rank 1 --master_addr n01 train.py\n" + _HOSTS,
         "deepspeed --hostfile hosts --launcher openmpi train.py\n" + _HOSTS,
         "horovodrun -np 8 -H n01:4,n02:4 --gloo python train.py\n",
+        "composer --world_size 16 -n 8 --node_rank 1 --master_addr n01 --master_port 7501 train.py\n",
     ),
 )
 def launcher_refuses(job: LintJob) -> Iterator[LintFinding]:
@@ -112,6 +116,7 @@ _ASKED = ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port",
     source="argparse: an empty word is no number (invalid int value: ''), and an empty one that is not quoted is none",
     bad=(
         "master_addr=\n" + _NODES.format(0, "$master_addr"),
+        "NUM_GPUS=8\n" + _NODES.format(0, "10.20.0.11").replace("node=8", "node=$NGPUS"),
         "#!/bin/bash\nhead=10.20.0.11\n" + _NODES.format("$node_rank", "$head"),
         "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=32\n"
         'export HEAD="$HEAD"\nsrun bash -c \'' + _NODES.format("$SLURM_NODEID", "$HEAD").strip() + "'\n",
@@ -140,18 +145,40 @@ def setting_stays_empty(job: LintJob) -> Iterator[LintFinding]:
                 (each for each in word.expansions if each.is_set is False and each.default is None and each.raw), None
             )
             emptied = emptied or (unset is not None and job.is_batch and _of_itself(job, unset.name))
+            emptied = emptied or (
+                unset is not None and re.search(rf"^unset .*\b{unset.name}\b", job.text, re.M) is not None
+            )
+            orphan = _orphan(job, name) if unset is not None and not emptied else ""
             own = own or (unset.name if unset is not None else "")
             lower = unset is not None and re.fullmatch(r"[a-z][a-z0-9_]*", unset.name) is not None
             whole = unset is not None and word.shown.strip("\"'") == unset.raw
-            if emptied or (lower and whole and job.text.startswith("#!")):
+            if emptied or orphan or (lower and whole and job.text.startswith("#!")):
                 yield LintFinding(
                     span=option.span,
                     summary=f"{option.written} is ${own or (unset.name if unset else '')}, which "
-                    + ("is set to nothing, or to itself" if emptied else "nothing in this script sets"),
+                    + ("is set to nothing, or to itself" if emptied else "nothing in this script sets")
+                    + (f"; it sets {orphan}, which nothing reads" if orphan else ""),
                     happens="The launcher gets an empty word: invalid int value: '', or expected one argument.",
-                    fix="Give it a value, or a default: ${NAME:-value}.",
-                )
+                    fix=f"Write ${orphan}, if that is meant." if orphan
+                    else "Give it a value, or a default: ${NAME:-value}.",
+                )  # fmt: skip
                 break
+
+
+_KINDS = {
+    "nproc-per-node": "GPU|PROC", "num-processes": "GPU|PROC", "nnodes": "NODE|MACHINE", "num-machines": "NODE|MACHINE",
+    "node-rank": "RANK", "machine-rank": "RANK", "master-addr": "ADDR|IP|HOST|HEAD", "main-process-ip": "ADDR|IP|HOST",
+    "rdzv-endpoint": "ADDR|IP|HOST|HEAD", "master-port": "PORT", "main-process-port": "PORT",
+}  # fmt: skip
+_ASSIGNED = lazy_re(r"^[ \t]*(\w+)=(?![^\n]*[\w)\"'][ \t]+[\w$./])", re.MULTILINE)
+
+
+def _orphan(job: LintJob, option: str) -> str:
+    """The one variable of the option's kind that this text sets and that nothing reads or exports."""
+    kind = _KINDS.get(option, "")
+    names = {match[1] for match in _ASSIGNED.finditer(job.text) if kind and re.search(kind, match[1], re.IGNORECASE)}
+    unread = [name for name in sorted(names)[:50] if len(re.findall(rf"(?<!\w){name}(?!\w)", job.text)) == 1]
+    return unread[0] if len(unread) == 1 else ""
 
 
 def _of_itself(job: LintJob, name: str) -> bool:

@@ -3,13 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.hugging_face_options import nearest
-from gpudoctor.knowledge.slurm_names import NAMES
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.launchers.slurm import SBATCH
-from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look
-from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Word
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEADER = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gres=gpu:4\n#SBATCH --ntasks-per-node=1\n"
@@ -19,8 +16,6 @@ _C10D = (
     " train.py\n"
 )
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
-_SET = lazy_re(r"(?:^|[\s;&|(])(?:export\s+|declare\s+(?:-\w+\s+)*|local\s+|readonly\s+)?(SLURM_\w+)=", re.MULTILINE)
-_USED = lazy_re(r"(?<!\\)\$(?:\{(?P<braced>SLURM_\w+)(?P<more>[^}]*)\}|(?P<bare>SLURM_\w+))")
 _PROGRAMS = ("torchrun", "python", "python3", "accelerate", "deepspeed", "mpirun", "srun", "horovodrun", "bash", "sh")
 _STEP_OPTIONS = ("--gres", "--ntasks-per-node", "--cpus-per-task", "--cpu-bind", "--gpu-bind", "--kill-on-bad-exit")
 """Options of srun that no training has for its own."""
@@ -164,57 +159,6 @@ def port_of_the_jobs_number(job: LintJob) -> Iterator[LintFinding]:
                 " are root's ports.",
                 fix="Write $((20000 + SLURM_JOB_ID % 20000)).",
             )
-
-
-@rule(
-    "S36",
-    title="A variable of SLURM is written as SLURM writes it",
-    source="sbatch(1), srun(1), OUTPUT ENVIRONMENT VARIABLES, and the names in Slurm's source (24.11)",
-    bad=(
-        _HEADER + "export WORLD_SIZE=$((SLURM_NNODES * 4)) N=$SLURM_GPUS_ON_NODES\n" + _HEAD + "srun " + _C10D,
-        _HEADER + "HEAD=$(scontrol show hostnames $SLURM_JOB_NODE_LIST | head -n1)\nsrun " + _C10D,
-    ),
-    good=(
-        _HEADER + "export N=$SLURM_GPUS_ON_NODE\n" + _HEAD + "srun " + _C10D,
-        _HEADER + _HEAD + "export N=${SLURM_GPUS_ON_NODES:-4}\nsrun " + _C10D,
-        _HEADER + "cd $SLURM_MYSITE_FOLDER\n" + _HEAD + "srun " + _C10D,
-    ),
-)
-def variable_that_slurm_does_not_set(job: LintJob) -> Iterator[LintFinding]:
-    """A name that is nearly one of SLURM's is empty: what is counted, named or cut by it is too."""
-    if not job.is_batch:
-        return
-    own = {match[1] for match in _SET.finditer(job.text)}
-    options = {option.value.span.start for launch in job.launches for option in launch.every_option if option.value}
-    said: set[str] = set()
-    asked: dict[str, str] = {}
-    for match in _USED.finditer(job.text):
-        name = match["braced"] or match["bare"]
-        more = match["more"] or ""
-        line_start = job.text.rfind("\n", 0, match.start()) + 1
-        before = job.text[line_start : match.start()].lstrip()
-        if (
-            name in NAMES
-            or name in own
-            or name in said
-            or name in job.facts.variables
-            or more[:2] in (":-", ":=", ":+")
-        ):
-            continue
-        if more[:1] in ("-", "=", "+", "?") or before.startswith(("#", "echo", "printf")) or "HET_GROUP" in name:
-            continue
-        if len(asked) > 200:
-            return
-        meant = asked[name] if name in asked else asked.setdefault(name, nearest(name, NAMES, 0.9))
-        if not meant or any(start <= match.start() <= start + 200 for start in options):
-            continue  # V01 speaks of options
-        said.add(name)
-        yield LintFinding(
-            span=Span(match.start(), match.end(), job.text.count("\n", 0, match.start()) + 1),
-            summary=f"SLURM sets no {name}; {meant} is nearly the same name",
-            happens=f"${name} is empty: what is made of it is wrong or empty too.",
-            fix=f"Write ${meant}.",
-        )
 
 
 @rule(

@@ -7,6 +7,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch, Span
 from gpudoctor.lint.rule import Edit, LintFinding, rule
+from gpudoctor.lint.rules.platform_names import reads
 
 _REPEATS = {
     "SLURM_GPUS_PER_NODE": ("gpus-per-node", ("gres", "gpus", "gpus-per-task"), "SLURM_GPUS_ON_NODE"),
@@ -31,6 +32,7 @@ _BATCH = (
         _BATCH.format("gres=gpu:8", "$SLURM_GPUS_PER_NODE"),
         _BATCH.format("gpus-per-node=4", "$SLURM_GPUS_PER_TASK"),
         _BATCH.format("gres=gpu:8", "$GPUS").replace("srun", "GPUS=$SLURM_GPUS_PER_NODE\nsrun"),
+        _BATCH.format("gres=gpu:8", "8").replace("srun", "export WORLD_SIZE=$((2 * SLURM_GPUS_PER_NODE))\nsrun"),
         _BATCH.format("gres=gpu:8", "8").replace("srun", '[ -z "$SLURM_GPUS" ] && exit 0\nsrun'),
     ),
     good=(
@@ -45,7 +47,8 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
     if not job.is_batch:
         return
     yield from _ends_by_a_guard(job)
-    seen = set()
+    seen: set[tuple[int, str]] = set()
+    told: set[str] = set()
     for launch in (launch for lint_launch in job.launches for launch in (lint_launch, *lint_launch.around)):
         for option in launch.every_option:
             for origin in _origins(launch, option.value.expansions if option.value is not None else ()):
@@ -53,6 +56,7 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
                 if left_empty is None or origin.span is None or (origin.span.start, origin.name) in seen:
                     continue
                 seen.add((origin.span.start, origin.name))
+                told.add(origin.name)
                 wanted, other, instead = left_empty
                 yield LintFinding(
                     span=origin.span,
@@ -64,6 +68,18 @@ def repeats_no_option(job: LintJob) -> Iterator[LintFinding]:
                     else f"Add #SBATCH --{wanted}=... to the header.",
                     edits=(Edit(origin.span, f"${instead}"),) if instead and origin.span.exact else (),
                 )  # fmt: skip
+    if job.has_unread_source or not job.launches:
+        return
+    for name, span in reads(job).items():
+        left = _left_empty(job, job.launches[0], Expansion(name, f"${name}", None)) if name in _REPEATS else None
+        if left is not None and name not in told and not _GUARD.search(job.text):
+            yield LintFinding(
+                span=span,
+                summary=f"${name} is set by SLURM with --{left[0]} only; the header has --{left[1]}",
+                happens="It is empty: a product is a syntax error of the shell, and an option swallows the next word.",
+                fix=f"Write ${left[2]}, which is set by each of them." if left[2]
+                else f"Add #SBATCH --{left[0]}=... to the header.",
+            )  # fmt: skip
 
 
 _GUARD = lazy_re(

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.platform_names import meant_by
 from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
@@ -82,7 +83,7 @@ def nearest(name: str, known: Iterator[str] | tuple[str, ...] | list[str]) -> st
         "MASTER_ADR=10.20.0.11\n" + _GOOD.replace("10.20.0.11", "$MASTER_ADDRS"),
         "NPROC_PER_NODE=4\n" + _GOOD.replace("node=4", "node=$NPROC_PER_NODES"),
         "gpus=4\n" + _GOOD.replace("node=4", "node=$GPUS"),
-        _BATCH.format("", "4").replace("$SLURM_NODEID", "$SLURM_NODE_ID"),
+        _BATCH.format("", "4").replace("$MASTER_ADDR -", "$MASTER_ADDRS -"),
     ),
     good=(
         "NPROC_PER_NODE=4\n" + _GOOD.replace("node=4", "node=$NPROC_PER_NODE"),
@@ -97,7 +98,7 @@ def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
         known = [*launch.invocation.settings, *_PLATFORM]
         for option in launch.every_option:
             for expansion in option.value.expansions if option.value is not None else ():
-                unset = expansion.is_set is False or expansion.name.startswith("SLURM_")
+                unset = expansion.is_set is False and not meant_by(expansion.name)  # S36, E20
                 if not expansion.name or not unset or expansion.default is not None or expansion.name in known:
                     continue
                 same = (name for name in launch.invocation.settings if name.lower() == expansion.name.lower())
@@ -116,11 +117,8 @@ def variable_nothing_sets(job: LintJob) -> Iterator[LintFinding]:
 
 
 def _renamed(job: LintJob, expansion: Expansion, meant: str) -> tuple[Edit, ...]:
-    span = expansion.span
-    if span is None or not span.exact:
-        return ()
-    written = job.text[span.start : span.end]
-    if written not in (f"${expansion.name}", f"${{{expansion.name}}}"):
+    span, names = expansion.span, (f"${expansion.name}", f"${{{expansion.name}}}")
+    if span is None or not span.exact or (written := job.text[span.start : span.end]) not in names:
         return ()
     return (Edit(span, written.replace(expansion.name, meant)),)
 
