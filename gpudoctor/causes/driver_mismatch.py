@@ -22,6 +22,11 @@ CAUSE = Cause(
         (command("gpudoctor check driver pytorch"),),
     ),
     variants={
+        "program": Fix(
+            "The driver is older than the CUDA that the program was built with: update the driver, or take a build or "
+            "module of the program for a CUDA that this driver knows (nvidia-smi's header names the newest).",
+            (command("nvidia-smi"),),
+        ),
         "image": (
             "Update the driver of the host, or take an image for an older CUDA. NVIDIA_DISABLE_REQUIRE=1 lets it start "
             "where its own CUDA is not used."

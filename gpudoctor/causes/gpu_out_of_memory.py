@@ -16,7 +16,14 @@ CAUSE = Cause(
         "it holds besides (data of rank 0, another process on its GPU, many communicators).",
         (command("nvidia-smi"),),
     ),
-    variants=fixes_of("gpu-memory"),
+    variants={
+        "program": Fix(
+            "Have the program hold less on that GPU at once (a smaller problem, input or context, fewer processes on "
+            "one GPU), end what else holds its memory, or take a GPU with more.",
+            (command("nvidia-smi"),),
+        ),
+        **fixes_of("gpu-memory"),
+    },
     confirm=(
         "torch's message tells how much the process itself holds and how much of the GPU is free: the rest is somebody "
         "else's, and nvidia-smi tells whose."

@@ -1,4 +1,4 @@
-from gpudoctor.cause import Cause, Fix, Judged, command
+from gpudoctor.cause import Cause, Fix, Judged
 from gpudoctor.remedies import fixes_of
 
 TOLD = {
@@ -28,6 +28,16 @@ TOLD = {
         "Install the release of that library that the program was built with, on all nodes, or a "
         "build for the one that is there."
     ),
+    "shared-torch": (
+        "{library} is a part of torch itself: what loads it was built for another torch than is installed (another "
+        "release, or one for CUDA where torch is for the CPU), or is loaded before torch. Install the build of it that "
+        "names this torch and its CUDA, or build it again here (--no-build-isolation); `import torch` comes first."
+    ),
+    "shared-cuda": (
+        "{library} is of CUDA {toolkit}, for which what asks for it was built: install that part of it (python -m pip "
+        "install nvidia-{part}-cu{toolkit}, or module load cuda/{toolkit}) and have its folder in LD_LIBRARY_PATH, or "
+        "install a build of what asks for it for the CUDA that is here."
+    ),
     "command": (
         "Load the module or activate the environment that has the program, in the script itself: a job does not "
         "read what a login shell reads."
@@ -55,6 +65,8 @@ CAUSE = Cause(
         **dict.fromkeys(("program", "program-of", "command-of"), Judged("file-missing", "environment", "after a fix")),
         "environment": Judged("config", "environment", "after a fix"),
         "packages": Judged("dependency-mismatch", "environment", "after a fix"),
+        "shared-torch": Judged("dependency-mismatch", "environment", "after a fix"),
+        "shared-cuda": Judged("dependency-mismatch", "environment", "after a fix"),
         "shared": Judged("dependency-mismatch", "environment", "after a fix"),
     },
     hangs_by="start",
@@ -64,8 +76,8 @@ CAUSE = Cause(
     ),
     like=("version-mismatch",),
     fix=Fix(
-        "Install it in the environment of all nodes; where only one node fails, it has another environment.",
-        (command("gpudoctor check pytorch nccl"),),
+        "Install what the message names, with the Python or in the image that runs that process. Where it is installed "
+        "already, that process looks elsewhere: in another environment, or without the folder in LD_LIBRARY_PATH.",
     ),
     variants={
         **fixes_of("import"),

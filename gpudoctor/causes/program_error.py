@@ -62,6 +62,7 @@ CAUSE = Cause(
         "advised": "Do what the message itself says{place}: {advice}.{told}",
         "allowed": "Write one of {allowed} for it{place}. What was given is refused: {said}.",
         "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
+        "with-either": "Take {first} and {other} out{place}, or what they do not go with: {said}.",
         "required": (
             "{change}. They are given on the command line, in the settings or by the model's own configuration, and "
             "not where it was raised.{told}"
@@ -80,11 +81,10 @@ CAUSE = Cause(
         ),
         "program-to-start": "{how}",
         "in-package": Fix(
-            "It ended inside of {package}{said}. Look first at what is handed to it{place}. Where that is as "
-            "{package}'s documentation has it, or nobody has changed that call, the fault or the mismatch is "
-            "{package}'s: install its newest release, or the one that the project's requirements name "
-            "(python -m pip install --upgrade '{distribution}'), and look for that message in its issues.",
-            (command("python -m pip check"),),
+            "No remedy is known for this. It ended inside of {package}{said}: look first at what is handed to it"
+            "{place}. Where that is as {package}'s documentation has it, another release of it may differ (python -m "
+            "pip install --upgrade '{distribution}', or the one that the project's requirements name): look for the "
+            "message in its issues before.",
         ),
         "by-package": (
             "{package} refuses what it was handed{said}. Look at the lines above, which may tell of it first, and at "
@@ -123,6 +123,12 @@ CAUSE = Cause(
             "{path} lies on a file system that changed or dropped it while it was open{place}: read and write such "
             "files on a local disk of the node ({how}), or have one process make them before the others start; a "
             "mount that stays so has to be mounted again."
+        ),
+        "read-only": (
+            "{path} lies on what is mounted read-only{place}. In a container that is its image, or a mount without the "
+            "right to write: write to a folder of the host that is mounted writable (docker -v without :ro; "
+            "Kubernetes: an emptyDir, or readOnly: false; apptainer: --bind, or --writable-tmpfs), and point caches "
+            "and outputs there. On a disk of the host the kernel does so after an error of it: dmesg says which."
         ),
         "superseded": "This Lightning does not know {name}{place}: {since}. Write {today}.",
         "not-yet": (

@@ -9,7 +9,7 @@ CAUSE = Cause(
     restart="after a fix",
     judged={
         "pod": Judged("scheduler", "scheduler", "as it is"),
-        "devices": Judged("scheduler", "user", "after a fix"),
+        **dict.fromkeys(("devices", "step-devices"), Judged("scheduler", "user", "after a fix")),
         "node": Judged("scheduler", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
@@ -82,6 +82,12 @@ CAUSE = Cause(
             "Ask for devices as the cluster names them and as many as one node has; look there for a GPU that failed.",
             (command("sinfo --format '%P %D %G %T'"),),
         ),
+        "step-devices": Fix(
+            "The step asks for GPUs that its job has not, or by another name: give srun the --gres or --gpus of the "
+            "job. Where it was submitted from inside of another job, that one's SLURM_ variables go along: unset them, "
+            "or submit from a login node.",
+            (command("env | grep -E '^SLURM_.*(GRES|GPUS|TRES)'"),),
+        ),
         "node": Fix(
             "No node of that partition has all that is asked of one: hold each part of the request against what they "
             "have. CPUs: --cpus-per-task times the tasks of a node (--cpus-per-gpu only where the site takes it: write "
@@ -108,6 +114,11 @@ CAUSE = Cause(
             "Make nodes, tasks and CPUs agree, and keep them within the allocation and the partition: --nodes times "
             "--ntasks-per-node is --ntasks, and times --cpus-per-task no more than the nodes have.",
             (command("sinfo --format '%P %D %c %l'"),),
+        ),
+        "versions": (
+            "The commands that run here and the cluster's daemons are of SLURM releases that do not speak to each "
+            "other: use those of the cluster (its module or login node; a container or PATH may bring others), or have "
+            "the one that lags updated."
         ),
         "busy": Fix("Submit again later, or without asking for it at once (--immediate).", (command("sinfo"),)),
         "dependency-wrong": "Give --dependency the number of a job that is there, in the form afterok:NUMBER.",

@@ -72,6 +72,17 @@ CAUSE = Cause(
             "({symbol} is in libtorch_python). Where it is, the extension was built for another torch: build it again "
             "for the one that is installed (pip install --no-build-isolation --no-cache-dir --force-reinstall)."
         ),
+        "mkl": Fix(
+            "torch of conda was built with an MKL that had {symbol}, and MKL 2024.1 has it no more: conda install "
+            "'mkl<2024.1', or pip's torch in its place.",
+            (command("conda install 'mkl<2024.1'"),),
+        ),
+        "nccl-first": Fix(
+            "torch asks NCCL for {symbol}, and an older NCCL is found before its own: take that one's folder out of "
+            "LD_LIBRARY_PATH and LD_PRELOAD, or install torch's own again (python -m pip install --upgrade "
+            "nvidia-nccl-cu12, in the release that torch requires).",
+            (command("unset LD_LIBRARY_PATH LD_PRELOAD"), command("python -m pip list | grep -i nccl")),
+        ),
         "library": Fix(
             "Install torch, NCCL and extensions that were built for each other, the same on all nodes; take foreign "
             "folders out of LD_LIBRARY_PATH.",

@@ -30,7 +30,7 @@ CAUSE = Cause(
         "bridge": Fix(
             "Keep NCCL off {interface}: name the interface that leads to the other nodes in NCCL_SOCKET_IFNAME (and "
             "GLOO_SOCKET_IFNAME), on every node, or exclude it (^lo,{interface}).",
-            (command("ip -brief address"), command("export NCCL_SOCKET_IFNAME=^lo,docker,virbr,lxcbr")),
+            (command("ip -brief address"),),
         ),
         "unfilled": Fix(
             "NCCL was told an interface that is not there, and took an address that nobody filled: name one that this "

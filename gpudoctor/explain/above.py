@@ -1,6 +1,7 @@
 """What stands above an error and tells more of what to do than the error itself: the command, a compiler's first error;
 and where no cause is decided, what the quoted lines say themselves or a remedy knows of them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -14,7 +15,7 @@ from gpudoctor.explain.classes import cause_of, variant_of
 from gpudoctor.explain.conclude import FAILED_BEFORE, Conclusion
 from gpudoctor.explain.course import MILD, TROUBLE
 from gpudoctor.explain.end_lines import is_over, tells_an_end
-from gpudoctor.explain.last_words import BUILDING
+from gpudoctor.explain.last_words import BUILDING, OF_NO_TABLE
 from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.own_words import names
 from gpudoctor.explain.report import Line, LogCause
@@ -24,7 +25,7 @@ from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.writers import writer
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
-from gpudoctor.remedies import remedy_of_line
+from gpudoctor.remedies import remedy_for, remedy_of_line
 from gpudoctor.symptom import UNSAID
 
 OF_A_BUILD = lazy_re(
@@ -41,7 +42,17 @@ INTERFACE = (
     "take "
     "it out; an exclusion list excludes lo too."
 )
+OF_PIP = lazy_re(
+    r"metadata-generation-failed|Getting requirements to build|error originates from a subprocess, and is likely"
+)
+OF_A_HUB = lazy_re(
+    r"(?i)hugg|\bhub\b|download|https?:|\burl\b|dataset|model|fetch|retriev|cache|\.co\b|\.org\b|\.com\b"
+)
+OF_ANY_LIBRARY = {CAUSES["library-missing"].fix.text, str(CAUSES["library-missing"].fix_for("shared").text)}
 OF_ALL_ALIKE = lazy_re(r"(?i)reserved (?:but unallocated )?memory|_ALLOC_CONF|fragmentation")
+AROUND = 6
+OF_LESS = lazy_re(r"(?i)memory|batch|subdivisions|size|length|layers|cache|workers|smaller|fewer|lower|reduc")
+"""What a line beside a message of too little memory may say to take less of."""
 OF_MEMORY: tuple[Class, ...] = ("gpu-memory", "host-memory")
 SAY_NOTHING = ("at", "alone", "own-line", "in-package", "asserted")
 """Variants of a program's error that say where, and not what."""
@@ -51,6 +62,37 @@ TELL_ONLY_AN_END: tuple[Class, ...] = ("dead-rank", "signal")
 """Classes of what follows: where an error line stands before it, undecided as it is, that line says more."""
 SAME, FEW = 60, 12
 """Characters of a line by which it is known again, and so few that they are nobody's."""
+BEHIND, FEWEST = 3, 3
+"""Lines behind the decisive one that may go on with it, and blanks of an advice among them (our rules of thumb)."""
+USUAL: Mapping[Class, str] = {
+    "scheduler": (
+        "The scheduler's record of the job gives its reason (SLURM: scontrol show job, sacct -j; Kubernetes: kubectl "
+        "describe; PBS: qstat -f; LSF: bjobs -l): hold what was asked for against what partition, queue and account "
+        "allow."
+    ),
+    "image": (
+        "Pull or start the same image by hand on that node, as the job's user and with the job's runtime: what fails "
+        "then (its name, a login, room, rights) is what has to be mended."
+    ),
+    "driver": (
+        "See on that node whether the device's own tool works (nvidia-smi, rocm-smi, hl-smi, npu-smi) and what dmesg "
+        "tells; kernel module and libraries have to be of one release, and behind an update it wants a reboot."
+    ),
+    "device-lost": (
+        "Leave that node out, look at dmesg, and reset the device or reboot; where it comes again, the device or its "
+        "links have to be exchanged."
+    ),
+    "rdma": (
+        "Test those two nodes alone, by the lowest layer first (ibv_devinfo, ib_write_bw, fi_pingpong): where that "
+        "fails, port, switch or the container's devices and locked memory are to be mended, and else the library's "
+        "settings."
+    ),
+    "route": "Try that address and port from the node that tells it (nc -vz), while the other end should listen.",
+    "storage": "Look at that file system on the node (df, mount, dmesg), and keep files elsewhere until it is well.",
+    "permission": "See by `id` as whom the job runs there, and give that user what the line names, or another place.",
+    "host-memory": "Give the job more memory, or let it hold less at once (fewer processes, smaller pieces).",
+}
+"""By what an error line is about, how one finds what to mend."""
 LAST = 40
 """Lines at the end of a log that are asked (our rule of thumb)."""
 
@@ -61,7 +103,15 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(told))
     if cause.cause == "wrong-nic" and (value := _interface(ends)):
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
-    if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause) or _of_message(cause)):
+    log = "\n".join(text for lines in ends.values() for _, text in lines)
+    if cause.cause == "library-missing" and OF_PIP.search(log) and cause.fix.text.startswith("Install "):
+        known = remedy_for("", f"Getting requirements to build wheel\n{cause.evidence[0].text}")
+        return structs.replace(cause, fix=Fix(known[0].fix.text.format_map(known[1]))) if known else cause
+    if cause.cause == "download-failed" and cause.fix == CAUSES[cause.cause].fix and (told := _of_download(cause)):
+        return structs.replace(cause, fix=Fix(told))
+    if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):
+        return structs.replace(cause, fix=narrower)
+    if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause) or _of_message(cause, ends)):
         return structs.replace(cause, fix=narrower)
     if cause.cause != "program-error" or not any(OF_A_BUILD.search(line.text) for line in cause.evidence):
         return cause
@@ -75,6 +125,21 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
     return cause
 
 
+def _of_download(cause: LogCause) -> str:
+    """Of a service that had too many requests, and of a connection that was for no download."""
+    said = " ".join(line.text for line in cause.evidence)
+    known = CAUSES["program-error"]
+    if re.search(r"\b429\b|Too Many Requests", said):
+        return known.remedy("download-rate", what="", place="").text
+    return "" if OF_A_HUB.search(said) else known.remedy("route", asked="what it connects to", place="").text
+
+
+def _of_library(cause: LogCause) -> Fix | None:
+    """What brings a library that is not there, by its name."""
+    known = remedy_of_line(cause.evidence[0].text) or remedy_for("ImportError", cause.evidence[0].text)
+    return Fix(known[0].fix.text.format_map({"told": "", **known[1]}), known[0].fix.commands) if known else None
+
+
 def _of_line(cause: LogCause) -> Fix | None:
     """Where nothing narrower than the cause's own fix was found: what a remedy of the same class says of its lines."""
     for line in cause.evidence[:3]:
@@ -84,10 +149,15 @@ def _of_line(cause: LogCause) -> Fix | None:
     return None
 
 
-def _of_message(cause: LogCause) -> Fix | None:
+def _of_message(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> Fix | None:
     """Where a message of too little memory says itself what to take less of, that goes before what is told of all of
     them. What torch says of its allocator stands behind each of its messages."""
-    told = advice(cause.evidence[0].text) if cause.evidence and cause.kind in OF_MEMORY else ""
+    if not cause.evidence or cause.kind not in OF_MEMORY:
+        return None
+    at = cause.evidence[0]
+    near = [text for number, text in ends.get(at.file, ()) if -AROUND <= number - at.line <= BEHIND]
+    of_near = (words for text in near if OF_LESS.search(text) and (words := advice(clean(text).strip())))
+    told = advice(at.text) or next(of_near, "")
     if not told or OF_ALL_ALIKE.search(told):
         return None
     return Fix(f"Do what the message itself says: {told}. Else: {cause.fix.text}", cause.fix.commands)
@@ -133,9 +203,19 @@ def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]
     for line in lines:
         if words := advice(line.text):
             return f"Do what the line itself says: {words}."
-    texts_at_end = (clean(text) for texts in ends.values() for _, text in texts[-LAST:])
-    decisive = (text for text in texts_at_end if len(text.strip()) > FEW and text.strip()[:SAME] in unknown)
-    return next((told for text in decisive if (told := _of_its_words(text[writer(text).length :]))), "")
+    texts_at_end = [clean(text) for texts in ends.values() for _, text in texts[-LAST:]]
+    decisive = [i for i, text in enumerate(texts_at_end) if len(text.strip()) > FEW and text.strip()[:SAME] in unknown]
+    for index in decisive:
+        if told := _of_its_words(texts_at_end[index][writer(texts_at_end[index]).length :]):
+            return told
+    for index in decisive[:1]:
+        for text in texts_at_end[index + 1 : index + 1 + BEHIND]:
+            told = text[writer(text).length :].strip()
+            if (words := advice(told)).count(" ") > FEWEST and told.startswith(words[:FEW]) and not MILD.search(text):
+                return f"Do what the lines behind it say: {words}."
+        if OF_NO_TABLE in unknown and (judged := judged_line(texts_at_end[index])) and judged.kind in USUAL:
+            return f"No remedy is known for these words. {USUAL[judged.kind]}"
+    return ""
 
 
 OF_PYTHON = tuple(

@@ -39,7 +39,7 @@ from gpudoctor.explain.kinds import (
 )
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
-from gpudoctor.explain.plain_fixes import BASES, OF_RELEASE, distribution_of, plain_fix
+from gpudoctor.explain.plain_fixes import BASES, OF_RELEASE, OF_RELEASE_OF_ANY, distribution_of, plain_fix
 from gpudoctor.explain.releases_apart import of_releases
 from gpudoctor.explain.service_statuses import OF_SERVICE_TYPE, judged_service
 from gpudoctor.explain.statuses import judged_status
@@ -321,6 +321,8 @@ def variant_of(
             and by_itself
         ):
             values["release"] = OF_RELEASE.format(package=distribution_of(package))
+        if chosen == "refused" and not (package or raised_in or type_name) and NOT_KNOWN.search(values["said"]):
+            values["release"] = OF_RELEASE_OF_ANY
         is_told = chosen != "refused" or judged.kind in ("config", "argument") or bool(SETTING.search(values["said"]))
         if chosen == "handed":  # of a call of the program's own that is refused, and of nothing else
             is_its_own = not is_of_a_package(raised_in)

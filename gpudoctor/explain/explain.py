@@ -55,6 +55,7 @@ from gpudoctor.explain.starts import starts
 from gpudoctor.explain.state_tables import is_a_row
 from gpudoctor.explain.tracebacks import FRAME, HEADER
 from gpudoctor.explain.unspoken import without_unspoken
+from gpudoctor.explain.what_ran import of_what_ran
 from gpudoctor.explain.writers import writer
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE
@@ -147,7 +148,9 @@ def explain(
             trouble = () if _decided(concluded) else untold
         if concluded.causes:
             first = narrowed(beside(said_before(concluded.causes[0], facts, ends), ends), ends)
-            concluded = structs.replace(concluded, causes=(first, *concluded.causes[1:]))
+            texts = tuple(text for lines in ends.values() for _, text in lines)
+            causes = tuple(of_what_ran(cause, texts) for cause in (first, *concluded.causes[1:]))
+            concluded = structs.replace(concluded, causes=causes)
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
     if not (concluded.causes or concluded.unknown or went_on) and course == "not shown":

@@ -205,13 +205,13 @@ def last_words(
             return _caused(concluded, NAN, f"the loss is no number from line {lost[0].line} on", tuple(lost))
     error = spoken_error(sorted({*said, *at_end}, key=lambda line: (line.file, line.line)))
     if error and left_behind((error.line,), ends):
-        return _of_no_table(concluded, error.line, error.judged or concluded.judged)
+        return _of_no_table(concluded, error.line, error.judged or concluded.judged, ends)
     for line in said:
         is_last = last.get(line.file, line.line) - line.line < LAST
         if is_last and ENDS_WITH.search(line.text):
             if (remedied := remedy_of_line(line.text)) and remedied[0].judged:
                 return _caused(concluded, remedied[0].judged, f"the log ends with {shortened(line.text)}", (line,))
-            return _of_no_table(concluded, line, judged_line(line.text) or concluded.judged)
+            return _of_no_table(concluded, line, judged_line(line.text) or concluded.judged, ends)
         if is_last and (signalled := SIGNALLED.search(line.text)):
             number = SIGNALS[signalled["words"]]
             unknown = f"the shell tells that {signal.Signals(number).name} ended its program ({signalled['words']})"
@@ -245,7 +245,7 @@ def of_known_words(
         over = OVER.search(line.text) or EVENT.search(line.text)
         judged = None if over else judged_words(line.text) or judged_shape(line.text) or judged_message(line.text)
         if judged is not None and judged.kind not in OF_ANYTHING:
-            return _of_no_table(concluded, line, judged)
+            return _of_no_table(concluded, line, judged, ends)
     lines = [Line(file, number, clean(text)) for file, texts in ends.items() for number, text in texts]
     if seen := stops_a_job(lines):
         row = _both_ends(" ".join(seen.line.text.split()))
@@ -266,7 +266,7 @@ def of_the_end(
     for line in trouble:
         is_last = last.get(line.file, line.line) - line.line < LAST and not on.get(line.file)
         if is_last and not (OVER.search(line.text) or EVENT.search(line.text) or is_prose(line.text)):
-            return _of_no_table(concluded, line, judged_line(line.text) or judged_message(line.text))
+            return _of_no_table(concluded, line, judged_line(line.text) or judged_message(line.text), ends)
     return concluded
 
 
@@ -275,13 +275,19 @@ def of_shape(concluded: Conclusion, lines: Sequence[Line]) -> Conclusion:
     for line in lines:
         judged = None if OVER.search(line.text) else judged_shape(line.text)
         if judged is not None:
-            return _of_no_table(concluded, line, judged)
+            return _of_no_table(concluded, line, judged, {})
     return concluded
 
 
-def _of_no_table(concluded: Conclusion, line: Line, judged: Judged | None) -> Conclusion:
+def _of_no_table(
+    concluded: Conclusion, line: Line, judged: Judged | None, ends: Mapping[str, Sequence[tuple[int, str]]]
+) -> Conclusion:
     """An error of which only the class is known, if that."""
-    unknown = f"{OF_NO_TABLE}: {_both_ends(line.text)}"
+    text = line.text.rstrip()
+    if text.endswith((":", "):")):  # the reason stands in the line behind what announces it
+        behind = (clean(each).strip() for number, each in ends.get(line.file, ()) if number > line.line)
+        text = f"{text} {next(filter(None, behind), '')}".rstrip()
+    unknown = f"{OF_NO_TABLE}: {_both_ends(text)}"
     return structs.replace(concluded, unknown=unknown, judged=judged)
 
 

@@ -15,6 +15,8 @@ def lines_for(cause: str, variant: str, values: Mapping[str, str]) -> tuple[Comm
     match cause, variant:
         case "library-missing", "package":
             return (command("python -m pip install {:name}", values.get("package", "")),)
+        case "wrong-nic", "bridge":
+            return (command("export NCCL_SOCKET_IFNAME=^lo,{:interface}", values.get("interface", "")),)
         case "program-error", "required-range":
             return (command("python -m pip install {}", values.get("wanted", "")),)
         case "master-unreachable", "ssh-name":

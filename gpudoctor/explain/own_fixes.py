@@ -191,6 +191,10 @@ def loader_fix(values: Mapping[str, str]) -> str:
         return "cxx"
     if symbol.startswith("GLIBC_"):
         return "libc"
+    if symbol.startswith("iJIT_"):
+        return "mkl"
+    if symbol.startswith("nccl") and OF_TORCH.search(library):
+        return "nccl-first"
     if symbol.startswith("__nvJitLink") or OF_NVIDIA.search(library):
         return "cuda-libraries"
     return "torch-first" if symbol.startswith("THP") and not OF_TORCH.search(library) else ""
@@ -219,11 +223,34 @@ def command_fix(name: str) -> tuple[str, dict[str, str]]:
     return ("command-of", {"how": told.format(name=last)}) if told else ("", {})
 
 
+OF_TORCH_ITSELF = lazy_re(r"^lib(?:torch|c10|shm\b)")
+OF_CUDA = lazy_re(r"^lib(?P<name>[A-Za-z]+)\.so\.(?P<number>\d{1,2})\b")
+CUDA_PARTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    **dict.fromkeys(("cublas", "cublasLt"), ("cublas", {"11": "11", "12": "12", "13": "13"})),
+    "cudart": ("cuda-runtime", {"11": "11", "12": "12", "13": "13"}),
+    "cufft": ("cufft", {"10": "11", "11": "12", "12": "13"}),
+    "cusparse": ("cusparse", {"11": "11", "12": "12"}),
+    "nvrtc": ("cuda-nvrtc", {"11": "11", "12": "12", "13": "13"}),
+    "cusparseLt": ("cusparselt", {"0": "12"}),
+    "nvJitLink": ("nvjitlink", {"12": "12", "13": "13"}),
+}
+"""A library of the CUDA toolkit: the part of pip's nvidia-PART-cuN, and by its number the toolkit (its release notes,
+and the wheels' contents)."""
+
+
+def cuda_part(library: str) -> dict[str, str]:
+    """Values for the toolkit that has this library; empty: not told by its name."""
+    match = OF_CUDA.match(library)
+    part, toolkits = CUDA_PARTS.get(match["name"] if match else "", ("", {}))
+    toolkit = toolkits.get(match["number"], "") if match else ""
+    return {"part": part, "toolkit": toolkit} if toolkit else {}
+
+
 BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
     ("node-lost", "launch"): (
         (lazy_re(r"(?i)credential|munge|authentication"), "launch-credential"),
         (lazy_re(r"(?i)prolog"), "launch-prolog"),
-        (lazy_re(r"(?i)layout tasks|more processors|CPU count|memory"), "launch-layout"),
+        (lazy_re(r"(?i)layout tasks|more processors|CPU count|memory|cpu bind"), "launch-layout"),
         (lazy_re(r"(?i)user (?:id )?not found|invalid user|uid"), "launch-user"),
         (lazy_re(r"(?i)timed out|connection|communication|connect|no response"), "launch-unreached"),
     ),
@@ -255,6 +282,12 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
     for words, by_reason in BY_REASON.get((cause, variant), ()):
         if words.search(values.get("reason", "")):
             return by_reason, {}
+    if cause == "library-missing" and variant == "shared" and OF_TORCH_ITSELF.match(values.get("library", "")):
+        return "shared-torch", {}
+    if (cause, variant) == ("scheduler-refused", "devices") and values.get("step"):
+        return "step-devices", {}
+    if cause == "library-missing" and variant == "shared" and (part := cuda_part(values.get("library", ""))):
+        return "shared-cuda", part
     if (
         cause == "library-missing"
         and variant in ("command", "program")

@@ -49,6 +49,7 @@ NOT_TOGETHER = lazy_re(
     r"\bnot (?:be )?(?:supported|allowed|permitted|implemented|available|combined|enabled|used)\b[^.\n]{0,20}"
     r"\b(?:with|when|if|together|while)\b|\b(?:only|at most) one of\b|\bchoose one\b"
 )
+WITH_EITHER = lazy_re(r"(?i)\b(?:in|not )compatible with [^.\n]{1,60}\bor\b")
 WANTED = lazy_re(
     r"(?i)\brequires?\b|\brequired\b|\bneeds?\b(?! to)|"
     r"\b(?:must|should|ha(?:s|ve) to)(?: also)? (?:be )?(?:set|specif\w+|"
@@ -73,7 +74,10 @@ REFUSING = lazy_re(
     r"unsupported|invalid|unexpected|unknown|already|mutually|but|missing|incompatible|conflicts?|fail(?:s|ed)?|None|without|"
     r"duplicate)\b|n't\b"
 )
-PACKAGE = r"[`'\"]?(?P<package>[A-Za-z][\w.-]{1,50}(?:\[[\w,-]{1,40}\])?(?:[<>=!~]=?[\w.,<>=!~*]{1,30})?)[`'\"]?"
+PACKAGE = (
+    r"[`'\"]?(?P<package>[A-Za-z][\w.-]{1,50}(?:\[[\w,-]{1,40}\])?"
+    r"(?:[<>=!~]=?[\w.<>=!~*]{1,30}(?:, ?[<>=!~]{1,2}[\w.*]{1,20})*)?)[`'\"]?"
+)
 INSTALL = tuple(
     lazy_re(text)
     for text in (
@@ -92,6 +96,8 @@ NO_LIST = lazy_re(r"(?i)\brange\b|\binterval\b|\[type=|\b(?:only|most|exactly) o
 IS_THERE = lazy_re(r"(?i)\b(?:already exists?|file exists|exists without|is not empty)\b")
 RAISED_AT = lazy_re(r"\s{0,4}\(at /\S{1,200}:\d{1,6}\)\s*$")
 """Paddle's, of its own source."""
+GUESSED_BY_PYTHON = lazy_re(r"(?<=')\. Did you mean: '\w{1,80}'\?")
+"""Of a name that is not there (Lib/traceback.py): the one that is spelt most like it, whatever it is."""
 HEADER = lazy_re(r"^\d+ (?:validation|configuration) errors? (?:for|in|detected)\b[^\n]*")
 """It announces what is refused."""
 OF_FIELD = lazy_re(
@@ -186,6 +192,8 @@ def _named(text: str) -> Iterator[tuple[int, str]]:
         name = next(filter(None, match.groups())).rstrip(".")
         if text[match.end() : match.end() + 1] == ":" and (match["quoted"] or name.isupper()):
             continue  # a key of JSON, a service's code of an error
+        if not match.start() and text.startswith(": ", match.end()) and match["snake"]:
+            continue  # who tells it
         if not (NO_NAME.fullmatch(name) or NO_SETTING.fullmatch(name) or A_FILE.search(name)):
             yield match.start(), name
 
@@ -203,11 +211,13 @@ def _wanted(clause: str, at: re.Match[str]) -> str:
 def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None:
     """The variant of the cause `program-error` that a message tells by its own words, and its values; None where what
     is known of its class says more."""
-    clause, advised = said(message), advice(message)
+    clause, advised = said(message), advice(GUESSED_BY_PYTHON.sub("", message))
     values = {"said": clause}
     if kind == "file-missing" and (path := refused_path(message)) and IS_THERE.search(message):
         return "exists", {"path": path}
     if kind == "file-missing" and (path := refused_path(message)):
+        if path.endswith("/bin/nvcc"):
+            return "no-toolkit", {}
         if device := device_of(path):
             return "device-node", {"path": path, "device": device}
         where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
@@ -234,6 +244,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
     if not clause or kind not in OF_SETTINGS:
         return None
     named = names(clause.partition(" (it is ")[0])
+    if len(named) > 1 and WITH_EITHER.search(clause):
+        return "with-either", {**values, "first": named[0], "other": named[1]}
     if NOT_TOGETHER.search(clause) and len(named) > 1:
         return "not-together", {**values, "first": named[0], "other": named[1]}
     if (at := WANTED.search(clause)) and (wanted := _wanted(clause, at)):

@@ -47,7 +47,7 @@ CLOSED = lazy_re(
     r"(?i)connection (?:was )?(?:reset|aborted|closed)|broken pipe|closed (?:the connection )?by (?:the )?(?:peer|"
     r"remote)"
 )
-STALE = lazy_re(r"(?i)stale")
+STALE, READ_ONLY = lazy_re(r"(?i)stale"), lazy_re(r"(?i)\bread-only file ?system\b|\bEROFS\b")
 CERTIFICATE = lazy_re(r"(?i)certificate|SSL")
 NOT_REACHED = lazy_re(
     r"(?i)timed? ?out|unreachable|refused|resolve|max retries|connection|offline|name or service|network"
@@ -70,6 +70,9 @@ OF_RELEASE = (
     "is of another release than that was written for: take a newer one (python -m pip install --upgrade '{package}', "
     "or "
     "pull its sources)."
+)
+OF_RELEASE_OF_ANY = (
+    " Where it is not misspelt, what says so is older than what it was given: take a newer release of it."
 )
 BASES = frozenset({"torch", "functorch", "numpy", "pandas", "scipy", "PIL", "cv2", "tqdm", "joblib"})
 """Packages whose words are mostly about what a program hands to them, and seldom about their release."""
@@ -122,7 +125,7 @@ def plain_fix(
         }
     if name == "AssertionError" and clause:
         return "asserted", {"said": clause}
-    if (raised_in or name in TO_PRINT) and kind in OF_A_PROGRAM:
+    if (name in TO_PRINT or (raised_in and hasattr(builtins, name))) and kind in OF_A_PROGRAM:
         return "own-line", {"what": TO_PRINT.get(name, VALUES), **told}
     return "alone" if alone else "at", told
 
@@ -160,6 +163,8 @@ def _seen(kind: Class, type_name: str, message: str, raised_in: str, raised_by: 
         return ("permission" if path else "", {"path": path})
     if kind in ("storage", "quota", "disk-full"):
         path = refused_path(message)
+        if kind == "storage" and READ_ONLY.search(message):
+            return "read-only", {"path": path or "What is written there"}
         if kind == "storage" and path and STALE.search(message):
             return "stale", {"path": path, "how": "TMPDIR, or a folder of the node's own disk"}
         return (kind if path else "quota-service" if kind == "quota" else "", {"path": path})
@@ -193,4 +198,4 @@ def _of_download(message: str) -> str:
     return "download" if NOT_REACHED.search(message) else "download-name"
 
 
-__all__ = ["BASES", "OF_RELEASE", "distribution_of", "plain_fix"]
+__all__ = ["BASES", "OF_RELEASE", "OF_RELEASE_OF_ANY", "distribution_of", "plain_fix"]

@@ -16,8 +16,10 @@ from gpudoctor.remedies import (
     networks,
     nodes,
     options,
+    packages,
     parallel,
     plain,
+    programs,
     python_values,
     releases,
     services,
@@ -33,7 +35,20 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     for family in (
         *(releases, starting),
         *(parallel, tensors, data, checkpoints, models, environments, builds),
-        *(systems, services, nodes, clusters, networks, transfers, installers, options, plain, python_values),
+        *(
+            packages,
+            programs,
+            systems,
+            services,
+            nodes,
+            clusters,
+            networks,
+            transfers,
+            installers,
+            options,
+            plain,
+            python_values,
+        ),
     )
     for remedy in family.REMEDIES
 )

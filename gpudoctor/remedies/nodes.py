@@ -32,7 +32,7 @@ REMEDIES = (
         "rocm-no-code",
         words=(
             r"\bhipError(?:NoBinaryForGpu|InvalidKernelFile|InvalidImage|SharedObject\w{4,20}"
-            r"|InvalidDeviceFunction)\b",
+            r"|InvalidDeviceFunction)\b|\bHIP error: invalid device function\b",
             r"\bUnable to find code object for all current devices\b|\bCannot (?:retrieve"
             r"|find) (?:Static function|Symbol|"
             r"Function)\b|\bHSA_STATUS_ERROR_INVALID_(?:CODE_OBJECT|ISA|SYMBOL_NAME)\w{0,20}\b",
@@ -227,7 +227,7 @@ REMEDIES = (
             r"\bDevice acquire failed\b|\bFailed to acquire (?:a )?(?:Gaudi|HPU|device)\b"
             r"|\bsynDeviceAcquire\w{0,20}[^\n]{0,40}fail",
             r"\b(?:TPU|libtpu)[^\n]{0,60}\balready in use by (?:another )?process\b"
-            r"|\bUnable to initialize backend 'tpu'",
+            r"|\bUnable to initialize backend 'tpu'|\bTPU initialization failed\b",
         ),
         lines=True,
         fix=(

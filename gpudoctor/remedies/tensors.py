@@ -63,7 +63,7 @@ REMEDIES = (
             r"expected scalar type \w+ but found|(?:mat1 and mat2|self and mat2) must have the same dtype",
             r"Input type \((torch\.(?:cuda\.)?|CUDA|CPU|(?!torch|CUDA|CPU))(?=[^.)\n]{1,60}\))[^)\n]{1,60}\) and "
             r"(?:weight|bias) type \(\1(?=[^.)\n]{1,60}\))[^)\n]{1,60}\) should be the same",
-            r"expected m1 and m2 to have the same dtype|Found dtype \w+ but expected \w+",
+            r"expected m(?:at)?1 and m(?:at)?2 to have the same dtype|Found dtype \w+ but expected \w+",
         ),
         fix=(
             "Two dtypes meet: run that part under torch.autocast, or cast the input to the layer's "

@@ -241,7 +241,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "library-missing",
-        pattern=r"(?:Error|error while loading shared libraries): "
+        pattern=r"(?:Error|with error|error while loading shared libraries): "
         r"(?P<library>lib(?:nccl|cud|cublas|cufft|cusparse|cusolver|curand|cupti|nvrtc|nvJitLink|nvshmem|torch|"
         r"c10|mpi|efa|ibverbs|rccl|amdhip)[\w.+-]{0,60}): cannot open shared object file",
         unless="NET/Plugin",

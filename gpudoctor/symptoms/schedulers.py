@@ -62,8 +62,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-refused-gres",
-        pattern=REFUSED + r"(?P<reason>Invalid generic resource \(gres\) specification|Invalid GRES specification"
-        r"[^\n]{0,60}|Insufficient GRES available in allocation|Requested GRES option unsupported[^\n]{0,60})",
+        pattern=REFUSED.replace("Unable to create step", "Unable to create (?P<step>step)")
+        + r"(?P<reason>Invalid generic resource \(gres\) specification|Invalid GRES specification[^\n]{0,60}|"
+        r"Insufficient GRES available in allocation|Requested GRES option unsupported[^\n]{0,60})",
         cause="scheduler-refused",
         variant="devices",
         confidence=PROVED,

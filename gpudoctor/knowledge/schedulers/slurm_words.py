@@ -36,9 +36,10 @@ OF_REFUSALS: tuple[tuple[str, str], ...] = (
         r"Slurmd could not|Job prolog|Job epilog|Pipe error|Kill task|Session manager|Slurmd shared|Container runtime",
         "daemon",
     ),
+    (r"Incompatible versions", "versions"),
     (
         r"Unable to create job record|internal error|standby|try again|I/O error writing|connect to database|"
-        r"message|Incompatible versions|I/O stream|Plugin init|interconnect|job credential",
+        r"message|I/O stream|Plugin init|interconnect|job credential",
         "controller",
     ),
 )
