@@ -245,6 +245,20 @@ def test_a_place_where_others_stand_as_often_is_not_named() -> None:
     assert spent is not None and spent.phase == "input"
 
 
+def test_a_line_where_only_the_late_rank_stands_tells_where_all_are_long_in_the_same_part() -> None:
+    """As sampled in the lab: a step of 200 ms in the program's own code, and 20 ms at a line in the backward, or in the
+    program; while the late rank runs the backward, the others wait at its line for what is summed up."""
+    own_code, at_delay = ((Frame("main", "/home/mara/train.py", number),) for number in (125, 48))
+    delayed = (Frame("delay", "/home/mara/net.py", 9), *IN_BACKWARD)
+    others = [stands(2, (128, own_code), (25, IN_BACKWARD), (3, WAITS))]
+    in_backward = time_spent([stands(1, (42, own_code), (4, delayed), (3, IN_BACKWARD), (3, WAITS))], others, 0.09)
+    assert in_backward is not None and in_backward.where is not None
+    assert (in_backward.phase, in_backward.where.line) == ("backward", 9)
+    in_code = time_spent([stands(1, (40, own_code), (5, at_delay), (3, IN_BACKWARD), (4, WAITS))], others, 0.07)
+    assert in_code is not None and in_code.where is not None
+    assert (in_code.phase, in_code.where.line) == ("host code", 48)
+
+
 def test_who_may_only_pass_on_what_came_late_to_it_is_not_named() -> None:
     """Over gloo a slow way delays the rank at its end: asleep in the backward, it waits for what is summed up there."""
 

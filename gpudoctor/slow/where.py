@@ -42,6 +42,8 @@ LEAST_SAID = 3.0
 """Logarithm of how much likelier the samples must be: twenty times."""
 LEAST_MORE = 2.0
 """Than by the next best part: seven times."""
+LEAST_AT_A_LINE = 2
+"""Samples: one may be chance."""
 T = TypeVar("T")
 
 
@@ -114,23 +116,27 @@ def time_spent(
     """
     own, rest = _counted(late, backend), _counted(others, backend)
     of, of_others = sum(own.values()), sum(rest.values())
-    phases, passed = _by_phase(own), _by_phase(rest)
+    phases, passed = _by_phase(own), _passed(rest, own)
+    by_line = {
+        part: _speaks_for(count, rest[part], of_others, share)
+        for part, count in own.items()
+        if part.line is not None and part.phase != "collective"
+    }
+    # All may be in the same part of the step for long, and one of them at a line in it where the others never are.
     best = _likeliest(
         {
-            phase: _speaks_for(count, passed[phase], of_others, share)
+            phase: max(
+                _speaks_for(count, passed[phase], of_others, share),
+                *(said for part, said in by_line.items() if part.phase == phase and own[part] >= LEAST_AT_A_LINE),
+                0.0,
+            )
             for phase, count in phases.items()
             if phase != "collective"
         }
     )
     if best is None:
         return None
-    line = _likeliest(
-        {
-            part.line: _speaks_for(count, rest[part], of_others, share)
-            for part, count in own.items()
-            if part.phase == best and part.line is not None
-        }
-    )
+    line = _likeliest({part.line: said for part, said in by_line.items() if part.phase == best})
     stacks = [stack for process in late for stack in process.stacks if part_of(stack.thread, backend).phase == best]
     count = sum(stack.count for stack in stacks)
     for_worker = sum(stack.count for stack in stacks if waits_for_worker(stack.thread))
@@ -169,6 +175,20 @@ def _counted(processes: Iterable[ProcessPace], backend: str) -> Counter[StepPart
         for stack in process.stacks:
             counted_parts[part_of(stack.thread, backend)] += stack.count
     return counted_parts
+
+
+def _passed(rest: Counter[StepPart], own: Counter[StepPart]) -> Counter[Phase]:
+    """By phase, how often others were seen in it, or at a line at which a late rank was: while it runs the backward,
+    others may already wait at that line for what is summed up there."""
+    phases = _by_phase(rest)
+    at: dict[ProgramLine, set[Phase]] = {}
+    for part in own:
+        if part.line is not None:
+            at.setdefault(part.line, set()).add(part.phase)
+    for part, count in rest.items():
+        for phase in at.get(part.line, set()) - {part.phase} if part.line is not None else ():
+            phases[phase] += count
+    return phases
 
 
 def _by_phase(parts: Counter[StepPart]) -> Counter[Phase]:

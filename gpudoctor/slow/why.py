@@ -136,7 +136,8 @@ def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
 def _storage(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
     own = _at_files([rank.process])
     others = max((_at_files([other]) for other in rank.others), default=0.0)
-    if own >= max(HELD_BACK * rank.share, LEAST_WAITS, TIMES_OTHERS * others):
+    there = spent.samples / spent.of if spent is not None and spent.of else 1.0
+    if own >= max(HELD_BACK * min(rank.share, there), LEAST_WAITS, TIMES_OTHERS * others):
         words = "it waits there for storage" if spent is not None else "it waits for storage"
         return _of_storage("its main thread", words, [rank.process])
     if spent is None or spent.phase != "input" or not spent.waits_for_worker:
