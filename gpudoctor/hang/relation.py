@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 from gpudoctor.hang.conditions import name_of, parsed
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.rank_conditions import asks_for_world, is_by_rank
-from gpudoctor.knowledge.place_markers import normal
+from gpudoctor.knowledge.place_markers import drives_training, is_program, normal
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
@@ -38,15 +38,27 @@ class Fork(NamedTuple):
 
 
 def source_at(rank: Rank, frame: Frame | None) -> SourceContext | None:
-    """What the program says around one of its frames. A context is found by its line, and its file's name where the
-    path was resolved."""
+    """What the program says around one of its frames, or a framework around one of its loop's. A context is found by
+    its line, and its file's name where the path was resolved."""
     if frame is None:
         return None
     name = frame.file.rpartition("/")[2]
     for source in rank.evidence.sources:
         if source.line == frame.line and (source.file == frame.file or source.file.rpartition("/")[2] == name):
-            return source
+            return source if _leads_apart(source.file) or frame in rank.place.user_frames else None
     return None
+
+
+def _leads_apart(file: str) -> bool:
+    """Whether loops and conditions of a file may lead ranks apart: of other libraries only those on the rank do."""
+    return is_program(file) or drives_training(file)
+
+
+def own_sources(rank: Rank) -> list[SourceContext]:
+    """What was read of its program, and of a framework's loop."""
+    own = {(frame.file, frame.line) for frame in rank.place.user_frames}
+    sources = rank.evidence.sources
+    return [source for source in sources if _leads_apart(source.file) or (source.file, source.line) in own]
 
 
 def fork_of(one: Rank, other: Rank) -> Fork | None:
@@ -87,12 +99,13 @@ def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
     return tuple(frames[: frames.index(frame)]) if frame in frames else ()
 
 
-def told_frames(rank: Rank) -> list[Frame]:
-    """Its program's frames, and those of libraries whose text was read, innermost first."""
-    read = {(source.file, source.line) for source in rank.evidence.sources}
+def told_frames(rank: Rank) -> list[tuple[Frame, SourceContext]]:
+    """Its program's frames, and those of libraries whose text was read, innermost first, with what is said there."""
     own = rank.place.user_frames
-    inside = [each for each in _inside(rank, own[-1]) if (each.file, each.line) in read or each in own] if own else []
-    return [*inside, own[-1]] if inside else [*own]
+    read = {(source.file, source.line): source for source in rank.evidence.sources}
+    every = (*_inside(rank, own[-1]), own[-1]) if own else ()
+    told = ((each, source_at(rank, each) if each in own else read.get((each.file, each.line))) for each in every)
+    return [(frame, source) for frame, source in told if source is not None]
 
 
 def outside_backward(frames: Sequence[Frame]) -> Sequence[Frame]:
@@ -198,10 +211,7 @@ class Guard(NamedTuple):
 def guards_of(rank: Rank) -> Iterator[Guard]:
     """Conditions on the rank around a rank's frames, innermost first, outwards through its callers; also those by which
     other ranks have left the function, or gone round its loop, before the line."""
-    for frame in told_frames(rank):
-        context = source_at(rank, frame)
-        if context is None:
-            continue
+    for frame, context in told_frames(rank):
         if frame.function.rpartition(".")[2] in context.handlers:
             return  # a signal has called it, wherever the rank was
         for statement in context.enclosing:

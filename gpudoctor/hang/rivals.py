@@ -26,6 +26,7 @@ from gpudoctor.hang.relation import (
     keeps_gradients,
     loop_around,
     only_counts,
+    own_sources,
     passes_by,
     source_at,
 )
@@ -177,7 +178,7 @@ def _past(stays: Rank, gone: Rank) -> Iterator[WayApart]:
 def _in_a_loop(stays: Rank, fork: Fork) -> bool:
     """Whether a loop is around where they part, or around a call further out, of the program or of a framework."""
     inner = frames_within(stays, fork.one)[:-1]
-    outer = [source for source in stays.evidence.sources if not any(source_at(stays, each) == source for each in inner)]
+    outer = [source for source in own_sources(stays) if not any(source_at(stays, each) == source for each in inner)]
     return any(around.kind in LOOPS for source in outer for around in source.enclosing)
 
 

@@ -85,7 +85,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
         if guard is None:
             continue
         statement, context, sure = guard
-        if not all(any(source_at(rank, frame) == context for frame in told_frames(rank)) for rank in party):
+        if not all(any(told == context for _, told in told_frames(rank)) for rank in party):
             continue  # others have come to the same line by another way
         if any(_in_other_branch(context, other[0]) for other in waiting if other is not party):
             continue  # both branches have their collectives: within_the_loop tells how they differ
@@ -125,7 +125,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
 def rank_guard(rank: Rank, job: HangJob) -> tuple[Enclosing, SourceContext, float] | None:
     """The condition that keeps other ranks from where a rank waits; None where another line may pair with it."""
     for guard in guards_of(rank):
-        if all(guard.frame in told_frames(each) for each in job.ranks):
+        if all(any(guard.frame == frame for frame, _ in told_frames(each)) for each in job.ranks):
             continue  # all have come this way
         statement, context = guard.statement, guard.source
         verdicts = {admits(statement, number_in(condition_of(statement), each)) for each in job.ranks}

@@ -21,6 +21,7 @@ from gpudoctor.hang.relation import (
     is_within,
     keeps_gradients,
     loop_around,
+    own_sources,
     passed_loop,
     passes_by,
     source_at,
@@ -76,7 +77,7 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     inside = [rank for rank in job.ranks if is_within(rank, context, loops[0])]
     through = len(job.ranks) - len(inside) if len(inside) >= len(stays) else len(left)
     few = left if through <= max(len(inside), len(stays)) else stays
-    asks = any(source.ends_loops for rank in job.ranks for source in rank.evidence.sources)
+    asks = any(source.ends_loops for rank in job.ranks for source in own_sources(rank))
     ended = how_ended(loops, None if is_program(context.file) else asks)
     early = returned(stays, left)
     if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)):
@@ -121,7 +122,7 @@ def _may_be_a_call_apart(job: HangJob, counted: tuple[int, int] | None) -> bool:
     if counted is not None:
         now, last = counted
         return last >= now
-    return any(source.unwritten for rank in job.ranks for source in rank.evidence.sources)
+    return any(source.unwritten for rank in job.ranks for source in own_sources(rank))
 
 
 def _taken(left: Rank, context: SourceContext, leaves: Sequence[Enclosing]) -> tuple[Enclosing, float] | None:
