@@ -58,6 +58,28 @@ def test_ranks_part_in_a_loop_of_a_framework() -> None:
     assert "(self.control.should_training_stop) of trainer.py" in cause.summary
 
 
+CONNECTOR = "/venv/lib/python3.11/site-packages/lightning/pytorch/trainer/connectors/data_connector.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("per_node and local_rank_zero", "rank0-only-collective"), ("self.overridden", "")]
+)
+def test_a_condition_of_a_library_counts_where_it_asks_for_the_rank(text: str, told: str) -> None:
+    fit = ("main", 44, PROGRAM)
+    around = source(95, function="prepare_data", file=CONNECTOR, inside=[("if", 94, text), ("with", 93, "barrier")])
+    hook = [("Digits.prepare_data", 27, PROGRAM), ("prepare_data", 95, CONNECTOR), fit]
+    job = a_job(
+        stands(0, "collective", "barrier", hook, (source(27, function="Digits.prepare_data"), around)),
+        stands(1, "collective", "barrier", [("prepare_data", 93, CONNECTOR), fit], ()),
+    )
+    cause = first(job)
+    if told:
+        assert (cause.cause, cause.ranks, cause.where and cause.where.line) == (told, (0,), 27)
+        assert f"which only rank 0 reaches (if {text}, line 94)" in cause.summary
+    else:
+        assert cause.confidence < 0.65
+
+
 def test_without_the_text_of_the_framework_nothing_is_made_of_its_lines() -> None:
     def without(one: Rank) -> Rank:
         return structs.replace(one, evidence=structs.replace(one.evidence, sources=()))

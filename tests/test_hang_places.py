@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 
 from gpudoctor.hang.conclude import conclude_job
 from gpudoctor.knowledge.places import is_user, main_thread, moved, place_of
+from gpudoctor.read.job.sources import where_libraries_part
 from gpudoctor.snapshot.evidence import Frame, Sample, SourceContext, Thread
 from tests.hang_jobs import a_job, member, place_at
 
@@ -444,3 +445,25 @@ def test_ranks_that_spin_in_mpi_do_not_get_on_for_that() -> None:
     report = conclude_job(a_job(*spins))
     assert (report.state, report.causes) == ("running", ())
     assert "MPI spins there" in report.undecided
+
+
+@pytest.mark.parametrize(
+    ("waits_in", "kind"), [("futex_do_wait", "collective"), ("poll_schedule_timeout", "user code")]
+)
+def test_a_method_written_in_c_that_a_library_calls(waits_in: str, kind: str) -> None:
+    one = thread("_InfiniteBarrier.__exit__ lightning/fabric/utilities/distributed.py:428 <- main train.py:7", waits_in)
+    text = SourceContext(file=one.frames[0].file, line=428, text="self.barrier()")
+    place = place_of(one, (text,))
+    assert (place.kind, place.user_frame) == (kind, one.frames[1])
+
+
+def test_where_ranks_part_in_a_library_its_text_is_wanted() -> None:
+    outer = " <- prepare_data lightning/pytorch/data.py:{} <- main train.py:7 <- <module> train.py:9"
+    mains = {
+        1: thread(f"barrier {C10D}:9 <- Digits.prepare_data train.py:3 <- hook lightning/call.py:5{outer.format(95)}"),
+        2: thread(f"barrier {C10D}:9{outer.format(93)}"),
+        3: thread(f"barrier {C10D}:9 <- main train.py:8 <- <module> train.py:9"),
+        4: thread("read reader/core.py:8 <- main train.py:8 <- <module> train.py:9"),
+    }
+    wanted = {pid: [each.line for each in frames] for pid, frames in where_libraries_part(mains).items()}
+    assert wanted == {1: [95, 5], 2: [93]}

@@ -62,6 +62,27 @@ def test_a_loop_that_is_tried_again(text: str, told: bool) -> None:
         assert (cause.cause, cause.ranks, cause.confidence) == ("rank-divergent-decision", (1,), BEST)
 
 
+BEGUN = (
+    "def main():\n    for epoch in range({}):\n        train(model, loader)\n        if epoch % 3 == 2:\n"
+    "            dist.barrier()\ndef train(model, loader):\n    for batch in loader:\n        dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "start", "told"),
+    [("start, 100", 4, True), ("start, last", 4, False), ("start, 100", 5, False), ("rank_start, 100", 4, False)],
+)
+def test_a_loop_that_is_begun_with_another_number(numbers: str, start: int, told: bool) -> None:
+    """Not where each goes on to an end of its own, as over its part of the data."""
+    text, name = BEGUN.format(numbers), numbers.partition(",")[0]
+    waits = [at(number, text, ("main", 5), epoch=5, **{name: 5}) for number in (0, 2)]
+    other = at(1, text, ("train", 8), ("main", 3), epoch=5, **{name: start})
+    cause = first(a_job(waits[0], other, waits[1]))
+    assert (f"begun with {name} = 4 on rank 1, 5 on ranks 0,2" in cause.summary) is told
+    if told:
+        assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
+
+
 CALLS = (
     "def main():\n    for step in range(9):\n        average()\n        dist.barrier()\n"
     "def average():\n    dist.barrier()\n"

@@ -340,6 +340,64 @@ def test_what_only_one_rank_makes_only_it_calls(more: str, line: str, asks: str)
     assert asked == ([asks] if asks else [])
 
 
+HANDED = """\
+class Progress:
+    def state_dict(self):
+        dist.all_gather_object(self.every, self.offset)
+
+class Training:
+    def __init__(self):
+        self.rank = dist.get_rank()
+        self.progress = Progress()
+
+    def save(self):
+        found = {}
+        self.progress.advance(4)
+        if self.rank == 0:
+            found["progress"] = self.progress
+        dcp.save(found)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "asks"),
+    [
+        ("", "rank == 0"),
+        ("    def keep(self):\n        self.every.append(self.progress)\n", ""),
+        ("    def look(self):\n        return self.progress.state_dict()\n", ""),
+    ],
+)
+def test_what_only_one_rank_hands_on_others_call_there(more: str, asks: str) -> None:
+    asked = [each.asks for each in at("dist.all_gather_object", HANDED + more).enclosing if each.asks]
+    assert asked == ([asks] if asks else [])
+
+
+def test_a_sharded_model_is_unsharded_by_one_rank() -> None:
+    program = textwrap.dedent(
+        """\
+        def update(average, model):
+            model.unshard()
+            average.take(model)
+
+        def main():
+            average = Average() if dist.get_rank() == 0 else None
+            optimizer = AdamW(model.parameters())
+            for step in range(9):
+                model(batch).mean().backward()
+                if average is not None:
+                    update(average, model)
+        """
+    )
+    (forward,) = at("model(batch)", program).forwards
+    assert (forward.text, forward.asks) == ("average is not None", "rank == 0")
+
+
+def test_a_number_that_the_rank_is_compared_with_may_be_any() -> None:
+    program = "def once(rank=0):\n    def wrapper(call):\n        if get_rank() == rank:\n            call()\n"
+    (guard,) = [each for each in at("call()", program).enclosing if each.kind == "if"]
+    assert guard.asks == "rank == something"
+
+
 CAUGHT = """
 def train(parts):
     while True:

@@ -31,7 +31,7 @@ from gpudoctor.hang.relation import (
     source_at,
 )
 from gpudoctor.hang.report import HangCause, Seen
-from gpudoctor.hang.variables import held_at, in_one_round, last_round, rounds_apart
+from gpudoctor.hang.variables import first_numbers, held_at, in_one_round, last_round, rounds_apart
 from gpudoctor.hang.words import statement_seen
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import BEST, CERTAIN, LIKELY, POSSIBLE
@@ -62,6 +62,10 @@ def weighed(pair: Parted, causes: Iterable[HangCause]) -> Iterator[HangCause]:
     said = sorted(causes, key=lambda cause: -cause.confidence)
     if not said or said[0].confidence < LIKELY:
         yield from said
+        return
+    if first_numbers(pair.waiting[0], pair.other[0]) is not None:
+        # Whatever one of them has passed, they are not in one round.
+        yield from (structs.replace(cause, confidence=min(cause.confidence, BEST)) for cause in said)
         return
     ways = list(ways_apart(pair.waiting[0], pair.other[0]))
     best = said[0].cause

@@ -4,11 +4,13 @@ Only what all ranks have in common is compared: the functions that all are in, f
 they have called each other from the same lines. Counters of loops tell who is ahead; what else differs may be why.
 """
 
+import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from gpudoctor.hang.conditions import parsed
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.rank_conditions import RANK_WORDS
 from gpudoctor.hang.relation import LOOPS, same_function, source_at
@@ -91,7 +93,7 @@ def furthest_behind(ranks: Sequence[Rank]) -> list[Rank]:
 def _rounds(ranks: Sequence[Rank]) -> tuple[Enclosing | None, str, Mapping[int, list[Rank]]]:
     """The outermost loop around all in whose counters ranks differ, with what it counts by, and who is in which."""
     for level in levels_of(ranks):
-        for loop in common_loops(ranks, level):
+        for loop in _common_loops(ranks, level):
             by_round: defaultdict[int, list[Rank]] = defaultdict(list)
             counter = ""
             for rank in ranks:
@@ -109,7 +111,7 @@ def in_one_round(one: Rank, other: Rank) -> bool:
     counters = [
         [_counter(loop, held_at(rank, level[rank.rank]), level[rank.rank].line)[1] for rank in (one, other)]
         for level in levels_of((one, other))
-        for loop in common_loops((one, other), level)
+        for loop in _common_loops((one, other), level)
     ]
     return bool(counters) and all(mine is not None and mine == theirs for mine, theirs in counters)
 
@@ -135,7 +137,37 @@ def last_round(stays: Rank, left: Rank, loop: Enclosing) -> tuple[int, int] | No
     return None
 
 
-def common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:
+class Begun(NamedTuple):
+    """A loop around two ranks, and the unlike numbers with which they have begun it."""
+
+    loop: Enclosing
+    name: str
+    numbers: tuple[str, str]
+    frame: Frame
+
+
+def first_numbers(one: Rank, other: Rank) -> Begun | None:
+    """With which numbers two ranks have begun a loop around both, where these differ and its end does not."""
+    for level in levels_of((one, other)):
+        for loop in _common_loops((one, other), level):
+            name = _first_number(loop)
+            mine, theirs = (held_at(rank, level[rank.rank]).get(name, "") for rank in (one, other))
+            if mine != theirs and mine.isdecimal() and theirs.isdecimal():
+                return Begun(loop, name, (mine, theirs), level[one.rank])
+    return None
+
+
+def _first_number(loop: Enclosing) -> str:
+    """ "start" of `for epoch in range(start, 100)`: where the last number is a setting, and no end of a rank's own."""
+    call = parsed(loop.text.partition(" in ")[2])
+    if loop.kind != "for" or not isinstance(call, ast.Call) or ast.unparse(call.func) != "range" or len(call.args) < 2:
+        return ""
+    first, last = call.args[:2]
+    setting = isinstance(last, ast.Constant | ast.Attribute) or (isinstance(last, ast.Name) and last.id.isupper())
+    return first.id if isinstance(first, ast.Name) and setting and not RANK_WORDS.search(first.id) else ""
+
+
+def _common_loops(ranks: Sequence[Rank], level: Level) -> list[Enclosing]:
     """The loops around the lines of all ranks in one function, outermost first."""
     contexts = [source_at(rank, level[rank.rank]) for rank in ranks]
     first = contexts[0]
