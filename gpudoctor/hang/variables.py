@@ -137,7 +137,7 @@ def last_round(stays: Rank, left: Rank, loop: Enclosing) -> tuple[int, int] | No
     return None
 
 
-class Begun(NamedTuple):
+class BegunApart(NamedTuple):
     """A loop around two ranks, and the unlike numbers with which they have begun it."""
 
     loop: Enclosing
@@ -146,14 +146,14 @@ class Begun(NamedTuple):
     frame: Frame
 
 
-def first_numbers(one: Rank, other: Rank) -> Begun | None:
+def first_numbers(one: Rank, other: Rank) -> BegunApart | None:
     """With which numbers two ranks have begun a loop around both, where these differ and its end does not."""
     for level in levels_of((one, other)):
         for loop in _common_loops((one, other), level):
             name = _first_number(loop)
             mine, theirs = (held_at(rank, level[rank.rank]).get(name, "") for rank in (one, other))
             if mine != theirs and mine.isdecimal() and theirs.isdecimal():
-                return Begun(loop, name, (mine, theirs), level[one.rank])
+                return BegunApart(loop, name, (mine, theirs), level[one.rank])
     return None
 
 
