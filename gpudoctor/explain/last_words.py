@@ -24,7 +24,7 @@ from gpudoctor.explain.endings import OF_SIGNAL, judged_signal, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
 from gpudoctor.explain.got_over import MAY_FAIL, left_behind
 from gpudoctor.explain.kinds import DOWNLOAD, FILE, MISMATCH, NAN, NO_DEVICE, OTHER, PERMISSION
-from gpudoctor.explain.line_rows import judged_shape
+from gpudoctor.explain.line_rows import NO_FAULT, judged_shape
 from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.marked_lines import is_prose
@@ -242,7 +242,7 @@ def of_known_words(
     """Of a log that shows no job: the first line of trouble whose words tell of what it is, whoever wrote it; else the
     first of its last lines whose shape tells that something is wrong, and of what."""
     for line in trouble:
-        over = OVER.search(line.text) or EVENT.search(line.text)
+        over = OVER.search(line.text) or EVENT.search(line.text) or NO_FAULT.search(line.text[:200])
         judged = None if over else judged_words(line.text) or judged_shape(line.text) or judged_message(line.text)
         if judged is not None and judged.kind not in OF_ANYTHING:
             return _of_no_table(concluded, line, judged, ends)
@@ -265,7 +265,8 @@ def of_the_end(
     last = {file: lines[-1][0] for file, lines in ends.items() if lines}
     for line in trouble:
         is_last = last.get(line.file, line.line) - line.line < LAST and not on.get(line.file)
-        if is_last and not (OVER.search(line.text) or EVENT.search(line.text) or is_prose(line.text)):
+        none = OVER.search(line.text) or EVENT.search(line.text) or NO_FAULT.search(line.text[:200])
+        if is_last and not (none or is_prose(line.text)):
             return _of_no_table(concluded, line, judged_line(line.text) or judged_message(line.text), ends)
     return concluded
 

@@ -273,8 +273,18 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 )
 
 
+NO_FAULT = lazy_re(
+    r"^[\s|*-]{0,24}[A-Za-z][\w `().?/-]{1,60}:\s{0,8}(?:No(?:ne|t Active| CUDA)?|N/A|Disabled|False|0|UNTHROTTLED)[\s|]*$"
+    r"|\.\.\. ?truncated\b|\bOOM killer (?:en|dis)abled\b"
+)
+"""A form's field that says no ("Remapping Failure Occurred : No"); a mark of what was cut; the kernel, as the machine
+goes to sleep and wakes."""
+
+
 def judged_shape(text: str, *, guesses: bool = False) -> Judged | None:
     """By the rows here alone, each of which tells by itself that something is wrong. `guesses`: what a text only takes
     to be possible counts too."""
+    if NO_FAULT.search(text[:200]):
+        return None
     said = text[:1000] if guesses else without_guesses(text[:1000])
     return next((judged for words, judged in ROWS if words.search(said)), None)

@@ -18,7 +18,9 @@ from gpudoctor.knowledge.typed import as_typed
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
-from gpudoctor.read.pasted import bug_report, not_there
+from gpudoctor.read.pasted import bug_report, diagnosed, not_there
+from gpudoctor.read.pasted.lookalikes import LOOKALIKES, OF_ANOTHER_MAKER, of_others, seems
+from gpudoctor.read.pasted.table import SOURCE as TABLE
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
 from gpudoctor.read.pasted.troubles import told_troubles
@@ -56,70 +58,7 @@ BYTE_ORDER_MARKS = (
     (b"\xfe\xff", "utf-16-be"),
 )
 
-AMD = lazy_re(r"AMD-SMI Commands:|AMDSMI Tool: |AMD System Management Interface \|")
-"""amd-smi's help, which it prints without arguments before ROCm 7.0, and its version."""
-OF_ANOTHER_MAKER = lazy_re(
-    r"^\W{0,4}(?P<tool>(?!nvidia-|amd-|rocm-)[a-z]{2,9}-[sg]mi)\b.{0,80}\bversion\b", re.IGNORECASE | re.MULTILINE
-)
-"""The titles of Huawei's npu-smi, Habana's hl-smi, Intel's xpu-smi, Moore Threads' mthreads-gmi and their like."""
 ANSWER = "it is an answer of `gpudoctor {0}`, and no machine; `gpudoctor {0} --from FILE` shows it again"
-LOOKALIKES = (
-    (
-        lazy_re(r"^#\s*gpu\s+(pwr|pid)\b", re.MULTILINE),
-        "what `nvidia-smi dmon` or `pmon` shows; run `nvidia-smi -q > FILE`",
-    ),
-    (
-        lazy_re(
-            r"^(?=.*\b(?:uuid|memory\.|utilization\.|driver_version|pci\.bus_id|temperature\.|pid))"
-            r"[a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?(?:, [a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?)+[ \t]*$",
-            re.MULTILINE,
-        ),
-        "a table of `nvidia-smi --query-gpu`; run `nvidia-smi -q > FILE`",
-    ),
-    (
-        AMD,
-        "output of amd-smi, AMD's tool, which --from does not read: of these GPUs nothing is known; run "
-        "`gpudoctor check` there",
-    ),
-    (
-        OF_ANOTHER_MAKER,
-        "output of {tool}, the tool of another maker, which --from does not read: of these accelerators nothing is "
-        "known; run `gpudoctor check` there",
-    ),
-    (
-        lazy_re(r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b"),
-        "what tegrastats shows of a Jetson, and nothing of its health; run `gpudoctor capture -o FILE` there",
-    ),
-    (
-        lazy_re(r"^\W*(?:GPU instance profiles:|GPU instances:|Compute instances?(?: profiles)?:)", re.MULTILINE),
-        "a table of `nvidia-smi mig`, which tells what can be parted and not how the GPUs are; run "
-        "`nvidia-smi -q > FILE`",
-    ),
-    (
-        lazy_re(r"^\W*(?:HSA System Attributes|ROCk module is loaded)", re.MULTILINE),
-        "what rocminfo shows, and nothing of the GPUs' health; run `gpudoctor check` there",
-    ),
-    (
-        lazy_re(
-            r"^\W*(?:Successfully ran diagnostic for group|Diagnostic +\| Result\b|Health Monitor Report|"
-            r"\d{1,3} GPUs? found\.)",
-            re.MULTILINE,
-        ),
-        "what dcgmi shows, whose own words count; run `nvidia-smi -q > FILE`",
-    ),
-    (
-        lazy_re(
-            r"^\W*\S{1,40}(?: \([^)\n]{1,60}\))? port \d{1,2} (?:\(\w+\) )?==> \S{1,20} \((?:Up|Down)\)", re.MULTILINE
-        ),
-        "what ibdev2netdev shows: the interfaces of RDMA devices, and not how their ports are; run `ibstat > FILE`",
-    ),
-    (
-        lazy_re(r"^.{0,60}Traceback \(most recent call last\)|ProcessGroupNCCL|\bNCCL (?:INFO|WARN)\b", re.MULTILINE),
-        "the log of a job; `gpudoctor explain FILE` reads it",
-    ),
-)
-"""Texts that people have instead, and what to do; a name in braces is a group of the pattern."""
-
 TOLD = "what other programs tell in the text"
 
 ESCAPES = lazy_re(r"\x1b\[[0-9;?]{0,20}[A-Za-z]")
@@ -163,14 +102,15 @@ def snapshot_of(raw: bytes) -> Snapshot:
         return held(msgspec.to_builtins(_with_troubles(nvidia_smi.unread_snapshot(TOLD), troubles)), Snapshot)
     if (said := not_there.complaint(stripped, is_alone=True)) is not None:
         return msgspec.structs.replace(nvidia_smi.unread_snapshot(not_there.SOURCE), lacks=(said,))
-    is_of_others = AMD.search(stripped) or OF_ANOTHER_MAKER.search(stripped)
-    raise (NotReadYet if is_of_others else UnreadableSnapshot)(_guess(stripped))
+    raise (NotReadYet if of_others(stripped) else UnreadableSnapshot)(_guess(stripped))
 
 
 def _machine(text: str) -> Snapshot | None:
     """What the tools in it say of a machine; None where none speaks. Raises `UnreadableSnapshot`."""
     log = _log(text)
     parts = parts_of(unfolded(text)) if len(text) <= MOST_PASTED else []
+    if "NVIDIA-SMI" not in text and OF_ANOTHER_MAKER.search(text):  # Intel's table has nvidia-smi's form
+        parts = [part for part in parts if part.source != TABLE]
     complaint = nvidia_smi.from_messages(text, is_alone=not parts and log is None)
     return with_complaint(together(parts, log), complaint) if parts else log if log is not None else complaint
 
@@ -178,7 +118,9 @@ def _machine(text: str) -> Snapshot | None:
 def _with_troubles(machine: Snapshot, troubles: tuple[ToldTrouble, ...]) -> Snapshot:
     if not troubles:
         return machine
-    return msgspec.structs.replace(machine, told_troubles=read(TOLD, troubles))
+    own = machine.told_troubles
+    source = f"{own.source}, {TOLD}" if own.is_read else TOLD
+    return msgspec.structs.replace(machine, told_troubles=read(source, (*own.value_or(()), *troubles)))
 
 
 def _with_the_rest_named(machine: Snapshot, text: str) -> Snapshot:
@@ -278,6 +220,9 @@ class _Evidence(msgspec.Struct):
 
 def _from_json(text: str) -> Snapshot:
     raw = text.encode("utf-8", "replace")
+    if '"test_categories"' in text:
+        with contextlib.suppress(msgspec.DecodeError, RecursionError, StopIteration):
+            return together([diagnosed.parse_json(raw)])
     with contextlib.suppress(msgspec.DecodeError, RecursionError):
         msgspec.json.decode(raw, type=_Evidence)
         raise UnreadableSnapshot("it is the evidence of a job (capture --pid); `gpudoctor hang --from FILE` reads it")
@@ -293,10 +238,9 @@ def _from_json(text: str) -> Snapshot:
 
 
 def _guess(text: str) -> str:
-    for pattern, what in LOOKALIKES:
-        match = pattern.search(text)
-        if match is not None:
-            return f"line {text.count(chr(10), 0, match.start()) + 1}: it seems to be {_said(what, match)}"
+    if (seen := seems(text)) is not None:
+        match, what = seen
+        return f"line {text.count(chr(10), 0, match.start()) + 1}: it seems to be {_said(what, match)}"
     first = " ".join(text.partition("\n")[0].split())
     shown = first if len(first) <= 60 else first[:57] + "..."
     return f"it is neither a snapshot nor output of nvidia-smi (it begins with {shown!r}); {WHAT_TO_GIVE}"

@@ -10,7 +10,7 @@ import msgspec
 from gpudoctor.knowledge.wording import counted, listed
 from gpudoctor.lazy import lazy_re
 from gpudoctor.report import Report
-from gpudoctor.snapshot import Reading, Snapshot
+from gpudoctor.snapshot import Reading, Snapshot, is_left_out
 
 GIB = 1024**3
 LEFT_OUT = "Lines to paste are left out: in a file they are words of whoever wrote it. Run it again for them."
@@ -161,7 +161,7 @@ def accelerators(snapshot: Snapshot) -> str:
     gpus = snapshot.nvidia.gpus
     models = []
     if gpus.is_read:
-        names = Counter(gpu.name.value_or("unreadable GPU") for gpu in gpus.value)
+        names = Counter(gpu.name.value_or("GPU" if is_left_out(gpu.name) else "unreadable GPU") for gpu in gpus.value)
         models += [f"{number}x {name}" for name, number in names.items()]
     pci = snapshot.accelerators.pci
     if pci.is_read:

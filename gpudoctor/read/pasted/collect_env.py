@@ -47,33 +47,34 @@ def parse(block: Pasted) -> ToolOutput:
         if (match := FACT.match(line)) is not None:
             facts.setdefault(match["name"], match["value"].strip())
     packages = _packages(block.lines)
-    gpus = tuple(_gpus(block.lines))
+    gpus = tuple(gpus_of(block.lines))
     is_cut = not any(line.startswith(LAST) for line in block.lines)
-    driver = facts.get("Nvidia driver version", "")
-    nvidia: dict[str, Reading[Any]] = {}
-    if driver not in UNSAID and is_a("version", driver):
-        nvidia["driver_version"] = read(SOURCE, driver)
     lacks = ["the report is cut"] if is_cut else []
     if not gpus and facts.get("GPU models and configuration", "cut") in UNSAID and not is_cut:
         lacks.append("nvidia-smi showed it no GPU and no driver: there is none, or PATH or the container lacks it")
     return ToolOutput(
         SOURCE,
         gpus or None,
-        nvidia,
-        training=_training(facts, gpus, packages, is_cut=is_cut),
+        driver_of(facts.get("Nvidia driver version", ""), SOURCE),
+        training=training(facts, gpus, packages, is_cut=is_cut),
         lacks=tuple(lacks),
         tells="what is installed",
     )
 
 
-def _gpus(lines: Iterable[str]) -> Iterable[Gpu]:
+def driver_of(driver: str, source: str) -> dict[str, Reading[Any]]:
+    is_told = driver not in UNSAID and is_a("version", driver)
+    return {"driver_version": read(source, driver)} if is_told else {}
+
+
+def gpus_of(lines: Iterable[str], tool: str = SOURCE) -> Iterable[Gpu]:
     seen = set[int]()
     for line in lines:
         match = GPU.match(line)
         if match is None or int(match["index"]) in seen:
             continue
         seen.add(int(match["index"]))
-        source = f"{SOURCE}, GPU {match['index']}"
+        source = f"{tool}, GPU {match['index']}"
         told: dict[str, Reading[Any]] = {}
         try:
             told["name"] = read(source, label(match["name"]))
@@ -96,35 +97,35 @@ def _packages(lines: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _training(
-    facts: Mapping[str, str], gpus: tuple[Gpu, ...], packages: dict[str, str], *, is_cut: bool
+def training(
+    facts: Mapping[str, str], gpus: tuple[Gpu, ...], packages: dict[str, str], *, is_cut: bool, source: str = SOURCE
 ) -> dict[str, Reading[Any]]:
     told: dict[str, Reading[Any]] = {}
     python = facts.get("Python version", "").split(" ")[0]
     if python and is_a("version", python):
-        told["python_version"] = read(SOURCE, python)
+        told["python_version"] = read(source, python)
     if packages:
-        told["packages"] = read(SOURCE, packages)
+        told["packages"] = read(source, packages)
         pins = {name: wanted for name, version in packages.items() if (wanted := made_for(name, version))}
         told["torch_pins"] = read("the numbers of their releases", pins)
     version = facts.get("PyTorch version", "")
     if version == "N/A":
         if "torch" in packages:
-            raised = Probe("raised", "import torch", "collect_env could not import it")
-            return told | {"torch_probe": read(SOURCE, raised)}
-        return told if is_cut else told | {"torch_files": absent(SOURCE, "collect_env found no torch to import")}
+            raised = Probe("raised", "import torch", f"{source} could not import it")
+            return told | {"torch_probe": read(source, raised)}
+        return told if is_cut else told | {"torch_files": absent(source, f"{source} found no torch to import")}
     if not is_a("version", version) or not facts.get("CUDA used to build PyTorch"):
         return told  # cut before it says for what it was built
     cuda = _number(facts["CUDA used to build PyTorch"])
     hip = _number(facts.get("ROCM used to build PyTorch", ""))
     xpu = "xpu" if "+xpu" in version or facts.get("Is XPU available") in ("True", "Yes") else None
-    told["torch_files"] = read(SOURCE, TorchFiles(version, "", cuda, hip, xpu))
+    told["torch_files"] = read(source, TorchFiles(version, "", cuda, hip, xpu))
     available = YES_OR_NO.get(facts.get("Is CUDA available", ""))
     if available is None:
-        return told | {"torch": missing(SOURCE, NOT_IN_OUTPUT)}
+        return told | {"torch": missing(source, NOT_IN_OUTPUT)}
     count = len(gpus) if available else 0
     seen = TorchFacts(version, cuda, hip, cuda is not None, available, count)
-    return told | {"torch": read(SOURCE, seen)}
+    return told | {"torch": read(source, seen)}
 
 
 def _number(value: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.snapshot import NEVER_IN_OUTPUT, Gpu, KernelLog, PciDevice, RdmaDevice, Reading, missing
+from gpudoctor.snapshot import NEVER_IN_OUTPUT, Gpu, KernelLog, PciDevice, RdmaDevice, Reading, ToldTrouble, missing
 from gpudoctor.snapshot.section import Section
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -43,6 +43,8 @@ class ToolOutput(NamedTuple):
     kernel_log: Reading[KernelLog] | None = None
     training: Mapping[str, Reading[Any]] = {}
     """Fields of `Training`."""
+    troubles: tuple[ToldTrouble, ...] = ()
+    """What it says itself that is wrong with a device."""
     lacks: tuple[str, ...] = ()
     """What was cut off, in words."""
     tells: str = ""

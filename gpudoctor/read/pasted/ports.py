@@ -74,6 +74,10 @@ def parse(tool: KeyedTool, block: Pasted) -> ToolOutput:
     gave_up = next((line for line in block.lines if line.startswith("ibpanic:")), "")
     lacks = [f"`{tool.source}` is cut in {cut[0][0]}"] if cut else []
     lacks += [f"`{tool.source}` gave up ({gave_up[:150]})"] if gave_up else []
+    unknown = ((name, fact) for name, own in ports.items() for facts in own.values() if (fact := facts.get("state")))
+    lacks += [f"the state of {name} is not understood ({fact.reason})" for name, fact in unknown if not fact.is_read][
+        :1
+    ]
     return ToolOutput(tool.source, rdma=made(tool.source, devices, ports), lacks=tuple(lacks))
 
 
@@ -133,7 +137,7 @@ def physical(text: str) -> str:
 
 
 def _word(text: str) -> str:
-    return re.sub(r"^\d+: |\s*\(\d+\)$", "", text.strip()).casefold()
+    return re.sub(r"^\d+: |\s*\(\d+\)$", "", text.partition("#")[0].strip()).casefold()
 
 
 def lid(text: str) -> int:

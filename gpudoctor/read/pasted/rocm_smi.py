@@ -24,7 +24,7 @@ ROW = lazy_re(r"(?P<index>\d{1,3})\s+\S.*(?:%|N/A|Unsupported|unsupported)\s*$",
 BUS = lazy_re(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]", re.ASCII)
 OF_HARDWARE = lazy_re(rf"(?P<index>\d{{1,3}})\s+\S.*\s(?P<bus>{BUS.pattern})(?:\s|$)", re.ASCII)
 HEADING = lazy_re(
-    r"=+ ?ROCm System Management Interface ?=+|=+ ?(?:Concise|End of ROCm SMI)\b.{0,40}=+"
+    r"=+ {0,6}ROCm System Management Interface {0,6}=+|=+ ?(?:Concise|End of ROCm SMI)\b.{0,40}=+"
     r"|(?:\w{1,9}: ?)?(?:root: ?)?(?:" + NO_DRIVER.pattern + "|" + NO_START.pattern + ")"
     r"|GPU\[\d{1,3}\]\s*: ?[A-Z]",
     re.ASCII,

@@ -80,6 +80,8 @@ def _with(machine: Snapshot, part: ToolOutput) -> Snapshot:
         machine = replace(machine, accelerators=replace(machine.accelerators, kernel_modules=part.modules))
     if part.kernel_log is not None:
         machine = replace(machine, host=replace(machine.host, kernel_log=part.kernel_log))
+    if part.troubles:
+        machine = replace(machine, told_troubles=read(part.source, part.troubles))
     if part.training:
         machine = replace(machine, training=replace(machine.training, **part.training))
     return machine

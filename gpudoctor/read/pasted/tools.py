@@ -7,6 +7,8 @@ from typing import NamedTuple
 from gpudoctor.read.pasted import (
     amd_smi,
     collect_env,
+    diagnosed,
+    environments,
     gpu_list,
     ibstat,
     ibstatus,
@@ -14,6 +16,7 @@ from gpudoctor.read.pasted import (
     kernel_lines,
     lspci,
     module_version,
+    query,
     rdma_link,
     rocm_smi,
     table,
@@ -36,6 +39,7 @@ class Tool(NamedTuple):
 TOOLS: Sequence[Tool] = (
     Tool("nvidia-smi", table.HEADING, table.parse),
     Tool("nvidia-smi -L", gpu_list.HEADING, gpu_list.parse),
+    Tool("nvidia-smi --query-gpu", query.HEADING, query.parse),
     Tool("nvidia-smi topo -m", topology.HEADING, topology.parse),
     Tool("ibstatus", ibstatus.HEADING, ibstatus.parse),
     Tool("ibstat", ibstat.HEADING, ibstat.parse),
@@ -46,6 +50,9 @@ TOOLS: Sequence[Tool] = (
     Tool("lspci", lspci.HEADING, lspci.parse),
     Tool("NVRM version", module_version.HEADING, module_version.parse),
     Tool("collect_env", collect_env.HEADING, collect_env.parse, collect_env.GPU),
+    Tool("environment", environments.HEADING, environments.parse, environments.GOES_ON),
+    Tool("dcgmi diag", diagnosed.DCGM_HEADING, diagnosed.parse),
+    Tool("gpu-burn", diagnosed.BURN_HEADING, diagnosed.parse_burn),
     Tool("kernel log", kernel_lines.HEADING, kernel_lines.parse),
 )
 """The most telling first."""
