@@ -61,6 +61,11 @@ TRANSFORMERS = (
     "- Platform: Linux-6.5.0-x86_64-with-glibc2.35\n- Python version: 3.11.9\n- Accelerate config:    not found\n"
     "- PyTorch version (GPU?): {torch}\n- Using GPU in script?: <fill in>\n- GPU type: NVIDIA GeForce RTX 5080\n"
 )
+LIGHTNING = (
+    "* CUDA:\n        - GPU:\n                - NVIDIA GeForce RTX 5090\n                - NVIDIA GeForce RTX 5090\n"
+    "        - available:         True\n        - version:           12.1\n* Lightning:\n"
+    "        - lightning:         2.4.0\n        - torch:             2.4.1+cu121\n* Packages:\n"
+)
 PIP = "Package      Version\n------------ ------------\nnumpy        1.26.4\ntorch        {}\ntorchvision  0.18.1\n"
 CONDA = (
     "# packages in environment at /opt/env:\n#\n# Name                    Version                   Build  Channel\n"
@@ -95,6 +100,17 @@ CASES: dict[str, tuple[str, int, str]] = {
     "dcgmi -j, a GPU failed": (JSON % "FAIL", 1, r"GPU Memory failed \(GPU: 2\): a word was wrong"),
     "dcgmi -j, all passed": (JSON % "Pass", 3, "2 tests passed"),
     "gpu-burn: well": (f"{BURN}\tGPU 0: OK\n\tGPU 1: OK\n", 3, "2 GPUs computed rightly"),
+    "dcgmi: without its heading": (dcgmi(*FAILED).partition("Integration")[2], 1, r"GPU Memory failed \(GPU: 3\)"),
+    "gpu-burn: nothing was begun": (
+        f"Couldn't init a GPU test: Error: CUDA_ERROR_UNKNOWN\n{BURN}\tGPU 0: OK\n\tGPU 1: OK\n",
+        3,
+        r"\A(?!.*rightly)(?s:.*)could not begin on a GPU",
+    ),
+    "gpu-burn: died": (
+        "20.0%  proc'd: -1 (0 Gflop/s) - 4 (9 Gflop/s)   errors: -8  (DIED!)- 0   temps: 31 C\n",
+        3,
+        "died on GPU 0",
+    ),
     "gpu-burn: wrong results": (f"{BURN}\tGPU 0: OK\n\tGPU 1: FAULTY\n", 1, "wrong results on GPU 1"),
     "--query-gpu": (ASKED + "0, NVIDIA L40S, 550.90.07, 41, 0 %, 3 MiB\n", 3, "what was asked for"),
     "--query-gpu, a GPU is lost": (ASKED + "0, NVIDIA L40S, 550.90.07, 41, 0 %, 3 MiB\n" + LOST, 1, "gpu-lost GPU 1"),
@@ -123,6 +139,22 @@ CASES: dict[str, tuple[str, int, str]] = {
         "- `Accelerate` version: 0.34.0\n- PyTorch version (GPU?): 2.4.1+cu121 (False)\n",
         3,
         "sees no CUDA",
+    ),
+    "diffusers": (
+        "- `diffusers` version: 0.29.2\n- PyTorch version (GPU?): 2.4.1+cu121 (True)\n",
+        3,
+        "diffusers-cli env",
+    ),
+    "Lightning": (LIGHTNING, 1, "torch-without-gpu-kernels"),
+    "nightlies' numbers lag": (
+        PIP.format("2.8.0.dev20250407+cu128").replace("0.18.1", "0.22.0.dev20250408"),
+        3,
+        "pip list",
+    ),
+    "torchaudio 2.0.2 asks for torch 2.0.1": (
+        PIP.format("2.0.1+cu118").replace("torchvision  0.18.1", "torchaudio   2.0.2"),
+        3,
+        r"\A(?!.*mixed)(?s:.*)pip list",
     ),
     "pip list, torchvision of another torch": (PIP.format("2.4.1+cu121"), 3, "torch-mixed-versions"),
     "pip list": (PIP.format("2.3.1+cu121"), 3, r"\A(?!.*mixed)(?s:.*)pip list"),

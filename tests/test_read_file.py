@@ -100,7 +100,7 @@ def test_of_several_logs_takes_the_one_with_a_fault() -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (b"index, name, memory.total [MiB]\n0, NVIDIA A100, 81920 MiB\n", "--query-gpu"),
+        (b"pid, process_name, used_gpu_memory [MiB]\n12, python, 8192 MiB\n", "--query-"),
         (b'{"schema": 3, "command": "amp", "verdict": "fault", "findings": []}', "`gpudoctor amp --from FILE`"),
         (b"x\n[rank0]: Traceback (most recent call last):\n", "line 2: it seems to be the log of a job"),
         (b"\x1f\x8b\x08\x00", "nothing of it can be unpacked"),

@@ -17,15 +17,22 @@ from gpudoctor.read.pasted.part import Pasted, ToolOutput
 from gpudoctor.snapshot import ToldTrouble
 
 DCGM, BURN = "dcgmi diag", "gpu-burn"
-DCGM_HEADING = lazy_re(r"\| Diagnostic +\| Result *\||Successfully ran diagnostic for group")
-BURN_HEADING = lazy_re(r"Tested \d{1,3} GPUs:$", re.ASCII)
+DCGM_HEADING = lazy_re(
+    r"\| Diagnostic +\| Result *\||Successfully ran diagnostic for group|"
+    r"\|[^|]{1,60}\| (?:Pass|Fail|Skip) - (?:All|GPUs?:)|"
+    r"[|+]-{3,} +(?:Deployment|Integration|Hardware|Stress) +-{3,}\+-{3,}"
+)
+BURN_HEADING = lazy_re(
+    r"Tested \d{1,3} GPUs:$|Couldn't init a GPU test|\W?\d{1,3}\.\d% +proc'd: |No clients are alive!", re.ASCII
+)
 CATEGORY = lazy_re(r"[|+]-+ +(?P<category>[A-Z]\w{2,20}) +-+\+-+[|+]")
 ROW = lazy_re(r"\|(?P<name>[^|]{1,80})\|(?P<told>[^|]{0,300})(?:\||$)")
 RESULT = lazy_re(r"(?:GPU ?(?P<gpu>\d{1,3}): )?(?P<status>Pass|Fail|Warn|Skip)\b(?: - )?(?P<which>.{0,120})", re.ASCII)
 REASON = lazy_re(r"Warning|Error")
-OF_SOFTWARE = frozenset({"", "Deployment"})
-BUSY = lazy_re(r"out of memory|\bin use\b|MCUTIL|already running", re.IGNORECASE)
+BUSY = lazy_re(r"out of memory|\bin use\b|\bbusy\b|MCUTIL|already running", re.IGNORECASE)
 OF_A_GPU = lazy_re(r"\bGPU ?\d", re.ASCII)
+ERRORS = lazy_re(r"-?\d{1,20}(?: +\((?P<mark>WARNING|DIED)!\))?", re.ASCII)
+"""Of each GPU, in gpu-burn's order."""
 MOST = 20
 BURNT = lazy_re(r"GPU (?P<gpu>\d{1,3}): (?P<status>OK|FAULTY)$", re.ASCII)
 
@@ -46,7 +53,7 @@ def parse(block: Pasted) -> ToolOutput:
 def parse_json(raw: bytes) -> ToolOutput:
     """`dcgmi diag -j`. Raises `msgspec.DecodeError`."""
     every = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    report = msgspec.json.decode(next(value for name, value in every.items() if "DCGM" in name), type=_Report)
+    report = msgspec.json.decode(next(value for name, value in every.items() if "DCGM" in name), type=_DcgmReport)
     rows = [
         row
         for category in report.test_categories
@@ -57,7 +64,7 @@ def parse_json(raw: bytes) -> ToolOutput:
     return _judged(rows, ())
 
 
-def _of_json(category: str, name: str, result: "_Result") -> Iterator[TestRow]:
+def _of_json(category: str, name: str, result: "_DcgmResult") -> Iterator[TestRow]:
     which = result.gpu_ids or (str(result.entity_id) if result.entity_id >= 0 else "")
     yield TestRow(
         category, name, f"{result.status.capitalize()} - GPU: {which}" if which else result.status.capitalize()
@@ -71,25 +78,25 @@ def _of_json(category: str, name: str, result: "_Result") -> Iterator[TestRow]:
         yield TestRow(category, "Warning", " ".join(words.split())[:600])
 
 
-class _Result(msgspec.Struct):
+class _DcgmResult(msgspec.Struct):
     status: str
     gpu_ids: str = ""
     entity_id: int = -1
     warnings: str | list[dict[str, Any]] = ""
 
 
-class _Test(msgspec.Struct):
+class _DcgmTest(msgspec.Struct):
     name: str
-    results: list[_Result] = []
+    results: list[_DcgmResult] = []
 
 
-class _Category(msgspec.Struct):
+class _DcgmCategory(msgspec.Struct):
     category: str
-    tests: list[_Test]
+    tests: list[_DcgmTest]
 
 
-class _Report(msgspec.Struct):
-    test_categories: list[_Category]
+class _DcgmReport(msgspec.Struct):
+    test_categories: list[_DcgmCategory]
 
 
 def _judged(rows: Sequence[TestRow], cut: tuple[str, ...]) -> ToolOutput:
@@ -106,7 +113,8 @@ def _judged(rows: Sequence[TestRow], cut: tuple[str, ...]) -> ToolOutput:
             said = f"{DCGM}: {row.told[:200]}"
         else:
             continue
-        if BUSY.search(said) or (result is not None and row.category in OF_SOFTWARE):
+        of_software = row.category == "Deployment" or not (row.category or (result and result["which"]))
+        if BUSY.search(said) or (result is not None and of_software):
             lacks.append(said)
         else:
             troubles.append(_trouble(said, f"| {row.name} | {row.told[:200]} |"))
@@ -119,13 +127,25 @@ def _judged(rows: Sequence[TestRow], cut: tuple[str, ...]) -> ToolOutput:
 
 
 def parse_burn(block: Pasted) -> ToolOutput:
+    """A GPU on which it could not begin is OK in its last lines too."""
     seen = [match for match in map(BURNT.match, block.lines) if match is not None]
-    faulty = [match["gpu"] for match in seen if match["status"] == "FAULTY"]
-    told = f"{BURN}: wrong results on GPU {', '.join(faulty)}"
+    faulty = {match["gpu"] for match in seen if match["status"] == "FAULTY"}
+    died, did_not_begin = set[str](), [line for line in block.lines if line.startswith("Couldn't init")]
+    for line in block.lines:
+        for place, counted_errors in enumerate(ERRORS.finditer(line.partition("errors:")[2].partition("temps:")[0])):
+            faulty |= {str(place)} if counted_errors["mark"] == "WARNING" else set()
+            died |= {str(place)} if counted_errors["mark"] == "DIED" else set()
+    told = f"{BURN}: wrong results on GPU {', '.join(sorted(faulty, key=int))}"
+    lacks = [f"{BURN} could not begin on a GPU ({did_not_begin[0][:120]})"] if did_not_begin else []
+    lacks += (
+        [f"{BURN}'s test died on GPU {', '.join(sorted(died, key=int))}: the kernel's log tells why"] if died else []
+    )
+    well = 0 if lacks else len(seen) - len(faulty)
     return ToolOutput(
         BURN,
-        troubles=(_trouble(told, f"GPU {faulty[0]}: FAULTY"),) if faulty else (),
-        tells=f"that {counted(len(seen) - len(faulty), 'GPU')} computed rightly under load",
+        troubles=(_trouble(told, f"GPU {min(faulty, key=int)}: FAULTY"),) if faulty else (),
+        lacks=tuple(lacks),
+        tells=f"that {counted(well, 'GPU')} computed rightly under load" if well else "of no GPU that passed",
     )
 
 

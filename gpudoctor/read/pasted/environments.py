@@ -18,7 +18,7 @@ REPORTS = (
     ("the report of detectron2 or mmengine", r"sys\.platform(?: *:| {2,})"),
     ("transformers env", r"- `transformers` version: "),
     ("accelerate env", r"- `[Aa]ccelerate` version: "),
-    ("diffusers-cli env", r"- \W{0,3}Diffusers version: "),
+    ("diffusers-cli env", r"- \W{0,3}[Dd]iffusers`? version: "),
     ("xformers.info", r"xFormers \d|WARNING\[XFORMERS\]: "),
     ("ds_report", r"DeepSpeed general environment info:"),
     ("pip list", r"Package +Version(?: +\S.*)?$"),
@@ -63,7 +63,7 @@ OTHER_TORCH = lazy_re(r"PyTorch (?P<for>\d\S{2,30}) with CUDA \d{3,5} \(you have
 """xFormers, of its extensions."""
 
 
-class Said(NamedTuple):
+class EnvironmentFacts(NamedTuple):
     facts: dict[str, str]
     packages: dict[str, str]
 
@@ -85,7 +85,7 @@ def parse(block: Pasted) -> ToolOutput:
     )
 
 
-def _said(lines: Iterable[str]) -> Said:
+def _said(lines: Iterable[str]) -> EnvironmentFacts:
     facts, packages = dict[str, str](), dict[str, str]()
     for line in lines:
         if (match := FACT.match(line)) is None or "(you have " in line:
@@ -102,7 +102,7 @@ def _said(lines: Iterable[str]) -> Said:
             facts.setdefault(ours, WORDS.get(match["value"].casefold(), ""))
         elif ours is not None:
             facts.setdefault(ours, value)
-    return Said(facts, packages)
+    return EnvironmentFacts(facts, packages)
 
 
 def _built_for(said: str) -> Iterator[tuple[str, str]]:
@@ -119,9 +119,17 @@ def _built_for(said: str) -> Iterator[tuple[str, str]]:
 
 def _gpu_lines(lines: Iterable[str]) -> Iterator[str]:
     """As collect_env has them."""
+    listed = -1
     for line in lines:
         if (several := GPUS.match(line)) is not None:
             for number in several["numbers"].split(","):
                 yield f"GPU {number}: {several['name']}"
         elif (one := GPU_NAME.match(line)) is not None:
             yield f"GPU 0: {one['name']}"
+        elif line == "- GPU:":
+            listed = 0
+        elif listed >= 0 and line.startswith("- ") and ":" not in line:
+            yield f"GPU {listed}: {line[2:]}"
+            listed += 1
+        else:
+            listed = -1
