@@ -274,7 +274,8 @@ ROWS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
 
 
 NO_FAULT = lazy_re(
-    r"^[\s|*-]{0,24}[A-Za-z][\w `().?/-]{1,60}:\s{0,8}(?:No(?:ne|t Active| CUDA)?|N/A|Disabled|False|0|UNTHROTTLED)[\s|]*$"
+    r"^[\s|*-]{0,24}[A-Za-z][\w `().?/-]{1,60}:\s{0,8}"
+    r"(?:No(?:ne|t Active| CUDA)?|N/A|Disabled|False|0|UNTHROTTLED)[\s|]*$"
     r"|\.\.\. ?truncated\b|\bOOM killer (?:en|dis)abled\b"
 )
 """A form's field that says no ("Remapping Failure Occurred : No"); a mark of what was cut; the kernel, as the machine
