@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pty
+import pwd
 import re
 import select
 import shlex
@@ -596,8 +597,15 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     root.chmod(0o777)
     with pytest.raises(kept.NoFolder, match="others may write"):
         kept.make(None, {"XDG_STATE_HOME": str(tmp_path)})
-    with pytest.raises(kept.NoFolder, match="HOME"):
-        kept.make(None, {})
+    with pytest.raises(kept.NoFolder, match="HOME is no whole path"):
+        kept.make(None, {"HOME": "mara"})
+
+
+def test_without_a_home_in_the_environment_it_is_that_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kept.state_folder({}) == Path(pwd.getpwuid(os.geteuid()).pw_dir, ".local/state/gpudoctor/runs")
+    monkeypatch.setattr(os, "geteuid", lambda: 2**31 - 9)
+    with pytest.raises(kept.NoFolder, match="HOME is not set"):
+        kept.state_folder({})
 
 
 def test_the_report_says_how_it_ended(environment: dict[str, str], tmp_path: Path) -> None:

@@ -85,10 +85,19 @@ def state_folder(environment: Mapping[str, str]) -> Path:
     state = environment.get("XDG_STATE_HOME", "")
     if os.path.isabs(state):  # noqa: PTH117 - what the specification says of others: they are ignored
         return Path(state, "gpudoctor", "runs")
-    home = environment.get("HOME", "")
+    home = environment.get("HOME") or _home_of_user()  # a service of the system has no HOME
     if not os.path.isabs(home):  # noqa: PTH117
-        raise NoFolder("HOME is not set")
+        raise NoFolder("HOME is not set" if not home else f"HOME is no whole path: {home}")
     return Path(home, ".local", "state", "gpudoctor", "runs")
+
+
+def _home_of_user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    except KeyError:  # a container that runs under a number of its own
+        return ""
 
 
 def make(parent: Path | None, environment: Mapping[str, str]) -> Kept:

@@ -105,7 +105,7 @@ class AttendedRun:
         try:
             return kept.make(self._wish.report, self._environment)
         except kept.NoFolder as error:
-            self._lost.append(f"nothing is kept of this run: {error}")
+            self._lost.append(f"nothing is kept of this run: {error}; --report DIR keeps it elsewhere")
             return None
 
     def attend(self) -> NoReturn:

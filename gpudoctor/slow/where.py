@@ -117,8 +117,9 @@ def time_spent(
     own, rest = _counted(late, backend), _counted(others, backend)
     of, of_others = sum(own.values()), sum(rest.values())
     phases, passed = _by_phase(own), _passed(rest, own)
+    others_in = _by_phase(passed)
     by_line = {
-        part: _speaks_for(count, rest[part], of_others, share)
+        part: _speaks_for(count, passed[part], of_others, share)
         for part, count in own.items()
         if part.line is not None and part.phase != "collective"
     }
@@ -126,7 +127,7 @@ def time_spent(
     best = _likeliest(
         {
             phase: max(
-                _speaks_for(count, passed[phase], of_others, share),
+                _speaks_for(count, others_in[phase], of_others, share),
                 *(said for part, said in by_line.items() if part.phase == phase and own[part] >= LEAST_AT_A_LINE),
                 0.0,
             )
@@ -145,7 +146,7 @@ def time_spent(
         where=line,
         samples=count,
         of=of,
-        others=passed[best],
+        others=_by_phase(rest)[best],
         of_others=of_others,
         waits_for_worker=2 * for_worker > count,
     )
@@ -177,18 +178,15 @@ def _counted(processes: Iterable[ProcessPace], backend: str) -> Counter[StepPart
     return counted_parts
 
 
-def _passed(rest: Counter[StepPart], own: Counter[StepPart]) -> Counter[Phase]:
-    """By phase, how often others were seen in it, or at a line at which a late rank was: while it runs the backward,
-    others may already wait at that line for what is summed up there."""
-    phases = _by_phase(rest)
-    at: dict[ProgramLine, set[Phase]] = {}
-    for part in own:
-        if part.line is not None:
-            at.setdefault(part.line, set()).add(part.phase)
+def _passed(rest: Counter[StepPart], own: Counter[StepPart]) -> Counter[StepPart]:
+    """How often others were seen in each part; where they wait in a collective at a line at which the late rank was
+    seen to run, there too: while it runs the backward, they may already wait for what is summed up there."""
+    passed = Counter(rest)
     for part, count in rest.items():
-        for phase in at.get(part.line, set()) - {part.phase} if part.line is not None else ():
-            phases[phase] += count
-    return phases
+        for at in own if part.phase == "collective" and part.line is not None else ():
+            if at.line == part.line and at.phase != "collective":
+                passed[at] += count
+    return passed
 
 
 def _by_phase(parts: Counter[StepPart]) -> Counter[Phase]:
