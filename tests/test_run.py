@@ -591,6 +591,14 @@ def test_old_runs_are_removed_and_none_that_goes_on(tmp_path: Path) -> None:
         os.close(one.lock)
 
 
+def test_who_ignores_the_ends_of_children_does_not_hide_ours(environment: dict[str, str]) -> None:
+    """A service that was started so: the kernel keeps no exit status then, and the command ran on without us."""
+    line = shlex.join(words("sh", "-c", "sleep 0.3; exit 9"))
+    started = ["bash", "-c", f"trap '' CHLD; exec {line}"]
+    done = subprocess.run(started, env=environment, capture_output=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 9 and b"ended with exit status 9" in done.stderr
+
+
 def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
     root = tmp_path / "gpudoctor" / "runs"
     root.mkdir(parents=True)

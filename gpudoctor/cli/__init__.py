@@ -213,6 +213,8 @@ def main() -> NoReturn:
     for number in _asking_to_end():
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup, or the background of a script
             signal.signal(number, _end)
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored by who started us, no child of ours would tell its end
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, _again)
     sys.unraisablehook = _swallowed
