@@ -1,8 +1,9 @@
 """Of which class an end is that no table knows: of that whose labelled logs have words most like its own.
 
 words_of_classes.txt holds what each word speaks for each class, and for a healthy log, learned from labelled logs
-(`python -m tests.corpus train`). It is asked last, where nothing else tells a class, and changes neither what is told
-nor how sure it is, nor whether anything failed.
+(`python -m tests.corpus train`). It is asked last. Where nothing else tells a class, it does; where the class of an
+undecided answer, or of an exception, was told by looser ways, it must be ahead of that by a margin. It changes neither
+what is told nor how sure it is, nor whether anything failed.
 """
 
 import math
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from msgspec import convert, structs
 
 from gpudoctor.cause import Judged
-from gpudoctor.explain.conclude import Conclusion
+from gpudoctor.explain.conclude import UNDECIDED, Conclusion
 from gpudoctor.explain.end_lines import tells_an_end
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import clean
@@ -26,16 +27,21 @@ PACKAGE = lazy_re(r"[\w./~-]{0,300}?(?:site|dist)-packages/(\w{1,60})[\w./-]{0,3
 """Of a path into it the package's name is what speaks."""
 HUMP = lazy_re(r"(?<=[a-z])(?=[A-Z])")
 WORD = lazy_re(r"[A-Za-z_]{2,}")
-STEM = 6
+STEM = 8
 """Letters of a word that count: "missing" and "misses" are one."""
 LONGEST = 500
-FEW, LAST = 4, 5
+FEW, LAST = 8, 8
 """Lines of the evidence and of the trouble that are read, and of a log's last ones."""
 SAYS_NOTHING = frozenset({"other", "exception"})
 STEP = 10
 """Parts of 1 in which a weight is written."""
 ENOUGH = 5
 """Words that are known, below which nothing is said of a text that shows no failure (our rule of thumb)."""
+AHEAD, FAR_AHEAD = 0.5, 0.9
+"""By how much another class must be likelier than the one that is told: of an undecided answer, of an exception's class
+that is decided. Chosen by what `explain` had said of tune's lots when it first saw them (docs/measured/explain.md)."""
+OF_AN_EXCEPTION = "program-error"
+"""The cause whose class is told by words; other causes are of one class by themselves."""
 HEALTHY = "."
 """Stands in the table for the lines of healthy logs."""
 SPEAKS = lazy_re(r"([A-Za-z.])(-?\d{1,3})")
@@ -61,13 +67,13 @@ class WordsOfClasses(NamedTuple):
     speaks_for: Mapping[str, str]
     """Of a word the classes' letters, each with its weight."""
 
-    def most_alike(self, lines: Iterable[str], *, failed: bool) -> Judged | None:
+    def most_alike(self, lines: Iterable[str], *, failed: bool, told: str = "", ahead: float = 0.0) -> Judged | None:
         """None where these lines are more like those of healthy logs, or no word of them is known: few, where nothing
-        shows that something failed (not `failed`)."""
+        shows that something failed (not `failed`). Another class than `told` must be `ahead` of it."""
         parts = weighed(stems(lines), self.rarity)
         if not parts or (not failed and len(parts) < ENOUGH):
             return None
-        scores = {letter: own for letter, (_, own) in self.classes.items()}
+        scores = {letter: own + ahead * (known.kind == told) for letter, (known, own) in self.classes.items()}
         for word, part in parts.items():
             for letter, weight in SPEAKS.findall(self.speaks_for[word]):
                 scores[letter] += part * int(weight) / STEP
@@ -91,25 +97,36 @@ def words() -> WordsOfClasses:
 
 
 def classed(
-    concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], *, shown: bool
-) -> Conclusion:
-    """With a class for what failed, or may have, where nothing else tells one. `trouble`: the lines that are quoted
-    with it; `ends`: the last lines of each log; `shown`: what became of the job is told without that."""
+    concluded: Conclusion,
+    told: Judged | None,
+    trouble: Sequence[Line],
+    ends: Mapping[str, Sequence[tuple[int, str]]],
+    *,
+    shown: bool,
+) -> tuple[Conclusion, Judged | None]:
+    """With a class for what failed, or may have, where nothing else tells one or this one is far likelier than the one
+    that is `told`. `trouble`: the lines that are quoted with it; `ends`: the last lines of each log; `shown`: what
+    became of the job is told without that."""
     first = concluded.causes[0] if concluded.causes else None
-    known = first.kind if first else concluded.judged.kind if concluded.judged else "other"
+    decided = first is not None and first.confidence >= UNDECIDED
+    known = "other" if told is None else told.kind
     failed = first is not None or concluded.unknown is not None
-    if known not in SAYS_NOTHING or not (failed or not shown):
-        return concluded
-    told = [*(first.evidence[:FEW] if first else ()), *trouble[:FEW]]
-    file = next((line.file for line in told if line.file in ends), next(iter(ends), ""))
+    if shown and not failed:
+        return concluded, told
+    if known not in SAYS_NOTHING and (concluded.waited or (decided and first and first.cause != OF_AN_EXCEPTION)):
+        return concluded, told
+    said = [*(first.evidence[:FEW] if first else ()), *trouble[:FEW]]
+    file = next((line.file for line in said if line.file in ends), next(iter(ends), ""))
     last = [clean(text) for _, text in ends.get(file, ()) if text.strip()][-LAST:]
-    said = [text for text in (*(line.text for line in told), *last) if not tells_an_end(text)]
-    judged = words().most_alike(said, failed=failed)
-    if judged is None:
-        return concluded
-    if not failed:
+    lines = [text for text in (*(line.text for line in said), *last) if not tells_an_end(text)]
+    judged = words().most_alike(lines, failed=failed, told=known, ahead=FAR_AHEAD if decided else AHEAD)
+    if judged is None or judged.kind == known:
+        return concluded, told
+    if told is not None and known not in SAYS_NOTHING:
+        judged = structs.replace(judged, restart=told.restart)
+    elif not decided and (not failed or judged.restart != "after a fix"):
         judged = structs.replace(judged, restart="not decided")
-    if first is None:
-        return structs.replace(concluded, judged=judged)
+    if first is None or not (decided or first.kind in SAYS_NOTHING):
+        return concluded, judged
     first = structs.replace(first, kind=judged.kind, blame=judged.blame, restart=judged.restart)
-    return structs.replace(concluded, causes=(first, *concluded.causes[1:]))
+    return structs.replace(concluded, causes=(first, *concluded.causes[1:])), judged

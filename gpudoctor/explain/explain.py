@@ -167,9 +167,10 @@ def explain(
     if known:
         trouble = with_beside(trouble, ends)
     undecided = known and not _decided(concluded)
-    if typed or not texts:  # else it is asked whether the words of one line tell a class by themselves
-        concluded = classed(concluded, trouble, ends, shown=course != "not shown" or went_on or interrupted)
     judged = _judged(concluded)
+    if typed or not texts:  # else it is asked whether the words of one line tell a class by themselves
+        is_shown = course != "not shown" or went_on or interrupted
+        concluded, judged = classed(concluded, judged, trouble, ends, shown=is_shown)
     restart = judged.restart if judged else "not decided"
     answer = Explanation(
         kind=judged.kind if judged else None,

@@ -1,4 +1,5 @@
-"""`python -m tests.corpus train`: what each word speaks for each class, learned from labelled logs of tune alone.
+"""`python -m tests.corpus train`: what each word speaks for each class, learned from labelled logs of tune, messages
+that are no case's (spoken.txt), and samples of symptoms and remedies.
 
 A linear classifier, one class against the others (an SVM with squared hinge loss, by dual coordinate descent: Hsieh et
 al., 2008), in plain Python and in one order, so that the same labels give the same table. Stems of words, weights and
@@ -14,16 +15,20 @@ from pathlib import Path
 from string import ascii_letters
 from typing import NamedTuple
 
+from gpudoctor.causes import CAUSES
 from gpudoctor.explain import alike
-from gpudoctor.explain.alike import HEALTHY, LAST, SAYS_NOTHING, STEP, TABLE, stems, weighed
+from gpudoctor.explain.alike import HEALTHY, SAYS_NOTHING, STEP, TABLE, stems, weighed
 from gpudoctor.fault_classes import CLASSES
+from gpudoctor.remedies import REMEDIES
+from gpudoctor.symptoms import TABLE as SYMPTOMS
 from tests.corpus import families, one_line
 from tests.corpus.cases import Case, cases
 
 FILE = Path(alike.__file__).with_name(TABLE)
+SPOKEN = Path(__file__).with_name("spoken.txt")
 OURS = {"compile": "dependency-mismatch", "file-system": "storage", "open-files": "limits"}
 """The issue's classes that are another one of ours."""
-MOST_DECISIVE = 6
+MOST_DECISIVE, LAST = 6, 5
 COST = 1.0
 PASSES = 12
 LEAST = 0.1
@@ -61,6 +66,21 @@ def labelled() -> Iterator[Labelled]:
     for classes, text in one_line.labelled():
         if one_line.half(text) == "tune":
             yield Labelled((*classes, HEALTHY)[0], [text])
+    for line in SPOKEN.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            kind, _, said = line.partition(": ")
+            yield from (Labelled(kind, [text]) for text in said.split(" | "))
+    yield from _samples()
+
+
+def _samples() -> Iterator[Labelled]:
+    for symptom in SYMPTOMS:
+        if symptom.cause in CAUSES:
+            kind = CAUSES[symptom.cause].judge(symptom.variant).kind
+            yield from (Labelled(kind, [text]) for text in symptom.samples)
+    for remedy in REMEDIES:
+        if remedy.judged is not None:
+            yield from (Labelled(remedy.judged.kind, text.splitlines()) for text in remedy.samples)
 
 
 def _decisive(case: Case) -> list[str]:
