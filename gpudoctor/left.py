@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
 from gpudoctor.explain.program import OfProgram, OpenCall, Stood, UserProgram
-from gpudoctor.hang.causes import collective_divergence, collective_loops
+from gpudoctor.hang.causes.collective_dumped import OF_PROGRAM
 from gpudoctor.hang.conclude import conclude, ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
 from gpudoctor.hang.job import Rank
@@ -53,14 +53,19 @@ class _AsItWas:
         if not sources:
             return []
         places = {
-            number: Place(_kind(each.operation), each.operation, None, frames[number][0], frames[number])
+            number: Place(
+                "backward" if each.in_backward else _kind(each.operation),
+                "backward" if each.in_backward else each.operation,
+                None,
+                frames[number][0],
+                frames[number],
+            )
             for number, each in stood.items()
             if each.frames
         }
         hooked = _in_backward(list(places.values()), sources)
         job = of_places({**dict.fromkeys(stood, hooked), **places}, world_size, sources)
-        rules = (*collective_divergence.RULES, *collective_loops.RULES)
-        causes = ordered([cause for rule in rules for cause in rule(job)], progress_of(job))
+        causes = ordered([cause for rule in OF_PROGRAM for cause in rule(job)], progress_of(job))
         return [
             OfProgram(
                 cause.cause,

@@ -51,6 +51,10 @@ SAYS = 'print(f"rank {rank} step {step} begins", flush=True)\n'
         ("best = store.get(name)", ["store"], []),
         ("time.sleep(0.05)\nx = torch.ones(4).cuda().square()", [], []),
         ("time.sleep(3600)", ["sleep"], []),
+        ("time.sleep(0.3 + 0.2 * rank if healthy else 0.05)", [], []),
+        ("time.sleep(self.pause)", ["sleep"], []),
+        ("sys.exit()", ["leaves"], []),
+        ('answer = input("go on? ")\nif answer != "y":\n    raise SystemExit(1)', ["input"], []),
         ("native.sleep(3600)", [], ["native.sleep(3600)"]),  # of ctypes, as holds_gil of tests/lab/hangs
         ("loss = model(batch)", [], ["model(batch)"]),
         ("rows = json.load(open(path))", ["storage", "storage"], []),
@@ -188,6 +192,25 @@ def test_the_only_call_on_the_way_that_waits(tmp_path: Path) -> None:
     fallen = explained(tmp_path, FALLEN).causes[0]
     assert 'A thread had ended before, by "ValueError: could not convert' in fallen.summary
     assert fallen.confidence == 0.65
+
+
+@pytest.mark.thorough
+def test_a_prompt_is_of_the_rank_that_did_not_come(tmp_path: Path) -> None:
+    """breakpoint_left of tests/lab/hangs: rank 0's next line stands behind it."""
+    prompt = "> /home/mara/train.py(7)main()\n(Pdb) [rank0]:[E1123 21:01:54.6 Utils.hpp:1] [PG ID 0 Rank 0] dumps\n"
+    first = explained(tmp_path, prompt).causes[0]
+    assert (first.cause, first.ranks, first.confidence) == ("stopped-rank", (1,), 0.85)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("call", "cause"),
+    [("input('go? ')", "stopped-rank"), ("sys.exit()", "rank-divergent-decision"), ("wait()", "slow-rank-timeout")],
+)
+def test_what_the_only_call_is(tmp_path: Path, call: str, cause: str) -> None:
+    program = PROGRAM.replace("ready.get()", call) + "def wait():\n    time.sleep(PAUSE)\n"
+    first = explained(tmp_path, program=program).causes[0]
+    assert (first.cause, first.ranks, first.confidence) == (cause, (1,), 0.65)
 
 
 @pytest.mark.thorough

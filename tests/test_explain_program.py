@@ -91,6 +91,53 @@ def test_a_rank_that_is_through_with_the_loop(folder: Path) -> None:
     assert (first.cause, first.ranks) == ("uneven-inputs", (2,))
 
 
+IN_FINALLY = """\
+import torch.distributed as dist
+
+
+def train(model, loader):
+    try:
+        for step in range(1000):
+            dist.all_reduce(model(step))
+    finally:
+        dist.barrier()
+
+
+train()
+"""
+
+
+def test_a_barrier_in_a_finally_whose_try_the_others_are_in(folder: Path) -> None:
+    (folder / "train.py").write_text(IN_FINALLY)
+    os.utime(folder / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    own = waited(1, "ALLREDUCE", 1, *called(folder, "barrier", 9))
+    first = first_cause(folder, waited(0, "ALLREDUCE", 64, *called(folder, "all_reduce", 7)), own)
+    assert (first.cause, first.ranks) == ("teardown-deadlock", (1,)) and first.confidence >= 0.5
+
+
+def raised(folder: Path, rank: int, operation: str, other: str, *lines: int) -> str:
+    """Under TORCH_DISTRIBUTED_DEBUG=DETAIL, of a rank whose collective was another one than the next rank's."""
+    frames = "".join(f'  File "{folder}/train.py", line {line}, in train\n    call()\n' for line in lines)
+    told = (
+        "Traceback (most recent call last):\n"
+        f'  File "{folder}/train.py", line {MAIN}, in <module>\n    train()\n{frames}'
+        f'  File "{C10D}", line 4862, in {operation}\n    work = group.run(opts)\n'
+        f"RuntimeError: Detected mismatch between collectives on ranks. Rank {rank} is running collective: "
+        f"CollectiveFingerPrint(SequenceNumber=7, OpType={operation.replace('_', '').upper()}), but Rank "
+        f"{1 - rank} is running collective: CollectiveFingerPrint(SequenceNumber=7, OpType={other}).\n"
+    )
+    return "".join(f"[rank{rank}]: {line}\n" for line in told.splitlines())
+
+
+def test_the_lines_of_collectives_that_were_compared(folder: Path) -> None:
+    """Where torch compares before each collective, tracebacks tell the lines."""
+    (folder / "train.py").write_text(IN_FINALLY)
+    os.utime(folder / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    own = raised(folder, 1, "barrier", "ALLREDUCE", 9)
+    first = first_cause(folder, own, raised(folder, 0, "all_reduce", "BARRIER", 7))
+    assert (first.cause, first.ranks) == ("teardown-deadlock", (1,)) and first.confidence >= 0.5
+
+
 def test_one_line_that_is_come_to_from_both_branches_is_under_neither(folder: Path) -> None:
     one = waited(0, "ALLREDUCE", 1, *called(folder, "all_reduce", SUM, ZERO))
     other = waited(1, "ALLREDUCE", 1, *called(folder, "all_reduce", SUM, OTHERS))

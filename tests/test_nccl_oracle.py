@@ -31,6 +31,7 @@ CASES = {
         "hcas: rails and storage",
         "hcas: one closed",
         "hcas: two ports",
+        "gids: IPv6 only",
         "paths: PCIe switches",
         "paths: root ports",
         "paths: flat in a VM",

@@ -22,6 +22,12 @@ def skipped(known: set[int], *, of_whole_job: bool) -> set[int]:
     return between if len(between) * (2 if of_whole_job else 3) <= len(known) else set()
 
 
+def missing(facts: Facts, waiting: set[int]) -> set[int]:
+    """Ranks of which is known that they are there, and which do not wait with the others."""
+    known = set(range(facts.world_size)) if facts.world_size else facts.ranks | counted_by_program(facts)
+    return known - waiting
+
+
 def absent_by_name(facts: Facts) -> set[int]:
     """Ranks of which another one says that they did not come (a monitored barrier's message)."""
     return {

@@ -8,13 +8,14 @@ from msgspec import Struct, structs
 
 from gpudoctor.cause import Cause, Judged
 from gpudoctor.causes import CAUSES
+from gpudoctor.explain.absent import missing
 from gpudoctor.explain.candidate import DIED_OF, SURE, Candidate, Standing, in_order, merged, of_symptom
 from gpudoctor.explain.classes import judged_exception
 from gpudoctor.explain.deaths import AFTERWARDS, Spoken, own_errors, ranks_text, signals, spoken
 from gpudoctor.explain.dumped import as_dumped
 from gpudoctor.explain.elsewhere import elsewhere, key_of_nobody, stood_elsewhere
 from gpudoctor.explain.endings import judged_signal, judged_status_of_windows
-from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints
+from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints, own_collectives
 from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.members import membership
@@ -32,7 +33,7 @@ from gpudoctor.explain.waits import Wait, pattern, places, waits
 from gpudoctor.fault_classes import Class
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
-from gpudoctor.sure import HINT
+from gpudoctor.sure import BEST, HINT
 from gpudoctor.symptom import Role
 
 ALONE = "The program ended by an exception that it did not catch."
@@ -93,7 +94,8 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
         and not (event.symptom.cause in OF_DATA and any(event in each.events for each in aborted))
     ]
     candidates += of_state_dicts(facts.events, frames)
-    candidates += of_fingerprints(facts, tracebacks, _alone(facts, frames))
+    described = own_collectives(facts, tracebacks)
+    compared = of_fingerprints(described, _alone(facts, frames))
     own = own_errors([traceback for traceback in tracebacks if traceback not in aborted], facts, failed=failed)
     candidates += own
     candidates += own_addresses(facts)
@@ -101,12 +103,15 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
     died = {rank for candidate in candidates if candidate.standing == "cause" for rank in candidate.ranks}
     everywhere = waits(facts, tracebacks, aborted)
     waiting = as_dumped(everywhere, facts)
-    if not any(candidate.standing == "cause" and candidate.confidence >= SURE for candidate in candidates):
+    candidates = [_whose_prompt(candidate, facts, waiting) for candidate in candidates]
+    if not any(each.standing == "cause" and each.confidence >= SURE for each in (*candidates, *compared)):
         came = as_they_came(waiting)
         stood = stood_elsewhere(everywhere, waiting, tracebacks)
-        by_program_itself = by_program([*came, *stood], facts, program) if not died else []
+        first = {wait.rank: wait for wait in (*came, *stood, *described)}  # a mismatch is told before any time is up
+        by_program_itself = by_program(list(first.values()), facts, program) if not died else []
         # Which line it was, and below which condition, is more than that operations and sizes differ.
-        sure = by_program_itself and by_program_itself[0].confidence >= SURE
+        sure = by_program_itself and by_program_itself[0].confidence >= BEST
+        compared = [] if sure else compared
         candidates += (
             by_program_itself
             if sure
@@ -121,6 +126,7 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
                 by_recorders(waiting, facts, program) if not died else [],
             )
         )
+    candidates += compared
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)
     contexts: list[Candidate] = []
@@ -155,6 +161,14 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
         consequences=consequences if causes else (),
         story=_story(facts, tracebacks) if causes or unknown else (),
     )
+
+
+def _whose_prompt(candidate: Candidate, facts: Facts, waiting: list[Wait]) -> Candidate:
+    """A prompt is signed by nobody: it is of the only rank for which the others waited."""
+    absent = missing(facts, {wait.rank for wait in waiting}) if waiting else set()
+    if candidate.cause != "stopped-rank" or candidate.ranks or len(absent) != 1:
+        return candidate
+    return structs.replace(candidate, ranks=tuple(absent))
 
 
 def _surer(of_log: list[Candidate], of_recorders: list[Candidate]) -> list[Candidate]:

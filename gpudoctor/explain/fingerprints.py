@@ -15,6 +15,7 @@ from msgspec import structs
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import Spoken
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.tracebacks import StackFrame
 from gpudoctor.explain.waits import Wait, different, named
 from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import POSSIBLE
@@ -25,14 +26,16 @@ SAID = lazy_re(
     r"Rank (?P<rank>\d{1,7}) is running collective: CollectiveFingerPrint\((?:SequenceNumber=(?P<sequence>\d{1,18}))?"
     r"(?:, ?)?OpType=(?P<operation>\w{1,40})(?:, ?TensorShape=\[(?P<size>[\d, ]{0,120})\])?"
 )
+OF_AUTOGRAD = "/torch/autograd/"
+"""Where a hook's exception comes out of a backward pass."""
 
 
-def of_fingerprints(facts: Facts, tracebacks: Sequence[Spoken], each_alone: list[Candidate]) -> list[Candidate]:
-    """What the ranks' own descriptions say together. `each_alone`: what each line says by itself, where only one rank
-    speaks; then operations that differ are of another order, or of a rank that goes another way, and neither is shown.
+def of_fingerprints(own: Sequence[Wait], each_alone: list[Candidate]) -> list[Candidate]:
+    """What the ranks' own descriptions, `own`, say together. `each_alone`: what each line says by itself, where only
+    one rank speaks; then operations that differ are of another order, or of a rank that goes another way, and neither
+    is shown.
     """
-    own = own_collectives(facts, tracebacks)
-    together = different(own) if len(own) > 1 else []
+    together = different(list(own)) if len(own) > 1 else []
     if together:
         return together
     return [
@@ -51,10 +54,11 @@ def own_collectives(facts: Facts, tracebacks: Sequence[Spoken]) -> list[Wait]:
         if event.symptom.id not in FINGERPRINTS:
             continue
         said = [match.groupdict() for match in SAID.finditer(event.at.text)]
-        raised = next(
-            (traceback.told.traceback.raised[-1] for traceback in tracebacks if event in traceback.events), None
-        )
+        chain = next((each.told.traceback.raised for each in tracebacks if event in each.events), ())
+        # What a `finally` has raised stands behind it.
+        raised = next((each for each in chain if each.line == event.at.line), chain[-1] if chain else None)
         for number, each in enumerate(said[:2]):
+            at = raised if raised is not None and raised.file and not number else None
             wait = Wait(
                 rank=int(each["rank"]),
                 moment=event.moment,
@@ -62,7 +66,10 @@ def own_collectives(facts: Facts, tracebacks: Sequence[Spoken]) -> list[Wait]:
                 operation=named(each["operation"]),
                 sequence=int(each["sequence"]) if each["sequence"] else None,
                 elements=_elements(each["size"]),
-                where=f"{raised.file}:{raised.at}" if raised is not None and raised.file and not number else "",
+                where=f"{at.file}:{at.at}" if at else "",
+                function=at.collective if at else "",
+                frames=_from_the_module(at.own, chain[-1].own) if at else (),
+                in_backward=at is not None and OF_AUTOGRAD in at.innermost,
                 is_called=True,
             )
             if not number:
@@ -70,6 +77,13 @@ def own_collectives(facts: Facts, tracebacks: Sequence[Spoken]) -> list[Wait]:
             elif each["sequence"] == said[0]["sequence"]:
                 heard.setdefault(wait.rank, wait)
     return [wait for _, wait in sorted({**heard, **by_rank}.items())]
+
+
+def _from_the_module(own: tuple[StackFrame, ...], last: tuple[StackFrame, ...]) -> tuple[StackFrame, ...]:
+    """The stack of an exception, which begins where it was caught, with what the last of its chain has around that."""
+    top = own[-1][:2] if own else None
+    around = next((number for number, frame in enumerate(last) if frame[:2] == top), len(last))
+    return (*own, *last[around + 1 :])
 
 
 def _elements(size: str | None) -> int | None:

@@ -20,6 +20,9 @@ OWN_RANK = lazy_re(r"^(?:\[default\d{1,6}\]:[ ]?)?\[?[Rr]ank[ :=]{0,2}\d{1,6}\b\
 OF_LIBRARIES = lazy_re(
     rb"\bNCCL (?:INFO|WARN|TRACE)\b|\.(?:cpp|cc|hpp):\d{1,6}\]|Traceback \(most|^\s*File \"|^frame #"
 )
+PREFIX = b"[rank"
+PREFIXED_TRACEBACK = lazy_re(rb"\[rank\d{1,6}\]:[ ]?Traceback \(most")
+"""torch's hook puts the rank before each line of what nobody caught (distributed_c10d.py, since 2.2)."""
 TIME_IS_UP = b"collective operation timeout"
 LATEST = 128 * 1024
 """Bytes at the end of each block that are looked at: a rank that trains writes more often than once in so much."""
@@ -47,8 +50,12 @@ Placed = tuple[int, tuple[int, bytes]]
 
 
 def _of_all(text: bytes, start: int, end: int) -> Iterator[Placed]:
+    ended: set[bytes] = set()
     for match in OWN_LINE.finditer(text, start, end):
-        yield int(match["rank"]), (match.start(), match[0])
+        if PREFIXED_TRACEBACK.match(match[0]):
+            ended.add(match["rank"])
+        if match["rank"] not in ended or not match[0].startswith(PREFIX):
+            yield int(match["rank"]), (match.start(), match[0])
 
 
 def _of_one(text: bytes, start: int, end: int, rank: int) -> Iterator[Placed]:

@@ -8,9 +8,9 @@ that live, and whoever asks `explain` on the machine of the job hands over how (
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from gpudoctor.explain.absent import idle_ranks
+from gpudoctor.explain.absent import idle_ranks, missing, silent
 from gpudoctor.explain.candidate import Candidate
-from gpudoctor.explain.deaths import ranks_text
+from gpudoctor.explain.deaths import ended_well, ranks_text
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.rounds import rounds_between
 from gpudoctor.explain.scan import ToldTraceback
@@ -27,6 +27,8 @@ class Stood(NamedTuple):
     """Of torch.distributed, as the program calls it; "" where hooks of DDP or FSDP have started it."""
     frames: tuple[StackFrame, ...]
     """Of the user's program, innermost first."""
+    in_backward: bool = False
+    """A hook has started it in the backward pass that the innermost of these lines calls."""
 
 
 class OpenCall(NamedTuple):
@@ -63,7 +65,7 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None)
         return []
     if any(wait.group not in ("", DEFAULT_GROUP) for wait in waits):
         return []
-    stood = {wait.rank: Stood(wait.function, wait.frames) for wait in waits}
+    stood = {wait.rank: Stood(wait.function, wait.frames, wait.in_backward and not wait.function) for wait in waits}
     return _candidates(program(stood, _world_size(facts)), waits)
 
 
@@ -98,17 +100,20 @@ def _candidates(causes: Sequence[OfProgram], waits: Sequence[Wait]) -> list[Cand
 def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None, died: set[int]) -> list[Candidate]:
     """Of the one rank that did not come: what lies between its last words and the line where the others waited."""
     placed = [wait for wait in waits if wait.frames and not wait.in_backward]
-    known = set(range(facts.world_size)) if facts.world_size else facts.ranks
-    missing = known - {wait.rank for wait in waits}
-    if program is None or not placed or len(missing) != 1 or missing & died:
+    absent = missing(facts, {wait.rank for wait in waits})
+    if program is None or not placed or len(absent) != 1 or absent & died:
         return []
-    (rank,) = missing
+    if silent(facts, absent) and not ended_well(facts, absent):
+        return []  # it has died, or is stopped: no call of its program keeps it
+    (rank,) = absent
     first = placed[0]
     last = facts.said_last.get(rank)
-    further = rounds_between(rank, first.rank, facts)
-    if last is None or further is None or any(wait.where != first.where for wait in waits):
+    if last is None or any(wait.where != first.where for wait in waits):
         return []
-    passed = program.between(last.text, Stood(first.function, first.frames), further)
+    stood, further = Stood(first.function, first.frames), rounds_between(rank, first.rank, facts)
+    if further is None and program.between(last.text, stood, 1) is not None:
+        return []  # both lines stand in one loop, and of which rounds they are is not known
+    passed = program.between(last.text, stood, further or 0)
     if passed is None or not (passed.calls or (passed.computes_at and rank in idle_ranks(facts))):
         return []
     summary = (

@@ -59,8 +59,8 @@ RANKS = lazy_re(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:|\[Rank (\d{1,6})\]| ra
 PREFIXED = lazy_re(rb"(?:^|\n)\[(?:rank|default)(\d{1,6})\]:")
 OWN_RANKS = lazy_re(rb"(?:^|\n)\[?[Rr]ank[ :=]{0,2}(\d{1,6})\b")
 CONTROLS = lazy_re(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f]")
-PARTS = lazy_re(rb"(?<=[^\n\t ])(?=\[(?:rank|default)\d{1,6}\]:)")
-"""Where the line of another rank begins in the middle of one, because both wrote at once."""
+PARTS = lazy_re(rb"(?:(?<=[^\n\t ])|(?<=\(Pdb\) )|(?<=ipdb> ))(?=\[(?:rank|default)\d{1,6}\]:)")
+"""Where the line of another rank begins in the middle of one: both wrote at once, or behind one's prompt."""
 
 
 class Moment(Struct, frozen=True):

@@ -100,6 +100,8 @@ def waits(facts: Facts, tracebacks: list[Spoken], aborted: Sequence[Spoken] = ()
                 operation=named(at.collective),
                 where=f"{at.file}:{at.at}",
                 timed_out=traceback.waited,
+                function=at.collective,
+                frames=at.own,
             )
         )
     by_rank: dict[int, Wait] = {}
@@ -134,10 +136,8 @@ def _completed(first: Wait, later: Wait) -> Wait:
     called = next((wait for wait in (first, later) if wait.is_called), None)
     if called is None and first.operation and later.operation == f"{first.operation}object":
         called = later  # all_gather_object is an all_gather to its backend
-    return Wait(
-        rank=first.rank,
-        moment=first.moment,
-        line=first.line,
+    return structs.replace(
+        first,
         operation=called.operation if called else first.operation or later.operation,
         sequence=first.sequence if first.sequence is not None else later.sequence,
         elements=first.elements if first.elements is not None else later.elements,

@@ -21,6 +21,7 @@ KNOWN_WAITS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"^subprocess\.(?:run|call|check_call|check_output)$|^os\.(?:system|popen|wait|waitpid)$", "child"),
         (r"(?:^|\.)communicate$", "child"),
         (r"^(?:input|breakpoint)$|(?:^|\.)set_trace$|^getpass\.", "input"),
+        (r"^(?:sys\.exit|os\._exit|exit|quit)$", "leaves"),
         (r"^(?:fcntl\.)?(?:flock|lockf)$", "file lock"),
         (r"^asyncio\.run$|\.run_until_complete$|\.run_forever$", "asyncio"),
         (r"^signal\.(?:pause|sigwait|sigwaitinfo|sigtimedwait)$", "signal"),

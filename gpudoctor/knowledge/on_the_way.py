@@ -22,8 +22,10 @@ CAUSE_OF = {
     "store": "store-key-missing",
     "storage": "storage-stall",
     "asyncio": "asyncio-wait",
+    "input": "stopped-rank",
+    "leaves": "rank-divergent-decision",
 }
-"""Of what is waited for the cause; of the others (a pool, an input, a signal) the text does not tell which it is."""
+"""Of what is waited for the cause; of the others (a pool, a signal) the text does not tell which it is."""
 
 
 class OnTheWay(NamedTuple):

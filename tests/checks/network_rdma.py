@@ -243,6 +243,9 @@ def roce(gids: tuple[Gid, ...] | None = None, **fields: Any) -> Snapshot:
 
 ROCE = roce()
 LOCAL_ONLY = roce(roce_gids("eth1", "10.0.0.11")[:2])
+IPV6_ONLY = roce(
+    (*roce_gids("eth1", "10.0.0.11")[:2], Gid(3, "2001:0db8:0000:0000:0000:0000:0000:0011", "RoCE v2", "eth1"))
+)
 UNTYPED = roce(tuple(msgspec.structs.replace(gid, type="") for gid in roce_gids("eth1", "10.0.0.11")))
 INDEX_0 = with_environment(ROCE, NCCL_IB_GID_INDEX="0")
 
@@ -255,6 +258,17 @@ ROCE_CASES = {
             times=8,
         ),
         warning(with_environment(LOCAL_ONLY, NCCL_IB_HCA="=mlx5_1"), "mlx5_1 has no RoCE v2 GID of an IP address"),
+        warning(
+            with_environment(IPV6_ONLY, NCCL_IB_HCA="=mlx5_1"),
+            "NCCL takes GID 0 of mlx5_1, link-local: its RoCE v2 GIDs of IPv6 addresses are not what it looks for",
+            runs="export NCCL_IB_ADDR_FAMILY=AF_INET6",
+        ),
+        warning(
+            with_environment(ROCE, NCCL_IB_HCA="=mlx5_1", NCCL_IB_ADDR_RANGE="10.77.0.0/16"),
+            "GID 0 of mlx5_1, link-local: its RoCE v2 GIDs of IP addresses are not what NCCL_IB_ADDR_RANGE=10.77",
+        ),
+        silent(with_environment(IPV6_ONLY, NCCL_IB_ADDR_FAMILY="AF_INET6")),
+        silent(with_environment(IPV6_ONLY, NCCL_IB_GID_INDEX="3")),
         silent(ROCE),
         skipped(UNTYPED),
     ],

@@ -8,19 +8,16 @@ reaches no node behind a router. NCCL >= 2.21.5 finds the right entry itself whe
 
 from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
 from gpudoctor.knowledge.nccl.settings import dotted, effective, evidence, nccl_version, set_integer, where
-from gpudoctor.knowledge.network.gids import is_link_local, is_v2, types_unread
+from gpudoctor.knowledge.network.gids import INDEX, LOOKS_SINCE, is_link_local, is_v2, types_unread
 from gpudoctor.knowledge.network.rdma_ports import is_roce, taken
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.snapshot import Gid
 
-NAME = "NCCL_IB_GID_INDEX"
-DYNAMIC_SINCE = (2, 21, 5)
-
 
 @check("roce-gid-index-wrong", title="NCCL_IB_GID_INDEX names a RoCE v2 address")
 def roce_gid_index_wrong(machine: Snapshot) -> Problems:
-    setting = effective(machine).get(NAME)
-    index = set_integer(effective(machine), NAME, -1)
+    setting = effective(machine).get(INDEX)
+    index = set_integer(effective(machine), INDEX, -1)
     if setting is None or index < 0:
         return
     for place in taken(machine, rdma_choice(machine).taken):
@@ -34,7 +31,7 @@ def roce_gid_index_wrong(machine: Snapshot) -> Problems:
         better = next((gid.index for gid in gids if is_v2(gid) and not is_link_local(gid)), None)
         yield Problem(
             severity=severity,
-            summary=f"{NAME}={setting.value}: GID {index} of {place.name} {fault}",
+            summary=f"{INDEX}={setting.value}: GID {index} of {place.name} {fault}",
             meaning="Connections over this port fail at once."
             if severity == "error"
             else "Nodes outside this Ethernet segment cannot be reached; the job times out.",
@@ -56,13 +53,13 @@ def _fault(gids: tuple[Gid, ...], index: int) -> str:
 
 def _fix(machine: Snapshot, better: int | None, origin: str) -> Fix:
     version = nccl_version(machine)
-    if version >= DYNAMIC_SINCE:
+    if version >= LOOKS_SINCE:
         return Fix(
             f"Unset it{origin}: NCCL {dotted(version)} finds the entry itself.",
-            commands=(command("unset {:variable}", NAME),),
+            commands=(command("unset {:variable}", INDEX),),
         )
     if better is None:
         return Fix("No entry is a RoCE v2 address: give the port's interface an IP address first.")
     return Fix(
-        "Name the entry of the RoCE v2 address.", commands=(command("export {:variable}={:number}", NAME, better),)
+        "Name the entry of the RoCE v2 address.", commands=(command("export {:variable}={:number}", INDEX, better),)
     )

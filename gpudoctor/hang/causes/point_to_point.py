@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.conditions import name_of, number, parsed
@@ -12,7 +13,9 @@ from gpudoctor.hang.rank_conditions import is_rank
 from gpudoctor.hang.relation import group_argument, source_at
 from gpudoctor.hang.variables import furthest_behind, held_at
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, waiting_words, who
+from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
+from gpudoctor.snapshot.evidence import Collective
 
 HANDLE = "Work.wait"
 _PEER = {"recv": "src", "irecv": "src", "send": "dst", "isend": "dst"}
@@ -46,6 +49,17 @@ def do_not_pair(job: HangJob) -> Iterator[HangCause]:
     left = {peer for peer in peers.values() if peer in by_number and _waits_for_all(by_number[peer])}
     for peer in sorted(left):
         one, others = by_number[peer], [by_number[own] for own, its in peers.items() if its == peer]
+        if len(others) == 1 and (count := _more(others[0], one)):
+            yield blame(
+                "p2p-order",
+                LIKELY,
+                others,
+                f"{waiting_words(others)} for rank {peer}, and {waiting_words([one])}: since the collective before, "
+                f"{ranks_of(others)} has begun {count}",
+                (*stacks_of(others), *stacks_of([one])),
+                at=others[0].place.user_frame,
+            )
+            continue
         yield blame(
             "p2p-order",
             LIKELY,
@@ -55,6 +69,32 @@ def do_not_pair(job: HangJob) -> Iterator[HangCause]:
             (*stacks_of([one]), *stacks_of(others)),
             at=one.place.user_frame,
         )
+
+
+def _more(own: Rank, other: Rank) -> str:
+    """Who waits to receive, and has sent more since its last collective of all than the other one has taken before the
+    next, has made an exchange more; else that one has left its half out. "": not told by their recorders."""
+    halves = ("send", "recv") if own.place.operation.endswith("recv") else ("recv", "send")
+    entries = own.evidence.recorder.entries if own.evidence.recorder is not None else ()
+    last = next((each for each in reversed(entries) if not each.point_to_point), None)
+    mine, its = _between(own, halves[0], other.rank, last), _between(other, halves[1], own.rank, last)
+    if mine is None or its is None or mine <= its:
+        return ""
+    return f"{halves[0]} with rank {other.rank} {counted(mine, 'time')}, and that {halves[1]} {counted(its, 'time')}"
+
+
+def _between(rank: Rank, operation: str, peer: int, last: Collective | None) -> int | None:
+    """How often a rank has sent to, or received from, another one between this collective and the next."""
+    entries = rank.evidence.recorder.entries if rank.evidence.recorder is not None else ()
+    wanted = (last.group, last.sequence) if last is not None else None
+    begin = next(
+        (at for at, each in enumerate(entries) if not each.point_to_point and (each.group, each.sequence) == wanted),
+        None,
+    )
+    if begin is None:
+        return None
+    between = takewhile(lambda each: each.point_to_point, entries[begin + 1 :])
+    return sum(each.operation == operation and each.peer == peer for each in between)
 
 
 def peer_of(rank: Rank, world: int) -> int | None:

@@ -35,7 +35,7 @@ def held_up(job: HangJob, *kinds: Kind, alone: bool = False) -> Iterator[tuple[J
 def waits_for_known(rank: Rank) -> bool:
     """Whether it stands in a wait that is no other rank's, nor a server's."""
     wait = doing(rank)
-    return wait is not None and wait.kind not in FROM_OUTSIDE and stands(rank)
+    return wait is not None and wait.kind not in FROM_OUTSIDE and stands(rank) and not asks_its_loaders(rank)
 
 
 def in_the_kernel(job: HangJob) -> Iterator[HangCause]:

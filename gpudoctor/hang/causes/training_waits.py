@@ -18,7 +18,7 @@ from gpudoctor.hang.doing import (
     short,
     stands,
 )
-from gpudoctor.hang.progress import WAITING, JobProgress, parties, progress_of, serves
+from gpudoctor.hang.progress import WAITING, JobProgress, asks_its_loaders, parties, progress_of, serves
 from gpudoctor.hang.waiting_locks import lock, process_lock
 from gpudoctor.hang.words import and_waiting, at, ended_words, line_of, stack_of, stacks_of, waiting_words, who
 from gpudoctor.knowledge.place_markers import kernel_name, normal
@@ -53,7 +53,7 @@ def waits(job: HangJob) -> Iterator[HangCause]:
     if progress.verdict not in ("stuck", "held") or serves(progress):
         return  # a server between requests waits for work, which is no fault
     for party in parties(progress.away):
-        still = [rank for rank in party if stands(rank)]
+        still = [rank for rank in party if stands(rank) and not asks_its_loaders(rank)]  # what these do is known better
         wait = doing(still[0]) if still else None
         if wait is None or wait.kind not in _TOLD or wait.kind in FROM_OUTSIDE:
             continue

@@ -24,7 +24,7 @@ SPEAKS = frozenset(("print", "info", "debug", "warning", "log", "error", "write"
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 SLEEPS = lazy_re(r"^(?:time\.|asyncio\.|gevent\.)?sleep$")
 LONG_SLEEP = 60.0
-"""Seconds of a sleep outside of any loop from which it is told."""
+"""Seconds of a sleep from which it is told; one whose length stands elsewhere may be as long."""
 FILE_THERE = lazy_re(r"\b(?:l?exists|is_?file|is_?dir)\(")
 COLLECTIVE = lazy_re(r"^(?:torch\.distributed|dist|c10d)\.(?P<name>\w+)$")
 ASKS_ONLY = frozenset(("get_rank", "get_world_size", "is_initialized", "is_available", "get_backend"))
@@ -311,7 +311,9 @@ class _Seen:
         name, function = text_of(call.func), call.func
         if SLEEPS.search(name):
             seconds = call.args[0].value if call.args and isinstance(call.args[0], ast.Constant) else None
-            return "sleep" if isinstance(seconds, int | float) and seconds >= LONG_SLEEP else "harmless"
+            told_elsewhere = bool(call.args) and isinstance(call.args[0], ast.Name | ast.Attribute | ast.Subscript)
+            is_long = isinstance(seconds, int | float) and seconds >= LONG_SLEEP
+            return "sleep" if told_elsewhere or is_long else "harmless"
         if self._own(call) is not None and (isinstance(function, ast.Name) or text_of(function.value) == "self"):  # type: ignore[attr-defined]
             return ""
         if known := next((kind for pattern, kind in KNOWN_WAITS if pattern.search(name)), ""):
@@ -333,7 +335,7 @@ class _Seen:
             root = receiver.partition(".")[0].partition("(")[0]
             return "harmless" if root in HARMLESS_ROOTS or function.attr in HARMLESS_METHODS else ""
         if isinstance(function, ast.Name):
-            exception = function.id.endswith(("Error", "Exception"))
+            exception = function.id.endswith(("Error", "Exception", "Exit"))
             return "harmless" if (function.id in PLAIN or exception) and function.id not in self._functions else ""
         return ""
 

@@ -93,7 +93,8 @@ def _more() -> Iterator[Scenario]:
         ("one_microbatch_more", ("p2p-order", diverges), (0,), ()),
         ("groups_in_turn", (order,), (1,), ()),
         ("objects_from_another", ("object-collective", order, diverges), (1,), ()),
-        ("decodes_in_child", (waits,), (2,), ("subprocess.run(", "decode(")),
+        # "child-process-wait" and "dataloader-worker-slow" had no name of their own when these were written.
+        ("decodes_in_child", (waits, "child-process-wait"), (2,), ("subprocess.run(", "decode(")),
         ("accumulates_alone", (diverges, "rank-dependent-graph"), (1,), ()),
         ("barrier_in_exit", ("teardown-deadlock", diverges), (2,), ("dist.barrier()", "train(", "with Together")),
         ("unlike_evaluation", (uneven, diverges), (1,), ("dist.all_reduce(right)", "for _ in")),
@@ -102,7 +103,7 @@ def _more() -> Iterator[Scenario]:
         ("never_waited", (rank0, diverges, order), (0,), ()),
         ("passes_over_memory", (diverges, uneven), (1,), ("dist.barrier()", "continue", "except", "print(f")),
         ("exits_early", (diverges, "rank-died", uneven), (1,), ()),
-        ("loader_waits", (storage, waits), (1,), ("connection.recv", "for step, batch")),
+        ("loader_waits", (storage, waits, "dataloader-worker-slow"), (1,), ("connection.recv", "for step, batch")),
         ("skips_after_overflow", (diverges, order), (1,), ()),
     ):
         yield three._replace(name=script, script=f"{script}.py", causes=causes, culprits=culprits, lines=lines)

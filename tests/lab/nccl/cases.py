@@ -13,6 +13,8 @@ BUSES = [0x1B + 0x10 * index for index in range(8)]
 NODE_LEVEL = 40
 """NVML's word for GPUs of one NUMA node below different host bridges."""
 RELEASES = list(wheels.NCCL_RELEASES)
+ALONE = dict.fromkeys(("NCCL_PXN_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"), "1") | {"NCCL_RUNTIME_CONNECT": "0"}
+"""PXN: else most GPUs go through another one; the rest: else nothing goes through a port on a single node."""
 
 
 def gpus(count: int = 8) -> list[Device]:
@@ -192,11 +194,7 @@ def path_cases() -> Iterator[Case]:
     one_root = [Device(["pci0000:00", address(0, index + 1), address(index + 1)]) for index in range(4)]
     flat = [Device(["pci0000:00", address(0, index + 5)]) for index in range(4)]
     far = [Hca(["pci0000:c0", address(0xC0, 1), address(0xC1)], 1, "mlx5_0")]
-    # PXN: else most GPUs go through another one; the rest: else nothing goes through a port on a single node
-    alone = dict.fromkeys(("NCCL_PXN_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"), "1") | {
-        "NCCL_RUNTIME_CONNECT": "0"
-    }
-    levels = [alone | {"NCCL_NET_GDR_LEVEL": level} for level in ("LOC", "PIX", "PXB", "PHB", "SYS", "3")]
+    levels = [ALONE | {"NCCL_NET_GDR_LEVEL": level} for level in ("LOC", "PIX", "PXB", "PHB", "SYS", "3")]
     for name, devices, hcas in (
         ("HGX H100", gpus(), rails()),
         ("HGX H100 without modules", gpus(), rails()),
@@ -208,10 +206,25 @@ def path_cases() -> Iterator[Case]:
         case = of_tree(f"paths: {name}", "path", devices, hcas, nvlink=name.startswith("HGX"))
         case.node.modules = [] if "without" in name else ["nvidia_peermem"]
         yield case
-        yield replace(case, name=f"gpudirect: {name}", kind="gpudirect", settings=[alone, *levels])
+        yield replace(case, name=f"gpudirect: {name}", kind="gpudirect", settings=[ALONE, *levels])
+
+
+def gid_cases() -> Iterator[Case]:
+    """A RoCE port with addresses of both families, and one with IPv6 alone."""
+    v4, v6 = "0000:0000:0000:0000:0000:ffff:0a01:0001", "2001:0db8:0000:0000:0000:0000:0000:0001"
+    local = "fe80:0000:0000:0000:0000:0000:0000:0001"
+    kinds = ("IB/RoCE v1", "RoCE v2")
+    looks: list[dict[str, str]] = [{}, {"NCCL_IB_ADDR_FAMILY": "AF_INET6"}, {"NCCL_IB_ADDR_RANGE": "10.77.0.0/16"}]
+    for name, addresses in (("both families", (local, v6, v4)), ("IPv6 only", (local, v6))):
+        port = ethernet("mlx5_0", v4, "eth0", 0x1C)
+        entries = [[each, kind, "eth0"] for each in addresses for kind in kinds]
+        port.gids = {str(index): entry for index, entry in enumerate(entries)}
+        case = of_tree(f"gids: {name}", "gid", gpus(2), [port], nvlink=False)
+        yield replace(case, settings=[ALONE | each for each in looks])
 
 
 def all_cases() -> Iterator[Case]:
+    yield from gid_cases()
     yield from interface_cases()
     yield from file_cases()
     yield from hca_cases()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings as how, strategies as st
 
-from tests.lab.nccl.cases import BUSES, ETH, ethernet, gpus, of_tree
+from tests.lab.nccl.cases import ALONE, BUSES, ETH, ethernet, gpus, of_tree
 from tests.lab.nccl.node import Device, Hca, Interface, Node, address, behind_switch
 from tests.lab.nccl.oracle import Case
 
@@ -136,8 +136,40 @@ def path_case(draw: st.DrawFn) -> Case:
     return of_tree("drawn: paths", "path", devices, hcas, nvlink=False)
 
 
+ENTRIES = (
+    ("fe80:0000:0000:0000:0000:0000:0000:0001", "IB/RoCE v1"),
+    ("fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2"),
+    ("0000:0000:0000:0000:0000:ffff:0a01:0001", "IB/RoCE v1"),
+    ("0000:0000:0000:0000:0000:ffff:0a01:0001", "RoCE v2"),
+    ("0000:0000:0000:0000:0000:ffff:0a02:0001", "RoCE v2"),
+    ("2001:0db8:0000:0000:0000:0000:0000:0001", "IB/RoCE v1"),
+    ("2001:0db8:0000:0000:0000:0000:0000:0001", "RoCE v2"),
+    ("fd00:0001:0000:0000:0000:0000:0000:0001", "RoCE v2"),
+)
+RANGES = ("10.1.0.0/16", "10.2.0.0/16", "10.1.0.0/40", "10.1.0.0", "2001:db8::/32", "2001:db8::/40", "fd00::/8", "x/8")
+
+
+@st.composite
+def gid_case(draw: st.DrawFn) -> Case:
+    """One RoCE port, over which two GPUs must go."""
+    entry = st.sampled_from(ENTRIES)
+    table = {0: draw(entry)} | draw(st.dictionaries(st.integers(1, 7), entry, max_size=6))
+    port = ethernet("mlx5_0", "", "eth0", 0x1C)
+    port.gids = {str(index): [*table[index], "eth0"] for index in sorted(table)}
+    case = of_tree("drawn: gids", "gid", gpus(2), [port], nvlink=False)
+    options = {
+        "NCCL_IB_ADDR_FAMILY": st.sampled_from(("AF_INET", "AF_INET6", "AF_INET6", "af_inet6", "")),
+        "NCCL_IB_ADDR_RANGE": st.sampled_from(RANGES),
+        "NCCL_IB_ROCE_VERSION_NUM": st.sampled_from(("1", "2", "3", "")),
+    }
+    several = [draw(st.fixed_dictionaries({}, optional=options)) for _ in range(SETTINGS - 2)]
+    named = {"NCCL_IB_GID_INDEX": draw(st.sampled_from(("0", "1", "3", "-1", "9")))}
+    case.settings = [ALONE | each for each in ({}, {"NCCL_IB_ADDR_FAMILY": "AF_INET6"}, named, *several)]
+    return case
+
+
 def drawn(count: int, seed: int) -> Iterator[Case]:
-    for make in (interface_case(), hca_case(), path_case()):
+    for make in (interface_case(), hca_case(), path_case(), gid_case()):
         yield from _examples(make, count, seed)
 
 

@@ -4,8 +4,8 @@
         print(outcome.release, outcome.settings, outcome.differences)
 
 An outcome compares things of one kind: "interface" (bootstrap's and NET/Socket's), "hca" (NET/IB's ports), "path" (the
-class of each two devices) and "gpudirect" (each GPU with each port). NCCL's answer is read from its log, by patterns
-of this file and not by gpudoctor's reader, which has its own tests.
+class of each two devices), "gpudirect" (each GPU with each port) and "gid" (by which entry a RoCE port connects). What
+NCCL answers is read from its log, by patterns of this file and not by gpudoctor's reader, which has its own tests.
 """
 
 import json
@@ -20,7 +20,9 @@ from pathlib import Path
 
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
+from gpudoctor.knowledge.nccl.settings import effective
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
+from gpudoctor.knowledge.network.gids import nccl_index
 from gpudoctor.knowledge.network.gpu_direct import verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
 from gpudoctor.knowledge.network.topology import nccl_class, path_class, tree_class
@@ -171,6 +173,10 @@ VIA = re.compile(
     r"via NET/\w+/(?P<net>\d+)(?P<through>\(\d+\))?(?P<direct>/GDRDMA)?"
 )
 
+GID = re.compile(r"IbDev (?P<device>\d+) Port (?P<port>\d+) .*?GID (?P<index>\d+) \(")
+UNTYPED = "open failed in ncclIbRoceGetVersionNum"
+"""A stand-in's entry that is empty has no file for its type; a kernel's has one that cannot be read."""
+
 
 def interfaces_of(log: str) -> tuple[str, list[str]]:
     bootstrap, sockets = BOOTSTRAP.search(log), SOCKETS.search(log)
@@ -205,9 +211,9 @@ def paths_of(log: str) -> dict[tuple[str, str], str]:
 
 
 def compare(case: Case, release: str, settings: dict[str, str], machine: Snapshot, log: str) -> Outcome:
-    compared, differences = {"interface": interfaces, "hca": ports, "path": paths, "gpudirect": direct}[case.kind](
-        machine, log, case
-    )
+    compared, differences = {"interface": interfaces, "hca": ports, "path": paths, "gpudirect": direct, "gid": gids}[
+        case.kind
+    ](machine, log, case)
     result = RESULT.search(log)
     said = "" if result and result[1] == "0" else result[2] if result else log[-300:]
     return Outcome(case.name, case.kind, release, settings, compared, differences, said)
@@ -291,3 +297,22 @@ def direct(machine: Snapshot, log: str, case: Case) -> Compared:
         if ours.get((gpu, port)) is not real
     ]
     return len(said), differences or ([] if said else ["NCCL logged nothing of GPUDirect"])
+
+
+def gids(machine: Snapshot, log: str, case: Case) -> Compared:
+    names = ports_of(log)
+    said = {(names[int(each["device"])], int(each["index"])) for each in GID.finditer(log)}
+    settings = effective(machine)
+    tables = {
+        (device.name, port.number): port.gids.value
+        for device in machine.network.rdma_devices.value
+        for port in device.ports
+    }
+    differences = [
+        f"{name} port {number}: NCCL takes GID {index}, we say {ours}"
+        for (name, number), index in sorted(said)
+        if (ours := nccl_index(tables[name, number], settings)) != index
+    ]
+    if not said and UNTYPED in log:
+        return 0, []
+    return len(said), differences or ([] if said else ["NCCL logged no GID"])

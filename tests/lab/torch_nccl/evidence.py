@@ -47,6 +47,7 @@ def main() -> int:
     parser.add_argument(
         "--after", action="store_true", help="wait for the time-out: its log and its dumps are kept too"
     )
+    parser.add_argument("--limit", type=int, default=LIMIT, help="the group's time-out, in seconds")
     parser.add_argument("--at-once", type=int, default=1, help="so many jobs at a time")
     chosen = parser.parse_args()
     if unknown := {*chosen.names} - {*EVERY}:
@@ -59,7 +60,8 @@ def main() -> int:
 
         def take(name: str) -> str:
             try:
-                return captured(name, chosen.folder, release, healthy=chosen.healthy, after=chosen.after)
+                limit = chosen.limit if chosen.after else 0
+                return captured(name, chosen.folder, release, healthy=chosen.healthy, limit=limit)
             except Exception as error:  # the others go on
                 return f"FAILED {name}: {type(error).__name__}: {error}"[-3000:]
 
@@ -74,13 +76,13 @@ def main() -> int:
     return int(any("wrong" in score.judged(row).values() for row in rows))
 
 
-def captured(name: str, folder: Path, release: looks.Wheels, *, healthy: bool = False, after: bool = False) -> str:
-    """Start the job and keep what is read of it, as on the host and with its recorders."""
+def captured(name: str, folder: Path, release: looks.Wheels, *, healthy: bool = False, limit: int = 0) -> str:
+    """Start the job and keep what is read of it, as on the host and with its recorders; a time-out is waited for."""
     scenario = EVERY[name]._replace(truly=True)
     own = folder / f"{name}{'-healthy' if healthy else ''}"
     own.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(own / "dumps", ignore_errors=True)
-    programs = scripts.write(own / "scripts", LIMIT if after else 600)
+    programs = scripts.write(own / "scripts", limit or 600)
     with looks.meeting_place() as place, fake_nvidia(machines.hgx_h100()) as around:
         variables = looks.environment(release, "pipe", own, place)
         variables["FAKE_NVIDIA_MACHINE"] = around["FAKE_NVIDIA_MACHINE"]
@@ -101,8 +103,8 @@ def captured(name: str, folder: Path, release: looks.Wheels, *, healthy: bool = 
                 seconds = time.monotonic() - begin
                 read = recorders(own / "evidence.json")
             (own / "spin").unlink()
-            if after:
-                looks.wait_for_end(job, LIMIT)
+            if limit:
+                looks.wait_for_end(job, limit)
     return f"{name}{' healthy' if healthy else ''}: {seconds:.1f} s, {read} recorders at look {looked}"
 
 
