@@ -1,6 +1,7 @@
 """`gpudoctor report`: a run put together from what it left, and any folder of logs, captures and answers."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tests.hang_examples import EXAMPLES
 from tests.kept_runs import HOST, failed_run
 from tests.machines.hand_built import broken_8xh100
 from tests.pages import Page
+from tests.slow_examples import EXAMPLES as SLOW
 from tests.test_html import HOSTILE, run, surveyed
 
 
@@ -95,6 +97,20 @@ def test_no_name_is_left_in_page_and_data(failed: Path, tmp_path: Path) -> None:
     assert not [name for name in (HOST, "mara", "10.0.0.1", "n0000", "slurmstepd.x") if name.encode() in raw]
     assert b"node-1" in raw and b"gpu-out-of-memory" in raw
     assert run("report", "--from", page).exit_code == 1
+
+
+def test_who_all_others_waited_for_stands_in_the_course_of_the_run(tmp_path: Path) -> None:
+    """Once, though several looks say it."""
+    told = {"command": ["torchrun", "t.py"], "started": 1.79e9, "seconds": 900.0, "status": 0}
+    (tmp_path / "run.json").write_text(json.dumps(told))
+    for number, after in ((2, 60.0), (10, 300.0), (1, 30.0)):
+        pace = SLOW["slow-input"]() if number != 1 else SLOW["slow-even"]()
+        (tmp_path / f"slow-{number}.json").write_bytes(encode(pace))
+        os.utime(tmp_path / f"slow-{number}.json", (1.79e9 + after, 1.79e9 + after))
+    found, _ = answer_of(str(tmp_path))
+    (slow,) = (moment for moment in found.moments if moment.kind == "slow")
+    assert (slow.seconds, slow.source) == (60.0, "slow-2.json") and slow.text.startswith("rank 2 is late")
+    assert "gpu-01" in found.hosts and "rank 2 is late" in folder_page(found).decode()
 
 
 def test_a_folder_of_anything_is_put_together(tmp_path: Path) -> None:

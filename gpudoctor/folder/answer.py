@@ -19,7 +19,8 @@ from gpudoctor.report import Report
 from gpudoctor.train.report import TrainReport
 
 MomentKind = Literal["start", "end", "signal", "stall", "silence", "slow", "log"]
-"""stall: `hang` has looked, and says that it stands. silence: nothing was said. slow: fewer steps than usual."""
+"""stall: `hang` has looked, and says that it stands. silence: nothing was said. slow: fewer steps than usual, or a
+rank that all others wait for."""
 
 
 class KeptNode(Struct, frozen=True, kw_only=True):

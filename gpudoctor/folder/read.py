@@ -27,6 +27,7 @@ from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.job.recorder_apart import of_folder
 from gpudoctor.report import Report
 from gpudoctor.run.kept import NAME, NoFolder, state_folder
+from gpudoctor.slow.report import SlowReport
 from gpudoctor.snapshot import Snapshot, evidence, from_json
 from gpudoctor.train.report import TrainReport
 
@@ -36,7 +37,7 @@ NODES = "nodes"
 MOST_NODES = 1024
 OWN = (RUN, FOUND, USE, EXPLANATION, "lock")
 """Of a run: they are told by the answer itself."""
-FORMS: tuple[type[Answer], ...] = (Report, Survey, HangReport, TestResult, TrainReport)
+FORMS: tuple[type[Answer], ...] = (Report, Survey, HangReport, SlowReport, TestResult, TrainReport)
 ENDINGS = (".json", ".html", ".htm")
 LOGS = (".log", ".out", ".err", ".txt")
 MOST_FILES = 2000
@@ -86,7 +87,9 @@ def answer_of(folder: str) -> tuple[FolderAnswer, dict[str, Snapshot]]:
     said = [(at + shift, size) for at, size in said]
     known = run is not None and 0 < run.started < LAST_MOMENT
     year = time.gmtime(run.started if run is not None and known else time.time()).tm_year
-    course = course_of(run, list(explanation.files) if explanation else [], explanation, parts.hangs, said, year)
+    course = course_of(
+        run, list(explanation.files) if explanation else [], explanation, parts.hangs, said, year, parts.slow
+    )
     moments = tuple(
         sorted(
             (*course.moments, *seen_of(raw)),
@@ -178,6 +181,7 @@ class _Parts:
         self._place = place
         self.files: list[FolderFile] = []
         self.hangs: dict[str, tuple[float, HangReport]] = {}
+        self.slow: dict[str, tuple[float, SlowReport]] = {}
         self.machines: dict[str, Report] = {}
         self.surveys: dict[str, Survey] = {}
         self.tests: dict[str, TestResult] = {}
@@ -205,6 +209,8 @@ class _Parts:
             answer = decode(raw, form)
             if isinstance(answer, HangReport):
                 self.hangs[name] = (0.0, answer)
+            if isinstance(answer, SlowReport):
+                self.slow[name] = ((self._place / name).stat().st_mtime, answer)
             for kind, group in (
                 (Report, self.machines),
                 (Survey, self.surveys),
@@ -228,6 +234,8 @@ class _Parts:
     def hosts(self) -> Iterator[str]:
         for _, report in self.hangs.values():
             yield from report.hosts
+        for _, slow in self.slow.values():
+            yield from slow.hosts
         for survey in self.surveys.values():
             yield from survey.nodes
         for test in self.tests.values():

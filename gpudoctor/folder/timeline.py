@@ -12,6 +12,7 @@ from gpudoctor.folder.answer import KeptRun, StepsOverTime, TimelineMoment, UseO
 from gpudoctor.folder.log_times import LogSeen, RunClock, look, steps_of
 from gpudoctor.hang.report import HangReport
 from gpudoctor.lazy import lazy_re
+from gpudoctor.slow.report import SlowReport
 
 MOST_USE = 16 * 1024 * 1024
 MOST_LINES_TOLD = 40
@@ -76,8 +77,9 @@ def course_of(
     hangs: Mapping[str, tuple[float, HangReport]],
     said: Sequence[tuple[float, int]],
     year: int,
+    slow: Mapping[str, tuple[float, SlowReport]],
 ) -> RunCourse:
-    """`hangs`: by file, when it was looked (seconds since 1970) and what was found."""
+    """`hangs`, `slow`: by file, when it was looked (seconds since 1970) and what was found."""
     told_lines = _told(explanation)
     wanted: dict[str, set[int]] = {path: set() for path in logs}
     for line, _ in told_lines:
@@ -88,7 +90,7 @@ def course_of(
         path: RunClock(started, said if _is_main(path, logs) else (), log_seen) for path, log_seen in seen.items()
     }
     first = min((log_seen.first_stamp for log_seen in seen.values() if log_seen.first_stamp is not None), default=None)
-    moments = [*_of_run(run), *_of_hangs(hangs, started), *_silences(said)]
+    moments = [*_of_run(run), *_of_hangs(hangs, started), *_of_paces(slow, started), *_silences(said)]
     ends = run.seconds if run is not None and started is not None else None
     before: dict[str, float] = {}
     of_logs: list[TimelineMoment] = []
@@ -187,6 +189,18 @@ def seen_of(raw: Mapping[str, Any]) -> Iterator[TimelineMoment]:
         how = f"by {signal_name(-status)}" if status < 0 else f"with exit status {status}"
         seconds = float(at) if isinstance(at, (int, float)) else None
         yield TimelineMoment(kind="end", text=f"rank {each['rank']} ended {how}", seconds=seconds, source="run.json")
+
+
+def _of_paces(slow: Mapping[str, tuple[float, SlowReport]], started: float | None) -> Iterator[TimelineMoment]:
+    """Which rank all others waited for; where several looks say the same of it, the first."""
+    before: object = None
+    for name, (when, report) in sorted(slow.items(), key=lambda item: item[1][0]):
+        late = [ranks for pace in report.paces for ranks in pace.slow]
+        same = [(ranks.ranks, ranks.phase, ranks.why) for ranks in late]
+        at = round(max(0.0, when - started), 1) if started is not None else None
+        for ranks in late if same != before else ():
+            yield TimelineMoment(kind="slow", text=ranks.summary, seconds=at, source=name)
+        before = same
 
 
 def _of_hangs(hangs: Mapping[str, tuple[float, HangReport]], started: float | None) -> Iterator[TimelineMoment]:

@@ -44,8 +44,9 @@ def folder_sheet(answer: FolderAnswer, machines: Mapping[str, Snapshot], *, save
     if answer.explanation is not None:
         body.append(_logs(answer.explanation))
     parts = [(name, part) for name, part in answer.parts if not isinstance(part, Explanation)]
+    ill = next((number for number, (_, part) in enumerate(parts) if part.exit_status == 1), 0)
     body += [
-        _part(name, part, machines.get(name), is_open=number == 0)
+        _part(name, part, machines.get(name), is_open=number == ill)
         for number, (name, part) in enumerate(parts[:MOST_PARTS])
     ]
     if len(parts) > MOST_PARTS:
