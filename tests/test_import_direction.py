@@ -115,8 +115,8 @@ ROOMS = {
     "gpudoctor/about.py": "cause causes symptoms check fleet lint nccl plugins said train",
     "gpudoctor/said/": "said check",
     "gpudoctor/render/about.py": "about knowledge render",
-    "gpudoctor/folder/": "folder diagnose plugins report run.kept active explain fleet hang slow nccl train read snapshot"
-    " check cause causes",
+    "gpudoctor/folder/": "folder diagnose plugins report run.kept active explain fleet hang slow nccl train read"
+    " snapshot check cause causes",
     "gpudoctor/render/": "cause causes symptom symptoms render check compare culprits effect report snapshot knowledge"
     " redact devices topology nccl fleet launch launcher lint hang slow explain train amp checkpoint folder",
     "gpudoctor/examination.py": "active amp train read snapshot",
