@@ -161,6 +161,20 @@ CASES: dict[str, tuple[str, int, str]] = {
     "conda list, torchvision of another torch": (CONDA, 3, "torch-mixed-versions"),
     "xFormers of another torch": (XFORMERS, 3, r"built for torch 2\.3\.0\+cu121 and finds 2\.2\.2"),
     "Intel's table is not NVIDIA's": (INTEL, 3, "xpu-smi"),
+    "Habana's rows without their title": (
+        "|   0  HL-225              N/A  | 0000:33:00.0     N/A |                   0  |\n"
+        "| N/A   27C   N/A    75W / 600W |    768MiB / 98304MiB |     0%           N/A |\n",
+        3,
+        "hl-smi",
+    ),
+    "the only port is disabled": (
+        PORT.format("Down").replace("LinkUp", "Disabled"),
+        0,
+        r"rdma-port-down no RDMA port is ACTIVE: mlx5_0 is DOWN \(Disabled\)",
+    ),
+    "gres.conf": ("AutoDetect=nvml\nName=gpu Type=h100 File=/dev/nvidia0\n", 2, "gres.conf"),
+    "show_gids": ("DEV     PORT    INDEX   GID     IPv4    VER     DEV\n---     ----\n", 2, "show_gids"),
+    "variables": ("NCCL_DEBUG=INFO\nNCCL_IB_DISABLE=1\n", 2, "variables of an environment"),
     "npu-smi without its title": (NPU, 3, "npu-smi"),
     "a port's state with words behind it": (
         PORT.replace("SM lid: 1", "SM lid: 0").format("Initializing\t# waits"),

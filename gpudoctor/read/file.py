@@ -19,7 +19,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
 from gpudoctor.read.pasted import bug_report, diagnosed, not_there
-from gpudoctor.read.pasted.lookalikes import LOOKALIKES, OF_ANOTHER_MAKER, of_others, seems
+from gpudoctor.read.pasted.lookalikes import LOOKALIKES, is_of_nvidia, of_others, seems
 from gpudoctor.read.pasted.table import SOURCE as TABLE
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
@@ -109,7 +109,7 @@ def _machine(text: str) -> Snapshot | None:
     """What the tools in it say of a machine; None where none speaks. Raises `UnreadableSnapshot`."""
     log = _log(text)
     parts = parts_of(unfolded(text)) if len(text) <= MOST_PASTED else []
-    if "NVIDIA-SMI" not in text and OF_ANOTHER_MAKER.search(text):  # Intel's table has nvidia-smi's form
+    if not is_of_nvidia(text):
         parts = [part for part in parts if part.source != TABLE]
     complaint = nvidia_smi.from_messages(text, is_alone=not parts and log is None)
     return with_complaint(together(parts, log), complaint) if parts else log if log is not None else complaint

@@ -21,11 +21,12 @@ def rdma_port_down(machine: Snapshot) -> Problems:
     if not every:
         return
     # Of pasted output: whoever asks about these ports means to use them.
-    if not (is_pasted(machine) and not machine.nvidia.gpus.is_read) and not gpu_count(machine):
+    asked = is_pasted(machine) and not machine.nvidia.gpus.is_read
+    if not asked and not gpu_count(machine):
         return
     if any(place.port.state.value not in ("DOWN", "NOP") for place in every):
         return
-    waiting = [place for place in every if _waits_for_a_link(machine, place)]
+    waiting = [place for place in every if asked or _waits_for_a_link(machine, place)]
     if waiting:
         first = waiting[0]
         yield Problem(

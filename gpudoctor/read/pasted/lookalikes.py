@@ -19,6 +19,8 @@ OF_ANOTHER_MAKER = lazy_re(
 their like."""
 HUAWEI = lazy_re(r"\bHugepages-Usage\(page\)|\bHBM-Usage\(MB\)")
 """The columns of npu-smi, without its title."""
+LIKE_NVIDIA = lazy_re(r"^\W{0,24}\d{1,3} +(?P<tool>HL-\d|Intel\(R\) )", re.MULTILINE)
+"""Rows of hl-smi and xpu-smi, whose tables have nvidia-smi's form, without their titles."""
 OTHERS = "output of {}, which --from does not read: of these {} nothing is known; run `gpudoctor check` there"
 THERE = "`gpudoctor capture -o FILE` there tells of the GPUs too"
 
@@ -37,6 +39,7 @@ LOOKALIKES = (
     ),
     (AMD, OTHERS.format("amd-smi, AMD's tool", "GPUs")),
     (OF_ANOTHER_MAKER, OTHERS.format("{tool}, the tool of another maker", "accelerators")),
+    (LIKE_NVIDIA, OTHERS.format("hl-smi or xpu-smi, tools of other makers", "accelerators")),
     (HUAWEI, OTHERS.format("npu-smi, the tool of another maker", "accelerators")),
     (
         lazy_re(r"\bRAM \d+/\d+MB\b.*\bGR3D_FREQ\b"),
@@ -92,6 +95,26 @@ ALONE = (
         "a kernel log in which no driver of a GPU tells of an error; `gpudoctor explain FILE` reads all of it",
     ),
     _line(
+        r"(?:.{0,120}[$#] ?|#)?(?:mst|mlx)link\b|Operational Info$",
+        "what mlxlink shows of a port; `ibstat` and `ibstatus` are read",
+    ),
+    _line(
+        r"# Port (?:extended )?counters: |(?:CA/RT )?PortInfo:$|# Port info: |DEV\s+PORT\s+INDEX\s+GID",
+        "counters or settings of RDMA ports (perfquery, ibportstate, show_gids), and not how they are; run "
+        "`ibstat > FILE`",
+    ),
+    _line(
+        r"(?:ClusterName|SlurmctldHost|ControlMachine|AutoDetect|SlurmctldPort)=|(?:NodeName=\S+ +)?Name=gpu\b",
+        "SLURM's settings (slurm.conf, gres.conf), and no machine; `gpudoctor check` on a node tells of its GPUs",
+    ),
+    _line(r".{0,60}\bslurm(?:ctl)?d(?:\[\d{1,8}\])?: ", "a log of SLURM's daemons; `gpudoctor explain FILE` reads it"),
+    _line(
+        r"(?:export )?(?:NCCL_[A-Z0-9_]+|CUDA_VISIBLE_DEVICES|LD_LIBRARY_PATH)=",
+        "variables of an environment, and no machine; `gpudoctor check` there, or `gpudoctor lint` of the script that "
+        "sets them",
+    ),
+    _line(r"(?:Server Version|Storage Driver|Default Runtime): ", f"what `docker info` shows; {THERE}"),
+    _line(
         r"jax(?:lib)?: +\d",
         "what jax.print_environment_info shows, and nothing of a driver; run `nvidia-smi -q > FILE`",
     ),
@@ -114,4 +137,9 @@ def seems(text: str) -> tuple[re.Match[str], str] | None:
 
 def of_others(text: str) -> bool:
     """It is about accelerators of which nothing is read: of the machine nothing can be told."""
-    return any(pattern.search(text) for pattern in (AMD, OF_ANOTHER_MAKER, HUAWEI))
+    return any(pattern.search(text) for pattern in (AMD, OF_ANOTHER_MAKER, HUAWEI, LIKE_NVIDIA))
+
+
+def is_of_nvidia(text: str) -> bool:
+    """No table in it is another maker's with nvidia-smi's form."""
+    return "NVIDIA-SMI" in text or not (OF_ANOTHER_MAKER.search(text) or LIKE_NVIDIA.search(text))
