@@ -80,6 +80,16 @@ def test_a_condition_of_a_library_counts_where_it_asks_for_the_rank(text: str, t
         assert cause.confidence < 0.65
 
 
+def test_a_library_that_lets_one_rank_go_first_pairs_its_own_calls() -> None:
+    state, fit = "/venv/lib/python3.11/site-packages/accelerate/state.py", ("main", 44, PROGRAM)
+    around = source(30, function="_goes_first", file=state, inside=[("if", 29, "not is_main")])
+    job = a_job(
+        stands(0, "user code", "", [("build", 7, "/venv/lib/python3.11/site-packages/trl/trainer/sft.py"), fit], ()),
+        stands(1, "collective", "barrier", [("_goes_first", 30, state), fit], (around,)),
+    )
+    assert first(job).cause != "rank0-only-collective"
+
+
 def test_without_the_text_of_the_framework_nothing_is_made_of_its_lines() -> None:
     def without(one: Rank) -> Rank:
         return structs.replace(one, evidence=structs.replace(one.evidence, sources=()))

@@ -100,10 +100,13 @@ def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:
 
 
 def told_frames(rank: Rank) -> list[tuple[Frame, SourceContext]]:
-    """Its program's frames, and those of libraries whose text was read, innermost first, with what is said there."""
+    """Its program's frames, and those of libraries that have called them, innermost first, with what is said there. A
+    collective that a library makes itself for some ranks, it makes elsewhere for the others: `main_process_first`."""
     own = rank.place.user_frames
     read = {(source.file, source.line): source for source in rank.evidence.sources}
-    every = (*_inside(rank, own[-1]), own[-1]) if own else ()
+    inside = _inside(rank, own[-1]) if own else ()
+    first = next((number for number, frame in enumerate(inside) if frame in own), len(inside))
+    every = (*inside[first:], *own[-1:])
     told = ((each, source_at(rank, each) if each in own else read.get((each.file, each.line))) for each in every)
     return [(frame, source) for frame, source in told if source is not None]
 
