@@ -4,6 +4,7 @@ the program's own and of a framework's loop; and collectives that compiled code 
 import json
 
 import pytest
+from msgspec import structs
 
 from gpudoctor.hang.job import Rank
 from gpudoctor.hang.loops import how_ended
@@ -81,6 +82,34 @@ def test_a_loop_that_is_begun_with_another_number(numbers: str, start: int, told
     assert (f"begun with {name} = 4 on rank 1, 5 on ranks 0,2" in cause.summary) is told
     if told:
         assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
+
+
+CHECKS = (
+    "def train(model):\n    for step in range(99):\n        model(step)\n        dist.barrier()\n"
+    "        if step % 5 == 4:\n            assert same(model)\ndef same(model):\n    {}\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "steps", "told"),
+    [
+        ("dist.all_gather(every, own)", (4, 5), True),
+        ("dist.all_gather(every, own)", (4, 4), False),
+        ("dist.all_gather(every, own, group=pair)", (4, 5), False),
+        ("for row in rows: dist.all_gather(every, row)", (4, 5), False),
+        ("for part in range(3): dist.all_gather(every, part)", (4, 5), True),
+    ],
+)
+def test_a_round_that_others_have_come_past(call: str, steps: tuple[int, int], told: bool) -> None:
+    """Whatever counts the steps there; not in a group of some, nor where data may have ended a loop inside."""
+    text = CHECKS.format(call)
+    waits, other = at(0, text, ("same", 8), ("train", 6), step=steps[0]), at(1, text, ("train", 4), step=steps[1])
+    places = waits.place._replace(operation="all_gather"), other.place._replace(kind="backward", operation="backward")
+    pair = zip((waits, other), places, strict=True)
+    cause = first(a_job(*(structs.replace(rank, place=place, first_place=place) for rank, place in pair)))
+    assert ("in line 5, with step 4" in cause.summary and "has come to 5 without it" in cause.summary) is told
+    if told:
+        assert (cause.cause, cause.confidence, cause.where and cause.where.line) == ("rank-divergent-decision", BEST, 6)
 
 
 CALLS = (

@@ -75,7 +75,7 @@ def parting(one: Rank, other: Rank) -> tuple[Frame, Frame] | None:
     """The last function that two ranks are both in, and the line of each there. Where the program's own lines do not
     part, the loop is a framework's (`Trainer.train`), and its frames tell."""
     common: Frame | None = None
-    for mine, theirs in zip(reversed(one.place.user_frames), reversed(other.place.user_frames), strict=False):
+    for mine, theirs in zip(*_from_program(one.place.user_frames, other.place.user_frames), strict=False):
         if mine.file != theirs.file or not same_function(mine.function, theirs.function):
             break
         if mine.line != theirs.line:
@@ -89,6 +89,16 @@ def parting(one: Rank, other: Rank) -> tuple[Frame, Frame] | None:
         if mine.line != theirs.line:
             return mine, theirs
     return None
+
+
+def _from_program(one: Sequence[Frame], other: Sequence[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Two stacks from the program's own file inwards: one rank may be started below something else, as a debugger."""
+    mine, theirs = [*reversed(one)], [*reversed(other)]
+    files = [frame.file for frame in theirs]
+    for at, frame in enumerate(mine):
+        if frame.function == "<module>" and frame.file in files:
+            return mine[at:], theirs[files.index(frame.file) :]
+    return mine, theirs
 
 
 def _inside(rank: Rank, frame: Frame) -> tuple[Frame, ...]:

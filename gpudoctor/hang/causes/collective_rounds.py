@@ -4,11 +4,23 @@ call that did not make its collective everywhere."""
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.gpus import uses_gpu
 from gpudoctor.hang.parted import Again, parted
-from gpudoctor.hang.relation import source_at
-from gpudoctor.hang.variables import first_numbers
+from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.relation import (
+    COUNTED,
+    LOOPS,
+    fork_of,
+    frames_within,
+    group_argument,
+    guard_apart,
+    source_at,
+    waits_with_a_root,
+)
+from gpudoctor.hang.variables import first_numbers, rounds_apart
 from gpudoctor.hang.words import ranks_of, stacks_of, statement_seen, waiting_words, who
-from gpudoctor.snapshot.evidence import Frame
+from gpudoctor.snapshot.evidence import Enclosing, Frame
+from gpudoctor.sure import BEST
 
 
 def begun_again_words(again: Again, recorded: Sequence[Seen]) -> HangCause:
@@ -63,4 +75,60 @@ def begun_apart(job: HangJob) -> Iterator[HangCause]:
         )
 
 
-RULES = (begun_apart,)
+def came_past(job: HangJob) -> Iterator[HangCause]:
+    """Some wait in a round that others have come past: these have not made what no loop inside of it makes, whatever
+    counts the steps there. Only of what nobody leaves before all have come, and whose line is where the rank is."""
+    if progress_of(job).away:
+        return  # others may wait for whom a group of some ranks waits for there
+    for pair in parted(job):
+        apart = rounds_apart((pair.waiting[0], pair.other[0]))
+        if apart is None:
+            continue
+        behind, ahead = (pair.waiting, pair.other) if apart.behind == pair.waiting[:1] else (pair.other, pair.waiting)
+        fork = fork_of(ahead[0], behind[0])
+        if fork is None or not _meets_all(behind[0]) or _in_inner_loop(behind[0], fork.other, apart.loop):
+            continue
+        guard = guard_apart(fork.other_source, fork.one_source)
+        under = f", under `{guard.kind} {guard.text}` in line {guard.line}," if guard is not None else ""
+        few = behind if len(behind) < len(ahead) else ahead
+        statement = (
+            (statement_seen(fork.other_source, guard),) if guard is not None and fork.other_source is not None else ()
+        )
+        low, high = apart.rounds
+        yield blame(
+            "rank-divergent-decision",
+            BEST,
+            few,
+            f"{waiting_words(behind)}{under} with {apart.counter} {low} in the loop of line {apart.loop.line}, and "
+            f"{who(ahead, 'has', 'have')} come to {high} without it; {waiting_words(ahead)}",
+            (*stacks_of(behind), *stacks_of(ahead), *statement),
+            at=fork.other,
+        )
+
+
+_BLOCKS = ("barrier", "monitored_barrier", "all_gather_object")
+
+
+def _meets_all(rank: Rank) -> bool:
+    """Whether it waits in a collective of all that no rank leaves before, nor goes on while a GPU computes it."""
+    context = source_at(rank, rank.place.user_frame)
+    named = context is None or group_argument(context.text)
+    if rank.place.kind != "collective" or named or waits_with_a_root(rank):
+        return False
+    return rank.place.operation in _BLOCKS or not uses_gpu(rank.evidence, rank.node)
+
+
+def _in_inner_loop(rank: Rank, frame: Frame, loop: Enclosing) -> bool:
+    """Whether a loop is around where a rank waits, inside of the one that counts: how often that goes round, its data
+    may tell."""
+    for inner in frames_within(rank, frame):
+        source = source_at(rank, inner)
+        for around in source.enclosing if source is not None else ():
+            if around == loop:
+                return False
+            if around.kind in LOOPS and COUNTED.search(around.text) is None:
+                return True
+    return False
+
+
+RULES = (begun_apart, came_past)
