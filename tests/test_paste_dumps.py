@@ -116,6 +116,11 @@ CASES: dict[str, tuple[str, int, str]] = {
     "--query-gpu, a GPU is lost": (ASKED + "0, NVIDIA L40S, 550.90.07, 41, 0 %, 3 MiB\n" + LOST, 1, "gpu-lost GPU 1"),
     "--query-gpu, nounits, a watch": (ASKED + "0, NVIDIA L40S, 550.90.07, 41, 0, 3\n" * 90, 3, r"1x|asked for"),
     "--query-gpu, cut": (ASKED + "0, NVIDIA L40S, 550.9", 3, "cut"),
+    "--query-gpu, noheader": (
+        "0, GPU-0a1b2c3d-0a1b-0a1b-0a1b-0a1b2c3d4e5f, NVIDIA L40S, 41\n",
+        2,
+        "without its heading",
+    ),
     "another table": ("name, size, kind\nbob, 3, big\n", 2, "neither|--query"),
     "detectron2": (DETECTRON2.format(build="cu121", there="Yes", model="L4", driver="550.54.15"), 3, "detectron2"),
     "detectron2, built for the CPU": (

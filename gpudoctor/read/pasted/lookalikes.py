@@ -37,6 +37,12 @@ LOOKALIKES = (
         r"[a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?(?:, [a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?)+[ \t]*$",
         "a table of another `nvidia-smi --query-...`; run `nvidia-smi -q > FILE`",
     ),
+    (
+        lazy_re(
+            r"--query-gpu\S{0,400}.{0,60}\bnoheader\b|^(?:\d{1,3}, )?GPU-[0-9a-f]{8}-[0-9a-f-]{27}, ", re.MULTILINE
+        ),
+        "a table of `nvidia-smi --query-gpu` without its heading; leave out noheader, or run `nvidia-smi -q > FILE`",
+    ),
     (AMD, OTHERS.format("amd-smi, AMD's tool", "GPUs")),
     (OF_ANOTHER_MAKER, OTHERS.format("{tool}, the tool of another maker", "accelerators")),
     (LIKE_NVIDIA, OTHERS.format("hl-smi or xpu-smi, tools of other makers", "accelerators")),
