@@ -22,6 +22,7 @@ while True:
 
 
 def tracker():
+    os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
     import mlflow
 
     if LOCAL:
