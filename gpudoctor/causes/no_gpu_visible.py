@@ -11,7 +11,8 @@ CAUSE = Cause(
     judged={
         "cgroup": Judged("device-lost", "environment", "as it is"),
         "module": Judged("driver", "node", "elsewhere"),
-        "driver": Judged("driver", "node", "elsewhere"),
+        **dict.fromkeys(("driver", "host-file", "slow-driver"), Judged("driver", "node", "elsewhere")),
+        "no-cgroups": Judged("driver", "environment", "after a fix"),
         "toolkit": Judged("driver", "environment", "after a fix"),
         "cdi": Judged("config", "environment", "after a fix"),
         "mps": Judged("driver", "environment", "after a fix"),
@@ -49,6 +50,26 @@ CAUSE = Cause(
         "driver": Fix(
             "Load the driver on the host, where nvidia-smi must work, and then start the container.",
             (command("nvidia-smi"), command("lsmod | grep nvidia")),
+        ),
+        "no-cgroups": (
+            "The container's runtime runs without root and may not write the cgroup's device rules: set no-cgroups = "
+            "true in /etc/nvidia-container-runtime/config.toml (rootless docker and podman), or hand the GPUs over by "
+            "CDI; on cgroup v2 it wants libnvidia-container 1.8 or newer."
+        ),
+        "no-such-gpu": Fix(
+            "No GPU has that number or UUID on this host: hold what --gpus, NVIDIA_VISIBLE_DEVICES or the scheduler "
+            "names against nvidia-smi -L.",
+            (command("nvidia-smi -L"),),
+        ),
+        "slow-driver": (
+            "The driver did not answer in time: keep it loaded (nvidia-persistenced, or nvidia-smi -pm 1), and look in "
+            "dmesg for a GPU that hangs."
+        ),
+        "host-file": Fix(
+            "A file of the driver that is to be handed in is not on the host ({reason}): the driver was updated or is "
+            "there in part. Install its libraries and module in one release, reboot, and write the CDI specification "
+            "anew where it is used.",
+            (command("nvidia-container-cli list"), command("nvidia-smi")),
         ),
         "in the image": (
             "Take the driver's libraries out of the image ({file} and the other libnvidia-*.so.* and libcuda.so.*): it "

@@ -40,6 +40,7 @@ CAUSE = Cause(
         "two-devices-of-a-rank": Judged("argument", "program", "after a fix"),
         "cuda-call": Judged("argument", "program", "after a fix"),
         "nccl-call": Judged("argument", "program", "after a fix"),
+        "folder-missing": Judged("file-missing", "user", "after a fix"),
         "chdir": Judged("file-missing", "user", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
@@ -106,6 +107,10 @@ CAUSE = Cause(
             "behind it."
         ),
         "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
+        "folder-missing": (
+            "{path} is to be written{place}, and its folder {folder} is not there, as the node of {who} sees it: make "
+            "it first (mkdir -p; in a batch script before the line that writes; SLURM makes none for --output)."
+        ),
         "exists": (
             "{path} is there already{place}: give another name, move away what an earlier run left, or let it be taken "
             "over (resume, overwrite, exist_ok=True); where several ranks make it, let one make it and the others wait."
@@ -265,9 +270,8 @@ CAUSE = Cause(
             "newest of both.{told}"
         ),
         "apart": Fix(
-            "What meets there is of releases that do not fit{place}: {said}. Install the release that this asks for; "
-            "`pip list` tells which are installed.",
-            (command("python -m pip check"), command("python -m pip list")),
+            "What meets there is of releases that do not fit{place}: {said}. Install the release that this asks for.",
+            (command("python -m pip list"),),
         ),
         "apart-package": Fix(
             "{package} refuses{place} what it meets here: {said}. Install the {distribution} that was made for it "

@@ -22,6 +22,7 @@ from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.tracebacks import FRAME
+from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
 from gpudoctor.explain.writers import writer
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
@@ -88,8 +89,6 @@ USUAL: Mapping[Class, str] = {
         "settings."
     ),
     "route": "Try that address and port from the node that tells it (nc -vz), while the other end should listen.",
-    "storage": "Look at that file system on the node (df, mount, dmesg), and keep files elsewhere until it is well.",
-    "permission": "See by `id` as whom the job runs there, and give that user what the line names, or another place.",
     "host-memory": "Give the job more memory, or let it hold less at once (fewer processes, smaller pieces).",
 }
 """By what an error line is about, how one finds what to mend."""
@@ -111,7 +110,7 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(told))
     if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):
         return structs.replace(cause, fix=narrower)
-    if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause) or _of_message(cause, ends)):
+    if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause, ends) or _of_message(cause, ends)):
         return structs.replace(cause, fix=narrower)
     if cause.cause != "program-error" or not any(OF_A_BUILD.search(line.text) for line in cause.evidence):
         return cause
@@ -140,10 +139,11 @@ def _of_library(cause: LogCause) -> Fix | None:
     return Fix(known[0].fix.text.format_map({"told": "", **known[1]}), known[0].fix.commands) if known else None
 
 
-def _of_line(cause: LogCause) -> Fix | None:
+def _of_line(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> Fix | None:
     """Where nothing narrower than the cause's own fix was found: what a remedy of the same class says of its lines."""
-    for line in cause.evidence[:3]:
-        known = remedy_of_line(line.text)
+    near = (text for file, lines in ends.items() for _, text in lines[-LAST:]) if cause.kind == "no-device" else ()
+    for text in (*(line.text for line in cause.evidence[:3]), *near):
+        known = remedy_of_line(text)
         if known is not None and known[0].judged and known[0].judged.kind == cause.kind:
             return Fix(known[0].fix.text.format_map({"told": "", **known[1]}), known[0].fix.commands)
     return None
@@ -240,6 +240,8 @@ def _of_its_words(text: str) -> str:
     variant, values = variant_of(cause, judged, *found, alone=True)
     if variant in SAY_NOTHING or (variant == "refused" and not names(values["said"])):
         return ""
+    if not variant and cause in OF_ANY_PROGRAM and not OF_TRAINING.search(text):
+        variant = OF_ANY_PROGRAM[cause]
     return CAUSES[cause].remedy(variant, place="", who="that process", **values).text
 
 

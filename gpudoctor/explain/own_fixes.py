@@ -254,6 +254,12 @@ BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"(?i)user (?:id )?not found|invalid user|uid"), "launch-user"),
         (lazy_re(r"(?i)timed out|connection|communication|connect|no response"), "launch-unreached"),
     ),
+    ("no-gpu-visible", "driver"): (
+        (lazy_re(r"device rules|device filters|bpf"), "no-cgroups"),
+        (lazy_re(r"(?i)unknown device"), "no-such-gpu"),
+        (lazy_re(r"(?i)timed out"), "slow-driver"),
+        (lazy_re(r"(?i)stat failed|no such file"), "host-file"),
+    ),
     ("scheduler-refused", "controller"): ((lazy_re(r"(?i)munge|authentication"), "munge"),),
     ("scheduler-refused", "pod"): (
         (lazy_re(r"untolerated taint|had taints? \{?|tolerat"), "pod-taint"),

@@ -49,6 +49,12 @@ NOT_TOGETHER = lazy_re(
     r"\bnot (?:be )?(?:supported|allowed|permitted|implemented|available|combined|enabled|used)\b[^.\n]{0,20}"
     r"\b(?:with|when|if|together|while)\b|\b(?:only|at most) one of\b|\bchoose one\b"
 )
+WRITES = lazy_re(
+    r"(?i)\bstd(?:out|err)\b|\boutput file\b|\bfor writing\b|"
+    r"\b(?:cannot|could not|can't|unable to|failed to) (?:create|write|"
+    r"save|touch)\b|^(?:touch|tee|mkdir|cp|mv): |'[wax]b?\+?'"
+)
+"""Of a file that is to be made: what is missing is its folder."""
 WITH_EITHER = lazy_re(r"(?i)\b(?:in|not )compatible with [^.\n]{1,60}\bor\b")
 WANTED = lazy_re(
     r"(?i)\brequires?\b|\brequired\b|\bneeds?\b(?! to)|"
@@ -220,6 +226,8 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
             return "no-toolkit", {}
         if device := device_of(path):
             return "device-node", {"path": path, "device": device}
+        if WRITES.search(message) and "/" in path.strip("/"):
+            return "folder-missing", {"path": path, "folder": path.rstrip("/").rpartition("/")[0]}
         where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
         return "path", {"path": path, "where": where, "told": also_told(message)}
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""

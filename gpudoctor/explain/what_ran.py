@@ -21,6 +21,9 @@ LINES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
         (r"^(?:sudo )?(?:sinfo|squeue|sacct\w*|scontrol)\b",
          r"(?i)slurm|\bs(?:run|batch|alloc|queue|info)\b|\bqos|pyxis|PARTITION"),
         (r"\bSLURM_NTASKS\b", r"(?i)slurm|\bs(?:run|batch|alloc)\b|torch|world.?size|lightning|accelerate|master_addr"),
+        (r"^python -m pip\b", r"(?i)python|\.py\b|\bpip\b|\w(?:Error|Exception)\b|torch"),
+        (r"^nvidia-smi$",
+         r"(?is)^(?!.*(?:\bNPU\b|\bHIP\b|ROCm|Gaudi|\bHPU\b|\bTPU\b|\bXPU\b))|cuda|nvidia"),
         (r"\bgpudoctor check pytorch|\bimport torch\b",
          r"(?i)torch|python|\.py\b|transformers|deepspeed|lightning|vllm"),
     )
@@ -28,6 +31,11 @@ LINES: tuple[tuple[re.Pattern[str], re.Pattern[str]], ...] = tuple(
 """Lines to paste that are of one program, and what shows that the log is of it."""
 OF_TRAINING = lazy_re(
     r"(?i)torch|tensorflow|keras|\bjax|flax|paddle|mxnet|deepspeed|vllm|epoch|batch|\bloss\b|\btrain|transformers|token"
+)
+OF_A_POD = lazy_re(r"(?i)\bkube|\bpods?\b|\bReason:\s+OOMKilled")
+POD_MEMORY = (
+    "Raise resources.limits.memory of that container (a volume of medium Memory, as /dev/shm, counts too), or let it "
+    "hold less: fewer worker processes, smaller batches."
 )
 OF_ANY_PROGRAM = {"driver-mismatch": "program", "gpu-out-of-memory": "program"}
 """Causes whose own fix speaks of torch or of a training, and the variant for other programs."""
@@ -48,6 +56,8 @@ def of_what_ran(cause: LogCause, texts: Sequence[str]) -> LogCause:
     fix, known = cause.fix, CAUSES[cause.cause]
     if (other := OF_ANY_PROGRAM.get(cause.cause)) and fix.text == known.fix.text and not OF_TRAINING.search(log):
         fix = known.fix_for(other)
+    if cause.cause == "host-out-of-memory" and fix == known.fix and OF_A_POD.search(log):
+        fix = Fix(POD_MEMORY, (command("kubectl describe pod"), command("kubectl top pods")))
     if cause.cause == "wrong-nic" and (leads := _interface(log)):
         fix = Fix(
             f"{fix.text} Of those that NCCL lists there, {leads} is the only one that may lead to another node.",

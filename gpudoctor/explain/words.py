@@ -50,6 +50,7 @@ OF_WORDS: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
          r"failed to allocate[^\n]{0,40}\b(?:device|gpu|cuda|hbm|vram)\b|"
          r"Attempting to (?:reserve|allocate) [\d.]+ ?[KMGT]i?B?\b[^\n]{0,60}\bnot possible|"
          r"\b(?:cudaErrorMemoryAllocation|hipErrorOutOfMemory|CUDA_ERROR_OUT_OF_MEMORY)\b", GPU_MEMORY),
+        (r"(?i)insufficient memory on (?:the )?(?:accelerator|device|gpu)\b", GPU_MEMORY),
         (r"(?i)(?:cuda|gpu|hip|cublas\w*|nccl)[^\n]{0,40}out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_"
          r"FAILED|No available memory for the cache blocks|KV cache[^\n]{0,80}(?:larger than|memory)|"
          r"Free memory on device|RESOURCE_EXHAUSTED", GPU_MEMORY),

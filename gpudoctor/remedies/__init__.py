@@ -12,6 +12,7 @@ from gpudoctor.remedies import (
     data,
     environments,
     installers,
+    machines,
     models,
     networks,
     nodes,
@@ -38,6 +39,7 @@ REMEDIES: tuple[Remedy, ...] = tuple(
         *(
             packages,
             programs,
+            machines,
             systems,
             services,
             nodes,

@@ -259,7 +259,8 @@ REMEDIES = (
             "Nothing registered {name} in this process: import or register it in the program that runs (mmcv: "
             "custom_imports, or the package's __init__), where started processes pass too (inside main, not below "
             "its guard), have the installed package be the sources that you changed "
-            "(pip install -e), and compare the name with those that the message lists."
+            "(pip install -e), and compare the name with those that the message lists. Where a line above says `Failed "
+            "to import`, that import is what to mend: try it alone."
         ),
         kind="config",
         blame="user",

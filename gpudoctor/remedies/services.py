@@ -101,7 +101,7 @@ REMEDIES = (
     ),
     Remedy(
         "cudnn-not-started",
-        words=r"\bDNN library initialization failed\b|\bDNN library is not found\b",
+        words=r"\bDNN library (?:initialization failed|is not found)\b|Failed to get convolution algorithm",
         fix=(
             "cuDNN did not start: the lines before say why; mostly its release is not the one that jaxlib or "
             "TensorFlow was "
