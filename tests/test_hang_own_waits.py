@@ -266,3 +266,11 @@ def test_the_thread_that_counts_under_run_is_no_progress_of_the_program() -> Non
         )
         armed = structs.replace(rank, evidence=structs.replace(rank.evidence, samples=samples))
         assert reported(a_job(waits(0, "all_reduce"), armed)).state == "hung"
+
+
+def test_what_data_loaders_do_decides_though_their_rank_waits_at_a_queue() -> None:
+    """loader_deadlock: it wakes every five seconds, so in half of all looks it does not."""
+    worker = data_loader(77, 4001, frames=[Frame("Images.__getitem__", PROGRAM, 22)])
+    rank = is_in(1, "data", "DataLoader", at=45, waits_in="do_poll", data_loaders=(worker,))
+    rank = with_stack(rank, [Frame("Queue.get", f"{LIBRARY}/multiprocessing/queues.py", 113)])
+    assert reported(a_job(waits(0), rank)).causes[0].cause == "dataloader-fork-deadlock"

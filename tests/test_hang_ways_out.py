@@ -5,7 +5,7 @@ import pytest
 from msgspec import structs
 
 from gpudoctor.hang.job import Rank
-from gpudoctor.snapshot.evidence import Frame
+from gpudoctor.snapshot.evidence import Collective, Frame, Recorder
 from tests.hang_jobs import TORCH, a_job
 from tests.test_hang_loops import LIBRARY, around, at, in_a_round
 from tests.test_hang_training import first
@@ -160,3 +160,23 @@ def test_one_is_received_from_that_has_gone_on(peer: str, told: bool) -> None:
     text = "def main():\n    send_all()\n    dist.barrier()\n"
     cause = first(a_job(at(0, text, ("main", 3)), receives(1, peer), receives(2, peer)))
     assert (cause.cause == "p2p-order" and cause.ranks == (0,) and cause.confidence > 0.5) is told
+
+
+def recorded(rank: Rank, *halves: str, peer: int) -> Rank:
+    """With a recorder that holds a barrier, and sends and receives since."""
+    pairs = (
+        Collective(group="0", sequence=8 + number, operation=half, point_to_point=True, peer=peer)
+        for number, half in enumerate(halves)
+    )
+    entries = (Collective(group="0", sequence=7, operation="barrier", state="completed"), *pairs)
+    recorder = Recorder(source="pipe", rank=rank.rank, entries=entries)
+    return structs.replace(rank, evidence=structs.replace(rank.evidence, recorder=recorder))
+
+
+@pytest.mark.parametrize(("taken", "culprit"), [(1, 1), (2, 0)])
+def test_who_has_made_an_exchange_more_is_told_by_recorders(taken: int, culprit: int) -> None:
+    """one_microbatch_more: rank 1 has sent twice and waits for the second answer."""
+    gone = at(0, "def main():\n    send_all()\n    dist.barrier()\n", ("main", 3))
+    gone = recorded(gone, *["recv"] * taken, "send", peer=1)
+    cause = first(a_job(gone, recorded(receives(1, "0"), "send", "send", "recv", "recv", peer=0)))
+    assert (cause.cause, cause.ranks) == ("p2p-order", (culprit,)) and cause.confidence > 0.5
