@@ -12,6 +12,7 @@ from gpudoctor.explain.absent import idle_ranks, missing, silent
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import ended_well, ranks_text
 from gpudoctor.explain.order import Facts
+from gpudoctor.explain.report import Line
 from gpudoctor.explain.rounds import rounds_between
 from gpudoctor.explain.scan import ToldTraceback
 from gpudoctor.explain.tracebacks import StackFrame
@@ -108,7 +109,7 @@ def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None,
     (rank,) = absent
     first = placed[0]
     last = facts.said_last.get(rank)
-    if last is None or any(wait.where != first.where for wait in waits):
+    if last is None or any(wait.where != first.where for wait in waits) or _raised_since(rank, last, facts):
         return []
     stood, further = Stood(first.function, first.frames), rounds_between(rank, first.rank, facts)
     if further is None and program.between(last.text, stood, 1) is not None:
@@ -138,6 +139,12 @@ def on_the_way(waits: Sequence[Wait], facts: Facts, program: UserProgram | None,
             evidence=(last, *([fallen.at] if fallen else []), *dict.fromkeys(wait.line for wait in waits))[:MOST_LINES],
         )
     ]
+
+
+def _raised_since(rank: int, last: Line, facts: Facts) -> bool:
+    """Whether a rank has told of an exception behind its last words: where that led it they do not tell."""
+    told = (each for each in (*facts.survived, *facts.tracebacks) if each.rank == rank and not _of_a_thread(each))
+    return any(each.at.file == last.file and each.at.line > last.line for each in told)
 
 
 FILLED_BY_THREADS = ("queue-wait", "thread-wait")
