@@ -21,6 +21,7 @@ def said(log: str) -> Explanation:
         "(timeout: 45s) sample 7 was judged",
         "request_timeout=30 retries=0",
         "rm: cannot remove 'kept/*': No such file or directory",
+        "ls: cannot access 'kept/net.2*': No such file or directory",
         "Stopping... : [Wall 2.5 CPU 9.1] seconds.",
         "│ Rate Limiter           │    12 │ open      │",
         "async-timeout             4.0.3                    pypi_0    pypi",
@@ -318,6 +319,9 @@ def test_trouble_with_which_the_job_got_on_before_ended_nothing() -> None:
     assert said((ANSWERED + failed) * 5).well
     assert said(ANSWERED * 5 + failed).exit_status != 0
     assert said((ANSWERED + "worker 3 was killed\n") * 5).exit_status != 0
+    refused = "`rope`'s fast field must be a float, got 32\n"
+    assert said(f"{STEPS}{refused}").exit_status == 1
+    assert said(f"{refused}{STEPS}{refused}").well
 
 
 def test_a_script_went_on_behind_a_command_that_failed() -> None:

@@ -37,7 +37,7 @@ STEP = 10
 """Parts of 1 in which a weight is written."""
 ENOUGH = 5
 """Words that are known, below which nothing is said of a text that shows no failure (our rule of thumb)."""
-AHEAD, FAR_AHEAD = 0.5, 0.9
+AHEAD, FAR_AHEAD = 0.4, 0.7
 """By how much another class must be likelier than the one that is told: of an undecided answer, of an exception's class
 that is decided. Chosen by what `explain` had said of tune's lots when it first saw them (docs/measured/explain.md)."""
 OF_AN_EXCEPTION = "program-error"

@@ -222,8 +222,18 @@ def last_words(
     if ended.causes or (ended.unknown and ended.judged is not None and not concluded.unknown):
         return ended
     # behind the last step only what stands at the very end has ended the job
-    at_very_end = (line for line in at_end if on.get(line.file, 0) and last[line.file] - line.line < LAST)
+    at_very_end = (
+        line
+        for line in at_end
+        if on.get(line.file, 0) and last[line.file] - line.line < LAST and not _got_on_with(line, ends, on)
+    )
     return of_shape(ended, tuple(at_very_end))
+
+
+def _got_on_with(line: Line, ends: Mapping[str, Sequence[tuple[int, str]]], on: Mapping[str, int]) -> bool:
+    """The job was told the same, word for word, and got on behind it."""
+    said = line.text.strip()
+    return any(number <= on[line.file] and clean(text).endswith(said) for number, text in ends.get(line.file, ()))
 
 
 def _indented(line: Line, ends: Mapping[str, Sequence[tuple[int, str]]]) -> tuple[Line, ...]:

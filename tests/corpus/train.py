@@ -29,7 +29,7 @@ SPOKEN = Path(__file__).with_name("spoken.txt")
 OURS = {"compile": "dependency-mismatch", "file-system": "storage", "open-files": "limits"}
 """The issue's classes that are another one of ours."""
 MOST_DECISIVE, LAST = 6, 5
-COST = 1.0
+COST = 0.5
 PASSES = 12
 LEAST = 0.1
 """A weight below this is left out."""
