@@ -11,7 +11,15 @@ CAUSE = Cause(
     restart="elsewhere",
     judged={
         **dict.fromkeys(
-            ("launch", "launch-credential", "launch-prolog", "launch-user", "launch-unreached"),
+            (
+                "launch",
+                "launch-credential",
+                "launch-prolog",
+                "launch-slow",
+                "launch-user",
+                "launch-unreached",
+                "not-ready",
+            ),
             Judged("scheduler", "node", "elsewhere"),
         ),
         "launch-layout": Judged("scheduler", "user", "after a fix"),
@@ -59,6 +67,26 @@ CAUSE = Cause(
             "(SrunPortRange) or of slurmd (6818), the node's name leads to another address, or munge's key there is "
             "another. Leave the node out (--exclude) and look at its slurmd.",
             (command("sinfo --list-reasons"), command("scontrol ping")),
+        ),
+        "launch-slow": Fix(
+            "A node needs minutes to start a task: its prolog or a shared file system stands still there, it is "
+            "overloaded, or its word does not come back to srun (SrunPortRange in a firewall). Find the nodes whose "
+            "tasks wrote nothing, leave them out (--exclude), and look at slurmd's log there.",
+            (command("sinfo --list-reasons"),),
+        ),
+        "step-lost": Fix(
+            "The node went down, its slurmstepd was killed (by the OOM killer too), or the way there is cut. Its "
+            "name is line {number} of the list below, counted from 0: leave it out (--exclude), and read its kernel's "
+            "and slurmd's log.",
+            (
+                command("scontrol show hostnames $SLURM_STEP_NODELIST"),
+                command("sinfo --list-reasons"),
+            ),
+        ),
+        "not-ready": Fix(
+            "Nodes that are switched on for a job, or whose prolog still runs, were not ready in time. Submit it "
+            "without them (--exclude), and have slurmd's log there read.",
+            (command("sinfo --list-reasons"),),
         ),
         "launch": Fix(
             "Leave that node out (--exclude) and look at its slurmd; a held job goes on with scontrol release.",

@@ -13,6 +13,10 @@ CAUSE = Cause(
         "node": Judged("scheduler", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
         "no-script": Judged("file-missing", "user", "after a fix"),
+        "log-folder": Judged("file-missing", "user", "after a fix"),
+        "directive": Judged("argument", "user", "after a fix"),
+        "nothing": Judged("argument", "user", "after a fix"),
+        "multi-prog": Judged("config", "user", "after a fix"),
         "quota": Judged("quota", "user", "after a fix"),
         "account": Judged("config", "user", "after a fix"),
         "address": Judged("name-resolution", "scheduler", "after a fix"),
@@ -140,6 +144,14 @@ CAUSE = Cause(
         "prolog that fails); slurmd's log there says why.",
         "dependency": "End the job and submit it again after the one that it depends on has succeeded.",
         "script": "Begin the script with #!/bin/bash, a line that names its interpreter.",
+        "directive": "An option of #SBATCH and its value are one word with = or two words, and a note behind them "
+        "begins with #: correct {word}, or take it out.",
+        "nothing": "Give srun the program behind its options, and sbatch a script that has lines (a disk that was full "
+        "when it was written leaves an empty file).",
+        "multi-prog": "Correct {path}: each line is task numbers, a program that the nodes have, and its arguments; "
+        "every task of --ntasks needs one, and * stands last.",
+        "log-folder": "SLURM makes no folders: make the one that --output, --error or --input names before the job, "
+        "where every node of it sees it and the user may write.",
         "no-script": "Give the path of the script as the host sees it on which sbatch runs.",
         "controller": Fix(
             "Submit again; where it stays so, the controller is down or overloaded.", (command("sinfo"),)

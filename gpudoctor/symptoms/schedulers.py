@@ -14,7 +14,7 @@ SAID_ELSEWHERE = (
     r"violates accounting|Requested time limit is invalid|Invalid time-min|MaxJobCount|Invalid (?:generic|GRES)|"
     r"Insufficient GRES|Requested GRES option|Requested node configuration is not|Memory (?:required|specification)|"
     r"Unable to contact|Socket timed out|Zero Bytes|Protocol authentication|Communication |Connection |Message |Rate "
-    r"limit|More processors requested|(?:Task|Node|Cpu|CPU) count spec|Job/step already compl|Job is no longer|Step "
+    r"limit|More processors requested|(?:Task|Node|Cpu|CPU) count spec|Step "
     r"creation temp|Immediate execution"
 )
 SOURCE = "slurm src/common/slurm_errno.c, src/sbatch, src/srun"
@@ -95,6 +95,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             "srun: error: Unable to allocate resources: Requested nodes not in this partition",
             "sbatch: error: Batch job submission failed: Job script not specified",
+            "srun: error: Unable to create step for job 88121: Job/step already completing or completed",
         ),
         counter="sbatch: error: Batch job submission failed: Invalid qos specification",
     ),
@@ -131,12 +132,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-launch-failed",
-        needle=("requeued held", "requeued_held", "Task launch for ", "Application launch failed: "),
+        needle=("requeued held", "requeued_held", "Task launch for ", " launch failed: "),
         pattern=(
             r"launch[ _]failed[ _]requeued[ _]held",
             r"Task launch for (?:StepId=)?\S{1,40} failed on node (?P<host>[\w.-]{1,253}): (?P<reason>(?!Can't find an)"
             r"[^\n]{1,100})",
-            r"srun: error: Application launch failed: (?P<reason>(?!Can't find an)[^\n]{1,100})",
+            r"srun: error: (?:Application|task \d{1,7}) launch failed: (?P<reason>(?!Can't find an)[^\n]{1,100})",
         ),
         cause="node-lost",
         variant="launch",
@@ -150,6 +151,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         sample=(
             "  88121  gpu  fit  mara PD  0:00  2 (launch failed requeued held)",
             "srun: error: Task launch for StepId=88121.0 failed on node gpu-a03: Communication connection failure",
+            "srun: error: task 6 launch failed: Job credential expired",
         ),
         counter="srun: launching StepId=88121.0 on host gpu-a03, 4 tasks: [0-3]",
     ),
