@@ -288,7 +288,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"slurmstepd: error: (?P<what>TaskProlog failed status=\d{1,5}|"
             r"(?:\w{1,40}: )?(?:pam_open_session|pam_setcred|"
             r"namespace_g_\w{1,30}(?:\([^)\n]{1,40}\))?|_become_user|proctrack_g_(?:add|create)|switch_g_job_init|"
-            r"task_g_set_affinity|Plugin stack initialization|Failed to invoke (?:task|spank) plugin)[^\n]{0,120})"
+            r"task_g_set_affinity|Plugin stack initialization)[^\n]{0,120})"
         ),
         cause="scheduler-refused",
         variant="daemon",
