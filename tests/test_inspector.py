@@ -14,6 +14,7 @@ from gpudoctor.read.job import inspector
 from gpudoctor.read.system import System
 from gpudoctor.slow.conclude import concluded, paces_of
 from gpudoctor.slow.where import time_spent
+from gpudoctor.snapshot.evidence import GpuUse
 from gpudoctor.snapshot.pace import NodePace
 from tests.slow_examples import BEGIN, IN_FORWARD, members, stands, times
 
@@ -70,6 +71,10 @@ def test_a_gpu_that_comes_late_is_named_where_the_cpus_issue_alike() -> None:
     (slow,) = concluded(members(), [node], first, first, [replace(node, processes=tuple(looks))], 20.0).slow
     assert (slow.ranks, slow.why, slow.phase) == ((3,), "gpu", "")
     assert "its GPU comes late" in slow.summary and "Inspector" in slow.evidence[0].source
+    for pid, known in ((4003, True), (17, False)):
+        sampled = replace(node, processes=tuple(looks), gpus=(GpuUse(index=3, pids=(pid,)),))
+        pace = concluded(members(), [node], first, first, [sampled], 20.0)
+        assert ("NVML names none of its ranks" in " ".join(pace.notes)) is not known
 
 
 def test_an_even_job_is_called_even_by_it_and_is_not_known_without() -> None:

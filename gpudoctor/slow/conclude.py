@@ -112,6 +112,8 @@ def concluded(
             if named[pace.key] is None
         ]
         notes += passed_on
+    if slow and (any(pace.backend == "nccl" for pace in late) or any(each.phase == "GPU" for each in slow)):
+        notes += _unplaced(job, sampled)
     # A way that is full now and then only may have been free in one of both looks.
     networks = ((slow_network(looked), looked) for looked in (nodes, sampled))
     network, there = next((pair for pair in networks if pair[0] is not None), (None, nodes))
@@ -134,6 +136,18 @@ def concluded(
         notes=tuple(notes),
         samples_seconds=round(seconds, 1),
     )
+
+
+def _unplaced(job: Members, sampled: Sequence[NodePace]) -> list[str]:
+    """Where NVML tells other numbers of processes than /proc does, whose GPU it is cannot be told."""
+    pids = {(member.node, member.process.pid) for member in job.members if member.role == "rank"}
+    on_gpus = {(number, pid) for number, node in enumerate(sampled) for gpu in node.gpus for pid in gpu.pids}
+    if not any(node.gpus for node in sampled) or pids & on_gpus:
+        return []
+    return [
+        "NVML names none of its ranks on a GPU (a container may have numbers of its own): whether the late rank's GPU "
+        "is throttled or shared is not known"
+    ]
 
 
 def _of_network(job: Members, nodes: Sequence[NodePace], first: Paces, network: SlowNetwork) -> SlowRanks:
