@@ -73,8 +73,8 @@ def test_a_gpu_that_comes_late_is_named_where_the_cpus_issue_alike() -> None:
     assert "its GPU comes late" in slow.summary and "Inspector" in slow.evidence[0].source
     for pid, known in ((4003, True), (17, False)):
         sampled = replace(node, processes=tuple(looks), gpus=(GpuUse(index=3, pids=(pid,)),))
-        pace = concluded(members(), [node], first, first, [sampled], 20.0)
-        assert ("NVML names none of its ranks" in " ".join(pace.notes)) is not known
+        told = concluded(members(), [node], first, first, [sampled], 20.0)
+        assert ("NVML names none of its ranks" in " ".join(told.notes)) is not known
 
 
 def test_an_even_job_is_called_even_by_it_and_is_not_known_without() -> None:
