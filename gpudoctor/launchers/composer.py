@@ -14,9 +14,10 @@ def _counts(launch: LintLaunch) -> tuple[int | None, int | None]:
     ranks, world = (
         int(text) if (text := launch.text(name) or "").isdecimal() else None for name in ("nproc", "world-size")
     )
-    alone = launch.option("world-size") is None
-    nodes = 1 if alone else world // ranks if world and ranks and not world % ranks else None
-    return nodes, ranks
+    if launch.option("world-size") is None:
+        told = launch.unread or {"WORLD_SIZE", "NODE_RANK"} & launch.invocation.settings.keys()
+        return (None if told else 1), ranks
+    return (world // ranks if world and ranks and not world % ranks else None), ranks
 
 
 LAUNCHER = LauncherTraits(

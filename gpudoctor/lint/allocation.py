@@ -6,6 +6,7 @@ sbatch(1) of Slurm 22.05; placements measured with two nodes of four GPUs each.
 
 import re
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.launch_settings import whole as whole
 from gpudoctor.lint.model import Invocation, LintJob, LintLaunch, Option, SbatchOption, Span, Word
@@ -160,6 +161,9 @@ def _spread(count: int | None, over: int | None) -> int | None:
     return -(-count // over) if over else None
 
 
+_TYPE = lazy_re(r"[A-Za-z][\w.-]*")
+
+
 def gpu_count(value: str | None, *, gres: bool = False) -> int | None:
     """GPUs in "4", "h100:4", or of a --gres "gpu:4", "gpu:a100:4", "gpu"; None when it names none."""
     total = None
@@ -168,7 +172,7 @@ def gpu_count(value: str | None, *, gres: bool = False) -> int | None:
         if gres and pieces[0].removeprefix("gres/") != "gpu":
             continue
         count = whole(pieces[-1])
-        if count is None and gres and len(pieces) < 3 and not FILLED_LATER.search(part):
+        if count is None and len(pieces) < 2 + gres and _TYPE.fullmatch(pieces[-1]) and not FILLED_LATER.search(part):
             count = 1
         if count is not None:
             total = (total or 0) + count

@@ -36,7 +36,8 @@ def understood(job: LintJob) -> Understood:
     counts = rank_counts.counts(job, launch)
     nodes, each = nodes or counts.nodes, each or counts.each
     world = (whole(launch.option(total)) if total else None) or counts.total
-    if world is None and nodes and each:
+    told = launch.option(total) if total and look.traits(launch).counts is not None else None
+    if world is None and nodes and each and told is None:
         world = nodes * each
     if each is None and world and nodes and world % nodes == 0:
         each = world // nodes

@@ -138,7 +138,9 @@ def _condition(code: PythonCode, call: ast.Call, members: bool) -> str:
         if isinstance(above, (*FUNCTIONS, ast.Lambda, ast.ClassDef)):
             return ""
         if isinstance(above, ast.If) and below in above.body:
-            test = ast.unparse(above.test)
+            both = isinstance(above.test, ast.BoolOp) and isinstance(above.test.op, ast.And)
+            tests = [ast.unparse(each) for each in (above.test.values if both else [above.test])]  # type: ignore[attr-defined]
+            test = next((each for each in tests if FIRST_ONLY.match(each) or _FIRST_OF_HOROVOD.match(each)), tests[0])
             one = FIRST_ONLY.match(test) or _FIRST_OF_HOROVOD.match(test) or (members and _MEMBERS.match(test))
             name = last_name(call.func)
             elsewhere = any(

@@ -51,12 +51,15 @@ def hosts_of(job: LintJob, launch: LintLaunch) -> Hostfile | None:
         _JOB.replace("12 slots=4", "11 slots=4"),
         _JOB.replace("12 slots=4", "12 slots = 4"),
         "n01 slots=8\nn02 slts=8\n",
+        "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --gpus-per-node=4\nscontrol show hostnames $SLURM_JOB_NODELIST > h\n"
+        "deepspeed --hostfile h train.py\n",
     ),
     good=(_JOB, _EACH, "# two nodes\nn01 slots=8\n\nn02 slots=8\n"),
 )
 def hostfile_bad_line(job: LintJob) -> Iterator[LintFinding]:
     """DeepSpeed reads a hostfile line by line and stops at the first one that is not NAME slots=N, or that names a host
     a second time. Open MPI takes names alone too, DeepSpeed does not."""
+    yield from _names_alone(job)
     for_deepspeed = {file.name for launch in _launches(job) if (file := hosts_of(job, launch)) is not None}
     for file in job.hostfiles:
         read_by_mpi = any(launch.launcher == "mpirun" for launch in job.launches) and file.name not in for_deepspeed
@@ -77,6 +80,27 @@ def hostfile_bad_line(job: LintJob) -> Iterator[LintFinding]:
                 if twice
                 else f"Write {wanted or line.name + ' slots=N'}.",
                 edits=(Edit(line.span, wanted),) if wanted and line.span.exact else (),
+            )
+
+
+_ONLY_NAMES = lazy_re(
+    r"^[ \t]*(scontrol show hostnames?\b[^\n|>]*|(?:sort -u|uniq|cat) [\"']?\$\{?PBS_NODEFILE\}?[\"']?[ \t]*)"
+    r">[ \t]*([\w./$\"'{}-]+)",
+    re.MULTILINE,
+)
+
+
+def _names_alone(job: LintJob) -> Iterator[LintFinding]:
+    """A hostfile that the script fills with names, where DeepSpeed reads it."""
+    named = {(launch.text("hostfile") or "").rpartition("/")[2] for launch in _launches(job)}
+    for match in _ONLY_NAMES.finditer(job.text):
+        name = match[2].strip("\"'").rpartition("/")[2]
+        if name in named and not re.search(rf"slots=.*{re.escape(name)}|sed -i.*{re.escape(name)}", job.text):
+            yield LintFinding(
+                span=Span(match.start(1), match.end(1), job.text.count("\n", 0, match.start(1)) + 1),
+                summary=f"{name} gets the names of the hosts alone: it is not NAME slots=N",
+                happens="DeepSpeed ends before it starts anything: the hostfile contains a bad entry.",
+                fix="Add the slots: ... | sed 's/$/ slots=4/' > " + name + ".",
             )
 
 

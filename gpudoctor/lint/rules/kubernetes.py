@@ -1,8 +1,10 @@
-"""Rules of Kubernetes manifests: K01 to K04."""
+"""Rules of Kubernetes manifests: K01 to K04, K75."""
 
+import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest
 from gpudoctor.lint.pods import Container, containers, is_in, of_steps
@@ -255,3 +257,35 @@ def pod_without_shm(job: LintJob) -> Iterator[LintFinding]:
                 fix="Add a volume {name: shm, emptyDir: {medium: Memory}} and mount it at /dev/shm.",
             )
             break
+
+
+_GPU_NAMES = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi")
+_NO_NAME = lazy_re(r"(?:nvidia|amd)(?:\.com|\.io)?[/.]gpus?", re.IGNORECASE)
+
+
+@rule(
+    "K75",
+    title="A pod asks for GPUs by the name that their device plugin registers",
+    source="the device plugins of NVIDIA (nvidia.com/gpu) and AMD (amd.com/gpu); the scheduler says Insufficient",
+    bad=(
+        _pytorchjob("python3").replace("nvidia.com/gpu:", "nvidia.com/gpus:"),
+        _pytorchjob("python3").replace("nvidia.com/gpu:", "nvidia/gpu:"),
+    ),
+    good=(_pytorchjob("torchrun"), _pytorchjob("torchrun").replace("nvidia.com/gpu:", "nvidia.com/gpu.shared:")),
+)
+def gpus_by_a_name_of_nobody(job: LintJob) -> Iterator[LintFinding]:
+    """Kubernetes takes any name with a domain, and waits for a node that has some of it."""
+    for manifest in job.manifests:
+        for value in manifest.values if manifest.api_version else ():
+            if len(value.path) < 3 or value.path[-3] != "resources" or value.path[-2] not in ("limits", "requests"):
+                continue
+            name = value.path[-1]
+            if _NO_NAME.fullmatch(name) and name not in _GPU_NAMES:
+                meant = "amd.com/gpu" if name.lower().startswith("amd") else "nvidia.com/gpu"
+                yield LintFinding(
+                    span=value.span,
+                    summary=f"{name} is the name of no device plugin; {meant} is one",
+                    happens=f"The pod stays Pending: 0 nodes are available: Insufficient {name}.",
+                    fix=f"Write {meant}.",
+                )
+                return

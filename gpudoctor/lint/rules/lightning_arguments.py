@@ -2,10 +2,12 @@
 
 import ast
 import difflib
+import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.superseded import dotted, superseded
 from gpudoctor.knowledge.trainer_arguments import RELEASES
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import lightning
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.python_code import PythonCode, argument, codes, constant
@@ -114,3 +116,43 @@ def strategy_in_plugins(job: LintJob) -> Iterator[LintFinding]:
                 happens="An error before anything starts: plugins= takes instances of plugins, and no name.",
                 fix=f"Take it out of plugins=, and write {today}.",
             )
+
+
+_ALONE = (
+    "#@ file train.py\nimport lightning as L\n"
+    "L.Trainer(accelerator='gpu', devices=4, num_nodes={}, strategy='ddp').fit(m)\n"
+)
+_OF_A_CLUSTER = lazy_re(
+    r"MASTER_ADDR|NODE_RANK|GROUP_RANK|SLURM|LSB_|PBS_|mpi|ClusterEnvironment|environment=|plugins=", re.IGNORECASE
+)
+
+
+@rule(
+    "L22",
+    title="Nodes that Lightning starts its ranks on know the head and their own number",
+    severity="warning",
+    source="lightning 2.6, fabric/plugins/environments/lightning.py: 127.0.0.1 and node 0 where nothing is set",
+    bad=(
+        "python train.py\n" + _ALONE.format(2),
+        "CUDA_VISIBLE_DEVICES=0,1,2,3 python train.py --batch 8\n" + _ALONE.format(4),
+    ),
+    good=(
+        "python train.py\n" + _ALONE.format(1),
+        "#@ every node\nMASTER_ADDR=n01 MASTER_PORT=29500 NODE_RANK=$1 python train.py\n" + _ALONE.format(2),
+    ),
+)
+def nodes_that_know_no_head(job: LintJob) -> Iterator[LintFinding]:
+    """Without a launcher or a cluster Lightning reads MASTER_ADDR and NODE_RANK; without them each node is the head of
+    its own, and waits for the others."""
+    for launch in job.launches if job.kind == "shell" and not _OF_A_CLUSTER.search(job.text) else ():
+        if launch.launcher != "python" or launch.around or launch.invocation.within:
+            continue
+        told = lightning.num_nodes(job, launch)
+        if told is not None and told[0] > 1:
+            yield LintFinding(
+                span=told[1].span,
+                summary=f"{told[1].written}, and python starts it without MASTER_ADDR and NODE_RANK",
+                happens="Each node takes 127.0.0.1 for the head and waits there for the others.",
+                fix="Start it by srun or torchrun on each node, or set MASTER_ADDR, MASTER_PORT and NODE_RANK.",
+            )
+            return

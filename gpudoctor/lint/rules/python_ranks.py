@@ -10,7 +10,7 @@ from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import decided_number
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, codes_and_starts, constant, own_nodes
 from gpudoctor.lint.python_devices import sets_visible
-from gpudoctor.lint.python_text import walked
+from gpudoctor.lint.python_text import last_name, walked
 from gpudoctor.lint.python_values import PythonValues
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_options import world_of
@@ -104,6 +104,9 @@ def rank_of_all_as_device(job: LintJob) -> Iterator[LintFinding]:
         _HEAD
         + "i = int(os.environ['LOCAL_RANK'])\nos.environ['CUDA_VISIBLE_DEVICES'] = f'{i}'\n"
         + "net = DistributedDataParallel(net.cuda(i), device_ids=[i])\n",
+        _HEAD
+        + "os.environ['CUDA_VISIBLE_DEVICES'] = os.environ['LOCAL_RANK']\n"
+        + "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))\n",
     ),
     good=(
         _HEAD
@@ -114,23 +117,17 @@ def rank_of_all_as_device(job: LintJob) -> Iterator[LintFinding]:
 def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
     """Whoever shows a process its own GPU alone has numbered it anew: it is cuda:0 there."""
     for code in codes(job):
-        shown = {}
-        for visible_set in sets_visible(code):
-            inside = [node for node in walked(visible_set.value) if isinstance(node, ast.Name) and node.id != "str"]
-            plain = isinstance(visible_set.value, (ast.Call, ast.JoinedStr)) and len(inside) == 1
-            if plain and re.fullmatch(r"str\(\w+\)|f['\"]\{\w+\}['\"]", ast.unparse(visible_set.value)):
-                shown[inside[0].id] = visible_set.statement
+        shown = {_rank_itself(code, each.value): each.statement for each in sets_visible(code)}
         for call in code.calls if shown else ():
             called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-            device = call.args[0] if call.args else None
-            named = isinstance(device, ast.Name) and device.id in shown and device.id
-            if not named or called not in ("set_device", "cuda", "to"):
+            named = _rank_itself(code, call.args[0]) if call.args else ""
+            if named not in shown or called not in ("set_device", "cuda", "to") or not re.search("[A-Za-z_]", named):
                 continue
             statement = shown[named]
             if (
                 code.is_conditional(statement)
                 or call.lineno < statement.lineno
-                or re.search(rf"\b{named}\s*=\s*0", code.text)
+                or re.search(rf"\b{re.escape(named)}\s*=\s*0", code.text)
             ):
                 continue
             yield LintFinding(
@@ -141,6 +138,35 @@ def own_gpu_shown_and_local_rank(job: LintJob) -> Iterator[LintFinding]:
                 fix="Take cuda:0 there, or do not set CUDA_VISIBLE_DEVICES.",
             )
             break
+
+
+def _rank_itself(code: PythonCode, node: ast.expr) -> str:
+    """What stands inside of str(), int() and f"cuda:{...}", and what a name was set to once."""
+    for _ in range(6):
+        if isinstance(node, ast.Call) and last_name(node.func) in ("str", "int", "device") and len(node.args) == 1:
+            node = node.args[0]
+        elif isinstance(node, ast.JoinedStr):
+            inside = [each.value for each in node.values if isinstance(each, ast.FormattedValue)]
+            if len(inside) != 1 or ast.unparse(node) not in (
+                f"f'{{{ast.unparse(inside[0])}}}'",
+                f"f'cuda:{{{ast.unparse(inside[0])}}}'",
+            ):
+                break
+            node = inside[0]
+        elif isinstance(node, ast.Name):
+            told = [
+                each.value
+                for each in code.nodes
+                if isinstance(each, ast.Assign)
+                and isinstance(each.targets[0], ast.Name)
+                and each.targets[0].id == node.id
+            ]
+            if len(told) != 1:
+                break
+            node = told[0]
+        else:
+            break
+    return ast.unparse(node)
 
 
 _DRAWS = lazy_re(r"(?:free|find|open|unused|random|get|pick)_?port|randint|randrange", re.IGNORECASE)

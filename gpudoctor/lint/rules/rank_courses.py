@@ -12,7 +12,7 @@ from gpudoctor.lint.courses.compare import Parting, parting
 from gpudoctor.lint.courses.events import CourseCollective, Deed
 from gpudoctor.lint.courses.follow import RankCourse, collectives
 from gpudoctor.lint.courses.own_data import READS_INSIDE
-from gpudoctor.lint.courses.programs import courses
+from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.programs import read
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode
@@ -292,6 +292,7 @@ def gpu_of_another_node(job: LintJob) -> Iterator[LintFinding]:
         + RUN,
         _JOINED + "one, two = dist.new_group([0, 1]), dist.new_group([2, 3])\nmine = one if rank < 2 else two\n"
         "dist.gather(torch.ones(1).cuda(), out(), dst=0, group=mine)\n" + RUN,
+        _JOINED + "dist.broadcast(torch.ones(1).cuda(), src=rank)\n" + RUN,
     ),
     good=(
         _JOINED
@@ -319,6 +320,27 @@ def root_outside_its_group(job: LintJob) -> Iterator[LintFinding]:
                     fix="Name a member by its rank in the world: dist.get_global_rank(group, 0).",
                 )
                 break
+        yield from _roots_apart(each)
+
+
+def _roots_apart(each: Courses) -> Iterator[LintFinding]:
+    """The roots that two ranks of one group name at one place, in their order."""
+    named: dict[tuple[int, object], dict[int, list[object]]] = {}
+    for follower, deed in of(each.ranks, "peer"):
+        members = tuple(deed.more) if deed.more is not None else None
+        named.setdefault((id(deed.node), members), {}).setdefault(follower.seat.rank, []).append(deed.value)
+    nodes = {id(deed.node): deed.node for _, deed in of(each.ranks, "peer")}
+    for (node, _), by_rank in named.items():
+        (first, roots), *others = by_rank.items()
+        apart = next((item for item in others if len(item[1]) == len(roots) and item[1] != roots), None)
+        if apart is not None:
+            yield LintFinding(
+                span=each.code.span(nodes[node]),
+                summary=f"rank {first} names rank {roots[0]} as root, and rank {apart[0]} names {apart[1][0]}",
+                happens="Each rank waits for another root: they hang, or each keeps what it had.",
+                fix="Name one root on all ranks: src=0.",
+            )
+            return
 
 
 @rule(

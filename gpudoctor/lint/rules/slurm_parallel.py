@@ -50,6 +50,7 @@ class _OpenStep(Struct, frozen=True):
     bad=(
         _RAY + "srun -N1 -n1 -w $HEAD python train.py\n",
         _RAY + "srun --ntasks=2 nvidia-smi\n",
+        _TWO + "srun -n1 bash -c 'srun -n2 python train.py'\n",
         _TWO + "srun -n1 --gpus=1 python a.py &\nsrun -n1 --gpus=1 python b.py &\nwait\n",
     ),
     good=(
@@ -69,6 +70,16 @@ def steps_that_wait_for_each_other(job: LintJob) -> Iterator[LintFinding]:
     if total is None and header_value(job, "nodes") is None:
         total = 1
     for invocation in job.invocations:
+        outer = next((each for each in invocation.within if each.program == "srun"), None)
+        if invocation.program == "srun" and outer is not None and _step(outer, total) and _step(invocation, total):
+            yield LintFinding(
+                span=invocation.span,
+                summary=f"srun starts a step inside of the step of line {outer.span.line}, which holds what it needs",
+                happens="srun: Job step creation temporarily disabled, retrying (Requested nodes are busy): it waits"
+                " for the step that it is a part of.",
+                fix="Take the outer srun away (the batch script runs the file itself), or add --overlap to the inner.",
+            )
+            return
         if invocation.program != "srun" or invocation.where != "batch" or invocation.within or not invocation.reached:
             continue
         if invocation.span.start < last or re.search(

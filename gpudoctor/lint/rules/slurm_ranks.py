@@ -165,8 +165,10 @@ def literal_dollar(job: LintJob) -> Iterator[LintFinding]:
                 match = _NAME.search(word.shown)
             if match is None or is_template(job, launch):  # envsubst fills it in
                 continue
+            alike = any(option.value is word and option.name == "rdzv-id" for option in launch.every_option)
             yield LintFinding(
                 span=word.span,
+                severity="warning" if alike else None,  # a name of all nodes, if not of this job alone
                 summary=f"{word.raw} reaches {launch.entry or launch.launcher} as the letters {word.shown};"
                 " nothing expands it",
                 happens="The launcher ends with an error (invalid int value), or looks for a host of that name."

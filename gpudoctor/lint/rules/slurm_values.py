@@ -97,6 +97,7 @@ def _better(option: SbatchOption) -> str:
         RANKED.replace(_NODES, _NODES + "\n#SBATCH --nodelist=n01,n02,n03"),
         RANKED.replace("srun ", "srun --mem=0 --mem-per-cpu=4G "),
         HEADER.replace("gres=gpu:4", "gpus-per-node=8") + "#SBATCH --gpus-per-task=3\nsrun python train.py\n",
+        RANKED.replace(_NODES, _NODES + "\n#SBATCH --nodes=1"),
     ),
     good=(
         RANKED.replace(_NODES, _NODES + "\n#SBATCH --mem=64G\n#SBATCH --gpus=8"),
@@ -115,6 +116,7 @@ def slurm_options_contradict(job: LintJob) -> Iterator[LintFinding]:
         grammar = SRUN if invocation.program == "srun" else SALLOC
         own = {option.name: option for option in options_of(invocation.words, grammar) if option.known}
         contradictions += [(invocation.program, told) for told in _exclusive(own, release)][:1]
+    yield from _twice(job)
     for program, (option, summary, said, fix) in contradictions[:3]:
         yield LintFinding(
             span=option.span,
@@ -122,6 +124,37 @@ def slurm_options_contradict(job: LintJob) -> Iterator[LintFinding]:
             happens=f"{program}: {said}. {'The job is not submitted' if program == 'sbatch' else 'Nothing starts'}.",
             fix=fix,
         )
+
+
+_COUNTED = (
+    "nodes",
+    "ntasks",
+    "ntasks-per-node",
+    "gpus-per-node",
+    "gpus",
+    "gres",
+    "cpus-per-task",
+    "gpus-per-task",
+    "time",
+)
+
+
+def _twice(job: LintJob) -> Iterator[LintFinding]:
+    """The same option of a header with two values: the last one is taken."""
+    first: dict[str, SbatchOption] = {}
+    for option in job.every_sbatch if job.is_batch and "hetjob" not in job.text else ():
+        if option.ignored or option.name not in _COUNTED or not option.span.exact or option.components:
+            continue
+        before = first.setdefault(option.name, option)
+        if before.value != option.value:
+            yield LintFinding(
+                span=option.span,
+                severity="warning",
+                summary=f"{option.written} {option.value} here, and {before.value} in line {before.span.line}",
+                happens=f"SLURM takes the last one alone: {option.value}.",
+                fix="Take one of the two lines out.",
+            )
+            return
 
 
 Told = tuple[SbatchOption, str, str, str]

@@ -12,6 +12,8 @@ _ONE = "torchrun --standalone --nproc-per-node=4 train.py {}\n"
 _OPENS = lazy_re(r"(?:--?[A-Za-z][\w-]*=)?(?P<quote>['\"])|\+{0,2}[\w./@-]+=(?P<list>[\[{])|(?P<json>\{)(?=['\"\w])")
 """A word that begins with a quote that is a letter, or with a list or mapping of a Hydra override or an option."""
 _CLOSES = {"[": "]", "{": "}"}
+_MAPPING = lazy_re(r"\+{0,2}[\w./@-]+=\{\w+:[^{}\s]*(?:,\w+:[^{}\s]*)+\}")
+"""A mapping of Hydra's, which is a list in braces to bash."""
 
 
 @rule(
@@ -25,9 +27,10 @@ _CLOSES = {"[": "]", "{": "}"}
         _ONE.format('--kwargs {"use_reentrant": false} --lr 1'),
         _ONE.format('--kwargs {"use_reentrant":false}'),
         _ONE.format("data.paths=[a, b] x=1"),
+        _ONE.format("+model={name:unet,depth:4}"),
     ),
     good=(
-        "ARGS=(--name 'my run' --lr 1e-4)\n" + _ONE.format('"${ARGS[@]}"'),
+        "ARGS=(--name 'my run' --kw '{\"a\": 1}')\n" + _ONE.format('"${ARGS[@]}"'),
         "ARGS=\"--name 'my run'\"\neval " + _ONE.format("$ARGS"),
         _ONE.format("--kwargs '{\"use_reentrant\": false}'"),
         _ONE.format("data.paths=[a,b] +x={a:1} 'data.more=[a, b]'"),
@@ -43,11 +46,19 @@ def value_that_is_taken_apart(job: LintJob) -> Iterator[LintFinding]:
         finding = _apart(launch, launch.script_words)
         if finding is not None:
             yield finding
+        for word in launch.script_words:
+            raw = job.text[word.span.start : word.span.end]
+            if "{" in raw and _MAPPING.fullmatch(raw) is not None and "{" not in word.shown:
+                yield _finding(
+                    word, raw, "bash's braces make several words of it", f"Write '{raw}', in quotes.", split=True
+                )
+                break
 
 
 def _apart(launch: LintLaunch, words: Sequence[Word]) -> LintFinding | None:
     for index, word in enumerate(words):
-        text, bare = word.text or "", "{" in word.raw and re.search(r"(?<!['\"\\$])\{\"", word.raw) is not None
+        text = word.text or ""
+        bare = '"' not in text and re.search(r"(?<!['\"\\$])\{\"", word.raw) is not None
         match = _OPENS.match(text)
         if match is None or (word.quoted and not bare) or word.literal_dollar:
             continue
@@ -97,6 +108,7 @@ _CUT = lazy_re(r"-[a-z]*c")
     source="bash(1): a double quote ends what a double quote began; -c takes one word, those behind it are $0, $1 ...",
     bad=(
         'srun bash -c "' + _ONE.format('--name "my run" --lr 3').strip() + '"\n',
+        'sbatch --nodes=1 --gres=gpu:4 --wrap="' + _ONE.format('--name "a b"').strip() + '"\n',
         "bash -c 'echo it''s; " + _ONE.format("--name 'my run' --lr 3").strip() + "'\n",
     ),
     good=(
@@ -108,15 +120,17 @@ def quotes_that_end_the_command(job: LintJob) -> Iterator[LintFinding]:
     """The inner quote ends the command; with a blank behind it the rest is no part of it at all."""
     for invocation in job.invocations:
         words = invocation.words
-        if invocation.program not in SHELLS or len(words) < 4 or _CUT.fullmatch(words[1].shown) is None:
+        at = next((index for index, word in enumerate(words[:-1]) if word.raw.startswith(("--wrap='", '--wrap="'))), 2)
+        if at == 2 and (invocation.program not in SHELLS or len(words) < 4 or not _CUT.fullmatch(words[1].shown)):
             continue
-        command, behind = words[2].raw, words[3].raw
+        command, behind = words[at].raw.removeprefix("--wrap="), words[at + 1].raw
         quote = command[:1]
         if quote and quote in "'\"" and command[-1:] != quote and quote in behind and behind[:1] != quote:
             yield LintFinding(
-                span=words[2].span,
-                summary=f"The command of {invocation.program} -c ends at {command[-24:]}: its quote is closed inside",
-                happens=f"{behind[:40]} and what follows is $0 and $1 of the shell, and no part of the command.",
+                span=words[at].span,
+                summary=f"The command of {invocation.program} ends at {command[-24:]}: its quote is closed inside",
+                happens=f"{behind[:40]} and what follows is no part of the command"
+                + (": it is $0 and $1 of the shell." if at == 2 else ": sbatch refuses words behind --wrap."),
                 fix="Write the inner quotes as " + ('single ones, or \\".' if quote == '"' else "double ones."),
             )
 
