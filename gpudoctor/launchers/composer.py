@@ -15,8 +15,9 @@ def _counts(launch: LintLaunch) -> tuple[int | None, int | None]:
         int(text) if (text := launch.text(name) or "").isdecimal() else None for name in ("nproc", "world-size")
     )
     if launch.option("world-size") is None:
-        told = launch.unread or {"WORLD_SIZE", "NODE_RANK"} & launch.invocation.settings.keys()
-        return (None if told else 1), ranks
+        called = launch.invocation  # a platform, or who calls it, may set WORLD_SIZE
+        told = launch.unread or {"WORLD_SIZE", "NODE_RANK"} & called.settings.keys()
+        return (None if told or called.within or called.manifest_path else 1), ranks
     return (world // ranks if world and ranks and not world % ranks else None), ranks
 
 
