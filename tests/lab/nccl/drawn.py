@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hypothesis import HealthCheck, Phase, given, seed as seeded, settings as how, strategies as st
 
@@ -168,8 +169,18 @@ def gid_case(draw: st.DrawFn) -> Case:
     return case
 
 
+@st.composite
+def direct_case(draw: st.DrawFn) -> Case:
+    """Such trees with ports, and which of them NCCL reaches from each GPU without the host's memory."""
+    case = draw(path_case().filter(lambda each: bool(each.node.hcas)))
+    case.node.modules = draw(st.sampled_from((["nvidia_peermem"], [])))
+    level = draw(st.sampled_from(("LOC", "PIX", "PXB", "PHB", "SYS", "0", "2", "4")))
+    settings = [ALONE, ALONE | {"NCCL_NET_GDR_LEVEL": level}]
+    return replace(case, name="drawn: gpudirect", kind="gpudirect", settings=settings)
+
+
 def drawn(count: int, seed: int) -> Iterator[Case]:
-    for make in (interface_case(), hca_case(), path_case(), gid_case()):
+    for make in (interface_case(), hca_case(), path_case(), direct_case(), gid_case()):
         yield from _examples(make, count, seed)
 
 
