@@ -28,7 +28,7 @@ CAUSE = Cause(
             "when the fault comes again."
         ),
         "check-power": "Look at the power cables of the GPU.",
-        "check-nvlink": "Look at the NVLink state and counters; reset the GPUs, and have the links looked at.",
+        "check-nvlink": "Look at NVLink's state and counters; reset the GPUs or reboot, and have the links checked.",
         "restart-vm": "Restart the virtual machine.",
         "update-driver": "Install a driver that fits.",
         "restart-job": "Start the job again; take the GPU out of service when the fault comes again.",

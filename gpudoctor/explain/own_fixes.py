@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 
 from gpudoctor.explain.releases_apart import of_module
+from gpudoctor.knowledge.gpus.xid import OF_NVLINK
 from gpudoctor.knowledge.modules import brought_by
 from gpudoctor.knowledge.schedulers.slurm_words import of_refusal
 from gpudoctor.lazy import lazy_re
@@ -290,6 +291,8 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
             return by_reason, {}
     if cause == "library-missing" and variant == "shared" and OF_TORCH_ITSELF.match(values.get("library", "")):
         return "shared-torch", {}
+    if (cause, variant) == ("xid-gpu-lost", "reboot") and values.get("earlier", "") in map(str, OF_NVLINK):
+        return "check-nvlink", {}
     if (cause, variant) == ("scheduler-refused", "devices") and values.get("step"):
         return "step-devices", {}
     if cause == "library-missing" and variant == "shared" and (part := cuda_part(values.get("library", ""))):
