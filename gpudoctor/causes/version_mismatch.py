@@ -75,7 +75,7 @@ CAUSE = Cause(
         "mkl": Fix(
             "torch of conda was built with an MKL that had {symbol}, and MKL 2024.1 has it no more: conda install "
             "'mkl<2024.1', or pip's torch in its place.",
-            (command("conda install 'mkl<2024.1'"),),
+            (command("conda install mkl=2024.0"),),
         ),
         "nccl-first": Fix(
             "torch asks NCCL for {symbol}, and an older NCCL is found before its own: take that one's folder out of "
