@@ -42,6 +42,8 @@ AHEAD, FAR_AHEAD = 0.4, 0.7
 that is decided. Chosen by what `explain` had said of tune's lots when it first saw them (docs/measured/explain.md)."""
 OF_AN_EXCEPTION = "program-error"
 """The cause whose class is told by words; other causes are of one class by themselves."""
+OF_EVENTS = frozenset({"signal", "node-lost", "preempted", "user-interrupt"})
+"""Told by the form of what says that it happened, and not by words of a message."""
 HEALTHY = "."
 """Stands in the table for the lines of healthy logs."""
 SPEAKS = lazy_re(r"([A-Za-z.])(-?\d{1,3})")
@@ -113,7 +115,8 @@ def classed(
     failed = first is not None or concluded.unknown is not None
     if shown and not failed:
         return concluded, told
-    if known not in SAYS_NOTHING and (concluded.waited or (decided and first and first.cause != OF_AN_EXCEPTION)):
+    exact = concluded.waited or known in OF_EVENTS or (decided and first and first.cause != OF_AN_EXCEPTION)
+    if exact and known not in SAYS_NOTHING:
         return concluded, told
     said = [*(first.evidence[:FEW] if first else ()), *trouble[:FEW]]
     file = next((line.file for line in said if line.file in ends), next(iter(ends), ""))
