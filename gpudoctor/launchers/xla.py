@@ -5,6 +5,7 @@ torch_xla.distributed.xla_dist of torch_xla 1.13, which went with XRT in 2.1 (20
 """
 
 import re
+import shlex
 
 from gpudoctor.knowledge.superseded import parsed
 from gpudoctor.launch.parts import elsewhere
@@ -101,16 +102,20 @@ def read(form: Form, invocation: Invocation, start: int) -> LintLaunch | None:
 
 
 def _pieces(word: Word) -> list[Word]:
-    """The words inside a quoted command, split at blanks; spans are exact where its quotes hold nothing special."""
+    """The words inside a quoted command; spans are exact where its quotes hold nothing special."""
     begin = word.raw.find(word.shown)
     pieces = []
-    for match in re.finditer(r"[^\s;&|]+", word.shown):
+    for match in re.finditer(r"(?:'[^']*'|\"[^\"]*\"|[^\s;&|])+", word.shown):
         start = word.span.start + max(begin, 0) + match.start()
         span = Span(start, start + len(match[0]), word.span.line, word.span.exact and begin >= 0)
         if begin < 0:
             span = Span(word.span.start, word.span.end, word.span.line, False)
-        text = match[0] if word.text is not None else None
-        pieces.append(Word(raw=match[0], text=text, shown=match[0], span=span))
+        try:
+            (shown,) = shlex.split(match[0])
+        except ValueError:  # a quote that nothing closes
+            shown = match[0]
+        text = shown if word.text is not None else None
+        pieces.append(Word(raw=match[0], text=text, shown=shown, span=span, quoted=shown != match[0]))
     return pieces
 
 

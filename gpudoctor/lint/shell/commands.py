@@ -237,7 +237,8 @@ class Commands(Gathered):
             for number, index in enumerate(begun.texts):
                 if number:
                     runs.append(CommandRun(" "))
-                prefix = "--wrap=" if begun.batch and words[index].shown.startswith("--wrap=") else ""
+                option = "--wrap=" if begun.batch else "--command="
+                prefix = option if words[index].shown.startswith(option) else ""
                 runs += _without_prefix(pieces[index], prefix)
             if invocation.program in SHELLS:
                 self.positional(pieces[begun.texts[-1] + 2 :], words[begun.texts[-1]], shell)
