@@ -22,7 +22,7 @@ STARTS = [
     ("jsrun -n $N -a 6 python train.py", (None, None, None, "train.py")),
     ("flux run -N 2 -n 16 -g 1 python train.py", (2, 8, 16, "train.py")),
     ("fabric run train.py --devices=8 --lr 1", (None, 8, None, "train.py")),
-    ("composer -n 8 train.py", (None, 8, None, "train.py")),  # its world may be in WORLD_SIZE
+    ("composer -n 8 train.py", (1, 8, 8, "train.py")),
     ("deepspeed --include localhost:0,1,3 train.py", (1, 3, 3, "train.py")),
     ("ray job submit --address=http://h:8265 --runtime-env-json='{}' python train.py", (None, None, None, "train.py")),
 ]
