@@ -124,7 +124,7 @@ OPTIONS = {
     "grubby": "--update-kernel --args",
     "usermod": "-aG",
     "ntpq": "-n -p",
-    "sysctl": "-a -w",
+    "sysctl": "-e -w",
     "quota": "-s",
     "setfacl": "-m",
     "setpci": "-v -s",

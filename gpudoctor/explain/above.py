@@ -14,6 +14,7 @@ from gpudoctor.explain.beside import COMMAND
 from gpudoctor.explain.classes import cause_of, variant_of
 from gpudoctor.explain.conclude import FAILED_BEFORE, Conclusion
 from gpudoctor.explain.course import MILD, TROUBLE
+from gpudoctor.explain.crashed_in import fix_of_crash
 from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.last_words import BUILDING, OF_NO_TABLE
 from gpudoctor.explain.line_words import judged_line
@@ -108,6 +109,10 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(known[0].fix.text.format_map(known[1]))) if known else cause
     if cause.cause == "download-failed" and cause.fix == CAUSES[cause.cause].fix and (told := _of_download(cause)):
         return structs.replace(cause, fix=Fix(told))
+    if cause.cause == "native-crash" and cause.fix == CAUSES[cause.cause].fix:
+        return structs.replace(
+            cause, fix=fix_of_crash(text for lines in ends.values() for _, text in lines) or cause.fix
+        )
     if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):
         return structs.replace(cause, fix=narrower)
     if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause, ends) or _of_message(cause, ends)):

@@ -130,7 +130,11 @@ COMMANDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
          "torchrun is `python -m torch.distributed.run` too."),
         (r"sbatch|srun|salloc|scontrol|squeue|sinfo|sacct|scancel",
          "SLURM's commands are not on this machine, or not in this container: call {name} on a node of the cluster "
-         "(PATH of its login shell), outside of the container."),
+         "(PATH of its login shell), outside of the container. Without SLURM leave it out: bash SCRIPT runs the script "
+         "here, and torchrun --nproc-per-node starts what srun would."),
+        (r"qsub|qstat|qdel|bsub|bjobs|jsrun|aprun|condor_submit|flux|pjsub",
+         "{name} is of a scheduler that is not on this machine, or not in this container: call it on a node of that "
+         "cluster, or leave it out and start what it would start by hand."),
         (r"mpirun|mpiexec|orterun|prterun|mpicc|ompi_info|horovodrun",
          "No MPI is on the PATH there: load its module in the script (module load openmpi), or put its bin folder "
          "into PATH and its lib folder into LD_LIBRARY_PATH, on every node."),

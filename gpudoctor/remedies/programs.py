@@ -30,7 +30,7 @@ REMEDIES = (
             "(export XLA_FLAGS=--xla_gpu_cuda_data_dir=/usr/local/cuda, or the module's CUDA_HOME), or install it "
             "beside (conda install -c nvidia cuda-nvcc; pip: nvidia-cuda-nvcc-cu12)."
         ),
-        commands=(command("find / -name 'libdevice.10.bc' 2>/dev/null"),),
+        commands=(command("ls -d /usr/local/cuda*/nvvm/libdevice"),),
         kind="dependency-mismatch",
         blame="environment",
         source="xla service/gpu/llvm_gpu_backend (GetLibdevicePath), service/gpu/nvptx_compiler.cc",
@@ -287,7 +287,7 @@ REMEDIES = (
             "where AppArmor restricts it (kernel.apparmor_restrict_unprivileged_userns, Ubuntu since 24.04), or "
             "installs apptainer with its setuid part (apptainer-suid)."
         ),
-        commands=(command("sysctl -a 2>/dev/null | grep -E 'userns|max_user_namespaces'"),),
+        commands=(command("sysctl -e user.max_user_namespaces kernel.unprivileged_userns_clone"),),
         kind="permission",
         blame="node",
         source="apptainer cmd/starter/c/starter.c; enroot bin/enroot-nsenter; apptainer's admin guide",

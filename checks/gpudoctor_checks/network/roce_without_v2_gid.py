@@ -10,7 +10,8 @@ connections to other nodes time out (status=12). The entries come with the IP ad
 from collections.abc import Sequence
 
 from gpudoctor.check import Fix, Problem, Problems, Snapshot, check, command
-from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, version_if_known
+from gpudoctor.knowledge.nccl.settings import effective, evidence, set_integer, set_text, version_if_known
+from gpudoctor.knowledge.network.addresses import parsed
 from gpudoctor.knowledge.network.gids import (
     FAMILY,
     INDEX,
@@ -35,6 +36,8 @@ def roce_without_v2_gid(machine: Snapshot) -> Problems:
     settings = effective(machine)
     version = version_if_known(machine)
     looks = version is not None and version >= LOOKS_SINCE and set_integer(settings, INDEX, -1) < 0
+    if looks and (within := set_text(settings, RANGE)):
+        parsed(within.partition("/")[0], machine.environment)  # of a hidden one nobody knows what is in it
     for place in taken(machine, rdma_choice(machine).taken):
         if not is_roce(place.port):
             continue

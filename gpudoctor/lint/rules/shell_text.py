@@ -261,6 +261,7 @@ def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
         "#!/bin/bash\ncat > hosts <<EOF\nn01 slots=4\n" + _ONE,
         "#!/bin/bash\n" + _ONE + "fi\n",
         "#!/bin/bash\nHEAD=$(hostname\n" + _ONE,
+        "#!/bin/bash\nfor ((i = 0; i < 2 i++)); do\n" + _ONE + "done\n",
         "N=4\nif [ $N -gt 1 ]; then\n" + _ONE,
         "torchrun --standalone --nproc-per-node=4 train.py --betas (0.9,0.95)\n",
         "#!/bin/bash\nDATA=<your path>\n" + _ONE,
@@ -268,6 +269,7 @@ def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
     ),
     good=(
         "if [ -d data ]; then\n" + _ONE + "fi\n",
+        "#!/bin/bash\nfor ((i = 0; i < 2; i++)); do\n" + _ONE + "done\n",
         "#!/bin/bash\nif [ -d data ]; then\n  echo there\nfi\n" + _ONE,
         "#!/bin/bash\ncat <<EOF\nfi\nEOF\n" + _ONE,
     ),
@@ -292,6 +294,10 @@ def script_that_bash_refuses(job: LintJob) -> Iterator[LintFinding]:
             summary = f"{refusal.what} stands where bash expects none"
             happens = f"The script ends there: syntax error near unexpected token `{refusal.what}'."
             fix = f"Take {refusal.what} out, or write what it belongs to before it."
+        elif refusal.kind == "parts":
+            summary = f"the brackets of the loop in line {span.line} do not hold three parts"
+            happens = "The script ends there with a syntax error."
+            fix = "Write for ((first; while; behind)): two semicolons, and no third."
         elif refusal.kind == "here-document":
             summary = f"the here-document of line {span.line} has no line {refusal.wanted}"
             happens = "All lines to the end of the script become its text, and none of them is run."

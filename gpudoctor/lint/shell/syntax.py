@@ -63,6 +63,15 @@ def refused(text: str) -> RefusedShell | None:
     return read_script(text).refused
 
 
+_WHOLE = lazy_re(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\$\([^()]*\)|\$\{[^}]*\}|\\.", re.DOTALL)
+
+
+def _parts(loop: str) -> list[str]:
+    """What stands between the brackets of `for ((first; while; behind))`, of which bash wants three."""
+    bare = _WHOLE.sub("", loop)
+    return bare.split(";") if "$(" not in bare else ["", "", ""]
+
+
 _MOST_NAMES, _LONGEST = 64, 200_000
 _VARIABLE = lazy_re(r"\"?\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?\})\"?")
 _SENTENCE = lazy_re(r"\"[A-Za-z][^\"$`\n]*[ ;][^\"]*\"|'[A-Za-z][^'\n]*[ ;][^']*'", re.DOTALL)
@@ -214,7 +223,9 @@ class _Reader(ShellWords):
         else:
             self.blanks()
             if self.text.startswith("((", self.at):
-                self.arithmetic(self.at)
+                begin = self.at
+                if self.arithmetic(begin) and len(_parts(self.text[begin + 2 : self.at - 2])) != 3:
+                    raise self.stop("parts", begin, "((")
             else:
                 self.word()
                 self.lines()
