@@ -92,28 +92,32 @@ def is_quick(item: pytest.Item) -> bool:
     return not any(starts(function) for function in functions if function is not None)
 
 
+LONGEST = (
+    *("test_torch_nccl_lab.py", "test_run_together.py", "test_run_nodes_before.py", "test_run_stall.py"),
+    *("test_nccl_stopped_lab.py", "test_train_lab.py", "test_train_frameworks.py"),
+)
+"""Files whose tests wait for most of a minute each."""
+
+
 def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
-    """In an order in which each worker of xdist begins with its share of the lab, and ends with what is quick.
+    """In an order in which each worker of xdist begins with its share of what is slow, and ends with what is quick.
 
     `--dist=worksteal` gives each worker a part of the list, one after the other, and whoever has done his takes from
-    the end of the longest that is left. A test of the lab, which waits for most of a minute, would have all others wait
-    for it if it were last: with those of a file that came last in the alphabet two minutes went so.
+    the end of the longest that is left. A slow test that is last would have all others wait for it, so each share
+    begins with the slowest.
     """
-    kinds: list[list[pytest.Item]] = [[], [], []]
-    for item in items:
-        is_quick = item.get_closest_marker("quick") is not None
-        kinds[2 if is_quick else "_lab" not in item.path.name].append(item)
-    kinds[2].sort(key=lambda item: not hasattr(getattr(item, "module", None), "sources"))  # one worker parses them
+    slow = [item for item in items if item.get_closest_marker("quick") is None]
+    quick = [item for item in items if item.get_closest_marker("quick") is not None]
+    quick.sort(key=lambda item: not hasattr(getattr(item, "module", None), "sources"))  # one worker parses them
     ordered: list[pytest.Item] = []
     for remaining in range(workers, 0, -1):
         size = (len(items) - len(ordered)) // remaining
-        part: list[pytest.Item] = []
-        for kind in kinds:
-            share = kind[: len(kind) // remaining if kind is not kinds[2] else size - len(part)]
-            del kind[: len(share)]
-            part += share
-        ordered += part
-    return [*ordered, *(item for kind in kinds for item in kind)]
+        part = slow[: len(slow) // remaining][:size]
+        slow = slow[len(part) :]
+        rest = size - len(part)
+        ordered += sorted(part, key=lambda item: item.path.name not in LONGEST) + quick[:rest]
+        quick = quick[rest:]
+    return ordered + slow + quick
 
 
 @functools.cache
