@@ -92,19 +92,11 @@ def is_quick(item: pytest.Item) -> bool:
     return not any(starts(function) for function in functions if function is not None)
 
 
-LONGEST = (
-    *("test_torch_nccl_lab.py", "test_run_together.py", "test_run_nodes_before.py", "test_run_stall.py"),
-    *("test_nccl_stopped_lab.py", "test_train_lab.py", "test_train_frameworks.py"),
-)
-"""Files whose tests wait for most of a minute each."""
-
-
 def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
     """In an order in which each worker of xdist begins with its share of what is slow, and ends with what is quick.
 
     `--dist=worksteal` gives each worker a part of the list, one after the other, and whoever has done his takes from
-    the end of the longest that is left. A slow test that is last would have all others wait for it, so each share
-    begins with the slowest.
+    the end of the longest that is left. A slow test that is last would have all others wait for it.
     """
     slow = [item for item in items if item.get_closest_marker("quick") is None]
     quick = [item for item in items if item.get_closest_marker("quick") is not None]
@@ -115,7 +107,7 @@ def spread(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
         part = slow[: len(slow) // remaining][:size]
         slow = slow[len(part) :]
         rest = size - len(part)
-        ordered += sorted(part, key=lambda item: item.path.name not in LONGEST) + quick[:rest]
+        ordered += part + quick[:rest]
         quick = quick[rest:]
     return ordered + slow + quick
 
