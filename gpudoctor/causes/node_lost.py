@@ -30,6 +30,13 @@ CAUSE = Cause(
         "The connection to the node, what watches over it there, or the node itself has ended, or it is so short of "
         "memory or processors that it cannot answer. Its ranks can no longer be seen, and the others wait for them."
     ),
+    meanings=dict.fromkeys(
+        (
+            *("launch", "launch-credential", "launch-prolog", "launch-slow", "launch-user", "launch-unreached"),
+            *("launch-layout", "not-ready"),
+        ),
+        "The tasks of that node did not start. Those of other nodes wait for them, or the step ends.",
+    ),
     like=("rank-died", "master-unreachable"),
     fix=Fix(
         "See whether the node is up, and what its log says of that time (out of memory, a link that went down).",
