@@ -97,22 +97,25 @@ LAST = 40
 """Lines at the end of a log that are asked (our rule of thumb)."""
 
 
+def texts_of(ends: Mapping[str, Sequence[tuple[int, str]]]) -> list[str]:
+    """The last lines of all logs."""
+    return [text for lines in ends.values() for _, text in lines]
+
+
 def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause:
     """The cause with the fix that a line above shows."""
     if told := by_commands(ends):
         return structs.replace(cause, fix=Fix(told))
     if cause.cause == "wrong-nic" and (value := _interface(ends)):
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
-    log = "\n".join(text for lines in ends.values() for _, text in lines)
-    if cause.cause == "library-missing" and OF_PIP.search(log) and cause.fix.text.startswith("Install "):
+    installs = cause.cause == "library-missing" and cause.fix.text.startswith("Install ")
+    if installs and OF_PIP.search("\n".join(texts_of(ends))):
         known = remedy_for("", f"Getting requirements to build wheel\n{cause.evidence[0].text}")
         return structs.replace(cause, fix=Fix(known[0].fix.text.format_map(known[1]))) if known else cause
     if cause.cause == "download-failed" and cause.fix == CAUSES[cause.cause].fix and (told := _of_download(cause)):
         return structs.replace(cause, fix=Fix(told))
     if cause.cause == "native-crash" and cause.fix == CAUSES[cause.cause].fix:
-        return structs.replace(
-            cause, fix=fix_of_crash(text for lines in ends.values() for _, text in lines) or cause.fix
-        )
+        return structs.replace(cause, fix=fix_of_crash(texts_of(ends)) or cause.fix)
     if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):
         return structs.replace(cause, fix=narrower)
     if cause.fix == CAUSES[cause.cause].fix and (narrower := _of_line(cause, ends) or _of_message(cause, ends)):
@@ -170,8 +173,7 @@ def _of_message(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) 
 
 def _interface(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
     """What NCCL tells that NCCL_SOCKET_IFNAME is."""
-    texts = (text for lines in ends.values() for _, text in lines)
-    return next((match["value"] for text in texts if (match := SET_TO.search(text))), "")
+    return next((match["value"] for text in texts_of(ends) if (match := SET_TO.search(text))), "")
 
 
 def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:

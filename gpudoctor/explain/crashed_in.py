@@ -8,13 +8,13 @@ import re
 from collections.abc import Iterable, Iterator
 
 from gpudoctor.cause import Fix
+from gpudoctor.explain.told_by_place import package_of
 from gpudoctor.lazy import lazy_re
 
 OF_KERNEL = lazy_re(r"\bsegfault at [0-9a-f]{1,16} ip [^\n]{1,80} in (?P<what>[\w.+-]{1,80}\.so[\w.+-]{0,40})\[")
 OF_FUNCTION = lazy_re(r"\bPC: @ {1,8}0x[0-9a-f]{4,16} {1,8}\(\S{1,80}\) {1,8}(?P<what>[A-Za-z_][\w:~]{2,120})")
 STACK = lazy_re(r"\b(?:Stack|Current thread 0x[0-9a-f]{4,16}(?: \[[^\]\n]{0,40}\])?) \(most recent call first\):")
 FRAME = lazy_re(r'File "(?P<path>[^"\n]{1,300})", line (?P<line>\d{1,7}) in (?P<name>\S{1,120})')
-PACKAGE = lazy_re(r"(?:site|dist)-packages/(?P<package>\w{1,60})")
 BEHIND = 2
 """Lines behind the head of a stack in which its first frame stands; ranks may write between."""
 NOT_THE_CRASH = ("libc.so", "libc-", "libpthread", "ld-linux", "libstdc++")
@@ -47,6 +47,6 @@ def _python(texts: list[str]) -> Iterator[str]:
         if STACK.search(text):
             frames = (FRAME.search(behind) for behind in texts[index + 1 : index + 1 + BEHIND])
             if frame := next((frame for frame in frames if frame is not None), None):
-                package = PACKAGE.search(frame["path"])
-                of = f" of {package['package']}" if package else ""
+                package = package_of(frame["path"])
+                of = f" of {package}" if package else ""
                 yield f"{frame['name']}{of} ({frame['path'].rpartition('/')[2]}, line {frame['line']})"

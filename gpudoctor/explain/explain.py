@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, undecided_fix
+from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, texts_of, undecided_fix
 from gpudoctor.explain.alike import classed
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.attended import attended
@@ -148,8 +148,8 @@ def explain(
             trouble = () if _decided(concluded) else untold
         if concluded.causes:
             first = narrowed(beside(said_before(concluded.causes[0], facts, ends), ends), ends)
-            texts = tuple(text for lines in ends.values() for _, text in lines)
-            causes = tuple(of_what_ran(cause, texts) for cause in (first, *concluded.causes[1:]))
+            log = texts_of(ends)
+            causes = tuple(of_what_ran(cause, log) for cause in (first, *concluded.causes[1:]))
             concluded = structs.replace(concluded, causes=causes)
     if typed and not (concluded.causes or concluded.unknown or interrupted):
         concluded = _typed(scans, concluded, table)
@@ -194,7 +194,7 @@ def explain(
         unreadable=unreadable,
     )
     if typed and not facts.begun and all(found.bytes < TAIL and len(found.course.end) < MOST_END for found in scans):
-        answer = without_unspoken(answer, [text for lines in ends.values() for _, text in lines])
+        answer = without_unspoken(answer, texts_of(ends))
     answer = as_given(answer, {found.file: found.straight for found in scans if found.straight})
     if interrupted:
         raise Interrupted(answer)

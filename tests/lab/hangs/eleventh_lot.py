@@ -7,7 +7,7 @@ seen where each stands with py-spy. Each program is its own healthy twin with `-
 
 from collections.abc import Iterator
 
-from tests.lab.hangs.expected import STRANGERS, gets_on, stranger
+from tests.lab.hangs.expected import stranger, twins
 from tests.lab.hangs.training import Scenario
 
 DIFFERS = ("rank-divergent-decision",)
@@ -181,6 +181,5 @@ def hanging() -> Iterator[Scenario]:
 
 def get_on() -> Iterator[Scenario]:
     """The same programs without their fault: none of them may be called hung."""
-    for scenario in hanging():
-        twin = gets_on(f"{scenario.name}_well", ranks=scenario.ranks)
-        yield twin._replace(script=f"{STRANGERS}{scenario.name}.py", reached=scenario.reached)
+    every = list(hanging())
+    yield from (twin._replace(reached=one.reached) for one, twin in zip(every, twins(every), strict=True))

@@ -10,7 +10,7 @@ and look as if they did not.
 
 from collections.abc import Iterator
 
-from tests.lab.hangs.expected import STRANGERS, gets_on, stranger
+from tests.lab.hangs.expected import STRANGERS, gets_on, stranger, twins
 from tests.lab.hangs.training import Scenario
 
 DIFFERS = ("rank-divergent-decision",)
@@ -259,6 +259,4 @@ def get_on() -> Iterator[Scenario]:
     """The same programs without their fault, and the frightening ones: none of them may be called hung."""
     for name, ranks in FRIGHTENING.items():
         yield gets_on(name, ranks=ranks, folder=f"{STRANGERS}healthy/")
-    for scenario in hanging():
-        twin = gets_on(f"{scenario.name}_well", ranks=scenario.ranks)
-        yield twin._replace(script=f"{STRANGERS}{scenario.name}.py", launcher=scenario.launcher)
+    yield from twins(hanging())
