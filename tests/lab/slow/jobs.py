@@ -22,7 +22,7 @@ from tests.lab.hangs.training import MARK, end, free_port
 from tests.lab.slow.slow_files import read_limit, slow_files
 from tests.lab.sshd import user_environment, wait_until
 
-SCRIPT = Path(__file__).parent / "job.py"
+SCRIPT, PROGRAMS = (Path(__file__).parent / name for name in ("job.py", "programs.py"))
 RUNS_SECONDS = 8.0
 """From the first step on, before it is looked at."""
 PATIENCE = 180.0
@@ -38,7 +38,7 @@ class SlowScenario(NamedTuple):
     phases: tuple[str, ...] = ()
     """What its place may be called."""
     line: str = ""
-    """The line of job.py that is to be named begins with this; empty: any, or none."""
+    """The line of job.py that is to be named begins with this, or ends with it (`# NAME`); empty: any, or none."""
     why: tuple[str, ...] = ()
     """Which reasons are right; (): any."""
     ranks: int = 4
@@ -48,14 +48,16 @@ class SlowScenario(NamedTuple):
     """Each read of what it is given to read takes so long; 0: it is a file on this disk."""
     read_bytes: int = 0
     """Bytes a second that the slow rank's cgroup may read; 0: all."""
+    script: Path = SCRIPT
 
     @property
     def half(self) -> str:
         return "keep" if hashlib.sha256(self.name.encode()).digest()[0] & 1 else "tune"
 
     def numbers(self) -> tuple[int, ...]:
-        lines = enumerate(SCRIPT.read_text().splitlines(), start=1)
-        return tuple(number for number, text in lines if self.line and text.strip().startswith(self.line))
+        lines = enumerate(self.script.read_text().splitlines(), start=1)
+        is_it = str.endswith if self.line.startswith("# ") else str.startswith
+        return tuple(number for number, text in lines if self.line and is_it(text.strip(), self.line))
 
 
 SLEEP = "time.sleep(given.ms / 1000)"
@@ -111,7 +113,58 @@ def _healthy() -> Iterator[SlowScenario]:
             yield SlowScenario(f"healthy-{kind}-{step:g}-of-two", words, ranks=2)
 
 
-SCENARIOS = {scenario.name: scenario for scenario in (*_planted(), *_of_storage(), *_healthy())}
+HOST, READS = ("host code",), ("storage", "input", "host code")
+
+
+def _program(
+    name: str,
+    rank: int,
+    size: str,
+    phases: tuple[str, ...] = (),
+    why: tuple[str, ...] = (),
+    *,
+    lined: bool = True,
+    ms: float = 20.0,
+    late: int | None = None,
+) -> SlowScenario:
+    """`late`: which rank of the program delays; None: that which is to be named."""
+    step = STEPS[f"20-in-{size}"][1]
+    words = (name, str(rank if late is None else late), str(ms), str(step))
+    return SlowScenario(
+        f"{name}-in-{size}", words, rank, phases, f"# {name}" if lined else "", why, script=PROGRAMS
+    )  # fmt: skip
+
+
+def _of_programs() -> Iterator[SlowScenario]:
+    """Of programs.py: written and labelled before any of them was run (2026-11-27)."""
+    yield _program("by_hand", 2, "15", (*HOST, "forward"), ("host-code",))
+    yield _program("streamed", 1, "200", ("input",), ("few-workers",), lined=False, ms=55.0)
+    yield _program("hooked", 3, "15", ("backward",), ("host-code",))
+    yield _program("accumulates", 0, "200", (*HOST, "optimizer"), ("host-code",))
+    yield _program("writes_metrics", 0, "15", HOST, ("host-code",))
+    yield _program("gathers_objects", 3, "200", HOST, ("host-code",))
+    yield _program("prefetches", 2, "200", ("input", *HOST))
+    yield _program("reads_records", 1, "15", READS, ("storage",))._replace(read_ms=20.0)
+    yield _program("collated", 2, "200", ("input",), ("no-workers",))
+    read = _program("collated", 0, "200", ("input", "storage"), ("storage",), lined=False)
+    yield read._replace(name="collated-of-a-file", read_ms=10.0)
+    yield _program("decodes", 1, "15", (), ("cpu-quota",), lined=False, ms=8.0, late=-2)._replace(cpus=0.2, ranks=2)
+    yield _program("in_a_module", 2, "200", ("forward",), ("host-code",))
+    yield _program("recomputed", 1, "15", ("backward",), ("host-code",))
+    yield _program("own_optimizer", 3, "15", ("optimizer", *HOST), ("host-code",))
+    yield _program("awaits", 1, "15", HOST, ("host-code",))
+    yield _program("collects_garbage", 2, "15", HOST, ("host-code",))
+    for name, step in (
+        *(("workers", "13"), ("accumulates", "60"), ("awaits", "13"), ("lengths", "13")),
+        *(("fsync", "13"), ("in_turn", "13"), ("garbage", "198")),
+    ):
+        yield SlowScenario(f"healthy_{name}", (f"healthy_{name}", "-1", "0", step), script=PROGRAMS)
+    yield SlowScenario("healthy_decodes", ("decodes", "-2", "4", "13"), script=PROGRAMS)
+    words = ("reads_records", "-2", "20", "13")
+    yield SlowScenario("healthy_reads_records", words, read_ms=20.0, script=PROGRAMS)
+
+
+SCENARIOS = {scenario.name: scenario for scenario in (*_planted(), *_of_storage(), *_healthy(), *_of_programs())}
 
 
 @contextlib.contextmanager
@@ -128,7 +181,8 @@ def started(scenario: SlowScenario, folder: Path, *, arm: bool = True, seconds: 
         output = stack.enter_context(log.open("wb"))
         options = [*scenario.options]
         if scenario.read_ms:
-            options += ["--file", str(stack.enter_context(slow_files(folder / mark[:8], scenario.read_ms)))]
+            slow_file = str(stack.enter_context(slow_files(folder / mark[:8], scenario.read_ms)))
+            options += [slow_file] if scenario.script == PROGRAMS else ["--file", slow_file]
         elif scenario.read_bytes:
             data = folder / "data"
             data.write_bytes(os.urandom(16 << 20))
@@ -136,7 +190,7 @@ def started(scenario: SlowScenario, folder: Path, *, arm: bool = True, seconds: 
         groups = stack.enter_context(contextlib.ExitStack())  # removed once nothing is in them
         stack.callback(end, mark, processes)
         for rank in range(scenario.ranks):
-            words = [sys.executable, str(SCRIPT), *options]
+            words = [sys.executable, str(scenario.script), *options]
             if (scenario.cpus or scenario.read_bytes) and rank == scenario.rank:
                 group = groups.enter_context(
                     cpu_group(mark, scenario.cpus)
