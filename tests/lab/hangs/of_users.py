@@ -16,6 +16,7 @@ from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on, hanging as se
 from tests.lab.hangs.sixth_lot import get_on as sixth_gets_on, hanging as sixth_hangs
 from tests.lab.hangs.tenth_lot import get_on as tenth_gets_on, hanging as tenth_hangs
 from tests.lab.hangs.third_lot import get_on as third_gets_on, hanging as third_hangs
+from tests.lab.hangs.thirteenth_lot import get_on as thirteenth_gets_on, hanging as thirteenth_hangs
 from tests.lab.hangs.training import Scenario
 from tests.lab.hangs.twelfth_lot import get_on as twelfth_gets_on, hanging as twelfth_hangs
 
@@ -485,6 +486,7 @@ LOTS = {
     "tenth": (tenth_hangs, tenth_gets_on),
     "eleventh": (eleventh_hangs, eleventh_gets_on),
     "twelfth": (twelfth_hangs, twelfth_gets_on),
+    "thirteenth": (thirteenth_hangs, thirteenth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
