@@ -68,6 +68,9 @@ class Op(NamedTuple):
     elements: int = 4096
     free: bool = False
     """On its own stream: what follows does not wait for it."""
+    parts: tuple["Op", ...] = ()
+    """What was issued between startCoalescing and endCoalescing: each has an entry that stays "scheduled", and one
+    entry more is that of the work."""
 
 
 SYNC = Op("sync", "")
@@ -162,6 +165,10 @@ LAYOUTS: Mapping[str, tuple[int, int, int, str]] = {
 
 
 def layout_of(name: str) -> Layout:
+    if name not in LAYOUTS:
+        from tests.recorder_shapes import SHAPES
+
+        return SHAPES[name]()
     tp, pp, dp, more = LAYOUTS[name]
     return Layout(tp, pp, dp, experts=more == "experts", ahead=more == "ahead")
 
@@ -176,10 +183,13 @@ class Entry:
         self.op, self.number, self.sequence, self.pairs, self.op_id = op, number, sequence, pairs, op_id
         self.created = created
         self.begun = self.ended = 0.0
+        self.parts = op.parts or (op,)
+        self.met: set[int] = set()
+        """Of its parts, those that their peers have come to."""
 
     @property
     def is_pair(self) -> bool:
-        return self.op.kind in ("send", "recv")
+        return self.parts[0].kind in ("send", "recv")
 
 
 class Player:
@@ -191,6 +201,7 @@ class Player:
         self.at = dict.fromkeys(self.programs, 0)
         self.issued: dict[int, list[Entry]] = {rank: [] for rank in self.programs}
         self.sequences: defaultdict[tuple[int, str, bool], int] = defaultdict(int)
+        self.op_ids: defaultdict[tuple[int, str], int] = defaultdict(int)
         while turns and self._turn():
             self.now += TURN
             turns -= 1
@@ -226,11 +237,12 @@ class Player:
                 self.at[rank] += 1
                 moved = True
                 continue
-            pair = op.kind in ("send", "recv")
+            pair = (op.parts or (op,))[0].kind in ("send", "recv")
             self.sequences[rank, op.group, pair] += op is not GATE
+            self.op_ids[rank, op.group] += len(op.parts) or op is not GATE
             sequence, pairs = self.sequences[rank, op.group, False], self.sequences[rank, op.group, True]
             created = self.now + rank * 1e-5
-            self.issued[rank].append(Entry(op, at, sequence, pairs, sequence + pairs, created))
+            self.issued[rank].append(Entry(op, at, sequence, pairs, self.op_ids[rank, op.group], created))
             self.at[rank] += 1
             moved = True
         return moved
@@ -262,7 +274,7 @@ class Player:
         open_ones: defaultdict[tuple[str, int], dict[int, Entry]] = defaultdict(dict)
         for rank, entries in self.issued.items():
             for entry in entries:
-                if entry.is_pair and entry.op.kind == "send" and entry.begun and not entry.ended:
+                if entry.is_pair and entry.begun and not entry.ended:
                     moved |= self._end_pair(rank, entry)
                 elif not entry.is_pair and entry.op is not GATE:
                     open_ones[entry.op.group, entry.sequence][rank] = entry
@@ -274,16 +286,24 @@ class Player:
                     moved |= not entry.ended and self._ended(rank, entry)
         return moved
 
-    def _end_pair(self, rank: int, send: Entry) -> bool:
-        nth = [each for each in self.issued[rank] if self._way(each) == self._way(send)].index(send)
-        others = [each for each in self.issued[send.op.peer] if each.op.kind == "recv" and each.op.peer == rank]
-        if nth >= len(others) or not others[nth].begun or others[nth].ended:
-            return False
-        first, second = self._ended(rank, send), self._ended(send.op.peer, others[nth])
-        return first or second
+    def _end_pair(self, rank: int, entry: Entry) -> bool:
+        """Sends and receives meet in the order in which they were issued; together they end when all have met."""
+        before = len(entry.met)
+        for at, part in enumerate(entry.parts):
+            nth = self._way(rank, part.kind, part.peer).index((entry, at))
+            others = self._way(part.peer, "recv" if part.kind == "send" else "send", rank)
+            if nth < len(others) and others[nth][0].begun:
+                entry.met.add(at)
+                others[nth][0].met.add(others[nth][1])
+        if len(entry.met) == len(entry.parts):
+            return self._ended(rank, entry)
+        return len(entry.met) > before
 
-    def _way(self, entry: Entry) -> tuple[str, int]:
-        return entry.op.kind, entry.op.peer
+    def _way(self, rank: int, kind: str, peer: int) -> list[tuple[Entry, int]]:
+        found = []
+        for entry in self.issued[rank]:
+            found += [(entry, at) for at, part in enumerate(entry.parts) if (part.kind, part.peer) == (kind, peer)]
+        return found
 
     def _ended(self, rank: int, entry: Entry) -> bool:
         fault = self.faults.get(rank)
@@ -306,8 +326,10 @@ def dump(each: SetOfDumps, layout: Layout, player: Player, rank: int, written: f
     own = {name: told for name, told in layout.groups.items() if rank in told[1]}
     numbers = {name: str(number) for number, name in enumerate(own)}
     issued = [entry for entry in player.issued[rank] if entry.created <= written and entry.op is not GATE]
+    flat = [(entry, op) for entry in issued for op in (*entry.op.parts, entry.op)]
     entries = [
-        _entry(entry, at, rank, own, numbers, each, written) for at, entry in list(enumerate(issued))[-each.ring :]
+        _entry(entry, op, at, rank, own, numbers, each, written)
+        for at, (entry, op) in list(enumerate(flat))[-each.ring :]
     ]
     status = {}
     for name, number in numbers.items():
@@ -334,6 +356,7 @@ def dump(each: SetOfDumps, layout: Layout, player: Player, rank: int, written: f
 
 def _entry(
     entry: Entry,
+    op: Op,
     at: int,
     rank: int,
     own: Mapping[str, tuple[str, tuple[int, ...]]],
@@ -341,14 +364,14 @@ def _entry(
     each: SetOfDumps,
     written: float,
 ) -> dict[str, Any]:
-    op = entry.op
     description, ranks = own[op.group]
     name = op.kind
-    if entry.is_pair:
+    of_work = op is entry.op
+    if op.peer >= 0:
         arrow = "->" if op.kind == "send" else "<-"
         name = f"{op.kind} {ranks.index(rank)}{arrow}{ranks.index(op.peer)}"
-    ended = 0 < entry.ended <= written
-    begun = each.timing and 0 < entry.begun <= written
+    ended = of_work and 0 < entry.ended <= written
+    begun = of_work and each.timing and 0 < entry.begun <= written
     outputs = op.elements * (len(ranks) if op.kind == "_all_gather_base" else 1)
     line = {"send": 31, "recv": 30, "all_to_all": 22, "all_reduce": 44}.get(op.kind, 20)
     return {
@@ -357,13 +380,13 @@ def _entry(
         "process_group": (op.group, description),
         "collective_seq_id": entry.sequence,
         "p2p_seq_id": entry.pairs,
-        "op_id": entry.op_id,
+        "op_id": entry.op_id - (0 if of_work else len(entry.op.parts) - 1 - entry.op.parts.index(op)),
         "profiling_name": f"nccl:{name}",
         "time_created_ns": nanoseconds(entry.created),
-        "input_sizes": [[op.elements]],
-        "input_dtypes": ["Float"],
-        "output_sizes": [[outputs]],
-        "output_dtypes": ["Float"],
+        "input_sizes": [] if op.parts else [[op.elements]],
+        "input_dtypes": [] if op.parts else ["Float"],
+        "output_sizes": [] if op.parts else [[outputs]],
+        "output_dtypes": [] if op.parts else ["Float"],
         "state": "completed" if ended else "started" if begun else "scheduled",
         "time_discovered_started_ns": nanoseconds(entry.begun) if begun else None,
         "time_discovered_completed_ns": nanoseconds(entry.ended) if ended else None,

@@ -86,10 +86,56 @@ SETS = (
     SetOfDumps("tp4-dp4-wrapped-and-dead", "tp4-dp4", (Fault(13, "dead", 30),), {13: DEAD}, f"{TP}|{DP}", ring=6),
 )
 
+FURTHER = (
+    # each rank holds two parts of a pipeline, and sends and receives in batches
+    SetOfDumps("halves-away", "interleaved", (Fault(4, "away", 30),), {4: AWAY}),
+    SetOfDumps("halves-two-away", "interleaved", (Fault(2, "away", 27), Fault(5, "away", 25)), {2: AWAY, 5: AWAY}),
+    SetOfDumps("halves-gpu-error-in-batch", "interleaved", (Fault(6, "ended by peers", 35),), {6: STUCK}),
+    SetOfDumps("halves-gpu-error", "interleaved", (Fault(1, "ended by peers", 36),), {1: STUCK}),
+    SetOfDumps("halves-dead", "interleaved", (Fault(3, "dead", 60),), {3: DEAD}),
+    SetOfDumps("halves-only-active", "interleaved", (Fault(7, "away", 45),), {7: AWAY}, only_active=True),
+    SetOfDumps("halves-wrapped", "interleaved", (Fault(2, "away", 80),), {2: AWAY}, ring=16),
+    SetOfDumps("halves-in-flight", "interleaved", (), {}, in_flight=60, decidable=False),
+    SetOfDumps("halves-some-dumps", "interleaved", (Fault(5, "away", 50),), {5: AWAY}, without=(0,)),
+    # rings of keys and values
+    SetOfDumps("keys-away", "ring", (Fault(6, "away", 26),), {6: AWAY}),
+    SetOfDumps("keys-gpu-error", "ring", (Fault(1, "ended by peers", 25),), {1: STUCK}),
+    SetOfDumps("keys-dead", "ring", (Fault(4, "dead", 31),), {4: DEAD}),
+    SetOfDumps("keys-two-away", "ring", (Fault(2, "away", 10), Fault(7, "away", 14)), {2: AWAY, 7: AWAY}),
+    SetOfDumps("keys-gpu-error-active", "ring", (Fault(3, "ended by peers", 29),), {3: STUCK}, only_active=True),
+    SetOfDumps("keys-link", "ring", (Fault(0, "link", 12),), {}, decidable=False),
+    SetOfDumps("keys-away-wrapped", "ring", (Fault(0, "away", 48),), {0: AWAY}, ring=12),
+    # shards, and replicas of these
+    SetOfDumps("shards-away", "hybrid", (Fault(3, "away", 24),), {3: AWAY}),
+    SetOfDumps("shards-gpu-error", "hybrid", (Fault(5, "ended by peers", 24),), {5: STUCK}),
+    SetOfDumps("shards-dead", "hybrid", (Fault(0, "dead", 29),), {0: DEAD}),
+    SetOfDumps("shards-crossed", "hybrid", (Fault(2, "crossed", 5),), {2: "diverged"}),
+    SetOfDumps("shards-skip-the-norm", "hybrid", (Fault(5, "skips", 16),), {5: "diverged"}),
+    SetOfDumps("shards-gpu-hangs-timing", "hybrid", (Fault(6, "never begun", 22),), {6: STUCK}, timing=True),
+    SetOfDumps("replicas-away", "hybrid", (Fault(1, "away", 25),), {1: AWAY}),
+    # groups by stride
+    SetOfDumps("strides-away", "strided", (Fault(10, "away", 14),), {10: AWAY}),
+    SetOfDumps("strides-gpu-error", "strided", (Fault(3, "ended by peers", 12),), {3: STUCK}),
+    SetOfDumps(
+        "strides-node-lost",
+        "strided",
+        tuple(Fault(rank, "dead", 13) for rank in range(8, 16)),
+        dict.fromkeys(range(8, 16), DEAD),
+    ),
+    SetOfDumps("strides-old-dump", "strided", (Fault(12, "away", 15),), {12: AWAY}, written_after={2: -TIMEOUT - 2}),
+    # several in one work
+    SetOfDumps("several-away", "coalesced", (Fault(2, "away", 12),), {2: AWAY}),
+    SetOfDumps("several-gpu-error", "coalesced", (Fault(6, "ended by peers", 11),), {6: STUCK}),
+    SetOfDumps("several-in-flight", "coalesced", (), {}, in_flight=9, decidable=False),
+    SetOfDumps("several-only-active", "coalesced", (Fault(7, "away", 14),), {7: AWAY}, only_active=True),
+    SetOfDumps("several-dead", "coalesced", (Fault(4, "dead", 17),), {4: DEAD}),
+)
+"""Of other shapes (`recorder_shapes`), written and landed before any rule had seen what is coalesced there."""
+
 
 def main(arguments: Sequence[str]) -> None:
     folder, *ids = arguments
-    for each in SETS:
+    for each in SETS + FURTHER:
         if not ids or each.id in ids:
             print(write(each, Path(folder)))
 
