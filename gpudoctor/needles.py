@@ -4,9 +4,6 @@ import re
 
 from gpudoctor.lazy import lazy_re
 
-VARIES = b"0123456789abcdef.,+"
-"""What `symptoms.match` takes out of lines and needles: digits of both kinds of numbers, and what stands between them.
-It adds nothing to a text's worth."""
 TOKEN = lazy_re(
     r"(?P<open>\((?P<look>\?<?[=!]|\?[a-z]+:)?(?:\?:|\?P<\w+>)?)|(?P<close>\))|(?P<next>\|)"
     r"|(?P<class>\[\^?\]?(?:\\.|[^\]\\])*\]|\\[a-zA-Z]|[.^$])"
@@ -19,8 +16,8 @@ QUANTIFIER = lazy_re(r"(?:(?P<optional>[?*]|\{0?,\d*\})|\+|\{\d+(?:,\d*)?\})?[?+
 
 
 def worth(texts: tuple[str, ...]) -> int:
-    """Of a choice of texts: the length of the shortest, without what varies."""
-    return min([len(text.encode().translate(None, VARIES)) for text in texts], default=0)
+    """Of a choice of texts: the length of the shortest."""
+    return min(map(len, texts), default=0)
 
 
 class _Group:

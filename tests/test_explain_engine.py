@@ -22,7 +22,7 @@ from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
 from gpudoctor.knowledge.pytorch.torchrun_exits import read_exit
 from gpudoctor.symptom import Role, Symptom
 from gpudoctor.symptoms import TABLE as WHOLE_TABLE
-from gpudoctor.symptoms.match import Matcher, anchors
+from gpudoctor.symptoms.match import Matcher
 
 
 def symptom(
@@ -250,13 +250,6 @@ def test_the_quick_search_finds_what_a_plain_one_finds() -> None:
     plain = {(number, found.id) for number, row in enumerate(rows, 1) for _, found, _ in matcher.in_text(row)}
     assert quick == plain
     assert len(plain) > 100
-
-
-@given(st.lists(st.binary(min_size=4, max_size=30), min_size=1, max_size=40, unique=True))
-def test_every_needle_holds_one_of_the_anchors(shapes: list[bytes]) -> None:
-    chosen = anchors(shapes)
-    assert {shape for covered in chosen.values() for shape in covered} == set(shapes)
-    assert all(anchor in shape for anchor, covered in chosen.items() for shape in covered)
 
 
 def test_of_several_symptoms_a_line_shows_the_one_that_says_most_and_all_context() -> None:

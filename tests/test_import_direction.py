@@ -21,6 +21,7 @@ WORKERS = "gpudoctor/workers/"
 DOORS = {
     "torch": ("gpudoctor/workers/", "gpudoctor/armed.py"),
     "pynvml": ("gpudoctor/read/nvidia.py", "gpudoctor/read/nvml", "gpudoctor/workers/smoke.py"),
+    "ahocorasick_rs": ("gpudoctor/symptoms/match.py",),
     "netifaces": ("gpudoctor/read/interfaces.py",),
     "psutil": ("gpudoctor/read/host.py", "gpudoctor/read/processes.py"),
     "rich": ("gpudoctor/render/",),
@@ -67,7 +68,7 @@ ROOMS = {
     "gpudoctor/embedded.py": "",
     "gpudoctor/needles.py": "",
     "gpudoctor/symptom.py": "needles",
-    "gpudoctor/symptoms/": "cause causes symptom symptoms needles knowledge check",
+    "gpudoctor/symptoms/": "cause causes symptom symptoms knowledge check",
     "gpudoctor/cause.py": "check symptom",
     "gpudoctor/remedy.py": "cause",
     "gpudoctor/remedies/": "cause check remedy remedies",

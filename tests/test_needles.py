@@ -13,7 +13,7 @@ from gpudoctor.needles import needles
     [
         (r"Watchdog caught (?P<what>\w+) operation", ("Watchdog caught ",)),
         (r"(?:srun|slurmstepd)\b", ("slurmstepd", "srun")),
-        (r"got (?:an? )?answers?\.", ("got ",)),
+        (r"got (?:an? )?answers?\.", ("answer",)),
         (r"(?i:out of memory) at \d{1,3}: killing", (": killing",)),
         (r"(?!never this one)xyzzy", ("xyzzy",)),
         (r"[(]? \(plugh\){0,3}", (" (plugh",)),
