@@ -61,6 +61,19 @@ def test_a_sitecustomize_that_is_there_runs_and_a_broken_one_is_told_of(
         assert "ValueError: mine" in done.stderr and done.returncode == 0
 
 
+PYTHON_2 = next(Path("~/.pyenv/versions").expanduser().glob("2.7.*/bin/python2.7"), None)
+
+
+@pytest.mark.skipif(PYTHON_2 is None, reason="no Python 2 here")
+def test_python_2_passes_it_silently(environment: dict[str, str], tmp_path: Path) -> None:
+    command = [str(PYTHON_2), "-c", "import sys; print(getattr(sys, 'mine', 0))"]
+    for number in range(2):
+        mine = {**environment, "PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(words(*command, options=["-q"]), env=mine, capture_output=True, text=True, check=False)
+        assert (done.stdout, done.stderr, done.returncode) == (f"{number}\n", "", 0)
+        (tmp_path / "sitecustomize.py").write_text("import sys\nsys.mine = 1\n")
+
+
 def test_what_a_rank_starts_knows_nothing_of_it(environment: dict[str, str]) -> None:
     inner = "import os, sys; print(os.environ.get('PYTHONPATH'), 'gpudoctor' in str(sys.meta_path))"
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}])"

@@ -80,6 +80,10 @@ def test_only_a_job_that_hangs_is_told_of() -> None:
         job = JobReport(id="a", world_size=2, state=state, causes=(cause,))
         words_of_it = told(HangReport(jobs=(job,)), task)
         assert not words_of_it.hung and words_of_it.lines == (("rank 1 is slow",) if state == "slow" else ())
+    tries = structs.replace(cause, confidence=0.65, ranks=(1,))
+    row = RankRow(rank=1, state="sleeps in user code")
+    job = JobReport(id="a", world_size=2, state="slow", causes=(tries,), ranks=(row,))
+    assert told(HangReport(jobs=(job,)), task).is_idle
     lost = HangCause(cause="node-lost", confidence=0.95, summary="n2 is gone", ranks=(1,), fix=Fix("Leave it out."))
     rows = (RankRow(rank=0, host="n1", state="waits"), RankRow(rank=1, host="n2", state="missing"))
     job = JobReport(id="a", world_size=2, state="hung", causes=(lost,), ranks=rows)
@@ -102,6 +106,13 @@ def test_what_holds_up_a_job_that_may_get_on_is_said_once() -> None:
         watch._heard(reply)
         assert [line for line in said if line.startswith("rank 2")] == ["rank 2 computes at clean.py:13"] * (looks > 2)
     assert "may get on" in said[0] and not watch.stood.hung
+    sleeps = msgspec.json.encode(StallTold(lines=("rank 0 tries again and again at get.py:20",), is_idle=True))
+    other = StallWatch(os.getpid(), None, (), 8.0, "report", said.extend, collectives=lambda: (5, 5))
+    other.look()
+    for _ in range(2):
+        other._asked_at = other._amount()
+        other._heard(reply._replace(output=sleeps))
+    assert said.count("rank 0 tries again and again at get.py:20") == 1
     watch._asked_at = watch._amount()
     watch._heard(reply._replace(output=msgspec.json.encode(StallTold(hung=True, cause="lock-held", lines=("why",)))))
     assert "stands still" in said[-2]

@@ -12,7 +12,8 @@ What a rank's own movement means depends on where it is:
 | waits in MPI | same place, spins, as MPI does until its peers come | unknown |
 | waits in rendezvous, init or a store | same place; it polls whether or not its peers come | still, or polls |
 | is anywhere else | `places.moved`, or a worker of its own computes | moves, or still |
-| looks whether a file has come, or tries again | and who was there has seen no collective begun for long | still |
+| looks whether a file has come | and who was there has seen no collective begun for long | still |
+| tries again what has failed | and that has gone on for a minute | still |
 | was sampled once | | unknown |
 
 | the job | verdict |
@@ -75,6 +76,9 @@ writing of each."""
 
 WAKES_OF_ONE_IDLE = 2
 """A loader's process that waits for its next index wakes every five seconds (torch's MP_STATUS_CHECK_INTERVAL)."""
+TRIES_SECONDS = 60.0
+"""Without a collective, from which who tries again stands still: usual clients (huggingface_hub, botocore) have given up
+by then."""
 MOST_PARTIES = 32
 """Places at which ranks are that are spoken of; the smallest parties first."""
 
@@ -122,7 +126,7 @@ def progress_of(job: HangJob) -> JobProgress:
             away.append(rank)
     launched = _Launched(job)
     motions = [_of_waiting(rank, launched.grow(rank)) for rank in waiting]
-    quiet = job.evidence.quiet_seconds is not None
+    quiet = job.evidence.quiet_seconds
     elsewhere = [_of_away(rank, quiet) for rank in away]
     return JobProgress(
         verdict=_verdict(waiting, motions, elsewhere, bool(stopped)),
@@ -218,11 +222,11 @@ def _cpu_seconds(process: ProcessEvidence) -> float:
     return 0.0 if first is None or last is None else last - first
 
 
-def _of_away(rank: Rank, quiet: bool) -> Motion:
-    """`quiet`: no rank has begun a collective for long."""
+def _of_away(rank: Rank, quiet: float | None) -> Motion:
+    """`quiet`: for so long no rank has begun a collective, as far as somebody has seen."""
     if lets_work(rank):
         return "moves"
-    if quiet and (awaits_file(rank) or tries_again(rank)):
+    if quiet is not None and (awaits_file(rank) or (quiet >= TRIES_SECONDS and tries_again(rank))):
         return "still"
     if rank.moved is None:
         return "unknown"

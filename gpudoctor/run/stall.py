@@ -35,7 +35,7 @@ MOST_LOOKS = 50
 LOOKS_TO_KILL = 2
 LOOKS_TO_WONDER = 3
 """Without a step in between, from which it is said what holds up a job that may get on: a computation without end looks
-like a long one."""
+like a long one. Of who only sleeps and tries again it is said at once."""
 CONFIRM_SECONDS = 30.0
 """From the first of these to the second."""
 GRACE_SECONDS = 60.0
@@ -52,6 +52,8 @@ class StallTold(Struct, frozen=True, kw_only=True):
     cause: str = ""
     """Its id; "undecided" where it stands still and none is decided."""
     confidence: float = 0.0
+    is_idle: bool = False
+    """Who holds up a job that may get on does nothing, as far as this machine is asked: it sleeps and tries again."""
 
 
 def in_steps(steps: tuple[int, int] | None) -> str:
@@ -103,6 +105,7 @@ class StallWatch:
         """Looks, one after the other, that found it so."""
         self._held = 0
         """Those that found that it may get on."""
+        self._wondered = False
         self._kill_at = 0.0
         self._is_fixed = seconds is not None
         self._patience = SILENT_SECONDS if seconds is None else seconds
@@ -138,7 +141,7 @@ class StallWatch:
                 self._patience = max(self._patience, LONGER * silence)
             self._look_at = now + self._patience
             self._hung = self._held = 0
-            self._told = ""
+            self._told, self._wondered = "", False
         elif now >= self._look_at and self._child is None and self._looks < MOST_LOOKS and not self._is_looked_at:
             self._ask()
 
@@ -220,7 +223,10 @@ class StallWatch:
             self._told = stall_told.cause
             self._last = stall_told
             self._say_silence(now, "and stands still", stall_told.lines)
-        elif self._held == LOOKS_TO_WONDER and not self._told and stall_told.lines:
+        elif not (stall_told.hung or self._told or self._wondered or not stall_told.lines) and (
+            stall_told.is_idle or self._held >= LOOKS_TO_WONDER
+        ):
+            self._wondered = True
             self._say_silence(now, "and may get on", stall_told.lines)
 
     def _say_silence(self, now: float, how: str, lines: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from gpudoctor.read.lifeline import end_with_the_doctor
 from gpudoctor.run.arming import DUMPS
 from gpudoctor.run.stall import StallTask, StallTold
 from gpudoctor.snapshot.evidence import to_json
-from gpudoctor.sure import CERTAIN, PRIMARY
+from gpudoctor.sure import CERTAIN, LIKELY, PRIMARY
 
 DUMP_SECONDS = 5.0
 MOST_DUMPS = 64
@@ -106,8 +106,7 @@ def told(report: HangReport, task: StallTask) -> StallTold:
     """The first job that hangs, in few lines; else what holds up one that is slow."""
     job = next((job for job in report.jobs if job.state == "hung"), None)
     if job is None:
-        held = (job.causes[0].summary for job in report.jobs if job.state == "slow" and job.causes)
-        return StallTold(lines=tuple(held)[:1])
+        return next((_held(job) for job in report.jobs if job.state == "slow" and job.causes), StallTold())
     more = f"more: gpudoctor hang --from {task.folder}/{task.name}-evidence.json" if task.folder else ""
     cause = job.causes[0].cause if job.causes and job.causes[0].confidence >= PRIMARY else ""
     hint = tuple(restart_words(job)) if task.on_stall == "restart-hint" else ()
@@ -116,6 +115,15 @@ def told(report: HangReport, task: StallTask) -> StallTold:
     return StallTold(
         hung=True, lines=lines, cause=cause or "undecided", confidence=job.causes[0].confidence if cause else 0.0
     )
+
+
+def _held(job: JobReport) -> StallTold:
+    """What holds up a job that may get on."""
+    first = job.causes[0]
+    own = [row for row in job.ranks if row.rank in first.ranks]
+    if first.confidence < LIKELY or not own or not all(row.state.startswith("sleeps") for row in own):
+        return StallTold(lines=(first.summary,))
+    return StallTold(lines=tuple(_words(job)), is_idle=True)
 
 
 def on_hosts(job: JobReport, ranks: Sequence[int], shown: int = 4) -> str:

@@ -4,7 +4,8 @@ Python imports this when it starts, for its folder is first on PYTHONPATH. It do
 folder off the module path, waits for torch.distributed to be imported, if it ever is, and then loads armed.py by its
 path (gpudoctor need not be installed there). Another sitecustomize is found and run as if this one were not there.
 In a rank it comes off PYTHONPATH, so that no program that the rank starts has it, and what the rank says is kept in a
-file of its own beside. Whatever goes wrong is silent: then the process is not armed.
+file of its own beside. Whatever goes wrong is silent: then the process is not armed. Python 2, which a script may call
+too, must be able to read this file: hence its types in comments, and neither f-strings nor stars in tuples.
 """
 
 import os
@@ -12,13 +13,19 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any  # noqa: F401 - in types in comments
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAITED_FOR = "torch.distributed.distributed_c10d"
 LAUNCHERS = (
-    *("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch"),
-    *("accelerate.commands.launch", "deepspeed.launcher.launch", "deepspeed.launcher.runner"),
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.launch",
+    "deepspeed.launcher.runner",
 )
 """They import torch.distributed, and are no ranks."""
 
@@ -30,7 +37,8 @@ SPAWNED = "--multiprocessing-fork"
 RECORDERS = ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE")
 
 
-def words() -> "list[str]":
+def words():
+    # type: () -> list[str]
     """Those that this process was started with."""
     try:
         return sys.orig_argv
@@ -39,13 +47,15 @@ def words() -> "list[str]":
             return [os.fsdecode(word) for word in file.read().split(b"\0")]
 
 
-def is_rank() -> bool:
+def is_rank():
+    # type: () -> bool
     """Whether a launcher, or multiprocessing in a rank's parent, has started this process."""
     of_step = "SLURM_PROCID" in os.environ and "SLURM_STEP_ID" in os.environ
     return of_step or any(name in os.environ for name in RANKS) or SPAWNED in words()
 
 
-def is_launcher() -> bool:
+def is_launcher():
+    # type: () -> bool
     """By the program that Python was asked to run. An operator may give a launcher a RANK: that of its node."""
     rest = iter(words()[1:])
     for word in rest:
@@ -58,7 +68,8 @@ def is_launcher() -> bool:
     return False
 
 
-def beside(name: str, file: str) -> "Any":
+def beside(name, file):
+    # type: (str, str) -> Any
     """A module of ours by its path: gpudoctor need not be installed here."""
     import importlib.util
 
@@ -71,11 +82,12 @@ def beside(name: str, file: str) -> "Any":
     return sys.modules[name]
 
 
-def keep_log(folder: str, spawned: bool) -> None:
+def keep_log(folder, spawned):
+    # type: (str, bool) -> None
     """What this rank says is kept in a file of its own; of one that is spawned without a number, by its process id."""
     try:
         kept = beside("gpudoctor_rank_log", os.path.join(os.path.dirname(HERE), "rank_log.py"))
-        name = kept.name_of(os.environ) or (f"process-{os.getpid()}" if spawned else "")
+        name = kept.name_of(os.environ) or ("process-" + str(os.getpid()) if spawned else "")
         if name and folder and not is_launcher():
             kept.keep(folder, name)
     except Exception:
@@ -85,7 +97,8 @@ def keep_log(folder: str, spawned: bool) -> None:
 class Waiter:
     """Stands in front of the finders until the module is wanted."""
 
-    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+    def find_spec(self, name, path=None, target=None):
+        # type: (str, Any, Any) -> Any
         """None for all others; once for that one, with a loader that arms when it has loaded."""
         if name != WAITED_FOR:
             return None
@@ -97,7 +110,8 @@ class Waiter:
         if loader is not None and not is_launcher():
             load = loader.exec_module
 
-            def load_and_arm(module: "Any") -> None:
+            def load_and_arm(module):
+                # type: (Any) -> None
                 load(module)
                 arm()
 
@@ -105,14 +119,16 @@ class Waiter:
         return module_spec
 
 
-def keep_collectives() -> None:
+def keep_collectives():
+    # type: () -> None
     """The flight recorder of torch before 2.7 is off unless it is told how many entries to keep."""
     release = tuple(int(part) for part in sys.modules["torch"].__version__.split(".")[:2])
     if release < (2, 7) and not any(name in os.environ for name in RECORDERS):
         os.environ[RECORDERS[0]] = "2000"
 
 
-def arm() -> None:
+def arm():
+    # type: () -> None
     """As gpudoctor.arm(); a script that calls that too finds this one."""
     try:
         keep_collectives()
@@ -126,7 +142,8 @@ def arm() -> None:
         pass
 
 
-def leave() -> None:
+def leave():
+    # type: () -> None
     """Off the module path, and in a rank off PYTHONPATH."""
     sys.path[:] = [entry for entry in sys.path if entry != HERE]
     if is_rank() and not is_launcher():
@@ -139,7 +156,8 @@ def leave() -> None:
             os.environ.pop("PYTHONPATH", None)
 
 
-def chain() -> None:
+def chain():
+    # type: () -> None
     """Run the sitecustomize that would have been found without us; what it raises is Python's to tell, as always."""
     spec = next((spec for spec in (protocol.find_spec(__name__, None) for protocol in sys.meta_path) if spec), None)
     if spec is None or spec.loader is None:
@@ -157,7 +175,20 @@ def chain() -> None:
         raise
 
 
-if __name__ == "sitecustomize":
+def chain_of_python_2():
+    # type: () -> None
+    """Its site module is as silent about what cannot be imported."""
+    ours = sys.modules.pop(__name__)
+    try:
+        __import__(__name__)
+    except ImportError:
+        sys.modules[__name__] = ours
+
+
+if __name__ == "sitecustomize" and sys.version_info[0] < 3:
+    sys.path[:] = [entry for entry in sys.path if entry != HERE]
+    chain_of_python_2()
+elif __name__ == "sitecustomize":
     try:
         leave()
         sys.meta_path.insert(0, Waiter())
