@@ -82,6 +82,22 @@ def test_v1_counts_the_strangers_of_the_cgroup_itself(tmp_path: Path) -> None:
     assert counters.at_death(5) == "shared"
 
 
+@pytest.mark.parametrize(
+    ("there", "left", "kills", "oom"),
+    [("7", "7", 1, "shared"), ("7", "", 1, "either"), ("7", "", 2, "shared"), ("0\n0", "0", 1, "either")],
+)
+def test_a_stranger_who_went_at_that_time_may_be_who_it_was(
+    there: str, left: str, kills: int, oom: Oom, tmp_path: Path
+) -> None:
+    """Of two that were ended one at least is the job's."""
+    counters = tree(tmp_path, 2, there)
+    counters.join(5)
+    counters.look({5, 6})
+    tmp_path.joinpath("sys/fs/cgroup/job/leaf/cgroup.procs").write_text(f"6\n{left}\n")
+    tmp_path.joinpath(COUNTED[2].lstrip("/")).write_text(f"oom_kill {3 + kills}\n")
+    assert counters.at_death(5) == oom
+
+
 @pytest.mark.parametrize("state", ["R", "Z"])
 def test_who_exits_is_still_where_it_died(state: str, tmp_path: Path) -> None:
     """Giving back 3 GiB takes 0.3 s, in which its state is R and its cgroup the root."""
@@ -123,6 +139,7 @@ ASKED = SignalSeen(number=signal.SIGTERM, seconds=97.0, pid=1)
         (ended(death(-9)), ("rank-died", SEEN)),
         (ended(death(-9, oom="own")), ("host-out-of-memory", SEEN)),
         (ended(death(-9, oom="shared")), ("host-out-of-memory", LIKELY)),
+        (ended(death(-9, oom="either")), ("rank-died", LIKELY)),
         (ended(death(-11, 98.0), death(-9, rank=0, pid=502, oom="own")), ("native-crash", SEEN)),
         (ended(death(-9, oom="own"), signals=(ASKED,)), ("cancelled", SEEN)),
         (ended(death(None, oom="own"), status=137, name="bash"), ("host-out-of-memory", SEEN)),
@@ -271,7 +288,7 @@ def group() -> Iterator[Path]:
 def test_a_stranger_is_ended_for_memory_beside_a_job(end: str, contained: bool, group: Path, tmp_path: Path) -> None:
     """`contained`: in a PID namespace of its own the kernel's log tells nothing, and the counter alone speaks."""
     text, right, says = ENDS[end]
-    rank = RANK.format(end=text.format(later=4 if contained else 0))
+    rank = RANK.format(end=text.format(later=0))
     job = words(sys.executable, "-c", rank, str(tmp_path), options=["--report", str(tmp_path / "report")])
     script = (
         f'echo $$ > {group}/cgroup.procs; "$@" 2> {tmp_path}/said & doctor=$!\n'

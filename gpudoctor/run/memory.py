@@ -2,24 +2,28 @@
 
 Such a counter counts whoever is in the cgroup: in a container, on a shared machine, strangers too. The kernel counts
 before it kills (mm/oom_kill.c), so what it has ended finds the counter risen when it is gone. A rise tells of the job
-where a process of it dies of SIGKILL at that time; alone it does only where nobody else is in that cgroup.
+where a process of it dies of SIGKILL at that time; alone it does only where nobody else is in that cgroup. Where a
+stranger went at that time too, it may have been either.
 """
 
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 
 from gpudoctor.read import process as processes
 from gpudoctor.read.cgroup import oom_kills_in, oom_place, pids_counted_in
 from gpudoctor.read.system import System
 
-Oom = Literal["", "shared", "own"]
-"""Of a death: nothing, or a rise of the counter of a cgroup in which others are too, or nobody else."""
-AT_ONCE: Mapping[Oom, float] = {"shared": 1.0, "own": 10.0}
+Oom = Literal["", "either", "shared", "own"]
+"""Of a death: nothing, or a rise of the counter of a cgroup: in which nobody else is; in which others are too, and
+live; of which as many have gone at that time as were ended for want of memory."""
+AT_ONCE: Mapping[Oom, float] = {"either": 1.0, "shared": 1.0, "own": 10.0}
 """Between the count and the end of the process, which gives back what it has held first; where others are counted too
 a longer time would take their ends for it."""
 MOST_COUNTERS = 64
@@ -41,7 +45,13 @@ class _Counter(Struct):
     """When it was first seen."""
     now: int
     risen_at: float = float("-inf")
+    risen_by: int = 0
     shared: bool = False
+    strangers: Counter[int] = msgspec.field(default_factory=Counter)
+    """Who else was in it at the last look; of a PID namespace that is not seen, how many."""
+    gone: int = 0
+    gone_at: float = float("-inf")
+    """How many of them the last look missed at which some were gone, and when that was."""
 
 
 class OomCounters:
@@ -77,8 +87,10 @@ class OomCounters:
         with self._lock:
             for place, counter in self._counters.items():
                 self._has_risen(place)
-                if not counter.shared:
-                    counter.shared = any(True for _ in self._others(place, ours))
+                before, counter.strangers = counter.strangers, Counter(self._others(place, ours, counter.strangers))
+                if gone := (before - counter.strangers).total():
+                    counter.gone, counter.gone_at = gone, time.monotonic()
+                counter.shared = counter.shared or bool(counter.strangers)
 
     def at_death(self, pid: int) -> Oom:
         """Whether the counter of its cgroup has risen as it died."""
@@ -89,6 +101,11 @@ class OomCounters:
                 return ""
             self._has_risen(place)
             oom: Oom = "shared" if counter.shared else "own"
+            if oom == "shared" and counter.risen_at > 0:
+                gone = (counter.strangers - Counter(pids_counted_in(self._system, place))).total()
+                if time.monotonic() - counter.gone_at <= AT_ONCE[oom]:
+                    gone += counter.gone
+                oom = "either" if gone >= counter.risen_by else "shared"
             return oom if time.monotonic() - counter.risen_at <= AT_ONCE[oom] else ""
 
     @property
@@ -108,14 +125,19 @@ class OomCounters:
         counter, kills = self._counters[place], oom_kills_in(self._system, place)
         if kills is None or kills <= counter.now:
             return False
+        counter.risen_by = kills - counter.now
         counter.now, counter.risen_at = kills, time.monotonic()
         return True
 
-    def _others(self, place: str, ours: Collection[int]) -> Iterator[int]:
-        """Processes in it that are neither the job's nor the doctor's, nor have started the doctor."""
+    def _others(self, place: str, ours: Collection[int], known: Collection[int]) -> Iterator[int]:
+        """Processes in it that are neither the job's nor the doctor's, nor have started the doctor. `known`: such as
+        were told of before."""
         me = os.getpid()
         for pid in pids_counted_in(self._system, place):
             if pid in ours or pid in self._own:
+                continue
+            if pid in known:
+                yield pid
                 continue
             process = processes.look(pid, self._system) if pid else None
             if not pid or (process is not None and me not in processes.ancestors(pid, self._system)):

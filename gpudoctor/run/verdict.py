@@ -107,7 +107,7 @@ def for_memory(ended: RunEnded, kernel: KernelSaid) -> Found | None:
     killed = [
         each
         for each in (*died.values(), *([first] if first is not None else ()))
-        if each.oom and (each.status == -signal.SIGKILL or (each.status is None and hidden))
+        if each.oom in ("own", "shared") and (each.status == -signal.SIGKILL or (each.status is None and hidden))
         if ended.seconds - each.seconds <= ENDING_SECONDS
         if each.oom == "own" or not kernel.names_others
     ]
@@ -214,8 +214,8 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
         if number == signal.SIGKILL:
             return Found(
                 cause="rank-died",
-                confidence=SEEN,
-                summary=f"{name} was killed by SIGKILL{'' if death.host else _memory(ended)}",
+                confidence=LIKELY if death.oom == "either" else SEEN,
+                summary=f"{name} was killed by SIGKILL{'' if death.host else _memory(ended, death)}",
                 variant="killed",
             )
         if kind is not None and kind.cause != "native-crash":
@@ -240,7 +240,12 @@ def _raised(answer: Explanation) -> bool:
     return bool(name) and name not in OF_LAUNCHERS
 
 
-def _memory(ended: RunEnded) -> str:
+def _memory(ended: RunEnded, death: ProcessEnded) -> str:
+    if death.oom == "either":
+        return (
+            "; the kernel ended a process of its cgroup for want of memory then, and one that is not the job's went at "
+            "that time too: whether it was this one is not told"
+        )
     kills = ended.memory.kills
     if kills is None:
         return "; whether for want of memory is not told"
