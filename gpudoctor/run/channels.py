@@ -20,6 +20,8 @@ from typing import Literal
 from msgspec import Struct
 
 OUTPUTS = (1, 2)
+WIDE = 1 << 20
+"""Bytes of a pipe of ours: the most that an unprivileged user may ask for (pipe(7), pipe-max-size)."""
 
 
 class Outlet(Struct, frozen=True, kw_only=True):
@@ -64,11 +66,20 @@ def _of(numbers: tuple[int, ...], *, captured: bool) -> Outlet | None:
         kind: Literal["terminal", "pipe"] = "terminal"
     elif stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode):
         reading, writing = os.pipe()
+        _widen(reading)
         kind = "pipe"
     else:
         return None
     os.set_blocking(reading, False)
     return Outlet(kind=kind, outputs=numbers, reading=reading, writing=writing)
+
+
+def _widen(pipe: int) -> None:
+    """So that who writes much is seldom woken. Where the user's pipes hold too much already it stays as it is."""
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, WIDE)
 
 
 def _position(number: int, size: int) -> int:

@@ -22,7 +22,8 @@ READY, LOG_ENDED, LEFT, MIDDLE_OF_LINE, DRAINED = 0x80, 0x81, 0x90, 0xFE, 0xFF
 """What is said on `control` besides the numbers of signals, which are below 0x80. LEFT + n: the reader of channel n.
 LOG_ENDED: its log could not be written any more."""
 FINISH = b"F"
-MOST_READ = 1 << 16
+LITTLE_READ, MOST_READ = 1 << 16, 1 << 20
+"""At once; so much where the last one was no line."""
 LONGEST_PART = 1 << 13
 """Of a line that has not ended: so much waits for its end before it is logged."""
 PAUSE_MS, RECENT_SECONDS = 40, 0.03
@@ -183,7 +184,7 @@ class Copying(threading.Thread):
     def _pass_on(self) -> int:
         """1: something was copied; 2: there is nothing now; 0: there will be nothing any more."""
         try:
-            chunk = os.read(self._source, MOST_READ)
+            chunk = os.read(self._source, MOST_READ if self._size >= MUCH else LITTLE_READ)
         except BlockingIOError:
             return 2
         except OSError:  # a pseudo-terminal that nobody has open any more
