@@ -187,6 +187,10 @@ COMPUTES = ProcessPace(pid=9, seconds=20.0, cpu_seconds=19.0)
 HOT, COOL = GpuUse(index=3, clock_mhz=900, clock_events=0x40), GpuUse(index=0, clock_mhz=1900, clock_events=0)
 
 
+CROWDED = ProcessPace(pid=1, seconds=20.0, main_ran_seconds=5.0, main_delayed_seconds=5.0)
+"""It computes for 5 s of 20 where others do for one, and waits as long for a processor."""
+
+
 @pytest.mark.parametrize(
     ("spent", "variant", "more"),
     [
@@ -199,10 +203,12 @@ HOT, COOL = GpuUse(index=3, clock_mhz=900, clock_events=0x40), GpuUse(index=0, c
         (IN_OWN_CODE, "gpu", {"gpus": (HOT,), "other_gpus": (COOL,)}),
         (IN_OWN_CODE, "host-code", {"gpus": (HOT,), "other_gpus": (replace(HOT, index=0),)}),
         (IN_OWN_CODE, "cpu-shared", {"process": ProcessPace(pid=1, seconds=20.0, main_delayed_seconds=4.0)}),
+        (IN_OWN_CODE, "cpu-shared", {"process": replace(CROWDED, main_ran_seconds=1.2)}),
+        (IN_OWN_CODE, "host-code", {"process": CROWDED}),
     ],
 )
 def test_why_it_takes_its_time_there(spent: TimeSpent, variant: str, more: dict[str, Any]) -> None:
-    others = (ProcessPace(pid=2, seconds=20.0, main_delayed_seconds=0.1),)
+    others = (ProcessPace(pid=2, seconds=20.0, main_delayed_seconds=0.1, main_ran_seconds=1.0),)
     own: dict[str, Any] = {"process": ProcessPace(pid=1, seconds=20.0, main_delayed_seconds=0.1), "others": others}
     found = reason(LateRank(rank=1, share=0.3, **(own | more)), spent)
     assert found is not None and found.variant == variant

@@ -1,6 +1,7 @@
 """Why a late rank takes its time there, as far as its node tells: the words of a finding, and which fix fits it."""
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from msgspec import Struct
 
@@ -94,7 +95,7 @@ def _without_processor(rank: LateRank) -> Reason | None:
         for other in rank.others
         if other.main_delayed_seconds is not None and other.seconds > 0
     ]
-    if delayed < max(HELD_BACK * rank.share, 0.03) or (others and delayed < 3 * max(others)):
+    if delayed < max(HELD_BACK * rank.share, 0.03) or (others and delayed < 3 * max(others)) or _does_more(rank):
         return None
     where = f" (it may run on CPUs {process.cpus_allowed})" if process.cpus_allowed else ""
     text = f"ready to run and without a processor for {process.main_delayed_seconds:.1f} s of {process.seconds:.0f} s"
@@ -103,6 +104,21 @@ def _without_processor(rank: LateRank) -> Reason | None:
         words=f"its main thread waits for a processor{where}",
         evidence=(Seen(f"/proc/{process.pid}/schedstat", text),),
     )
+
+
+def _does_more(rank: LateRank) -> bool:
+    """Whether what its main thread computes and those of others do not explains what is lost: where all processors are
+    taken it waits for one too, in proportion to that."""
+    ran, delayed = rank.process.main_ran_seconds, rank.process.main_delayed_seconds or 0.0
+    others = [
+        other.main_ran_seconds / other.seconds
+        for other in rank.others
+        if other.main_ran_seconds is not None and other.seconds > 0
+    ]
+    if not ran or not others:
+        return False
+    more = ran / rank.process.seconds - fmean(others)
+    return more * (1 + delayed / ran) >= HELD_BACK * rank.share
 
 
 def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:

@@ -138,7 +138,7 @@ def _program(
 def _of_programs() -> Iterator[SlowScenario]:
     """Of programs.py: written and labelled before any of them was run (2026-11-27)."""
     yield _program("by_hand", 2, "15", (*HOST, "forward"), ("host-code",))
-    yield _program("streamed", 1, "200", ("input",), ("few-workers",), lined=False, ms=55.0)
+    yield _program("streamed", 1, "200", ("input",), ("few-workers",), lined=False, ms=65.0)
     yield _program("hooked", 3, "15", ("backward",), ("host-code",))
     yield _program("accumulates", 0, "200", (*HOST, "optimizer"), ("host-code",))
     yield _program("writes_metrics", 0, "15", HOST, ("host-code",))
