@@ -77,8 +77,8 @@ writing of each."""
 WAKES_OF_ONE_IDLE = 2
 """A loader's process that waits for its next index wakes every five seconds (torch's MP_STATUS_CHECK_INTERVAL)."""
 TRIES_SECONDS = 60.0
-"""Without a collective, from which who tries again stands still: usual clients (huggingface_hub, botocore) have given up
-by then."""
+"""Without a collective, from which who tries again stands still: usual clients (huggingface_hub, botocore) have given
+up by then."""
 MOST_PARTIES = 32
 """Places at which ranks are that are spoken of; the smallest parties first."""
 
