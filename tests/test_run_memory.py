@@ -137,6 +137,8 @@ ASKED = SignalSeen(number=signal.SIGTERM, seconds=97.0, pid=1)
         (ended(death(77)), ("rank-died", LIKELY)),
         (ended(death(-11)), ("native-crash", SEEN)),
         (ended(death(-9)), ("rank-died", SEEN)),
+        (ended(death(-9, cpu_limit=60.0)), ("time-limit", SEEN)),
+        (ended(status=-9, cpu_limit=60.0), ("time-limit", SEEN)),
         (ended(death(-9, oom="own")), ("host-out-of-memory", SEEN)),
         (ended(death(-9, oom="shared")), ("host-out-of-memory", LIKELY)),
         (ended(death(-9, oom="either")), ("rank-died", LIKELY)),
@@ -232,6 +234,22 @@ def test_what_a_rank_has_started_and_ended_itself_is_not_its_end(helper: Process
     alone = ProcessEnded(pid=600, name="python", parent=500, status=-15, seconds=99.9)
     found = verdict.found(ended(alone, status=3, name="python"), Explanation())
     assert found is not None and "status 3" in found.summary, found
+
+
+@pytest.mark.parametrize(
+    ("last", "says"),
+    [
+        ("RuntimeError: DataLoader worker (pid(s) 600) exited unexpectedly", "exit status 9, and rank 1"),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", "exit status 9, and rank 1"),
+        ("FooError: of its own", ""),
+    ],
+)
+def test_a_worker_that_left_by_itself(last: str, says: str, kernel: list[KernelLine], tmp_path: Path) -> None:
+    line = f'Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n    main()\n{last}\n'
+    (tmp_path / "output.log").write_text(f"rank 1 step 1 loss 0.5\n{line}")
+    worker = death(9, 98.5, rank=None, of_rank=1, pid=600)
+    told = after.told(ended(worker, death(1), folder=str(tmp_path), logs=("output.log",)))
+    assert (says in " ".join(told.lines) and told.cause == "rank-died") if says else "status 9" not in str(told.lines)
 
 
 SCONTROL = '#!/bin/sh\n[ "$SLURM_TIME_FORMAT" = %s ] && echo JobId=7 JobState={state} Reason=None EndTime={end}\n'

@@ -59,6 +59,8 @@ class RunEnded(Struct, frozen=True, kw_only=True):
     slurm_end: float = 0.0
     """When SLURM ends that job at the latest, in seconds since 1970; 0: not told."""
     memory: MemorySeen = MemorySeen()
+    cpu_limit: float = 0.0
+    """Of the command itself (ProcessEnded.cpu_limit)."""
     stood: tuple[str, ...] = ()
     """What was found when it stood still, where it did until its end."""
     stood_cause: str = ""

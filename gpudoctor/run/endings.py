@@ -46,17 +46,19 @@ class ProcessEnded(Struct, frozen=True, kw_only=True):
     parent: int = 0
     oom: Oom = ""
     """As it died, perhaps of SIGKILL, the kernel had ended a process of its cgroup for want of memory."""
+    cpu_limit: float = 0.0
+    """Seconds of a processor that it might use and had used up when SIGKILL ended it; 0: it had not."""
 
 
 class Endings:
     """Of one job: processes are added as they are seen."""
 
-    def __init__(self, began: float, oom: Callable[[int], Oom]) -> None:
+    def __init__(self, began: float, oom: Callable[[int], Oom], cpu_limit: Callable[[int], float]) -> None:
         import resource
         import select
 
         self._began = began
-        self._oom = oom
+        self._oom, self._cpu_limit = oom, cpu_limit
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._most = min(MOST_WATCHED, soft // 3 if soft > 0 else MOST_WATCHED)
         self._new: list[int] = []
@@ -95,7 +97,9 @@ class Endings:
                     status = processes.status_of_ended(known.pid, watched)
                     if status != 0 and len(self._ended) < MOST_KEPT:
                         oom = self._oom(known.pid) if status in (None, -signal.SIGKILL) else ""
-                        self._ended.append(structs.replace(known, seconds=now, status=status, oom=oom))
+                        limit = self._cpu_limit(known.pid) if status == -signal.SIGKILL else 0.0
+                        death = structs.replace(known, seconds=now, status=status, oom=oom, cpu_limit=limit)
+                        self._ended.append(death)
                     self._watched.pop(watched, None)
                 with contextlib.suppress(OSError):
                     self._poll.unregister(watched)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 
 from gpudoctor.read import process as processes
+from gpudoctor.run.cpu_limit import CpuLimits
 from gpudoctor.run.endings import PYTHONS, Endings, ProcessEnded
 from gpudoctor.run.memory import MemorySeen, OomCounters
 
@@ -26,7 +27,10 @@ class JobProcesses:
         self._memory = OomCounters()
         self._memory.join(pid)
         self.memory_seen = MemorySeen()
-        self._endings = Endings(began, self._memory.at_death)
+        self._cpu = CpuLimits()
+        self.cpu_limit = 0.0
+        """Of the command itself, where it had used it up and was killed."""
+        self._endings = Endings(began, self._memory.at_death, self._cpu.at_death)
         self.pids: set[int] = {pid}
         self.name = ""
         """Of the command's program, as the kernel calls it: nohup and env become another."""
@@ -39,6 +43,7 @@ class JobProcesses:
         self._next = now + min(max(FIRST_SECONDS, YOUNG * (now - self._began)), MOST_SECONDS)
         for pid in (self._pid, *self._endings.describe()):
             self._memory.join(pid)
+            self._cpu.join(pid)
         self.name = processes.name_of(self._pid) or self.name
         young: tuple[int, ...] = (self._pid,)
         for _ in range(GENERATIONS):
@@ -46,10 +51,12 @@ class JobProcesses:
             for pid in {*young} - self.pids:
                 self._endings.add(pid)
                 self._memory.join(pid)
+                self._cpu.join(pid)
             self.pids.update(young)
             if not young or len(self.pids) > MOST_PROCESSES:
                 break
         self._memory.look(self.pids)
+        self._cpu.look()
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -65,6 +72,7 @@ class JobProcesses:
         """The command has ended: processes of it that have not ended well, the first first."""
         self._memory.look(self.pids)
         oom = self._memory.at_death(self._pid)
+        self.cpu_limit = self._cpu.at_death(self._pid)
         ended = self._endings.abnormal()
         rise = self._memory.own_rise
         seconds = rise - self._began if rise is not None else None

@@ -330,6 +330,7 @@ class AttendedRun:
                 slurm_end=_number(self._environment.get("SLURM_JOB_END_TIME", "")),
                 slurm_job=self._environment.get("SLURM_JOB_ID", ""),
                 memory=family.memory_seen,
+                cpu_limit=family.cpu_limit,
                 stood=stood.lines,
                 stood_cause=stood.cause if stood.confidence else "",
                 stood_confidence=stood.confidence,

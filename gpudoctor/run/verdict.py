@@ -4,6 +4,7 @@ Rules over plain data. What a log says of its own error comes first; what follow
 time-out of the others, a launcher's table) does not.
 """
 
+import re
 import signal
 from collections.abc import Sequence
 
@@ -38,6 +39,9 @@ NOTICED_SECONDS = 10.0
 ENDS_HELPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 CALLED = "subprocess.CalledProcessError: "
 """Raised by launchers too: those that are programs of packages, and of which a rank has ended first."""
+PARTNER_GONE = ("ConnectionResetError", "BrokenPipeError", "EOFError", "ConnectionRefusedError")
+BROKEN_POOL = "BrokenProcessPool"
+"""Of concurrent.futures, whatever has ended a worker of it."""
 COUNTER = "oom_kill of memory.events"
 TIMEOUT_STATUS = 124
 """Of timeout(1), which ends what it has started and nobody else."""
@@ -79,7 +83,12 @@ def first_death(ended: RunEnded) -> ProcessEnded | None:
 
 def _command(ended: RunEnded) -> ProcessEnded:
     return ProcessEnded(
-        pid=ended.pid, name=ended.name, seconds=ended.seconds, status=ended.status, oom=ended.memory.of_command
+        pid=ended.pid,
+        name=ended.name,
+        seconds=ended.seconds,
+        status=ended.status,
+        oom=ended.memory.of_command,
+        cpu_limit=ended.cpu_limit,
     )
 
 
@@ -130,7 +139,8 @@ def _said(ended: RunEnded, answer: Explanation, death: ProcessEnded | None) -> L
     said = answer.causes[0] if answer.causes and answer.causes[0].confidence >= PRIMARY else None
     if said is None or death is None or -(death.status or 0) not in SAYS_NOTHING:
         return said
-    guessed = said.cause == "host-out-of-memory" and said.confidence <= LIKELY and ended.memory.kills == 0
+    lost = any(BROKEN_POOL in line.text for line in said.evidence)
+    guessed = said.cause == "host-out-of-memory" and (said.confidence <= LIKELY or lost) and ended.memory.kills == 0
     return None if _of_kernel_alone(said, ended) or (guessed and not death.host) else said
 
 
@@ -197,6 +207,9 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
     if status > 0:
         if (said is not None and said.cause != "rank-died") or ended.log_ended:
             return None
+        if (helper := _lost_helper(ended, answer)) is not None:
+            summary = f"{who(helper, ended)} ended with exit status {helper.status}, and {name} failed of that"
+            return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant=BY_ITSELF)
         if death.rank is None and not death.spawned:
             if (called := answer.unknown or "").startswith(CALLED) and "-packages/" not in called:
                 what = called.removesuffix(": its cause is not known")
@@ -211,6 +224,9 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
     by = named(number)
     if number in SAYS_NOTHING:
         kind = OF_SIGNAL.get(number)
+        if number == signal.SIGKILL and death.cpu_limit:
+            summary = f"{name} used up its processor time (ulimit -t {death.cpu_limit:.0f}): SIGKILL"
+            return Found(cause="time-limit", confidence=SEEN, summary=summary)
         if number == signal.SIGKILL:
             return Found(
                 cause="rank-died",
@@ -232,6 +248,20 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
         return Found(cause="native-crash", confidence=LIKELY, summary=f"{name} aborted itself: {by}")
     summary = f"{name} was ended by {by}, and nothing of the job had failed before"
     return Found(cause="rank-died", confidence=LIKELY, summary=summary, variant="asked to end")
+
+
+def _lost_helper(ended: RunEnded, answer: Explanation) -> ProcessEnded | None:
+    """A Python process that a rank had started beside itself (a data loader's worker, a pool's), of whose end the log
+    speaks by its number alone, or by the error of one whose partner has gone."""
+    said = " ".join(line.text for cause in answer.causes[:1] for line in cause.evidence)
+    numbers = {*re.findall(r"\d+", said)}
+    partner_gone = (answer.unknown or "").startswith(PARTNER_GONE)
+    for each in ended.ended:
+        is_helper = each.rank is None and each.pid != ended.pid and not each.host and each.name.startswith(PYTHONS)
+        failed = (each.status or 0) > 0 and ended.seconds - each.seconds < NOTICED_SECONDS
+        if is_helper and failed and (partner_gone or str(each.pid) in numbers):
+            return each
+    return None
 
 
 def _raised(answer: Explanation) -> bool:
