@@ -179,8 +179,55 @@ def direct_case(draw: st.DrawFn) -> Case:
     return replace(case, name="drawn: gpudirect", kind="gpudirect", settings=settings)
 
 
+WAYS = {
+    "NCCL_P2P_DISABLE": st.sampled_from(("1", "1", "0", "2", "", "yes", "0x1")),
+    "NCCL_P2P_LEVEL": st.sampled_from(("LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "SYS", "0", "2", "9", "sys", "")),
+    "NCCL_SHM_DISABLE": st.sampled_from(("1", "0", "yes")),
+    "NCCL_NET_DISABLE_INTRA": st.sampled_from(("1", "0")),
+    "NCCL_IGNORE_DISABLED_P2P": st.sampled_from(("1", "0")),
+    "NCCL_IB_DISABLE": st.sampled_from(("1", "0")),
+}
+CHIPSET, UNSUPPORTED = 1, 5
+"""Words of nvmlGpuP2PStatus_t."""
+
+
+@st.composite
+def transport_case(draw: st.DrawFn) -> Case:
+    """Such trees, with NVLink or not, where the driver refuses some pairs, and what may join two GPUs."""
+    case = draw(path_case())
+    if draw(st.integers(0, 3)) == 0:
+        case = of_tree("", "", case.node.gpus, case.node.hcas, nvlink=True)
+    for port in (hca.ports["1"] for hca in case.node.hcas):
+        port["rate"] = draw(st.sampled_from(("400 Gb/sec (4X NDR)", "200 Gb/sec (4X HDR)", "100 Gb/sec (4X EDR)")))
+    case.node.modules = draw(st.sampled_from((["nvidia_peermem"], [])))
+    pairs = st.tuples(st.integers(0, case.gpus - 1), st.integers(0, case.gpus - 1))
+    refused = draw(st.lists(pairs, max_size=2)) if draw(st.integers(0, 2)) == 0 else []
+    status = draw(st.sampled_from((CHIPSET, UNSUPPORTED)))
+    facts = {f"p2p.read.{one}.{other}": status for pair in refused for one, other in (pair, pair[::-1])}
+    machine = replace(case.machine, facts={**case.machine.facts, **facts})
+    settings: list[dict[str, str]] = [{}] + [draw(st.fixed_dictionaries({}, optional=WAYS)) for _ in range(SETTINGS)]
+    return replace(case, name="drawn: transports", kind="transport", settings=settings, machine=machine)
+
+
+@st.composite
+def rail_case(draw: st.DrawFn) -> Case:
+    """Such trees whose GPUs have nothing but the ports."""
+    case = draw(path_case().filter(lambda each: bool(each.node.hcas)))
+    off = {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_PXN_DISABLE": "1"}
+    one = draw(st.sampled_from([hca.name for hca in case.node.hcas]))
+    return replace(case, name="drawn: rails", kind="rail", settings=[off, off | {"NCCL_IB_HCA": f"^={one}"}])
+
+
 def drawn(count: int, seed: int) -> Iterator[Case]:
-    for make in (interface_case(), hca_case(), path_case(), direct_case(), gid_case()):
+    for make in (
+        interface_case(),
+        hca_case(),
+        path_case(),
+        direct_case(),
+        gid_case(),
+        transport_case(),
+        rail_case(),
+    ):
         yield from _examples(make, count, seed)
 
 

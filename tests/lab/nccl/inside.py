@@ -38,7 +38,7 @@ def main() -> None:
             words = [sys.executable, "-m", "gpudoctor", "capture", "--no-torch", "-o", file]
             subprocess.run(words, env=around | settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
     for number, run in enumerate(plan["runs"] if not plan.get("open") else told_later(out)):
-        words = [sys.executable, plan["rank"], plan["standins"], run["library"], str(run["gpus"])]
+        words = [sys.executable, plan["rank"], plan["standins"], run["library"], str(run["gpus"]), *run["more"]]
         environment = around | LOGGED | {"FAKE_CUDA_RUNTIME": run["runtime"]} | run["settings"]
         with (out / f"{number}.log").open("wb") as log:
             try:

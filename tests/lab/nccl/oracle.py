@@ -4,8 +4,9 @@
         print(outcome.release, outcome.settings, outcome.differences)
 
 An outcome compares things of one kind: "interface" (bootstrap's and NET/Socket's), "hca" (NET/IB's ports), "path" (the
-class of each two devices), "gpudirect" (each GPU with each port) and "gid" (by which entry a RoCE port connects). What
-NCCL answers is read from its log, by patterns of this file and not by gpudoctor's reader, which has its own tests.
+class of each two devices), "gpudirect" (each GPU with each port), "gid" (by which entry a RoCE port connects),
+"transport" (by which way each two GPUs are joined) and "rail" (the ports of each GPU that goes over them). What NCCL
+answers is read from its log, by patterns of this file and not by gpudoctor's reader, which has its own tests.
 """
 
 import json
@@ -18,10 +19,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpudoctor.knowledge.bandwidth.links import nearest_taken
 from gpudoctor.knowledge.environment import recorded
+from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
 from gpudoctor.knowledge.nccl.settings import effective
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
+from gpudoctor.knowledge.nccl.transports import transports
 from gpudoctor.knowledge.network.gids import nccl_index
 from gpudoctor.knowledge.network.gpu_direct import verdicts
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
@@ -113,6 +117,7 @@ def run_of(case: Case, release: str, settings: dict[str, str]) -> dict[str, obje
         "library": str(wheels.fetch_nccl(release) / "libnccl.so.2"),
         "gpus": case.gpus,
         "runtime": "12080" if wheels.NCCL_RELEASES[release].endswith("cu12") else "13000",
+        "more": ["pairs"] if case.kind in ("transport", "rail") else [],
         "settings": settings | (WITHOUT_GDAKI if release.startswith("2.28.") else {}),
     }
 
@@ -173,6 +178,8 @@ VIA = re.compile(
     r"via NET/\w+/(?P<net>\d+)(?P<through>\(\d+\))?(?P<direct>/GDRDMA)?"
 )
 
+JOINED = re.compile(r" (?P<sender>\d+)\[\w+\] -> (?P<receiver>\d+)\[\w+\](?: \[\w+\])? via (?P<kind>P2P|SHM|NET)/")
+CONNECTED = re.compile(r"^RESULT pairs (-?\d+)", re.M)
 GID = re.compile(r"IbDev (?P<device>\d+) Port (?P<port>\d+) .*?GID (?P<index>\d+) \(")
 UNTYPED = "open failed in ncclIbRoceGetVersionNum"
 """A stand-in's entry that is empty has no file for its type; a kernel's has one that cannot be read."""
@@ -211,9 +218,7 @@ def paths_of(log: str) -> dict[tuple[str, str], str]:
 
 
 def compare(case: Case, release: str, settings: dict[str, str], machine: Snapshot, log: str) -> Outcome:
-    compared, differences = {"interface": interfaces, "hca": ports, "path": paths, "gpudirect": direct, "gid": gids}[
-        case.kind
-    ](machine, log, case)
+    compared, differences = KINDS[case.kind](machine, log, case)
     result = RESULT.search(log)
     said = "" if result and result[1] == "0" else result[2] if result else log[-300:]
     return Outcome(case.name, case.kind, release, settings, compared, differences, said)
@@ -316,3 +321,55 @@ def gids(machine: Snapshot, log: str, case: Case) -> Compared:
     if not said and UNTYPED in log:
         return 0, []
     return len(said), differences or ([] if said else ["NCCL logged no GID"])
+
+
+def joined(machine: Snapshot, log: str, case: Case) -> Compared:
+    """Each two GPUs, in both directions; where we say that NCCL refuses, it has."""
+    said: dict[tuple[int, int], set[str]] = {}
+    for found in JOINED.finditer(log):
+        said.setdefault((int(found["sender"]), int(found["receiver"])), set()).add(found["kind"])
+    ends = CONNECTED.search(log)
+    failed = not ends or ends[1] != "0"
+    differences, compared = [], 0
+    for way in transports(machine):
+        for pair in ((way.gpu, way.other), (way.other, way.gpu)):
+            real = said.get(pair, {"none"} if failed and not said else set())
+            if way.kind == "none" and failed:
+                real = real | {"none"}
+            if not real:  # NCCL, or what stands in for a GPU, has ended before
+                continue
+            compared += 1
+            if way.kind not in real or len(real - {"none"}) > 1:
+                differences.append(f"{pair[0]} -> {pair[1]}: NCCL {sorted(real)}, we say {way.kind} ({way.reason})")
+    return compared, differences or ([] if compared else ["NCCL joined none"])
+
+
+def rails(machine: Snapshot, log: str, case: Case) -> Compared:
+    """The ports by which each GPU sends and receives are those that are nearest by what we say."""
+    names = ports_of(log)
+    taken = set(rdma_choice(machine).taken)
+    used: dict[int, set[str]] = {}
+    for found in VIA.finditer(log):
+        gpu = int(found["receiver" if found["way"] == "receive" else "sender"])
+        used.setdefault(gpu, set()).add(names[int(found["net"])][0])
+    near = {
+        gpu.index: {device.name for device in nearest_taken(machine, sysfs_address(gpu), taken)}
+        for gpu in machine.nvidia.gpus.value
+    }
+    differences = [
+        f"GPU {gpu}: NCCL uses {sorted(real)}, we say {sorted(near[gpu])}"
+        for gpu, real in sorted(used.items())
+        if not real <= near[gpu]
+    ]
+    return len(used), differences or ([] if used else ["NCCL went over no port"])
+
+
+KINDS = {
+    "interface": interfaces,
+    "hca": ports,
+    "path": paths,
+    "gpudirect": direct,
+    "gid": gids,
+    "transport": joined,
+    "rail": rails,
+}
