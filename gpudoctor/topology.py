@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from gpudoctor.envelope import Answer
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
+from gpudoctor.knowledge.nccl.transports import transports
 from gpudoctor.knowledge.network.gpu_direct import verdicts
 from gpudoctor.knowledge.network.topology import (
     address_of,
@@ -48,6 +49,10 @@ class Pair(Struct, frozen=True):
     gpu_direct: bool | None = None
     """Of a GPU and a NIC that NCCL takes: whether it uses GPUDirect RDMA; None when nobody can tell."""
     gpu_direct_reason: str = ""
+    transport: str | None = None
+    """Of two GPUs: how NCCL joins them, "P2P", "SHM" (host memory), "NET", "none" where it refuses to start; None when
+    nobody can tell."""
+    transport_reason: str = ""
 
 
 class Branch(Struct, frozen=True):
@@ -131,13 +136,21 @@ def _pairs(machine: Snapshot, gpus: Sequence[Gpu], nics: Sequence[RdmaDevice], n
     except NotRead as error:
         direct = {}
         notes.append(f"GPUDirect RDMA: not known ({error})")
+    try:
+        ways = {(way.gpu, way.other): way for way in transports(machine)} if len(gpus) > 1 else {}
+    except NotRead as error:
+        ways = {}
+        notes.append(f"How NCCL joins the GPUs: not known ({error})")
     pairs: list[Pair] = []
     for place, gpu in enumerate(gpus):
         for other in gpus[place + 1 :]:
             links = nvlinks_between(machine, gpu, other)
             pair = _pair(machine, (f"GPU{gpu.index}", sysfs_address(gpu)), (f"GPU{other.index}", sysfs_address(other)))
             named = f"NV{links}" if links else pair.nvidia_smi
-            pairs.append(msgspec.structs.replace(pair, nvlinks=links, nvidia_smi=named))
+            pair = msgspec.structs.replace(pair, nvlinks=links, nvidia_smi=named)
+            if way := ways.get((gpu.index, other.index)):
+                pair = msgspec.structs.replace(pair, transport=way.kind, transport_reason=way.reason)
+            pairs.append(pair)
         for index, nic in enumerate(nics):
             pair = _pair(machine, (f"GPU{gpu.index}", sysfs_address(gpu)), (f"NIC{index}", address_of(nic)))
             verdict = direct.get((gpu.index, nic.name))

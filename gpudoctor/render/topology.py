@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from gpudoctor.knowledge.wording import listed
 from gpudoctor.render.prose import show
 from gpudoctor.render.words import safe
 from gpudoctor.topology import Branch, Pair, TopologyAnswer, TreeDevice
@@ -39,6 +40,9 @@ def show_topology(answer: TopologyAnswer, screen: Console) -> None:
         screen.print()
         for line in _tree(answer.tree):
             screen.print(Text(line), soft_wrap=True)
+    for line in _joined(answer):
+        screen.print()
+        show(line, screen)
     used_by = [f"{pair.a}-{pair.b}" for pair in answer.pairs if pair.gpu_direct]
     if used_by:
         screen.print()
@@ -101,6 +105,29 @@ def _below(branches: Sequence[Branch], margin: str) -> Iterator[str]:
         last = number == len(branches) - 1
         yield f"{margin}{'└─' if last else '├─'} {safe(branch.name)}"
         yield from _below(branch.children, margin + ("   " if last else "│  "))
+
+
+JOINED = {
+    "P2P": "NCCL joins {} directly (P2P)",
+    "SHM": "NCCL joins {} through host memory (SHM)",
+    "NET": "NCCL joins {} over the network (NET)",
+    "none": "NCCL does not start with {}",
+    None: "How NCCL joins {} is not known",
+}
+
+
+def _joined(answer: TopologyAnswer) -> list[str]:
+    """How NCCL joins the GPUs, and why; pairs that are alike together."""
+    gpus = {device.label for device in answer.gpus}
+    between = [pair for pair in answer.pairs if pair.a in gpus and pair.b in gpus]
+    groups: dict[tuple[str | None, str], list[str]] = {}
+    for pair in between:
+        if pair.transport_reason:
+            groups.setdefault((pair.transport, pair.transport_reason), []).append(f"{pair.a}-{pair.b}")
+    return [
+        f"{JOINED[kind].format('all GPUs' if len(pairs) == len(between) > 1 else listed(pairs, 4))}: {reason}"
+        for (kind, reason), pairs in groups.items()
+    ]
 
 
 def _failing(answer: TopologyAnswer) -> list[str]:

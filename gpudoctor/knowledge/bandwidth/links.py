@@ -14,10 +14,11 @@ from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.fabric import has_nvlink_sharp
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
 from gpudoctor.knowledge.nccl.log import LogFacts, PeerPath
+from gpudoctor.knowledge.nccl.rails import rails
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.pcie import generation_of, link_bytes_per_second
 from gpudoctor.knowledge.network.rdma_selection import rdma_choice
-from gpudoctor.knowledge.network.topology import nearest, nvlinks_between
+from gpudoctor.knowledge.network.topology import nvlinks_between
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.snapshot import Gpu, NotRead, RdmaDevice, RdmaPort, Snapshot
@@ -227,12 +228,12 @@ def doubt_of_cards(ports: Sequence[tuple[RdmaDevice, RdmaPort]]) -> str:
 
 
 def used_ports(machine: Snapshot, addresses: Sequence[str]) -> list[tuple[RdmaDevice, RdmaPort]]:
-    """The ports that NCCL takes and that are nearest to a GPU of the run; all that it takes where none is known.
+    """The ports that NCCL takes and gives to a GPU of the run; all that it takes where none is known.
 
-    NCCL gives each GPU the NICs nearest to it, so a storage port beside the CPU carries nothing. Raises `NotRead`.
+    NCCL gives each GPU the NICs it reaches best, so a storage port beside the CPU carries nothing. Raises `NotRead`.
     """
     taken = set(rdma_choice(machine).taken)
-    near = {device.name for address in addresses for device in nearest_taken(machine, in_sysfs(address), taken)}
+    near = {device.name for address in addresses for device in rails(machine, in_sysfs(address), taken)}
     every = [
         (device, port)
         for device in machine.network.rdma_devices.value
@@ -240,13 +241,6 @@ def used_ports(machine: Snapshot, addresses: Sequence[str]) -> list[tuple[RdmaDe
         if (device.name, port.number) in taken
     ]
     return [pair for pair in every if pair[0].name in near] or every
-
-
-def nearest_taken(machine: Snapshot, gpu: str, taken: set[tuple[str, int]]) -> tuple[RdmaDevice, ...]:
-    """The devices among `taken` that the GPU at this address is closest to."""
-    names = {name for name, _ in taken}
-    devices, _ = nearest(machine, gpu)
-    return tuple(device for device in devices if device.name in names)
 
 
 def rates_words(rates: Sequence[float]) -> str:

@@ -11,11 +11,11 @@ All GPUs are taken to be in one communicator, and its ranks in one container.
 """
 
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
+from gpudoctor.knowledge.nccl.rails import between_sockets, is_arm, rate
 from gpudoctor.knowledge.nccl.settings import Setting, dotted, effective, nccl_version, set_integer
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.network.gpu_direct import LEVEL_NAMES, parsed_level, verdicts
@@ -28,17 +28,10 @@ Version = tuple[int, int, int]
 
 PXB_EVERYWHERE: Version = (2, 23, 4)
 """From here on the CPU carries no P2P, but between two GPUs on AMD; before, Intel and ARM alone were left out."""
-MANY_INTELS: Version = (2, 26, 2)
-"""Sapphire and Emerald Rapids are told apart from older ones."""
 PORTS_KEPT: Version = (2, 28, 7)
 """Before, a communicator of one host forgot its ports where all GPUs were joined without them."""
 NET_FORGOTTEN, NET_BACK = (2, 30, 3), (2, 32, 0)
 """In between SHM joins what the network was found faster for. 2.31 was not seen."""
-GBPS_OF_A_LANE = {1: 0.1875, 2: 0.375, 3: 0.75, 4: 1.5, 5: 3.0, 6: 6.0}
-"""By generation of PCIe, as graph/topo.cc counts."""
-INTEL = re.compile(r"(?:Platinum|Gold|Silver|Bronze) \d(\d)\d\d")
-INTERCONNECT = {"1": 10.0, "2": 10.0, "3": 10.0, "4": 22.0, "5": 40.0}
-"""Between sockets, by the second digit of the model: Skylake to Emerald Rapids."""
 
 
 class Transport(NamedTuple):
@@ -164,11 +157,8 @@ class _Machine:
         if self.version >= PXB_EVERYWHERE:
             far = "AMD" in model and together <= 2
         else:
-            far = not ("Intel" in model or self._is_arm() or "hoaxin" in model)
+            far = not ("Intel" in model or is_arm(self.machine) or "hoaxin" in model)
         return _Rule("SYS" if far else "PXB", f"NCCL {dotted(self.version)}'s default")
-
-    def _is_arm(self) -> bool:
-        return self.machine.host.architecture.value_or("").startswith(("aarch64", "arm"))
 
     def _refused(self, pair: tuple[int, int]) -> str | None:
         """Why the driver does not let them; "" where it does, None when it was not read."""
@@ -185,7 +175,7 @@ class _Machine:
         rates = [self._rate(self.gpus[end]) for end in pair]
         if not all(rates):
             return ""
-        between = self._between_sockets()
+        between = between_sockets(self.machine)
         if between is None:
             return None
         if min(rates) <= between:
@@ -197,29 +187,16 @@ class _Machine:
         if data_over_sockets(self.machine):
             return 0.0
         taken = set(rdma_choice(self.machine).taken)
-        lane = GBPS_OF_A_LANE.get(gpu.pcie_generation_max.value_or(0))
-        own = lane * gpu.pcie_width_max.value_or(16) if lane else float("inf")
         rates = [0.0]
         for device in self.machine.network.rdma_devices.value:
             try:
-                near = shares_switch(path_class(self.machine, sysfs_address(gpu), address_of(device)))
+                path = path_class(self.machine, sysfs_address(gpu), address_of(device))
             except (NotRead, ValueError):
                 continue
             for port in device.ports:
-                if near and (device.name, port.number) in taken:
-                    rates.append(min(own, (port.rate_gbps.value_or(0) or 10) / 8))
+                if shares_switch(path) and (device.name, port.number) in taken:
+                    rates.append(rate(self.machine, gpu, port, path) or 0.0)
         return max(rates)
-
-    def _between_sockets(self) -> float | None:
-        model = self.machine.host.cpu_model.value_or("")
-        if self._is_arm():
-            return 6.0
-        if "AMD" in model:
-            return 16.0
-        if found := INTEL.search(model):
-            known = INTERCONNECT.get(found[1])
-            return min(known, 10.0) if known and self.version < MANY_INTELS else known
-        return None
 
     def _direct(self, pair: tuple[int, int]) -> bool | None:
         """Whether both GPUs' near ports are used without the CPU: else these are far once NCCL has looked again."""

@@ -331,6 +331,27 @@ def _by_night() -> Iterator[Scenario]:
     yield mask._replace(causes=("p2p-order", diverges), culprits=(0,))
 
 
+def _by_noon() -> Iterator[Scenario]:
+    """Ten of further kinds: a score that is remembered, a barrier in a handler, a ring that receives first, weights
+    that are asked for after a spike, a program that waits for its input, a semaphore that is taken twice, a server
+    that has gone silent, parts of another size, a lock of a thread that has ended, names that one rank tells."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED, healthy=False)
+    diverges, order, waits = "rank-divergent-decision", "collective-order-mismatch", "slow-rank-timeout"
+    for script, causes, culprits in (
+        ("score_remembered", (diverges, order), (1,)),
+        ("barrier_when_it_fails", (diverges, order), (2,)),
+        ("ring_receives_first", ("p2p-order",), (0, 1, 2)),
+        ("reloads_after_spike", (diverges, order), (1,)),
+        ("converter_never_ends", ("child-process-wait", waits), (0,)),
+        ("semaphore_of_requests", ("asyncio-wait", waits), (2,)),
+        ("features_from_server", ("service-no-answer", waits), (1,)),
+        ("shard_rounded_up", ("shape-mismatch",), (1,)),
+        ("lock_of_dead_saver", ("lock-held", "thread-wait", waits), (0,)),
+        ("names_sent_alone", (diverges, order, "object-collective"), (2,)),
+    ):
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
+
+
 def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
     rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
@@ -352,6 +373,7 @@ LOTS = {
         "fresh": _fresh(),
         "latest": _latest(),
         "night": _by_night(),
+        "noon": _by_noon(),
     }.items()
 }
 """Those that are tune or keep (of_users.half), by the day on which they were written."""

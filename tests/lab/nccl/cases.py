@@ -209,6 +209,35 @@ def path_cases() -> Iterator[Case]:
         yield replace(case, name=f"gpudirect: {name}", kind="gpudirect", settings=[ALONE, *levels])
 
 
+def transport_cases() -> Iterator[Case]:
+    """By which way each two GPUs are joined, on machines as they are met."""
+    pcie = [Device(behind_switch(BUSES[0], port, BUSES[0] + port)) for port in range(2)]
+    pcie += [Device(behind_switch(BUSES[4], port, BUSES[4] + port), 1) for port in range(2)]
+    near = [Hca(behind_switch(BUSES[at], 5, BUSES[at] + 5), at // 4, f"mlx5_{at}") for at in (0, 4)]
+    roots = [Device([f"pci0000:{bus:02x}", address(bus, 1), address(bus + 1)], index // 2)
+             for index, bus in enumerate((0x17, 0x2A, 0x97, 0xAA))]  # fmt: skip
+    settings: list[dict[str, str]] = [{}, {"NCCL_P2P_DISABLE": "1"}, {"NCCL_P2P_LEVEL": "SYS"},
+        {"NCCL_SHM_DISABLE": "1"}, {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
+        {"NCCL_SHM_DISABLE": "1", "NCCL_NET_DISABLE_INTRA": "1"}]  # fmt: skip
+    blackwell: dict[str, str | int | None] = {"name": "NVIDIA B200", "major_capability": 10}
+    superchip = blackwell | {"name": "NVIDIA GB200"}
+    for name, devices, hcas, facts in (
+        ("HGX H100", gpus(4), rails(4), {}),
+        ("HGX B200", gpus(4), rails(4), blackwell),
+        ("GB200", roots, near, superchip),
+        ("PCIe with near ports", pcie, near, None),
+        ("root ports", roots, near, None),
+        ("two of one root", roots[:2], [], None),
+    ):
+        case = of_tree(f"transports: {name}", "transport", devices, hcas, nvlink=facts is not None)
+        for index in range(len(devices) if facts else 0):
+            case.machine = case.machine.but_gpu(index, **(facts or {}))
+        yield replace(case, settings=settings)
+        if hcas:
+            off = settings[4] | {"NCCL_PXN_DISABLE": "1"}
+            yield replace(case, name=f"rails: {name}", kind="rail", settings=[off, off | {"NCCL_IB_HCA": "mlx5_0"}])
+
+
 def gid_cases() -> Iterator[Case]:
     """A RoCE port with addresses of both families, and one with IPv6 alone."""
     v4, v6 = "0000:0000:0000:0000:0000:ffff:0a01:0001", "2001:0db8:0000:0000:0000:0000:0000:0001"
@@ -225,6 +254,7 @@ def gid_cases() -> Iterator[Case]:
 
 def all_cases() -> Iterator[Case]:
     yield from gid_cases()
+    yield from transport_cases()
     yield from interface_cases()
     yield from file_cases()
     yield from hca_cases()

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpudoctor.knowledge.bandwidth.links import nearest_taken
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
+from gpudoctor.knowledge.nccl.rails import rails
 from gpudoctor.knowledge.nccl.settings import effective
 from gpudoctor.knowledge.nccl.socket_transport import data_over_sockets
 from gpudoctor.knowledge.nccl.transports import transports
@@ -344,16 +344,18 @@ def joined(machine: Snapshot, log: str, case: Case) -> Compared:
     return compared, differences or ([] if compared else ["NCCL joined none"])
 
 
-def rails(machine: Snapshot, log: str, case: Case) -> Compared:
-    """The ports by which each GPU sends and receives are those that are nearest by what we say."""
+def ports_of_gpus(machine: Snapshot, log: str, case: Case) -> Compared:
+    """The ports by which each GPU sends and receives are among those that we say; TCP has none."""
     names = ports_of(log)
     taken = set(rdma_choice(machine).taken)
     used: dict[int, set[str]] = {}
+    if not names and not taken:
+        return 1, []
     for found in VIA.finditer(log):
         gpu = int(found["receiver" if found["way"] == "receive" else "sender"])
         used.setdefault(gpu, set()).add(names[int(found["net"])][0])
     near = {
-        gpu.index: {device.name for device in nearest_taken(machine, sysfs_address(gpu), taken)}
+        gpu.index: {device.name for device in rails(machine, sysfs_address(gpu), taken)}
         for gpu in machine.nvidia.gpus.value
     }
     differences = [
@@ -371,5 +373,5 @@ KINDS = {
     "gpudirect": direct,
     "gid": gids,
     "transport": joined,
-    "rail": rails,
+    "rail": ports_of_gpus,
 }
