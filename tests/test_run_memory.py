@@ -247,7 +247,7 @@ def test_what_a_rank_has_started_and_ended_itself_is_not_its_end(helper: Process
 def test_a_worker_that_left_by_itself(last: str, says: str, kernel: list[KernelLine], tmp_path: Path) -> None:
     line = f'Traceback (most recent call last):\n  File "/job/train.py", line 9, in <module>\n    main()\n{last}\n'
     (tmp_path / "output.log").write_text(f"rank 1 step 1 loss 0.5\n{line}")
-    worker = death(9, 98.5, rank=None, of_rank=1, pid=600)
+    worker = death(9, 98.5, rank=None, of_rank=1, pid=600, name="pt_data_worker")
     told = after.told(ended(worker, death(1), folder=str(tmp_path), logs=("output.log",)))
     assert (says in " ".join(told.lines) and told.cause == "rank-died") if says else "status 9" not in str(told.lines)
 

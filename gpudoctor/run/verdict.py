@@ -39,6 +39,8 @@ NOTICED_SECONDS = 10.0
 ENDS_HELPERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE)
 CALLED = "subprocess.CalledProcessError: "
 """Raised by launchers too: those that are programs of packages, and of which a rank has ended first."""
+HELPERS = (*PYTHONS, "pt_data")
+"""As the kernel calls them; the second are torch's data loader workers."""
 PARTNER_GONE = ("ConnectionResetError", "BrokenPipeError", "EOFError", "ConnectionRefusedError")
 BROKEN_POOL = "BrokenProcessPool"
 """Of concurrent.futures, whatever has ended a worker of it."""
@@ -257,7 +259,7 @@ def _lost_helper(ended: RunEnded, answer: Explanation) -> ProcessEnded | None:
     numbers = {*re.findall(r"\d+", said)}
     partner_gone = (answer.unknown or "").startswith(PARTNER_GONE)
     for each in ended.ended:
-        is_helper = each.rank is None and each.pid != ended.pid and not each.host and each.name.startswith(PYTHONS)
+        is_helper = each.rank is None and each.pid != ended.pid and not each.host and each.name.startswith(HELPERS)
         failed = (each.status or 0) > 0 and ended.seconds - each.seconds < NOTICED_SECONDS
         if is_helper and failed and (partner_gone or str(each.pid) in numbers):
             return each
