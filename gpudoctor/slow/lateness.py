@@ -67,9 +67,13 @@ def pace_of(group: GroupTimes, uncertainty: float = 0.0) -> GroupPace:
     step = of_a_step(group.names)
     stretches = rounds(group)
     stands_out = _stands_out(group, step)
-    lateness = {rank: round(fmean(each), 6) for rank, each in zip(group.ranks, stands_out, strict=True)}
     length = _step_seconds(group, stretches, step)
     late = _late(group, stands_out, length, uncertainty)
+    if not late:  # what comes each tenth step is rare in a part of twenty, and has come in every part
+        every = _stands_out(group, step, rare=0)
+        if late := _late(group, every, length, uncertainty):
+            stands_out = every
+    lateness = {rank: round(fmean(each), 6) for rank, each in zip(group.ranks, stands_out, strict=True)}
     lost = _trimmed([_lost(group, late, *stretch) for stretch in stretches]) if late else 0.0
     if late and (lost < LEAST_SECONDS or lost < WORTH_SAYING * length):
         late, lost = [], 0.0
@@ -94,21 +98,21 @@ def pace_of(group: GroupTimes, uncertainty: float = 0.0) -> GroupPace:
     )
 
 
-def _stands_out(group: GroupTimes, step: int) -> list[list[float]]:
+def _stands_out(group: GroupTimes, step: int, rare: int = 1) -> list[list[float]]:
     """By rank and part: how much later than the others it comes, to the collective of a step at which one of them is
-    latest; to all alike where there are no steps, or too few."""
+    latest; to all alike where there are no steps, or too few. `rare`: so many of each end of a part do not count."""
     outliers: list[list[float]] = []
     most = -1.0
     places = range(step if 0 < 2 * PARTS * step <= len(group.came) else 1)
     for place in places:
-        parts = _parts(group.came[place :: len(places)])
+        parts = _parts(group.came[place :: len(places)], rare)
         own = [[_against_others(part, at) for part in parts] for at in range(len(group.ranks))]
         if (latest := max(fmean(each) for each in own)) > most:
             most, outliers = latest, own
     return outliers
 
 
-def _parts(came: Sequence[tuple[float, ...]]) -> list[list[float]]:
+def _parts(came: Sequence[tuple[float, ...]], rare: int) -> list[list[float]]:
     """By part and rank: how much later than all in the mean."""
     count = len(came)
     parts = []
@@ -116,7 +120,10 @@ def _parts(came: Sequence[tuple[float, ...]]) -> list[list[float]]:
         own = came[count * number // PARTS : count * (number + 1) // PARTS]
         means = [fmean(times) for times in own]
         parts.append(
-            [_trimmed([times[at] - mean for times, mean in zip(own, means, strict=True)]) for at in range(len(came[0]))]
+            [
+                _trimmed([times[at] - mean for times, mean in zip(own, means, strict=True)], rare)
+                for at in range(len(came[0]))
+            ]
         )
     return parts
 
@@ -146,11 +153,11 @@ def _late(group: GroupTimes, stands_out: Sequence[Sequence[float]], step: float,
     return late
 
 
-def _trimmed(values: Sequence[float]) -> float:
-    """The mean without the rarest of each end."""
+def _trimmed(values: Sequence[float], rare: int = 1) -> float:
+    """The mean without the rarest of each end, so many at least."""
     if not values:
         return 0.0
-    cut = max(1, round(RARE * len(values))) if len(values) >= 8 else 0
+    cut = max(rare, round(RARE * len(values))) if len(values) >= 8 else 0
     return fmean(sorted(values)[cut : len(values) - cut])
 
 
