@@ -23,8 +23,10 @@ from gpudoctor.slow import attend
 from gpudoctor.slow.attend import PaceTask, PaceTold, PaceWatch
 from gpudoctor.slow.attended import told
 from gpudoctor.slow.conclude import concluded, paces_of
+from gpudoctor.slow.lateness import pace_of
 from gpudoctor.slow.links import slow_network
 from gpudoctor.slow.report import JobPace
+from gpudoctor.slow.times import GroupTimes
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, reason
 from gpudoctor.snapshot.evidence import Frame, GpuUse
@@ -73,6 +75,23 @@ def test_an_even_job_names_nobody_and_a_job_that_is_not_armed_is_not_called_even
 def test_noise_that_is_even_names_nobody() -> None:
     for seed in range(12):
         assert late(times({}, ranks=2 + seed % 4 * 2, step=0.03, noise=0.02, seed=seed)) == []
+
+
+@pytest.mark.parametrize("every", [5, 10])
+def test_what_a_rank_does_each_so_many_steps_is_not_rare(every: int) -> None:
+    """Of a part of 19 steps two at most: log-each-tenth of tests/lab/slow."""
+    chance = random.Random(every)
+    at, came = [0.0] * 4, []
+    for number in range(150):
+        at = [now + 0.02 + chance.expovariate(500) for now in at]
+        at[1] += 0.02 * every if number % every == 0 else 0.0
+        came.append(tuple(at))
+        at = [max(at)] * 4
+    group = GroupTimes(
+        key="0", description="", ranks=(0, 1, 2, 3), nodes=(0,) * 4, came=tuple(came), names=("all_reduce",) * 150,
+        timed=False, backend="gloo",
+    )  # fmt: skip
+    assert pace_of(group).late == (1,)
 
 
 def test_stages_of_a_pipeline_are_not_held_against_each_other() -> None:
