@@ -123,6 +123,7 @@ LAUNCHER = LauncherTraits(
     reads_master=True,
     total_option="np",
     decisive=("np",),
+    unmistakable=("mca", "bind-to", "map-by", "npernode", "oversubscribe", "allow-run-as-root"),
     runs_as="mpirun",
     kept_numbers="n np npernode ppn",
     # --tag-output: "[1,3]<stderr>:", and [host] where it is asked for.

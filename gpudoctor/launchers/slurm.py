@@ -181,6 +181,7 @@ LAUNCHER = LauncherTraits(
     forms=(Form(launcher="srun", programs=("srun",), grammar=SRUN),),
     bare=True,
     reads_master=True,
+    ambiguous=("gres", "ntasks-per-node", "gpus-per-task", "cpus-per-task"),
     runs_as="srun",
     kept_numbers="nodes N ntasks n ntasks-per-node cpus-per-task c gpus G gpus-per-node gpus-per-task mpi",
     line_prefixes=(r"\s{0,6}(?P<rank>\d{1,6}): ",),  # srun -l

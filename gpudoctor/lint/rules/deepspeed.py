@@ -124,6 +124,7 @@ def _filters(launch: LintLaunch) -> Iterator[Option]:
     bad=(
         _JOB.replace("--master_addr", "--include=10.20.0.11:0,4 --master_addr"),
         _JOB.replace("--master_addr", "--include=10.20.0.13 --master_addr"),
+        _JOB.replace("--master_addr", "--include=10.20.0.11:0,1,10.20.0.12:0,1 --master_addr"),
         _JOB.replace("--master_addr", "--exclude=10.20.0.12:7 --master_addr"),
     ),
     good=(
@@ -137,14 +138,22 @@ def deepspeed_no_such_slot(job: LintJob) -> Iterator[LintFinding]:
     the start."""
     for launch in _launches(job):
         file = hosts_of(job, launch)
-        if file is None:
-            continue
-        slots = {line.name: line.slots for line in file.lines if not line.fault}
+        slots = {line.name: line.slots for line in file.lines if not line.fault} if file is not None else {}
         for option in _filters(launch):
             text = option.value.text if option.value is not None else None
             if text is None:
                 continue
             for part in text.split("@"):
+                if part.count(":") > 1 and "[" not in part and "::" not in part:
+                    yield LintFinding(
+                        span=option.span,
+                        summary=f"{option.written} {part.strip()}: hosts are parted by @, and not by a comma",
+                        happens="DeepSpeed ends at once: ValueError: too many values to unpack (expected 2).",
+                        fix=f"Write {re.sub(r',(?=[^,:@]*:)', '@', part.strip())}.",
+                    )
+                    continue
+                if file is None:
+                    continue
                 host, _, numbers = part.strip().partition(":")
                 count = slots.get(host)
                 over = [each for each in numbers.split(",") if each.isascii() and each.isdigit() and len(each) < 10]

@@ -1,6 +1,6 @@
 """Rules of the keys and values of DeepSpeed's file: D13 to D15."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpudoctor.knowledge.hugging_face_options import nearest
 from gpudoctor.lazy import lazy_re
@@ -12,6 +12,7 @@ from gpudoctor.lint.rules.exclusive_options import deepspeed_files
 from gpudoctor.lint.schema_words import none_of_the_words, of_another_kind, unknown
 from gpudoctor.lint.schemas import SchemaProblem, problems, schema
 from gpudoctor.lint.told_files import of_file
+from gpudoctor.lint.told_options import ToldOption
 
 _FILE = (
     "deepspeed --num_gpus 4 train.py --deepspeed_config ds.json\n#@ file ds.json\n"
@@ -31,6 +32,24 @@ _SCHEDULERS = {
     " last_batch_iteration",
 }
 """DeepSpeed 0.19, runtime/lr_schedules.py."""
+_NEEDED = {
+    "WarmupDecayLR": ("total_num_steps",), "WarmupCosineLR": ("total_num_steps",),
+    "OneCycle": ("cycle_min_lr", "cycle_max_lr"),
+}  # fmt: skip
+"""Without a default."""
+_ADAM = (
+    "lr betas eps weight_decay amsgrad bias_correction adam_w_mode torch_adam set_grad_none fp32_optimizer_states"
+    " foreach maximize capturable differentiable fused decoupled_weight_decay max_grad_norm"
+)
+_ONEBIT = "lr freeze_step bias_correction betas eps eps_inside_sqrt weight_decay max_grad_norm amsgrad cuda_aware"
+_OPTIMIZERS = {
+    "adam": _ADAM,
+    "adamw": _ADAM,
+    "lamb": "lr bias_correction betas eps eps_inside_sqrt weight_decay max_grad_norm max_coeff min_coeff amsgrad",
+    "lion": "lr betas weight_decay set_grad_none fp32_optimizer_states",
+    "onebitadam": f"{_ONEBIT} comm_backend_name",
+}
+"""DeepSpeed 0.16 and 0.19, runtime/engine.py (_configure_basic_optimizer): of all that it may make of one name."""
 
 
 @rule(
@@ -45,8 +64,15 @@ _SCHEDULERS = {
         _FILE.format(
             '"stage3_max_reuse_distance": 9}, "scheduler": {"type": "WarmupLR", "params": {"warmup_steps": 9}'
         ),
+        _FILE.format('"overlap_comm": true}, "optimizer": {"type": "AdamW", "params": {"learning_rate": 1e-4}'),
+        _FILE.format('"overlap_comm": true}, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 9}'),
+        _FILE.format('"overlap_comm": true}, "offload_param": {"device": "cpu"'),
     ),
-    good=(_FILE.format('"offload_optimizer": {"device": "cpu"}'), _FILE.format('"of_a_later_release": 1')),
+    good=(
+        _FILE.format('"offload_optimizer": {"device": "cpu"}'),
+        _FILE.format('"of_a_later_release": 1'),
+        _FILE.format('"overlap_comm": true}, "optimizer": {"type": "Adam", "params": {"lr": 1e-4, "torch_adam": true}'),
+    ),
 )
 def key_that_is_nearly_one(job: LintJob) -> Iterator[LintFinding]:
     """zero_optimization, its offload parts, fp16 and bf16 are checked by pydantic, which refuses a key that it does not
@@ -56,18 +82,53 @@ def key_that_is_nearly_one(job: LintJob) -> Iterator[LintFinding]:
             yield unknown(problem, "DeepSpeed ends: Extra inputs are not permitted:", "(extra_forbidden)")
     for _, section in deepspeed_files(job):
         told = of_file(section)
-        kind = told.get("scheduler.type")
-        known = _SCHEDULERS.get(kind.value or "", "").split() if kind is not None else []
-        for name, option in told.items() if known else ():
-            parameter = name.removeprefix("scheduler.params.")
-            if name != parameter and "." not in parameter and parameter not in known:
-                near = nearest(parameter, frozenset(known), 0.6)
+        yield from _parameters(told, "scheduler")
+        yield from _parameters(told, "optimizer")
+        zero = schema("deepspeed").fields("DeepSpeedZeroConfig")
+        for name, option in told.items():
+            part = name.partition(".")[0]
+            if part in zero and part not in _OLD_TOP_LEVEL:
                 yield LintFinding(
                     span=option.word.span,
-                    summary=f"{parameter} is no parameter of {kind.value if kind else ''}: {', '.join(known[:5])}",
-                    happens=f"TypeError: __init__() got an unexpected keyword argument '{parameter}'.",
-                    fix=f"Write {near}." if near else "Take it out.",
+                    summary=f"{part} stands at the top of DeepSpeed's file, where nothing reads it: it belongs into"
+                    " zero_optimization",
+                    happens="It is passed over without a word: ZeRO runs with its defaults, or not at all.",
+                    fix=f'Write "zero_optimization": {{"{part}": ...}}.',
+                    severity="warning",
                 )
+                break
+
+
+_OLD_TOP_LEVEL = frozenset(("load_from_fp32_weights", "elastic_checkpoint", "grad_hooks", "pipeline"))
+
+
+def _parameters(told: Mapping[str, ToldOption], part: str) -> Iterator[LintFinding]:
+    """A scheduler and an optimizer are made of their `params` by name."""
+    kind = told.get(f"{part}.type")
+    if kind is None or kind.value is None:
+        return
+    known = (
+        _OPTIMIZERS.get(kind.value.lower(), "") if part == "optimizer" else _SCHEDULERS.get(kind.value, "")
+    ).split()
+    given = {name.removeprefix(f"{part}.params."): option for name, option in told.items()
+             if name.startswith(f"{part}.params.")}  # fmt: skip
+    for parameter, option in given.items() if known else ():
+        if parameter.partition(".")[0] not in known:
+            near = {"learning_rate": "lr"}.get(parameter) or nearest(parameter, frozenset(known), 0.6)
+            yield LintFinding(
+                span=option.word.span,
+                summary=f"{parameter} is no parameter of {kind.value}: {', '.join(known[:5])}",
+                happens=f"TypeError: __init__() got an unexpected keyword argument '{parameter}'.",
+                fix=f"Write {near}." if near else "Take it out.",
+            )
+    for parameter in _NEEDED.get(kind.value, ()) if part == "scheduler" else ():
+        if parameter not in given:
+            yield LintFinding(
+                span=kind.word.span,
+                summary=f"{kind.value} wants {parameter}, which the file does not say",
+                happens=f"TypeError: __init__() missing 1 required positional argument: '{parameter}'.",
+                fix=f'Write "{parameter}" among its params (with transformers "auto"), or take WarmupLR.',
+            )
 
 
 @rule(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
-from gpudoctor.lint.model import Hostfile, LintJob, LintLaunch, Option
+from gpudoctor.lint.model import Hostfile, HostLine, LintJob, LintLaunch, Option
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -116,6 +116,8 @@ def launchers_on_one_host(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         _FILE + "mpirun -np 16 --hostfile hosts " + _PROGRAM,
         _FILE + "mpirun -np 4 --hostfile hosts " + _PROGRAM,
+        "mpirun -np 8 -npernode 2 -H n01:4,n02:4 " + _PROGRAM,
+        _FILE + "mpiexec.hydra -n 8 -f hosts python train_horovod.py\n",
     ),
     good=(
         _FILE + "mpirun -np 8 --hostfile hosts " + _PROGRAM,
@@ -126,7 +128,19 @@ def launchers_on_one_host(job: LintJob) -> Iterator[LintFinding]:
 def hostfile_and_processes(job: LintJob) -> Iterator[LintFinding]:
     """More processes than the file has slots are refused; fewer than the first host has leave the other hosts idle."""
     for launch in _runs(job):
+        yield from _more_than_each_takes(job, launch)
         option = launch.option("hostfile")
+        file = _file(job, option)
+        if option is not None and file is not None and family(job, launch) == "hydra":
+            told = next((line for line in file.lines if "slots" in _raw(job, line)), None)
+            if told is not None:
+                yield LintFinding(
+                    span=told.span,
+                    summary=f"{file.name} says {_raw(job, told)!a}, and {launch.entry or 'this mpirun'} is Hydra's,"
+                    " which reads NAME:N",
+                    happens="Hydra ends: token slots not supported at this time, unable to parse hostfile.",
+                    fix=f"Write {told.name}:{told.slots or 'N'}.",
+                )
         if option is None or launch.option("host") is not None or launch.unread or family(job, launch) == "hydra":
             continue
         hosts, total = _hosts(job, launch), whole(launch.option("np"))
@@ -151,6 +165,26 @@ def hostfile_and_processes(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"All {total} processes start on {first}, and the other hosts stay idle.",
                 fix=f"Write -np {slots}.",
             )
+
+
+def _raw(job: LintJob, line: HostLine) -> str:
+    return job.text[line.span.start : line.span.end] if line.span.exact else ""
+
+
+def _more_than_each_takes(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
+    """--npernode N holds for each host, so that -np is no more than N times the hosts."""
+    each, total, hosts = whole(launch.option("npernode")), whole(launch.option("np")), _hosts(job, launch)
+    if not each or not total or hosts is None or launch.unread or family(job, launch) == "hydra":
+        return
+    names = {name for name, _ in hosts[1]}
+    own = launch.option("npernode")
+    if own is not None and total > each * len(names) and launch.option("app") is None:
+        yield LintFinding(
+            span=own.span,
+            summary=f"-np {total}, and {own.written} {each} on {counted(len(names), 'host')} takes {each * len(names)}",
+            happens="mpirun refuses to start: more processes are asked for than the mapping (ppr) takes.",
+            fix=f"Write {own.written} {-(-total // len(names))}, or -np {each * len(names)}.",
+        )
 
 
 @rule(

@@ -1,10 +1,10 @@
-"""Rules of NCCL's and gloo's variables, and of starts without a launcher: E04, E08, E10."""
+"""Rules of NCCL's and gloo's variables, and of starts without a launcher: E04, E08, E10, E21."""
 
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.nccl.settings import dotted
-from gpudoctor.knowledge.nccl.variables import INVENTED, NEWEST_IN_TABLE, is_known, nearest
+from gpudoctor.knowledge.nccl.settings import dotted, number
+from gpudoctor.knowledge.nccl.variables import INVENTED, NEWEST_IN_TABLE, is_known, nearest, table
 from gpudoctor.knowledge.network.gloo_interface import IFNAME, listed
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
@@ -259,3 +259,35 @@ def debugging_left_on(job: LintJob) -> Iterator[LintFinding]:
                 happens=f"{effect[0].upper()}{effect[1:]}." if not effect.startswith(("NCCL", "NIC")) else f"{effect}.",
                 fix="Take it away once the cause is found.",
             )
+
+
+_MEANT = lazy_re(r"true|yes|on|enabled?", re.IGNORECASE)
+
+
+@rule(
+    "E21",
+    title="NCCL's switches are numbers",
+    severity="warning",
+    source="NCCL 2.3 to 2.32, src/misc/param.cc, ncclLoadParam: strtoll(str, &endptr, 0), so that a word is 0",
+    bad=(
+        "NCCL_IB_DISABLE=True torchrun --standalone --nproc-per-node=4 train.py\n",
+        "export NCCL_P2P_DISABLE=yes\n#@ node 0\n" + _TORCHRUN.format(0),
+    ),
+    good=(
+        "NCCL_IB_DISABLE=1 torchrun --standalone --nproc-per-node=4 train.py\n",
+        "NCCL_IB_DISABLE=false torchrun --standalone --nproc-per-node=4 train.py\n",
+        "NCCL_P2P_LEVEL=NVL torchrun --standalone --nproc-per-node=4 train.py\n",
+    ),
+)
+def word_for_a_number(job: LintJob) -> Iterator[LintFinding]:
+    """NCCL reads its switches by strtoll: true, yes and on are 0, and so the switch is off."""
+    for _, setting in _settings(job):
+        row, text = table().get(setting.name), (setting.word.text or "").strip()
+        if row is None or row.kind != "integer" or not _MEANT.fullmatch(text) or number(text).is_number:
+            continue
+        yield LintFinding(
+            span=span_of(job, setting),
+            summary=f"{setting.name}={text}: NCCL reads a number, and of a word 0",
+            happens=f"It is as if {setting.name}=0 stood there (newer releases: Invalid value, and the default).",
+            fix=f"Write {setting.name}=1.",
+        )

@@ -1,12 +1,15 @@
-"""Rules of what each rank of a program does: U11."""
+"""Rules of what each rank of a program does: U11, U30."""
 
 import ast
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.launch_settings import TORCHRUN
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.program_arguments import DEEPEST
 from gpudoctor.lint.programs import FIRST_ONLY, OTHERS_ONLY
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, constant
+from gpudoctor.lint.python_text import last_name
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_options import world_of
 
@@ -79,3 +82,63 @@ def _is_guarded(code: PythonCode, node: ast.AST, depth: int) -> bool:
 
 def _is_main(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "__name__" in ast.unparse(node.test)
+
+
+_ALONE = (
+    "#@ file train.py\nimport torch\nfrom torch.utils.data import DataLoader\n{}"
+    "for x in loader:\n    net(x).backward()\n"
+)
+_PLAIN_PACKAGES = lazy_re(
+    r"torch(?:vision|audio|text|metrics)?|numpy|scipy|pandas|sklearn|matplotlib|PIL|cv2|tqdm|yaml|omegaconf|tensorboardX?"
+    r"|timm|einops|h5py|albumentations|seaborn|argparse|os|sys|time|math|random|json|pathlib|glob|re|collections|itertools"
+    r"|functools|datetime|logging|copy|csv|pickle|typing|dataclasses|warnings|shutil|gc"
+)
+"""Packages none of which makes a process group by itself."""
+_JOINS = lazy_re(
+    r"distributed|RANK|rank|environ|getenv|WORLD|PROCID|world_size|multiprocessing|DataParallel|\bddp\b|\bDDP\b"
+)
+
+
+@rule(
+    "U30",
+    title="A program that is started as several ranks joins a group",
+    source="torch.distributed.run starts processes and sets variables; what they do with each other is the program's",
+    bad=(
+        _ALONE.format("") + _STARTED,
+        _ALONE.format("net = torch.nn.Linear(4, 1).cuda()\n")
+        + "#@ every node\naccelerate launch --multi_gpu --num_processes 4 train.py\n",
+    ),
+    good=(
+        _ALONE.format("torch.distributed.init_process_group('nccl')\n") + _STARTED,
+        _ALONE.format("from mine import net\n") + _STARTED,
+        _ALONE.format("") + "#@ every node\ntorchrun --nproc-per-node=1 train.py\n",
+    ),
+)
+def ranks_that_know_nothing_of_each_other(job: LintJob) -> Iterator[LintFinding]:
+    """Without a process group each process trains the whole on its own, on the first GPU, and all write the same
+    files."""
+    for code, launches in codes_and_starts(job):
+        started = next(
+            (each for each in launches if each.launcher in _GIVES_RANKS and (world_of(job, each) or 1) > 1), None
+        )
+        names = {each.partition(".")[0] for each in code.imports.values()}
+        if (
+            started is None
+            or "torch" not in names
+            or any(not _PLAIN_PACKAGES.fullmatch(each) for each in names)
+            or _JOINS.search(code.text)
+        ):
+            continue
+        steps = [call for call in code.calls if last_name(call.func) == "backward"]
+        if steps and started.script is not None:
+            count = world_of(job, started)
+            yield LintFinding(
+                span=started.script.span,
+                summary=f"{count} processes run {started.script.shown}, which joins no group and asks for no rank",
+                happens=f"The same training runs {count} times beside itself, all on the first GPU, and writes the same"
+                " files.",
+                fix="Call init_process_group and wrap the model into DistributedDataParallel, or start it by python.",
+            )
+
+
+_GIVES_RANKS = (*TORCHRUN, "accelerate", "deepspeed")

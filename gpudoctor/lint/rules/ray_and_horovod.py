@@ -110,6 +110,40 @@ def option_of_submit_behind(job: LintJob) -> Iterator[LintFinding]:
 
 
 @rule(
+    "J27",
+    title="ray job submit's entrypoint stands behind --",
+    source="ray 2.9 to 2.40, dashboard/modules/job/cli.py: click takes options wherever they stand; tried with click 8",
+    bad=(
+        "ray job submit --working-dir . python train.py --epochs 3\n",
+        "ray job submit --address http://h:8265 python3 train.py --lr=1\n",
+    ),
+    good=(
+        "ray job submit --working-dir . -- python train.py --epochs 3\n",
+        "ray job submit --working-dir . python train.py\n",
+    ),
+)
+def entrypoint_without_dashes(job: LintJob) -> Iterator[LintFinding]:
+    """Without -- an option of the program is taken for one of ray job submit, which does not know it."""
+    for invocation in _ray(job, "job", "submit"):
+        shown = [word.shown for word in invocation.words]
+        if "--" in shown:
+            continue
+        program = next(
+            (at for at, word in enumerate(shown) if re.fullmatch(r"(?:\S*/)?(?:python[\d.]*|bash|sh)", word)), None
+        )
+        for word in invocation.words[program + 1 :] if program is not None else ():
+            name = (word.text or "").partition("=")[0]
+            if re.fullmatch(r"--[a-z][\w-]+", name) and name not in _OF_SUBMIT:
+                yield LintFinding(
+                    span=word.span,
+                    summary=f"{name} is read by ray job submit, for no -- stands in front of the entrypoint",
+                    happens=f"Error: No such option: {name}. The job is not handed in.",
+                    fix=f"Write -- before {shown[program or 0]}.",
+                )
+                break
+
+
+@rule(
     "J03",
     title="ray start in a job step stays",
     severity="warning",
@@ -189,7 +223,7 @@ def horovod_hosts(job: LintJob) -> Iterator[LintFinding]:
 _LOOP = (
     "#@ file r.py\nimport torch\nfrom ray.train import ScalingConfig\nfrom ray.train.torch import TorchTrainer\n"
     "def loop(c):\n    net = {}\n    for x in data():\n        net(x).sum().backward()\n        opt.step()\n"
-    "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers={})).fit()\n#@ every node\npython r.py\n"
+    "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers={}, use_gpu=True)).fit()\n#@ every node\npython r.py\n"
 )
 _PREPARES = lazy_re(
     r"prepare_model|prepare_trainer|DataParallel|DDP\b|FSDP|fully_shard|lightning|accelerat|transformers|deepspeed"

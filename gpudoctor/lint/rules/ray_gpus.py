@@ -1,15 +1,17 @@
-"""Rules of the GPUs that Ray is told, has, and is asked for: J22 to J24."""
+"""Rules of the GPUs that Ray is told, has, and is asked for: J22 to J26."""
 
+import ast
 import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look
 from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.pods import containers
 from gpudoctor.lint.processes import counted_entries
-from gpudoctor.lint.python_code import codes, has_stars
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes, constant, has_stars
 from gpudoctor.lint.rule import LintFinding, rule
 from gpudoctor.lint.told_options import with_options
 
@@ -169,3 +171,116 @@ def scaling_config_refuses(job: LintJob) -> Iterator[LintFinding]:
                     happens="TypeError: __init__() got an unexpected keyword argument.",
                     fix='Write resources_per_worker={"CPU": ..., "GPU": ...}, with use_gpu=True.',
                 )
+
+
+_WORKER = (
+    "#@ file t.py\nimport torch\nfrom ray.train import ScalingConfig\nfrom ray.train.torch import TorchTrainer\n"
+    "def loop(config):\n    net = torch.nn.Linear(4, 4){}\n"
+    "TorchTrainer(loop, scaling_config=ScalingConfig(num_workers=4{})).fit()\n#@ every node\npython t.py\n"
+)
+_REMOTE = (
+    "#@ file t.py\nimport ray\nimport torch\nray.init()\n@ray.remote{}\ndef work(i):\n    return torch.ones(i).cuda()\n"
+    "print(ray.get([work.remote(i) for i in range(4)]))\n#@ every node\npython t.py\n"
+)
+_FALLS_BACK = lazy_re(r"cuda\.is_available|get_device|prepare_model|device_count|CUDA_VISIBLE_DEVICES")
+
+
+@rule(
+    "J25",
+    title="Ray's workers that use a GPU ask for one",
+    source="ray 2.0 to 2.40, air/config.py: use_gpu is False; _private/worker.py: a worker without GPUs gets"
+    " CUDA_VISIBLE_DEVICES=''",
+    leads_to=("no-gpu-visible",),
+    bad=(_WORKER.format(".to('cuda')", ""), _WORKER.format(".cuda()", ", use_gpu=False"), _REMOTE.format("")),
+    good=(
+        _WORKER.format(".to('cuda')", ", use_gpu=True"),
+        _WORKER.format(".to('cuda' if torch.cuda.is_available() else 'cpu')", ""),
+        _REMOTE.format("(num_gpus=1)"),
+    ),
+)
+def workers_without_gpus(job: LintJob) -> Iterator[LintFinding]:
+    """Ray shows a worker the GPUs that it was promised: without use_gpu or num_gpus there are none, and CUDA finds no
+    device."""
+    for code in codes(job):
+        if not code.brings("ray") or _FALLS_BACK.search(code.text) or "RAY_ACCEL_ENV_VAR" in code.text:
+            continue
+        for call in code.calls:
+            if not code.name(call.func).endswith("ScalingConfig") or has_stars(call) or not call.keywords:
+                continue
+            asks = argument(call, "use_gpu", 2)
+            loop = _loop_of(code)
+            if (asks is None or constant(asks) is False) and argument(call, "resources_per_worker") is None and loop:
+                used = _uses_gpu(code, loop)
+                if used is not None:
+                    yield _without(code, call, used, "ScalingConfig says no use_gpu", "Write use_gpu=True.")
+        for node in code.nodes:
+            marks = [each for each in getattr(node, "decorator_list", ()) if code.name(each) == "ray.remote"]
+            if marks and isinstance(node, FUNCTIONS) and ".options(" not in code.text:
+                used = _uses_gpu(code, node)
+                if used is not None:
+                    yield _without(
+                        code, marks[0], used, "@ray.remote asks for no GPU", "Write @ray.remote(num_gpus=1)."
+                    )
+
+
+def _loop_of(code: PythonCode) -> ast.AST | None:
+    """The function that a TorchTrainer's workers run."""
+    for call in code.calls:
+        if code.name(call.func).endswith("TorchTrainer"):
+            given = argument(call, "train_loop_per_worker", 0)
+            name = given.id if isinstance(given, ast.Name) else ""
+            return next((each for each in code.nodes if isinstance(each, FUNCTIONS) and each.name == name), None)
+    return None
+
+
+def _uses_gpu(code: PythonCode, scope: ast.AST) -> ast.expr | None:
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            first = constant(node.args[0]) if node.args else None
+            on_gpu = isinstance(first, str) and first.startswith("cuda")
+            if (name == "cuda" and not node.args) or (name in ("to", "device") and on_gpu):
+                return node
+    return None
+
+
+def _without(code: PythonCode, at: ast.expr, used: ast.expr, what: str, fix: str) -> LintFinding:
+    return LintFinding(
+        span=code.span(at),
+        summary=f"{what}, and the worker uses one in line {code.line_of(used)}",
+        happens="Ray sets CUDA_VISIBLE_DEVICES to nothing for it: No CUDA GPUs are available.",
+        fix=fix,
+    )
+
+
+@rule(
+    "J26",
+    title="A Ray cluster has one head",
+    source="Ray's documentation, Deploying on Slurm; ray start --head starts a cluster of its own",
+    bad=(
+        _JOB.format(2) + "srun ray start --head --port=6379 --block &\nsleep 9\npython train.py\n",
+        _JOB.format(4) + "srun --ntasks-per-node=1 ray start --head --block &\nsleep 9\npython train.py\n",
+    ),
+    good=(
+        _JOB.format(2) + "srun --nodes=1 --ntasks=1 ray start --head --port=6379 --block &\npython train.py\n",
+        _JOB.format(1) + "srun ray start --head --port=6379 --block &\nsleep 9\npython train.py\n",
+    ),
+)
+def a_head_on_each_node(job: LintJob) -> Iterator[LintFinding]:
+    """srun starts its command on all nodes of the job: each of them becomes the head of a cluster of its own."""
+    nodes = look.batch_nodes(job) if job.is_batch else None
+    for start in _starts(job):
+        outer = next((each for each in start.within if each.program == "srun"), None)
+        heads = any(word.shown == "--head" for word in start.words)
+        if outer is None or not heads or not nodes or nodes < 2 or start.conditional:
+            continue
+        if not _NARROWED.search(" ".join(word.shown for word in outer.words[: len(outer.words) - len(start.words)])):
+            yield LintFinding(
+                span=start.span,
+                summary=f"srun starts ray start --head on all {nodes} nodes of the job",
+                happens="Each node is the head of a cluster of one: the others' GPUs never come.",
+                fix='Write srun --nodes=1 --ntasks=1 -w "$HEAD" ray start --head ..., and --address on the others.',
+            )
+
+
+_NARROWED = lazy_re(r"(?:^|\s)(?:-[Nnwr]|--n(?:odes|tasks|odelist)(?:[=\s]|$)|--relative)")

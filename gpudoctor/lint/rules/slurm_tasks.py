@@ -28,6 +28,7 @@ _REACHES_NODES = frozenset({
         HEADER + ADDRESS + "srun --ntasks-per-node=4 " + C10D + "\n",
         "#!/bin/bash\n#SBATCH -N 1\n#SBATCH -n 8\n#SBATCH --gres=gpu:8\n"
         "srun torchrun --standalone --nproc_per_node=8 train.py\n",
+        "#!/bin/bash\n#SBATCH -n 32\n#SBATCH --gres=gpu:4\nsrun torchrun --nproc_per_node=4 train.py\n",
         HEADER + ADDRESS + "srun --ntasks-per-node=4 " + C10D.replace("per-node=4", "per-node=1") + "\n",
     ),
     good=(
@@ -46,6 +47,8 @@ def launcher_started_per_task(job: LintJob) -> Iterator[LintFinding]:
         if not (look.traits(launch).ranks_option or look.traits(launch).a_node) or allocation.srun_of(launch) is None:
             continue
         here = allocation.tasks_per_node(job, launch)
+        if here is None:
+            yield from _tasks_anywhere(job, launch)
         if here is None or here < 2:
             continue
         count = processes.started(job, launch)
@@ -66,6 +69,23 @@ def launcher_started_per_task(job: LintJob) -> Iterator[LintFinding]:
             fix="Start one task a node (--ntasks-per-node=1), or drop the launcher and start one task a GPU.",
             edits=one_task_per_node(job, launch),
         )
+
+
+def _tasks_anywhere(job: LintJob, launch: LintLaunch) -> Iterator[LintFinding]:
+    """Tasks without a number of nodes: SLURM fills a node before it takes the next one, and a torchrun that is told of
+    no other node is alone wherever it is."""
+    total, nodes = allocation.tasks(job, launch), allocation.gives(job, launch, "nodes")
+    own = launch.option("nnodes") is not None or launch.option("rdzv-endpoint", "master-addr") is not None
+    per_node = processes.started(job, launch).number
+    several = per_node == "gpus" or (isinstance(per_node, int) and per_node > 1)
+    if launch.launcher not in look.TORCHRUN or own or nodes is not None or not several or (total or 0) < 2:
+        return
+    yield LintFinding(
+        span=_tasks_span(job, launch) or launch.invocation.span,
+        summary=f"srun starts {total} tasks, and each is a {launch.entry or launch.launcher} that is told of no other",
+        happens=f"{total} trainings of their own on the same GPUs: EADDRINUSE at the port, or out of memory.",
+        fix="Write --ntasks=1 (--cpus-per-task for its CPUs), or --ntasks-per-node=1 and --nnodes for several nodes.",
+    )
 
 
 def _more_launchers(job: LintJob, launch: LintLaunch, here: int) -> Iterator[LintFinding]:
