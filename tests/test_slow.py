@@ -79,16 +79,16 @@ def test_noise_that_is_even_names_nobody() -> None:
 
 @pytest.mark.parametrize("every", [5, 10])
 def test_what_a_rank_does_each_so_many_steps_is_not_rare(every: int) -> None:
-    """Of a part of 19 steps two at most: log-each-tenth of tests/lab/slow."""
+    """Of a part of 16 steps two at most: log-each-tenth of tests/lab/slow."""
     chance = random.Random(every)
     at, came = [0.0] * 4, []
-    for number in range(150):
+    for number in range(130):
         at = [now + 0.02 + chance.expovariate(500) for now in at]
         at[1] += 0.02 * every if number % every == 0 else 0.0
         came.append(tuple(at))
         at = [max(at)] * 4
     group = GroupTimes(
-        key="0", description="", ranks=(0, 1, 2, 3), nodes=(0,) * 4, came=tuple(came), names=("all_reduce",) * 150,
+        key="0", description="", ranks=(0, 1, 2, 3), nodes=(0,) * 4, came=tuple(came), names=("all_reduce",) * 130,
         timed=False, backend="gloo",
     )  # fmt: skip
     assert pace_of(group).late == (1,)
