@@ -284,6 +284,16 @@ def test_a_line_where_only_the_late_rank_stands_tells_where_all_are_long_in_the_
     assert (in_code.phase, in_code.where.line) == ("host code", 48)
 
 
+def test_lines_of_one_loop_are_one_place() -> None:
+    """writes_metrics of tests/lab/slow: a loop of two lines; a line far from them is another place."""
+    step, one, two, far = ((Frame("main", "/home/mara/train.py", number),) for number in (20, 156, 157, 80))
+    others = [stands(2, (16, step), (32, WAITS))]
+    loop = time_spent([stands(1, (5, step), (4, one), (5, two), (2, WAITS))], others, 0.4)
+    assert loop is not None and loop.where is not None and loop.where.line == 157
+    apart = time_spent([stands(1, (5, step), (4, far), (5, two), (2, WAITS))], others, 0.4)
+    assert apart is not None and apart.where is None
+
+
 def test_who_may_only_pass_on_what_came_late_to_it_is_not_named() -> None:
     """Over gloo a slow way delays the rank at its end: asleep in the backward, it waits for what is summed up there."""
 

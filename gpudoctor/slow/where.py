@@ -42,6 +42,7 @@ LEAST_SAID = 3.0
 """Logarithm of how much likelier the samples must be: twenty times."""
 LEAST_MORE = 2.0
 """Than by the next best part: seven times."""
+NEAR_LINES = 4
 LEAST_AT_A_LINE = 2
 """Samples: one may be chance."""
 T = TypeVar("T")
@@ -137,7 +138,7 @@ def time_spent(
     )
     if best is None:
         return None
-    line = _likeliest({part.line: said for part, said in by_line.items() if part.phase == best})
+    line = _likeliest_line({part.line: said for part, said in by_line.items() if part.phase == best and part.line})
     stacks = [stack for process in late for stack in process.stacks if part_of(stack.thread, backend).phase == best]
     count = sum(stack.count for stack in stacks)
     for_worker = sum(stack.count for stack in stacks if waits_for_worker(stack.thread))
@@ -168,6 +169,22 @@ def _likeliest(parts: dict[T, float]) -> T | None:
     if len(ordered) > 1 and parts[ordered[0]] < parts[ordered[1]] + LEAST_MORE:
         return None
     return ordered[0]
+
+
+def _likeliest_line(lines: dict[ProgramLine, float]) -> ProgramLine | None:
+    """Lines that stand close together in one function are one place: a loop's, of which now this one is seen, now that
+    one. Told is the likeliest of them."""
+    if not lines:
+        return None
+    first = max(lines, key=lambda line: lines[line])
+    near = {
+        line
+        for line in lines
+        if (line.file, line.function) == (first.file, first.function) and abs(line.line - first.line) <= NEAR_LINES
+    }
+    places = {line: said for line, said in lines.items() if line not in near}
+    places[first] = sum(max(0.0, lines[line]) for line in near)
+    return _likeliest(places)
 
 
 def _counted(processes: Iterable[ProcessPace], backend: str) -> Counter[StepPart]:

@@ -143,7 +143,7 @@ def _of_programs() -> Iterator[SlowScenario]:
     yield _program("accumulates", 0, "200", (*HOST, "optimizer"), ("host-code",))
     yield _program("writes_metrics", 0, "15", HOST, ("host-code",))
     yield _program("gathers_objects", 3, "200", HOST, ("host-code",))
-    yield _program("prefetches", 2, "200", ("input", *HOST))
+    yield _program("prefetches", 2, "200", ("input", *HOST), ms=45.0)
     yield _program("reads_records", 1, "15", READS, ("storage",))._replace(read_ms=20.0)
     yield _program("collated", 2, "200", ("input",), ("no-workers",))
     read = _program("collated", 0, "200", ("input", "storage"), ("storage",), lined=False)
