@@ -288,9 +288,9 @@ def test_lines_of_one_loop_are_one_place() -> None:
     """writes_metrics of tests/lab/slow: a loop of two lines; a line far from them is another place."""
     step, one, two, far = ((Frame("main", "/home/mara/train.py", number),) for number in (20, 156, 157, 80))
     others = [stands(2, (16, step), (32, WAITS))]
-    loop = time_spent([stands(1, (5, step), (4, one), (5, two), (2, WAITS))], others, 0.4)
-    assert loop is not None and loop.where is not None and loop.where.line == 157
-    apart = time_spent([stands(1, (5, step), (4, far), (5, two), (2, WAITS))], others, 0.4)
+    loop = time_spent([stands(1, (4, step), (5, one), (5, two), (2, WAITS))], others, 0.4)
+    assert loop is not None and loop.where is not None and loop.where.line in (156, 157)
+    apart = time_spent([stands(1, (4, step), (5, far), (5, two), (2, WAITS))], others, 0.4)
     assert apart is not None and apart.where is None
 
 
