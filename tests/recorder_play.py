@@ -249,6 +249,7 @@ class Player:
 
     def _begin(self, rank: int) -> bool:
         moved, fault = False, self.faults.get(rank)
+        under_way: set[tuple[str, bool]] = set()
         for entry in self.issued[rank]:
             if entry.ended:
                 continue
@@ -262,9 +263,11 @@ class Player:
                 entry.begun = entry.ended = self.now
                 moved = True
                 continue
-            if not entry.begun:
+            own = (entry.op.group, entry.is_pair)
+            if not entry.begun and not (own in under_way and (entry.op.parts or not entry.is_pair)):
                 entry.begun = self.now
                 moved = True
+            under_way.add(own)  # what has a communicator of its own takes its turn there
             if not entry.op.free:
                 return moved
         return moved
@@ -392,7 +395,7 @@ def _entry(
         "time_discovered_completed_ns": nanoseconds(entry.ended) if ended else None,
         "retired": ended,
         "timeout_ms": int(TIMEOUT * 1000),
-        "is_p2p": entry.is_pair,
+        "is_p2p": op.kind in ("send", "recv"),  # of what ends a batch of these torch says it is none (isP2POp)
         "thread_id": "1",
         "thread_name": "pt_main_thread",
         "frames": [{"name": "step", "filename": "/home/mara/train.py", "line": line}],

@@ -235,14 +235,22 @@ def test_what_the_kernel_says_of_a_library_without_a_name() -> None:
         assert (waiting.kind if waiting is not None else "") == kind
 
 
-def test_a_decorator_that_lets_in_the_first_rank_only() -> None:
-    text = "@rank_zero_only\ndef show(model):\n    model.compute()\n\n@cache\ndef other():\n    pass\n"
+@pytest.mark.parametrize(
+    ("decorator", "asks"),
+    [
+        ("rank_zero_only", "rank == 0"),
+        ("state.on_last_process", "rank == world_size - 1"),
+        ("state.on_process(process_index=2)", "rank == 2"),
+    ],
+)
+def test_a_decorator_that_lets_in_one_rank_only(decorator: str, asks: str) -> None:
+    text = f"@{decorator}\ndef show(model):\n    model.compute()\n\n@cache\ndef other():\n    pass\n"
     files = {"/p/train.py": text.encode()}
     around = context(Frame("show", "/p/train.py", 3), files.__getitem__)
     assert around is not None
     assert [(statement.kind, statement.line, statement.asks) for statement in around.enclosing] == [
         ("function", 2, ""),
-        ("if", 1, "rank == 0"),
+        ("if", 1, asks),
     ]
     plain = context(Frame("other", "/p/train.py", 7), files.__getitem__)
     assert plain is not None and all(statement.kind != "if" for statement in plain.enclosing)

@@ -137,6 +137,31 @@ def test_not_where_another_rank_is_in_no_collective() -> None:
 WHERE = ((("average", 6), ("main", 3)), (("main", 4),), (("main", 4),))
 
 
+FETCHES = (
+    "def main():\n    for step in range(9):\n        rows = fetch()\n        loss.backward()\n"
+    "def fetch():\n    try:\n        return next(rows)\n    except {}:\n        dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("caught", "cause", "line"),
+    [
+        ("StopIteration", "uneven-inputs", 8),
+        ("OSError", "rank-divergent-decision", 8),
+        ("ImportError", "rank-divergent-decision", 3),  # all have that: nothing but the round tells
+    ],
+)
+def test_a_call_catches_on_one_rank_what_the_others_did_not_have(caught: str, cause: str, line: int) -> None:
+    text = FETCHES.format(caught)
+    through = [at(number, text, ("main", 4), step=4) for number in (0, 2)]
+    places = [rank.place._replace(kind="backward", operation="backward") for rank in through]
+    pair = zip(through, places, strict=True)
+    others = [structs.replace(rank, place=place, first_place=place) for rank, place in pair]
+    told = first(a_job(others[0], at(1, text, ("fetch", 9), ("main", 3), step=4), others[1]))
+    assert (told.cause, told.ranks, told.where and told.where.line) == (cause, (1,), line)
+    assert told.confidence > 0.5
+
+
 def test_a_condition_around_both_lines_is_no_reason() -> None:
     text = (
         "def main():\n    for batch in loader:\n        if batch.due:\n            model.sync()\n"

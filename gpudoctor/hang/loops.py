@@ -35,7 +35,7 @@ _OF_DATA = lazy_re(
 """What a loop gives out, where what it goes over has another name."""
 _HELD = lazy_re(
     r"\.(?:items|keys|values|parameters|named_parameters|modules|named_modules|children|buffers)\(\)"
-    r"|\b(?:\w+_)?(?:param|parameter|grad|gradient|layer|module|metric|loss|losse|key|name|callback|hook|bucket|group"
+    r"|\b(?:\w+_)?(?:param|parameter|grad|gradient|layer|module|metric|loss|losse|key|name|callback|handler|hook|bucket|group"
     r"|optimizer|expert|head|task|policie|model|work|handle|req|future)s\b",
     re.I,
 )

@@ -108,6 +108,12 @@ class Handled(NamedTuple):
     others: list[Rank]
     handler: Enclosing
     source: SourceContext
+    further_in: bool = False
+    """It is in what has been called where they part."""
+
+
+_OF_ALL = lazy_re(r"\b(?:Import|ModuleNotFound|Attribute|Name|Type|NotImplemented)Error")
+"""What is caught where something is tried that a release or a machine may lack, on all ranks alike."""
 
 
 def handler_of_one(pair: Parted) -> Handled | None:
@@ -117,10 +123,14 @@ def handler_of_one(pair: Parted) -> Handled | None:
         if fork is None or fork.one_source is None or fork.other_source is None:
             continue
         around = {statement.line for statement in fork.one_source.enclosing}
-        inside = (own for own in fork.other_source.enclosing if own.kind == "except" and own.line not in around)
-        handler = next(inside, None)
-        if handler is not None and ranks[0].place.kind in COLLECTIVE:
-            return Handled(ranks, others, handler, fork.other_source)
+        called = [source_at(ranks[0], frame) for frame in called_from(ranks[0], fork.other)]
+        for source in (fork.other_source, *filter(None, called)):
+            known = around if source is fork.other_source else ()
+            handler = next((own for own in source.enclosing if own.kind == "except" and own.line not in known), None)
+            if handler is not None and source is not fork.other_source and _OF_ALL.search(handler.text):
+                continue
+            if handler is not None and ranks[0].place.kind in COLLECTIVE and is_program(source.file):
+                return Handled(ranks, others, handler, source, source is not fork.other_source)
     return None
 
 
@@ -306,7 +316,7 @@ def inside_a_call(one: Sequence[Rank], other: Sequence[Rank]) -> tuple[Sequence[
         within = frames_within(stays[0], fork.one)[:-1]
         # The call may be the collective itself, which nobody comes past alone.
         made = any(not normal(frame.file).endswith(_OF_C10D) for frame in within)
-        both = {rank.place.kind for rank in (stays[0], gone[0])} == {"collective"}
+        both = stays[0].place.kind == "collective" and gone[0].place.kind in ("collective", "backward")
         rooted = may_have_given(stays, gone) or may_have_given(gone, stays)
         around = loop_around(fork.one_source)
         there = fork.other_source.enclosing if fork.other_source is not None else ()

@@ -314,18 +314,19 @@ def _pairs(
     for rank, entries in group.pairs.items():
         for entry in entries:
             if entry.peer is not None and entry.peer != rank and entry.operation in OTHER_END:
-                every[rank, entry.peer, entry.operation] += 1
+                way = rank, entry.peer, entry.operation
+                every[way] = max(every[way], entry.nth + 1)
                 if entry.state != "completed":
-                    ways[rank, entry.peer, entry.operation].append(entry)
+                    ways[way].append(entry)
     operations: dict[Key, _Operation] = {}
     for (rank, peer, name), own in ways.items():
         others = ways.get((peer, rank, OTHER_END[name]), [])
         whole = peer in recorders and not recorders[rank].forgotten and not recorders[peer].forgotten
+        whole &= all(entry.nth >= 0 for entry in own)
         # The other end's first that is open; where the beginning of a ring is lost, the open ones face each other.
         over = every.get((peer, rank, OTHER_END[name]), 0) - len(others) if whole else 0
-        done = every[rank, peer, name] - len(own) if whole else 0
         for number_of_own, entry in enumerate(own):
-            at = done + number_of_own - over
+            at = entry.nth - over if whole else number_of_own
             if _is_young(recorders[rank], entry):
                 break
             operation = operations[number, rank, peer, name, number_of_own] = _Operation(group)
@@ -343,6 +344,15 @@ def _pairs(
                 operation.unknown.add(peer)
             else:
                 operation.missing.add(peer)
+    # The parts of a batch end together: one whose other end has gone keeps its GPU only where all of them have.
+    batches: defaultdict[Key, list[_Operation]] = defaultdict(list)
+    for operation in operations.values():
+        for rank, entry in operation.waiting.items():
+            batches[rank, entry.sequence].append(operation)
+    for parts in batches.values():
+        if not all(part.held for part in parts):
+            for part in parts:
+                part.held.clear()
     return operations
 
 

@@ -233,6 +233,8 @@ class Collective(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """ "all_reduce", "all_gather", "send", "recv", ...: without the backend."""
     point_to_point: bool = False
     peer: int | None = None
+    nth: int = -1
+    """Of a send or receive: so many of its kind to this peer its dump has before it."""
     state: Literal["scheduled", "started", "completed"] = "scheduled"
     """Normalised: gloo's entries that are retired count as completed."""
     input_sizes: tuple[tuple[int, ...], ...] = ()
@@ -441,10 +443,8 @@ def from_json(raw: bytes) -> Evidence:
         if msgspec.json.decode(raw, type=_Head).kind != KIND:
             raise UnreadableEvidence("it is something else of gpudoctor's")
         evidence = msgspec.json.decode(raw, type=Evidence)
-    except msgspec.DecodeError as error:
-        raise UnreadableEvidence(told(error, raw)) from None
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableEvidence(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableEvidence(told(error, raw) if isinstance(error, msgspec.DecodeError) else str(error)) from None
     if evidence.schema > SCHEMA:
         raise UnreadableEvidence(f"it has schema {evidence.schema}; this gpudoctor reads up to {SCHEMA}")
     return structs.replace(evidence, nodes=tuple(structs.replace(node, own=()) for node in evidence.nodes))

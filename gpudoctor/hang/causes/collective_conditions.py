@@ -4,8 +4,10 @@ in what one of them has called, a part of a library that is for the first rank o
 from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, blame
-from gpudoctor.hang.causes.collective_divergence import left_early, under_condition
+from gpudoctor.hang.causes.collective_divergence import left_early
+from gpudoctor.hang.causes.collective_rounds import under_condition
 from gpudoctor.hang.doing import in_file
+from gpudoctor.hang.loops import is_of_data
 from gpudoctor.hang.parted import (
     Parted,
     condition_below,
@@ -19,7 +21,7 @@ from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import asks_for
 from gpudoctor.hang.relation import fork_of, number_in, own_guard, passes_by, source_at
 from gpudoctor.hang.rivals import weighed
-from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, who
+from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.snapshot.evidence import Frame
@@ -32,13 +34,13 @@ def in_handler(job: HangJob) -> Iterator[HangCause]:
             continue
         ranks, handler = handled.ranks, handled.handler
         yield blame(
-            "rank-divergent-decision",
-            SEEN,
+            "uneven-inputs" if is_of_data(handler) else "rank-divergent-decision",
+            LIKELY if handled.further_in else SEEN,
             ranks,
             f"{waiting_words(ranks)}, where an exception is caught that the others did not have (except "
             f"{handler.text}, line {handler.line}); {waiting_words(handled.others)}",
             (*stacks_of(ranks), *stacks_of(handled.others), statement_seen(handled.source, handler)),
-            at=ranks[0].place.user_frame,
+            at=where_line(handled.source, handler) if handled.further_in else ranks[0].place.user_frame,
         )
 
 

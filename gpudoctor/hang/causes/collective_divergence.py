@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from msgspec import structs
 
 from gpudoctor.hang.causes import HINT, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame
-from gpudoctor.hang.causes.collective_rounds import begun_again_words, made_by_one
+from gpudoctor.hang.causes.collective_rounds import begun_again_words, made_by_one, under_condition
 from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.extra_calls import alone_in_the_loop
 from gpudoctor.hang.loops import holds
 from gpudoctor.hang.parted import (
     COLLECTIVE,
-    Condition,
     Parted,
     Passed,
     begun_again,
@@ -293,6 +292,7 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
     text = there if guard is not None and there is not None and guard in there.enclosing else here
     statement = (statement_seen(text, guard),) if guard is not None and text is not None else ()
+    under_it = (text is there) is (small is other)  # else the line of those that did not come to it tells nothing
     evidence = (*stacks_of(small), *stacks_of(large), *statement, *recorded)
     # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
     # meant so: it is the other ranks' branch that has to go with it.
@@ -307,7 +307,7 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
             small,
             f"{waiting_words(small)}{under}; {waiting_words(large)}",
             evidence,
-            at=small[0].place.user_frame,
+            at=small[0].place.user_frame if under_it or guard is None or text is None else where_line(text, guard),
         )
 
 
@@ -339,6 +339,10 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
             (*evidence, statement_seen(context, keeps)),
             at=where_line(context, keeps),
         )
+    one_round = in_one_round(waits_in[0], left[0]) and not progress_of(job).away
+    if one_round and (call := inside_a_call(left, waits_in)) is not None:
+        yield made_by_one(*call, recorded)
+        return
     own = condition_below(left, waits_in)
     if own is not None:
         # In one round they have come past the backward, and by no condition of what they wait in.
@@ -364,24 +368,6 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         doubts.append(("uneven-inputs", POSSIBLE, "perhaps with fewer batches"))
     for cause, how_sure, note in doubts:
         yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=left[0].place.user_frame)
-
-
-def under_condition(
-    condition: Condition, left: Sequence[Rank], stays: Sequence[Rank], recorded: Sequence[Seen], sure: float = SEEN
-) -> HangCause:
-    """Some wait under a condition, and the others have found it otherwise."""
-    guard, source = condition
-    under = f"under `{guard.kind} {guard.text}` in line {guard.line}"
-    if guard.kind == "cache":
-        under = f"in a function whose result is remembered (`{guard.text}`, line {guard.line})"
-    return blame(
-        "rank-divergent-decision",
-        sure,
-        left if len(left) <= len(stays) else stays,
-        f"{waiting_words(left)}, {under}; {waiting_words(stays)}",
-        (*stacks_of(left), *stacks_of(stays), statement_seen(source, guard), *recorded),
-        at=left[0].place.user_frame,
-    )
 
 
 def _order(

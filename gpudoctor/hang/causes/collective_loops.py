@@ -10,8 +10,8 @@ from gpudoctor.hang.causes.collective_divergence import (
     left_early,
     of_recorders,
     rank_guard,
-    under_condition,
 )
+from gpudoctor.hang.causes.collective_rounds import under_condition
 from gpudoctor.hang.causes.point_to_point import waits_for_exchange
 from gpudoctor.hang.loops import holds, how_ended, is_of_data, loops_left
 from gpudoctor.hang.parted import Condition, Parted, condition_below, handler_of_one, parted, returned, share_a_loop

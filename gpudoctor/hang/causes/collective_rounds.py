@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.hang.causes import LIKELY, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.gpus import uses_gpu
-from gpudoctor.hang.parted import Again, parted
+from gpudoctor.hang.parted import Again, Condition, condition_below, parted
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.relation import (
     COUNTED,
@@ -17,8 +17,9 @@ from gpudoctor.hang.relation import (
     source_at,
     waits_with_a_root,
 )
+from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.variables import first_numbers, rounds_apart
-from gpudoctor.hang.words import ranks_of, stacks_of, statement_seen, waiting_words, who
+from gpudoctor.hang.words import ranks_of, stacks_of, statement_seen, waiting_words, where_line, who
 from gpudoctor.snapshot.evidence import Enclosing, Frame
 from gpudoctor.sure import BEST
 
@@ -39,6 +40,8 @@ def begun_again_words(again: Again, recorded: Sequence[Seen]) -> HangCause:
 
 def made_by_one(stays: Sequence[Rank], gone: Sequence[Rank], call: Frame, recorded: Sequence[Seen]) -> HangCause:
     """One call has made a collective on some ranks, and in the same round none on others."""
+    if (own := condition_below(stays, gone)) is not None:
+        return under_condition(own, stays, gone, recorded, LIKELY, at=where_line(own.source, own.statement, stays[0]))
     return blame(
         "rank-divergent-decision",
         LIKELY,
@@ -47,6 +50,29 @@ def made_by_one(stays: Sequence[Rank], gone: Sequence[Rank], call: Frame, record
         f"{who(gone, 'has', 'have')} come past that line without; {waiting_words(gone)}",
         (*stacks_of(stays), *stacks_of(gone), *recorded),
         at=call,
+    )
+
+
+def under_condition(
+    condition: Condition,
+    left: Sequence[Rank],
+    stays: Sequence[Rank],
+    recorded: Sequence[Seen],
+    sure: float = SEEN,
+    at: ProgramLine | None = None,
+) -> HangCause:
+    """Some wait under a condition, and the others have found it otherwise."""
+    guard, source = condition
+    under = f"under `{guard.kind} {guard.text}` in line {guard.line}"
+    if guard.kind == "cache":
+        under = f"in a function whose result is remembered (`{guard.text}`, line {guard.line})"
+    return blame(
+        "rank-divergent-decision",
+        sure,
+        left if len(left) <= len(stays) else stays,
+        f"{waiting_words(left)}, {under}; {waiting_words(stays)}",
+        (*stacks_of(left), *stacks_of(stays), statement_seen(source, guard), *recorded),
+        at=at or left[0].place.user_frame,
     )
 
 

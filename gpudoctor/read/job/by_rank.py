@@ -309,6 +309,7 @@ _FOR_ONE = lazy_re(
 """Decorators of Lightning (rank_zero_only), accelerate (on_main_process), mmengine (master_only) and the like."""
 
 
+_FOR_ANOTHER = ("on_last_process", "on_process", "on_local_process")
 _REMEMBERS = lazy_re(r"(?:\w+_)?(?:cache|cached|memoize|memoise|memoized)(?:_\w+)?|cachedmethod|lazy_property")
 """functools.lru_cache, cache and cached_property, cachetools.cached, joblib's memory.cache, torch's lazy_property."""
 
@@ -320,5 +321,9 @@ def decorated(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Encl
         name = text_of(called).rpartition(".")[2]
         if _FOR_ONE.fullmatch(name):
             yield Enclosing("if", decorator.lineno, f"@{text_of(called)}", "rank == 0")
+        elif name in _FOR_ANOTHER:  # accelerate's; which it is, `on_process` is told
+            number = decorator.keywords[0].value if isinstance(decorator, ast.Call) and decorator.keywords else None
+            own = text_of(number) if number is not None else "world_size - 1"
+            yield Enclosing("if", decorator.lineno, f"@{text_of(called)}", f"rank == {own}")
         elif _REMEMBERS.fullmatch(name):
             yield Enclosing("cache", decorator.lineno, f"@{text_of(called)}")

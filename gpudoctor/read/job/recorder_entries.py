@@ -17,9 +17,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
-
 from gpudoctor.lazy import lazy_re
+from gpudoctor.read.job.recorder_batches import EntryRow, by_their_ends
 from gpudoctor.read.job.recorder_pickle import UnreadableDump
 from gpudoctor.snapshot.evidence import Collective, Frame, Group, Recorder
 
@@ -77,17 +76,6 @@ _NAME = lazy_re(r"(?:(?P<backend>\w+):)?(?P<name>[^\s:]+)(?:\s+(?P<from>\d{1,7})
 _DIGITS = lazy_re(r"\d{1,7}")
 
 
-class EntryRow(Struct, gc=False):
-    """What decides whether an entry is kept, before the rest of it is read. A large job has two million of them."""
-
-    at: int
-    group: str
-    point_to_point: bool
-    sequence: int
-    operation: str
-    done: bool
-
-
 def recorder(dump: object, source: str, written_at: float) -> Recorder:
     """Cut a dump down to what decides. Raises `UnreadableDump` where it is no recorder's."""
     top = dump if isinstance(dump, dict) else {}
@@ -98,19 +86,22 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     if entries and not any(isinstance(entry, dict) and "profiling_name" in entry for entry in entries[:16]):
         raise UnreadableDump("it is no flight recorder's: its entries name no operation")
     backend = backend_of(entries)
-    rows = _without_ends_of_batches(rows_of(entries, backend), entries)
-    _let_coalesced_decide(rows)
+    first = entries[0] if entries and isinstance(entries[0], dict) else {}
+    first_id = _integer(first.get("record_id"), 0)
+    last_id = _integer(entries[-1].get("record_id"), 0) if entries and isinstance(entries[-1], dict) else 0
+    gaps = last_id - first_id >= len(entries)
+    every = rows_of(entries, backend)
+    enqueued = _enqueued(top, entries, by_group(every))
+    rows = by_their_ends(every, entries, enqueued if gaps else {}, begins=first_id == 0)
     own = by_group(rows)
     if backend != "gloo":
-        _let_later_decide(own, _enqueued(top, entries, own))
+        _let_later_decide(own, enqueued)
     groups = _groups(top, entries, own, backend)
     kept, whole = _kept(rows, own)
     ranks = {group.key: group.ranks for group in groups}
     made = _Made()
-    first = entries[0] if entries and isinstance(entries[0], dict) else {}
-    # Without an entry, of ranks that have issued many: TORCH_INCLUDE_ONLY_ACTIVE leaves out what has ended.
-    forgotten = _integer(first.get("record_id"), 0) if entries else max([0, *(group.last_enqueued for group in groups)])
-    last = _integer(entries[-1].get("record_id"), 0) if entries and isinstance(entries[-1], dict) else 0
+    # Of ranks that have issued many: TORCH_INCLUDE_ONLY_ACTIVE leaves out what has ended.
+    forgotten = first_id if entries else max([0, *(group.last_enqueued for group in groups)])
     return Recorder(
         source=source,
         version=_text(top.get("version", "")),
@@ -120,7 +111,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
         entries=tuple(made.collective(entries[row.at], row, ranks.get(row.group, ()), row.at in whole) for row in kept),
         total=len(entries),
         forgotten=max(0, forgotten),
-        only_active=(last - forgotten >= len(entries)) if entries else forgotten > 0,
+        only_active=gaps if entries else forgotten > 0,
     )
 
 
@@ -174,6 +165,7 @@ def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
     """In one plain loop; names of operations and groups, of which a dump says few a thousand times, are asked once."""
     operations: dict[str, str] = {}
     groups: dict[tuple[str, str], str] = {}
+    met: Counter[tuple[str, str]] = Counter()
     gloo, rows = backend == "gloo", []
     for index, entry in enumerate(entries):
         name = entry.get("profiling_name") if isinstance(entry, dict) else None
@@ -194,7 +186,11 @@ def rows_of(entries: Sequence[Any], backend: str) -> list[EntryRow]:
             if group is None:
                 group = groups[pair] = _group_key(entry)
         done = entry.get("state") == "completed" or (gloo and entry.get("retired") is True)
-        rows.append(EntryRow(index, group or _group_key(entry), point_to_point, sequence, operation, done))
+        row = EntryRow(index, group or _group_key(entry), point_to_point, sequence, operation, done)
+        if point_to_point:
+            row.nth = met[row.group, name]
+            met[row.group, name] += 1
+        rows.append(row)
     return rows
 
 
@@ -212,39 +208,6 @@ def by_group(rows: Sequence[EntryRow]) -> dict[str, list[EntryRow]]:
         else:
             own[row.group] = [row]
     return own
-
-
-def _without_ends_of_batches(rows: Sequence[EntryRow], entries: Sequence[Any]) -> list[EntryRow]:
-    """Sends and receives as they stand, without the entry that ends a batch of them (batch_isend_irecv): torch writes
-    it as a collective, though it has their number and none of its own, and completes it alone."""
-    if not any(row.operation == "coalesced" for row in rows):
-        return list(rows)
-    kept: list[EntryRow] = []
-    for row in rows:
-        first = len(kept)
-        if row.operation == "coalesced" and not row.point_to_point:
-            batch = _integer(entries[row.at].get("p2p_seq_id"), -1)
-            while first and _numbered_so(kept[first - 1], row.group, batch):
-                first -= 1
-        if first == len(kept):
-            kept.append(row)
-        for part in kept[first:]:
-            part.done = row.done
-    return kept
-
-
-def _numbered_so(row: EntryRow, group: str, batch: int) -> bool:
-    return row.point_to_point and row.group == group and row.sequence == batch
-
-
-def _let_coalesced_decide(rows: Sequence[EntryRow]) -> None:
-    """The parts of a coalesced operation have no events of their own; only the last entry, "coalesced", completes."""
-    names = {operation for operation in {row.operation for row in rows} if operation.endswith("coalesced")}
-    if not names:
-        return
-    done = {(row.group, row.point_to_point, row.sequence): row.done for row in rows if row.operation in names}
-    for row in rows:
-        row.done = row.done or done.get((row.group, row.point_to_point, row.sequence), False)
 
 
 def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], own: Mapping[str, Sequence[EntryRow]]) -> dict[str, int]:
@@ -396,6 +359,7 @@ class _Made:
             operation=row.operation,
             point_to_point=row.point_to_point,
             peer=_peer(entry["profiling_name"], ranks, row.group),
+            nth=row.nth,
             state=state,
             input_sizes=inputs,
             output_sizes=self.sizes(entry.get("output_sizes")) if whole or not inputs else (),
