@@ -75,7 +75,8 @@ class Cause(Struct, frozen=True, kw_only=True):
     """The fix for what was seen, by a short name of that; texts may name values in braces. A text has the lines of
     `fix`, and the cause's own test; a Fix stands alone, with its lines or none."""
     meanings: Mapping[str, str] = {}
-    """By the name of a variant: what happens because of it, where `meaning` is untrue of it; "": its fix says it."""
+    """By the name of a variant: what happens because of it, where `meaning` is untrue of it; "": its fix says it. Of a
+    variant that is a Fix nothing is said that does not stand here: a log's line shows no more than it says."""
     confirm: str
     """The test that decides, as sentences."""
     foreseen_by: tuple[str, ...] = ()
@@ -119,7 +120,8 @@ class Cause(Struct, frozen=True, kw_only=True):
         return isinstance(self.variants.get(variant), Fix) or variant in self.meanings
 
     def meant(self, variant: str) -> str:
-        return self.meanings.get(variant, self.meaning)
+        alone = isinstance(self.variants.get(variant), Fix)
+        return self.meanings.get(variant, "" if alone else self.meaning)
 
     def test(self, variant: str) -> str:
         """That confirms what was seen."""

@@ -21,6 +21,9 @@ CAUSE = Cause(
             "Where it was never there: correct the path."
         ),
     },
+    meanings={
+        "gone": "",
+    },
     confirm=("The one traceback names a path that another rank handles in the same second."),
     symptoms=(
         Symptom(

@@ -22,6 +22,9 @@ CAUSE = Cause(
     variants={
         "model": "Move the model to the rank's own device before it is wrapped: the GPU that LOCAL_RANK numbers.",
     },
+    meanings={
+        "model": "",
+    },
     confirm=("All ranks' PIDs hold memory on GPU 0; torch warned that the devices used by this process are unknown."),
     source=("torch distributed_c10d.py and ProcessGroupNCCL (guessDeviceId)"),
 )

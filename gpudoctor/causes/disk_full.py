@@ -12,7 +12,7 @@ CAUSE = Cause(
         "quota": Judged("quota", "environment", "after a fix"),
     },
     hangs_by="gone",
-    meaning=("A rank cannot write its checkpoint, log or cache, and ends by an exception. The others wait for it."),
+    meaning=("What is to be written there fails until there is room. Where a rank ends by it, the others wait for it."),
     like=("program-error", "checkpoint-race"),
     fix=Fix(
         "Make room on that disk, or write elsewhere; df shows which is full.",

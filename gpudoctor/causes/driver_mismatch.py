@@ -64,6 +64,9 @@ CAUSE = Cause(
         "release": "Install a driver release that knows this GPU: NVIDIA's list of supported products names it.",
         "reload": "Reboot the node, or reload the driver, after it was updated.",
     },
+    meanings={
+        **dict.fromkeys(("image", "open modules", "release", "reload"), ""),
+    },
     confirm="gpudoctor check driver pytorch names the versions that do not fit.",
     foreseen_by=(
         "driver-too-old-for-torch",

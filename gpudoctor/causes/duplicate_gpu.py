@@ -26,6 +26,13 @@ CAUSE = Cause(
             "starts one for each), and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
             (command("gpudoctor devices"),),
         ),
+        "peer-hidden": Fix(
+            "Each process of the node is shown other GPUs only (srun --gpus-per-task or --gpu-bind, or its own "
+            "CUDA_VISIBLE_DEVICES): give the node's GPUs to all of its tasks (--gpus-per-node, --gpu-bind=none), and "
+            "let "
+            "each take the one of its local rank; NCCL_P2P_DISABLE=1 goes without what is refused.",
+            (command("gpudoctor devices"),),
+        ),
         "busy": Fix(
             "Give every rank its own GPU, end leftover processes by PID, or set the compute mode back to Default.",
             (command("nvidia-smi"), command("gpudoctor check gpu")),

@@ -35,6 +35,12 @@ CAUSE = Cause(
                 command("sudo dmesg | grep -i -e conntrack -e 'link is'"),
             ),
         ),
+        "refused": Fix(
+            "Nobody listens at that address and port: the rank there has ended (its own log says why), or it told an "
+            "address that is another machine's here (name the interface in NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME). "
+            "Only a firewall that rejects, and does not drop, looks the same.",
+            (command("ip -brief address"), command("gpudoctor check network")),
+        ),
         "mpi": (
             "Open all TCP ports between the nodes, and name the common network in btl_tcp_if_include and "
             "oob_tcp_if_include."

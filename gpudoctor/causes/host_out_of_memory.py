@@ -46,6 +46,9 @@ CAUSE = Cause(
             "give the job more memory (--mem)."
         ),
     },
+    meanings={
+        "ray": "",
+    },
     confirm="The kernel's log tells of an oom-kill, or oom_kill grows in memory.events of the rank's cgroup.",
     foreseen_by=("cgroup-memory-limit-low", "memory-low", "process-killed-by-oom"),
     source="kernel mm/oom_kill.c, cgroup-v2 memory controller; torch c10 alloc_cpu.cpp",

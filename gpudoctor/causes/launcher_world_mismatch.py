@@ -88,6 +88,9 @@ CAUSE = Cause(
             "under SLURM start by srun with as many tasks per node as devices."
         ),
     },
+    meanings={
+        **dict.fromkeys(("accelerate", "lightning", "mpi-daemons", "slots", "srun", "step", "tasks"), ""),
+    },
     confirm=(
         "Count the ranks on all nodes: their RANKs are 0 to WORLD_SIZE - 1, each once. In SLURM compare "
         "SLURM_NTASKS with nodes times devices."

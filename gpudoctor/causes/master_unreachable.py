@@ -66,7 +66,12 @@ CAUSE = Cause(
             (command("hostname -f"), command("gpudoctor check network")),
         ),
     },
-    meanings=dict.fromkeys(("any-name", "ssh-name"), "No connection is tried before the name is resolved."),
+    meanings={
+        "port": "",
+        **dict.fromkeys(
+            ("any-name", "ssh-name", "unknown name"), "No connection is tried before the name is resolved."
+        ),
+    },
     confirm=("From the node that fails, open a TCP connection to that address and port while the head waits."),
     foreseen_by=(
         "master-unreachable",

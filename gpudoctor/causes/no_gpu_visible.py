@@ -11,7 +11,11 @@ CAUSE = Cause(
     judged={
         "cgroup": Judged("device-lost", "environment", "as it is"),
         "module": Judged("driver", "node", "elsewhere"),
-        **dict.fromkeys(("driver", "host-file", "slow-driver"), Judged("driver", "node", "elsewhere")),
+        **dict.fromkeys(("driver", "host-file", "slow-driver", "nvml"), Judged("driver", "node", "elsewhere")),
+        "slow-helper": Judged("driver", "node", "as it is"),
+        "read-only": Judged("config", "environment", "after a fix"),
+        "no-room": Judged("disk-full", "node", "after a fix"),
+        "denied": Judged("permission", "node", "after a fix"),
         "no-cgroups": Judged("driver", "environment", "after a fix"),
         "toolkit": Judged("driver", "environment", "after a fix"),
         "cdi": Judged("config", "environment", "after a fix"),
@@ -61,9 +65,35 @@ CAUSE = Cause(
             "names against nvidia-smi -L.",
             (command("nvidia-smi -L"),),
         ),
-        "slow-driver": (
+        "slow-driver": Fix(
             "The driver did not answer in time: keep it loaded (nvidia-persistenced, or nvidia-smi -pm 1), and look in "
-            "dmesg for a GPU that hangs."
+            "dmesg for a GPU that hangs.",
+            (command("sudo nvidia-smi -pm 1"),),
+        ),
+        "slow-helper": Fix(
+            "What nvidia-container-cli starts beside itself did not come up within its ten seconds, as on a node whose "
+            "processors or disk are busy (many containers at once): start the container again, fewer at a time, or "
+            "have the runtime use CDI, which does without it.",
+            (command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"),),
+        ),
+        "read-only": Fix(
+            "nvidia-container-cli puts the driver's files into the container's file system, and that cannot be written "
+            "there ({reason}): leave its root writable, take the image's own mount at that place away, or hand the "
+            "GPUs over by CDI.",
+            (),
+        ),
+        "no-room": Fix("Make room where the container's file system is kept ({reason}).", (command("df -h"),)),
+        "denied": Fix(
+            "nvidia-container-cli may not open what it needs ({reason}): look for SELinux or AppArmor (ausearch -m "
+            "avc, "
+            "dmesg), at the modes of that path, and whether the runtime runs without root: then set no-cgroups = true "
+            "in /etc/nvidia-container-runtime/config.toml, or use CDI.",
+            (command("sudo dmesg --ctime | grep -iE 'denied|avc'"),),
+        ),
+        "nvml": Fix(
+            "NVML gives that error on the host already: nvidia-smi and dmesg there say of which GPU (Xid, fallen off "
+            "the bus) or why the driver does not work. Other nodes may be well.",
+            (command("nvidia-smi"), command("sudo dmesg --ctime | grep -iE 'NVRM|Xid'")),
         ),
         "host-file": Fix(
             "A file of the driver that is to be handed in is not on the host ({reason}): the driver was updated or is "
@@ -118,6 +148,9 @@ CAUSE = Cause(
             "have the runtime use cgroupfs or CDI; a reload of systemd takes devices away that it does not know.",
             (command("ls -l /dev/nvidia*"), command("gpudoctor check devices")),
         ),
+    },
+    meanings={
+        **dict.fromkeys(("bar", "in the image", "no-cgroups"), ""),
     },
     confirm="In the rank's own environment torch.cuda.device_count() is 0.",
     foreseen_by=(

@@ -8,7 +8,7 @@ CAUSE = Cause(
     blame="user",
     restart="after a fix",
     judged={
-        "pod": Judged("scheduler", "scheduler", "as it is"),
+        **dict.fromkeys(("pod", "pod-both", "pod-count"), Judged("scheduler", "scheduler", "as it is")),
         **dict.fromkeys(("devices", "step-devices"), Judged("scheduler", "user", "after a fix")),
         "node": Judged("scheduler", "user", "after a fix"),
         "script": Judged("config", "user", "after a fix"),
@@ -26,6 +26,10 @@ CAUSE = Cause(
         "busy": Judged("scheduler", "scheduler", "as it is"),
         "credential": Judged("scheduler", "node", "not decided"),
         "daemon": Judged("scheduler", "node", "elsewhere"),
+        **dict.fromkeys(("admission", "admission-room", "admission-place"), Judged("scheduler", "node", "elsewhere")),
+        "admission-plugin": Judged("scheduler", "node", "as it is"),
+        "admission-nvml": Judged("driver", "node", "elsewhere"),
+        "admission-lost": Judged("device-lost", "node", "elsewhere"),
     },
     hangs_by="start",
     meaning=(
@@ -36,9 +40,23 @@ CAUSE = Cause(
     fix=Fix("Ask for what the cluster has, in a partition, account and quota that the user may use."),
     variants={
         "pod": Fix(
+            "Look at what the nodes have left, and ask for no more of it than one of them has.",
+            (command("kubectl describe nodes | grep -A 12 -E '^Name:|Allocated resources'"),),
+        ),
+        "pod-both": Fix(
             "Look at what the nodes have left, and ask for no more of it than one of them has. Tolerations and "
             "selectors of the pod must fit the GPU nodes' taints and labels.",
             (command("kubectl describe nodes | grep -A 12 -E '^Name:|Allocated resources'"),),
+        ),
+        "pod-count": Fix(
+            "The nodes hold as many pods as they may (kubelet's maxPods; in clouds also by their addresses): end pods "
+            "that are done, or add a node.",
+            (command("kubectl get nodes -o custom-columns=NAME:.metadata.name,PODS:.status.allocatable.pods"),),
+        ),
+        "pod-ports": Fix(
+            "The pod asks for a port of the host that another pod has on each node: leave hostPort out, or take "
+            "another.",
+            (command("kubectl get pods --all-namespaces --output wide"),),
         ),
         "pod-taint": Fix(
             "Give the pod a toleration for the taint that the nodes have ({reason}), as the cluster's other GPU jobs "
@@ -59,11 +77,39 @@ CAUSE = Cause(
             (command("kubectl get nodes --show-labels"),),
         ),
         "admission": Fix(
-            "The node's kubelet had fewer healthy devices than the scheduler counted: a GPU there failed, or the "
-            "device "
-            "plugin started anew. Delete the pod so that it is placed again, and keep that node out (kubectl cordon) "
-            "until its devices are whole.",
+            "The node's kubelet had fewer healthy devices than the scheduler counted: another pod holds them still, a "
+            "GPU there failed, or the device plugin started anew. Delete the pod so that it is placed again, and keep "
+            "that node out (kubectl cordon) until its devices are whole.",
             (command("kubectl describe node NODE | grep -A 12 -E 'Capacity|Allocatable'"), command("nvidia-smi -L")),
+        ),
+        "admission-room": Fix(
+            "When the pod came, the node had less left than the scheduler had counted: another pod was faster, or one "
+            "without the scheduler runs there. Delete the pod so that it is placed again.",
+            (command("kubectl describe node NODE | grep -A 12 -E 'Allocated resources'"),),
+        ),
+        "admission-place": Fix(
+            "The node's topology manager found no place where processors, devices and memory lie together as its "
+            "policy "
+            "wants: ask for what one NUMA node holds, delete the pod so that it is placed again, or relax the "
+            "kubelet's "
+            "topologyManagerPolicy.",
+            (command("kubectl describe node NODE | grep -A 12 -E 'Allocated resources'"),),
+        ),
+        "admission-plugin": Fix(
+            "The node's device plugin went away or gave no answer while the pod was given its devices: see whether its "
+            "pod there runs or restarts, and why (its own log); then delete this pod so that it is placed again.",
+            (command("kubectl get pods --all-namespaces --output wide | grep -i device-plugin"),),
+        ),
+        "admission-nvml": Fix(
+            "The node's device plugin gets an error from NVML: see nvidia-smi on that node, start the plugin's pod "
+            "there "
+            "again once that works, and keep the node out (kubectl cordon) until then.",
+            (command("nvidia-smi"), command("kubectl get pods --all-namespaces --output wide | grep -i device-plugin")),
+        ),
+        "admission-lost": Fix(
+            "A GPU of that node is lost to the driver, and while it is every pod with GPUs is refused there: keep the "
+            "node out (kubectl cordon), look for Xids, reset the GPU or reboot, and start the device plugin again.",
+            (command("nvidia-smi"), command("sudo dmesg --ctime | grep -iE 'NVRM|Xid'")),
         ),
         "queue-limits": Fix(
             "No queue takes what is asked: compare nodes, processors, GPUs, memory and wall time with each queue's "
@@ -156,6 +202,9 @@ CAUSE = Cause(
         "controller": Fix(
             "Submit again; where it stays so, the controller is down or overloaded.", (command("sinfo"),)
         ),
+    },
+    meanings={
+        **dict.fromkeys(("daemon", "log-folder"), ""),
     },
     confirm="The scheduler's own record of the job names the reason (squeue, scontrol show job, kubectl describe pod).",
     source="slurm slurm_errno.c; kubernetes scheduler, kubelet and resourcequota",

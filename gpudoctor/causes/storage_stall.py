@@ -19,6 +19,12 @@ CAUSE = Cause(
         (command("gpudoctor check host"), command("mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'")),
     ),
     variants={
+        "refused": Fix(
+            "What reads or writes there gets an error at once: see whether the mount still answers (df, ls), and mount "
+            "it anew; of a FUSE mount (s3fs, gcsfuse, goofys) the program behind it has ended, and its own log or the "
+            "OOM killer's says why.",
+            (command("mount | grep -E 'nfs|lustre|fuse|gpfs|beegfs'"), command("sudo dmesg --ctime | tail -n 40")),
+        ),
         "error": Fix(
             "Look at that device in the kernel's log and by smartctl: behind such errors the kernel mounts a "
             "file system read-only, until it is checked (fsck) and mounted again. Start elsewhere until then, and keep "

@@ -89,6 +89,9 @@ CAUSE = Cause(
             (command("gpudoctor check pytorch nccl"),),
         ),
     },
+    meanings={
+        "foreign": "",
+    },
     confirm=("Compare the loaded libraries (/proc/PID/maps) and the NCCL variables of all ranks."),
     foreseen_by=(
         "nccl-versions-differ",

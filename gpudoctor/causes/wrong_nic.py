@@ -82,6 +82,9 @@ CAUSE = Cause(
             (command("gpudoctor env"),),
         ),
     },
+    meanings={
+        "none": "",
+    },
     confirm=(
         "Compare the interface of the log with the one that ip route get shows for a peer's address. A bridge "
         "has the same address on several hosts."

@@ -13,8 +13,8 @@ CAUSE = Cause(
     hangs_by="gone",
     while_running="always",
     meaning=(
-        "The driver reported an error of the GPU or lost it. Kernels on it never end, and all ranks that talk "
-        "to it wait."
+        "The driver reported an error of the GPU or lost it. What runs on it fails or never ends, and all ranks that "
+        "talk to it wait."
     ),
     like=("gpu-program-fault",),
     fix=Fix(
@@ -39,13 +39,14 @@ CAUSE = Cause(
         "pcie": (
             "See which device it is (lspci -s); look at its seating and its riser, and take the node out of service."
         ),
-        "unknown": (
+        "unknown": Fix(
             "Look at nvidia-smi and dmesg on that node: a GPU that was lost, a driver that was updated. Behind a "
             "sleep of the "
             "machine load nvidia_uvm again (sudo modprobe -r nvidia_uvm, then sudo modprobe nvidia_uvm); where "
             "/dev/nvidia-uvm is missing, on the host or in the container, make it (sudo nvidia-modprobe -c 0 -u) "
             "and hand "
-            "it over."
+            "it over.",
+            (command("nvidia-smi"), command("ls -l /dev/nvidia*")),
         ),
     },
     confirm=("The kernel's log holds an Xid of that GPU from this time; nvidia-smi fails or does not list it."),

@@ -18,6 +18,7 @@ from gpudoctor.explain.crashed_in import fix_of_crash
 from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.last_words import BUILDING, OF_NO_TABLE
 from gpudoctor.explain.line_words import judged_line
+from gpudoctor.explain.own_fixes import by_line
 from gpudoctor.explain.own_words import names
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
@@ -93,6 +94,15 @@ USUAL: Mapping[Class, str] = {
     "host-memory": "Give the job more memory, or let it hold less at once (fewer processes, smaller pieces).",
 }
 """By what an error line is about, how one finds what to mend."""
+OF_A_STORE = lazy_re(r"\brendezvous\b|\bstore\b")
+OF_WHO_MEET = (
+    "Another process ended or never came, and its own log says why: look at that of the node that serves the store "
+    "(rank 0, or the rendezvous' endpoint), and of those that are missing; all have to be started alike (--nnodes, "
+    "--rdzv-id, the endpoint)."
+)
+"""Of what the others' end is seen by."""
+OF_A_CONNECTION = 0.48
+"""How sure a single candidate is that is a connection which did not come about: no other explains the end."""
 LAST = 40
 """Lines at the end of a log that are asked (our rule of thumb)."""
 
@@ -114,6 +124,18 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(known[0].fix.text.format_map(known[1]))) if known else cause
     if cause.cause == "download-failed" and cause.fix == CAUSES[cause.cause].fix and (told := _of_download(cause)):
         return structs.replace(cause, fix=Fix(told))
+    known = CAUSES[cause.cause]
+    if cause.fix == known.fix and (variant := by_line(known.id, "", "\n".join(line.text for line in cause.evidence))):
+        judged, meaning = known.judge(variant), known.meant(variant)
+        return structs.replace(
+            cause,
+            fix=known.remedy(variant),
+            kind=judged.kind,
+            blame=judged.blame,
+            restart=judged.restart,
+            meaning=meaning,
+            confirm=known.test(variant),
+        )
     if cause.cause == "native-crash" and cause.fix == CAUSES[cause.cause].fix:
         return structs.replace(cause, fix=fix_of_crash(texts_of(ends)) or cause.fix)
     if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):
@@ -182,8 +204,11 @@ def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[
     is that of what only followed."""
     first, unknown = (concluded.causes[0] if concluded.causes else None), concluded.unknown or ""
     if first is None or first.kind in TELL_ONLY_AN_END:
-        return to_try(trouble, ends, unknown)
+        told = to_try(trouble, ends, unknown)
+        return told or (OF_WHO_MEET if FAILED_BEFORE in unknown and OF_A_STORE.search(unknown) else "")
     is_known = first.summary in unknown and FAILED_BEFORE not in unknown and not concluded.waited
+    if len(concluded.causes) == 1 and first.confidence >= OF_A_CONNECTION and not concluded.waited:
+        return first.fix.text if not first.fix.text.startswith(NO_REMEDY) else ""
     return first.fix.text if is_known and not first.fix.text.startswith(NO_REMEDY) else ""
 
 

@@ -73,7 +73,7 @@ ELSEWHERE = lazy_re(
 )
 """What only asks for more to be told, or sends somebody somewhere."""
 A_NOUN = lazy_re(
-    r"(?i)^free (?:\w{1,12} )?memory (?:on|of|in|is|was|left|at)\b|^\w{3,12} [^\n]{0,160}\berror:|"
+    r"(?i)^wait timeout\b|^free (?:\w{1,12} )?memory (?:on|of|in|is|was|left|at)\b|^\w{3,12} [^\n]{0,160}\berror:|"
     r"^(?:shard|request|split|register|limit|drop|start|run|update|change|import|download|call|mount|check|stop|"
     r"launch|write|export|reset|pull|clone|merge|move|switch|pass|fix|set|pad|shard|start|clip|tune|load) "
     r"(?!(?:the|a|an|that|whether|if|your|all|this|these|it|its|each|every|both|any|`|'|\"|-)\b)"

@@ -27,7 +27,7 @@ ENTRY = lazy_re(r"^\s{1,16}[A-Z][\w /-]{1,30}: {1,12}\S|^\s{0,8}[A-Z][\w ]{2,24}
 """A name and a value, as Open MPI's boxes, ibstat and kubectl's descriptions have them."""
 FRAMES = lazy_re(r"^\W{10,}$")
 CONTINUES = lazy_re(
-    r"^(?:Mounting (?:command|arguments)|Output|Caused by|Reason|Message|Details?|status code"
+    r"^(?:Mounting arguments|Output|Caused by|Reason|Message|Details?|status code"
     r"|stderr|Cause): "
 )
 """How a message goes on in a line of its own (Kubernetes' mount helper, Go's and Java's errors)."""

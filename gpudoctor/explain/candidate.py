@@ -8,7 +8,7 @@ from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.endings import ending_of
 from gpudoctor.explain.kinds import ROUTE
-from gpudoctor.explain.own_fixes import by_values
+from gpudoctor.explain.own_fixes import by_line, by_values
 from gpudoctor.explain.report import Line
 from gpudoctor.explain.scan import Event, Moment
 from gpudoctor.lazy import lazy_re
@@ -78,7 +78,7 @@ def of_symptom(event: Event, *, standing: Standing, share: float = 1.0) -> Candi
     if cause == "rank-died" and (ending := ending_of(values)) is not None:
         confidence = ending.confidence if event.of_the_end else min(ending.confidence, confidence)
         cause, variant = ending.cause, ending.variant
-    variant, more = by_values(cause, variant, values)
+    variant, more = by_values(cause, by_line(cause, variant, event.at.text), values)
     judged = ROUTE if cause == "firewall-ephemeral-ports" and NO_ROUTE in values.get("errno", "") else None
     if event.lived_on:
         share *= LIVED_ON

@@ -20,7 +20,9 @@ ALIKE, SHORTEST = 8, 8
 """Lines alike behind a fault, and letters of each, that show that the program went on (our rule of thumb)."""
 MUCH = 24
 """Lines behind a command that failed, which show that its script went on (our rule of thumb)."""
-MAY_FAIL = lazy_re(r"(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): ")
+MAY_FAIL = lazy_re(
+    r"\bcould not remove \S|(?:^|\s)(?:rm|mkdir|rmdir|ls|cat|kill|pkill|stty|umount|cp|ln|chmod|chown|sysctl|ulimit): "
+)
 """Commands of which scripts go on when they fail."""
 SUBJECT = lazy_re(r"\b(?:pods?/|assigned [\w.-]{1,253}/)(?P<name>[\w.-]{1,253})|\bin pod (?P<of>[\w.-]{1,253})")
 """Whom an event of Kubernetes is about, where the line names it."""

@@ -260,9 +260,14 @@ BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"(?i)timed out|connection|communication|connect|no response"), "launch-unreached"),
     ),
     ("no-gpu-visible", "driver"): (
-        (lazy_re(r"device rules|device filters|bpf"), "no-cgroups"),
+        (lazy_re(r"device rules|device filters|bpf|devices\.allow"), "no-cgroups"),
         (lazy_re(r"(?i)unknown device"), "no-such-gpu"),
+        (lazy_re(r"nvcgo rpc error: timed out"), "slow-helper"),
         (lazy_re(r"(?i)timed out"), "slow-driver"),
+        (lazy_re(r"read-only file system"), "read-only"),
+        (lazy_re(r"no space left"), "no-room"),
+        (lazy_re(r"(?i)permission denied|operation not permitted"), "denied"),
+        (lazy_re(r"nvml error: (?!driver not loaded)|(?i:unknown error|gpu is lost)"), "nvml"),
         (lazy_re(r"(?i)stat failed|no such file"), "host-file"),
     ),
     ("scheduler-refused", "controller"): ((lazy_re(r"(?i)munge|authentication"), "munge"),),
@@ -273,6 +278,78 @@ BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
     ),
 }
 """By the reason that the line itself gives: slurm_errno.c's texts, the scheduler's plugins of Kubernetes."""
+
+
+BY_LINE: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
+    ("container-not-started", ""): (
+        (lazy_re(r"nvidia-container-cli"), "enroot-cli"),
+        (lazy_re(r"--container-mounts: invalid format"), "mounts-form"),
+    ),
+    ("container-not-started", "sandbox"): (
+        (lazy_re(r"no runtime for"), "sandbox-runtime"),
+        (lazy_re(r"sandbox image"), "sandbox-image"),
+        (lazy_re(r"no space left"), "sandbox-room"),
+        (lazy_re(r"cgroupsPath|systemd cgroups"), "sandbox-cgroup"),
+        (
+            lazy_re(r"assign an IP address|no (?:more )?IP addresses|allocate for range|no available IP"),
+            "sandbox-address",
+        ),
+        (lazy_re(r"network for (?:sandbox|pod)|(?i:\bcni\b)|plugin type="), "sandbox-network"),
+    ),
+    ("scheduler-refused", "admission"): (
+        (lazy_re(r"(?i)gpu is lost|fallen off|reset required"), "admission-lost"),
+        (lazy_re(r"(?i)\bnvml\b"), "admission-nvml"),
+        (lazy_re(r"transport is closing|error reading from server|code = Unavailable"), "admission-plugin"),
+        (lazy_re(r"TopologyAffinityError|SMTAlignmentError"), "admission-place"),
+        (lazy_re(r"\bOutOf(?:cpu|memory|pods|ephemeral)"), "admission-room"),
+    ),
+    ("scheduler-refused", "pod"): (
+        (lazy_re(r"Insufficient[^\n]{0,200}?(?:taint|affinity|selector)"), "pod-both"),
+        (lazy_re(r"(?:taint|affinity|selector)[^\n]{0,200}?Insufficient"), "pod-both"),
+        (lazy_re(r"Too many pods"), "pod-count"),
+        (lazy_re(r"free ports"), "pod-ports"),
+    ),
+    ("firewall-ephemeral-ports", ""): ((lazy_re(r"(?i)connection refused"), "refused"),),
+    ("image-not-pulled", ""): (
+        (lazy_re(r"toomanyrequests|\b429\b|rate limit"), "rate"),
+        (lazy_re(r"no space left"), "room"),
+        (lazy_re(r"x509|certificate"), "certificate"),
+        (lazy_re(r"HTTP response to HTTPS client"), "plain"),
+        (lazy_re(r"size validation|unexpected commit digest|unexpected EOF|checksum"), "damaged"),
+        (lazy_re(r"no match for platform|no matching manifest for"), "platform"),
+        (
+            lazy_re(
+                r"i/o timeout|TLS handshake timeout|no such host|connection (?:refused|reset)|no route to "
+                r"host|deadline "
+                r"exceeded|server misbehaving|network is unreachable"
+            ),
+            "unreached",
+        ),
+        (lazy_re(r"(?i)authoriz|authentic|denied|forbidden|\b40[13]\b|insufficient_scope|docker login"), "login"),
+        (lazy_re(r"(?i)not ?found|manifest unknown|\b404\b|invalid reference|InvalidImageName|parse image"), "name"),
+    ),
+    ("volume-not-mounted", ""): (
+        (lazy_re(r"reason given by server: No such file"), "no-export"),
+        (lazy_re(r"helper program|unknown filesystem type|mount\.\w{2,10}: (?:command )?not found"), "helper"),
+        (lazy_re(r"access denied by server|AccessDenied|reason given by server: Permission"), "denied"),
+        (lazy_re(r"list of registered CSI drivers|does not contain driver"), "csi"),
+        (lazy_re(r"Multi-Attach|already (?:used by|attached to|exclusively)"), "attached"),
+        (lazy_re(r"hostPath type check failed"), "host-path"),
+        (
+            lazy_re(
+                r"mount[^\n]{0,80}(?:[Cc]onnection (?:timed out|refused)|No route to host)|Failed to resolve|Name or "
+                r"service not known"
+            ),
+            "unreached",
+        ),
+    ),
+}
+"""By what stands anywhere in the line, or in those with which it goes on: kubelet's events quote whoever refused."""
+
+
+def by_line(cause: str, variant: str, text: str) -> str:
+    """The variant that the line's own reason shows; the same where it shows none."""
+    return next((of for words, of in BY_LINE.get((cause, variant), ()) if words.search(text)), variant)
 
 
 OF_ASSERTIONS: tuple[tuple[re.Pattern[str], str], ...] = (

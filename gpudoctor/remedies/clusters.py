@@ -46,11 +46,9 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "All pods of the gang start together or none does, and there is not room for all: ask for what the "
-            "queue has "
-            "left, or lower minAvailable; groups of jobs that ended long ago may still hold the queue's "
-            "resources (delete "
-            "their podgroups)."
+            "All pods of the gang start together or none does, and not all can be placed now: the group's own events "
+            "say for what they wait (kubectl describe podgroup). Ask for what the queue and its nodes have left, or "
+            "lower minAvailable; groups of jobs that ended long ago may still hold the queue's resources."
         ),
         commands=(command("kubectl get podgroups,queues --all-namespaces"),),
         kind="scheduler",

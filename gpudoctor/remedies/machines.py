@@ -232,6 +232,43 @@ REMEDIES = (
         counter="PMIX ERROR: NOT-FOUND in file client/pmix_client.c at line 1",
     ),
     Remedy(
+        "mpi-map",
+        words=r"\bYour job has requested more processes than the ppr for\b|\bYour job failed to map\b"
+        r"|\bA request was made to bind to that would result in binding more\b"
+        r"|\bAll nodes which are allocated for this job are already filled\b"
+        r"|\bNo nodes are available for this job, either due to a failure to\b",
+        lines=True,
+        fix=(
+            "mpirun finds no place for the processes that it was asked for: compare their number with the nodes and "
+            "slots that it has (mpirun --display allocation, before Open MPI 5 --display-allocation), with --map-by "
+            "(ppr:N:node) and with --bind-to (none takes any processor; overload-allowed lets them share)."
+        ),
+        kind="launcher",
+        blame="user",
+        restart="after a fix",
+        source="prrte src/mca/rmaps (help-prte-rmaps-base.txt, help-prte-rmaps-ppr.txt); orte before",
+        sample="Your job has requested more processes than the ppr for",
+        counter="Your job has started",
+    ),
+    Remedy(
+        "mpi-srun",
+        words=r"\bsrun returned non-zero exit status \(\d{1,6}\) from launching\b"
+        r"|\bThe SLURM process starter for Open ?MPI\b",
+        lines=True,
+        fix=(
+            "mpirun starts its daemons by srun here, and that failed: srun must be on the PATH of the job, and get a "
+            "step (no other step may hold the job's resources; --overlap); mpirun --mca plm_base_verbose 10 tells "
+            "more. "
+            "Start the program by srun itself (--mpi=pmix), or take ssh (--mca plm ^slurm)."
+        ),
+        commands=(command("command -v srun; srun --mpi=list"),),
+        kind="launcher",
+        blame="environment",
+        source="prrte src/mca/plm/slurm/help-plm-slurm.txt",
+        sample="srun returned non-zero exit status (256) from launching",
+        counter="srun: error: Unable to create step",
+    ),
+    Remedy(
         "orte-route",
         words=r"ORTE does not know how to route a message|PRTE has lost communication with a remote daemon|"
         r"ORTE has lost communication with a remote daemon",

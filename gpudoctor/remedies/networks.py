@@ -109,6 +109,25 @@ REMEDIES = (
         counter="SM lid: 1",
     ),
     Remedy(
+        "queue-pairs",
+        words=r"(?:failed to create (?:\w{1,8} )?QP\b|mlx5dv_devx_obj_create\(QP\) failed|\bibv_(?:exp_)?create_qp\b"
+        r"[^\n]{0,40}failed)[^\n]{0,200}Cannot allocate memory",
+        lines=True,
+        fix=(
+            "The card gives no further queue pair: see that the job's limit of locked memory is unlimited (ulimit -l "
+            "in "
+            "the job itself); with many processes a node take transports that need fewer (UCX_TLS=dc_x,self,sm, or "
+            "ud), "
+            "or fewer processes; where other nodes do it, compare the card's firmware."
+        ),
+        commands=(command("ulimit -l; ibv_devinfo | grep -E 'fw_ver|max_qp'"),),
+        kind="rdma",
+        blame="environment",
+        source="ucx src/uct/ib (ib_mlx5_dv.c, ib_iface.c); verbs",
+        sample="ib_mlx5_dv.c:161  UCX  ERROR   mlx5dv_devx_obj_create(QP) failed, syndrome 0: Cannot allocate memory",
+        counter="UCX  ERROR mlx5_0: ibv_create_cq() failed: Cannot allocate memory",
+    ),
+    Remedy(
         "mount-refused",
         words=(
             r"\bmount(?:\.\w{2,12})?: [^\n]{0,200}?(?P<why>access denied by server|wrong fs type"

@@ -280,7 +280,10 @@ REMEDIES = (
     ),
     Remedy(
         "apptainer-squashfs",
-        words=r"(?:can't mount image|mounting image)[^\n]{0,200}failed to mount squashfs filesystem: ",
+        words=(
+            r"(?:can't mount image|mounting image)[^\n]{0,200}(?:failed to mount squashfs filesystem: "
+            r"|kernel reported a bad superblock for squashfs)"
+        ),
         lines=True,
         fix=(
             "The image's file cannot be mounted: it was not copied whole (compare its size; a full disk or quota), it "
@@ -293,6 +296,40 @@ REMEDIES = (
         source="apptainer internal/pkg/runtime/engine/apptainer/container_linux.go, pkg/util/loop",
         sample="FATAL:   container creation failed: mount /proc/self/fd/5->/var/x/rootfs error: can't mount image "
         "/proc/self/fd/5: failed to mount squashfs filesystem: invalid argument",
+        counter="INFO:    squashfuse not found, will not be able to mount SIF or other squashfs files",
+    ),
+    Remedy(
+        "pyxis-workdir",
+        words=r"\bpyxis: couldn't chdir to (?P<folder>(?!container cwd)\S{1,200}): ",
+        lines=True,
+        fix=(
+            "The container has no folder {folder}: mount one there (--container-mounts), make it in the image, or name "
+            "another in --container-workdir."
+        ),
+        kind="file-missing",
+        blame="environment",
+        source="pyxis pyxis_slurmstepd.c",
+        sample="slurmstepd: error: pyxis: couldn't chdir to /workspace/fit: No such file or directory",
+        counter="slurmstepd: error: pyxis: couldn't mkdir /run/pyxis/1000: No such file or directory",
+    ),
+    Remedy(
+        "apptainer-fuse",
+        words=r"(?:squashfuse\w{0,4}|fuse2fs|gocryptfs|fuse-overlayfs)[^\n]{0,80}(?:fusermount3?: |failed to exec "
+        r"fusermount|fuse: (?:failed|device not found))",
+        lines=True,
+        fix=(
+            "Apptainer mounts the image by FUSE here and cannot: install fuse3 (fusermount3, setuid root) and load the "
+            "fuse module on that node; where a container or SELinux forbids it, unpack the image first "
+            "(apptainer build --sandbox), or install apptainer-suid."
+        ),
+        commands=(command("command -v fusermount3; ls -l /dev/fuse"),),
+        kind="storage",
+        blame="node",
+        restart="after a fix",
+        source="apptainer internal/pkg/image/driver; libfuse lib/mount.c",
+        sample="FATAL:   container creation failed: mount /proc/self/fd/3->/var/x/rootfs error: while mounting image "
+        "/proc/self/fd/3: squashfuse_ll exited with status 1: fuse: failed to exec fusermount3: No such file or "
+        "directory",
         counter="INFO:    squashfuse not found, will not be able to mount SIF or other squashfs files",
     ),
     Remedy(

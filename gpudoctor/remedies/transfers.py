@@ -275,7 +275,8 @@ REMEDIES = (
         words=(
             r"\b(?:VcpuLimitExceeded|InstanceLimitExceeded|MaxSpotInstanceCountExceeded|QuotaExceeded"
             r"|QUOTA_EXCEEDED)\b",
-            r"\bQuota '(?P<name>[\w-]{1,80})' exceeded\b|\bover its data quota\b",
+            r"\bQuota '(?P<name>[\w-]{1,80})' exceeded\b|\bover its data quota\b"
+            r"|\bhas a total v?CPU quota of \d|\bexceeding approved \S{0,40} ?[Qq]uota\b",
         ),
         lines=True,
         fix="The account's quota for that is used up: have it raised, end what uses it, or take another region or "

@@ -156,8 +156,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-name-unknown",
-        pattern=r"The (?P<family>IPv4|IPv4 or IPv6|IPv6) network addresses of \((?P<address>[^,\s]{1,253}), "
-        r"?(?P<port>\d+)\) cannot be retrieved \(gai error: -(?:2|3|5) - (?P<error>[^)\n]{1,80})\)",
+        pattern=(
+            r"The (?P<family>IPv4|IPv4 or IPv6|IPv6) network addresses of \((?P<address>[^,\s]{1,253}), "
+            r"?(?P<port>\d+)\) cannot be retrieved \(gai error: -(?:2|3|5) - (?P<error>[^)\n]{1,80})\)",
+            r"client socket has failed to connect to (?P<address>[^,\s(]{1,253}) \(gai error: -(?:2|3|5) - "
+            r"(?P<error>[^)\n]{1,80})\)",
+        ),
         cause="master-unreachable",
         variant="unknown name",
         role="connection",

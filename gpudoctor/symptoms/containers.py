@@ -46,6 +46,20 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="nvidia-container-cli: all requirements are met",
     ),
     Symptom(
+        "runtime-not-run",
+        pattern=r"fork/exec (?P<file>/\S{1,200}?): (?P<reason>permission denied|no such file or directory|exec format "
+        r"error)",
+        cause="container-not-started",
+        variant="runtime-program",
+        confidence=PROVED,
+        seen="the container's runtime, {file}, could not be run: {reason}",
+        source="containerd core/runtime (runc shim); Go os/exec",
+        sample="docker: Error response from daemon: OCI runtime create failed: unable to retrieve OCI runtime error "
+        "(open /run/containerd/io.containerd.runtime.v2.task/moby/9/log.json: no such file or directory): fork/exec "
+        "/usr/bin/nvidia-container-runtime: permission denied: unknown.",
+        counter="exec /usr/bin/python: exec format error",
+    ),
+    Symptom(
         "container-libraries-in-image",
         pattern=CLI + r"mount error: file creation failed: \S{0,300}/merged(?P<file>/\S{1,200}?): file exists",
         cause="no-gpu-visible",
@@ -96,11 +110,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "container-driver-absent",
         pattern=(
-            CLI + r"initialization error: nvml error: (?P<reason>[\w /]{1,60})",
-            CLI + r"initialization error: load library failed: (?P<reason>libnvidia-ml\S{1,20})",
+            CLI + r"(?:initialization|detection) error: (?P<reason>nvml error: [\w /]{1,60})",
+            CLI + r"initialization error: load library failed: (?P<reason>libnvidia-ml[\w.]{1,20})",
             CLI + r"(?:initialization|detection|driver|driver rpc|mount|container|permission) error: "
             r"(?P<reason>(?!file creation failed: [^\n]*file exists|cgroup subsystem|failed to get device cgroup)"
-            r"[^\n]{1,120})",
+            r"[^\n]{1,240})",
         ),
         cause="no-gpu-visible",
         variant="driver",
@@ -115,8 +129,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "container-device-unknown",
-        pattern=CLI + r"device error: (?P<device>[\w.:-]{1,80}): unknown device",
+        pattern=CLI + r"device error: (?P<device>[\w./:-]{1,80}): unknown device",
         cause="no-gpu-visible",
+        variant="no-such-gpu",
         confidence=LIKELY,
         seen="the container was to get GPU {device}, which this node does not have",
         source="libnvidia-container src/cli, nvidia-container-runtime-hook",
@@ -169,7 +184,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "enroot-not-started",
         pattern=(
-            r"pyxis: --container-[\w-]{1,20}: (?P<reason>invalid format[^\n]{0,120}|argument required)",
+            r"pyxis: (?P<reason>--container-[\w-]{1,20}: (?:invalid format[^\n]{0,120}|argument required))",
             r"pyxis: {1,8}\[ERROR\] (?P<reason>Command not found: [^\n]{1,120}|Unsupported architecture: [^\n]{1,60})",
             r"(?:^|[\s\]:])\[ERROR\] (?P<reason>Command not found: nvidia-container-cli)",
         ),

@@ -20,9 +20,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "gloo-mesh-loopback",
-        needle=("connectFullMesh failed with", "remote=[127.", "remote=[::1]"),
-        pattern=r"(?:connectFullMesh failed with|SO_ERROR|timed out connecting)[^\n]{0,300}?"
-        r"remote=\[(?P<address>127(?:\.\d{1,3}){3}|::1)\]:(?P<port>\d{1,5})",
+        needle=("connectFullMesh failed with", "remote=[127.", "remote=[::1]", "] connect [127.", "] connect [::1]"),
+        pattern=(
+            r"(?:connectFullMesh failed with|SO_ERROR|timed out connecting)[^\n]{0,300}?"
+            r"remote=\[(?P<address>127(?:\.\d{1,3}){3}|::1)\]:(?P<port>\d{1,5})",
+            r"tcp/pair\.cc:\d+\] connect \[(?P<address>127(?:\.\d{1,3}){3}|::1)\]:(?P<port>\d{1,5}): ",
+        ),
         cause="master-addr-loopback",
         variant="mesh",
         seen="gloo was told to reach another rank at {address}, which is the node's own loopback",
@@ -40,7 +43,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=(
             r"(?:connectFullMesh failed with|SO_ERROR|timed out connecting)[^\n]{0,300}?"
             r"remote=\[(?P<address>(?!127\.|::1\])[0-9a-fA-F:.]{2,45})\]:(?P<port>\d{1,5})",
-            r"tcp/pair\.cc:\d+\] connect " + REMOTE + r": (?P<errno>[A-Z][\w ]{3,40})",
+            r"tcp/pair\.cc:\d+\] connect (?!\[(?:127\.|::1\]))" + REMOTE + r": (?P<errno>[A-Z][\w ]{3,40})",
             r"connectFullMesh failed with (?![^\n]{0,300}remote=)(?P<errno>[^\n]{0,120})",
         ),
         cause="firewall-ephemeral-ports",

@@ -103,6 +103,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "pod-not-admitted",
         pattern=(
+            r"\bAllocate failed due to (?P<why>(?!no healthy devices)[^\n]{1,240})",
             rf"(?i:\breason|\bstatus)\"?:\s{{1,24}}\"?(?P<reason>{NOT_ADMITTED})\b"
             rf"|\bWarning\s+UnexpectedAdmissionError\s",
             rf"\s\d{{1,3}}/\d{{1,3}}\s+(?P<reason>{NOT_ADMITTED})\s",
@@ -112,8 +113,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
         variant="admission",
         confidence=LIKELY,
         seen=(
-            "the node's kubelet did not admit the pod ({reason}), mostly because a device was not to be had",
-            "the node's kubelet did not admit the pod, mostly because a device was not to be had",
+            "the node's kubelet did not admit the pod: {why}",
+            "the node's kubelet did not admit the pod ({reason})",
+            "the node's kubelet did not admit the pod",
         ),
         source="kubernetes pkg/kubelet/lifecycle/predicate.go",
         sample=(
@@ -149,6 +151,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "Pod ephemeral local storage usage exceeds the total limit of containers 50Gi.",
             'Container trainer exceeded its local ephemeral storage limit "20Gi".',
         ),
+        counter="The node was low on resource: memory.",
+    ),
+    Symptom(
+        "pod-evicted-pids",
+        needle="The node was low on resource: pids",
+        cause="open-files-limit",
+        variant="processes",
+        seen="Kubernetes evicted the pod, because the node had no process numbers left",
+        source="kubernetes pkg/kubelet/eviction/helpers.go",
+        sample="The node was low on resource: pids. Threshold quantity: 1024, available: 211.",
         counter="The node was low on resource: memory.",
     ),
     Symptom(
@@ -316,8 +328,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pod-config-missing",
-        needle=(': secret "', ': configmap "'),
-        pattern=r"(?:Error| ): (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
+        needle=(': secret "', ': configmap "', "couldn't find key "),
+        pattern=(
+            r"(?:Error| ): (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
+            r"couldn't find key (?P<name>[\w.-]{1,253}) in (?P<kind>Secret|ConfigMap) [\w./-]{1,300}",
+        ),
         cause="container-not-started",
         variant="config",
         over=STARTED,
@@ -354,7 +369,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "pod-sandbox-failed",
         pattern=(
             r"no runtime for \\?\"(?P<runtime>[\w-]{1,40})\\?\" is configured",
-            r"[Ff]ailed to create pod sandbox: (?P<reason>[^\n]{1,200})",
+            r"[Ff]ailed to create pod sandbox: (?:rpc error: code = \w{1,20} desc = )?(?P<reason>[^\n]{1,300})",
             r"failed to setup network for sandbox",
         ),
         cause="container-not-started",

@@ -96,7 +96,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=("system not yet initialized", "CUDA_ERROR_SYSTEM_NOT_READY", "cudaErrorSystemNotReady"),
         cause="fabric-manager",
         confidence=PROVED,
-        seen="CUDA is not initialised on a machine with NVSwitch (error 802)",
+        seen="CUDA is not initialised (error 802), as on machines with NVSwitch before Fabric Manager has started",
         source="CUDA error 802; NVIDIA Fabric Manager user guide",
         sample=(
             NODE + "init.cc:1733 NCCL WARN Cuda failure 'system not yet initialized'",

@@ -369,6 +369,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "[Errno 121] Remote I/O error",
         ),
         cause="storage-stall",
+        variant="refused",
         confidence=LIKELY,
         seen="storage failed while a rank read or wrote",
         source="Python's OSError; FUSE, NFS, Lustre",
@@ -436,15 +437,5 @@ SYMPTOMS: tuple[Symptom, ...] = (
         source="OpenSSH clientloop.c",
         sample="gx8: Timeout, server gx8 not responding.",
         counter="server gx8 answered",
-    ),
-    Symptom(
-        "ssh-name-unknown",
-        pattern=r"ssh: Could not resolve hostname (?P<address>[\w.-]{1,253})",
-        cause="master-unreachable",
-        variant="ssh-name",
-        seen="ssh does not find the name {address}",
-        source="OpenSSH ssh.c",
-        sample="ssh: Could not resolve hostname worker-2: Name or service not known",
-        counter="ssh: connected to worker-2",
     ),
 )

@@ -293,7 +293,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
                 '"EventType": "Preempt"',
                 '"EventType":"Preempt"',
             ),
-            *("spot/instance-action", "SpotInterruption", "Spot instance interruption notice"),
+            *("spot/instance-action", "SpotInterruption", "Spot instance interruption notice", "got pre-empted"),
         ),
         pattern=(
             r"Spot ITN received",
@@ -301,7 +301,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"compute\.instances\.preempted|Instance was preempted",
             r"\"EventType\": ?\"Preempt\"",
             r"spot/instance-action[^\n]{0,80}\"?action\"?: ?\"?(?:terminate|stop|hibernate)",
-            r"\bSpotInterruption\b|Spot instance interruption notice",
+            r"\bSpotInterruption\b|Spot instance interruption notice|\bNodes of this job got pre-empted\b",
         ),
         cause="preempted",
         variant="spot",
