@@ -57,7 +57,7 @@ CAUSE = Cause(
         "sandbox-network": Fix(
             "The network plugin (CNI) of that node failed, as its message says: look at its own pod there (calico, "
             "flannel, cilium, aws-node), and start it again; other nodes may be well.",
-            (command("kubectl get pods --namespace kube-system --output wide"),),
+            (command("kubectl get pods --all-namespaces -o wide"),),
         ),
         "sandbox-address": Fix(
             "The network plugin has no address left for another pod on that node: fewer pods there, a larger subnet or "
@@ -68,12 +68,12 @@ CAUSE = Cause(
         "sandbox-image": Fix(
             "The node cannot get the sandbox's own image (pause): look at its way to that registry, or name a mirror "
             "in the runtime's configuration (sandbox_image).",
-            (command("grep -rn sandbox_image /etc/containerd/config.toml"),),
+            (command("grep sandbox_image /etc/containerd/config.toml"),),
         ),
         "sandbox-cgroup": Fix(
             "Kubelet and container runtime use different drivers of cgroups there: make both systemd (kubelet: "
             "cgroupDriver; containerd: SystemdCgroup = true), and start them again.",
-            (command("grep -rn SystemdCgroup /etc/containerd/config.toml"),),
+            (command("grep SystemdCgroup /etc/containerd/config.toml"),),
         ),
         "enroot-cli": Fix(
             "enroot's hook 98-nvidia.sh calls nvidia-container-cli, which that node does not have: install "

@@ -65,6 +65,10 @@ CAUSE = Cause(
         "reload": "Reboot the node, or reload the driver, after it was updated.",
     },
     meanings={
+        "combination": "The driver in the kernel and its libraries (libcuda) are of different versions.",
+        "forward": "The image's own libcuda is newer than the driver in the kernel, and is refused on this GPU.",
+        "kernels": "The GPU's architecture is none of those that the library was built for.",
+        "ptx": "The driver has to compile what a newer CUDA toolkit wrote, and does not know it.",
         **dict.fromkeys(("image", "open modules", "release", "reload"), ""),
     },
     confirm="gpudoctor check driver pytorch names the versions that do not fit.",

@@ -19,6 +19,12 @@ CAUSE = Cause(
         (command("export PYTHONFAULTHANDLER=1"),),
     ),
     variants={
+        "instruction": Fix(
+            "The program holds an instruction that this processor does not have: a build for another kind (AVX, "
+            "AVX-512, -march=native). Install a build for this one, or build it here; the stack of "
+            "PYTHONFAULTHANDLER=1 names the library.",
+            (command("lscpu | grep -iE 'model name|avx'"), command("export PYTHONFAULTHANDLER=1")),
+        ),
         "worker": Fix(
             "Start with num_workers=0 to see the error of the DataLoader worker itself; look at dmesg for the "
             "kernel's OOM killer.",

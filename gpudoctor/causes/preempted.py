@@ -20,6 +20,10 @@ CAUSE = Cause(
         "requeued": "Start from the last checkpoint; a job that saves on SIGTERM loses nothing.",
         "spot": "Start it again; save often or on the notice, or take machines that are not spot.",
     },
+    meanings={
+        "spot": "The cloud took the machine back. Nothing in this job was wrong.",
+        **dict.fromkeys(("node", "requeued"), ""),
+    },
     confirm="The scheduler's record of the job says PREEMPTED.",
     symptoms=(
         Symptom(

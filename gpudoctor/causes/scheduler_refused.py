@@ -56,7 +56,7 @@ CAUSE = Cause(
         "pod-ports": Fix(
             "The pod asks for a port of the host that another pod has on each node: leave hostPort out, or take "
             "another.",
-            (command("kubectl get pods --all-namespaces --output wide"),),
+            (command("kubectl get pods --all-namespaces -o wide"),),
         ),
         "pod-taint": Fix(
             "Give the pod a toleration for the taint that the nodes have ({reason}), as the cluster's other GPU jobs "
@@ -98,13 +98,13 @@ CAUSE = Cause(
         "admission-plugin": Fix(
             "The node's device plugin went away or gave no answer while the pod was given its devices: see whether its "
             "pod there runs or restarts, and why (its own log); then delete this pod so that it is placed again.",
-            (command("kubectl get pods --all-namespaces --output wide | grep -i device-plugin"),),
+            (command("kubectl get pods --all-namespaces -o wide | grep -i device-plugin"),),
         ),
         "admission-nvml": Fix(
             "The node's device plugin gets an error from NVML: see nvidia-smi on that node, start the plugin's pod "
             "there "
             "again once that works, and keep the node out (kubectl cordon) until then.",
-            (command("nvidia-smi"), command("kubectl get pods --all-namespaces --output wide | grep -i device-plugin")),
+            (command("nvidia-smi"), command("kubectl get pods --all-namespaces -o wide | grep -i device-plugin")),
         ),
         "admission-lost": Fix(
             "A GPU of that node is lost to the driver, and while it is every pod with GPUs is refused there: keep the "

@@ -94,6 +94,8 @@ USUAL: Mapping[Class, str] = {
     "host-memory": "Give the job more memory, or let it hold less at once (fewer processes, smaller pieces).",
 }
 """By what an error line is about, how one finds what to mend."""
+OF_YAML = lazy_re(r"\s{0,12}message: ['\"|>]")
+NOT_TOLD = ("these logs do not say", "its cause is not known")
 OF_A_STORE = lazy_re(r"\brendezvous\b|\bstore\b")
 OF_WHO_MEET = (
     "Another process ended or never came, and its own log says why: look at that of the node that serves the store "
@@ -125,7 +127,7 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
     if cause.cause == "download-failed" and cause.fix == CAUSES[cause.cause].fix and (told := _of_download(cause)):
         return structs.replace(cause, fix=Fix(told))
     known = CAUSES[cause.cause]
-    if cause.fix == known.fix and (variant := by_line(known.id, "", "\n".join(line.text for line in cause.evidence))):
+    if cause.fix == known.fix and (variant := by_line(known.id, "", _told(cause, ends))):
         judged, meaning = known.judge(variant), known.meant(variant)
         return structs.replace(
             cause,
@@ -152,6 +154,15 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
                 evidence = cause.evidence if line in cause.evidence else (*cause.evidence, line)
                 return structs.replace(cause, fix=Fix(told, known[0].fix.commands), evidence=evidence)
     return cause
+
+
+def _told(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
+    """The cause's lines, and those with which YAML goes on with an event's message."""
+    texts = [line.text for line in cause.evidence]
+    if texts and OF_YAML.match(texts[0]):
+        at = cause.evidence[0]
+        texts += [text for number, text in ends.get(at.file, ()) if at.line < number <= at.line + AROUND]
+    return "\n".join(texts)
 
 
 def _of_download(cause: LogCause) -> str:
@@ -205,7 +216,7 @@ def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[
     first, unknown = (concluded.causes[0] if concluded.causes else None), concluded.unknown or ""
     if first is None or first.kind in TELL_ONLY_AN_END:
         told = to_try(trouble, ends, unknown)
-        return told or (OF_WHO_MEET if FAILED_BEFORE in unknown and OF_A_STORE.search(unknown) else "")
+        return told or (OF_WHO_MEET if unknown.endswith(NOT_TOLD) and OF_A_STORE.search(unknown) else "")
     is_known = first.summary in unknown and FAILED_BEFORE not in unknown and not concluded.waited
     if len(concluded.causes) == 1 and first.confidence >= OF_A_CONNECTION and not concluded.waited:
         return first.fix.text if not first.fix.text.startswith(NO_REMEDY) else ""

@@ -20,7 +20,7 @@ class Ending(NamedTuple):
 
 CRASHED = Ending("native-crash", "", SEEN, "crashed in native code: {name}")
 OF_SIGNAL: Mapping[int, Ending] = {
-    4: CRASHED,
+    4: Ending("native-crash", "instruction", SEEN, "ended by {name}, an instruction that the processor does not have"),
     7: Ending("shm-too-small", "bus", LIKELY, "ended by {name}, as it does when /dev/shm is full"),
     8: CRASHED,
     9: Ending("rank-died", "sigkill", SEEN, "was killed by {name}"),

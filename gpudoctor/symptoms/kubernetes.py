@@ -103,7 +103,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "pod-not-admitted",
         pattern=(
-            r"\bAllocate failed due to (?P<why>(?!no healthy devices)[^\n]{1,240})",
+            r"(?:\bWarning\s+UnexpectedAdmissionError\s[^\n]{0,160}?)?\bAllocate failed due to (?P<why>(?!no healthy "
+            r"devices)[^\n]{1,320}?)(?:, which is unexpected|\s*$)",
             rf"(?i:\breason|\bstatus)\"?:\s{{1,24}}\"?(?P<reason>{NOT_ADMITTED})\b"
             rf"|\bWarning\s+UnexpectedAdmissionError\s",
             rf"\s\d{{1,3}}/\d{{1,3}}\s+(?P<reason>{NOT_ADMITTED})\s",
