@@ -31,7 +31,7 @@ CLI = "nvidia-container-cli: "
             "scheduler",
             "no address left",
         ),
-        (SANDBOX + 'failed to get sandbox runtime: no runtime for "nvidia" is configured', "config", "nvidia-ctk"),
+        (SANDBOX + 'failed to get sandbox runtime: no runtime for "nvidia" is configured', "driver", "nvidia-ctk"),
         (MOUNT + "Output: mount.nfs: access denied by server while mounting a:/b", "permission", "refuses that mount"),
         (MOUNT + "Mounting command: mount\nOutput: mount: bad option; you might need a /sbin/mount.<type> helper "
          "program.", "file-missing", "nfs-common"),
