@@ -126,18 +126,8 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(known[0].fix.text.format_map(known[1]))) if known else cause
     if cause.cause == "download-failed" and cause.fix == CAUSES[cause.cause].fix and (told := _of_download(cause)):
         return structs.replace(cause, fix=Fix(told))
-    known = CAUSES[cause.cause]
-    if cause.fix == known.fix and (variant := by_line(known.id, "", _told(cause, ends))):
-        judged, meaning = known.judge(variant), known.meant(variant)
-        return structs.replace(
-            cause,
-            fix=known.remedy(variant),
-            kind=judged.kind,
-            blame=judged.blame,
-            restart=judged.restart,
-            meaning=meaning,
-            confirm=known.test(variant),
-        )
+    if of_reason := _of_reason(cause, ends):
+        return of_reason
     if cause.cause == "native-crash" and cause.fix == CAUSES[cause.cause].fix:
         return structs.replace(cause, fix=fix_of_crash(texts_of(ends)) or cause.fix)
     if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):
@@ -154,6 +144,24 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
                 evidence = cause.evidence if line in cause.evidence else (*cause.evidence, line)
                 return structs.replace(cause, fix=Fix(told, known[0].fix.commands), evidence=evidence)
     return cause
+
+
+def _of_reason(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause | None:
+    """Where only the cause's own fix was found: that of the reason with which its lines go on."""
+    known = CAUSES[cause.cause]
+    variant = by_line(known.id, "", _told(cause, ends)) if cause.fix == known.fix else ""
+    if not variant:
+        return None
+    judged = known.judge(variant)
+    return structs.replace(
+        cause,
+        fix=known.remedy(variant),
+        kind=judged.kind,
+        blame=judged.blame,
+        restart=judged.restart,
+        meaning=known.meant(variant),
+        confirm=known.test(variant),
+    )
 
 
 def _told(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
