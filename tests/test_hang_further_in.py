@@ -36,6 +36,18 @@ def test_a_condition_in_what_one_of_them_has_called() -> None:
     assert not [said for said in slow.causes if said.cause == "rank-divergent-decision" and said.confidence > 0.5]
 
 
+def test_a_collective_in_a_thread_that_another_rank_has_lost() -> None:
+    """Its main thread waits for that one; the other rank's has failed, which nobody was told of."""
+    beats = [("Beat.run", 27, PROGRAM)]
+    one = stands(1, COLLECTIVE, "all_reduce", beats, [source(27, function="run")])
+    place = one.place._replace(user_frames=one.place.user_frames[:1])  # a thread does not begin at the module
+    one = structs.replace(one, acting=77, place=place, first_place=place)
+    main = stands(0, COLLECTIVE, "barrier", [("main", 47, PROGRAM)], [source(47, inside=[LOOP])])
+    cause = first(a_job(main, one))
+    assert (cause.cause, cause.ranks) == ("thread-wait", (1,))
+    assert "rank 0 has none in Beat.run" in cause.summary
+
+
 def test_of_two_groups_nothing_is_made() -> None:
     one = stands(
         0, COLLECTIVE, "all_reduce", [("main", 47, PROGRAM)], [source(47, inside=[LOOP], text="f(x, group=tp)")]

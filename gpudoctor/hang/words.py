@@ -10,7 +10,7 @@ from gpudoctor.hang.courses import words as collective_words
 from gpudoctor.hang.job import HangJob, Rank
 from gpudoctor.hang.report import HangCause, ProgramLine, Seen
 from gpudoctor.knowledge.place_markers import is_program
-from gpudoctor.knowledge.places import Place
+from gpudoctor.knowledge.places import Place, main_thread
 from gpudoctor.knowledge.wording import ranges
 from gpudoctor.snapshot.evidence import Collective, Enclosing, Frame, SourceContext
 from gpudoctor.sure import CERTAIN
@@ -59,12 +59,19 @@ def where(frame: Frame | None) -> ProgramLine | None:
     return ProgramLine(frame.file, frame.line, frame.function) if frame is not None else None
 
 
-def where_line(context: SourceContext, statement: Enclosing, rank: Rank | None = None) -> ProgramLine | None:
-    """A statement of the function around a frame; where that is a framework's, the line of the program that `rank` has
-    called it from."""
-    if rank is not None and not is_program(context.file):
-        return where(rank.place.user_frame)
-    return ProgramLine(context.file, statement.line, context.function)
+def where_line(context: SourceContext, statement: Enclosing, *ranks: Rank) -> ProgramLine | None:
+    """A statement of the function around a frame; where that is a framework's, the line of the program from which one
+    of `ranks` has called it, else where the last of them stands."""
+    if not ranks or is_program(context.file):
+        return ProgramLine(context.file, statement.line, context.function)
+    for rank in ranks:
+        thread = main_thread(rank.evidence.samples[-1], rank.thread) if rank.evidence.samples else None
+        frames = thread.frames if thread is not None else ()
+        within = next((at for at, frame in enumerate(frames) if frame.file == context.file), len(frames))
+        for frame in frames[within:]:
+            if frame in rank.place.user_frames:
+                return where(frame)
+    return where(ranks[-1].place.user_frame)
 
 
 _SELF = {

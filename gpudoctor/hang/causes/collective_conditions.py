@@ -25,6 +25,7 @@ from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, w
 from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program
 from gpudoctor.knowledge.places import main_thread
 from gpudoctor.snapshot.evidence import Frame
+from gpudoctor.sure import BEST
 
 
 def in_handler(job: HangJob) -> Iterator[HangCause]:
@@ -77,6 +78,34 @@ def _is_open(pair: Parted) -> bool:
     if source is not None and is_program(source.file) and passes_by(source):
         return False
     return handler_of_one(pair) is None and swallowed(one, other) is None and returned(one, other) is None
+
+
+def in_thread(job: HangJob) -> Iterator[HangCause]:
+    """A collective in a thread that the main one waits for, where another rank has no such thread: what fails in a
+    thread ends it without a word."""
+    if progress_of(job).away:
+        return
+    for pair in parted(job):
+        for ranks, others in ((pair.other, pair.waiting), (pair.waiting, pair.other)):
+            begun = ranks[0].place.user_frames[-1:] if ranks[0].acting and ranks[0].place.kind == "collective" else ()
+            if not begun or any(_runs(rank, begun[0]) for rank in others):
+                continue
+            yield blame(
+                "thread-wait",
+                BEST,
+                ranks,
+                f"{waiting_words(ranks)}, in a thread that the main one waits for; {who(others, 'has', 'have')} none "
+                f"in {begun[0].function}: it has failed there, or was not started; {waiting_words(others)}",
+                (*stacks_of(ranks), *stacks_of(others)),
+                at=ranks[0].place.user_frame,
+            )
+
+
+def _runs(rank: Rank, begun: Frame) -> bool:
+    """Whether one of its threads is in a function."""
+    threads = rank.evidence.samples[-1].threads if rank.evidence.samples else ()
+    own = begun.file, begun.function
+    return any((frame.file, frame.function) == own for thread in threads for frame in thread.frames)
 
 
 def for_the_first(job: HangJob) -> Iterator[HangCause]:
@@ -168,4 +197,4 @@ def _in_backward(rank: Rank) -> bool:
     return in_file(_frames(rank), "torch/autograd/graph.py", "_engine_run_backward")
 
 
-RULES = (in_handler, further_in, for_the_first, graphs_differ)
+RULES = (in_handler, further_in, in_thread, for_the_first, graphs_differ)

@@ -198,7 +198,7 @@ def divergent(
         f"{who(culprits, 'has', 'have')} not made every {stays[0].place.operation or 'collective'}"
         f"{at(stays[0].place.user_frame)}: {passes}; {waiting_words(stays)}",
         (*stacks_of(culprits), *stacks_of(stays), statement_seen(context, line), *recorded),
-        at=where_line(context, line, culprits[0]),
+        at=where_line(context, line, stays[0], culprits[0]),
     )
 
 
@@ -233,7 +233,8 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     if here is not None and there is not None and branches_part(here, there) and other[0].place.kind in COLLECTIVE:
         yield _order(job, first, other, here, there)
         return
-    if fork is None and pair.relation == "unknown" and never_meet(first[0], other[0]):
+    beside = bool(first[0].acting) is not bool(other[0].acting)  # a thread that one of them has
+    if fork is None and pair.relation == "unknown" and not beside and never_meet(first[0], other[0]):
         # A driver and its workers: no line is common to their stacks, and yet each call is the other's next.
         small, large = (other, first) if len(other) <= len(first) else (first, other)
         yield blame(
