@@ -773,3 +773,27 @@ def test_a_signal_means_the_same_whoever_tells_it(text: str, number: int, cause:
     assert [each.cause for each in answer.causes] == [cause]
     gives_memory = "more memory" in answer.causes[0].fix.text
     assert gives_memory == (number == 9), answer.causes[0].fix.text
+
+
+GROUP_OF_ONE = b"""step 1
+  + Exception Group Traceback (most recent call last):
+  |   File "/job/train.py", line 7, in <module>
+  |     asyncio.run(run_all())
+  |            ^^^^^^^^^^^^^^^
+  | ExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/job/train.py", line 5, in shard
+    |     raise ValueError('batch is empty')
+    | ValueError: batch is empty
+    +------------------------------------
+"""
+
+
+def test_a_group_of_exceptions_is_told_by_what_is_in_it() -> None:
+    """As traceback.py of Python 3.11 and later writes what asyncio's TaskGroup raises."""
+    (cause, *_) = explained(GROUP_OF_ONE).causes
+    assert cause.cause == "program-error" and cause.confidence >= 0.65, cause
+    assert "ValueError: batch is empty at /job/train.py:5" in cause.summary and len(cause.evidence) == 1
+    late = GROUP_OF_ONE.replace(b"ValueError: batch is empty", b"subprocess.TimeoutExpired: Command 'x' timed out")
+    assert explained(late).causes[0].cause == "program-error"

@@ -139,6 +139,7 @@ OF_TYPE: Mapping[str, Judged] = {
     "ConnectionAbortedError": NOBODY,
     "BrokenPipeError": NOBODY,
     "BrokenProcessPool": MEMORY,
+    "TimeoutExpired": OTHER,
     "SyntaxError": ARGUMENT,
     "IndentationError": ARGUMENT,
     "TabError": ARGUMENT,

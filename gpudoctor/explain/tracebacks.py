@@ -23,6 +23,9 @@ OTHERS = lazy_re(
 OF_THE_PARSER = frozenset({"SyntaxError", "IndentationError", "TabError"})
 """Their place stands before them."""
 GROUP = lazy_re(r"^[\s|+]*")
+MARGIN = lazy_re(r"^\s*\| ")
+RULE = lazy_re(r"^\s*[|+]*\+-[-+ \d]*-$")
+"""Of a group of exceptions: before each line, and between two of them (traceback.py, TracebackException.format)."""
 FRAME = lazy_re(r'^\s*[|]?\s*File "(?P<file>[^"]{1,1000})", line (?P<line>\d{1,9})(?:, in (?P<function>.{1,300}))?')
 FRAME_WRITTEN = lazy_re(r'(?P<frame>  File "[^"\n]{1,1000}", line \d{1,9}(?:, in |\s*$))')
 """Behind whatever stands before it in its line."""
@@ -224,7 +227,7 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
             frame = FRAME.match(line)
             if frame is not None:
                 frames.append(_frame(frame, number + offset, text))
-            elif bare is line and line.startswith((" ", "\t")):
+            elif (MARGIN.sub("", line) if bare is not line else line).startswith((" ", "\t")):
                 if frames and not frames[-1].code:  # the frame's source, or "[Previous line repeated 9 more times]"
                     frames[-1] = frames[-1]._replace(code=line.strip()[:LONGEST_CODE])
             elif not bare.strip():
@@ -258,6 +261,8 @@ def read_traceback(lines: Sequence[bytes], start: int, number: int) -> Traceback
                 break  # not ours
             elif raised[-1].name in OF_THE_PARSER and FRAME.match(line):
                 break  # another rank's
+            elif RULE.match(line):
+                continue
             elif offset - (raised[-1].line - number) <= MOST_OF_A_MESSAGE:
                 if prefix:
                     last = number + offset  # the message goes on over several lines
