@@ -150,6 +150,8 @@ INFO:     10.2.0.8:51212 - "POST /v1/completions HTTP/1.1" 400 Bad Request
         (GRADER + "  0%|     | 0/100 [00:10<?, ?it/s]\n", False),
         # of several ranks another may do the step
         (GRADER.replace("Traceback", "[rank1]: Traceback") + "[rank0]: step 12 reward 0.3\n", False),
+        # both streams of a program, put together by somebody else: what it had said before stands behind
+        (GRADER.replace("step 11 reward 0.2\n", "") + "09:12:44 round 4 lr 2e-3\n09:12:44 round 4 tau 0.5\n", False),
         (SERVED, False),
         (SERVED + 'INFO:     10.2.0.9:40112 - "POST /v1/completions HTTP/1.1" 200 OK\n', True),
         (SERVED + 'INFO:     10.2.0.9:40112 - "GET /health HTTP/1.1" 200 OK\n', False),

@@ -7,11 +7,11 @@ no reason to end. A log that shows neither may be that of anything, and its line
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import median
 from typing import Literal
 
 from msgspec import Struct, structs
 
+from gpudoctor.explain.standing import standing
 from gpudoctor.explain.tracebacks import EXCEPTION, FRAME, FRAME_WRITTEN, HEADER
 from gpudoctor.explain.writers import writer
 from gpudoctor.lazy import lazy_re
@@ -22,8 +22,6 @@ WELL: tuple[Course, ...] = ("gets on", "ended well")
 TAIL = 96 * 1024
 """Bytes at the end that are looked at."""
 MOST_LINES = 1_500
-MOST_TIMES = 300
-"""Lines whose time stamps are read."""
 MOST_TROUBLE = 8
 MOST_END, LONGEST = 320, 1_000
 """Lines of the end that are kept, and characters of each."""
@@ -31,9 +29,6 @@ MOST_MOVES = 32
 WENT_ON = 2
 """Lines of progress, beside the first, behind a fault after which it was none that ended the job (our rule of thumb):
 ranks that wait for a dead one write no more than one or two."""
-LONG = 600.0
-"""Seconds without a line that are long in any log (our rule of thumb), if they are also ten of its usual gaps."""
-MANY_GAPS = 10
 
 PROGRESS = lazy_re(
     r"\b(?:global[ _]?)?(?:it|itr|(?:step|iter(?:ation)?|epoch|batch|update|tick|episode"
@@ -296,7 +291,7 @@ def course(lines: Sequence[tuple[int, str]], *, ended_badly: bool = False) -> Co
         return CourseSeen(course="stands", words=words, trouble=_few(quoted), retrying=True)
     if cut := _cut(lines):
         return CourseSeen(course="cut off", words=cut, trouble=_few(quoted))
-    if behind < len(lines) - 1 and ended < 0 and (stands := _standing(lines, on)):
+    if behind < len(lines) - 1 and ended < 0 and (stands := standing(lines, on)):
         return CourseSeen(course="stands", words=stands, trouble=_few(quoted))
     over = ended >= 0 and ended >= on and UP.search(lines[ended][1][:1000]) is None
     gone = any(LEFT_BEHIND in text for _, text in lines[max(on, ended, 0) :])
@@ -379,7 +374,7 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
             shape = LETTERS.sub("", line[max(0, step.start() - 40) : step.end()])
             of_all = OF_ALL.search(step[0])  # of a bar the count, and not its clock
             place = of_all[0] if of_all else line
-            if shapes.setdefault(shape, place) != place:  # the same words with another number: it gets on
+            if _moved(shapes.setdefault(shape, place), place, step.end()):
                 moves += (*(first for first in (firsts.pop(shape, None),) if first is not None), index)
             elif shape not in drawn and not _at_zero(step[0], line):
                 begun.append(index)
@@ -401,6 +396,11 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
         ):
             ended = index
     return sorted(moves), begun, bars, ended, trouble
+
+
+def _moved(first: str, then: str, end: int) -> bool:
+    """The same words with another number; `end`: of the step. What else is told of the same step moves nothing."""
+    return first != then and (first[:end] != then[:end] or LETTERS.sub("", first) == LETTERS.sub("", then))
 
 
 def _at_zero(step: str, line: str) -> bool:
@@ -430,21 +430,3 @@ def _cut(lines: Sequence[tuple[int, str]]) -> str:
     if HEADER in last or OPEN_FRAME.search(last) or in_frame:
         return f"the log is cut off: it ends in the middle of a traceback at line {number}, before what was raised"
     return ""
-
-
-def _standing(lines: Sequence[tuple[int, str]], on: int) -> str:
-    """Where nothing was written for long, and no progress after it."""
-    stamped = [(number, moment) for number, text in lines[-MOST_TIMES:] if (moment := writer(text[:300]).time)]
-    gaps = [(later - earlier, number) for (_, earlier), (number, later) in pairwise(stamped)]
-    if len(gaps) < 2:
-        return ""
-    longest, number = max(gaps)
-    usual = median(gap for gap, _ in gaps)
-    if longest < LONG or longest < MANY_GAPS * usual or (on >= 0 and lines[on][0] >= number):
-        return ""
-    return f"nothing was written for {_spoken(longest)} before line {number}, and no progress after it"
-
-
-def _spoken(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

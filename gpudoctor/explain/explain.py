@@ -18,7 +18,6 @@ from gpudoctor.explain.beside import beside, with_beside
 from gpudoctor.explain.classes import REFUSES
 from gpudoctor.explain.conclude import ENDED_BY_SCHEDULER, UNDECIDED, Conclusion, conclude
 from gpudoctor.explain.course import (
-    BAR,
     MILD,
     MOST_END,
     MOST_MOVES,
@@ -44,7 +43,7 @@ from gpudoctor.explain.last_words import (
     told_before_a_signal,
 )
 from gpudoctor.explain.lines import NotALog, find_logs, open_log
-from gpudoctor.explain.lived_on import OF_A_MAIN_PROGRAM, mark, of_a_record
+from gpudoctor.explain.lived_on import breaks_a_bar, died_of, is_last, mark, of_a_record
 from gpudoctor.explain.of_tests import quoted
 from gpudoctor.explain.order import Facts, put_together
 from gpudoctor.explain.program import UserProgram
@@ -53,7 +52,7 @@ from gpudoctor.explain.said_before import is_doubted, said_before
 from gpudoctor.explain.scan import EXTRA, Event, Scan, Told, ToldTraceback, clean, scan
 from gpudoctor.explain.starts import starts
 from gpudoctor.explain.state_tables import is_a_row
-from gpudoctor.explain.tracebacks import FRAME, HEADER
+from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.unspoken import without_unspoken
 from gpudoctor.explain.what_ran import of_what_ran
 from gpudoctor.explain.writers import writer
@@ -245,7 +244,7 @@ def _went_on(scans: list[Scan], facts: Facts) -> bool:
     by_scheduler = (event.at for event in facts.events if event.symptom.cause in ENDED_BY_SCHEDULER)
     if any(course[at.file].only_drawn_after(at.line) for at in by_scheduler):
         return False
-    if any(_died_of(traceback, course[traceback.at.file]) for traceback in facts.tracebacks):
+    if any(died_of(traceback, course[traceback.at.file]) for traceback in facts.tracebacks):
         return False
     aborted = [event for event in facts.events if event.symptom.id in ABORTED]
     if any(not _moves_behind(event, course, _more_steps(facts)) for event in aborted):
@@ -263,7 +262,7 @@ def _lived_through(scans: list[Scan], facts: Facts) -> bool:
     where several ranks write, of which another may do the step."""
     if len(scans) != 1 or len(facts.ranks) > 1 or facts.exits or facts.world_size:
         return False
-    if any(_breaks_a_bar(told, scans[0].course) for told in facts.tracebacks):
+    if any(breaks_a_bar(told, scans[0].course) or is_last(told, scans[0].course) for told in facts.tracebacks):
         return False
     seen = scans[0].course
     events = [event for event in facts.events if event.symptom.role != "context"]
@@ -281,9 +280,6 @@ def _is_its_own(event: Event) -> bool:
     return known is not None and known.judge(event.symptom.variant).blame in OF_ITS_OWN
 
 
-OF_A_BUFFER = 8
-"""Steps behind the exception of a main program that may have stood in its buffer, which is written when it dies (our
-rule of thumb)."""
 ABORTED = ("watchdog-timeout", "watchdog-position", "watchdog-dump-signal", "watchdog-takes-down")
 """Of a rank whose communicator torch has given up: its waits end, and it may begin another step before it is ended."""
 
@@ -342,19 +338,6 @@ def _silent_since(traceback: ToldTraceback, course: CourseSeen) -> bool:
         return False
     behind = [writer(text).rank for number, text in course.end if number > traceback.traceback.last_line]
     return any(rank is not None for rank in behind) and traceback.rank not in behind
-
-
-def _died_of(told: ToldTraceback, course: CourseSeen) -> bool:
-    """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program.
-    Nor more than it had kept in its buffer, where it begins behind a bar that was still drawn on its line."""
-    most = OF_A_BUFFER if _breaks_a_bar(told, course) else 1
-    is_main = told.traceback.raised[-1].outermost in OF_A_MAIN_PROGRAM
-    return is_main and course.moved_after(told.traceback.last_line) < most
-
-
-def _breaks_a_bar(told: ToldTraceback, course: CourseSeen) -> bool:
-    begins = told.traceback.first_line
-    return any(number == begins and HEADER in text and BAR.search(text) for number, text in course.end)
 
 
 def _typed(scans: list[Scan], concluded: Conclusion, table: tuple[Symptom, ...]) -> Conclusion:

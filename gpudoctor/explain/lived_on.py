@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from gpudoctor.explain.classes import judged_exception
-from gpudoctor.explain.course import TROUBLE
+from gpudoctor.explain.course import BAR, TROUBLE, CourseSeen
 from gpudoctor.explain.deaths import Spoken, spoken
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line
-from gpudoctor.explain.scan import Event
-from gpudoctor.explain.tracebacks import FRAME, Traceback
+from gpudoctor.explain.scan import Event, ToldTraceback
+from gpudoctor.explain.tracebacks import FRAME, HEADER, Traceback
 from gpudoctor.explain.writers import writer
 from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
@@ -48,6 +48,11 @@ PROSE = lazy_re(
 )
 """By which a line says what might have happened, where the message that it resembles does not say so itself."""
 SENTENCE = lazy_re(r"[.;](?=\s|$|[A-Z])")
+OF_A_BUFFER = 8
+"""Steps behind the exception of a main program that may have stood in its buffer, which is written when it dies (our
+rule of thumb)."""
+TURNED_ROUND = 4
+"""Lines (our rule of thumb)."""
 SHELL = frozenset({"command-not-found"})
 LACKING: frozenset[Class] = frozenset(
     {"import", "file-missing", "dependency-mismatch", "driver", "no-device", "permission", "config", "assertion"}
@@ -102,6 +107,26 @@ def of_a_record(traceback: Traceback, end: Sequence[tuple[int, str]]) -> bool:
     before = [text for number, text in end if number < traceback.first_line and not text.startswith(" ")]
     behind = [text for number, text in end if number > traceback.last_line]
     return bool(before) and all(any(map(RECORD.match, texts)) for texts in (before[-1:], behind))
+
+
+def died_of(told: ToldTraceback, course: CourseSeen) -> bool:
+    """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program.
+    Nor more than it had kept in its buffer, where it begins behind a bar that was still drawn on its line."""
+    most = OF_A_BUFFER if breaks_a_bar(told, course) else 1
+    is_main = told.traceback.raised[-1].outermost in OF_A_MAIN_PROGRAM
+    return is_main and course.moved_after(told.traceback.last_line) < most
+
+
+def is_last(told: ToldTraceback, course: CourseSeen) -> bool:
+    """Nobody caught it, and so little stands behind it, of which nothing goes on, that who put both of the program's
+    streams together (wandb, a kubelet, a scheduler) may have turned them round."""
+    is_main = told.traceback.raised[-1].outermost in OF_A_MAIN_PROGRAM
+    return is_main and told.lines_after <= TURNED_ROUND and not course.moved_after(told.traceback.last_line)
+
+
+def breaks_a_bar(told: ToldTraceback, course: CourseSeen) -> bool:
+    begins = told.traceback.first_line
+    return any(number == begins and HEADER in text and BAR.search(text) for number, text in course.end)
 
 
 def _is_prose(event: Event) -> bool:
