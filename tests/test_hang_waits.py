@@ -190,6 +190,20 @@ def test_a_ring_that_begins_in_the_middle_of_a_work_is_no_other_call(tmp_path: P
     assert said(answer(write(cut, tmp_path))) == {5: "away"}
 
 
+@pytest.mark.parametrize(
+    ("layout", "fault", "told"),
+    [
+        # A dump that holds nothing active is there: its rank has not died.
+        ("interleaved", Fault(5, "away", 50), {}),
+        # Parts of a work that has ended are no other call than the parts and the end of one that has not.
+        ("coalesced", Fault(6, "ended by peers", 25), {6: "stuck"}),
+    ],
+)
+def test_dumps_of_what_is_active(layout: str, fault: Fault, told: Mapping[int, str], tmp_path: Path) -> None:
+    active = SetOfDumps("active", layout, (fault,), {}, ring=2000 if told else 20, only_active=True)
+    assert said(answer(write(active, tmp_path))) == told
+
+
 def test_of_those_kept_apart_nearly_all_are_told(tmp_path: Path) -> None:
     kept = [each for each in SETS if each.keep]
     right = [said(answer(write(each, tmp_path))) == each.culprits for each in kept]

@@ -125,6 +125,8 @@ def chains_end(job: HangJob) -> Iterator[HangCause]:
     ]
     for why, cause in (("stuck", "gpu-stuck"), ("away", "rank-away"), ("unseen", "rank-died")):
         chain_ends = [suspect for suspect in suspects if suspect.why == why]
+        if why == "unseen":  # of a dump that is there, and has lost that group, nothing follows
+            chain_ends = [suspect for suspect in chain_ends if suspect.rank not in agreement.ranks]
         if not chain_ends or (
             why == "unseen" and (len(agreement.unread) > MOST_SILENT or len(chain_ends) < len(suspects))
         ):
@@ -326,6 +328,8 @@ def _operations(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
     """Of one line, or each with what the other does next: it is the order; in one backward it is the graph. Else one
     may as well have gone another way, and the lines of the program tell more, where they are read."""
     small, entry = split.parties[-1]
+    if not job.ranks and [len(ranks) for ranks, _ in split.parties] == [len(small)] * 2:
+        small = tuple(sorted((*split.parties[0][0], *small)))  # of two halves dumps do not tell which left the way
     other_calls = _other_calls(job, split)
     # Where neither recorders nor stacks tell the lines, ranks may have gone different ways as well.
     known = all(line_of_program(entry) is not None for _, entry in split.parties)

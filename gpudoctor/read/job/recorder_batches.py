@@ -48,7 +48,7 @@ def by_their_ends(
         part_of_several = parts[number] > 1 or (row.point_to_point and row.group in batches)
         gone = part_of_several and (number != _number(kept[-1]) or active.get(row.group, -1) >= row.sequence)
         row.done = row.done or ends.get(number, bool(active) and gone)
-    return kept
+    return [row for row in kept if not (active and row.done)]
 
 
 def _number(row: EntryRow) -> tuple[str, bool, int]:
