@@ -156,8 +156,8 @@ def _fewer_rounds(
     recorded: Sequence[Seen],
 ) -> HangCause:
     """Some have left a loop that they went round more seldom than the others. What a `while` decides by, it says."""
-    line = where_line(context, loop) if context is not None and loop is not None else None
-    decided = loop is not None and loop.kind == "while" and context is not None and is_program(context.file)
+    line = where_line(context, loop, stays[0]) if context is not None and loop is not None else None
+    decided = loop is not None and context is not None and (loop.kind == "while" or not is_program(context.file))
     around = () if context is None or loop is None else (statement_seen(context, loop),)
     return blame(
         cause,

@@ -188,6 +188,8 @@ def _how_sure(agreement: Agreement, chain_ends: Sequence[ChainEnd]) -> float:
 
 def _ending_words(why: str, ranks: Sequence[int], chain_ends: Sequence[ChainEnd]) -> str:
     entry = collective_words(chain_ends[0].entry, chain_ends[0].description)
+    if chain_ends[0].entry.point_to_point and why != "stuck":
+        entry = f"the other end of {entry}"
     if why == "stuck":
         text = f"the {verb(ranks, 'GPU', 'GPUs')} of {ranks_of(ranks)} {verb(ranks, 'stands', 'stand')} in {entry}"
         text += ", in which the peers are further"
