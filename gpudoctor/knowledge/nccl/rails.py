@@ -4,18 +4,17 @@ The fastest way counts first, and how near it is only among equals. Bandwidths a
 generation, the port's rate and the sockets' interconnect; the links of NICs and bridges are taken for wide enough.
 """
 
-import re
-
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.settings import version_if_known
 from gpudoctor.knowledge.network.topology import ORDER, address_of, class_or_reason, gpu_at, nccl_class
+from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot import Gpu, RdmaDevice, RdmaPort, Snapshot
 
 GBPS_OF_A_LANE = {1: 0.1875, 2: 0.375, 3: 0.75, 4: 1.5, 5: 3.0, 6: 6.0}
 """By generation of PCIe."""
 RATE_UNKNOWN = 10.0
 """Gb/s that NCCL takes a port for that does not tell."""
-INTEL = re.compile(r"(?:Platinum|Gold|Silver|Bronze) \d(\d)\d\d")
+INTEL = lazy_re(r"(?:Platinum|Gold|Silver|Bronze) \d(\d)\d\d")
 INTERCONNECT = {"1": 10.0, "2": 10.0, "3": 10.0, "4": 22.0, "5": 40.0}
 """Between sockets, by the second digit of Intel's model: Skylake to Emerald Rapids."""
 MANY_INTELS = (2, 26, 2)
