@@ -36,7 +36,7 @@ MOST_BYTES = 16 * 1024 * 1024  # told of all processes: a line may have 32 MiB, 
 SIZE_OF_A_PROCESS = 1024  # what else is told of one
 MOST_UNREAD = 32
 MOST_LOOKED_AT_FOR_SOCKETS = 256  # processes of one user
-SECOND_LOOKS = (0.02, 0.06, 0.12)  # seconds until one in state D is looked at again: a disk takes milliseconds
+SECOND_LOOKS = (0.02, 0.06, 0.12, *[0.005] * 100)  # seconds to the next look at one in D: some leave it for 5 ms only
 MOST_GENERATIONS = 64
 
 LAUNCHER_NAMES = lazy_re(r"^(srun|mpirun|mpiexec|orterun|prterun|horovodrun|hydra|ds$)")
