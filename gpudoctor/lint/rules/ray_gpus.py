@@ -264,6 +264,7 @@ def _without(code: PythonCode, at: ast.expr, used: ast.expr, what: str, fix: str
     good=(
         _JOB.format(2) + "srun --nodes=1 --ntasks=1 ray start --head --port=6379 --block &\npython train.py\n",
         _JOB.format(1) + "srun ray start --head --port=6379 --block &\nsleep 9\npython train.py\n",
+        _JOB.format(2) + "srun -N 1 -n 1 bash -c 'ray stop; ray start --head --port=6379 --block' &\npython train.py\n",
     ),
 )
 def a_head_on_each_node(job: LintJob) -> Iterator[LintFinding]:
@@ -274,7 +275,9 @@ def a_head_on_each_node(job: LintJob) -> Iterator[LintFinding]:
         heads = any(word.shown == "--head" for word in start.words)
         if outer is None or not heads or not nodes or nodes < 2 or start.conditional:
             continue
-        if not _NARROWED.search(" ".join(word.shown for word in outer.words[: len(outer.words) - len(start.words)])):
+        said = [word.shown for word in outer.words]
+        own = next((at for at, word in enumerate(said) if re.fullmatch(r"(?:\S*/)?(?:ray|bash|sh)", word)), len(said))
+        if not _NARROWED.search(" ".join(said[:own])):
             yield LintFinding(
                 span=start.span,
                 summary=f"srun starts ray start --head on all {nodes} nodes of the job",

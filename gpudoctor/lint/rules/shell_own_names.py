@@ -16,7 +16,7 @@ _EXPORTED = lazy_re(r"^[ \t]*export[ \t]+(\w+)=", re.MULTILINE)
 _USED, _ADDED_TO = lazy_re(r"\$\{?[!#]?(\w+)"), lazy_re(r"\b(\w+)\+=")
 _FOR_OTHERS = lazy_re(
     r"(?:NCCL|OMP|MKL|HF|TRANSFORMERS|WANDB|CUDA|TORCH|PYTORCH|PYTHON|TOKENIZERS|GLOO|FI|UCX|MIOPEN|ROCR|HIP|RDMAV|MASTER"
-    r"|NVIDIA|MPICH|I_MPI|OMPI|PMI|XLA|JAX|TF|LD|DS|ACCELERATE|HYDRA|SLURM|SRUN|PBS|http|https|no|ftp|all)_"
+    r"|NVIDIA|VLLM|RAY|SGLANG|TRITON|MPICH|I_MPI|OMPI|PMI|XLA|JAX|TF|LD|DS|ACCELERATE|HYDRA|SLURM|SRUN|PBS|http|https|no|ftp|all)_"
 )
 """Beginnings of variables that programs read by themselves."""
 _SCRIPTS = (".sh", ".bash", ".sbatch", ".slurm", ".env")
@@ -74,7 +74,7 @@ def name_of_another(job: LintJob) -> Iterator[LintFinding]:
 def _alike(one: str, other: str) -> bool:
     """Two names that share a word: SCRIPT and PYTHON_SCRIPT, TRAIN_ARGS and TRAINING_ARGS."""
     words = [{part for part in re.split(r"_+", name.lower()) if len(part) > 2} for name in (one, other)]
-    shared = words[0] & words[1] - {"path", "dir", "name", "file", "num", "home", "root", "the", "id"}
+    shared = words[0] & words[1] - {"path", "dir", "name", "file", "num", "home", "root", "the", "id", "size", "worker"}
     return bool(shared)
 
 
