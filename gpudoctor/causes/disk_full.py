@@ -9,6 +9,7 @@ CAUSE = Cause(
     blame="node",
     restart="after a fix",
     judged={
+        "evicted-node": Judged("disk-full", "node", "elsewhere"),
         "quota": Judged("quota", "environment", "after a fix"),
     },
     hangs_by="gone",
@@ -24,6 +25,11 @@ CAUSE = Cause(
         "evicted": Fix(
             "Write data, caches and checkpoints to a volume instead of the container's own disk, or ask for more "
             "ephemeral-storage.",
+            (command("df -h"),),
+        ),
+        "evicted-node": Fix(
+            "The node's own disk ran low, by images, logs and other pods too: remove images there (crictl rmi --prune) "
+            "or give the nodes a larger disk; a request for ephemeral-storage places the pod where there is room.",
             (command("df -h"),),
         ),
         "volume": "Raise sizeLimit of that volume, or write less into it: one in memory (/dev/shm) counts as memory.",

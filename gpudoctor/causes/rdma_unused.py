@@ -26,6 +26,12 @@ CAUSE = Cause(
             "--device=/dev/infiniband), and give the user access.",
             (command("ls -l /dev/infiniband"),),
         ),
+        "no-provider": Fix(
+            "libfabric finds no provider that the plugin can use: `fi_info -l` and `fi_info -p efa` in the same "
+            "container show what it sees. A container has to be given the devices (/dev/infiniband; a pod asks for "
+            "vpc.amazonaws.com/efa), and libfabric and plugin have to be of releases that go together.",
+            (command("fi_info -l"), command("ls -l /dev/infiniband")),
+        ),
         "one-side": Fix(
             "Some nodes use RDMA and others TCP, and NCCL cannot mix the two. See on each node what it takes and what "
             "keeps it from RDMA: settings that differ, a port that is down, a container without /dev/infiniband.",

@@ -309,6 +309,7 @@ BY_LINE: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"Too many pods"), "pod-count"),
         (lazy_re(r"free ports"), "pod-ports"),
     ),
+    ("disk-full", "evicted"): ((lazy_re(r"node was low on resource"), "evicted-node"),),
     ("firewall-ephemeral-ports", ""): ((lazy_re(r"(?i)connection refused"), "refused"),),
     ("image-not-pulled", ""): (
         (lazy_re(r"toomanyrequests|\b429\b|rate limit"), "rate"),

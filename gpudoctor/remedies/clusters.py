@@ -276,6 +276,23 @@ REMEDIES = (
         counter="job 81 exceeded WALLTIME usage hard limit",
     ),
     Remedy(
+        "container-name-reserved",
+        words=r"\bfailed to reserve container name\b",
+        lines=True,
+        fix=(
+            "The node's container runtime was too slow to make the container, and its first attempt still holds the "
+            "name (a busy disk: large images, many pods at once): it may come right by itself; else restart containerd "
+            "there, or place the pod elsewhere, and give such nodes faster disks."
+        ),
+        commands=(command("kubectl get pods --all-namespaces --field-selector spec.nodeName=NODE"),),
+        kind="scheduler",
+        blame="node",
+        restart="elsewhere",
+        source="containerd internal/cri/server/container_create.go",
+        sample='Error: failed to reserve container name "fit_0_ml": name "fit_0_ml" is reserved for "6a"',
+        counter="Created container fit",
+    ),
+    Remedy(
         "batch-time",
         words=r"\bexceeded (?:WALLTIME|walltime|CPUTIME|cput) usage (?:hard |soft )?limit\b"
         r"|\bexceeds? (?:job )?hard limit \"h_(?:rt|cpu)\"",

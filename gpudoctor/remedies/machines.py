@@ -42,9 +42,9 @@ REMEDIES = (
         words=r"^No devices were found\s*$",
         lines=True,
         fix=(
-            "The driver is loaded and drives no GPU: dmesg says why (NVRM lines: a GPU that failed or fell off the "
-            "bus, one that wants the open kernel modules, GSP firmware that did not start), and lspci whether the "
-            "system sees one; in a container none was handed in."
+            "nvidia-smi is given no GPU: under a scheduler ask for some (--gres=gpu:N, --gpus), and have them handed "
+            "into a container. Else the driver drives none: dmesg says why (NVRM lines: a GPU that failed or fell off "
+            "the bus, one that wants the open kernel modules), and lspci whether the system sees one."
         ),
         commands=(command("lspci -nn | grep -i nvidia; sudo dmesg | grep -i nvrm | tail"),),
         kind="no-device",

@@ -171,6 +171,21 @@ REMEDIES = (
         counter="DKMS: install completed.",
     ),
     Remedy(
+        "driver-not-for-kernel",
+        words=r"\bGPL-incompatible module nvidia\S{0,20} uses GPL-only symbol\b",
+        lines=True,
+        fix=(
+            "This release of NVIDIA's driver does not build for that kernel: install a newer one (or the open kernel "
+            "modules, on GPUs since Turing), or boot the kernel before it."
+        ),
+        commands=(command("uname -r; dkms status"),),
+        kind="driver",
+        blame="node",
+        source="kernel scripts/mod/modpost.c",
+        sample=" ERROR: modpost: GPL-incompatible module nvidia.ko uses GPL-only symbol 'rcu_read_unlock_strict'",
+        counter="module nvidia loaded",
+    ),
+    Remedy(
         "nvml-permission",
         words=r"^(?:Failed|Unable) to [^\n:]{3,160}: Insufficient Permissions\b",
         lines=True,

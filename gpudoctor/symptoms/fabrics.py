@@ -76,7 +76,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "NET/OFI aws-ofi-nccl initialization failed",
         ),
         cause="rdma-unused",
-        variant="not-opened",
+        variant="no-provider",
         confidence=POSSIBLE,
         seen="the network plugin found no fabric that libfabric can use",
         source="aws-ofi-nccl nccl_ofi_net.cpp, nccl_ofi_ofiutils.cpp",

@@ -112,11 +112,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "mpi-program-not-found",
-        pattern=r"(?P<launcher>mpirun|mpiexec|prterun|prun|orterun) was unable to find the specified executable file",
+        pattern=(
+            r"(?P<launcher>mpirun|mpiexec|prterun|prun|orterun) was unable to find the specified executable file",
+            r"HYDU_create_process[^\n]{0,80}execvp error on file (?P<file>\S{1,200}) \(No such file",
+        ),
         cause="program-error",
         variant="no-program",
         confidence=LIKELY,
-        seen="{launcher} did not find the program that it was to start",
+        seen=(
+            "{launcher} did not find the program that it was to start",
+            "Hydra did not find the program that it was to start ({file})",
+        ),
         source="prrte src/tools/prte/help-prun.txt, src/runtime/help-prte-runtime.txt",
         sample="prterun was unable to find the specified executable file, and therefore did",
         counter="mpirun found the executable",

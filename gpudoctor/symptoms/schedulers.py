@@ -183,12 +183,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "pbs-time-limit",
-        pattern=r"PBS: job killed: (?P<what>walltime|cput)[\w ]{0,20} (?P<used>\d+) (?:secs )?exceeded limit "
-        r"(?P<limit>\d+)",
+        pattern=(
+            r"PBS: job killed: (?P<what>walltime|cput)[\w ]{0,20} (?P<used>\d+) (?:secs )?exceeded limit "
+            r"(?P<limit>\d+)",
+            r"\bMOAB_INFO:\s{1,4}job exceeded (?P<what>wallclock) limit",
+        ),
         cause="time-limit",
         variant="pbs",
         confidence=PROVED,
-        seen="PBS ended the job at its limit: {what} {used} of {limit} seconds",
+        seen=(
+            "PBS ended the job at its limit: {what} {used} of {limit} seconds",
+            "the scheduler ended the job at its limit of {what} time",
+        ),
         source="openpbs src/resmom/mom_main.c, mom_mach.c",
         sample="=>> PBS: job killed: walltime 7214 exceeded limit 7200",
         counter="=>> PBS: job killed: mem 16801234kb exceeded limit 16777216kb",
