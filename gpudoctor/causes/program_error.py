@@ -49,19 +49,18 @@ CAUSE = Cause(
     },
     hangs_by="gone",
     meaning=(
-        "A rank ended by an exception that its program did not catch. The others wait for it in their next collective "
-        "until a time-out, and their messages name the wrong rank."
+        "A rank ended by an exception that its program did not catch. Where others still wait for it in a collective, "
+        "what they tell at their time-out only follows, and names the wrong rank."
     ),
     like=("rank-died", "host-out-of-memory"),
     fix=Fix("Correct what raised it: the first traceback of that rank names the file and the line."),
     variants={
         "at": (
-            "No remedy is known for what was raised{place}; the other ranks only waited for {who}. Read the lines of "
-            "that rank before it, the oldest error first, and look for the message together with the name of the "
-            "library that wrote it.{told}"
+            "No remedy is known for what was raised{place}. Read the lines of {who} before it, the oldest error first, "
+            "and look for the message together with the name of the library that wrote it.{told}"
         ),
         "advised": "Do what the message itself says{place}: {advice}.{told}",
-        "allowed": "Write one of {allowed} for it{place}. What was given is refused: {said}.",
+        "allowed": "Write one of {allowed} for it{place}. What was given is refused: {said}.{told}",
         "not-together": "Keep one of {first} and {other}{place}, and take the other out: {said}.",
         "with-either": "Take {first} and {other} out{place}, or what they do not go with: {said}.",
         "required": (
@@ -70,7 +69,7 @@ CAUSE = Cause(
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
         "refused": "{what}. Change it where it is set, or take it out.{release}",
-        "handed": "What is handed over{place} is refused: {said}. Print it before that call, and give what that names.",
+        "handed": "What is handed over{place} is refused: {said}. Give what that asks for.",
         "own-check": (
             "The program itself refuses{place}: {said}. Bring the setting, the name or the file that it speaks of to "
             "what it takes; where it should take that, get the project's newer sources."
@@ -88,9 +87,8 @@ CAUSE = Cause(
             "message in its issues before.",
         ),
         "by-package": (
-            "{package} refuses what it was handed{said}. Look at the lines above, which may tell of it first, and at "
-            "the setting, file or value that it speaks of{place}; where nobody here has set it, a newer {package} may "
-            "take it."
+            "{package} itself refuses it{said}. Bring the setting, file or value that this speaks of to what it asks "
+            "for{place}{otherwise}."
         ),
         "by-client": (
             "{package} hands on the words of a service: {said}. Look at what is asked of it{place} (names, fields, "
@@ -177,13 +175,13 @@ CAUSE = Cause(
             (command("python -m pip check"),),
         ),
         "module-lacks": Fix(
-            "The installed {package} has no {name}: what uses it{place} was written for another release of "
+            "The installed {package} has no {name}: what uses it{by}{place} was written for another release of "
             "{package}, an older one where {name} was removed, a newer one where it came later. Install that "
             "{package}, or the release of what uses it that was made for this one.",
             (command("python -m pip check"),),
         ),
         "of-release": Fix(
-            "The installed {package} is of another release than what is called{place} was written for: {how}.",
+            "The installed {package} is of another release than {by}{place} was written for: {how}.",
             (command("python -m pip check"),),
         ),
         "argument-newer": Fix(
@@ -205,14 +203,19 @@ CAUSE = Cause(
             "batch a column (what collates it left it out, or this split was not prepared as the other one was), a "
             "checkpoint a part, the environment a variable."
         ),
+        "missing-number": (
+            "{key} is no key of what is looked up{place} in `{code}`: print its keys. Where it is a class, label or id "
+            "of the data, the table there was made for other data, or counts from another number (0 or 1)."
+        ),
         "no-variable": (
             "The environment variable {name} is not set where it is read{place}: export it in the job's script, behind "
             "what a launcher or container leaves out; RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR are set by torchrun."
         ),
         "manifest": "Correct the file where it is refused: {what}.",
         "hydra": (
-            "Correct the name that is refused: {what}. `--cfg job` prints the configuration and `--info defaults` what "
-            "was chosen for it; +name=value adds what is not there."
+            "Correct that name, where it is set or where it is read, or add what is not there: {what}. Of Hydra's "
+            "programs `--cfg job` prints the configuration, `--info defaults` what was chosen for it, and +name=value "
+            "adds to it; a configuration that was made for another program or release lacks what this one reads."
         ),
         "argument-missing": (
             "What is called{place} wants {names} too: give it. Where nobody changed that call, what it calls is of "
@@ -251,8 +254,7 @@ CAUSE = Cause(
         "shape": (
             "{sizes} meet{place}, and do not fit: print the shapes before that line, to see which of the two is not as "
             "it is meant. Where nobody changed the model, its input is of another size, length or number of channels "
-            "than it is made for (a picture that was not resized, samples of several lengths in one batch, another "
-            "tokenizer), or the settings belong to another checkpoint or release."
+            "than it is made for, or the settings belong to another checkpoint or release."
         ),
         "checkpoint": (
             "What is loaded{place} is of another model, layout or optimizer than this one ({said}): make the model and "
@@ -274,9 +276,9 @@ CAUSE = Cause(
             (command("python -m pip list"),),
         ),
         "apart-package": Fix(
-            "{package} refuses{place} what it meets here: {said}. Install the {distribution} that was made for it "
-            "(python -m pip install --upgrade '{distribution}', or the one that the project's requirements name), or "
-            "bring what it names to what it asks for.",
+            "{package} refuses{place} what it meets here: {said}. Bring what this names to what it asks for, or "
+            "install the {distribution} that was made for what is installed (python -m pip install --upgrade "
+            "'{distribution}', or the one that the project's requirements name).",
             (command("python -m pip check"),),
         ),
         "asserted": (

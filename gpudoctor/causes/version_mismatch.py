@@ -83,6 +83,12 @@ CAUSE = Cause(
             "nvidia-nccl-cu12, in the release that torch requires).",
             (command("unset LD_LIBRARY_PATH LD_PRELOAD"), command("python -m pip list | grep -i nccl")),
         ),
+        "lacks": (
+            "The library that was loaded is of another release than the Python code that calls it, or of another kind: "
+            "install the package whose folder it lies in anew (python -m pip install --upgrade --force-reinstall), and "
+            "keep copies of its files out of there. bitsandbytes loads libbitsandbytes_cpu.so where it has no library "
+            "for torch's CUDA, or finds no CUDA: a newer bitsandbytes, and torch.cuda.is_available() on that machine."
+        ),
         "library": Fix(
             "Install torch, NCCL and extensions that were built for each other, the same on all nodes; take foreign "
             "folders out of LD_LIBRARY_PATH.",

@@ -20,7 +20,7 @@ SENTENCE = lazy_re(
 LEAD = (
     r"(?:(?:HINT|Hint|hint|Solution|Fix|Tip|NOTE|Note|Suggestion|Workaround):\s{0,4}|\(?\d[.)]\s+|[-*•]\s+|"
     r"(?:[Pp]lease|PLEASE|[Ee]ither|[Aa]lternatively|[Oo]therwise|[Ii]nstead|[Aa]lso|[Oo]r|[Aa]nd|[Tt]hen|[Jj]ust|"
-    r"[Ff]irst|[Kk]indly),?\s+){0,3}"
+    r"[Ff]irst|[Kk]indly|[Ee]xplicitly),?\s+){0,3}"
 )
 VERB = (
     r"(?:set|unset|use|try|pass|specify|provide|add|remove|delete|install|reinstall|upgrade|update|downgrade|increase|"
@@ -29,7 +29,8 @@ VERB = (
     r"edit|rebuild|recompile|compile|clear|free|kill|stop|start|launch|create|mount|ensure|make sure|verify|check|"
     r"consider|avoid|do not|don't|allow|split|skip|drop|fix|correct|write|put|give|request|log ?in|authenticate|accept|"
     r"download|clone|pull|initialize|initialise|apply|limit|activate|consult|override|implement|opt|wait|unload|merge|"
-    r"freeze|move|shard|tune|prepare|preprocess|rescale|normalize|clip)"
+    r"freeze|move|shard|tune|prepare|preprocess|rescale|normalize|clip|load(?= (?:an?|the|your|it) )|"
+    r"place(?= (?:both|all|the|your|it|them) )|point(?= \S{1,60} (?:to|at) ))"
 )
 IMPERATIVE = lazy_re(
     rf"^{LEAD}(?P<verb>{VERB})\b(?!\s?(?:of|failed|fails?|failure|errors?|is|was|has|had|by|from|with exit|"
@@ -59,7 +60,7 @@ INNER = lazy_re(
 )
 """Where a clause begins inside a sentence that may be the advice in it."""
 ELSEWHERE = lazy_re(
-    r"(?i)\b(?:report|file an? (?:issue|bug)|open an? (?:issue|bug)|submit an? (?:issue|bug)|look up to see|"
+    r"(?i)\b(?:report|(?:file|open|raise|submit|create) an? (?:\w{1,10} )?(?:issue|bug)|look up to see|"
     r"for more (?:information|details)|for further|for details|more information|"
     r"CUDA_LAUNCH_BLOCKING|TORCH_USE_CUDA_DSA|NCCL_DEBUG|TORCH_DISTRIBUTED_DEBUG|HYDRA_FULL_ERROR|TORCH_LOGS|"
     r"TORCHDYNAMO_VERBOSE|OC_CAUSE|stack ?trace|"

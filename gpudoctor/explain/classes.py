@@ -39,11 +39,20 @@ from gpudoctor.explain.kinds import (
 )
 from gpudoctor.explain.line_rows import judged_shape
 from gpudoctor.explain.own_words import names, of_own_words, said, suggested, to_install
-from gpudoctor.explain.plain_fixes import BASES, OF_RELEASE, OF_RELEASE_OF_ANY, distribution_of, plain_fix
+from gpudoctor.explain.plain_fixes import (
+    BASES,
+    NOT_KNOWN,
+    OF_NETWORK,
+    OF_RELEASE,
+    OF_RELEASE_OF_ANY,
+    distribution_of,
+    plain_fix,
+)
 from gpudoctor.explain.releases_apart import of_releases
 from gpudoctor.explain.service_statuses import OF_SERVICE_TYPE, judged_service
 from gpudoctor.explain.statuses import judged_status
 from gpudoctor.explain.told_by_place import (
+    HANDED_ON,
     by_code,
     caller,
     is_of_a_package,
@@ -241,13 +250,12 @@ SETTING = lazy_re(
     r"requested|set|greater|less|larger|smaller|divisible|multiple)\b"
 )
 """Words of a refusal that something which was set can be changed by."""
-NOT_KNOWN = lazy_re(
-    r"(?i)\b(?:do(?:es)?(?: not|n't) (?:exist|support|recognize|know)|(?:is |are )?not (?:supported|registered|"
-    r"implemented|recognized|known)|unsupported|unrecognized|unknown)\b"
+OF_PUBLISHED = lazy_re(r"^(?:transformers|diffusers|vllm|sglang|lmdeploy|llmtuner|llamafactory)$")
+READS_PUBLISHED = lazy_re(
+    r"[/\\](?:config(?:uration)?(?:_\w{1,60})?|modeling_rope_utils|model_executor[/\\].{1,80}|template|loader|adapter)\.py$"
 )
-"""Of something that another release may know."""
-OF_PUBLISHED = lazy_re(r"^(?:transformers|diffusers|vllm|sglang|peft|trl|lmdeploy|llmtuner|llamafactory)$")
-"""Packages that read settings which others have published, with a model."""
+"""Packages that read settings which others have published with a model, and where they do."""
+OF_A_TABLE, OF_PANDAS = "table-for-data-set", lazy_re(r"[/\\]pandas[/\\]|^pandas|\.pyx$")
 OF_ANY_RELEASE = "name-of-package"
 """The remedy that says only that a package is of another release."""
 NAMED = lazy_re(
@@ -279,6 +287,8 @@ def variant_of(
     empty where none wrote it. `alone`: nothing in the log speaks of several ranks. `raised_in`, `raised_by`, `code`:
     file, function and source of the innermost frame. `source`: of the innermost in the user's code."""
     remedied = remedy_for(type_name, message)
+    if remedied and remedied[0].id == OF_A_TABLE and code and not OF_PANDAS.search(raised_in):
+        remedied = None  # a mapping of the program's own was asked
     is_narrow = remedied is not None and remedied[0].id != OF_ANY_RELEASE
     known = None if is_narrow or cause != "program-error" else of_releases(type_name, message)
     if remedied and known is None and remedied[0].id in CAUSES[cause].variants:
@@ -300,7 +310,9 @@ def variant_of(
     if lost := of_hugging_face(type_name, message, raised_in, code):
         return "lost-argument", lost
     if known:
-        return "of-release", {"package": known.package, "how": known.how}
+        by = "" if HANDED_ON.search(code) else package_of(raised_in)
+        by = f"{by}, which calls it," if by and by != known.package.replace("-", "_") else "what is called"
+        return "of-release", {"package": known.package, "how": known.how, "by": by}
     if of_release := of_a_release(type_name, message, raised_in):
         return of_release
     if package := caller(type_name, message, raised_in, code):
@@ -309,7 +321,7 @@ def variant_of(
         return shown
     if variable := variable_of(type_name, message, raised_in):
         return "no-variable", {"name": variable}
-    if call := of_call(type_name, message, raised_in):
+    if call := of_call(type_name, message, raised_in, code):
         return call
     if own_words := of_own_words(judged.kind, message):
         chosen, values = own_words
@@ -318,7 +330,9 @@ def variant_of(
         if (
             package
             and package not in BASES
-            and (NOT_KNOWN.search(values["said"]) or (OF_PUBLISHED.search(package) and raised_by != "forward"))
+            and (
+                NOT_KNOWN.search(values["said"]) or (OF_PUBLISHED.search(package) and READS_PUBLISHED.search(raised_in))
+            )
             and by_itself
         ):
             values["release"] = OF_RELEASE.format(package=distribution_of(package))
@@ -332,7 +346,7 @@ def variant_of(
         if is_told and not (package and judged.kind in ("exception", "assertion") and not names(values["said"])):
             return chosen, values
     variants = frozenset(CAUSES[cause].variants)
-    return plain_fix(judged.kind, variants, type_name, message, raised_in, raised_by, alone=alone)
+    return plain_fix(judged.kind, variants, type_name, message, raised_in, raised_by, code, alone=alone)
 
 
 def judged_message(message: str) -> Judged | None:
@@ -413,7 +427,7 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
         package = next((judged for names, judged in OF_PACKAGE if names.search(raised_in)), None)
         if package is not CONFIG and (refused or name in OF_PROGRAMMING):
             package = None
-    if package is not None:
+    if package is not None and (package is not DOWNLOAD or not message or OF_NETWORK.search(f"{name} {message}")):
         return package
     if refused:
         return ARGUMENT

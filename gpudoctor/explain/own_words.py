@@ -25,12 +25,13 @@ QUOTED = r"[`'\"][^`'\"\n]{1,60}[`'\"]"
 LIST = (
     r"(?P<allowed>\[[^\]\n]{1,300}\]|\{[^}\n]{1,300}\}|\((?=['\"`])[^)\n]{1,300}\)|"
     rf"{QUOTED}(?:(?:,? ?(?:or|and) ?|, ?| ?[|/] ?){QUOTED}){{1,30}}|"
-    r"[\w.-]{1,40}(?:(?:, ?| ?\| ?)[\w.-]{1,40}){1,30}(?:,? (?:or|and) [\w.-]{1,40})?)"
+    r"[\w.-]{1,40}(?:(?:, ?(?!got\b|but\b|not\b)| ?\| ?)[\w.-]{1,40}){1,30}(?:,? (?:or|and) [\w.-]{1,40})?)"
 )
 ALLOWED = lazy_re(
     r"(?i)(?:\b(?:must|should|ha(?:s|ve) to|needs? to|can|may|expected)(?: only)?(?: to)? be (?:\w{1,12} )?(?:one of|"
     r"either|any of|in|a subset of|among)\b|\bchoose(?:n)? (?:one )?(?:from|between|among|of)\b|\bone of\b|\bnot in\b|"
-    r"\b(?:valid|allowed|available|supported|possible|permitted|known|accepted|registered|existing|legal)\b"
+    r"\b(?:valid|allowed|available|supported|possible|permitted|known|accepted|registered|existing|legal|"
+    r"current (?=columns|keys|names|fields|features))\b"
     r"(?! (?:for|by|in|with|on)\b)[^:\n.\[{]{0,60}?(?:\bare\b|\bis\b|:|(?=\[))|"
     r"\bexpected (?:one of|either)\b|\bmust be\b(?= [`'\"\[]))"
     rf"[^\n.\[{{('\"`]{{0,40}}?[:=]? ?{LIST}"
@@ -148,6 +149,13 @@ BOX = str.maketrans("│╭╮╰╯─", "      ")
 NOT_A_PACKAGE = frozenset({"python", "torch.nn", "pip", "package", "library", "module", "this", "that", "it"})
 
 
+VALUES = lazy_re(
+    r"(?:Got|Found|Received|But|Instead|Expected|Actual|Given|Currently?|Available|Valid|Supported|Computed|"
+    r"There (?:is|are)|It (?:is|was|has)|The \w{1,30} (?:`?\w{1,40}`? )?(?:is|was|are|were|has|have|seems?))\b"
+)
+"""How the sentence behind a refusal begins that tells what it was given."""
+HOLDS = lazy_re(r"[=:] ?['\"`\d\[(]|\b\d+ (?:!=|vs\.?|and|of) ")
+"""It tells a value."""
 TWICE = lazy_re(
     r"[`'\"]?(?P<name>\w[\w.-]{1,60})[`'\"]? (?:is |are |was |were |has been )?(?:specified|given|set|defined|passed|"
     r"provided|found) (?:in|by|as|at) both (?:the |your )?(?P<first>[^\n,;.]{2,60}?) and (?:the |your )?"
@@ -166,7 +174,12 @@ def said(message: str) -> str:
         what = f"{field['field']}: {field['why']}"
         return f"{what} (it is {field['value']})" if field["value"] else what
     parts = sentences(kept)
-    text = next((part for part in parts if REFUSING.search(part)), parts[0] if parts else "")
+    at = next((index for index, part in enumerate(parts) if REFUSING.search(part)), 0)
+    text = parts[at] if parts else ""
+    for part in parts[at + 1 : at + 3]:
+        if len(text) + len(part) > LONGEST or not (VALUES.match(part) or (HOLDS.search(part) and not advice(part))):
+            break
+        text = f"{text.rstrip('.:')}. {part}"
     text = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
     return text.rstrip(".!: ,")
 
@@ -229,17 +242,20 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         if WRITES.search(message) and "/" in path.strip("/"):
             return "folder-missing", {"path": path, "folder": path.rstrip("/").rpartition("/")[0]}
         where = "" if path.startswith(("/", "~")) or "\\" in path else f"; {RELATIVE}"
-        return "path", {"path": path, "where": where, "told": also_told(message)}
+        told = f" The message itself: {advised}." if advised else also_told(message)
+        return "path", {"path": path, "where": where, "told": told}
     path = refused_path(message) if kind in ("permission", "storage", "quota") else ""
     if path and (how := setting_of(path)) and (kind != "storage" or "tale" in message):
         return "stale" if kind == "storage" else "elsewhere", {"path": path, "how": how}
     match = ALLOWED.search(message[:MOST])
     if (
-        kind in (*OF_SETTINGS, "data")
+        kind in (*OF_SETTINGS, "data", "shape")
         and match
         and not NO_LIST.search(message[max(0, match.start() - 8) : match.end()])
     ):
-        return "allowed", {**values, "allowed": match["allowed"].strip(" .")}
+        allowed = match["allowed"].strip(" .")
+        more = advised and allowed not in advised
+        return "allowed", {**values, "allowed": allowed, "told": f" The message itself: {advised}." if more else ""}
     if kind in OF_SETTINGS and (match := TWICE.search(clause)):
         return "twice", {**values, **{name: told.strip() for name, told in match.groupdict().items()}}
     if kind in OF_SETTINGS and (change := required(clause)):

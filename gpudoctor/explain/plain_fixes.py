@@ -99,8 +99,33 @@ OF_A_PROGRAM: frozenset[Class] = frozenset(
 """Classes of what a program's own line has at hand: of a device, a driver or a network it can print nothing."""
 
 
+OF_NETWORK = lazy_re(
+    r"(?i)connect|time[ -]?d? ?out|http|url\b|download|fetch|retriev|status|\bhost|proxy|ssl|certificate|request|"
+    r"respon|\bserv|resol|network|offline|remote|socket|\b[45]\d\d\b|\bhub\b|repo(?:sitory)?\b|comm"
+)
+"""Words of an exchange: packages that download have settings and files too."""
+NOT_KNOWN = lazy_re(
+    r"(?i)\b(?:do(?:es)?(?: not|n't) (?:exist|support|recognize|know)|(?:is |are )?not (?:supported|registered|"
+    r"implemented|recognized|known)|unsupported|unrecognized|unknown)\b"
+)
+"""Of something that another release may know."""
+NEWER = "; or take a newer {package}, which may know it (python -m pip install --upgrade '{distribution}')"
+ITS_OWN = (
+    "; where nobody set or changed that, look for the message in the issues of {package}: the fault may be its own, or "
+    "of this release"
+)
+
+
 def plain_fix(
-    kind: Class, known: frozenset[str], type_name: str, message: str, raised_in: str, raised_by: str, *, alone: bool
+    kind: Class,
+    known: frozenset[str],
+    type_name: str,
+    message: str,
+    raised_in: str,
+    raised_by: str,
+    code: str = "",
+    *,
+    alone: bool,
 ) -> tuple[str, dict[str, str]]:
     """The variant of the cause program-error, and its values. `known`: the variants that there are."""
     told = {"told": also_told(message)}
@@ -111,18 +136,19 @@ def plain_fix(
         return "apart-package", {"package": package, "distribution": distribution_of(package), "said": clause}
     if seen in known:
         return seen, {"said": clause, **told, **values}
-    if (client := type_name.partition(".")[0]) in CLIENTS or package in CLIENTS:
+    client = type_name.partition(".")[0]
+    if (client in CLIENTS or package in CLIENTS) and OF_NETWORK.search(f"{name} {message} {raised_in}"):
         package = client if client in CLIENTS else package
         return "by-client", {"package": package, "said": clause or name}
     if package and package not in BASES and kind in OUTSIDE:
         return "outside", {"package": package, "means": MEANS[kind].partition(" (")[0], "said": clause}
     if package and package not in BASES:
-        worded = clause.count(" ") > 2 and (name == "AssertionError" or kind in ("data", "config", "argument"))
-        return "by-package" if worded and name not in TO_PRINT else "in-package", {
-            "package": package,
-            "distribution": distribution_of(package),
-            "said": f": {clause}" if clause else "",
-        }
+        of_its_kind = name == "AssertionError" or (kind in ("data", "config", "argument") and name not in TO_PRINT)
+        worded = clause.count(" ") > 2 and (of_its_kind or code.startswith("raise "))
+        values = {"package": package, "distribution": distribution_of(package)}
+        otherwise = (NEWER if NOT_KNOWN.search(clause) else ITS_OWN).format_map(values)
+        values |= {"said": f": {clause}" if clause else "", "otherwise": otherwise}
+        return "by-package" if worded else "in-package", values
     if name == "AssertionError" and clause:
         return "asserted", {"said": clause}
     if (name in TO_PRINT or (raised_in and hasattr(builtins, name))) and kind in OF_A_PROGRAM:
@@ -198,4 +224,4 @@ def _of_download(message: str) -> str:
     return "download" if NOT_REACHED.search(message) else "download-name"
 
 
-__all__ = ["BASES", "OF_RELEASE", "OF_RELEASE_OF_ANY", "distribution_of", "plain_fix"]
+__all__ = ["BASES", "NOT_KNOWN", "OF_NETWORK", "OF_RELEASE", "OF_RELEASE_OF_ANY", "distribution_of", "plain_fix"]

@@ -11,7 +11,9 @@ NOT_IMPORTED = lazy_re(
 NO_MEMBER = lazy_re(r"module '(?P<module>[\w.]{1,200})' has no attribute '(?P<name>\w{1,100})'")
 NO_MODULE = lazy_re(r"No module named '(?P<module>\w{1,60}(?:\.\w{1,60}){1,6})'")
 NO_ARGUMENT = lazy_re(r"(?P<call>(?:\w{1,80}\.)?\w{1,80})\(\) got an unexpected keyword argument '(?P<name>\w{1,100})'")
-NO_ATTRIBUTE = lazy_re(r"'(?P<owner>[A-Z]\w{1,80})' object has no attribute '(?P<name>\w{1,100})'")
+NO_ATTRIBUTE = lazy_re(
+    r"(?:type object )?'(?P<owner>[A-Z]\w{1,80})'(?: object)? has no attribute '(?P<name>\w{1,100})'"
+)
 OF_PACKAGES = lazy_re(r"(?:site|dist)-packages|unknown location")
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from msgspec import structs
 
+from gpudoctor.cause import Fix
 from gpudoctor.explain.classes import judged_message
 from gpudoctor.explain.course import MILD, PROGRESS, TROUBLE
 from gpudoctor.explain.end_lines import OVER, tells_an_end
@@ -19,6 +20,7 @@ from gpudoctor.explain.order import Facts
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.tracebacks import FRAME, HEADER
+from gpudoctor.fault_classes import Class
 from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import LIKELY, SEEN
 
@@ -29,6 +31,13 @@ NEAR, MOST = 8, 2
 and those of them that are quoted (our rules of thumb)."""
 
 
+OF_VALUES: tuple[Class, ...] = ("argument", "data", "assertion", "exception", "shape")
+LEFT_OUT = lazy_re(
+    r"(?i)\bWARN(?:ING)?\b[^\n]*\b(?:ignoring|ignored|skipp(?:ed|ing)|removed|removing|discard(?:ed|ing)|only 0 of|"
+    r"no (?:labels?|images?|annotations?|samples?|data|files?) (?:found|in)|corrupt)\b"
+)
+"""A warning of data that are not used: what misses them may fail behind it in words that say nothing of that."""
+LONGEST = 240
 OF_A_BUILD = lazy_re(r"Error (?:building|compiling) (?:objects for )?extension")
 """It tells only that a build has failed: the compiler's first error, wherever it stands, says of what."""
 OF_HYDRA = "Error executing job with overrides: "
@@ -98,6 +107,7 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
         built = next((Line(at.file, number, clean(text)) for number, text in others if BUILDING.search(text)), None)
         return cause if built is None else structs.replace(cause, evidence=(*cause.evidence, built))
     lines: list[Line] = []
+    left_out: list[Line] = []
     for number, text in reversed(ends.get(at.file, ())):
         if number < start and number not in inside:
             if PROGRESS.search(text):
@@ -106,4 +116,14 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
             none = OVER.search(text) or HEADER in text or FRAME.search(text) or text.startswith(OF_HYDRA)
             if (is_near or is_marked(text)) and not none:
                 lines.insert(0, Line(at.file, number, clean(text)))
+            elif number >= start - NEAR and cause.kind in OF_VALUES and LEFT_OUT.search(text):
+                left_out.insert(0, Line(at.file, number, clean(text)))
+    if left_out and not lines:
+        told = left_out[0].text.strip()
+        told = told if len(told) <= LONGEST else told[: LONGEST - 3] + "..."
+        fix = Fix(
+            f"Mend first what was left out before, which may be all that there was: {told.rstrip('.')}. "
+            f"{cause.fix.text}"
+        )
+        return structs.replace(cause, fix=fix, evidence=(*cause.evidence, *left_out[:MOST]))
     return structs.replace(cause, evidence=(*cause.evidence, *lines[-MOST:]))

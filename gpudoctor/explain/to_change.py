@@ -5,7 +5,7 @@ none of them sets it, and a reader who is sent there looks in vain. The summary 
 """
 
 from gpudoctor.explain.own_words import names, refused_path
-from gpudoctor.explain.told_by_place import IN_PACKAGE
+from gpudoctor.explain.told_by_place import HANDED_ON, IN_PACKAGE, is_of_a_package
 from gpudoctor.explain.tracebacks import Raised
 
 AT_HAND = frozenset(
@@ -16,7 +16,9 @@ AT_HAND = frozenset(
     }
 )
 """Fixes of what stands in that line itself: a call, an operation on tensors."""
-OF_THE_SOURCE = frozenset({"nothing-given", "nothing-there", "assertion-line", "missing-entry"})
+OF_A_CALL = frozenset({"of-release", "argument-newer", "argument-refused", "argument-missing", "lost-argument"})
+"""Those of a call that Python refuses where it stands."""
+OF_THE_SOURCE = frozenset({"nothing-given", "nothing-there", "assertion-line", "missing-entry", "missing-number"})
 """Those that quote the innermost line: only where that is the program's own."""
 SAME = 24
 """Characters of a message by which it is known in the source line that holds it."""
@@ -25,6 +27,8 @@ SAME = 24
 def sets_it(error: Raised, variant: str) -> bool:
     """The fix may name the place: its line does what is wrong, or names what the message names."""
     if not error.file or IN_PACKAGE.search(error.file):
+        return False
+    if variant in OF_A_CALL and is_of_a_package(error.innermost) and not HANDED_ON.search(error.code):
         return False
     if variant in AT_HAND:
         return True

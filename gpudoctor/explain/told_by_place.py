@@ -76,6 +76,7 @@ PUT_THERE = (
 )
 VARIABLE = lazy_re(r"[A-Z][A-Z0-9]{1,20}(?:_[A-Z0-9]{1,30}){1,6}")
 ENTRY = lazy_re(r"^'(?P<key>[A-Za-z_][\w.-]{0,79})'$")
+NUMBER = lazy_re(r"-?\d{1,9}")
 MISSING = lazy_re(
     r"missing \d+ required (?:positional|keyword-only) arguments?: (?P<names>'\w{1,80}'(?:,? (?:and )?'\w{1,80}'){0,9})"
 )
@@ -105,11 +106,13 @@ def is_of_settings(raised_in: str, raised_by: str, *, is_named: bool) -> bool:
     return is_named and OF_FRAMEWORKS.search(raised_in) is not None
 
 
-def of_call(type_name: str, message: str, raised_in: str) -> tuple[str, dict[str, str]] | None:
+def of_call(type_name: str, message: str, raised_in: str, code: str = "") -> tuple[str, dict[str, str]] | None:
     """The variant of the cause program-error for what a call was not given, or a mapping has not, and its values."""
     name, first = type_name.rpartition(".")[2], message.partition("\n")[0]
     if name == "KeyError" and (match := ENTRY.search(first)):
         return "missing-entry", match.groupdict()
+    if name == "KeyError" and code and NUMBER.fullmatch(first):
+        return "missing-number", {"key": first, "code": code}
     if name == "AttributeError" and (match := NO_SETTING.search(first)):
         return "no-setting", match.groupdict()
     if name == "FileNotFoundError" and STARTS.search(raised_in) and (match := PROGRAM.search(first)):
@@ -137,8 +140,9 @@ def of_a_release(type_name: str, message: str, raised_in: str) -> tuple[str, dic
     """The variant for a call of a package that another release of it would take, or that the program's own class would
     take by its signature, and its values."""
     name, first, package = type_name.rpartition(".")[2], message.partition("\n")[0], package_of(raised_in)
-    if name == "AttributeError" and (match := MODULE.search(first)) and package == match["package"]:
-        return "module-lacks", match.groupdict()  # by its own __getattr__: who asks it is another
+    if name == "AttributeError" and (match := MODULE.search(first)) and package:
+        by = "" if package == match["package"] else f" ({package})"  # by its own __getattr__: who asks it is another
+        return "module-lacks", {**match.groupdict(), "by": by}
     owned, named = REFUSES.search(first), REFUSED.search(first)
     if name != "TypeError" or owned is None or named is None or not package or package in OWN_WORDS:
         return None

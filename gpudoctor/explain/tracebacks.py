@@ -169,6 +169,8 @@ class Raised(Struct, frozen=True):
 
     announces: bool = False
     """Its message ends with another traceback, that of what it stands for."""
+    again: str = ""
+    """The file in which it was raised again (`raise e`), after something else was tried while it was handled."""
 
     @property
     def is_wrapper(self) -> bool:
@@ -308,21 +310,31 @@ def of_one_rank(text: str) -> str:
 
 
 LOOKED_UP = frozenset({"KeyError", "AttributeError", "IndexError", "StopIteration", "Empty"})
+HAS_NOT = lazy_re(r" has no attribute '(?P<name>\w{1,80})'$")
+AGAIN = lazy_re(r"raise [a-z_]\w{0,40}$")
 SHORT = 2
 """Frames of what fails in the function that asks: its own, and one of a `__getitem__` or the like."""
 
 
 def _without_lookups(raised: list[Raised]) -> list[Raised]:
-    """Without what a function only asked for, to refuse it in words of its own: a name that its table does not have."""
+    """Without what a function only asked for, to refuse it in words of its own: a name that its table does not have; an
+    attribute that one object asks of the next (`__getattr__`: the last one has it not either); and what was tried in
+    place of something that had failed before, and then was raised again."""
     return [
         each
         for each, then in zip(raised, [*raised[1:], None], strict=False)
-        if then is None
-        or each.name not in LOOKED_UP
-        or each.frames > SHORT
-        or not (then.code.startswith("raise ") and len(then.message) > len(each.message))
-        or then.innermost != each.first_file
+        if then is None or not _is_none_of_its_own(each, then)
     ]
+
+
+def _is_none_of_its_own(each: Raised, then: Raised) -> bool:
+    asked, of_next = HAS_NOT.search(each.message), HAS_NOT.search(then.message)
+    if asked is not None and of_next is not None and asked["name"] == of_next["name"]:
+        return True
+    if then.again and then.again == each.first_file:
+        return True
+    refused = then.code.startswith("raise ") and len(then.message) > len(each.message)
+    return each.name in LOOKED_UP and each.frames <= SHORT and refused and then.innermost == each.first_file
 
 
 def read_headless(lines: Sequence[bytes], start: int, number: int) -> Traceback | None:
@@ -397,5 +409,6 @@ def _raised(match: re.Match[str], frames: list[WrittenFrame], line: int) -> Rais
         first_file=frames[0].file,
         source=at.code,
         collective=called,
+        again=next((frame.file for frame in frames[:-1] if AGAIN.match(frame.code)), ""),
         own=tuple(StackFrame(frame.function, frame.file, frame.at) for frame in reversed(user[-MOST_OWN:])),
     )

@@ -7,6 +7,35 @@ MODULE = "torch/nn/modules/module.py (__getattr__)"
 ACCELERATE = "accelerate accelerator.py (prepare_model)"
 REMEDIES = (
     Remedy(
+        "zero-not-gathered",
+        types=("AssertionError",),
+        words=r"'status': '(?:NOT_AVAILABLE|INFLIGHT)', 'numel': ",
+        fix=(
+            "ZeRO-3 has split a parameter (the message is DeepSpeed's summary of it), and it was not there when a "
+            "module wanted it: modules were called in another order than in the step before, or some of them on some "
+            "ranks only (mixtures of experts, images in some batches, parts called outside of the model's forward). "
+            "Take ZeRO stage 2 for this model, name such modules by deepspeed.utils.set_z3_leaf_modules, or gather "
+            "what is read by hand (deepspeed.zero.GatheredParameters)."
+        ),
+        kind="config",
+        source="deepspeed/runtime/zero/partition_parameters.py (ds_summary), partitioned_param_coordinator.py",
+        sample="AssertionError: {'id': 12, 'status': 'NOT_AVAILABLE', 'numel': 0, 'ds_numel': 0, 'shape': (0,)}",
+        counter="AssertionError: {'id': 12, 'status': 'AVAILABLE', 'numel': 8}",
+    ),
+    Remedy(
+        "fsdp-integers",
+        words=r"Cannot flatten integer dtype tensors",
+        fix=(
+            "FSDP splits floating-point parameters only, and some are integers: weights that were loaded in 8 or 4 "
+            "bits. Load the model without quantization; of 4 bits by bitsandbytes it takes those with "
+            "bnb_4bit_quant_storage of the dtype that the other parameters have (torch.bfloat16)."
+        ),
+        kind="config",
+        source="torch/distributed/fsdp/_flat_param.py (_validate_tensors_to_flatten)",
+        sample="ValueError: Cannot flatten integer dtype tensors",
+        counter="ValueError: Must flatten tensors with uniform dtype but got torch.bfloat16 and torch.float32",
+    ),
+    Remedy(
         "no-optimizer",
         words=r"zero stage (?P<stage>\d) requires an optimizer",
         fix=(

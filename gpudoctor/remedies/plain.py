@@ -64,7 +64,7 @@ REMEDIES = (
     Remedy(
         "name-not-defined",
         types=("NameError",),
-        words=r"^name '(?P<name>\w{1,80})' is not defined$",
+        words=r"^name '(?P<name>\w{1,80})' is not defined(?:\n|$)",
         fix=(
             "Nothing is called {name} there: import or assign it before. What an `if` or `try` imports is "
             "missing where "

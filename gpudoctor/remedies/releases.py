@@ -117,7 +117,7 @@ REMEDIES = (
         "missing-bits-and-bytes",
         words=r"[Uu]sing `?bitsandbytes`? 4-bit|`load_in_[48]bit` requires|"
         r"[48]-bit quantization requires (?:the latest "
-        r"version of )?bitsandbytes|requires Accelerate: `pip install accelerate`",
+        r"version of )?bitsandbytes|bitsandbytes[^\n]{0,60} requires Accelerate: `pip install accelerate`",
         fix=(
             "Loading in 8 or 4 bits wants accelerate and a bitsandbytes for this GPU and CUDA: install both anew "
             "(pip install -U bitsandbytes accelerate) into the environment that runs, and start the notebook's kernel "

@@ -162,27 +162,34 @@ REMEDIES = (
         counter="unable to execute '/usr/local/cuda-11.3/bin/nvcc': No such file or directory",
     ),
     Remedy(
-        "header-missing",
-        words=(
-            r"fatal error: (?:[\w./-]{0,80}/)?(?P<file>Python|pyconfig)\.h: No such file",
-            r"fatal error: (?P<header>[\w./-]{1,120}\.h(?:pp)?): No such file",
-        ),
+        "python-header-missing",
+        words=r"fatal error: (?:[\w./-]{0,80}/)?(?P<file>Python|pyconfig)\.h: No such file",
         lines=True,
         fix=(
-            "The compiler does not find a header: Python's own (Python.h, pyconfig.h) are in python3-dev of this "
-            "Python's version (Debian, Ubuntu; python3-devel on others; conda's Python has them); CUDA's are in the "
-            "toolkit (CUDA_HOME), cuDNN's and NCCL's in their -dev packages, torch's below its include folder. What "
-            "is raised behind it only follows."
+            "The compiler does not find Python's own header {file}.h: install python3-dev of this Python's version "
+            "(Debian, Ubuntu; python3-devel on others; conda's Python has it). What is raised behind it only follows."
         ),
         commands=(command("sudo apt-get install --yes python3-dev"),),
+        kind="import",
+        blame="environment",
+        source="GCC libcpp/files.c (open_file_failed)",
+        sample="/usr/include/python3.10/pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such "
+        "file or directory",
+        counter="fatal error: pythonrun.h: No such file or directory",
+    ),
+    Remedy(
+        "header-missing",
+        words=r"fatal error: (?P<header>[\w./-]{1,120}\.h(?:pp)?): No such file",
+        lines=True,
+        fix=(
+            "The compiler does not find {header}: CUDA's headers (cuda.h, cuda_runtime.h, cusparse.h) are in the "
+            "toolkit's include folder (CUDA_HOME, or C_INCLUDE_PATH and CPLUS_INCLUDE_PATH), cuDNN's and NCCL's in "
+            "their -dev packages, torch's below its own include folder. What is raised behind it only follows."
+        ),
         kind="dependency-mismatch",
         blame="environment",
         source="GCC libcpp/files.c (open_file_failed)",
-        sample=(
-            "/usr/include/python3.10/pyconfig.h:3:12: fatal error: x86_64-linux-gnu/python3.10/pyconfig.h: No such "
-            "file or directory",
-            "ext.cpp:1:10: fatal error: cudnn.h: No such file or directory",
-        ),
+        sample="ext.cpp:1:10: fatal error: cudnn.h: No such file or directory",
         counter="fatal error: no input files",
     ),
     Remedy(

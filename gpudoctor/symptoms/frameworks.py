@@ -220,4 +220,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "problem, check the logs for the dead worker.",
         counter="The actor is alive",
     ),
+    Symptom(
+        "library-lacks-function",
+        pattern=r"AttributeError: (?P<library>[\w./+-]{1,300}\.so[\w.]{0,20}): undefined symbol: (?P<symbol>\w{1,400})",
+        cause="version-mismatch",
+        variant="lacks",
+        seen="{library} has no {symbol}, which the Python code that loaded it calls",
+        source="Python's Lib/ctypes/__init__.py (CDLL.__getitem__), dlsym(3)",
+        sample="AttributeError: /opt/venv/lib/python3.11/site-packages/x/libx_cpu.so: undefined symbol: xquantize_nf4",
+        counter="ImportError: /opt/venv/lib/python3.11/site-packages/x/libx.so: undefined symbol: xquantize_nf4",
+    ),
 )

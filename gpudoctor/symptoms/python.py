@@ -227,13 +227,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"(?P<library>[\w./+-]{1,300}): version [`'](?P<symbol>(?:GLIBC|GLIBCXX|CXXABI|libcu\w{1,20}|NCCL)[\w.]"
             r"{0,20})' not found",
         ),
+        unless="AttributeError: ",
         cause="version-mismatch",
         variant="library",
         seen="{library} does not fit the other libraries: {symbol} is missing",
         source="the dynamic loader (ld.so)",
         sample=(
-            "ImportError: /opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so: undefined symbol: "
-            "ncclCommWindowDeregister",
+            "ImportError: /opt/venv/torch/lib/libtorch_cuda.so: undefined symbol: ncclCommWindowDeregister",
             "ImportError: /lib/x86_64-linux-gnu/libm.so.6: version `GLIBC_2.38' not found (required by "
             "/opt/ext/fused.so)",
         ),
@@ -419,7 +419,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         cause="program-error",
         variant="hydra",
-        seen="Hydra refused the configuration: {what}",
+        seen="what was set does not fit what is read of it: {what}",
         source="Hydra _internal/config_loader_impl.py, config_repository.py, defaults_list.py; omegaconf errors.py",
         sample=(
             "Could not override 'trainer.lr'.",
