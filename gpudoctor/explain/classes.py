@@ -427,7 +427,9 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
         package = next((judged for names, judged in OF_PACKAGE if names.search(raised_in)), None)
         if package is not CONFIG and (refused or name in OF_PROGRAMMING):
             package = None
-    if package is not None and (package is not DOWNLOAD or not message or OF_NETWORK.search(f"{name} {message}")):
+    if package is not None and (
+        package is not DOWNLOAD or not message or OF_NETWORK.search(f"{name} {message} {raised_in[-24:]}")
+    ):
         return package
     if refused:
         return ARGUMENT

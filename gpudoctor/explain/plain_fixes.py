@@ -101,7 +101,8 @@ OF_A_PROGRAM: frozenset[Class] = frozenset(
 
 OF_NETWORK = lazy_re(
     r"(?i)connect|time[ -]?d? ?out|http|url\b|download|fetch|retriev|status|\bhost|proxy|ssl|certificate|request|"
-    r"respon|\bserv|resol|network|offline|remote|socket|\b[45]\d\d\b|\bhub\b|repo(?:sitory)?\b|comm"
+    r"respon|\bserv|resol|network|offline|remote|socket|\b[45]\d\d\b|\bhub\b|repo(?:sitory)?\b|comm|"
+    r"client ?error|\bwhen calling\b|\bAPI\b"
 )
 """Words of an exchange: packages that download have settings and files too."""
 NOT_KNOWN = lazy_re(
