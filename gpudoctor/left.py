@@ -29,11 +29,9 @@ from gpudoctor.knowledge.places import Kind, Place
 from gpudoctor.read.job import recorder, recorder_files
 from gpudoctor.read.job.sources import Sources
 from gpudoctor.snapshot.evidence import Evidence, Frame, Recorder, SourceContext
-from gpudoctor.sure import LIKELY, POSSIBLE
+from gpudoctor.sure import LIKELY
 
 SECONDS = 5.0
-GRADIENTS = ("unused-parameters", "rank-dependent-graph")
-"""Of what hooks have started a log names no line; whether the same step is meant, only recorders tell."""
 
 
 def program_of(paths: Sequence[str]) -> UserProgram:
@@ -66,15 +64,7 @@ class _AsItWas:
         hooked = _in_backward(list(places.values()), sources)
         job = of_places({**dict.fromkeys(stood, hooked), **places}, world_size, sources)
         causes = ordered([cause for rule in OF_PROGRAM for cause in rule(job)], progress_of(job))
-        return [
-            OfProgram(
-                cause.cause,
-                min(cause.confidence, POSSIBLE) if cause.cause in GRADIENTS else cause.confidence,
-                cause.ranks,
-                cause.summary,
-            )
-            for cause in causes
-        ]
+        return [OfProgram(cause.cause, cause.confidence, cause.ranks, cause.summary) for cause in causes]
 
     def recorded(self, opened: Mapping[int, OpenCall], world_size: int) -> Sequence[OfProgram]:
         for place in dict.fromkeys(_places(self._logs, min(opened))):

@@ -67,7 +67,20 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None)
     if any(wait.group not in ("", DEFAULT_GROUP) for wait in waits):
         return []
     stood = {wait.rank: Stood(wait.function, wait.frames, wait.in_backward and not wait.function) for wait in waits}
-    return _candidates(program(stood, _world_size(facts)), waits)
+    causes = program(stood, _world_size(facts))
+    if not _in_one_round(waits, facts):
+        causes = [each._replace(confidence=min(each.confidence, POSSIBLE)) if each.cause in GRADIENTS else each
+                  for each in causes]  # fmt: skip
+    return _candidates(causes, waits)
+
+
+GRADIENTS = ("unused-parameters", "rank-dependent-graph")
+"""Of what hooks have started a log names no line; whether the same step is meant, the ranks' own lines tell."""
+
+
+def _in_one_round(waits: Sequence[Wait], facts: Facts) -> bool:
+    first, *others = (wait.rank for wait in waits)
+    return bool(others) and all(rounds_between(first, each, facts) == 0 for each in others)
 
 
 def by_recorders(waits: Sequence[Wait], facts: Facts, program: UserProgram | None) -> list[Candidate]:

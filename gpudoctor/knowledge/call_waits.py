@@ -75,9 +75,10 @@ isnan isfinite eq ne gt lt ge le matmul mm bmm t repeat expand chunk stack write
 exception set_epoch set_postfix perf_counter exists is_file is_dir mkdir touch unlink glob iterdir relative_to
 with_suffix random_ normal_ uniform_ requires_grad_ type masked_fill scatter_ gather unbind nonzero where close
 qsize is_set is_alive getsockname getpeername fileno settimeout setsockopt
+encode decode digest hexdigest Semaphore BoundedSemaphore Lock RLock Event Condition Queue SimpleQueue
 """
 HARMLESS_METHODS = frozenset(_HARMLESS_METHODS.split())
-"""Methods of tensors, containers, texts, paths, models and optimizers."""
+"""Methods of tensors, containers, texts, paths, models and optimizers; and what only makes something to wait for."""
 _PLAIN = """
 print len range int float str sum min max abs round list dict tuple set frozenset zip enumerate sorted
 isinstance issubclass getattr hasattr setattr repr bool any all map filter super type id vars divmod pow format

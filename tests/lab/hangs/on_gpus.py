@@ -332,9 +332,10 @@ def _by_night() -> Iterator[Scenario]:
 
 
 def _by_noon() -> Iterator[Scenario]:
-    """Ten of further kinds: a score that is remembered, a barrier in a handler, a ring that receives first, weights
+    """Nine of further kinds: a score that is remembered, a barrier in a handler, a ring that receives first, weights
     that are asked for after a spike, a program that waits for its input, a semaphore that is taken twice, a server
-    that has gone silent, parts of another size, a lock of a thread that has ended, names that one rank tells."""
+    that has gone silent, parts of another size, a lock of a thread that has ended. (A tenth, of objects that one rank
+    tells, did not start: the stand-ins do not carry their bytes.)"""
     three = Scenario("", "", (), (), ranks=3, reached=REACHED, healthy=False)
     diverges, order, waits = "rank-divergent-decision", "collective-order-mismatch", "slow-rank-timeout"
     for script, causes, culprits in (
@@ -347,7 +348,6 @@ def _by_noon() -> Iterator[Scenario]:
         ("features_from_server", ("service-no-answer", waits), (1,)),
         ("shard_rounded_up", ("shape-mismatch",), (1,)),
         ("lock_of_dead_saver", ("lock-held", "thread-wait", waits), (0,)),
-        ("names_sent_alone", (diverges, order, "object-collective"), (2,)),
     ):
         yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
 

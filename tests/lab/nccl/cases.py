@@ -238,6 +238,47 @@ def transport_cases() -> Iterator[Case]:
             yield replace(case, name=f"rails: {name}", kind="rail", settings=[off, off | {"NCCL_IB_HCA": "mlx5_0"}])
 
 
+def error_cases() -> Iterator[Case]:
+    """Why NCCL does not start: what `explain` is to say was written before NCCL was asked."""
+    wrong, network, gid = ("nccl-settings",), ("wrong-nic", "nccl-settings"), ("roce-gid-index",)
+    lost, only_ib = ("rail-cross-nic", "ib-link-down", "roce-gid-index"), ("rdma-unused", "nccl-settings")
+    of_all: list[tuple[dict[str, str], tuple[str, ...]]] = [
+        ({}, ()),
+        ({"NCCL_SOCKET_IFNAME": "nosuch"}, network),
+        ({"NCCL_SOCKET_FAMILY": "AF_INET6", "NCCL_SOCKET_IFNAME": "eth0"}, network),
+        ({"NCCL_COMM_ID": "192.168.7.7:5000"}, (*network, "master-unreachable")),
+        ({"NCCL_NET": "nosuch"}, wrong),
+        ({"NCCL_ALGO": "nosuch"}, wrong),
+        ({"NCCL_PROTO": "nosuch"}, wrong),
+        ({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_NET_DISABLE_INTRA": "1"}, wrong),
+    ]
+    of_ports: list[tuple[dict[str, str], tuple[str, ...]]] = [
+        ({"NCCL_NET": "IB", "NCCL_IB_HCA": "nosuch"}, (*only_ib, "wrong-nic")),
+        ({"NCCL_NET": "IB", "NCCL_IB_DISABLE": "1"}, only_ib),
+        (ALONE | {"FAKE_RDMA_FAULT": "22"}, gid),
+        (ALONE | {"FAKE_RDMA_FAULT": "110"}, lost),
+        (ALONE | {"NCCL_IB_GID_INDEX": "99"}, gid),
+        (ALONE | {"FAKE_RDMA_FAULT": "port-down", "NCCL_NET": "IB"}, ("rdma-unused", "ib-link-down")),
+    ]
+    rdma = ethernet("mlx5_0", "0000:0000:0000:0000:0000:ffff:0a01:0001", "eth0", 0x1C)
+    refused = dict.fromkeys((f"p2p.read.{one}.{1 - one}" for one in (0, 1)), 1)
+    for name, hcas, nvlink, shm, further in (
+        ("sockets", [], False, "1g", [({"NCCL_NET": "IB"}, only_ib)]),
+        ("ports", [rdma], False, "1g", of_ports),
+        ("NVLink refused", [rdma], True, "1g", []),
+        ("small /dev/shm", [], False, "1m", []),
+    ):
+        case = of_tree(f"errors: {name}", "error", gpus(2), hcas, nvlink=nvlink)
+        case.node.shm = shm
+        tried = [*of_all, *further]
+        if nvlink:
+            case.machine = replace(case.machine, facts={**case.machine.facts, **refused})
+            tried = [({}, ("gpu-driver-p2p-bug", "p2p-acs-iommu", "nccl-settings")), ({"NCCL_P2P_DISABLE": "1"}, ())]
+        if shm == "1m":
+            tried = [({"NCCL_P2P_DISABLE": "1"}, ("shm-too-small",)), ({"NCCL_P2P_LEVEL": "SYS"}, ())]
+        yield replace(case, settings=[each for each, _ in tried], wanted={repr(each): cause for each, cause in tried})
+
+
 def gid_cases() -> Iterator[Case]:
     """A RoCE port with addresses of both families, and one with IPv6 alone."""
     v4, v6 = "0000:0000:0000:0000:0000:ffff:0a01:0001", "2001:0db8:0000:0000:0000:0000:0000:0001"
@@ -255,6 +296,7 @@ def gid_cases() -> Iterator[Case]:
 def all_cases() -> Iterator[Case]:
     yield from gid_cases()
     yield from transport_cases()
+    yield from error_cases()
     yield from interface_cases()
     yield from file_cases()
     yield from hca_cases()

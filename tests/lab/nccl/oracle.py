@@ -5,8 +5,9 @@
 
 An outcome compares things of one kind: "interface" (bootstrap's and NET/Socket's), "hca" (NET/IB's ports), "path" (the
 class of each two devices), "gpudirect" (each GPU with each port), "gid" (by which entry a RoCE port connects),
-"transport" (by which way each two GPUs are joined) and "rail" (the ports of each GPU that goes over them). What NCCL
-answers is read from its log, by patterns of this file and not by gpudoctor's reader, which has its own tests.
+"transport" (by which way each two GPUs are joined), "rail" (the ports of each GPU that goes over them) and "error" (why
+NCCL does not start, by `explain`). What NCCL answers is else read from its log by patterns of this file, and not by
+gpudoctor's reader, which has its own tests.
 """
 
 import json
@@ -19,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpudoctor import explain
 from gpudoctor.knowledge.environment import recorded
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.nccl.interfaces import nccl_choice
@@ -59,6 +61,8 @@ class Case:
     machine: Machine = field(default_factory=machines.hgx_h100)
     gpus: int = 1
     """So many of its GPUs are in NCCL's communicator."""
+    wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Of an "error": what `explain` is to say under each setting (its repr); (): NCCL goes on."""
 
 
 @dataclass
@@ -100,7 +104,10 @@ def ask(case: Case, own_captures: bool = False) -> Iterator[Outcome]:
         for number, (release, settings) in enumerate(runs):
             log = (folder / f"{number}.log").read_text(errors="replace")
             seen = as_seen(snapshots[numbers[number]], release, None if own_captures else settings)
-            yield compare(case, release, settings, seen, log)
+            if case.kind == "error":
+                yield explained(case, release, settings, folder / f"{number}.log")
+            else:
+                yield compare(case, release, settings, seen, log)
 
 
 def start(case: Case, runs: list[tuple[str, dict[str, str]]], captures: list[dict[str, str]], folder: Path) -> None:
@@ -117,7 +124,7 @@ def run_of(case: Case, release: str, settings: dict[str, str]) -> dict[str, obje
         "library": str(wheels.fetch_nccl(release) / "libnccl.so.2"),
         "gpus": case.gpus,
         "runtime": "12080" if wheels.NCCL_RELEASES[release].endswith("cu12") else "13000",
-        "more": ["pairs"] if case.kind in ("transport", "rail") else [],
+        "more": ["pairs"] if case.kind in ("transport", "rail", "error") else [],
         "settings": settings | (WITHOUT_GDAKI if release.startswith("2.28.") else {}),
     }
 
@@ -125,6 +132,8 @@ def run_of(case: Case, release: str, settings: dict[str, str]) -> dict[str, obje
 def in_node(case: Case, plan: dict[str, object], folder: Path) -> "subprocess.Popen[str]":
     """Start the node with what inside.py is to do there; a folder for what comes of it."""
     libraries = standins.for_nccl()
+    if case.kind == "error":
+        libraries = standins.with_faulty_verbs(libraries, folder)
     (folder / "node.json").write_text(case.node.text())
     (folder / "machine.txt").write_text(case.machine.text())
     plan = {"rank": str(HERE / "rank.py"), "standins": str(libraries), **plan}
@@ -165,6 +174,8 @@ PORT = re.compile(r"([\w.-]+):(\d+)[\d:-]*/(?:IB|RoCE)")
 """Alone, with its rail, or in one device of two ports: [0]={[0] mlx5_0:1/IB, [1] mlx5_0:2/IB}."""
 NETWORK = re.compile(r"Using network (\S+)")
 RESULT = re.compile(r"^RESULT init (-?\d+) (.*)$", re.M)
+RESULTS = re.compile(r"^RESULT (?:init|pairs) (-?\d+)", re.M)
+STEPS, SURE = 2, 0.5
 ROW = re.compile(r"NCCL INFO ((?:GPU|NET)/\S+) :(\S.*)$", re.M)
 CELL = re.compile(r"((?:GPU|NET)/\S+) \(\d+/[\d.]+/(\w+)\)")
 DIRECT = re.compile(
@@ -222,6 +233,22 @@ def compare(case: Case, release: str, settings: dict[str, str], machine: Snapsho
     result = RESULT.search(log)
     said = "" if result and result[1] == "0" else result[2] if result else log[-300:]
     return Outcome(case.name, case.kind, release, settings, compared, differences, said)
+
+
+def explained(case: Case, release: str, settings: dict[str, str], file: Path) -> Outcome:
+    """What `explain` says of the log, where NCCL fails; where it does not, nothing is to be found."""
+    wanted = case.wanted[repr(settings)]
+    log = file.read_text(errors="replace")
+    codes = [int(each) for each in RESULTS.findall(log)]
+    failed = any(codes) or len(codes) < STEPS
+    causes = [cause for cause in explain(paths=[file]).causes if cause.confidence >= SURE]
+    first = causes[0].cause or "" if causes else ""
+    differences = []
+    if failed is not bool(wanted):
+        differences.append(f"NCCL {'fails' if failed else 'goes on'}, we say it {'fails' if wanted else 'goes on'}")
+    elif failed and first not in wanted:
+        differences.append(f"explain says {first or 'nothing sure'}, wanted {'/'.join(wanted)}")
+    return Outcome(case.name, case.kind, release, settings, 1, differences, log[-600:] if differences else "")
 
 
 Compared = tuple[int, list[str]]

@@ -23,6 +23,7 @@ from tests.lab.nvidia import SOURCES as NVIDIA, nvml_symbols
 from tests.lab.requirements import require
 
 SOURCES = Path(__file__).parent.parent / "fake_cuda"
+FAULTY_VERBS = SOURCES.parent / "torch_nccl/faulty_verbs.c"
 DRIVER = "580.95.05"
 RUNTIME = "libcudart.so.13"
 OPTIONS = ["-shared", "-fPIC", "-pthread", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{NVIDIA}"]
@@ -64,6 +65,15 @@ def for_nccl() -> Path:
 @functools.cache
 def for_torch(site: Path) -> Path:
     return built(site.name, site)
+
+
+def with_faulty_verbs(place: Path, folder: Path) -> Path:
+    """The same libraries in a folder of their own, whose verbs do what FAKE_RDMA_FAULT says (faulty_verbs.c)."""
+    own = folder / "libraries"
+    shutil.copytree(place, own, symlinks=True)
+    script = f"-Wl,--version-script={SOURCES / 'verbs.map'}"
+    shared("gcc", own, "libibverbs.so.1", "libibverbs.so.1", [FAULTY_VERBS], script)
+    return own
 
 
 def built(name: str, site: Path | None) -> Path:

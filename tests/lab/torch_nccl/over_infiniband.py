@@ -22,7 +22,6 @@ from tests.lab.nccl.node import Device, Interface, Node, behind_switch
 from tests.lab.nvidia import fake_nvidia
 from tests.lab.torch_nccl import looks
 
-HERE = Path(__file__).parent
 PROGRAM = """
 import os, time, torch, torch.distributed as dist
 from datetime import timedelta
@@ -59,15 +58,6 @@ WANTED = {
 }
 
 
-def libraries(site: Path, folder: Path) -> Path:
-    """The stand-ins, with verbs that have faults."""
-    own = folder / "libraries"
-    shutil.copytree(standins.for_torch(site), own, symlinks=True)
-    script = f"-Wl,--version-script={standins.SOURCES / 'verbs.map'}"
-    standins.shared("gcc", own, "libibverbs.so.1", "libibverbs.so.1", [HERE / "faulty_verbs.c"], script)
-    return own
-
-
 def node() -> Node:
     gpus = [Device(behind_switch(bus)) for bus in BUSES[:2]]
     return Node({"eth0": Interface(["10.1.0.1/24"])}, gpus, rails(2), nvswitch=False)
@@ -83,7 +73,7 @@ def started(fault: str, release: looks.Wheels, folder: Path, limit: int) -> Iter
     line = f"({rank % (0, 0, 'none')}) & ({rank % (1, 1, fault)}) & wait"
     command = ["unshare", "-n", "-m", "-u", "--propagation", "private", sys.executable, "-m", "tests.lab.nccl.node"]
     with looks.meeting_place() as place, fake_nvidia(machines.hgx_h100()) as around:
-        own = libraries(release.site, folder)
+        own = standins.with_faulty_verbs(standins.for_torch(release.site), folder)
         variables = {
             **os.environ,
             **around,
