@@ -35,6 +35,10 @@ CASES = {
         "paths: PCIe switches",
         "paths: root ports",
         "paths: flat in a VM",
+        "transports: two of one root",
+        "rails: GB200",
+        "errors: verbs",
+        "errors: small /dev/shm",
     )
 }
 

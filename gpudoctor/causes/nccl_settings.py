@@ -31,6 +31,11 @@ CAUSE = Cause(
             "NCCL does not know a word of NCCL_ALGO or NCCL_PROTO: take both out, or write ring, tree, LL or Simple.",
             (command("unset NCCL_ALGO NCCL_PROTO"),),
         ),
+        "transports": Fix(
+            "NCCL_P2P_DISABLE, NCCL_SHM_DISABLE and NCCL_NET_DISABLE_INTRA leave GPUs of one node no way: take them "
+            "out.",
+            (command("unset NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_NET_DISABLE_INTRA"),),
+        ),
         "file": Fix(
             "NCCL_TOPO_FILE or NCCL_GRAPH_FILE names a file that this node or container does not have: take it out.",
             (command("unset NCCL_TOPO_FILE NCCL_GRAPH_FILE"),),

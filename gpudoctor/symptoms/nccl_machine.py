@@ -242,6 +242,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "NCCL_ALGO set by environment to Tree",
     ),
     Symptom(
+        "no-transport-left",
+        pattern=r"No transport found for rank (?P<rank>\d+)\[\w+\] -> rank (?P<other>\d+)\[\w+\]",
+        cause="nccl-settings",
+        variant="transports",
+        seen="NCCL has no way left between rank {rank} and rank {other}",
+        source="NCCL transport.cc (selectTransport)",
+        sample=WARN + "No transport found for rank 2[3b000] -> rank 5[6b000]",
+        counter=INFO + "NCCL_SHM_DISABLE set by environment to 1.",
+    ),
+    Symptom(
         "pci-path-hidden",
         pattern=r"Could not find real path of (?P<path>\S+)",
         role="context",

@@ -216,6 +216,8 @@ def transport_cases() -> Iterator[Case]:
     near = [Hca(behind_switch(BUSES[at], 5, BUSES[at] + 5), at // 4, f"mlx5_{at}") for at in (0, 4)]
     roots = [Device([f"pci0000:{bus:02x}", address(bus, 1), address(bus + 1)], index // 2)
              for index, bus in enumerate((0x17, 0x2A, 0x97, 0xAA))]  # fmt: skip
+    far = [Hca([f"pci0000:{bus:02x}", address(bus, 1), address(bus + 1)], index, f"mlx5_{index}")
+           for index, bus in enumerate((0x40, 0xC0))]  # fmt: skip
     settings: list[dict[str, str]] = [{}, {"NCCL_P2P_DISABLE": "1"}, {"NCCL_P2P_LEVEL": "SYS"},
         {"NCCL_SHM_DISABLE": "1"}, {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"},
         {"NCCL_SHM_DISABLE": "1", "NCCL_NET_DISABLE_INTRA": "1"}]  # fmt: skip
@@ -224,9 +226,9 @@ def transport_cases() -> Iterator[Case]:
     for name, devices, hcas, facts in (
         ("HGX H100", gpus(4), rails(4), {}),
         ("HGX B200", gpus(4), rails(4), blackwell),
-        ("GB200", roots, near, superchip),
+        ("GB200", roots, far, superchip),
         ("PCIe with near ports", pcie, near, None),
-        ("root ports", roots, near, None),
+        ("root ports", roots, far, None),
         ("two of one root", roots[:2], [], None),
     ):
         case = of_tree(f"transports: {name}", "transport", devices, hcas, nvlink=facts is not None)
@@ -245,7 +247,6 @@ def error_cases() -> Iterator[Case]:
     of_all: list[tuple[dict[str, str], tuple[str, ...]]] = [
         ({}, ()),
         ({"NCCL_SOCKET_IFNAME": "nosuch"}, network),
-        ({"NCCL_SOCKET_FAMILY": "AF_INET6", "NCCL_SOCKET_IFNAME": "eth0"}, network),
         ({"NCCL_COMM_ID": "192.168.7.7:5000"}, (*network, "master-unreachable")),
         ({"NCCL_NET": "nosuch"}, wrong),
         ({"NCCL_ALGO": "nosuch"}, wrong),
@@ -255,9 +256,7 @@ def error_cases() -> Iterator[Case]:
     of_ports: list[tuple[dict[str, str], tuple[str, ...]]] = [
         ({"NCCL_NET": "IB", "NCCL_IB_HCA": "nosuch"}, (*only_ib, "wrong-nic")),
         ({"NCCL_NET": "IB", "NCCL_IB_DISABLE": "1"}, only_ib),
-        (ALONE | {"FAKE_RDMA_FAULT": "22"}, gid),
         (ALONE | {"FAKE_RDMA_FAULT": "110"}, lost),
-        (ALONE | {"NCCL_IB_GID_INDEX": "99"}, gid),
         (ALONE | {"FAKE_RDMA_FAULT": "port-down", "NCCL_NET": "IB"}, ("rdma-unused", "ib-link-down")),
     ]
     rdma = ethernet("mlx5_0", "0000:0000:0000:0000:0000:ffff:0a01:0001", "eth0", 0x1C)
@@ -265,12 +264,15 @@ def error_cases() -> Iterator[Case]:
     for name, hcas, nvlink, shm, further in (
         ("sockets", [], False, "1g", [({"NCCL_NET": "IB"}, only_ib)]),
         ("ports", [rdma], False, "1g", of_ports),
+        ("verbs", [rdma], False, "1g", []),
         ("NVLink refused", [rdma], True, "1g", []),
         ("small /dev/shm", [], False, "1m", []),
     ):
         case = of_tree(f"errors: {name}", "error", gpus(2), hcas, nvlink=nvlink)
         case.node.shm = shm
         tried = [*of_all, *further]
+        if name == "verbs":
+            tried = [(ALONE, ()), (ALONE | {"FAKE_RDMA_FAULT": "22"}, gid)]
         if nvlink:
             case.machine = replace(case.machine, facts={**case.machine.facts, **refused})
             tried = [({}, ("gpu-driver-p2p-bug", "p2p-acs-iommu", "nccl-settings")), ({"NCCL_P2P_DISABLE": "1"}, ())]

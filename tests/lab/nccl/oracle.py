@@ -190,7 +190,7 @@ VIA = re.compile(
 )
 
 JOINED = re.compile(r" (?P<sender>\d+)\[\w+\] -> (?P<receiver>\d+)\[\w+\](?: \[\w+\])? via (?P<kind>P2P|SHM|NET)/")
-CONNECTED = re.compile(r"^RESULT pairs (-?\d+)", re.M)
+REFUSES = re.compile("No transport found for rank|P2P is disabled between NVLINK connected GPUs")
 GID = re.compile(r"IbDev (?P<device>\d+) Port (?P<port>\d+) .*?GID (?P<index>\d+) \(")
 UNTYPED = "open failed in ncclIbRoceGetVersionNum"
 """A stand-in's entry that is empty has no file for its type; a kernel's has one that cannot be read."""
@@ -355,30 +355,31 @@ def joined(machine: Snapshot, log: str, case: Case) -> Compared:
     said: dict[tuple[int, int], set[str]] = {}
     for found in JOINED.finditer(log):
         said.setdefault((int(found["sender"]), int(found["receiver"])), set()).add(found["kind"])
-    ends = CONNECTED.search(log)
-    failed = not ends or ends[1] != "0"
+    refused = REFUSES.search(log) is not None
     differences, compared = [], 0
     for way in transports(machine):
         for pair in ((way.gpu, way.other), (way.other, way.gpu)):
-            real = said.get(pair, {"none"} if failed and not said else set())
-            if way.kind == "none" and failed:
+            real = said.get(pair, set())
+            if way.kind == "none" and refused:
                 real = real | {"none"}
             if not real:  # NCCL, or what stands in for a GPU, has ended before
                 continue
             compared += 1
             if way.kind not in real or len(real - {"none"}) > 1:
                 differences.append(f"{pair[0]} -> {pair[1]}: NCCL {sorted(real)}, we say {way.kind} ({way.reason})")
-    return compared, differences or ([] if compared else ["NCCL joined none"])
+    return compared, differences or ([] if compared else ["no answer within this try: NCCL joined none"])
 
 
 def ports_of_gpus(machine: Snapshot, log: str, case: Case) -> Compared:
-    """The ports by which each GPU sends and receives are among those that we say; TCP has none."""
+    """The ports by which each GPU sends to others by name (connection 1) are among those that we say; TCP has none.
+
+    Rings are searched for as a whole, and may take others."""
     names = ports_of(log)
     taken = set(rdma_choice(machine).taken)
     used: dict[int, set[str]] = {}
     if not names and not taken:
         return 1, []
-    for found in VIA.finditer(log):
+    for found in VIA.finditer("\n".join(line for line in log.splitlines() if "/1 :" in line)):
         gpu = int(found["receiver" if found["way"] == "receive" else "sender"])
         used.setdefault(gpu, set()).add(names[int(found["net"])][0])
     near = {
