@@ -233,6 +233,7 @@ def too_many_threads(job: LintJob) -> Iterator[LintFinding]:
         "torchrun --nnodes=2 --node-rank=0 --nproc-per-node=4 --master-addr=10.20.0.11 --master-port=61234 train.py"
         " --devices 4 --num_nodes 2 --strategy ddp\n",
         _ONE.format(4) + " --accelerator gpu --devices auto --strategy ddp\n",
+        "torchrun train.py --devices 8 --num_nodes 4 --strategy ddp\n",
     ),
 )
 def trainer_not_as_launched(job: LintJob) -> Iterator[LintFinding]:
@@ -250,7 +251,9 @@ def trainer_not_as_launched(job: LintJob) -> Iterator[LintFinding]:
             else "Lightning 2.1 and later end with a ValueError; before, the ranks count with a wrong world size."
         )
         both = isinstance(asked, int) and isinstance(started.number, int)
-        if argument is not None and both and asked != started.number:
+        # a torchrun without counts, for a Trainer of many nodes: a platform sets PET_*
+        by_platform = nodes is not None and nodes[0] != 1 and not launch.option("nnodes", "nproc-per-node")
+        if argument is not None and both and asked != started.number and not by_platform:
             yield LintFinding(
                 span=argument.span,
                 # without an option of its own torchrun takes PET_NPROC_PER_NODE, which operators set
