@@ -47,6 +47,12 @@ CAUSE = Cause(
                 command("gpudoctor check driver pytorch"),
             ),
         ),
+        "compiler": Fix(
+            "libnvidia-ptxjitcompiler.so.1 is part of the driver: install all of the driver's user part, and start a "
+            "container with NVIDIA_DRIVER_CAPABILITIES=compute,utility. A torch with code for this GPU's architecture "
+            "does without it.",
+            (command("ldconfig -p | grep ptxjitcompiler"),),
+        ),
         "combination": Fix(
             "The driver in the kernel and libcuda are of different releases: reboot after an update of the driver, and "
             "keep the image's CUDA compatibility libraries (cuda-compat) out of LD_LIBRARY_PATH.",

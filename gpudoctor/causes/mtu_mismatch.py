@@ -17,6 +17,13 @@ CAUSE = Cause(
         "Set the same MTU on all hosts and on the switches between.",
         (command("ip -details link show"), command("ibv_devinfo -v")),
     ),
+    variants={
+        "length": Fix(
+            "What came was longer than what this end waits for: ranks call the operation with unlike sizes (print the "
+            "shapes on both), NCCL or its settings differ between the nodes, or ports of the path have unlike MTUs.",
+            (command("export NCCL_DEBUG=INFO"), command("ibv_devinfo -v")),
+        ),
+    },
     confirm=("Send a packet of the full size that may not be divided: ping -M do -s 8972 to a peer for MTU 9000."),
     foreseen_by=("mtu-differs-between-nics", "rdma-mtu-small"),
     symptoms=(
@@ -25,7 +32,8 @@ CAUSE = Cause(
             pattern=r"completion from peer (?P<address>\S+) with (?:error "
             r"|status=)(?:IBV_WC_LOC_LEN_ERR\()?(?P<status>1)\b",
             confidence=POSSIBLE,
-            seen="an RDMA packet from {address} was longer than this end takes (local length error)",
+            variant="length",
+            seen="what came from {address} by RDMA was longer than this end takes (local length error)",
             source="enum ibv_wc_status; NCCL PR 2135",
             sample=(
                 "n07:81422:81733 [2] transport/net_ib.cc:1295 NCCL WARN NET/IB: Got completion from peer "

@@ -27,6 +27,7 @@ from gpudoctor.remedies import (
     starting,
     systems,
     tensors,
+    torch_calls,
     transfers,
 )
 from gpudoctor.remedy import Remedy
@@ -35,7 +36,7 @@ REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
     for family in (
         *(releases, starting),
-        *(parallel, tensors, data, checkpoints, models, environments, builds),
+        *(parallel, torch_calls, tensors, data, checkpoints, models, environments, builds),
         *(
             packages,
             programs,

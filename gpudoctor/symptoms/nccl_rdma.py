@@ -119,6 +119,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         ),
         unless=", retrying ",
         cause="rail-cross-nic",
+        variant="unanswered",
         confidence=LIKELY,
         seen="an RDMA connection could not be made: {errno}",
         versions="nccl 2.23 and older name no number; since 2.24 the number comes first",
