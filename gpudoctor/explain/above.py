@@ -225,10 +225,10 @@ def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[
     if first is None or first.kind in TELL_ONLY_AN_END:
         told = to_try(trouble, ends, unknown)
         return told or (OF_WHO_MEET if unknown.endswith(NOT_TOLD) and OF_A_STORE.search(unknown) else "")
-    is_known = first.summary in unknown and FAILED_BEFORE not in unknown and not concluded.waited
-    if len(concluded.causes) == 1 and first.confidence >= OF_A_CONNECTION and not concluded.waited:
-        return first.fix.text if not first.fix.text.startswith(NO_REMEDY) else ""
-    return first.fix.text if is_known and not first.fix.text.startswith(NO_REMEDY) else ""
+    is_known = first.summary in unknown and FAILED_BEFORE not in unknown
+    is_alone = len(concluded.causes) == 1 and first.confidence >= OF_A_CONNECTION
+    tells = (is_known or is_alone) and not concluded.waited and not first.fix.text.startswith(NO_REMEDY)
+    return first.fix.text if tells else ""
 
 
 def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], unknown: str = "") -> str:

@@ -14,7 +14,7 @@ from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback, clean
 from gpudoctor.explain.to_change import sets_it
 from gpudoctor.explain.tracebacks import Raised
 from gpudoctor.fault_classes import Class
-from gpudoctor.knowledge.wording import ranges
+from gpudoctor.knowledge.wording import ranges, shortened
 from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_for
 from gpudoctor.sure import LIKELY, POSSIBLE, PROVED, SEEN
@@ -231,10 +231,6 @@ def lines_of(file: str, error: Raised) -> tuple[Line, ...]:
     explains = not error.message or len(error.message) < LITTLE or error.message.endswith((":", "."))
     more = error.more[:MOST_EXPLAINING] if explains else ()
     return Line(file, error.line, shortened(text, 500)), *(Line(file, number, text) for number, text in more)
-
-
-def shortened(text: str, length: int = 160) -> str:
-    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def signals(facts: Facts, tracebacks: list[Spoken]) -> list[Candidate]:

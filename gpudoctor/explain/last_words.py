@@ -18,7 +18,7 @@ from gpudoctor.causes import CAUSES
 from gpudoctor.explain.classes import cause_of, judged_exception, judged_message, variant_of
 from gpudoctor.explain.conclude import Conclusion
 from gpudoctor.explain.course import NOT_A_NUMBER
-from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS, shortened
+from gpudoctor.explain.deaths import AFTERWARDS, ASKED, OF_COMMUNICATION, OF_LAUNCHERS, REFERS
 from gpudoctor.explain.end_lines import EVENT, OVER, ends_told, last_lines, of_speakers
 from gpudoctor.explain.endings import OF_SIGNAL, judged_signal, signal_number
 from gpudoctor.explain.errnos import OF_ERRNO, OF_RESOLVERS, judged_words
@@ -36,6 +36,7 @@ from gpudoctor.explain.state_tables import stops_a_job
 from gpudoctor.explain.told_by_place import NOTHING
 from gpudoctor.explain.tracebacks import FRAME, of_one_rank
 from gpudoctor.explain.writers import writer
+from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_of_line
 from gpudoctor.sure import LIKELY, POSSIBLE

@@ -113,15 +113,18 @@ def died_of(told: ToldTraceback, course: CourseSeen) -> bool:
     """Nobody caught it, and no step is told behind it: "done" then is what the script says that started the program.
     Nor more than it had kept in its buffer, where it begins behind a bar that was still drawn on its line."""
     most = OF_A_BUFFER if breaks_a_bar(told, course) else 1
-    is_main = told.traceback.raised[-1].outermost in OF_A_MAIN_PROGRAM
-    return is_main and course.moved_after(told.traceback.last_line) < most
+    return _is_uncaught(told) and course.moved_after(told.traceback.last_line) < most
 
 
 def is_last(told: ToldTraceback, course: CourseSeen) -> bool:
     """Nobody caught it, and so little stands behind it, of which nothing goes on, that who put both of the program's
     streams together (wandb, a kubelet, a scheduler) may have turned them round."""
-    is_main = told.traceback.raised[-1].outermost in OF_A_MAIN_PROGRAM
-    return is_main and told.lines_after <= TURNED_ROUND and not course.moved_after(told.traceback.last_line)
+    few = told.lines_after <= TURNED_ROUND and not course.moved_after(told.traceback.last_line)
+    return _is_uncaught(told) and few
+
+
+def _is_uncaught(told: ToldTraceback) -> bool:
+    return told.traceback.raised[-1].outermost in OF_A_MAIN_PROGRAM
 
 
 def breaks_a_bar(told: ToldTraceback, course: CourseSeen) -> bool:

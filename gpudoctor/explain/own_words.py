@@ -12,6 +12,7 @@ from gpudoctor.explain.advised import advice, split_by
 from gpudoctor.explain.own_fixes import device_of, setting_of
 from gpudoctor.explain.requirements import required
 from gpudoctor.fault_classes import Class
+from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 
 MOST = 3_000
@@ -180,8 +181,7 @@ def said(message: str) -> str:
         if len(text) + len(part) > LONGEST or not (VALUES.match(part) or (HOLDS.search(part) and not advice(part))):
             break
         text = f"{text.rstrip('.:')}. {part}"
-    text = text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
-    return text.rstrip(".!: ,")
+    return shortened(text, LONGEST).rstrip(".!: ,")
 
 
 def also_told(message: str, besides: str = "") -> str:
@@ -196,8 +196,7 @@ def suggested(message: str) -> str:
     match = SUGGESTED.search(message[:MOST])
     if match is None:
         return ""
-    words = " ".join(match[0].translate(BOX).split())
-    words = words if len(words) <= LONGEST else words[: LONGEST - 3] + "..."
+    words = shortened(" ".join(match[0].translate(BOX).split()), LONGEST)
     return f" It proposes: {words.rstrip('. ')}."
 
 

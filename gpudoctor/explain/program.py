@@ -20,6 +20,9 @@ from gpudoctor.explain.waits import DEFAULT_GROUP, MOST_LINES, Wait, said
 from gpudoctor.knowledge.on_the_way import OnTheWay
 from gpudoctor.sure import LIKELY, POSSIBLE
 
+GRADIENTS = ("unused-parameters", "rank-dependent-graph")
+"""Of what hooks have started a log names no line; whether the same step is meant, the ranks' own lines tell."""
+
 
 class Stood(NamedTuple):
     """Where a rank waited."""
@@ -69,13 +72,11 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None)
     stood = {wait.rank: Stood(wait.function, wait.frames, wait.in_backward and not wait.function) for wait in waits}
     causes = program(stood, _world_size(facts))
     if not _in_one_round(waits, facts):
-        causes = [each._replace(confidence=min(each.confidence, POSSIBLE)) if each.cause in GRADIENTS else each
-                  for each in causes]  # fmt: skip
+        causes = [
+            each._replace(confidence=min(each.confidence, POSSIBLE)) if each.cause in GRADIENTS else each
+            for each in causes
+        ]
     return _candidates(causes, waits)
-
-
-GRADIENTS = ("unused-parameters", "rank-dependent-graph")
-"""Of what hooks have started a log names no line; whether the same step is meant, the ranks' own lines tell."""
 
 
 def _in_one_round(waits: Sequence[Wait], facts: Facts) -> bool:

@@ -21,6 +21,7 @@ from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.tracebacks import FRAME, HEADER
 from gpudoctor.fault_classes import Class
+from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 from gpudoctor.sure import LIKELY, SEEN
 
@@ -119,8 +120,7 @@ def said_before(cause: LogCause, facts: Facts, ends: Mapping[str, Sequence[tuple
             elif number >= start - NEAR and cause.kind in OF_VALUES and LEFT_OUT.search(text):
                 left_out.insert(0, Line(at.file, number, clean(text)))
     if left_out and not lines:
-        told = left_out[0].text.strip()
-        told = told if len(told) <= LONGEST else told[: LONGEST - 3] + "..."
+        told = shortened(left_out[0].text.strip(), LONGEST)
         fix = Fix(
             f"Mend first what was left out before, which may be all that there was: {told.rstrip('.')}. "
             f"{cause.fix.text}"

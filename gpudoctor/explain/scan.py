@@ -26,6 +26,7 @@ from gpudoctor.explain.tracebacks import (
 )
 from gpudoctor.explain.writers import Writer, file_writer, rank_in_words, writer
 from gpudoctor.knowledge.pytorch.torchrun_exits import NEEDLES as EXIT_NEEDLES, LauncherExit, read_exit
+from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 from gpudoctor.symptom import Symptom
 from gpudoctor.symptoms.match import Matcher, Suspect
@@ -442,8 +443,7 @@ def around(line: bytes, symptom: Symptom) -> bytes:
 
 def clean(text: str) -> str:
     """A line without control characters and marks that reorder text, at most `LONGEST_TEXT` characters."""
-    text = CONTROLS.sub("", text.replace("\t", " ")).replace("\n", " ").strip()
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+    return shortened(CONTROLS.sub("", text.replace("\t", " ")).replace("\n", " ").strip(), LONGEST_TEXT)
 
 
 def number_in(text: str | None) -> int | None:

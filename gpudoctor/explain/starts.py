@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from gpudoctor.explain.deaths import Spoken, shortened, spoken
+from gpudoctor.explain.deaths import Spoken, spoken
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.scan import Event, ToldExit, ToldTraceback
-from gpudoctor.knowledge.wording import counted
+from gpudoctor.knowledge.wording import counted, shortened
 from gpudoctor.lazy import lazy_re
 
 BEGINS_ANEW = {"elastic-restarts": "will restart", "slurm-requeued": ""}

@@ -23,6 +23,11 @@ def figure(value: float) -> str:
     return f"{value:.1f}" if value >= 0.1 or value == 0 else f"{value:.2g}"
 
 
+def shortened(text: str, most: int = 160) -> str:
+    """At most so many characters, with dots where it went on."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """ "1 GPU", "8 GPUs"; `plural` for nouns that take more than an s."""
     return f"{number} {noun}" if number == 1 else f"{number} {plural or noun + 's'}"

@@ -5,7 +5,7 @@ from rich.text import Text
 
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.report import Explanation, Line, LogCause
-from gpudoctor.knowledge.wording import counted, ranges
+from gpudoctor.knowledge.wording import counted, ranges, shortened
 from gpudoctor.render.hang import MOST_ALTERNATIVES, MOST_UNREAD
 from gpudoctor.render.prose import show, show_command
 from gpudoctor.render.words import safe
@@ -99,8 +99,7 @@ def _show_other(cause: LogCause, screen: Console, names: bool, said: list[str], 
 def _show_line(line: Line, screen: Console, names: bool, indent: int = 2, longest: int = LONGEST_LINE) -> None:
     """A line of a log, with where it stands; it is never wrapped by us, so that it can be searched for."""
     place = f"{line.file}:{line.line}" if names else f"line {line.line}"
-    text = line.text if len(line.text) <= longest else line.text[: longest - 3] + "..."
-    screen.print(Text(safe(f"{' ' * indent}{place} | {text}"), style="dim"), soft_wrap=True)
+    screen.print(Text(safe(f"{' ' * indent}{place} | {shortened(line.text, longest)}"), style="dim"), soft_wrap=True)
 
 
 def _show_consequences(answer: Explanation, screen: Console, names: bool) -> None:

@@ -91,7 +91,7 @@ def recorder(dump: object, source: str, written_at: float) -> Recorder:
     last_id = _integer(entries[-1].get("record_id"), 0) if entries and isinstance(entries[-1], dict) else 0
     gaps = last_id - first_id >= len(entries)
     every = rows_of(entries, backend)
-    enqueued = _enqueued(top, entries, by_group(every))
+    enqueued = _enqueued(top, entries, every)
     rows = by_their_ends(every, entries, enqueued if gaps else {}, begins=first_id == 0)
     own = by_group(rows)
     if backend != "gloo":
@@ -210,15 +210,18 @@ def by_group(rows: Sequence[EntryRow]) -> dict[str, list[EntryRow]]:
     return own
 
 
-def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], own: Mapping[str, Sequence[EntryRow]]) -> dict[str, int]:
+def _enqueued(top: Mapping[Any, Any], entries: Sequence[Any], rows: Sequence[EntryRow]) -> dict[str, int]:
     """Group -> the last collective that its watchdog was given, where the dump's status tells."""
     status = top.get("pg_status")
     if not isinstance(status, dict):
         return {}
     by_id = {_text(key): value for key, value in list(status.items())[:MOST_GROUPS] if isinstance(value, dict)}
+    firsts: dict[str, int] = {}
+    for row in rows:
+        firsts.setdefault(row.group, row.at)
     return {
-        group: _integer(by_id.get(_text(entries[rows[0].at].get("pg_id", "")), {}).get("last_enqueued_collective"), -1)
-        for group, rows in list(own.items())[:MOST_GROUPS]
+        group: _integer(by_id.get(_text(entries[at].get("pg_id", "")), {}).get("last_enqueued_collective"), -1)
+        for group, at in list(firsts.items())[:MOST_GROUPS]
     }
 
 
