@@ -2,6 +2,7 @@
 
 The classes and words were written down before any of them was run. Each program of programs.py is run as it is; its
 output, and the kernel's messages that came meanwhile, are kept in FOLDER. `--judge`: from what is kept, without a GPU.
+`--run`: under `gpudoctor run`, whose lines are printed.
 """
 
 import argparse
@@ -70,24 +71,32 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--judge", action="store_true")
+    parser.add_argument("--run", action="store_true")
     chosen = parser.parse_args()
     wanted = [failure for failure in FAILURES if not chosen.names or failure.name in chosen.names]
     chosen.folder.mkdir(parents=True, exist_ok=True)
     if not chosen.judge:
         with ThreadPoolExecutor(6) as pool:
-            list(pool.map(lambda failure: run(failure, chosen.folder), [each for each in wanted if not each.alone]))
+            list(
+                pool.map(
+                    lambda failure: run(failure, chosen.folder, chosen.run), [each for each in wanted if not each.alone]
+                )
+            )
         for failure in wanted:
             if failure.alone:
-                run(failure, chosen.folder)
+                run(failure, chosen.folder, chosen.run)
     good = [judge(failure, chosen.folder) for failure in wanted]
     print(f"{sum(good)} of {len(good)} right")
     return int(not all(good))
 
 
-def run(failure: Failure, folder: Path) -> None:
+def run(failure: Failure, folder: Path, attended: bool) -> None:
     program = [str(PROGRAMS), failure.name]
     torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={failure.ranks}"]
     command = [sys.executable, *(torchrun if failure.ranks else []), *program]
+    if attended:
+        report = ["--report", str(folder / f"{failure.name}.report"), "--preflight", "none", "--stall", "8"]
+        command = [sys.executable, "-m", "gpudoctor", "run", *report, "--", *command]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"} | dict(failure.environment)
     begin = time.monotonic()
     with (folder / f"{failure.name}.log").open("wb") as log:
@@ -95,6 +104,9 @@ def run(failure: Failure, folder: Path) -> None:
             status = subprocess.run(command, stdout=log, stderr=log, env=environment, timeout=PATIENCE).returncode
         except subprocess.TimeoutExpired:
             status = 124
+    if attended:
+        ours = [line for line in (folder / f"{failure.name}.log").read_text().splitlines() if "gpudoctor:" in line]
+        print(*ours[:14], sep="\n")
     print(f"{failure.name}: exit status {status} after {time.monotonic() - begin:.1f} s", flush=True)
 
 

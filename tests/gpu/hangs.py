@@ -46,7 +46,8 @@ def main() -> int:
             print(said, flush=True)
     rows = [row for name in names for row in evidence.judged(name, chosen.folder, healthy=chosen.healthy)]
     for row in rows:
-        print(score.line(row))
+        if not score.is_kept(row):
+            print(score.line(row))
     print(f"\n{score.table(rows)}")
     return int(any("wrong" in score.judged(row).values() for row in rows))
 

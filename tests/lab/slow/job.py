@@ -1,8 +1,9 @@
-"""A training on gloo as users write it, with a delay at a place of its step on one rank: `--at PLACE --rank R --ms MS`.
+"""A training as users write it, with a delay at a place of its step on one rank: `--at PLACE --rank R --ms MS`.
 
 It knows nothing of gpudoctor. Places: input (in the data set, num_workers=0), worker (in a data loader's worker),
 forward, backward, collective (before an all_reduce of the program's own), log (rank 0 writes a log), storage (in the
-data set, which reads --file), none. With `--noise MS` every rank sleeps for that long in the mean, at random, evenly.
+data set, which reads --file), gpu (its GPU works for so long more), none. With `--noise MS` every rank sleeps for that
+long in the mean, at random, evenly. On gloo; `--gpu`: on NCCL and GPU 0, the work of a step is the GPU's.
 """
 
 import argparse
@@ -31,6 +32,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--burn", action="store_true", help="compute in the delay, not sleep")
     parser.add_argument("--file", default="", help="what is read for each sample, past the page cache (--at storage)")
     parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--item", action="store_true", help="wait for the GPU in each step")
     return parser.parse_args()
 
 
@@ -46,6 +49,11 @@ def delay(place: str) -> None:
                 pass
         else:
             time.sleep(given.ms / 1000)
+
+
+def compute(milliseconds: float) -> None:
+    """On the GPU; nobody waits for it."""
+    torch.cuda._sleep(int(milliseconds * 1_900_000))  # type: ignore[no-untyped-call]
 
 
 def read(index: int) -> None:
@@ -104,6 +112,8 @@ class Net(nn.Module):
 
     def forward(self, value: Tensor) -> Tensor:
         delay("forward")
+        if given.at == "gpu" and given.rank == rank:
+            compute(given.ms)
         return Slow.apply(self.layers(value))  # type: ignore[no-any-return,no-untyped-call]
 
 
@@ -112,29 +122,39 @@ rank = step = 0
 
 def main() -> None:
     global rank, step
-    dist.init_process_group("gloo")
+    device = torch.device("cuda", 0) if given.gpu else torch.device("cpu")
+    if given.gpu:
+        torch.cuda.set_device(device)
+        os.environ["NCCL_HOSTID"] = os.environ["RANK"]  # or NCCL refuses ranks that share a GPU
+    dist.init_process_group("nccl" if given.gpu else "gloo")
     rank = dist.get_rank()
     random.seed(rank)
     torch.set_num_threads(1)
-    model = DistributedDataParallel(Net())
+    model = DistributedDataParallel(Net().to(device))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     loader = DataLoader(Samples(), batch_size=1, num_workers=given.workers)
     for step, batch in enumerate(loader):
         if step >= given.steps:
             break
-        time.sleep(max(0.0, given.step_ms / 1000))
+        if given.gpu:
+            compute(given.step_ms)
+        else:
+            time.sleep(max(0.0, given.step_ms / 1000))
         if given.noise:
             time.sleep(noise())
-        loss = model(batch).square().mean()
+        loss = model(batch.to(device)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         delay("collective")
         dist.all_reduce(loss)
+        if given.item:
+            loss.item()
         delay("log")
         if step == 0:
             print(f"rank {rank} step 1", flush=True)
     dist.barrier()
+    print(f"rank {rank} over", flush=True)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ class SlowScenario(NamedTuple):
     read_bytes: int = 0
     """Bytes a second that the slow rank's cgroup may read; 0: all."""
     script: Path = SCRIPT
+    variables: tuple[tuple[str, str], ...] = ()
 
     @property
     def half(self) -> str:
@@ -174,6 +175,7 @@ def started(scenario: SlowScenario, folder: Path, *, arm: bool = True, seconds: 
     log = folder / f"{scenario.name}.log"
     variables = user_environment() | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", MARK: mark}
     variables |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(scenario.ranks)}
+    variables |= dict(scenario.variables)
     if arm:
         variables |= {"PYTHONPATH": f"{SITE}:{variables.get('PYTHONPATH', '')}".rstrip(":")}
     processes: list[subprocess.Popen[bytes]] = []
