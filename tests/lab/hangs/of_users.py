@@ -10,6 +10,7 @@ from tests.lab.hangs.eighth_lot import get_on as eighth_gets_on, hanging as eigh
 from tests.lab.hangs.eleventh_lot import get_on as eleventh_gets_on, hanging as eleventh_hangs
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
 from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on, hanging as fifth_hangs
+from tests.lab.hangs.fourteenth_lot import get_on as fourteenth_gets_on, hanging as fourteenth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
 from tests.lab.hangs.ninth_lot import get_on as ninth_gets_on, hanging as ninth_hangs
 from tests.lab.hangs.seventh_lot import get_on as seventh_gets_on, hanging as seventh_hangs
@@ -487,6 +488,7 @@ LOTS = {
     "eleventh": (eleventh_hangs, eleventh_gets_on),
     "twelfth": (twelfth_hangs, twelfth_gets_on),
     "thirteenth": (thirteenth_hangs, thirteenth_gets_on),
+    "fourteenth": (fourteenth_hangs, fourteenth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
