@@ -54,6 +54,8 @@ ALIKE = 0.75
 
 INTERFACE = lazy_re(r"\s*[\^=]{0,2}(?:[A-Za-z][\w.-]{0,19}(?::[0-9]{0,5}){0,2})?\s*", re.ASCII)
 """Also what is no good list, signs alone or a colon without its port: NCCL takes it in its way, and that is judged."""
+INTERFACE_BEGINS = lazy_re(r"\s*[\^=]{0,2}(?:[A-Za-z][\w.-]{0,19}:[0-9]{0,5})?", re.ASCII)
+"""What counts of an entry whose port is none: whether it excludes, a name, the digits of its port."""
 HOST = lazy_re(
     r"[A-Za-z0-9_](?:[\w.-]|\[[0-9,-]{1,200}\]){0,252}(?::[0-9]{1,5})?(?:/[0-9]{1,3})?"
     r"|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]{1,16})?\]?(?::[0-9]{1,5})?(?:/[0-9]{1,3})?",
@@ -134,7 +136,7 @@ def _whole(is_known: Callable[[str], object]) -> Callable[[str], str]:
 
 _KEPT: dict[Shape, Callable[[str], str]] = {
     "plain": _plain,
-    "interfaces": _in_parts(",", INTERFACE.fullmatch),
+    "interfaces": _in_parts(",", INTERFACE.fullmatch, INTERFACE_BEGINS),
     "hosts": _in_parts(r"[,;\s](?![^\[\]]*\])", is_host),
     "devices": _in_parts(",", DEVICE.fullmatch, DEVICE_BEGINS),
     "path": _whole(is_path),

@@ -154,6 +154,7 @@ def _port(system: System, folder: str, number: int) -> RdmaPort:
         lid=of("lid", whole_number),
         subnet_manager_lid=of("sm_lid", whole_number),
         gids=attempt(f"{folder}/gids", lambda: gids(system, folder)),
+        gid_entries=attempt(f"{folder}/gids", lambda: len(system.names(f"{folder}/gids"))),
         counters=_counters(system, folder, ERROR_COUNTERS),
     )
 

@@ -36,6 +36,8 @@ class RdmaPort(Section, frozen=True):
     lid: Reading[int] = NOT_IN_SNAPSHOT
     subnet_manager_lid: Reading[int] = NOT_IN_SNAPSHOT
     gids: Reading[tuple[Gid, ...]] = NOT_IN_SNAPSHOT
+    gid_entries: Reading[int] = NOT_IN_SNAPSHOT
+    """How long its GID table is, with the entries that are empty."""
     counters: Reading[dict[str, int]] = NOT_IN_SNAPSHOT
     """Error and flap counters that are not zero, of counters/ and hw_counters/, by file name."""
     counting: Reading[dict[str, int]] = NOT_IN_SNAPSHOT

@@ -247,6 +247,7 @@ IPV6_ONLY = roce(
     (*roce_gids("eth1", "10.0.0.11")[:2], Gid(3, "2001:0db8:0000:0000:0000:0000:0000:0011", "RoCE v2", "eth1"))
 )
 UNTYPED = roce(tuple(msgspec.structs.replace(gid, type="") for gid in roce_gids("eth1", "10.0.0.11")))
+NEWEST = but(ROCE, "training.torch", msgspec.structs.replace(H100.training.torch.value, nccl_version=(2, 32, 3)))
 INDEX_0 = with_environment(ROCE, NCCL_IB_GID_INDEX="0")
 
 ROCE_CASES = {
@@ -283,6 +284,16 @@ ROCE_CASES = {
             "GID 0 of mlx5_0 is a RoCE v1 address",
             runs="export NCCL_IB_GID_INDEX=3",
             times=8,
+        ),
+        error(
+            with_environment(changed_port(NEWEST, "mlx5_2", gid_entries=16), NCCL_IB_GID_INDEX="99"),
+            "NCCL_IB_GID_INDEX=99: GID 99 of mlx5_2 is beyond its table",
+            runs="unset NCCL_IB_GID_INDEX",
+        ),
+        silent(
+            with_environment(
+                changed_port(NEWEST, "mlx5_2", gid_entries=16), NCCL_IB_GID_INDEX="3", NCCL_IB_HCA="=mlx5_2"
+            )
         ),
         silent(with_environment(ROCE, NCCL_IB_GID_INDEX="3")),
         silent(with_environment(H100, NCCL_IB_GID_INDEX="9")),  # not read for InfiniBand

@@ -2,8 +2,9 @@
 
 Why it matters: the number is copied from blog posts (3 is common), and the order of a GID table differs between
 machines, drivers and ports. An empty entry fails at once ("ibv_modify_qp failed"); a RoCE v1 or link-local one
-reaches no node behind a router. NCCL >= 2.21.5 finds the right entry itself when the variable is not set.
-(NCCL src/transport/net_ib/connect.cc; the variable is not read for InfiniBand links.)
+reaches no node behind a router. With an index that is beyond a port's table, NCCL 2.32 gives up RDMA on all ports and
+goes over TCP; older ones fail when they connect. NCCL >= 2.21.5 finds the right entry itself when the variable is not
+set. (NCCL src/transport/net_ib/connect.cc, 2.32.3 itself; the variable is not read for InfiniBand links.)
 """
 
 from gpudoctor.check import Fix, Problem, Problems, Severity, Snapshot, check, command
@@ -20,19 +21,22 @@ def roce_gid_index_wrong(machine: Snapshot) -> Problems:
     index = set_integer(effective(machine), INDEX, -1)
     if setting is None or index < 0:
         return
-    for place in taken(machine, rdma_choice(machine).taken):
+    choice = rdma_choice(machine)
+    for place in taken(machine, choice.refused or choice.taken):
         if not is_roce(place.port):
             continue
         gids = place.port.gids.value
-        fault = _fault(gids, index)
+        fault = "is beyond its table" if choice.refused else _fault(gids, index)
         if not fault:
             continue
-        severity: Severity = "error" if fault == "is empty" else "warning"
+        severity: Severity = "error" if choice.refused or fault == "is empty" else "warning"
         better = next((gid.index for gid in gids if is_v2(gid) and not is_link_local(gid)), None)
         yield Problem(
             severity=severity,
             summary=f"{INDEX}={setting.value}: GID {index} of {place.name} {fault}",
-            meaning="Connections over this port fail at once."
+            meaning="NCCL takes no port at all then, and goes over TCP."
+            if choice.refused
+            else "Connections over this port fail at once."
             if severity == "error"
             else "Nodes outside this Ethernet segment cannot be reached; the job times out.",
             evidence=evidence(machine, place.port.gids),

@@ -13,7 +13,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from gpudoctor.knowledge.nccl.settings import effective, nccl_version, set_text, version_if_known
+from gpudoctor.knowledge.nccl.settings import effective, nccl_version, set_names, set_text, version_if_known
 from gpudoctor.knowledge.network.addresses import IpAddress, parsed
 from gpudoctor.snapshot import Address, Interface, NotRead, Snapshot
 
@@ -119,7 +119,7 @@ def nccl_choice(machine: Snapshot) -> InterfaceChoice:
     """
     interfaces = machine.network.interfaces.value
     settings = effective(machine)
-    listed, family = set_text(settings, IFNAME), set_text(settings, "NCCL_SOCKET_FAMILY")
+    listed, family = set_names(settings, IFNAME), set_text(settings, "NCCL_SOCKET_FAMILY")
     communicator = settings[COMMUNICATOR].value if COMMUNICATOR in settings else None
     resolved: tuple[str, ...] = ()
     if communicator and as_address(host_of(communicator)) is None:

@@ -6,12 +6,14 @@ at. `NCCL_CONF_FILE` is known since 2.23.4; it takes the place of ~/.nccl.conf. 
 end of a line is no part of the value, and ~ is $HOME; before, it is what the password file says.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from gpudoctor.knowledge.pytorch.cuda_versions import parsed
+from gpudoctor.knowledge.shapes import HIDDEN
 from gpudoctor.lazy import lazy_re
-from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent, read, require
+from gpudoctor.snapshot import ConfigFile, NotApplicable, NotRead, Reading, Snapshot, absent, missing, read, require
 
 ENVIRONMENT = "environment"
 CONF_FILE_VARIABLE = "NCCL_CONF_FILE"
@@ -19,6 +21,8 @@ CONF_FILE_SINCE = (2, 23, 4)
 HOME_VARIABLE_SINCE = RETURN_DROPPED_SINCE = (2, 30, 3)
 LARGEST = 2**63 - 1
 
+HIDDEN_NAME = lazy_re(r"(?:^|,)[\s^=]*" + re.escape(HIDDEN))
+"""Behind a colon nothing is missed: digits stay."""
 NUMBER = lazy_re(r"[ \t\n\v\f\r]*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]*)")
 
 
@@ -177,6 +181,14 @@ def set_text(settings: Mapping[str, Setting], name: str) -> str:
     """A text parameter; empty when it is unset."""
     setting = settings.get(name)
     return setting.value if setting else ""
+
+
+def set_names(settings: Mapping[str, Setting], name: str) -> str:
+    """A list of interfaces or devices; empty when it is unset. Raises `NotRead` where a snapshot does not show all."""
+    text = set_text(settings, name)
+    if HIDDEN_NAME.search(text):
+        raise NotRead(missing(name, "what it names does not look like a device, and is not recorded"))
+    return text
 
 
 def where(setting: Setting) -> str:

@@ -8,12 +8,15 @@ behind it named port 0, which no device has).
 import re
 from typing import NamedTuple
 
-from gpudoctor.knowledge.nccl.settings import effective, set_integer, version_if_known
+from gpudoctor.knowledge.nccl.settings import effective, set_integer, set_names, version_if_known
 from gpudoctor.snapshot import DeviceNode, RdmaDevice, RdmaPort, Snapshot
 
 NODES = "/dev/infiniband"
 LINK_LAYERS = ("InfiniBand", "Ethernet")
 EMPTY_PORT_IS_ANY_SINCE = (2, 30, 7)
+GID_ASKED_AT_START_SINCE = (2, 32, 0)
+"""From here on (tried on 2.32.3, 2.31 was not seen) a port's GID is asked for when NCCL looks for ports, and where that
+fails there is no IB transport; before, each connection over that port fails."""
 MAXIMUM_DEVICES = 32
 """MAX_IB_DEVS: ports beyond it are not looked at, entries of NCCL_IB_HCA beyond it not read."""
 
@@ -52,6 +55,9 @@ class RdmaChoice(NamedTuple):
     """NCCL_IB_HCA; empty when it is not set."""
     filter_matched: bool
     """False when ports were usable and the filter left none of them."""
+    refused: tuple[tuple[str, int], ...] = ()
+    """Ports at which NCCL's IB transport gives up altogether, so that none is taken: their GID table does not reach to
+    NCCL_IB_GID_INDEX."""
 
 
 def parse_filter(text: str, version: tuple[int, ...] | None = None) -> HcaFilter:
@@ -135,9 +141,10 @@ def why_closed(machine: Snapshot, device: RdmaDevice) -> str:
 def rdma_choice(machine: Snapshot) -> RdmaChoice:
     """What NCCL takes of the RDMA ports here, by its settings. Raises `NotRead`."""
     settings = effective(machine)
-    setting = settings.get("NCCL_IB_HCA")
-    text = setting.value if setting else ""
-    chosen = parse_filter(text, version_if_known(machine))
+    text, version = set_names(settings, "NCCL_IB_HCA"), version_if_known(machine)
+    chosen = parse_filter(text, version)
+    index = set_integer(settings, "NCCL_IB_GID_INDEX", -1) if (version or (0,)) >= GID_ASKED_AT_START_SINCE else -1
+    refused: list[tuple[str, int]] = []
     disabled = set_integer(settings, "NCCL_IB_DISABLE", 0) != 0
     taken: list[tuple[str, int]] = []
     passed: list[tuple[str, int, str]] = []
@@ -159,4 +166,11 @@ def rdma_choice(machine: Snapshot) -> RdmaChoice:
                 passed.append((device.name, port.number, reason))
             else:
                 taken.append((device.name, port.number))
-    return RdmaChoice(tuple(taken), tuple(passed), text, bool(taken) or not left_out)
+                if port.link_layer.value == "Ethernet" and 0 < port.gid_entries.value_or(0) <= index:
+                    refused.append((device.name, port.number))
+    matched = bool(taken) or not left_out
+    if refused:
+        reason = f"NCCL_IB_GID_INDEX={index} is beyond the GID table of {refused[0][0]}, and RDMA is given up for it"
+        passed += [(*place, reason) for place in taken]
+        taken = []
+    return RdmaChoice(tuple(taken), tuple(passed), text, matched, tuple(refused))

@@ -149,10 +149,15 @@ def hca_cases() -> Iterator[Case]:
         ],
         "two ports": [Hca(behind_switch(0x1B, 1, 0x1C), 0, "mlx5_0", {"1": {}, "2": {}})],
         "unspecified layer": rails(2, link_layer="Unspecified"),
+        "with a RoCE port": [*rails(1), ethernet("mlx5_9", "0000:0000:0000:0000:0000:ffff:0a01:0001", "eth0", 0x2C)],
     }
+    indices = [{"NCCL_IB_GID_INDEX": value, **more} for value in ("3", "15", "16", "99")
+               for more in ({}, {"NCCL_IB_HCA": "^mlx5_9"}, {"NCCL_NET": "IB"})]  # fmt: skip
     for name, hcas in nodes.items():
         full = name in ("rails and storage", "ten")
         settings = lists + switches + nets + plugins if full else [*lists[:6], *switches[:2]]
+        if "RoCE" in name:
+            settings = indices
         yield Case(f"hcas: {name}", "hca", Node(ETH, gpus(1), hcas), settings, RELEASES)
 
 

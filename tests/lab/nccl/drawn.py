@@ -108,6 +108,7 @@ def hca_case(draw: st.DrawFn) -> Case:
                     "NCCL_IB_HCA": chosen([each.name for each in hcas], ports=True),
                     "NCCL_IB_DISABLE": st.sampled_from(("0", "1", "", "no", "-1", "0x1", "01")),
                     "NCCL_NET": st.sampled_from(("IB", "Socket", "ib", "SOCKET")),
+                    "NCCL_IB_GID_INDEX": st.sampled_from(("-1", "0", "3", "15", "16", "99", "")),
                 },
             )
         )

@@ -292,6 +292,8 @@ def addresses(case: Case, log: str) -> dict[str, str]:
 
 def paths(machine: Snapshot, log: str, case: Case) -> Compared:
     places = addresses(case, log)
+    by_index = {gpu.index: sysfs_address(gpu) for gpu in machine.nvidia.gpus.value}
+    over_ports = [{by_index[way.gpu], by_index[way.other]} for way in transports(machine) if way.kind == "NET"]
     compared, differences = 0, []
     for (one, other), real in sorted(paths_of(log).items()):
         if one == other or one not in places or other not in places:
@@ -301,6 +303,8 @@ def paths(machine: Snapshot, log: str, case: Case) -> Compared:
             ours = nccl_class(find(machine, places[one], places[other]))
         except (NotRead, ValueError) as error:
             ours = f"unknown ({error})"
+        if {places[one], places[other]} in over_ports:
+            ours = "NET"
         compared += 1
         if real not in (ours, "LOC") and (real, ours) != ("NVB", "SYS"):
             differences.append(f"{one} {other}: NCCL says {real}, we say {ours}")
