@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from gpudoctor.active import MARK, ChildReply
 from gpudoctor.read.children import ExamineWish
 from gpudoctor.read.interpreter import Interpreter
-from gpudoctor.read.nccl_files import lines, plugins, read_communicator, read_files, read_paths, read_plugins
+from gpudoctor.read.nccl_files import LIBRARY, lines, plugins, read_communicator, read_files, read_paths, read_plugins
 from gpudoctor.read.python import nccl_names
 from gpudoctor.read.system import System
 from gpudoctor.snapshot import ConfigFile, Reading
@@ -148,12 +148,14 @@ def test_tries_the_files_that_settings_name(tmp_path: Path) -> None:
 
 def test_finds_plugins_in_the_loaders_order(tmp_path: Path) -> None:
     tree: dict[str, str | bytes | Link] = {
-        "/opt/ofi/lib/libnccl-net-ofi.so": "",
-        "/opt/ofi/lib/libnccl-tuner-ofi.so": "",
-        "/usr/lib64/libnccl-net.so": "",
-        "/usr/lib64/libnccl-net-broken.so.bak": "",
-        "/opt/hpcx/libnccl-net.so.0": "",
-        "/work/libmine.so": "",
+        "/opt/ofi/lib/libnccl-net-ofi.so": LIBRARY,
+        "/opt/ofi/lib/libnccl-net-cut-off.so": "",
+        "/opt/ofi/lib/libnccl-tuner-ofi.so": LIBRARY,
+        "/usr/lib64/libnccl-net.so": LIBRARY,
+        "/usr/lib64/libnccl-net-text.so": "version https://git-lfs.github.com/spec/v1",
+        "/usr/lib64/libnccl-net-broken.so.bak": LIBRARY,
+        "/opt/hpcx/libnccl-net.so.0": LIBRARY,
+        "/work/libmine.so": LIBRARY,
         "/etc/ld.so.cache": b"glibc-ld.so.cache\0/opt/hpcx/libnccl-net.so.0\0/gone/libnccl-net.so\0",
     }
     variables = HOME | {"LD_LIBRARY_PATH": "/opt/ofi/lib:/missing:", "NCCL_NET_PLUGIN": "libmine.so,./libmine.so"}

@@ -22,15 +22,6 @@ CAUSE = Cause(
         ),
     ),
     variants={
-        "links": Fix(
-            "NVLink is faulty, MIG or vGPU is on, or Fabric Manager does not run: look at the links and at the "
-            "service.",
-            (
-                command("nvidia-smi nvlink -s"),
-                command("systemctl status nvidia-fabricmanager"),
-                command("gpudoctor check gpu driver"),
-            ),
-        ),
         "nvls": Fix(
             "Restart Fabric Manager, in the driver's version, and where it was stopped or restarted beside running "
             "GPUs "

@@ -29,6 +29,16 @@ CAUSE = Cause(
         ),
         "check-power": "Look at the power cables of the GPU.",
         "check-nvlink": "Look at NVLink's state and counters; reset the GPUs or reboot, and have the links checked.",
+        "links": Fix(
+            "The driver lets GPUs on NVLink not read each other's memory, which NCCL takes for faulty hardware: "
+            "look at the links, and take the node out of service where one is down; MIG, vGPU and a virtual machine "
+            "forbid it too. NCCL_IGNORE_DISABLED_P2P=1 goes around it, slower.",
+            (
+                command("nvidia-smi nvlink -s"),
+                command("nvidia-smi topo -p2p r"),
+                command("export NCCL_IGNORE_DISABLED_P2P=1"),
+            ),
+        ),
         "restart-vm": "Restart the virtual machine.",
         "update-driver": "Install a driver that fits.",
         "restart-job": "Start the job again; take the GPU out of service when the fault comes again.",

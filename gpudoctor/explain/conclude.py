@@ -19,6 +19,7 @@ from gpudoctor.explain.fingerprints import FINGERPRINTS, of_fingerprints, own_co
 from gpudoctor.explain.graphs import unlike_graphs
 from gpudoctor.explain.lines_to_paste import lines_for
 from gpudoctor.explain.members import membership
+from gpudoctor.explain.only_network import without_its_network
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
 from gpudoctor.explain.program import UserProgram, by_program, by_recorders, on_the_way
@@ -99,6 +100,7 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
     own = own_errors([traceback for traceback in tracebacks if traceback not in aborted], facts, failed=failed)
     candidates += own
     candidates += own_addresses(facts)
+    candidates += without_its_network(facts)
     candidates += signals(facts, tracebacks)
     died = {rank for candidate in candidates if candidate.standing == "cause" for rank in candidate.ranks}
     everywhere = waits(facts, tracebacks, aborted)

@@ -36,6 +36,8 @@ DEFAULT_FOLDERS = (
 )
 PLUGIN = lazy_re(r"libnccl-net(-[\w.+-]+)?\.so(\.[\d.]+)?")
 MOST_PLUGINS = 32
+LIBRARY = b"\x7fELF\x02"
+"""How a library of 64 bits begins."""
 
 
 def absolute(path: str, folder: str | None) -> str:
@@ -158,6 +160,14 @@ def loader_folders(system: System, folder: str | None) -> Iterator[str]:
         yield from (absolute(entry, folder) for entry in re.split("[:;]", path))
 
 
+def is_library(system: System, path: str) -> bool:
+    """Whether the loader can take the file for one: NCCL goes on without a plugin that is cut off or no library."""
+    try:
+        return system.raw(path, len(LIBRARY)) == LIBRARY
+    except OSError:
+        return False
+
+
 def plugins(system: System, folder: str | None) -> tuple[str, ...]:
     """Paths of the network plugins, in the loader's order. Folders that cannot be listed are passed over."""
     wanted = wanted_names(system, folder)
@@ -180,7 +190,8 @@ def plugins(system: System, folder: str | None) -> tuple[str, ...]:
             named.append(path)
     for place in DEFAULT_FOLDERS:
         named += in_folder(place)
-    return tuple(dict.fromkeys(path.encode("utf-8", "backslashreplace").decode() for path in named))[:MOST_PLUGINS]
+    found = [path for path in dict.fromkeys(named[: 4 * MOST_PLUGINS]) if is_library(system, path)]
+    return tuple(path.encode("utf-8", "backslashreplace").decode() for path in found)[:MOST_PLUGINS]
 
 
 @reader("nccl plugins", "network.net_plugins")

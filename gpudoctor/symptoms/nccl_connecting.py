@@ -263,13 +263,27 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="open files (-n) 1048576",
     ),
     Symptom(
+        "nccl-address-of-nobody",
+        pattern=r"misc/socket\.cc:\d+ (?:\(\w+\) )?NCCL WARN Call to bind failed: Cannot assign requested address",
+        cause="nccl-settings",
+        variant="comm-id",
+        confidence=LIKELY,
+        seen="NCCL was to listen on an address that this machine does not have",
+        source="NCCL misc/socket.cc (ncclSocketListen), bootstrap.cc (bootstrapCreateRoot): NCCL_COMM_ID's address is "
+        "listened on as it is, all others are those of interfaces",
+        sample="n07:8406:8406 [0] misc/socket.cc:108 NCCL WARN Call to bind failed: Cannot assign requested address",
+        counter="n07:8406:8406 [0] ras/client_support.cc:178 NCCL WARN Call to bind failed: Cannot assign requested "
+        "address",
+    ),
+    Symptom(
         "no-net-plugin-started",
-        needle="Failed to initialize any NET plugin",
+        pattern=(r"Error: network (?P<network>[^\n]{0,60}?) not found\.", r"Failed to initialize any NET plugin"),
         cause="nccl-settings",
         variant="network",
-        seen="NCCL could start no network at all",
-        source="NCCL plugin/net.cc; ainode PR#87",
-        sample=WARN + "Failed to initialize any NET plugin",
+        seen=("NCCL finds no network {network}", "NCCL could start no network at all"),
+        versions="the first up to 2.26, the second since 2.27",
+        source="NCCL net.cc, plugin/net.cc; ainode PR#87",
+        sample=(WARN + "Failed to initialize any NET plugin", WARN + "Error: network IB not found."),
         counter=INFO + "Initialized NET plugin IB",
     ),
     Symptom(

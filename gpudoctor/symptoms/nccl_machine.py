@@ -29,7 +29,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "nvlink-peer-access-off",
         pattern=r"P2P is disabled between NVLINK connected GPUs (?P<gpu>\d+) and (?P<other>\d+)",
-        cause="fabric-manager",
+        cause="xid-gpu-lost",
         variant="links",
         confidence=LIKELY,
         seen="GPU {gpu} and GPU {other} are joined by NVLink and may not read each other's memory",

@@ -1,4 +1,4 @@
-"""NCCL_NET_PLUGIN names a library that the loader would not find.
+"""NCCL_NET_PLUGIN names a library that the loader would not find, or a file that is no library.
 
 Why it matters: NCCL goes on with its own InfiniBand or TCP transport and says so at INFO only. On a fabric that needs
 its plugin (EFA, Google Cloud) the job then runs over TCP, many times slower.
@@ -23,7 +23,7 @@ def nccl_plugin_missing(machine: Snapshot) -> Problems:
             tried = name if "/" in name else f"{name} or libnccl-net-{name}.so"
             yield Problem(
                 severity="warning",
-                summary=f"NCCL_NET_PLUGIN={setting.value[:80]}{where(setting)}; the loader finds no {tried}",
+                summary=f"NCCL_NET_PLUGIN={setting.value[:80]}{where(setting)}; the loader can load no {tried}",
                 meaning="NCCL goes on without it, over its own InfiniBand or TCP transport, and says so at INFO only.",
                 fix=Fix(
                     "Install the plugin, add its folder to LD_LIBRARY_PATH, or take the variable out.",

@@ -135,6 +135,7 @@ def hca_cases() -> Iterator[Case]:
     switches = [{"NCCL_IB_DISABLE": value} for value in ("0", "1", "yes", "2", "")]
     nets = [{"NCCL_NET": value} for value in ("IB", "Socket", "socket", "ib")]
     plugins = [{"NCCL_NET_PLUGIN": value} for value in ("none", "nosuch", "")]
+    broken = {"/etc/libnccl-net-text.so": "# no library\n", "/etc/libnccl-net-empty.so": ""}
     storage = ethernet("mlx5_8", "0000:0000:0000:0000:0000:ffff:0a01:0001", "eth0", 0xA5)
     nodes = {
         "rails": rails(),
@@ -158,7 +159,9 @@ def hca_cases() -> Iterator[Case]:
         settings = lists + switches + nets + plugins if full else [*lists[:6], *switches[:2]]
         if "RoCE" in name:
             settings = indices
-        yield Case(f"hcas: {name}", "hca", Node(ETH, gpus(1), hcas), settings, RELEASES)
+        if name in ("rails", "none"):
+            settings = settings + [{"NCCL_NET_PLUGIN": path} for path in broken]
+        yield Case(f"hcas: {name}", "hca", Node(ETH, gpus(1), hcas, files=broken), settings, RELEASES)
 
 
 def levels_of(devices: list[Device]) -> dict[str, int]:
@@ -262,9 +265,13 @@ def error_cases() -> Iterator[Case]:
         ({"NCCL_NET": "IB", "NCCL_IB_HCA": "nosuch"}, (*only_ib, "wrong-nic")),
         ({"NCCL_NET": "IB", "NCCL_IB_DISABLE": "1"}, only_ib),
         (ALONE | {"FAKE_RDMA_FAULT": "110"}, lost),
+        (ALONE | {"FAKE_RDMA_FAULT": "memlock"}, ("memlock-limit",)),
+        (ALONE | {"NCCL_IB_GID_INDEX": "99"}, ()),
+        (ALONE | {"NCCL_IB_GID_INDEX": "99", "NCCL_NET": "IB"}, gid),
+        ({"NCCL_NET_PLUGIN": "/etc/libnccl-net-text.so"}, ()),
         (ALONE | {"FAKE_RDMA_FAULT": "port-down", "NCCL_NET": "IB"}, ("rdma-unused", "ib-link-down")),
     ]
-    rdma = ethernet("mlx5_0", "0000:0000:0000:0000:0000:ffff:0a01:0001", "eth0", 0x1C)
+    rdma = ethernet("mlx5_0", "0000:0000:0000:0000:0000:ffff:0a01:0001", "eth0", 0x0C)
     refused = dict.fromkeys((f"p2p.read.{one}.{1 - one}" for one in (0, 1)), 1)
     for name, hcas, nvlink, shm, further in (
         ("sockets", [], False, "1g", [({"NCCL_NET": "IB"}, only_ib)]),
@@ -280,10 +287,27 @@ def error_cases() -> Iterator[Case]:
             tried = [(ALONE, ()), (ALONE | {"FAKE_RDMA_FAULT": "22"}, gid)]
         if nvlink:
             case.machine = replace(case.machine, facts={**case.machine.facts, **refused})
-            tried = [({}, ("gpu-driver-p2p-bug", "p2p-acs-iommu", "nccl-settings")), ({"NCCL_P2P_DISABLE": "1"}, ())]
+            # NCCL says itself that it is probably the hardware (graph/paths.cc).
+            tried = [({}, ("xid-gpu-lost",)), ({"NCCL_P2P_DISABLE": "1"}, ())]
         if shm == "1m":
             tried = [({"NCCL_P2P_DISABLE": "1"}, ("shm-too-small",)), ({"NCCL_P2P_LEVEL": "SYS"}, ())]
-        yield replace(case, settings=[each for each, _ in tried], wanted={repr(each): cause for each, cause in tried})
+        wanted = {repr(each): cause for each, cause in tried}
+        for each, (until, cause) in OLDER.items():
+            wanted |= {f"{release} {each}": cause for release in RELEASES[: RELEASES.index(until) + 1]}
+        case.node.files = {"/etc/libnccl-net-text.so": "# no library\n"}
+        yield replace(case, settings=[each for each, _ in tried], wanted=wanted)
+
+
+OLDER: dict[str, tuple[str, tuple[str, ...]]] = {
+    # Words are looked at since 2.24 (graph/tuning.cc).
+    repr({"NCCL_ALGO": "nosuch"}): ("2.21.5", ()),
+    repr({"NCCL_PROTO": "nosuch"}): ("2.21.5", ()),
+    # Its proxies share 7 MB there, whichever way GPUs are joined (proxy.cc).
+    repr({"NCCL_P2P_LEVEL": "SYS"}): ("2.21.5", ("shm-too-small",)),
+    # A GID is asked for when connections are made.
+    repr(ALONE | {"NCCL_IB_GID_INDEX": "99"}): ("2.30.7", ("roce-gid-index",)),
+}
+"""What is otherwise up to a release."""
 
 
 def gid_cases() -> Iterator[Case]:
@@ -293,7 +317,7 @@ def gid_cases() -> Iterator[Case]:
     kinds = ("IB/RoCE v1", "RoCE v2")
     looks: list[dict[str, str]] = [{}, {"NCCL_IB_ADDR_FAMILY": "AF_INET6"}, {"NCCL_IB_ADDR_RANGE": "10.77.0.0/16"}]
     for name, addresses in (("both families", (local, v6, v4)), ("IPv6 only", (local, v6))):
-        port = ethernet("mlx5_0", v4, "eth0", 0x1C)
+        port = ethernet("mlx5_0", v4, "eth0", 0x0C)
         entries = [[each, kind, "eth0"] for each in addresses for kind in kinds]
         port.gids = {str(index): entry for index, entry in enumerate(entries)}
         case = of_tree(f"gids: {name}", "gid", gpus(2), [port], nvlink=False)

@@ -156,7 +156,7 @@ def gid_case(draw: st.DrawFn) -> Case:
     """One RoCE port, over which two GPUs must go."""
     entry = st.sampled_from(ENTRIES)
     table = {0: draw(entry)} | draw(st.dictionaries(st.integers(1, 7), entry, max_size=6))
-    port = ethernet("mlx5_0", "", "eth0", 0x1C)
+    port = ethernet("mlx5_0", "", "eth0", 0x0C)
     port.gids = {str(index): [*table[index], "eth0"] for index in sorted(table)}
     case = of_tree("drawn: gids", "gid", gpus(2), [port], nvlink=False)
     options = {

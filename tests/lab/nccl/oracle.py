@@ -62,7 +62,8 @@ class Case:
     gpus: int = 1
     """So many of its GPUs are in NCCL's communicator."""
     wanted: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of an "error": what `explain` is to say under each setting (its repr); (): NCCL goes on."""
+    """Of an "error": what `explain` is to say under each setting (its repr, of one release with that before it); ():
+    NCCL goes on."""
 
 
 @dataclass
@@ -237,7 +238,7 @@ def compare(case: Case, release: str, settings: dict[str, str], machine: Snapsho
 
 def explained(case: Case, release: str, settings: dict[str, str], file: Path) -> Outcome:
     """What `explain` says of the log, where NCCL fails; where it does not, nothing is to be found."""
-    wanted = case.wanted[repr(settings)]
+    wanted = case.wanted.get(f"{release} {settings!r}", case.wanted[repr(settings)])
     log = file.read_text(errors="replace")
     codes = [int(each) for each in RESULTS.findall(log)]
     failed = any(codes) or len(codes) < STEPS
@@ -271,10 +272,12 @@ def interfaces(machine: Snapshot, log: str, case: Case) -> Compared:
 def ports(machine: Snapshot, log: str, case: Case) -> Compared:
     real = ports_of(log)
     choice = rdma_choice(machine)
-    ours = [] if data_over_sockets(machine) else list(choice.taken)
-    if sorted(real) == sorted(ours):
-        return max(1, len(real)), []
-    return max(1, len(real), len(ours)), [f"NCCL takes {real}, we say {ours}"]
+    sockets, network = data_over_sockets(machine), NETWORK.search(log)
+    ours = [] if sockets else list(choice.taken)
+    differences = [] if sorted(real) == sorted(ours) else [f"NCCL takes {real}, we say {ours}"]
+    if network and (network[1] == "Socket") is not sockets:
+        differences.append(f"NCCL uses {network[1]}, we say {'TCP' if sockets else 'a plugin or RDMA'}")
+    return max(1, len(real), len(ours)) + (network is not None), differences
 
 
 def addresses(case: Case, log: str) -> dict[str, str]:

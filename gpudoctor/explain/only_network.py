@@ -1,0 +1,35 @@
+"""NCCL was told NCCL_NET=IB and ended, for it found no RDMA port that it can use: what is wrong is the port.
+
+Up to 2.26 NCCL names the network ("Error: network IB not found."). Since 2.27 it says that no network started, and
+looks for RDMA ports only where NCCL_NET is not set or says IB; where it is not set, it would have gone over TCP.
+(NCCL net.cc and plugin/net.cc, ncclNetInit.)
+"""
+
+from collections.abc import Iterator
+
+from gpudoctor.explain.candidate import Candidate
+from gpudoctor.explain.order import Facts
+from gpudoctor.sure import PROVED
+
+ENDED, NO_DEVICE = "no-net-plugin-started", "no-rdma-device"
+
+
+def without_its_network(facts: Facts) -> Iterator[Candidate]:
+    """One for the first rank that ended so."""
+    ended = next((event for event in facts.events if event.symptom.id == ENDED), None)
+    if ended is None or ended.values.get("network", "ib").casefold() != "ib":
+        return
+    looked = next((event for event in facts.events if event.symptom.id == NO_DEVICE), None)
+    if looked is None and "network" not in ended.values:
+        return
+    yield Candidate(
+        cause="rdma-unused",
+        variant="no-device",
+        values={},
+        confidence=PROVED,
+        standing="cause",
+        moment=ended.moment,
+        summary="NCCL_NET=IB leaves NCCL nothing but RDMA, and it found no port here that it can use",
+        ranks=() if ended.rank is None else (ended.rank,),
+        evidence=(ended.at,) if looked is None else (looked.at, ended.at),
+    )
