@@ -346,8 +346,11 @@ def _is_multi(job: LintJob, world: LintWorld) -> bool | None:
     if on_one_machine(job, world):
         return False
     counts = [nnodes(launch) for launch in world.launches]
-    if any(count is not None and count[1] > 1 for count in counts):
+    if any(count is not None and count[0] > 1 for count in counts):
         return True
+    if any(count is not None and count[1] > 1 for count in counts):  # 1:4 begins on one machine too
+        several = (world.nodes or 1) > 1 or world.line_per_node
+        return True if several or any(says_every_node(job, launch) for launch in world.launches) else None
     if any(count is not None for count in counts):
         return False
     if world.nodes is not None and not any(value(launch, "nnodes") for launch in world.launches):

@@ -150,8 +150,7 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
     if (
         parser is None
         or len(words) > MOST_WORDS
-        or any(word is None for word in words)
-        or any(word in ("-h", "--help") for word in words)
+        or any(word is None or word in ("-h", "--help") or _LEFT_OUT.match(word) for word in words)
     ):
         return None
     given = [word for word in words if word is not None]
@@ -177,6 +176,8 @@ def refused(code: PythonCode, launch: LintLaunch) -> tuple[str, Word | None] | N
     return None
 
 
+_LEFT_OUT = lazy_re(r"\.\.\.$|…$|\[[^=]*$|[^=\[]*\]$")
+"""`...`, `[OPTIONS]`: more stands there than is written."""
 _PARSES = lazy_re(r"add_argument|\b(?:click|fire|typer|tyro|hydra|absl)\b")
 
 
@@ -193,7 +194,8 @@ def is_parsing(text: str) -> bool:
 def _put_in_front(launch: LintLaunch) -> list[list[str]]:
     """What the launcher hands a program before its own words, by release: one that takes any of them is right."""
     if launch.launcher == "deepspeed" and launch.option("no-local-rank", "no-python") is None:
-        return [["--local_rank=0"]]
+        runner = launch.option("launcher")  # multinode_runner.py: on several nodes pdsh's alone goes by launch.py
+        return [["--local_rank=0"]] if runner is None else [["--local_rank=0"], []]
     if launch.launcher == "torch.distributed.launch" and launch.option("use-env") is None:
         return [["--local_rank=0"], ["--local-rank=0"]]
     return [[]]

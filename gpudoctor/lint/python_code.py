@@ -259,9 +259,20 @@ def codes_and_starts(job: LintJob) -> Iterator[tuple[PythonCode, tuple[LintLaunc
         code = code_of(job, section)
         if code is None:
             continue
-        name = section.name.rpartition("/")[2]
-        starts = (launch for launch in job.launches if name and launch.program_file == name)
+        starts = (launch for launch in job.launches if section.name and starts_file(launch, section.name))
         yield code, tuple(islice(starts, MOST_STARTS))
+
+
+def starts_file(launch: LintLaunch, file: str) -> bool:
+    """Whether a launch may start this file: by its name, and where both tell folders by these. A path from the root
+    may be one of a container, a variable anything."""
+    if launch.script is None or launch.program_file != file.rpartition("/")[2]:
+        return False
+    script = f"{launch.script.shown.replace('.', '/')}.py" if launch.module else launch.script.shown
+    if script.startswith(("/", "~")) or any(sign in script for sign in ("$", "..", "`")):
+        return True
+    told, here = (re.sub(r"^(?:\./)+", "", each).split("/")[::-1] for each in (script, file))
+    return all(one == other for one, other in zip(told, here, strict=False))
 
 
 def code_of(job: LintJob, section: TextSection) -> PythonCode | None:

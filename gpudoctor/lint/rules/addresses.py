@@ -63,6 +63,7 @@ def _one_node(world: LintWorld, launch: LintLaunch) -> bool:
         "torchrun --nnodes=1 --nproc-per-node=4 --master-addr=localhost --master-port=29501 train.py\n",
         "#@ node 0\n" + _C10D.format("localhost:29400") + "#@ node 1\n" + _C10D.format("head01:29400"),
         "deepspeed --include localhost:4,5 --master_port=29501 inference.py\n",
+        _C10D.format("localhost:29400").replace("=2 ", "=1:4 "),
     ),
 )
 def loopback_master(job: LintJob) -> Iterator[LintFinding]:

@@ -135,6 +135,7 @@ def _twice(code: PythonCode, call: ast.Call, why: str) -> LintFinding:
         + _WRAP
         + "def wrapped():\n    return DistributedDataParallel(net)\ndist.init_process_group('gloo')\nwrapped()\n"
         + _RUN,
+        _HEAD + _WRAP + "if args.distributed:\n    net = DistributedDataParallel(net)\n",
     ),
 )
 def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
@@ -150,6 +151,8 @@ def wrapped_without_a_group(job: LintJob) -> Iterator[LintFinding]:
             continue
         for call in code.calls:
             if code.torch_name(call.func) in _WRAPS and argument(call, "process_group") is None:
+                if code.is_conditional(call) and (not is_started or "is_initialized" in code.text):
+                    continue  # `if args.distributed:`, of one process
                 yield LintFinding(
                     span=code.span(call),
                     summary=f"{code.torch_name(call.func)} wraps a model, and nothing makes a process group",

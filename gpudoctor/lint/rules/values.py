@@ -37,7 +37,7 @@ _PLATFORM = (
 """Names that people mean when they write nearly the same."""
 _NUMBERS = {
     "nnodes": r"[0-9]+(?::[0-9]+)?",
-    "nproc-per-node": r"[0-9]+|gpu|cpu|auto|xpu",
+    "nproc-per-node": r"[0-9]+|gpu|cpu|auto|xpu|npu|hpu|mlu|musa|gcu",  # the last: names of PrivateUse1
     "node-rank": r"[0-9]+",
     "max-restarts": r"[0-9]+",
     "num-machines": r"[0-9]+",
@@ -166,8 +166,9 @@ def not_a_number(job: LintJob) -> Iterator[LintFinding]:
                 continue  # an empty variable: told by its own rules
             if re.fullmatch(r"\$\{?\w+\}?", shown) and is_template(job, launch):
                 continue  # envsubst fills it in
-            if _FILLED.search(shown) and any(outer.program in _FILLS for outer in launch.invocation.within):
-                continue  # pdsh counts the hosts, parallel its turns
+            filling = any(outer.program in _FILLS for outer in launch.invocation.within)
+            if shown == "{}" or (filling and _FILLED.search(shown)):
+                continue  # pdsh counts the hosts, parallel its turns, str.format what it is given
             on_node = option.name in ("nproc-per-node", "num-gpus")
             number = re.match(r"(?:[A-Za-z][\w.-]*:)?(\d{1,4})(?:\(x\d+\))?$", shown, re.ASCII)
             wanted = "$SLURM_GPUS_ON_NODE" if value.text is None and on_node else number[1] if number else ""
