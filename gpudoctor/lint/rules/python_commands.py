@@ -123,7 +123,9 @@ def _is_split(text: str, name: str) -> bool:
         _PARSER.format("", "--lr 0.1 --epochs 3").replace("p.parse_args()", "p.parse_known_args()[0]"),
         _PARSER.format("", "--lr 0.1 $MORE"),
         _PARSER.format("", "--lr 0.1 ..."),
-        _PARSER.format("", "--lr 0.1").replace("torchrun --standalone --nproc-per-node=4", "deepspeed --launcher slurm"),
+        _PARSER.format("", "--lr 0.1").replace(
+            "torchrun --standalone --nproc-per-node=4", "deepspeed --launcher slurm"
+        ),
         _PARSER.format("", "--lr ${{ inputs.lr }} --gpus ${{ matrix.gpus }}"),
     ),
 )
