@@ -1,6 +1,7 @@
 """gpudoctor.arm(): real processes are armed, hang, and are read without ptrace."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -224,6 +225,24 @@ def test_a_program_that_is_not_armed_and_one_that_is_gone() -> None:
     assert find(1 << 22) is None
     assert not armed.stacks(1 << 22, ArmedProcess(1 << 22, 44, 3), 1.0).by
     assert armed.recorder_json(1 << 22, ArmedProcess(1 << 22, socket="/tmp/x"), 1.0) is None
+
+
+@pytest.mark.parametrize(
+    ("nccl", "other", "told"),
+    [(1, None, 1), (0, 2, 2), (0, 0, 0), (None, 2, 2), (1, 2, 1), (None, None, None)],
+)
+def test_of_two_recorders_the_one_that_holds_something_is_told(
+    nccl: int | None, other: int | None, told: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A build for CUDA has one of NCCL's and one of the others': that of the backend that nobody uses is empty."""
+
+    def asked(pid: int, path: str, handler: str, deadline: float) -> bytes | None:
+        entries = nccl if handler == "dump_nccl_trace_json" else other
+        return None if entries is None else json.dumps({"version": "2.10", "entries": [{}] * entries}).encode()
+
+    monkeypatch.setattr(armed, "_ask", asked)
+    raw = armed.recorder_json(1, ArmedProcess(1, socket="/tmp/x"), 1.0)
+    assert (None if raw is None else len(json.loads(raw)["entries"])) == told
 
 
 WITH_TORCH = """

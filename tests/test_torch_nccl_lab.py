@@ -4,6 +4,7 @@ torch's CUDA build and NCCL come from the package index into a cache (tests/lab/
 tests skip, and where the lab is required they are downloaded.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import pytest
 from tests.lab import machines
 from tests.lab.nccl import wheels
 from tests.lab.nvidia import fake_nvidia
+from tests.lab.slow.jobs import SlowScenario, started
+from tests.lab.sshd import user_environment
 from tests.lab.torch_nccl import score
 from tests.lab.torch_nccl.looks import View, Wheels, environment, free_port, meeting_place, run
 
@@ -86,3 +89,15 @@ def test_small_sums_of_unlike_sizes_end_as_on_gpus(tmp_path: Path, release: Whee
         finally:
             for rank in ranks:
                 rank.kill()
+
+
+def test_a_late_rank_is_told_by_the_recorder_of_nccl(tmp_path: Path, release: Wheels) -> None:
+    """A build for CUDA also has the recorder of gloo, which is empty in such a job: `slow` once asked that one."""
+    scenario = SlowScenario("late", ("--gpu", "--at", "input", "--rank", "1", "--ms", "40", "--step-ms", "1"), 1)
+    with meeting_place() as place, fake_nvidia(machines.hgx_h100()) as around:
+        variables = {**around, **environment(release, "plain", tmp_path, place)}
+        with started(scenario._replace(ranks=2, variables=tuple(variables.items())), tmp_path) as pid:
+            words = [sys.executable, "-m", "gpudoctor", "slow", "--pid", str(pid), "--json"]
+            done = subprocess.run(words, capture_output=True, env=user_environment() | around, timeout=200)
+    (pace,) = json.loads(done.stdout)["paces"]
+    assert (done.returncode, [slow["ranks"] for slow in pace["slow"]]) == (1, [[1]]), pace

@@ -32,8 +32,9 @@ MAXIMUM_RECORDER_BYTES = 64 * 1024 * 1024
 QUIET_SECONDS = 0.06
 """faulthandler writes without a mark at the end: it is taken for done when nothing came for so long. It writes from the
 signal handler, one thread after another, within a millisecond."""
-RECORDER_HANDLERS = ("fr_trace_json", "dump_nccl_trace_json")
-"""Of torch's worker server: for every backend (2.8 on), for NCCL alone (2.5 on)."""
+RECORDER_HANDLERS = ("dump_nccl_trace_json", "fr_trace_json")
+"""Of torch's worker server: for NCCL, in builds for CUDA (2.5 on); for what has no recorder of its own, as gloo (2.8
+on). Each answers without entries in a job of the other (seen on an H200, torch 2.11)."""
 
 
 class ArmedProcess(NamedTuple):
@@ -113,12 +114,25 @@ def recorder_json(pid: int, armed: ArmedProcess, timeout: float) -> bytes | None
     if not armed.socket:
         return None
     deadline = time.monotonic() + timeout
+    empty = None
     for handler in RECORDER_HANDLERS:
         with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
             answer = _ask(pid, armed.socket, handler, deadline)
-            if answer is not None:
+            if answer is not None and _has_entries(answer):
                 return answer
-    return None
+            empty = answer if empty is None else empty
+    return empty
+
+
+class _Dump(Struct):
+    entries: list[msgspec.Raw] = []
+
+
+def _has_entries(dump: bytes) -> bool:
+    try:
+        return bool(msgspec.json.decode(dump, type=_Dump).entries)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 # ---------------------------------------------------------------- stacks

@@ -44,7 +44,10 @@ TOO_SELDOM = (
     "before NCCL 2.30 it writes the last collective only, and does so too seldom: "
     "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=500 writes nearly all"
 )
-EMPTY = "its flight recorder holds nothing: TORCH_FR_BUFFER_SIZE (TORCH_NCCL_TRACE_BUFFER_SIZE before 2.8) is 0"
+EMPTY = (
+    "its flight recorder holds nothing: TORCH_FR_BUFFER_SIZE (TORCH_NCCL_TRACE_BUFFER_SIZE before 2.8) is 0, "
+    "or the rank has begun no collective"
+)
 
 
 def begin(order: Wanted, node: int) -> Callable[[], NodePace]:
