@@ -263,7 +263,8 @@ def test_a_manifest_of_which_a_key_is_misspelt_is_answered() -> None:
     assert len(texts) > 200
     for text in texts:
         keys = sorted(set(KEY.findall(text)))
-        for key in chance.sample(keys, k=min(3, len(keys))):
+        if keys:
+            key = chance.choice(keys)
             answers(re.sub(rf"\b{key}:", f"{key}s:", text))
 
 

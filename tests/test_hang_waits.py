@@ -204,6 +204,7 @@ def test_dumps_of_what_is_active(layout: str, fault: Fault, told: Mapping[int, s
     assert said(answer(write(active, tmp_path))) == told
 
 
+@pytest.mark.thorough
 def test_of_those_kept_apart_nearly_all_are_told(tmp_path: Path) -> None:
     kept = [each for each in SETS if each.keep]
     right = [said(answer(write(each, tmp_path))) == each.culprits for each in kept]

@@ -97,7 +97,7 @@ ROOMS = {
     "gpudoctor/topology.py": "snapshot knowledge",
     "gpudoctor/emit/": "emit knowledge",
     "gpudoctor/read/pasted/troubles.py": "read snapshot cause causes symptom symptoms",
-    "gpudoctor/read/": "read active marked snapshot knowledge launcher",
+    "gpudoctor/read/": "read active marked needles snapshot knowledge launcher",
     "gpudoctor/explain/": "cause causes symptom symptoms remedy remedies sure explain knowledge check"
     " launcher.registry",
     "gpudoctor/hang/": "cause causes symptom symptoms hang fleet read active snapshot knowledge check lint launcher",

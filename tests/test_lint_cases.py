@@ -1,19 +1,16 @@
 """All rules over many forms of starts, their corrections, and on anything at all."""
 
-import functools
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from gpudoctor.lint import allocation
-from gpudoctor.lint.facts import parse_facts
 from gpudoctor.lint.lint import lint
 from gpudoctor.lint.look import is_loopback, split_endpoint
-from gpudoctor.lint.model import LintFacts, LintJob
+from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import UnreadableText, read_job
-from gpudoctor.lint.rule import Edit, LintRule, every_rule
+from gpudoctor.lint.rule import every_rule
 from tests.lint_cases import frameworks, network_bad, network_good, slurm_bad, slurm_good
+from tests.lint_cases.judged import bad_start_lacks, corrected, errors, job_of
 
 RULES = every_rule()
 BY_CODE = {rule.code: rule for rule in RULES}
@@ -39,62 +36,15 @@ BAD = {
 """(rule's code, facts, text) by name."""
 
 
-@functools.lru_cache(4)  # what several rules ask of a text is found once
-def job(facts: str, text: str) -> LintJob:
-    return read_job(text, parse_facts(facts) if facts else LintFacts())
-
-
-def errors(given_job: LintJob) -> dict[str, str]:
-    return {
-        rule.code: each.summary
-        for rule in RULES
-        for each in rule.judge(given_job)
-        if (each.severity or rule.severity) == "error"
-    }
-
-
-def corrected(text: str, edits: tuple[Edit, ...]) -> str:
-    for edit in sorted(set(edits), key=lambda each: (each.span.start, each.span.end), reverse=True):
-        text = text[: edit.span.start] + edit.text + text[edit.span.end :]
-    return text
-
-
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_start_is_not_called_wrong(name: str) -> None:
-    assert errors(job(*GOOD[name])) == {}
-
-
-@pytest.mark.parametrize("rule", RULES, ids=[rule.code for rule in RULES])
-def test_a_bad_example_is_found_and_its_corrected_text_has_the_fault_no_more(rule: LintRule) -> None:
-    lacks = [
-        (number, lack) for number, each in enumerate(rule.bad) for lack in bad_start_lacks(rule, each.facts, each.text)
-    ]
-    assert lacks == []
+    assert errors(job_of(*GOOD[name])) == {}
 
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_start_is_found_and_its_corrected_text_has_the_fault_no_more(name: str) -> None:
     code, facts, text = BAD[name]
     assert list(bad_start_lacks(BY_CODE[code], facts, text)) == []
-
-
-def bad_start_lacks(rule: LintRule, facts: str, text: str) -> Iterator[str]:
-    if not list(rule.judge(job(facts, text))):
-        yield "is not found"
-    given_text = text
-    for _ in range(6):  # one fault may hide the next of its kind
-        edits = next((each.edits for each in rule.judge(job(facts, text)) if each.edits), ())
-        if not edits:
-            break
-        better = corrected(text, edits)
-        if better == text:
-            yield f"is corrected by nothing: {edits}"
-        text = better
-    yield from (finding.summary for finding in rule.judge(job(facts, text)) if finding.edits)
-    if text != given_text and rule.code[0] not in "QV":  # words that are read as they were meant can tell more
-        yield from (
-            f"{new} in {text!r}" for new in errors(job(facts, text)).keys() - errors(job(facts, given_text)).keys()
-        )
 
 
 PIECES = """torchrun python -m torch.distributed.run srun bash -c --nnodes=2 --nnodes 1:4 --node_rank 0 1 --master_addr=
@@ -157,7 +107,7 @@ def test_not_loopback(address: str) -> None:
 
 def test_the_tutorials_line_is_corrected() -> None:
     _, facts, text = BAD["slurm tutorial"]
-    (finding,) = BY_CODE["E01"].judge(job(facts, text))
+    (finding,) = BY_CODE["E01"].judge(job_of(facts, text))
     assert corrected(text, finding.edits) == (
         'CUDA_VISIBLE_DEVICES="0,1,2,3" MASTER_ADDR=$master_ip MASTER_PORT=45321 NODE_RANK=0 python main.py\n'
     )
@@ -167,7 +117,7 @@ def test_the_tutorials_line_is_corrected() -> None:
 
 def test_a_node_rank_expanded_too_early_moves_into_the_task() -> None:
     _, facts, text = BAD["slurm node-rank-early-variable"]
-    (finding,) = BY_CODE["S02"].judge(job(facts, text))
+    (finding,) = BY_CODE["S02"].judge(job_of(facts, text))
     assert corrected(text, finding.edits).splitlines()[-1] == (
         "srun bash -c 'torchrun --nnodes=2 --nproc_per_node=4 --node_rank=$SLURM_NODEID --master_addr=$MASTER_ADDR"
         " --master_port=$MASTER_PORT train.py'"
@@ -195,7 +145,7 @@ def test_gpus_are_counted(value: str | None, gres: bool, count: int | None) -> N
 
 def test_sbatch_reads_a_line_without_a_blank() -> None:
     """Measured with Slurm 22.05: `#SBATCH--ntasks-per-node=2` gives SLURM_NTASKS_PER_NODE=2."""
-    given_job = job("", "#!/bin/bash\n#SBATCH--ntasks-per-node=2\n#SBATCH-N2\nsrun python train.py\n")
+    given_job = job_of("", "#!/bin/bash\n#SBATCH--ntasks-per-node=2\n#SBATCH-N2\nsrun python train.py\n")
     found = allocation.in_force(given_job, "ntasks-per-node")
     assert found is not None
     assert found.value == "2"
@@ -209,15 +159,15 @@ def test_gpu_numbers_beyond_the_allocation_are_an_error_only_where_the_machine_h
     )
     severities = {}
     for facts in ("", "gpus_per_node=8", "gpus_per_node=4"):
-        (finding,) = BY_CODE["E06"].judge(job(facts, text))
+        (finding,) = BY_CODE["E06"].judge(job_of(facts, text))
         severities[facts] = finding.severity
     assert severities == {"": "warning", "gpus_per_node=8": "warning", "gpus_per_node=4": "error"}
-    assert not list(BY_CODE["E06"].judge(job("", text.replace("4,5", "0,1"))))
+    assert not list(BY_CODE["E06"].judge(job_of("", text.replace("4,5", "0,1"))))
 
 
 def test_more_tasks_than_gpus_are_a_warning_where_a_task_may_need_none() -> None:
     text = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --ntasks-per-node=8\n#SBATCH --gres=gpu:4\nsrun python train.py\n"
-    (finding,) = BY_CODE["S10"].judge(job("", text))
+    (finding,) = BY_CODE["S10"].judge(job_of("", text))
     assert finding.severity == "warning"
     assert "8 tasks" in finding.summary
 
@@ -290,7 +240,7 @@ def test_a_rank_for_accelerate_is_not_put_where_the_batch_shell_fills_it_in() ->
 def test_torchrun_is_not_given_use_env() -> None:
     """The module's own option goes with the module: torchrun ends with "unrecognized arguments: --use_env"."""
     text = "python -m torch.distributed.launch --use_env --nproc_per_node=2 train.py\n"
-    (finding,) = BY_CODE["V06"].judge(job("", text))
+    (finding,) = BY_CODE["V06"].judge(job_of("", text))
     assert [(each.text, text[each.span.start : each.span.end].strip()) for each in finding.edits] == [
         ("torchrun", "python -m torch.distributed.launch"),
         ("", "--use_env"),

@@ -4,6 +4,7 @@ really posted nvidia-smi, ibstat, docker's and rocm-smi's output, in our own num
 First run and now: docs/measured/verdict.md; `python -m tests.test_paste_again` counts.
 """
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from gpudoctor.diagnose import diagnose
 from gpudoctor.plugins import chosen_checks
 from gpudoctor.read.file import snapshot_of
+from gpudoctor.report import Report
 from gpudoctor.snapshot import UnreadableSnapshot
 from tests.pasted_examples import gpu_list, ibstat, matrix, nvlinks, port, rdma_link, rocm_smi
 from tests.smi_logs import log
@@ -242,11 +244,15 @@ SHAPES: dict[str, Callable[[str], bytes]] = {
 }
 
 
+@functools.cache
+def as_it_is(name: str) -> Report:
+    return diagnose(snapshot_of(CASES[name][0].encode()), *chosen_checks([]))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_same_is_read_however_it_was_pasted(shape: str) -> None:
     for name in ("the power of a V100 of Azure", "rows wait", "one of nine ports polls", "a watchdog's log", "a log"):
-        text = CASES[name][0]
-        plain, shaped = (diagnose(snapshot_of(raw), *chosen_checks([])) for raw in (text.encode(), SHAPES[shape](text)))
+        plain, shaped = as_it_is(name), diagnose(snapshot_of(SHAPES[shape](CASES[name][0])), *chosen_checks([]))
         found = [{result.check for result, _ in each.problems} for each in (plain, shaped)]
         assert (found[1], shaped.exit_status) == (found[0], plain.exit_status), name
 

@@ -140,7 +140,8 @@ class _Words:
     def unmeasured(self) -> list[str]:
         """Nodes whose links nobody knows: too few rounds, or their partners did not work by themselves."""
         paired = {node for pair in self.measured.pairs for node in pair}
-        left = [name for node, name in enumerate(self.names) if node not in paired | self.judgement.bad_nodes]
+        known = paired | self.judgement.bad_nodes
+        left = [name for node, name in enumerate(self.names) if node not in known]
         return [f"Not measured with any other node: {listed(left)}."] if left and paired else []
 
     def _fewer(self, level: float) -> str:

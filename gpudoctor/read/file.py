@@ -19,7 +19,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.read import nvidia_smi, nvidia_smi_text, nvidia_smi_xml
 from gpudoctor.read.held import held
 from gpudoctor.read.pasted import bug_report, diagnosed, not_there
-from gpudoctor.read.pasted.lookalikes import LOOKALIKES, is_of_nvidia, of_others, seems
+from gpudoctor.read.pasted.lookalikes import LOOKALIKES, found_in, is_of_nvidia, of_others, seems
 from gpudoctor.read.pasted.table import SOURCE as TABLE
 from gpudoctor.read.pasted.together import together, with_complaint
 from gpudoctor.read.pasted.tools import parts_of
@@ -125,9 +125,7 @@ def _with_troubles(machine: Snapshot, troubles: tuple[ToldTrouble, ...]) -> Snap
 
 def _with_the_rest_named(machine: Snapshot, text: str) -> Snapshot:
     """What stands in the same text and is not read here, or says that nvidia-smi could not be run."""
-    lookalikes = [
-        _said(what, match).partition(";")[0] for pattern, what in LOOKALIKES if (match := pattern.search(text))
-    ]
+    lookalikes = [_said(what, match).partition(";")[0] for match, what in found_in(text, LOOKALIKES)]
     if (said := not_there.complaint(text, is_alone=False)) is not None:
         machine = msgspec.structs.replace(machine, lacks=(*machine.lacks, said))
     if not lookalikes:

@@ -1,8 +1,11 @@
 """Texts that people have instead of what --from reads: what they are, and what to do."""
 
 import re
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.needles import needles
 
 AMD = lazy_re(
     r"AMD-SMI Commands:|AMDSMI Tool: |AMD System Management Interface \||"
@@ -11,9 +14,9 @@ AMD = lazy_re(
 )
 """amd-smi's help, which it prints without arguments before ROCm 7.0, its version, and its lists."""
 OF_ANOTHER_MAKER = lazy_re(
-    r"^\W{0,24}(?:[$#>] ?|intel )?(?P<tool>(?!nvidia-|amd-|rocm-)[a-z]{2,9}-[sg]mi|hccn_tool)\b"
-    r"(?:.{0,80}\b(?:version|driver)\b|[ \w-]{0,40}$)",
-    re.IGNORECASE | re.MULTILINE,
+    r"(?i:^\W{0,24}(?:[$#>] ?|intel )?(?P<tool>(?!nvidia-|amd-|rocm-)[a-z]{2,9}-[sg]mi|hccn_tool)\b"
+    r"(?:.{0,80}\b(?:version|driver)\b|[ \w-]{0,40}$))",
+    re.MULTILINE,
 )
 """The titles, or the command, of Huawei's npu-smi, Habana's hl-smi, Intel's xpu-smi, Moore Threads' mthreads-gmi and
 their like."""
@@ -33,7 +36,7 @@ def _line(pattern: str, what: str) -> tuple[re.Pattern[str], str]:
 LOOKALIKES = (
     _line(r"#\s{0,8}gpu\s+(?:pwr|pid)\b", "what `nvidia-smi dmon` or `pmon` shows; run `nvidia-smi -q > FILE`"),
     _line(
-        r"(?=.{0,300}\b(?:memory\.|utilization\.|pid|name|uuid))"
+        r"(?=[a-z])(?=.{0,300}\b(?:memory\.|utilization\.|pid|name|uuid))"
         r"[a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?(?:, [a-z][a-z0-9_.]*(?: \[[^\]\n]*\])?)+[ \t]*$",
         "a table of another `nvidia-smi --query-...`; run `nvidia-smi -q > FILE`",
     ),
@@ -75,7 +78,7 @@ LOOKALIKES = (
     ),
     _line(
         r"nvbandwidth Version|\S{0,60} ?Bandwidth \([^)\n]{1,30}\) Matrix|\[(?:CUDA )?P2P|P2P Connectivity Matrix|"
-        r".{0,60}\bP2P=(?:En|Dis)abled",
+        r".{0,60}\b(?:P2P=Enabled|P2P=Disabled)",
         "what was measured between GPUs (nvbandwidth, p2pBandwidthLatencyTest), and not how they are; run "
         "`nvidia-smi -q > FILE`",
     ),
@@ -135,10 +138,20 @@ ALONE = (
 """Named only where nothing else is read: reports that are read hold such lines too."""
 
 
+needles_of = cache(needles)
+
+
+def found_in(text: str, patterns: Iterable[tuple[re.Pattern[str], str]]) -> Iterator[tuple[re.Match[str], str]]:
+    """Those that fit, each searched for only where the text holds what its every match does."""
+    for pattern, what in patterns:
+        words = needles_of(pattern.pattern)
+        if (not words or any(word in text for word in words)) and (match := pattern.search(text)) is not None:
+            yield match, what
+
+
 def seems(text: str) -> tuple[re.Match[str], str] | None:
     """The first that fits."""
-    found = ((pattern.search(text), what) for pattern, what in (*LOOKALIKES, *ALONE))
-    return next(((match, what) for match, what in found if match is not None), None)
+    return next(found_in(text, (*LOOKALIKES, *ALONE)), None)
 
 
 def of_others(text: str) -> bool:
