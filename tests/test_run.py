@@ -477,6 +477,18 @@ def test_on_a_terminal_all_is_as_without_us(environment: dict[str, str]) -> None
     assert said[0] == said[1]
 
 
+def test_who_writes_much_to_a_terminal_is_not_held_up(environment: dict[str, str]) -> None:
+    """A pseudo-terminal holds 4,095 bytes: where they waited for more lines, a megabyte took ten seconds."""
+    took = []
+    for command in (["seq", "150000"], words("seq", "150000", options=["--quiet"])):
+        began = time.monotonic()
+        with terminal(command, environment) as screen:
+            assert screen.ended() == 0
+            assert screen.said.count(b"\n") == 150000
+        took.append(time.monotonic() - began)
+    assert took[1] < 4.0 + 4 * took[0]
+
+
 CATCHES = """\
 import signal, time
 caught = []

@@ -53,6 +53,7 @@ class System:
         patience: float = 6.0,
     ) -> None:
         self.root = Path(root)
+        self._prefix = str(self.root).rstrip("/")
         self.environment: Mapping[str, str] = dict(os.environ) if environment is None else environment
         self.is_linux = platform.startswith("linux")
         self.patience = patience
@@ -70,11 +71,15 @@ class System:
         """The first `limit` bytes of a file. Raises `OSError`."""
         chunks: list[bytes] = []
         left = limit
-        with self.at(path).open("rb", buffering=0) as file:
+        # By the system's own calls: of files of one line, read twice a second, pathlib and io are half the cost.
+        file = os.open(f"{self._prefix}/{path.lstrip('/')}", os.O_RDONLY | os.O_CLOEXEC)
+        try:
             # In pieces: for one large read of a file in /proc/sys the kernel wants as large a buffer (ENOMEM).
-            while left > 0 and (chunk := file.read(min(left, CHUNK_BYTES))):
+            while left > 0 and (chunk := os.read(file, min(left, CHUNK_BYTES))):
                 chunks.append(chunk)
                 left -= len(chunk)
+        finally:
+            os.close(file)
         return b"".join(chunks)
 
     def contents(self, path: str, names: Iterable[str] | None = None, limit: int = 4096) -> dict[str, bytes | OSError]:

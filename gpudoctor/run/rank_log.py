@@ -19,7 +19,7 @@ HEAD_BYTES = TAIL_BYTES = 2 * 1024 * 1024
 TAILS = ("tail-1", "tail-2")
 HIGH = (960, 100)
 """Our descriptor is none that a program expects to be given; the second where so high a one is not allowed."""
-SURE_SECONDS = 0.05
+SURE_SECONDS = 0.25
 """For so long our descriptor is taken for ours: to look costs as much as to write a line. Until a program that has
 closed all descriptors is given this number again it opens hundreds of files."""
 UNSEEN_BYTES = 1 << 16

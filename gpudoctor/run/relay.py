@@ -26,11 +26,14 @@ LITTLE_READ, MOST_READ = 1 << 16, 1 << 20
 """At once; so much where the last one was no line."""
 LONGEST_PART = 1 << 13
 """Of a line that has not ended: so much waits for its end before it is logged."""
-PAUSE_MS, RECENT_SECONDS = 40, 0.03
+PAUSE_MS, LONG_PAUSE_MS, RECENT_SECONDS = 40, 100, 0.03
 """Lines that come faster than one in RECENT_SECONDS are passed on together, after a pause that no reader sees:
-each time costs as much as ten lines. What comes alone, a prompt or a letter's echo, is passed on at once."""
-MUCH = 1 << 12
-"""So much at a time is no line by itself: whoever writes it is not held up."""
+each time costs as much as ten lines. What comes alone, a prompt or a letter's echo, is passed on at once. The long one
+is for a pipe or a file, behind which nobody types, and for LITTLE at a time, which fills no pipe meanwhile."""
+LITTLE = 1 << 10
+MUCH, MUCH_OF_TERMINAL, FLOOD_SECONDS = 1 << 12, 1 << 11, 0.25
+"""So much at a time is no line by itself: whoever writes it is not held up, for so long. A pseudo-terminal holds 4,095
+bytes, and then its writer waits."""
 NOT_HEARD = ("SIGKILL", "SIGSTOP", "SIGCHLD", "SIGPIPE", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 IGNORED = ("SIGTTOU", "SIGTTIN", "SIGPIPE")
 """A process in the background may then write to a terminal whose `stty tostop` is set."""
@@ -152,15 +155,20 @@ class Copying(threading.Thread):
             poll.register(self._sink, 0)  # its reader's leaving is told unasked
         pause = select.poll()
         pause.register(self._woken, select.POLLIN)
-        last = 0.0
+        longest, much = (PAUSE_MS, MUCH_OF_TERMINAL) if os.isatty(self._source) else (LONG_PAUSE_MS, MUCH)
+        last = flooded = 0.0
         while True:
             events = poll.poll()
             now = time.monotonic()
-            may_pause, last = now - last < RECENT_SECONDS, now
+            may_pause, last = now - last < RECENT_SECONDS and now - flooded > FLOOD_SECONDS, now
             if len(events) == 1 and events[0][0] == self._source:
                 more = self._pass_on()
-                while more == 1 and may_pause and self._size < MUCH and not pause.poll(PAUSE_MS):
+                while more == 1 and may_pause and self._size < much:
+                    if pause.poll(longest if self._size < LITTLE else PAUSE_MS):
+                        break
                     more, last = self._pass_on(), time.monotonic()
+                if self._size >= much:
+                    flooded = last
                 if more == 0:
                     return
                 continue

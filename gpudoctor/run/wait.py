@@ -20,7 +20,9 @@ from gpudoctor.run.end import SignalSeen
 
 SENT_BY_THE_KERNEL = 0x80
 """SI_KERNEL of <asm-generic/siginfo.h>: of a terminal, which tells its whole foreground group."""
-LOOK_SECONDS = 0.25
+LOOK_SECONDS, MOST_SECONDS = 0.25, 0.5
+"""From look to look, of a job that is young, and of one that is not."""
+YOUNG_SECONDS = 10.0
 STOP_SECONDS = 5.0
 """A command that stops so long after a stop signal has stopped for another reason."""
 STOPPING = ("SIGTSTP", "SIGTTIN", "SIGTTOU")
@@ -48,8 +50,10 @@ class Waiting:
 
     def until_the_end(self, look: Callable[[], None]) -> int:
         """The exit status, or less than 0: the signal that ended it. `look` is called several times a second."""
+        every = signal.valid_signals()  # once: it makes an Enum of each
         while True:
-            arrived = signal.sigtimedwait(signal.valid_signals(), LOOK_SECONDS)
+            is_young = time.monotonic() - self._began < YOUNG_SECONDS
+            arrived = signal.sigtimedwait(every, LOOK_SECONDS if is_young else MOST_SECONDS)
             self._attendant.listen()
             if arrived is not None:
                 self._deal_with(arrived)

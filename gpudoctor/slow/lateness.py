@@ -66,11 +66,12 @@ def pace_of(group: GroupTimes, uncertainty: float = 0.0) -> GroupPace:
     """`uncertainty`: seconds by which clocks of different nodes may differ; within a node there is none."""
     step = of_a_step(group.names)
     stretches = rounds(group)
-    stands_out = _stands_out(group, step)
+    later = _later(group, step)
+    stands_out = _stands_out(later)
     length = _step_seconds(group, stretches, step)
     late = _late(group, stands_out, length, uncertainty)
     if not late:  # what comes each tenth step is rare in a part of twenty, and has come in every part
-        every = _stands_out(group, step, rare=0)
+        every = _stands_out(later, rare=0)
         if late := _late(group, every, length, uncertainty):
             stands_out = every
     lateness = {rank: round(fmean(each), 6) for rank, each in zip(group.ranks, stands_out, strict=True)}
@@ -98,34 +99,34 @@ def pace_of(group: GroupTimes, uncertainty: float = 0.0) -> GroupPace:
     )
 
 
-def _stands_out(group: GroupTimes, step: int, rare: int = 1) -> list[list[float]]:
-    """By rank and part: how much later than the others it comes, to the collective of a step at which one of them is
-    latest; to all alike where there are no steps, or too few. `rare`: so many of each end of a part do not count."""
-    outliers: list[list[float]] = []
-    most = -1.0
+def _later(group: GroupTimes, step: int) -> list[list[list[list[float]]]]:
+    """By collective of a step (all are alike where there are no steps, or too few), part and rank: how much later than
+    all in the mean it came, each time."""
     places = range(step if 0 < 2 * PARTS * step <= len(group.came) else 1)
-    for place in places:
-        parts = _parts(group.came[place :: len(places)], rare)
-        own = [[_against_others(part, at) for part in parts] for at in range(len(group.ranks))]
-        if (latest := max(fmean(each) for each in own)) > most:
-            most, outliers = latest, own
-    return outliers
+    return [_parts(group.came[place :: len(places)]) for place in places]
 
 
-def _parts(came: Sequence[tuple[float, ...]], rare: int) -> list[list[float]]:
-    """By part and rank: how much later than all in the mean."""
+def _parts(came: Sequence[tuple[float, ...]]) -> list[list[list[float]]]:
     count = len(came)
     parts = []
     for number in range(PARTS):
         own = came[count * number // PARTS : count * (number + 1) // PARTS]
         means = [fmean(times) for times in own]
-        parts.append(
-            [
-                _trimmed([times[at] - mean for times, mean in zip(own, means, strict=True)], rare)
-                for at in range(len(came[0]))
-            ]
-        )
+        parts.append([[times[at] - mean for times, mean in zip(own, means, strict=True)] for at in range(len(came[0]))])
     return parts
+
+
+def _stands_out(later: Sequence[Sequence[Sequence[Sequence[float]]]], rare: int = 1) -> list[list[float]]:
+    """By rank and part: how much later than the others it comes, to the collective of a step at which one of them is
+    latest. `rare`: so many of each end of a part do not count."""
+    outliers: list[list[float]] = []
+    most = -1.0
+    for place in later:
+        parts = [[_trimmed(each, rare) for each in part] for part in place]
+        own = [[_against_others(part, at) for part in parts] for at in range(len(parts[0]))]
+        if (latest := max(fmean(each) for each in own)) > most:
+            most, outliers = latest, own
+    return outliers
 
 
 def _against_others(part: Sequence[float], at: int) -> float:
