@@ -23,7 +23,8 @@ CAUSE = Cause(
         "beyond": Fix(
             "A process counts the GPUs that it sees from 0: with CUDA_VISIBLE_DEVICES=2,5 they are cuda:0 and cuda:1, "
             "and cuda:5 is none. Start no more ranks on a node than GPUs are visible (torchrun --nproc-per-node=gpu "
-            "starts one for each), and leave CUDA_VISIBLE_DEVICES as the launcher sets it.",
+            "starts one for each), and leave CUDA_VISIBLE_DEVICES as the launcher sets it. On AMD's GPUs "
+            "HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES hide them too: set one of the three, and count by that.",
             (command("gpudoctor devices"),),
         ),
         "peer-hidden": Fix(

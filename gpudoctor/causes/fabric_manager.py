@@ -13,8 +13,8 @@ CAUSE = Cause(
         "fails where it was restarted or differs from the driver."
     ),
     fix=Fix(
-        "Start Fabric Manager in the driver's version and enable it at boot; after a restart beside running GPUs "
-        "reset them or reboot.",
+        "Start Fabric Manager in the driver's version and enable it at boot, where the machine has NVSwitch (it has "
+        "nothing to do on others); after a restart beside running GPUs reset them or reboot.",
         (
             command("systemctl status nvidia-fabricmanager"),
             command("sudo systemctl restart nvidia-fabricmanager"),
@@ -22,6 +22,12 @@ CAUSE = Cause(
         ),
     ),
     variants={
+        "no-switch": Fix(
+            "The driver shows no NVSwitch: where the machine has none (its GPUs are PCIe cards, or joined by bridges), "
+            "disable the service, nothing needs it. Of HGX boards since Blackwell, whose switches are managed over "
+            "InfiniBand, load ib_umad and install nvlsm beside it.",
+            (command("nvidia-smi topo -m"), command("sudo systemctl disable --now nvidia-fabricmanager")),
+        ),
         "nvls": Fix(
             "Restart Fabric Manager, in the driver's version, and where it was stopped or restarted beside running "
             "GPUs "

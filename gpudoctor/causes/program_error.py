@@ -68,8 +68,11 @@ CAUSE = Cause(
             "not where it was raised.{told}"
         ),
         "wanted": "Give {names}, or take out what asks for it{place}: {said}.",
-        "refused": "{what}. Change it where it is set, or take it out.{release}",
-        "handed": "What is handed over{place} is refused: {said}. Give what that asks for.",
+        "refused": "{what}.{release}",
+        "handed": (
+            "The call{place} is refused: {said}. Look at what is handed to it there, and at how what it works on was "
+            "made before."
+        ),
         "own-check": (
             "The program itself refuses{place}: {said}. Bring the setting, the name or the file that it speaks of to "
             "what it takes; where it should take that, get the project's newer sources."

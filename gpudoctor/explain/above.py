@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from msgspec import structs
 
-from gpudoctor.cause import Fix
+from gpudoctor.cause import Fix, Judged
 from gpudoctor.causes import CAUSES
 from gpudoctor.explain.advised import advice
 from gpudoctor.explain.beside import COMMAND
@@ -19,14 +19,14 @@ from gpudoctor.explain.end_lines import is_over, tells_an_end
 from gpudoctor.explain.last_words import BUILDING, OF_NO_TABLE
 from gpudoctor.explain.line_words import judged_line
 from gpudoctor.explain.own_fixes import by_line
-from gpudoctor.explain.own_words import names
+from gpudoctor.explain.own_words import UNKNOWN_WORDS
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
 from gpudoctor.explain.writers import writer
-from gpudoctor.fault_classes import Class
+from gpudoctor.fault_classes import MEANS, Class
 from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_for, remedy_of_line
 from gpudoctor.symptom import UNSAID
@@ -61,6 +61,8 @@ SAY_NOTHING = ("at", "alone", "own-line", "in-package", "asserted")
 """Variants of a program's error that say where, and not what."""
 NO_REMEDY = tuple(str(CAUSES["program-error"].variants[name]).partition("{")[0] for name in ("at", "alone"))
 """How a fix begins that says nothing of what to do."""
+SAY_WHERE = (*NO_REMEDY, UNKNOWN_WORDS, "Print ", "The call ")
+"""The same, with the variants own-line and handed."""
 TELL_ONLY_AN_END: tuple[Class, ...] = ("dead-rank", "signal")
 """Classes of what follows: where an error line stands before it, undecided as it is, that line says more."""
 SAME, FEW = 60, 12
@@ -91,10 +93,32 @@ USUAL: Mapping[Class, str] = {
         "settings."
     ),
     "route": "Try that address and port from the node that tells it (nc -vz), while the other end should listen.",
+    "no-device": (
+        "See what that process sees (CUDA_VISIBLE_DEVICES, nvidia-smi in the same shell or container): it has to be "
+        "shown a device, and to run a build for it."
+    ),
+    "gpu-memory": (
+        "Take less of the device's memory (smaller batches, shorter sequences, sharding), and see who else holds it "
+        "(nvidia-smi)."
+    ),
+    "time-limit": (
+        "Ask for more time where the limit was set (the scheduler's, a cloud's, the program's own), and let the "
+        "program save so often that it goes on from there."
+    ),
+    "permission": (
+        "Try by hand what was refused, as the job's user on that node (id, ls -l; the token or key that the job has): "
+        "where that fails too, rights or login are to be mended, and else what the job starts with."
+    ),
+    "nccl-setting": (
+        "Compare the job's NCCL_ variables on all nodes (env | grep NCCL_, /etc/nccl.conf), take out those that nobody "
+        "needs, and start it with NCCL_DEBUG=INFO, which writes what NCCL took and why it gave up."
+    ),
+    "disk-full": "Look at df -h and df -i on that node, of where the job writes, of its caches and of /tmp.",
     "host-memory": "Give the job more memory, or let it hold less at once (fewer processes, smaller pieces).",
 }
 """By what an error line is about, how one finds what to mend."""
-OF_YAML = lazy_re(r"\s{0,12}message: ['\"|>]")
+OF_SEVERAL_LINES = lazy_re(r"\s{0,12}message: ['\"|>]|[^\n]*\bMountVolume\.")
+"""An event's message that goes on in the lines below: in YAML, and with what a mount printed."""
 NOT_TOLD = ("these logs do not say", "its cause is not known")
 OF_A_STORE = lazy_re(r"\brendezvous\b|\bstore\b")
 OF_WHO_MEET = (
@@ -103,6 +127,24 @@ OF_WHO_MEET = (
     "--rdzv-id, the endpoint)."
 )
 """Of what the others' end is seen by."""
+OF_A_CALL_OF_NCCL: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (lazy_re(words), told)
+    for words, told in (
+        (r"NCCL failed \(ncclSystemError|unhandled system error",
+         "As a rule a socket or shared memory could not be had: an interface that leads to no other rank "
+         "(NCCL_SOCKET_IFNAME names one; of docker's bridges --network=host does without), or /dev/shm too small in a "
+         "container (--ipc=host)."),
+        (r"NCCL failed \(ncclUnhandledCudaError|unhandled cuda error",
+         "A call of CUDA failed: a GPU that this process does not see or that has no room left, a driver older than "
+         "the build, or direct access between GPUs (NCCL_P2P_DISABLE=1 goes without)."),
+        (r"NCCL failed \(ncclInvalid|invalid (?:argument|usage)",
+         "As a rule the ranks do not fit: another number of processes than the world size says, a rank that is there "
+         "twice, or two ranks on one GPU; see how they are started."),
+    )
+)  # fmt: skip
+"""NCCL's codes (nccl.h.in, ncclResult_t) and what mostly stands behind each."""
+IN_NCCL = lazy_re(r"a call of NCCL failed|NCCL error in: ")
+ASK_NCCL = "NCCL itself writes why: start it again with NCCL_DEBUG=INFO and read its last WARN lines. {mostly}"
 OF_A_CONNECTION = 0.48
 """How sure a single candidate is that is a connection which did not come about: no other explains the end."""
 LAST = 40
@@ -165,9 +207,9 @@ def _of_reason(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -
 
 
 def _told(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
-    """The cause's lines, and those with which YAML goes on with an event's message."""
+    """The cause's lines, and those with which an event's message goes on."""
     texts = [line.text for line in cause.evidence]
-    if texts and OF_YAML.match(texts[0]):
+    if texts and OF_SEVERAL_LINES.match(texts[0]):
         at = cause.evidence[0]
         texts += [text for number, text in ends.get(at.file, ()) if at.line < number <= at.line + AROUND]
     return "\n".join(texts)
@@ -217,14 +259,36 @@ def _interface(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
     return next((match["value"] for text in texts_of(ends) if (match := SET_TO.search(text))), "")
 
 
-def undecided_fix(concluded: Conclusion, trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
+def refitted(cause: LogCause, kind: Class) -> LogCause:
+    """Where words told another class (`cause` has it) than the exception did (`kind`): what is usual of that, in place
+    of a fix that says only where it was raised."""
+    if cause.kind == kind or cause.kind not in USUAL or not cause.fix.text.startswith(SAY_WHERE):
+        return cause
+    return structs.replace(cause, fix=Fix(_usual(cause.kind)))
+
+
+def _usual(kind: Class) -> str:
+    return f"No remedy is known for these words. They are most like those that tell this: {MEANS[kind]}. {USUAL[kind]}"
+
+
+def undecided_fix(
+    concluded: Conclusion,
+    trouble: Sequence[Line],
+    ends: Mapping[str, Sequence[tuple[int, str]]],
+    judged: Judged | None = None,
+) -> str:
     """What may be done where no cause is decided: what solves that by which it ended, where only what came before that
     is not known; else what the quoted lines tell. Candidates that compete have a fix each, and none is handed over; nor
     is that of what only followed."""
     first, unknown = (concluded.causes[0] if concluded.causes else None), concluded.unknown or ""
     if first is None or first.kind in TELL_ONLY_AN_END:
         told = to_try(trouble, ends, unknown)
-        return told or (OF_WHO_MEET if unknown.endswith(NOT_TOLD) and OF_A_STORE.search(unknown) else "")
+        if not told and unknown.endswith(NOT_TOLD) and OF_A_STORE.search(unknown):
+            return OF_WHO_MEET
+        if not told and unknown.endswith(NOT_TOLD) and IN_NCCL.search(unknown):
+            mostly = next((of for words, of in OF_A_CALL_OF_NCCL if words.search(unknown)), "")
+            return ASK_NCCL.format(mostly=mostly).rstrip()
+        return told or (_usual(judged.kind) if judged and judged.kind in USUAL and trouble else "")
     is_known = first.summary in unknown and FAILED_BEFORE not in unknown
     is_alone = len(concluded.causes) == 1 and first.confidence >= OF_A_CONNECTION
     tells = (is_known or is_alone) and not concluded.waited and not first.fix.text.startswith(NO_REMEDY)
@@ -289,11 +353,11 @@ def _of_its_words(text: str) -> str:
     cause = cause_of(judged)
     found = next(((name, match[0]) for words, name in OF_PYTHON if (match := words.search(text))), ("", text))
     variant, values = variant_of(cause, judged, *found, alone=True)
-    if variant in SAY_NOTHING or (variant == "refused" and not names(values["said"])):
+    if variant in SAY_NOTHING or (variant == "refused" and values["what"].startswith(UNKNOWN_WORDS)):
         return ""
     if not variant and cause in OF_ANY_PROGRAM and not OF_TRAINING.search(text):
         variant = OF_ANY_PROGRAM[cause]
     return CAUSES[cause].remedy(variant, place="", who="that process", **values).text
 
 
-__all__ = ["TELL_ONLY_AN_END", "narrowed", "undecided_fix"]
+__all__ = ["TELL_ONLY_AN_END", "narrowed", "refitted", "undecided_fix"]

@@ -47,12 +47,14 @@ MODAL = lazy_re(
     r"installed|"
     r"switched)\b|"
     r"(?:^|[,;:] )(?:to|in order to) (?:fix|solve|avoid|resolve|disable|enable|use|load|suppress|override|allow|"
-    r"prevent|bypass|"
+    r"prevent|bypass|append|add|"
     r"increase|change|continue|proceed|silence|work around|remedy)\b|if you (?:want|wish|need|are|have|really|use)\b|"
     r"\bconsider (?:using|setting|adding|\w{3,20}ing)|try (?:to|using|setting|\w{3,20}ing)|"
     r"(?:best|easiest|simplest|recommended) (?:solution|fix|way|workaround) (?:is|will be|would be) to|"
     r"by (?:setting|passing|using|adding|installing|specifying|increasing|reducing|running|calling|upgrading)\b)"
 )
+IN_BRACKETS = lazy_re(r"\((?P<told>(?:use|try|set|pass|specify|add) [^()\n]{3,120})\)")
+"""As kubectl and git have it: "... (use --force to override): ..."."""
 INNER = lazy_re(
     rf"[,;:]\s+(?=(?:(?:so|and|but|or|then) )?(?:please|you (?:can|could|should|must|may|need|might)|try|consider|"
     rf"make sure|ensure|{VERB})\b\s)",
@@ -136,6 +138,8 @@ def _advised(sentence: str) -> str:
         return ""
     if IMPERATIVE.match(sentence):
         return "" if A_NOUN.match(sentence) else sentence
+    if (told := IN_BRACKETS.search(sentence)) and not ELSEWHERE.search(told["told"]):
+        return told["told"]
     for at in INNER.finditer(sentence):
         clause = sentence[at.end() :]
         is_imperative = IMPERATIVE.match(re.sub(r"^(?:so|and|but|or|then) ", "", clause)) and not A_NOUN.match(clause)

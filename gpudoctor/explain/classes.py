@@ -204,7 +204,14 @@ SAYS_LITTLE = frozenset(
     {
         *("RuntimeError", "ValueError", "Exception", "OSError", "IOError", "TypeError", "AttributeError", "KeyError"),
         *("ImportError", "AssertionError", "HTTPError", "ConnectionError", "EnvironmentError", "NotImplementedError"),
-        *("HfHubHTTPError", "TimeoutError", "DatasetGenerationError", "ValidationError", "DistBackendError"),
+        *(
+            "InvalidArgumentError",
+            "HfHubHTTPError",
+            "TimeoutError",
+            "DatasetGenerationError",
+            "ValidationError",
+            "DistBackendError",
+        ),
     }
 )
 OF_PROGRAMMING = frozenset({"TypeError", "AttributeError", "NameError", "NotImplementedError", "AssertionError"})
@@ -223,6 +230,8 @@ NOT_THERE = lazy_re(r"\bdo(?:es not|esn't) exist\b|\bnot found in\b")
 LONGEST_REFUSAL = 600
 OTHERS_LINE = lazy_re(r"\n(?=(?:\[\w{1,20}\]:)?\[?[WIEF](?:\d{4})? [\w.:]{4,40})")
 """A line of c10's or glog's log behind a message: another speaker's."""
+OF_A_GRAPH = lazy_re(r"^Graph execution error:\s+")
+"""TensorFlow's, before what failed in it (python/eager/execute.py)."""
 OF_PACKAGE: tuple[tuple[re.Pattern[str], Judged], ...] = tuple(
     (lazy_re(rf"(?:^|[/\\.])(?:{names})(?:[/\\.]|$)"), judged)
     for names, judged in (
@@ -394,7 +403,7 @@ def _judged_exception(type_name: str, message: str, raised_in: str, raised_by: s
         name in OF_A_CALL or (name == "AssertionError" and (not raised_in or is_of_a_package(raised_in)))
     )
     if name in SAYS_LITTLE or of_type is None:
-        message = OTHERS_LINE.split(message, maxsplit=1)[0]
+        message = OF_A_GRAPH.sub("", OTHERS_LINE.split(message, maxsplit=1)[0])
         first = message.partition("\n")[0]
         if first and name in OF_PROGRAMMING:
             message = first

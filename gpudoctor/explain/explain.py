@@ -10,7 +10,7 @@ from msgspec import structs
 
 from gpudoctor.cause import Blame, Judged, Restart
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, texts_of, undecided_fix
+from gpudoctor.explain.above import TELL_ONLY_AN_END, narrowed, refitted, texts_of, undecided_fix
 from gpudoctor.explain.alike import classed
 from gpudoctor.explain.archives import is_tar, members
 from gpudoctor.explain.attended import attended
@@ -169,7 +169,11 @@ def explain(
     judged = _judged(concluded)
     if typed or not texts:  # else it is asked whether the words of one line tell a class by themselves
         is_shown = course != "not shown" or went_on or interrupted
+        kind = judged.kind if judged else "other"
         concluded, judged = classed(concluded, judged, trouble, ends, shown=is_shown)
+        if concluded.causes:
+            causes = (refitted(concluded.causes[0], kind), *concluded.causes[1:])
+            concluded = structs.replace(concluded, causes=causes)
     restart = judged.restart if judged else "not decided"
     answer = Explanation(
         kind=judged.kind if judged else None,
@@ -183,7 +187,7 @@ def explain(
         well=not known and not trouble and course in WELL,
         causes=concluded.causes,
         unknown=concluded.unknown,
-        advice=undecided_fix(concluded, trouble, ends) if undecided else "",
+        advice=undecided_fix(concluded, trouble, ends, judged) if undecided else "",
         consequences=concluded.consequences,
         story=concluded.story,
         files=tuple(found.file for found in scans),

@@ -43,6 +43,16 @@ NAME = lazy_re(
     r"(?:=[\w.-]{1,30})?(?![\w(]))|(?P<constant>[A-Z][A-Z0-9]{1,20}_[A-Z0-9_]{2,40}))"
 )
 """A setting as messages write it: in ticks or quotes, as an option, with underscores or dots."""
+REFUSED_BEFORE = lazy_re(
+    r"(?i)\b(?:un(?:known|expected|recogni[sz]ed|supported)|invalid|illegal|bad|wrong|duplicate|no such)\b"
+    r"[^,.;:(]{0,40}$|\(not [`'\"]?$"
+)
+REFUSED_BEHIND = lazy_re(
+    r"(?i)^[^.;:(]{0,60}?\b(?:is|are|was|were|must|should|cannot|can't|can|may|needs? to|ha(?:s|ve) to|not|\w{2,6}n't|"
+    r"but|and|conflicts?)\b"
+)
+"""How a sentence goes on behind the name of what it refuses; who expects or
+requires something refuses, and is not refused."""
 NOT_TOGETHER = lazy_re(
     r"(?i)mutually exclusive|\btogether\b|\bat the same time\b|\bsimultaneously\b|(?:in|not )compatible with|"
     r"\bconflicts? with\b|\bnot both\b|\bboth\b[^.\n]{0,60}\b(?:set|specified|passed|provided|given|True|used|"
@@ -66,6 +76,8 @@ WANTED = lazy_re(
     r"\b(?:cannot|can't|must not|should not) be (?:None|empty)\b|\bis None\b|\bat least one\b"
 )
 BEHIND = lazy_re(r"(?i)requires?|needs?|missing|at least")
+ASKS = lazy_re(r"(?i)requires?|needs?")
+"""What stands before it is who asks."""
 NO_NAME = lazy_re(
     r"[\d.,eE+-]+|True|False|None(?:Type)?|str|int|float|bool|list|tuple|dict|set|bytes|<class '\w+'>|[ieIE]\.[egEG]"
 )
@@ -219,8 +231,10 @@ def _named(text: str) -> Iterator[tuple[int, str]]:
 def _wanted(clause: str, at: re.Match[str]) -> str:
     """What is asked for: behind "requires", before "must be set"."""
     named = list(_named(clause))
-    behind = [name for start, name in named if start >= at.end()]
+    behind = [name for start, name in named if start >= at.end() and not clause[:start].endswith(("not '", "not `"))]
     before = [name for start, name in named if start < at.start()]
+    if ASKS.match(at[0]):
+        return (behind or [""])[0]
     if BEHIND.match(at[0]):
         return (behind or before or [""])[0]
     return (before[-1:] or behind or [""])[0]
@@ -275,8 +289,27 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "wanted", {**values, "names": wanted}
     if not named and kind == "argument":
         return "handed", values
-    what = f"What is refused is {' and '.join(named[:2])}: {clause}" if named else f"What is refused: {clause}"
+    refused = _refused(clause.partition(" (it is ")[0])
+    if refused:
+        what = f"What is refused is {' and '.join(refused[:2])}: {clause}. Change it where it is set, or take it out"
+    else:
+        what = f"{UNKNOWN_WORDS} {clause}. Look where that comes from which they name: the command line, the settings, "
+        what += "the environment, the data"
     return "refused", {**values, "what": what, "release": ""}
+
+
+UNKNOWN_WORDS = "No remedy is known for these words:"
+
+
+def _refused(clause: str) -> list[str]:
+    """The names that the sentence's grammar has as what is refused, and not as who refuses or as what would do."""
+    told = (
+        name
+        for start, name in _named(clause)
+        if REFUSED_BEFORE.search(clause[:start])
+        or REFUSED_BEHIND.search(clause[clause.find(name, start) + len(name) :])
+    )
+    return list(dict.fromkeys(told))
 
 
 def refused_path(message: str) -> str:
@@ -284,7 +317,7 @@ def refused_path(message: str) -> str:
     kept = message[:MOST]
     best, most = "", 0
     for match in PATH.finditer(kept):
-        path = match["quoted"] or match["bare"]
+        path = match["quoted"] or match["bare"].rstrip(".")
         if not match["quoted"] and SPEAKS.match(kept, match.end()) and kept[: match.start()].strip() == "":
             continue  # who tells it
         before, behind = kept[max(0, match.start() - 120) : match.start()], kept[match.end() : match.end() + 40]

@@ -68,8 +68,8 @@ def is_doubted(
     )
     return any(
         TROUBLE.search(text)
-        # a record of a logger, whose exception follows
-        and HEADER not in then
+        # a record of a logger, or Ray's of a task, whose exception follows
+        and not (HEADER in then or FRAME.search(then))
         and not (MILD.search(text) or HEADER in text or FRAME.search(text))
         # what announces the next lines, and what tells of an end, is no first cause
         and not (text.rstrip().endswith(":") or tells_an_end(text) or is_headline(text) or OF_NINJA.match(text))

@@ -11,6 +11,7 @@ from gpudoctor.remedies import (
     clusters,
     data,
     environments,
+    frameworks,
     installers,
     machines,
     models,
@@ -35,7 +36,7 @@ from gpudoctor.remedy import Remedy
 REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
     for family in (
-        *(releases, starting),
+        *(releases, starting, frameworks),
         *(parallel, torch_calls, tensors, data, checkpoints, models, environments, builds),
         *(
             packages,

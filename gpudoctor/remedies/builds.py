@@ -10,6 +10,7 @@ REMEDIES = (
         words=(
             r"CUDA_HOME environment variable is not set|CUDA_HOME does not exist, unable to compile CUDA op",
             r"\bnvcc was not found|[Cc]ould not find nvcc",
+            r"name 'bare_metal_version' is not defined",
         ),
         fix=(
             "An extension is compiled here, and no CUDA toolkit was found: install the toolkit of torch's CUDA version "
@@ -19,11 +20,12 @@ REMEDIES = (
         commands=(command("ls -d /usr/local/cuda*"), *TOOLKIT),
         kind="dependency-mismatch",
         blame="environment",
-        source="torch/utils/cpp_extension.py (_join_cuda_home); deepspeed/ops/op_builder/builder.py",
+        source="torch/utils/cpp_extension.py (_join_cuda_home); deepspeed op_builder/builder.py; mamba-ssm",
         sample=(
             "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root.",
             "AssertionError: CUDA_HOME does not exist, unable to compile CUDA op(s)",
             "RuntimeError: --cuda_ext was requested, but nvcc was not found.",
+            "NameError: name 'bare_metal_version' is not defined",
         ),
         counter="OSError: HOME is not set",
     ),

@@ -159,13 +159,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "device-ordinal-beyond",
-        needle="CUDA error: invalid device ordinal",
+        needle=("CUDA error: invalid device ordinal", "HIP error: invalid device ordinal"),
         cause="duplicate-gpu",
         variant="beyond",
         confidence=LIKELY,
         seen="a process asked for a GPU that it does not see",
         source="CUDA's error texts (cudaErrorInvalidDevice)",
-        sample="RuntimeError: CUDA error: invalid device ordinal",
+        sample=("RuntimeError: CUDA error: invalid device ordinal", "RuntimeError: HIP error: invalid device ordinal"),
         counter="CUDA error: invalid argument",
     ),
     Symptom(

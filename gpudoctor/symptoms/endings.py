@@ -157,6 +157,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             rf"(?:Exit [Cc]ode|exitCode):\s{{1,12}}{STATUS}\s{{0,8}}$",
             rf"terminated with exit code \({STATUS}\)",
         ),
+        unless="OOMKilled",
         cause="rank-died",
         confidence=POSSIBLE,
         seen="a container or process ended with status {exitcode}, as after a signal",
@@ -169,11 +170,14 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "container-out-of-memory",
-        pattern=r"\b[Rr]eason\"?:\s{0,12}\"?OOMKilled\b",
+        pattern=r"\b[Rr]eason\"?:?\s{0,12}[\"\[]?OOMKilled\b",
         cause="host-out-of-memory",
         seen="the kernel killed a container, which had used up its memory limit",
         source="kubectl describe pod, get pod --output yaml (ContainerStateTerminated)",
-        sample=("      Reason:       OOMKilled", '          "reason": "OOMKilled",'),
+        sample=(
+            *("      Reason:       OOMKilled", '          "reason": "OOMKilled",'),
+            "[f81-n0-0] terminated with exit code (137). Reason [OOMKilled]. Message:",
+        ),
         counter="OOMKilled: false",
     ),
 )

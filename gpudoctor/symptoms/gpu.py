@@ -27,6 +27,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         pattern=r"(?:nvidia-fabricmanager\.service: (?:Failed with|Main process exited|Control process exited)|request "
         r"to query NVSwitch device information from NVSwitch driver failed|fabric manager NVIDIA GPU driver interface "
         r"version \S{1,20} don't match)",
+        unless="NV_WARN_NOTHING_TO_DO",
         cause="fabric-manager",
         seen="Fabric Manager failed on this node",
         source="NVIDIA Fabric Manager",
@@ -35,6 +36,17 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "fabric manager NVIDIA GPU driver interface version 570.133.20 don't match with driver version 570.86.15.",
         ),
         counter="systemd[1]: nvidia-fabricmanager.service: Deactivated successfully.",
+    ),
+    Symptom(
+        "fabric-manager-without-switches",
+        needle="NV_WARN_NOTHING_TO_DO",
+        cause="fabric-manager",
+        variant="no-switch",
+        seen="Fabric Manager finds no NVSwitch on this node",
+        source="NVIDIA Fabric Manager",
+        sample="request to query NVSwitch device information from NVSwitch driver failed with error:WARNING Nothing to "
+        "do [NV_WARN_NOTHING_TO_DO]",
+        counter="request to query NVSwitch device information from NVSwitch driver failed with error:[NV_ERR_GENERIC]",
     ),
     Symptom(
         "no-gpu-visible",
