@@ -260,7 +260,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         ),
         "rank-divergent-decision",
         (1,),
-        34,
+        33,
     ),
     "one that a method has stopped, named like a counter": (
         a_job(

@@ -18,6 +18,7 @@ from gpudoctor.hang.relation import (
     frames_within,
     group_argument,
     guard_apart,
+    leaves_before,
     loop_around,
     members_of,
     only_counts,
@@ -248,8 +249,8 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
             continue  # what each round of a loop makes, who is past it has made with all: it is in the next one
         for frame in called_from(stays[0], fork.other):
             source = source_at(stays[0], frame)
-            for leaves in source.exits if source is not None else ():
-                own = leaves.kind == "return" and leaves.line < frame.line and leaves.text
+            for leaves in leaves_before(source, frame.line):
+                own = leaves.text
                 counts = only_counts(leaves.text) and not (own_counts and _OWN.search(leaves.text))
                 if own and not leaves.asks and not counts and source is not None:
                     around = own_guard(source)  # nearer to the line than what leaves above it

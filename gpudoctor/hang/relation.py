@@ -248,9 +248,22 @@ def passes_by(context: SourceContext, *, further_out: bool = False) -> tuple[Enc
     not those that count steps, which all ranks count alike. `further_out`: also those of the loops around that one."""
     return tuple(
         enclosing
-        for enclosing in (*context.exits, *(context.outer_exits if further_out else ()))
+        for enclosing in (*context.exits, *(_of_loops(context) if further_out else ()))
         if enclosing.kind in ("continue", "pass") or not (enclosing.kind == "caught" or _counts(enclosing.text))
     )
+
+
+def _of_loops(context: SourceContext) -> list[Enclosing]:
+    """What leaves the loops further out, without what leaves the function above them."""
+    first = min((around.line for around in context.enclosing if around.kind in LOOPS), default=0)
+    return [way for way in context.outer_exits if way.line > first]
+
+
+def leaves_before(context: SourceContext | None, line: int) -> list[Enclosing]:
+    """What leaves the function of a line above it, in its loop or above all of them."""
+    if context is None:
+        return []
+    return [way for way in (*context.exits, *context.outer_exits) if way.kind == "return" and way.line < line]
 
 
 def goes_round(context: SourceContext, rank: Rank) -> list[Enclosing]:

@@ -24,6 +24,7 @@ from gpudoctor.hang.relation import (
     frames_within,
     goes_round,
     keeps_gradients,
+    leaves_before,
     loop_around,
     only_counts,
     own_sources,
@@ -234,8 +235,8 @@ def _inside(stays: Rank, gone: Rank, frame: Frame, source: SourceContext) -> Ite
             yield from _left(stays, gone, around, source)
         elif _may_differ(around):
             yield WayApart(around, source)
-    for leaves in source.exits:
-        if leaves.kind == "return" and leaves.line < frame.line and leaves.text and not only_counts(leaves.text):
+    for leaves in leaves_before(source, frame.line):
+        if leaves.text and not only_counts(leaves.text):
             yield WayApart(leaves, source)
 
 

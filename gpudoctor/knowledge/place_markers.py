@@ -363,7 +363,7 @@ def _after_packages(path: str) -> str:
 
 
 _DRIVES = lazy_re(
-    r"/transformers/trainer\w*\.py$|/trl/trainer/|/(?:lightning/pytorch|pytorch_lightning)/loops/"
+    r"/transformers/trainer\w*\.py$|/trl/trainer/|/(?:lightning/pytorch|pytorch_lightning)/(?:loops/|trainer/trainer\.py$)"
     r"|/composer/trainer/|/ignite/engine/|/mmengine/runner/|/fastai/learner\.py$|/megatron/training/training\.py$"
 )
 

@@ -19,7 +19,7 @@ from gpudoctor.hang.parted import (
 )
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import asks_for
-from gpudoctor.hang.relation import fork_of, number_in, own_guard, passes_by, source_at
+from gpudoctor.hang.relation import fork_of, number_in, only_counts, own_guard, passes_by, source_at
 from gpudoctor.hang.rivals import weighed
 from gpudoctor.hang.words import at, stacks_of, statement_seen, waiting_words, where_line, who
 from gpudoctor.knowledge.place_markers import ONLY_FIRST, is_program
@@ -72,7 +72,8 @@ def _is_open(pair: Parted) -> bool:
     if {one[0].place.kind, other[0].place.kind} != {"collective"}:
         return False
     fork = fork_of(one[0], other[0])
-    if fork is None or own_guard(fork.one_source) is not None or own_guard(fork.other_source) is not None:
+    guards = (own_guard(source) for source in (fork.one_source, fork.other_source)) if fork is not None else ()
+    if fork is None or any(guard is not None and not only_counts(guard.text) for guard in guards):
         return False
     source = fork.one_source
     if source is not None and is_program(source.file) and passes_by(source):

@@ -48,7 +48,7 @@ from gpudoctor.hang.relation import (
     source_at,
     told_frames,
 )
-from gpudoctor.hang.rivals import weighed
+from gpudoctor.hang.rivals import ways_apart, weighed
 from gpudoctor.hang.variables import held_at, in_one_round, rounds_apart
 from gpudoctor.hang.words import (
     at,
@@ -299,7 +299,10 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     # meant so: it is the other ranks' branch that has to go with it.
     by_rank = guard is not None and is_by_rank(guard)
     causes = (ORDER,) if by_rank else ("rank-divergent-decision", ORDER)[: 2 if guard is None else 1]
-    sure = LIKELY if guard is not None and (by_rank or only_counts(guard.text)) else SEEN
+    counts = guard is not None and only_counts(guard.text)
+    sure = LIKELY if by_rank or counts else SEEN
+    if counts and any(ways_apart(first[0], other[0])):
+        sure = POSSIBLE  # what counts is alike on all; `collective_ways` names what is not
     rooted = not recorded and (may_have_given(first, other) or may_have_given(other, first))
     for cause in causes:
         yield blame(

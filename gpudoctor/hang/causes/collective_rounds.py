@@ -17,7 +17,6 @@ from gpudoctor.hang.relation import (
     source_at,
     waits_with_a_root,
 )
-from gpudoctor.hang.report import ProgramLine
 from gpudoctor.hang.variables import first_numbers, rounds_apart
 from gpudoctor.hang.words import ranks_of, stacks_of, statement_seen, waiting_words, where_line, who
 from gpudoctor.snapshot.evidence import Enclosing, Frame
@@ -41,7 +40,7 @@ def begun_again_words(again: Again, recorded: Sequence[Seen]) -> HangCause:
 def made_by_one(stays: Sequence[Rank], gone: Sequence[Rank], call: Frame, recorded: Sequence[Seen]) -> HangCause:
     """One call has made a collective on some ranks, and in the same round none on others."""
     if (own := condition_below(stays, gone)) is not None:
-        return under_condition(own, stays, gone, recorded, LIKELY, at=where_line(own.source, own.statement, stays[0]))
+        return under_condition(own, stays, gone, recorded, LIKELY)
     return blame(
         "rank-divergent-decision",
         LIKELY,
@@ -59,7 +58,6 @@ def under_condition(
     stays: Sequence[Rank],
     recorded: Sequence[Seen],
     sure: float = SEEN,
-    at: ProgramLine | None = None,
 ) -> HangCause:
     """Some wait under a condition, and the others have found it otherwise."""
     guard, source = condition
@@ -72,7 +70,7 @@ def under_condition(
         left if len(left) <= len(stays) else stays,
         f"{waiting_words(left)}, {under}; {waiting_words(stays)}",
         (*stacks_of(left), *stacks_of(stays), statement_seen(source, guard), *recorded),
-        at=at or left[0].place.user_frame,
+        at=where_line(source, guard, left[0]),
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpudoctor.hang.causes import POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
+from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.progress import parties, progress_of
 from gpudoctor.hang.relation import Fork, fork_of
 from gpudoctor.hang.rivals import ways_apart
@@ -16,6 +16,7 @@ from gpudoctor.hang.words import (
     verb,
     waiting_words,
     who,
+    without,
 )
 from gpudoctor.knowledge.places import is_user, place_of
 from gpudoctor.snapshot.evidence import Thread
@@ -111,6 +112,35 @@ def _left(rank: Rank, fork: Fork) -> tuple[str, str, str] | None:
     return ("with", method, here.text) if method in ("__exit__", "__aexit__") else None
 
 
+def at_exit(job: HangJob) -> Iterator[HangCause]:
+    """A rank waits in what its interpreter calls as it ends (`atexit`): nothing of the program has called that, and the
+    others are still in the program."""
+    progress = progress_of(job)
+    if progress.verdict not in ("stuck", "held") or progress.stopped or progress.away:
+        return
+    every = [(rank, _modules(rank)) for rank in progress.waiting]
+    whole = max((own for _, own in every), key=len)
+    leaving = [rank for rank, own in every if own == whole[1:] and not rank.acting]
+    stay = without(progress.waiting, leaving)
+    if not whole or not leaving or any(whole[0] not in own for rank, own in every if rank in stay):
+        return
+    yield blame(
+        "teardown-deadlock",
+        LIKELY,  # what has ended its program, is not to be seen there
+        leaving,
+        f"{who(leaving, 'has', 'have')} left the program and {verb(leaving, 'waits', 'wait')} "
+        f"{place_words(leaving[0].place)} in what is called at its end (atexit); {waiting_words(stay)}",
+        (*stacks_of(leaving), *stacks_of(stay)),
+        at=leaving[0].place.user_frame,
+        confirm="Whether an exception or sys.exit() has ended the program there, its output tells.",
+    )
+
+
+def _modules(rank: Rank) -> list[str]:
+    """The files as which its program has begun, innermost first: who is called at its end, is called by none."""
+    return [frame.file for frame in rank.place.user_frames if frame.function == "<module>"]
+
+
 def store_left(job: HangJob) -> Iterator[HangCause]:
     """Ranks wait for the store while rank 0, or the launcher that kept it, is gone after a good end."""
     progress = progress_of(job)
@@ -129,4 +159,4 @@ def store_left(job: HangJob) -> Iterator[HangCause]:
     )
 
 
-RULES = (teardown, in_finally, store_left)
+RULES = (teardown, in_finally, at_exit, store_left)

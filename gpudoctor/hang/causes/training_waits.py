@@ -20,7 +20,7 @@ from gpudoctor.hang.doing import (
 )
 from gpudoctor.hang.progress import WAITING, JobProgress, asks_its_loaders, parties, progress_of, serves
 from gpudoctor.hang.waiting_locks import lock, process_lock
-from gpudoctor.hang.words import and_waiting, at, ended_words, line_of, stack_of, stacks_of, waiting_words, who
+from gpudoctor.hang.words import and_waiting, at, ended_words, line_of, stack_of, stacks_of, who
 from gpudoctor.knowledge.place_markers import kernel_name, normal
 from gpudoctor.knowledge.places import is_user, main_thread, place_of
 from gpudoctor.knowledge.waits import OwnWait, wait_of
@@ -407,14 +407,15 @@ def store_keys(job: HangJob) -> Iterator[HangCause]:
         return
     asks = [rank for rank in progress.waiting if rank.place.kind == "store wait" and _asks_itself(rank)]
     others = [rank for rank in progress.waiting if rank.place.kind != "store wait"]
-    for party in parties(asks) if others else ():
+    apart = len({rank.place.user_frames for rank in asks}) > 1
+    for party in parties(asks) if others or apart else ():
         frame = party[0].place.user_frame
         yield blame(
             "store-key-missing",
             SEEN,
             party,
-            f"{who(party, 'waits', 'wait')} for a key of a store{at(frame)} that no rank is on its way to set; "
-            f"{waiting_words(others)}",
+            f"{who(party, 'waits', 'wait')} for a key of a store{at(frame)} that no rank is on its way to set"
+            f"{and_waiting(others)}",
             (*stacks_of(party), *stacks_of(others)),
             at=frame,
         )

@@ -242,6 +242,8 @@ def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[E
     if hasattr(statement, "body"):
         return
     given = {id(node) for call in ast.walk(statement) for node in _given_to(call)}
+    short = {id(each): call for call in ast.walk(statement) for each in _asked_in_turn(call)}
+    given -= {id(node) for node in ast.walk(statement) if id(node) in short}
     for node in ast.walk(statement):
         if id(node) in given:
             continue
@@ -258,8 +260,17 @@ def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[E
         elif isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             made = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
             if any(isinstance(part, ast.Call) and not _is_harmless(part) for each in made for part in ast.walk(each)):
+                if id(node) in short:  # it ends at the first that this rank finds so
+                    yield Enclosing("if", line, text_of(short[id(node)]))
+                    continue
                 over = node.generators[-1]
                 yield Enclosing("for", line, cut(f"{text_of(over.target)} in {text_of(over.iter)}"))
+
+
+def _asked_in_turn(call: ast.AST) -> Iterator[ast.AST]:
+    """What `any` and `all` ask one after the other."""
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ("any", "all"):
+        yield from (each for each in call.args if isinstance(each, ast.GeneratorExp))
 
 
 def _given_to(call: ast.AST) -> Iterator[ast.AST]:
@@ -322,6 +333,11 @@ def _outer_exits(path: Sequence[_Step], names: by_rank.ByRank) -> Iterator[Enclo
         for step in reversed(path[:-1])
         if isinstance(step.node, ast.For | ast.AsyncFor | ast.While) and step.part == "body"
     ]
+    early = () if not loops or not path else walk(path[0].node, names)
+    for found in early:  # what leaves the function above its loops
+        node, outermost = found.node, int(getattr(loops[-1], "lineno", 0))
+        if isinstance(node, ast.Return) and node.lineno < outermost and found.guards:
+            yield Enclosing("return", node.lineno, cut(found.guards[-1][0]), found.guards[-1][1])
     for inner, loop in itertools.pairwise(loops):
         first, last = int(getattr(inner, "lineno", 0)), int(getattr(inner, "end_lineno", 0))
         for found in walk(loop, names):

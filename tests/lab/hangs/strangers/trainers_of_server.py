@@ -76,7 +76,7 @@ def main():
             rpc.rpc_async(names[number], run_trainer, args=(server_ref, number), timeout=0)
             for number in range(1, world)
         ]
-        print("rank 0 step 5", flush=True)
+        print("rank 0 step 1\nrank 0 step 5", flush=True)
         done = torch.futures.wait_all(futures)
         print("trained by", done, flush=True)
     rpc.shutdown()

@@ -1,0 +1,53 @@
+"""Where nothing decides why two parties wait at two lines: all statements that may have led them apart, if there are
+any, are of one cause."""
+
+from collections.abc import Iterator
+
+from gpudoctor.hang.causes import HangCause, HangJob, blame
+from gpudoctor.hang.causes.collective_divergence import guarded_away, rank_guard
+from gpudoctor.hang.loops import ends
+from gpudoctor.hang.parted import COLLECTIVE, group_of, parted
+from gpudoctor.hang.progress import progress_of
+from gpudoctor.hang.rank_conditions import is_by_rank
+from gpudoctor.hang.relation import LOOPS
+from gpudoctor.hang.rivals import WayApart, alike, ways_apart
+from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words, where_line
+from gpudoctor.sure import BEST
+
+
+def by_elimination(job: HangJob) -> Iterator[HangCause]:
+    """Ranks wait at two collectives of one group, and every statement between their lines tells the same of why."""
+    if progress_of(job).away:
+        return  # whom some of them wait for may come yet
+    for pair in parted(job):
+        one, other = pair.waiting, pair.other
+        if not {one[0].place.kind, other[0].place.kind} <= set(COLLECTIVE) or group_of(one[0]) != group_of(other[0]):
+            continue
+        # In the two branches of a condition on the rank, each has its own half of what all make.
+        if pair.relation != "other branch" and (rank_guard(one[0], job) is not None or guarded_away(other, job)):
+            continue
+        ways = [way for way in ways_apart(one[0], other[0]) if not _is_open(way)]
+        if not ways or any(way.cause not in alike(ways[0].cause) for way in ways):
+            continue
+        if any(is_by_rank(way.statement) for way in ways):
+            continue  # `guarded` knows of these
+        way = ways[0]
+        few, many = sorted((one, other), key=len)
+        yield blame(
+            way.cause,
+            BEST,
+            few,
+            f"{waiting_words(few)}; {waiting_words(many)}: what leads one of them past the other is "
+            f"`{way.statement.kind} {way.statement.text}`".rstrip()
+            + f" in line {way.statement.line}",
+            (*stacks_of(few), *stacks_of(many), *(statement_seen(each.source, each.statement) for each in ways[:3])),
+            at=where_line(way.source, way.statement, few[0]),
+        )
+
+
+def _is_open(way: WayApart) -> bool:
+    """A loop of which its text does not tell why it may end."""
+    return way.statement.kind in LOOPS and ends(way.statement) == "unknown"
+
+
+RULES = (by_elimination,)
