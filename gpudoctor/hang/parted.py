@@ -215,6 +215,19 @@ def where_they_part(job: HangJob) -> str:
     return ""
 
 
+def chosen_at(one: Rank, other: Rank) -> Frame | None:
+    """The innermost line of the program that two ranks are both at, where it has called one of its functions here and
+    another one there: by a table, a name, an object's class, or one after the other."""
+    mine, theirs = [*reversed(one.place.user_frames)], [*reversed(other.place.user_frames)]
+    common: Frame | None = None
+    for own, its in zip(mine, theirs, strict=False):
+        if own != its:
+            differ = own.file != its.file or not same_function(own.function, its.function)
+            return common if differ and common is not None and common.function != "<module>" else None
+        common = own
+    return None
+
+
 def share_a_loop(one: Rank, other: Rank) -> bool:
     """Whether a loop is around the lines at which two ranks part, or around the call that both are in."""
     fork = fork_of(one, other)

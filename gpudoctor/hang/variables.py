@@ -84,10 +84,15 @@ def rounds_apart(ranks: Sequence[Rank]) -> RoundsApart | None:
     return RoundsApart(by_round[low], by_round[high], loop, counter, (low, high))
 
 
-def furthest_behind(ranks: Sequence[Rank]) -> list[Rank]:
-    """Who is in the earliest of several rounds: where neighbours exchange with neighbours, each is a round apart."""
+def by_rounds(ranks: Sequence[Rank]) -> list[list[Rank]]:
+    """Ranks by the round in which they are, the earliest first: where neighbours exchange, each may be one apart."""
     _, _, by_round = _rounds(ranks)
-    return by_round[min(by_round)] if len(by_round) > 1 else []
+    return [by_round[number] for number in sorted(by_round)] if len(by_round) > 1 else []
+
+
+def furthest_behind(ranks: Sequence[Rank]) -> list[Rank]:
+    """Who is in the earliest of several rounds."""
+    return next(iter(by_rounds(ranks)), [])
 
 
 def _rounds(ranks: Sequence[Rank]) -> tuple[Enclosing | None, str, Mapping[int, list[Rank]]]:

@@ -297,8 +297,9 @@ def _by_text(
     if name in known.FUTEX and (call := _CALLED.search(source.text)):
         return ("collective", call[1], user)
     if name in known.FUTEX and _WORK_WAIT.search(source.text):
-        kind = "point-to-point" if _WORK_POINT_TO_POINT.search(source.text) else "collective"
-        return (kind, "Work.wait", user)
+        around = (source.text, *(each.text for each in source.enclosing if each.kind == "for"))
+        exchanges = any(map(_WORK_POINT_TO_POINT.search, around))
+        return ("point-to-point" if exchanges else "collective", "Work.wait", user)
     asked = _ASKS.search(source.text)
     a_store = _STORE.search(source.text) or (asked is not None and asked[1] in source.stores)
     if name in known.POLLS | known.SOCKETS and a_store:

@@ -15,6 +15,7 @@ from gpudoctor.hang.parted import (
     Passed,
     begun_again,
     calls_back,
+    chosen_at,
     condition_below,
     handler_of_one,
     inside_a_call,
@@ -234,7 +235,8 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         yield _order(job, first, other, here, there)
         return
     beside = bool(first[0].acting) is not bool(other[0].acting)  # a thread that one of them has
-    if fork is None and pair.relation == "unknown" and not beside and never_meet(first[0], other[0]):
+    apart = fork is None and pair.relation == "unknown" and chosen_at(first[0], other[0]) is None
+    if apart and not beside and never_meet(first[0], other[0]):
         # A driver and its workers: no line is common to their stacks, and yet each call is the other's next.
         small, large = (other, first) if len(other) <= len(first) else (first, other)
         yield blame(

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from gpudoctor.hang.causes import HangCause, HangJob, blame
 from gpudoctor.hang.causes.collective_divergence import guarded_away, rank_guard
 from gpudoctor.hang.loops import ends
-from gpudoctor.hang.parted import COLLECTIVE, group_of, parted
+from gpudoctor.hang.parted import COLLECTIVE, chosen_at, group_of, parted
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_by_rank
-from gpudoctor.hang.relation import LOOPS
+from gpudoctor.hang.relation import LOOPS, fork_of
 from gpudoctor.hang.rivals import WayApart, alike, ways_apart
 from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words, where_line
 from gpudoctor.sure import BEST
@@ -25,6 +25,17 @@ def by_elimination(job: HangJob) -> Iterator[HangCause]:
             continue
         # In the two branches of a condition on the rank, each has its own half of what all make.
         if pair.relation != "other branch" and (rank_guard(one[0], job) is not None or guarded_away(other, job)):
+            continue
+        if fork_of(one[0], other[0]) is None and (chosen := chosen_at(one[0], other[0])) is not None:
+            few, many = sorted((one, other), key=len)
+            yield blame(
+                "rank-divergent-decision",
+                BEST,
+                few,
+                f"{waiting_words(few)}; {waiting_words(many)}: line {chosen.line} has called another function on each",
+                (*stacks_of(few), *stacks_of(many)),
+                at=chosen,
+            )
             continue
         ways = [way for way in ways_apart(one[0], other[0]) if not _is_open(way)]
         if not ways or any(way.cause not in alike(ways[0].cause) for way in ways):

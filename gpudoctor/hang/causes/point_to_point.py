@@ -10,12 +10,13 @@ from gpudoctor.hang.conditions import name_of, number, parsed
 from gpudoctor.hang.parted import COLLECTIVE, group_of
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_rank
-from gpudoctor.hang.relation import group_argument, source_at
-from gpudoctor.hang.variables import furthest_behind, held_at
+from gpudoctor.hang.relation import group_argument, only_counts, source_at
+from gpudoctor.hang.variables import by_rounds, furthest_behind, held_at
 from gpudoctor.hang.words import place_words, process_of, ranks_of, stacks_of, waiting_words, who
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
-from gpudoctor.snapshot.evidence import Collective
+from gpudoctor.snapshot.evidence import Collective, Frame
+from gpudoctor.sure import BEST
 
 HANDLE = "Work.wait"
 _PEER = {"recv": "src", "irecv": "src", "send": "dst", "isend": "dst"}
@@ -175,6 +176,38 @@ def face_to_face(job: HangJob) -> Iterator[HangCause]:
     )
 
 
+def half_left_out(job: HangJob) -> Iterator[HangCause]:
+    """All wait for an exchange of one function, one half of which stands under a condition of each rank's own."""
+    progress = progress_of(job)
+    waiting = progress.waiting
+    if progress.verdict != "stuck" or progress.away or progress.ended or job.missing or len(waiting) < 2:
+        return
+    contexts = {rank.place.user_frame: source_at(rank, rank.place.user_frame) for rank in waiting}
+    context = next(iter(contexts.values()))
+    if len(contexts) != 1 or context is None or not all(map(_exchanges, waiting)):
+        return
+    halves = [call for call in context.calls if call.kind in EXCHANGES - {"batch_isend_irecv"}]
+    own = [call for call in halves if call.text and not call.asks and not only_counts(call.text)]
+    if not own or len({call.text for call in halves}) < 2:
+        return
+    rounds = by_rounds(waiting)
+    # From neighbour to neighbour each waits for the one before: who is furthest began it, and is waited for at last.
+    few = rounds[-1] if len(rounds) == len(waiting) > 2 else rounds[0] if rounds else waiting
+    yield blame(
+        "p2p-order",
+        BEST,
+        few,
+        f"{waiting_words(waiting)}: of what is exchanged there, line {own[0].line} stands under `{own[0].text}`, which "
+        "each rank finds for itself, and its other half does not",
+        (*stacks_of(waiting), Seen(f"{context.file}:{own[0].line}", f"{own[0].kind}, if {own[0].text}")),
+        at=Frame(context.function, context.file, own[0].line),
+    )
+
+
+def _exchanges(rank: Rank) -> bool:
+    return waits_for_exchange(rank) or rank.place.kind == "point-to-point"
+
+
 def _open_halves(rank: Rank) -> set[str]:
     """The sends and receives that a rank has open by its recorder: a batch of them is started as one."""
     recorder = rank.evidence.recorder
@@ -182,4 +215,4 @@ def _open_halves(rank: Rank) -> set[str]:
     return {entry.operation for entry in entries if entry.point_to_point and entry.state != "completed"}
 
 
-RULES = (do_not_pair, face_to_face)
+RULES = (do_not_pair, face_to_face, half_left_out)
