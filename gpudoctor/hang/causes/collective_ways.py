@@ -9,7 +9,7 @@ from gpudoctor.hang.loops import ends
 from gpudoctor.hang.parted import COLLECTIVE, chosen_at, group_of, parted
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_by_rank
-from gpudoctor.hang.relation import LOOPS, fork_of
+from gpudoctor.hang.relation import LOOPS, fork_of, own_sources
 from gpudoctor.hang.rivals import WayApart, alike, ways_apart
 from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words, where_line
 from gpudoctor.sure import BEST
@@ -40,7 +40,9 @@ def by_elimination(job: HangJob) -> Iterator[HangCause]:
         ways = [way for way in ways_apart(one[0], other[0]) if not _is_open(way)]
         if not ways or any(way.cause not in alike(ways[0].cause) for way in ways):
             continue
-        if any(is_by_rank(way.statement) for way in ways):
+        # A collective that Python calls unwritten (`__len__`) may be what one of them has more.
+        unwritten = any(source.unwritten for rank in job.ranks for source in own_sources(rank))
+        if (unwritten and ways[0].cause == "uneven-inputs") or any(is_by_rank(way.statement) for way in ways):
             continue  # `guarded` knows of these
         way = ways[0]
         few, many = sorted((one, other), key=len)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.causes import CAUSES
 from gpudoctor.hang.causes import LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.doing import FROM_OUTSIDE, doing, in_file, stands
+from gpudoctor.hang.gpus import share_of_time
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
 from gpudoctor.hang.relation import awaits_file, guards_of, loop_around, source_at, tries_again
 from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
@@ -196,12 +197,29 @@ def computing(job: HangJob) -> Iterator[HangCause]:
         guarded = guard is not None and len(party) * 2 <= len(job.ranks)
         moving = any(rank.moved is not False or lets_work(rank) for rank in party)
         sure = (MOVING if guarded else POSSIBLE) if moving else BEST  # what it waits for is not seen
+        if moving and progress.waiting and all(map(_computes_on, party)):
+            sure = BEST
         note = ""
         if guard is not None and guarded:
             note = f"{line_of(guard.frame)} is under `if {guard.statement.text}` in line {guard.statement.line}"
         where = " in the program's own code"
         words = ("computes", "compute") if moving else (f"stands{where}", f"stand{where}")
         yield _slow(progress, party, sure, *words, note)
+
+
+def _computes_on(rank: Rank) -> bool:
+    """Whether it has wanted a processor from look to look, in one call of the program: an expression, a decomposition,
+    a search of all pairs takes longer than that."""
+    samples = rank.evidence.samples
+    if len(samples) < 2 or rank.first_place.user_frames[1:] != rank.place.user_frames[1:]:
+        return False
+    first, last = samples[0], samples[-1]
+    share = share_of_time(main_thread(first, rank.pid), main_thread(last, rank.pid), last.at - first.at)
+    return share is not None and share >= ALL_OF
+
+
+ALL_OF = 0.8
+"""Of the time between two looks, with what it has waited for a processor: our rule of thumb."""
 
 
 def _slow(progress: JobProgress, ranks: Sequence[Rank], sure: float, one: str, several: str, note: str) -> HangCause:
