@@ -129,8 +129,15 @@ def is_of_data(leaves: Enclosing) -> bool:
 
 def holds(condition: str, values: Mapping[str, str]) -> bool | None:
     """What a rank's variables say to a condition; None where it asks for more than numbers and truth values that were
-    read."""
-    return says(condition, lambda node: _number(values.get(node.id, "")) if isinstance(node, ast.Name) else None)
+    read. An attribute may have been set anew since, so what it denies now is not denied."""
+    asked: list[bool] = []
+
+    def known(node: ast.expr) -> float | None:
+        asked.append(isinstance(node, ast.Attribute))
+        return _number(values.get(ast.unparse(node), "")) if isinstance(node, ast.Name | ast.Attribute) else None
+
+    found = says(condition, known)
+    return found if found or not any(asked) else None
 
 
 def _number(text: str) -> float | None:

@@ -168,6 +168,8 @@ def _past(stays: Rank, gone: Rank) -> Iterator[WayApart]:
             # Who has left the loop went round as often as who is in it, or it was not by going round.
             if (counted is None or counted[1] >= counted[0]) if out else went_round(each, stays, gone):
                 yield WayApart(each, fork.one_source)
+        if counted is not None and counted[1] < counted[0]:
+            return  # it has left that loop in a round before: what is called in this one it has not come to
     context = source_at(stays, stays.place.user_frame)
     if stays.place.kind == "backward" and context is not None and (keeps := keeps_gradients(context)) is not None:
         yield WayApart(keeps, context)

@@ -27,6 +27,8 @@ _PLACES = lazy_re(
 """Names of a rank's place among the others, which is meant to differ."""
 _NUMBER_OF = lazy_re(r"(?:^|_)(?:num|n|nr|per|number|nproc)_|_per_", re.I)
 """Names of how many there are of something, which is meant to be alike: `gpus_per_node`, `num_devices`."""
+_OWN_COUNTER = lazy_re(r"([A-Za-z_]\w*(?:\.\w+)+)(?: in range\(| <)")
+"""What an object counts a loop by: `for self.epoch in range(9)`, `while self.step < self.steps`."""
 _WORDS = lazy_re(r"[A-Za-z_]\w*")
 _DECISIVE = lazy_re(r"-?[0-9]+|True|False")
 """Values of which a decision may be made: no fractions, which each rank computes of its own data, and no sizes, members
@@ -188,7 +190,9 @@ def _counter(loop: Enclosing, values: Mapping[str, str], line: int) -> tuple[str
     counted = values.get(loop.counter, "")
     if loop.counter and counted.lstrip("-").isdecimal():
         return loop.counter, int(counted) - (line > loop.counted_at)
+    own = _OWN_COUNTER.match(loop.text)
     names = _WORDS.findall(loop.text.partition(" in ")[0] if loop.kind == "for" else loop.text)
+    names = [own[1]] if own is not None else names
     numbers = ((name, values.get(name, "")) for name in names)
     return next(((name, int(text)) for name, text in numbers if text.lstrip("-").isdecimal()), ("", None))
 
@@ -217,7 +221,7 @@ def unlike(ranks: Sequence[Rank]) -> Iterator[Unlike]:
         }
         for name in values[ranks[0].rank]:
             own_names = (_COUNTS, RANK_WORDS) if _NUMBER_OF.search(name) else (_COUNTS, RANK_WORDS, _PLACES)
-            if name in targets or any(known.search(name) for known in own_names):
+            if "." in name or name in targets or any(known.search(name) for known in own_names):
                 continue
             by_value: defaultdict[str, list[Rank]] = defaultdict(list)
             for rank in ranks:

@@ -373,7 +373,9 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     ):  # without the program's text it may as well have left the loop
         doubts.append(("uneven-inputs", POSSIBLE, "perhaps with fewer batches"))
     for cause, how_sure, note in doubts:
-        yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=left[0].place.user_frame)
+        of_graph = cause != "uneven-inputs"  # what its backward has lacked, that line has called
+        frame = (waits_in if of_graph else left)[0].place.user_frame
+        yield blame(cause, how_sure, left, f"{seen}, {note}", evidence, at=frame)
 
 
 def _order(

@@ -22,7 +22,7 @@ from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MO
 from gpudoctor.knowledge.place_markers import drives_training
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.lazy import lazy_re
-from gpudoctor.read.job import tensors
+from gpudoctor.read.job import attributes, tensors
 from gpudoctor.read.job.refusals import not_permitted
 from gpudoctor.read.process import numbers_of, seen
 from gpudoctor.snapshot.evidence import Frame, FrameVariables, Thread
@@ -34,7 +34,8 @@ OUTERMOST = frozenset(("<module>", "_run_module_as_main", "_bootstrap", "_bootst
 """Where a thread's stack begins: a program, `python -m`, a thread's start. One that begins elsewhere was cut short,
 or its interpreter is embedded in a program."""
 MOST_TASKS = 4096
-MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES, LONGEST_VALUE = 64, 16, 128
+MOST_VARIABLES, MOST_FRAMES_WITH_VARIABLES, LONGEST_VALUE, MOST_OBJECTS = 64, 16, 128, 8
+_RELEASE = lazy_re(r"/python3\.(\d{1,2})/")
 _NUMBER = lazy_re(r"-?(?:[0-9]{1,18}(?:\.[0-9]{1,18})?|inf)|True|False")
 _NUMBERS = lazy_re(r"[\[({][-0-9., :\[\](){}]*[\])}]")
 """Lists, tuples and dictionaries of numbers alone, as py-spy writes them: cut off where they are long."""
@@ -269,13 +270,26 @@ def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[Fr
         return ()
     frames = msgspec.json.decode(output, type=list[_Thread])[-len(threads) :][number].frames[:MOST_FRAMES]
     found: list[FrameVariables] = []
+    release = next((int(told[1]) for each in frames if (told := _RELEASE.search(each.filename))), 0)
     with tensors.Memory(pid) as memory:
         for frame, raw in zip(threads[number].frames, frames, strict=False):
             wanted = is_user(frame) or (not frame.native and drives_training(frame.file))
             if raw.locals and wanted and len(found) < MOST_FRAMES_WITH_VARIABLES:
                 held = {local.name[:LONGEST_NAME]: _value(local, memory) for local in raw.locals[:MOST_VARIABLES]}
+                held |= _attributes(raw.locals, memory, release)
                 found.append(FrameVariables(frame=frame, values={name: value for name, value in held.items() if value}))
     return tuple(found)
+
+
+def _attributes(held: Sequence[_Local], memory: tensors.Memory, release: int) -> dict[str, str]:
+    """What objects that a frame holds have as attributes: of `self` also what its own objects have."""
+    objects = [local for local in held if (local.repr or "").endswith(f" at {local.addr:#x}>")]
+    objects.sort(key=lambda local: local.name != "self")
+    return {
+        f"{local.name}.{name}"[:LONGEST_NAME]: value
+        for local in objects[:MOST_OBJECTS]
+        for name, value in attributes.numbers_of(memory, local.addr, release, deep=local.name == "self").items()
+    }
 
 
 def _value(local: _Local, memory: tensors.Memory) -> str:

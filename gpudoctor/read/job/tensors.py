@@ -48,22 +48,22 @@ class Memory:
 
     def tensor(self, address: int) -> str:
         """ "float32[512, 1024]" of the tensor whose Python object is there."""
-        for own in self._words(address + HEADER, 2):
-            if text := sizes_in(self._words(own, WORDS)):
+        for own in self.words(address + HEADER, 2):
+            if text := sizes_in(self.words(own, WORDS)):
                 return text
         return ""
 
     def dtype(self, address: int) -> str:
         """ "bfloat16" of the torch.dtype whose Python object is there: a byte of its number, then its name
         (torch/csrc/Dtype.h)."""
-        name = self._bytes(address + HEADER + 1, LONGEST_TYPE).partition(b"\0")[0].decode("ascii", "replace")
+        name = self.read(address + HEADER + 1, LONGEST_TYPE).partition(b"\0")[0].decode("ascii", "replace")
         return name if name in TYPES else ""
 
-    def _words(self, address: int, number: int) -> tuple[int, ...]:
-        raw = self._bytes(address, 8 * number)
+    def words(self, address: int, number: int) -> tuple[int, ...]:
+        raw = self.read(address, 8 * number)
         return struct.unpack(f"<{len(raw) // 8}q", raw[: len(raw) // 8 * 8])
 
-    def _bytes(self, address: int, number: int) -> bytes:
+    def read(self, address: int, number: int) -> bytes:
         if not 4096 <= address < 1 << 47:
             return b""
         try:
