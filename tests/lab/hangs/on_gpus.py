@@ -352,6 +352,20 @@ def _by_noon() -> Iterator[Scenario]:
         yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits)
 
 
+def _in_backward() -> Iterator[Scenario]:
+    """Of three programs whose backward stands in code of the program's own, which on a GPU another thread runs."""
+    three = Scenario("", "", (), (), ranks=3, reached=REACHED)
+    diverges, order, waits = "rank-divergent-decision", "collective-order-mismatch", "slow-rank-timeout"
+    for script, causes, culprits, lines in (
+        ("hook_asks_queue", ("queue-wait", waits), (1,), ("bound = self.bounds.get()",)),
+        ("reloads_spilled", (waits, "thread-wait"), (2,), ("while not ctx.path.exists()", "time.sleep(0.02)")),
+        ("hook_averages_outliers", (diverges, order, "rank0-only-collective"), (0,), ("if self.calls ==",
+         "dist.all_reduce(mean)", "torch.cuda.synchronize()")),
+    ):  # fmt: skip
+        where = {"script": f"cuda/{script}.py", "lines": lines}
+        yield three._replace(name=script, causes=causes, culprits=culprits, **where)  # type: ignore[arg-type]
+
+
 def _polling() -> Iterator[Scenario]:
     """One of training.SCENARIOS that never comes to rest on NCCL, for its ranks ask the store again and again; and a
     rank without its GPU, which goes on with gloo while the others wait for it in NCCL's start."""
@@ -374,6 +388,7 @@ LOTS = {
         "latest": _latest(),
         "night": _by_night(),
         "noon": _by_noon(),
+        "in backward": _in_backward(),
     }.items()
 }
 """Those that are tune or keep (of_users.half), by the day on which they were written."""
