@@ -26,7 +26,7 @@ LIMIT = 120
 BOTH: tuple[View, ...] = ("bare", "container")
 BARE = ("uneven_batches", "reads_fifo", "objects_of_one", "order_of_metrics", "evaluate_on_rank0")
 CONTAINER = ("killed_by_hand", "index_by_rank0", "stops", "thread_at_exit", "asks_user", "swallowed_exception",
-             "different_groups", "unused_parameters")  # fmt: skip
+             "different_groups", "unused_parameters", "hook_asks_queue")  # fmt: skip
 EITHER = ("save_under_rank0", "early_continue", "sleeps", "holds_gil", "breakpoint_left")
 """Started once, and looked at in both ways: the start is most of what such a test costs."""
 LOOKS: list[tuple[str, tuple[View, ...]]] = [

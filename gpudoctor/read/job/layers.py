@@ -4,8 +4,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from gpudoctor.knowledge.faulthandler_text import MOST_FRAMES
 from gpudoctor.knowledge.places import main_thread, place_of
-from gpudoctor.read.job import armed, ras, ras_elsewhere, reach, recorder, stacks
+from gpudoctor.read.job import armed, engine, ras, ras_elsewhere, reach, recorder, stacks
 from gpudoctor.read.job.armed import ArmedProcess
 from gpudoctor.read.job.recorder_apart import Readers
 from gpudoctor.read.job.stacks import Stacks
@@ -49,7 +50,9 @@ class Layers:
                 own = armed.stacks(pid, how, left)
                 if own.by:
                     by_pid[pid] = own
-        return by_pid
+        return {
+            pid: stack._replace(threads=engine.joined(stack.threads, pid, MOST_FRAMES)) for pid, stack in by_pid.items()
+        }
 
     def armed(self, pid: int) -> ArmedProcess | None:
         if pid not in self._armed:

@@ -22,7 +22,7 @@ from gpudoctor.read.job.tasks import each
 from gpudoctor.read.job.wanted import Wanted
 from gpudoctor.read.process import fields_of
 from gpudoctor.read.system import System
-from gpudoctor.snapshot.evidence import Frame, GpuUse, Sample, Thread, Unread
+from gpudoctor.snapshot.evidence import GpuUse, Sample, Thread, Unread
 from gpudoctor.snapshot.pace import CpuQuota, MemoryPeak, NodePace, ProcessPace, RankTimes, StackSeen
 
 BETWEEN_SECONDS = 1.0
@@ -36,8 +36,6 @@ MOST_SAMPLED = 64
 MOST_ASKED = 24
 """Of these are asked several times a second whether they wait for files."""
 MOST_FRAMES = 48
-ENGINE = "_engine_run_backward"
-"""torch/autograd/graph.py: what has the graph's nodes called, on a GPU by threads of its own."""
 MOST_STACKS = 64
 """Different ones of a process; of others only the count is lost."""
 NOT_ARMED = "it is not armed: start the job with `gpudoctor run`, or call gpudoctor.arm() in the script"
@@ -211,7 +209,7 @@ class _Kept:
         main = structs.replace(
             kernel,
             name=python.name or kernel.name,
-            frames=_with_engine(python, threads)[:MOST_FRAMES],
+            frames=python.frames[:MOST_FRAMES],
             cpu_seconds=None,
             delayed_seconds=None,
             switches=None,
@@ -261,19 +259,6 @@ class _Kept:
             throttled_periods=now.throttled_periods - self.quota.throttled_periods,
             periods=now.periods - self.quota.periods,
         )
-
-
-def _with_engine(main: Thread, threads: Sequence[Thread]) -> tuple[Frame, ...]:
-    """The main thread's frames; where it waits in backward, below what autograd runs of the program for it in the
-    thread of a GPU. That thread is torch's own: no Python has begun it."""
-    python = next((frame for frame in main.frames if not frame.native), None)
-    if python is None or python.function.rpartition(".")[2] != ENGINE:
-        return main.frames
-    for thread in threads:
-        begun = next((frame for frame in reversed(thread.frames) if not frame.native), None)
-        if thread.id != main.id and begun is not None and not begun.function.startswith("_bootstrap"):
-            return (*thread.frames, *main.frames)
-    return main.frames
 
 
 def _main(sample: Sample | None, pid: int) -> Thread | None:

@@ -22,7 +22,7 @@ from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MO
 from gpudoctor.knowledge.place_markers import drives_training
 from gpudoctor.knowledge.places import is_user
 from gpudoctor.lazy import lazy_re
-from gpudoctor.read.job import attributes, tensors
+from gpudoctor.read.job import attributes, engine, tensors
 from gpudoctor.read.job.refusals import not_permitted
 from gpudoctor.read.process import numbers_of, seen
 from gpudoctor.snapshot.evidence import Frame, FrameVariables, Thread
@@ -263,16 +263,18 @@ def _frames(thread: _Thread) -> Iterator[Frame]:
 
 
 def variables_of(output: bytes, pid: int, threads: Sequence[Thread]) -> tuple[FrameVariables, ...]:
-    """What the frames of the program, and of a framework's loop, hold in the main thread, of a dump that `read` has
-    read to these threads."""
-    number = next((at for at, thread in enumerate(threads) if thread.id == pid), None)
-    if number is None:
+    """What the frames of the program, and of a framework's loop, hold in the main thread and in autograd's, of a dump
+    that `read` has read to these threads."""
+    called = engine.engine_of(threads, pid)
+    numbers = [at for at, thread in enumerate(threads) if thread.id == pid or thread is called]
+    if not numbers:
         return ()
-    frames = msgspec.json.decode(output, type=list[_Thread])[-len(threads) :][number].frames[:MOST_FRAMES]
+    every = msgspec.json.decode(output, type=list[_Thread])[-len(threads) :]
+    pairs = [pair for at in numbers for pair in zip(threads[at].frames, every[at].frames[:MOST_FRAMES], strict=False)]
     found: list[FrameVariables] = []
-    release = next((int(told[1]) for each in frames if (told := _RELEASE.search(each.filename))), 0)
+    release = next((int(told[1]) for _, raw in pairs if (told := _RELEASE.search(raw.filename))), 0)
     with tensors.Memory(pid) as memory:
-        for frame, raw in zip(threads[number].frames, frames, strict=False):
+        for frame, raw in pairs:
             wanted = is_user(frame) or (not frame.native and drives_training(frame.file))
             if raw.locals and wanted and len(found) < MOST_FRAMES_WITH_VARIABLES:
                 held = {local.name[:LONGEST_NAME]: _value(local, memory) for local in raw.locals[:MOST_VARIABLES]}

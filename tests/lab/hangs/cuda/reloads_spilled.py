@@ -16,7 +16,7 @@ jobs: "queue.Queue[tuple[Path, torch.Tensor]]" = queue.Queue()
 
 
 def writer(limit: int) -> None:
-    for number in range(limit):
+    for _ in range(limit):
         path, tensor = jobs.get()
         partial = path.with_suffix(".part")
         torch.save(tensor, partial)
