@@ -326,6 +326,15 @@ def test_two_sends_that_face_each_other() -> None:
     assert [(ranks, each.peer) for ranks, each in split.parties] == [((0,), 1), ((1,), 0)]
 
 
+def test_two_receives_that_face_each_other_whatever_is_queued_behind() -> None:
+    """On NCCL the sends behind them are recorded, and do not run before."""
+    queued = [holds(pair("recv", peer), pair("send", peer, 2, "scheduled")) for peer in (1, 0)]
+    batches = [holds(pair("recv", peer), pair("send", peer, 2)) for peer in (1, 0)]
+
+    assert first_of(*queued).kind == "peer"
+    assert first_of(*batches).kind == "none"
+
+
 def test_a_receive_whose_sender_never_comes() -> None:
     split = first_of(holds(pair("recv", 1)), holds(entry("all_reduce", 4)))
 

@@ -33,6 +33,7 @@ def pairs(entries: Mapping[int, Sequence[Collective]], forgotten: Mapping[int, b
     unfinished = {rank: collectives for rank, collectives in unfinished.items() if collectives}
     if not unfinished:
         return None
+    begun = {rank: [each for each in own if not _is_behind(each, own)] for rank, own in unfinished.items()}
     waits_for: dict[int, set[int]] = {}
     facing: set[int] = set()
     unfit: list[tuple[Literal["shape", "dtype"], int, Collective, int, Collective]] = []
@@ -44,7 +45,7 @@ def pairs(entries: Mapping[int, Sequence[Collective]], forgotten: Mapping[int, b
             if peer not in forgotten:
                 unknown.add(peer)
                 continue
-            answer = _first(unfinished.get(peer, ()), OTHER_END.get(entry.operation, ""), rank)
+            answer = _first(begun.get(peer, ()), OTHER_END.get(entry.operation, ""), rank)
             if answer is not None:
                 if reason := _unfit(entry, answer):
                     unfit.append((reason, rank, entry, peer, answer))
@@ -76,6 +77,13 @@ def pairs(entries: Mapping[int, Sequence[Collective]], forgotten: Mapping[int, b
         waiting,
         tuple(sorted(unknown)),
     )
+
+
+def _is_behind(entry: Collective, entries: Sequence[Collective]) -> bool:
+    """Whether it is queued behind one with the same rank that runs: these go one after the other, but for a batch's,
+    which run together."""
+    before = entries[: next(at for at, each in enumerate(entries) if each is entry)]
+    return entry.state == "scheduled" and any(each.state == "started" and each.peer == entry.peer for each in before)
 
 
 def _first(entries: Sequence[Collective], operation: str, peer: int) -> Collective | None:
@@ -111,6 +119,6 @@ def _was_answered(
     others = [
         collective
         for collective in entries.get(peer, ())
-        if collective.operation == opposite and collective.peer == rank
+        if collective.operation == opposite and collective.peer == rank and collective.state == "completed"
     ]
     return len(others) > next(at for at, collective in enumerate(own) if collective is entry)
