@@ -84,6 +84,29 @@ def test_counts_of_nccl_decide_where_ranks_spin(later: int, verdict: Movement) -
     assert progress_of(job).verdict == verdict
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_counts_of_another_job_on_the_node_say_nothing(shared: bool) -> None:
+    """Its RAS has the usual port, or each job one of its own; that job trains, and this one stands."""
+
+    def poll(port: int, count: int, *pids: int) -> Ras:
+        ranks = tuple(RasRank(rank=rank, pid=pid, counts={"AllReduce": count}) for rank, pid in enumerate(pids))
+        return Ras(at=0.0, source=f"[::1]:{port}", communicators=(RasCommunicator(id="a", size=2, ranks=ranks),))
+
+    spin: dict[str, Any] = {"state": "R", "waits_in": "", "cpu": (3.0, 5.5), "switches": (50, 60), "moved": True}
+    gpu: dict[str, Any] = {"libraries": {"libcuda.so.580.95.05": "/x"}}
+    job = a_job(waits(0, **gpu, **spin), waits(1, **gpu, **spin))
+    (node,), replace = job.nodes, msgspec.structs.replace
+    own = [rank.pid for rank in job.ranks]
+    others = [
+        replace(process, process=replace(process.process, pid=process.pid + 1000)) for process in node.processes[:2]
+    ]
+    theirs = [process.pid for process in others]
+    ras = [poll(28028, 7, *theirs), poll(28028, 90, *theirs)]
+    ras += [] if shared else [poll(28029, 5, *own), poll(28029, 5, *own)]
+    job = replace(job, nodes=(replace(node, processes=(*node.processes, *others), ras=tuple(ras)),))
+    assert progress_of(job).verdict == ("unknown" if shared else "stuck")
+
+
 def test_one_that_waits_does_not_get_on_because_others_launch_ahead() -> None:
     """stops_early of tests/lab/hangs: a rank has left the loop, and the others queue their steps behind its absence."""
 

@@ -231,7 +231,8 @@ def test_ranks_that_name_unlike_roots_have_parted() -> None:
     call = Enclosing("gather", 39, "", gives=("predictions", "writer"), root=("writer",))
     context = replace(source(40, inside=LOOP), calls=(call,))
     for roots, odd in (((0, 1, 0), (1,)), ((0, 1), (1,)), ((2, 2, 1), (2,))):
-        first = first_of(*(holds(rank, 40, context, writer=root) for rank, root in enumerate(roots)), counts=(5,) * 3)
+        own = [holds(rank, 40, context, writer=root) for rank, root in enumerate(roots)]
+        first = first_of(*own, counts=(5,) * len(own))
         assert (first.cause, first.ranks, first.confidence) == ("rank-divergent-decision", odd, 0.65)
     alike = [holds(rank, 40, context, writer=0, other=rank) for rank in range(3)]
     assert first_of(*alike, counts=(5, 5, 5)).confidence < 0.5

@@ -46,6 +46,7 @@ from gpudoctor.hang.gpus import (
     waits_for_others,
 )
 from gpudoctor.hang.job import HangJob, Rank
+from gpudoctor.hang.own_ras import polls
 from gpudoctor.hang.relation import awaits_file, tries_again
 from gpudoctor.knowledge.places import CPU_OF_A_LOOK, MPI, Kind, Place, main_thread
 from gpudoctor.snapshot.evidence import ProcessEvidence, Sample
@@ -319,13 +320,13 @@ class _Launched:
         self._any: bool | None = None
         self._own: dict[int, set[bool]] = defaultdict(set)
         """By process id, of ranks that are told one by one. Two hosts may have one: then the answer is everybody's."""
-        for node in job.nodes:
-            if len(node.ras) < 2:
+        for answers in polls(job):
+            if len(answers) < 2:
                 continue
-            first, last = _counts(node.ras[0]), _counts(node.ras[-1])
+            first, last = _counts(answers[0]), _counts(answers[-1])
             self._any = bool(self._any) or first != last
-            before = _by_process(node.ras[0])
-            for process, counts in _by_process(node.ras[-1]).items():
+            before = _by_process(answers[0])
+            for process, counts in _by_process(answers[-1]).items():
                 if process in before:
                     self._own[process[1]].add(counts != before[process])
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpudoctor.hang.causes import CAUSES, HINT, LIKELY, POSSIBLE, SEEN, HangCause, HangJob, Rank, Seen, blame
 from gpudoctor.hang.causes.collective_divergence import divergent
 from gpudoctor.hang.gpus import uses_gpu
+from gpudoctor.hang.own_ras import polls
 from gpudoctor.hang.progress import JobProgress, parties, progress_of
 from gpudoctor.hang.rank_conditions import asks_for, is_by_rank
 from gpudoctor.hang.relation import keeps_gradients, loop_around, members_of, number_in, passes_by, source_at
@@ -58,10 +59,10 @@ def all_wait(job: HangJob, kinds: frozenset[str] = ON_GPUS) -> JobProgress | Non
 
 def counts_by_group(job: HangJob) -> list[dict[int, Counts]]:
     """Of each group of all ranks, by rank: how many collectives of each kind it has launched, as RAS said last."""
-    for node in job.nodes:
+    for answers in polls(job):
         whole = [
             {rank.rank: tuple(sorted((k, n) for k, n in rank.counts.items() if n)) for rank in group.ranks}
-            for group in (node.ras[-1].communicators if node.ras else ())
+            for group in answers[-1].communicators
             if group.size == job.world_size == len(group.ranks)
         ]
         if whole:
