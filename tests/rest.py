@@ -16,6 +16,8 @@ ALWAYS: dict[str, tuple[str, ...]] = {
         "nan",
     ),
     "test_amp_worker.py::test_a_scaler_that_does_not_do_its_work_is_a_failure": ("never skips", "scales twice"),
+    "test_cli_nccl_test.py::test_an_interrupted_test_says_what_it_measured_and_leaves_no_process": ("2",),
+    "test_cli_train_test.py::test_an_interrupted_test_says_what_it_trained_and_leaves_no_process": ("15",),
     "test_env_oracle.py::test_nccl_does_what_env_says": (
         "RoCE alone",
         "eight rails",

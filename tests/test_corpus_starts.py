@@ -1,6 +1,7 @@
 """The starts of tests/corpus/starts load, their labels are of their form, and both halves have their share."""
 
 import re
+import zlib
 from collections import Counter
 
 import pytest
@@ -50,7 +51,12 @@ def test_what_must_be_told_is_in_the_cause_and_not_in_every_cause() -> None:
 
 @pytest.mark.thorough
 def test_what_was_reached_is_kept() -> None:
-    scored = [score(each) for each in STARTS if each.measured]
+    """On every good one and a third of the others; `python -m tests.corpus starts` scores all."""
+    scored = [
+        score(each)
+        for each in STARTS
+        if each.measured and (each.verdict == "good" or zlib.crc32(each.id.encode()) % 3 == 0)
+    ]
     for half in ("tune", "keep"):
         these: list[ScoredStart] = [each for each in scored if each.start.half == half]
         bad = [each for each in these if each.start.verdict == "bad" and each.start.decidable != "no"]

@@ -31,7 +31,7 @@ def broken() -> list[str]:
 
 def bash_refuses(texts: list[str]) -> list[bool]:
     """Each in a bash of its own, all of them started by one."""
-    loop = 'while IFS= read -r -d "" text; do printf "%s" "$text" | bash -n 2>&1 | head -c 1 | wc -c; done'
+    loop = 'while IFS= read -r -d "" text; do told=$(printf "%s" "$text" | bash -n 2>&1); echo ${#told}; done'
     told = subprocess.run(
         ["bash", "-c", loop], input="".join(text + "\0" for text in texts), capture_output=True, text=True, check=True
     )

@@ -151,7 +151,7 @@ def test_it_is_found_in_what_people_paste(pasted: object) -> None:
 def test_a_cut_anywhere_is_said_and_changes_no_fact() -> None:
     text = table({1: SILENT}, count=3, processes=((0, 77, "C", "python", "3000MiB"),))
     whole = gpus(text)
-    for end in range(len(text) - 90):
+    for end in range(0, len(text) - 90, 2):
         try:
             machine = snapshot_of(text[:end].encode())
         except UnreadableSnapshot:

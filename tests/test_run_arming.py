@@ -110,14 +110,13 @@ def test_ranks_that_a_signal_ends_leave_nothing_below_tmp(environment: dict[str,
     script = tmp_path / "train.py"
     script.write_text(TRAINS)
     with tempfile.TemporaryDirectory() as folder:
-        for number in (signal.SIGKILL, signal.SIGTERM):
-            with started(f"exec {' '.join(torchrun(script))}", {**environment, "TMPDIR": folder}) as job:
-                until(lambda: len(list(Path(folder).glob("gpudoctor-*/worker.sock"))) == 2, "both ranks are armed")
-                others = {job.process.pid, job.command}
-                for pid in {int(pid) for pid in ranks_of(script)} - others:
-                    os.kill(pid, number)
-                job.ended()
-            assert not list(Path(folder).glob("gpudoctor-*"))
+        with started(f"exec {' '.join(torchrun(script))}", {**environment, "TMPDIR": folder}) as job:
+            until(lambda: len(list(Path(folder).glob("gpudoctor-*/worker.sock"))) == 2, "both ranks are armed")
+            ranks = {int(pid) for pid in ranks_of(script)} - {job.process.pid, job.command}
+            for pid, number in zip(sorted(ranks), (signal.SIGTERM, signal.SIGKILL), strict=True):
+                os.kill(pid, number)
+            job.ended()
+        assert not list(Path(folder).glob("gpudoctor-*"))
 
 
 @pytest.mark.thorough

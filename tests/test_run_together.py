@@ -99,6 +99,7 @@ def started(
     *options: str,
     variables: Mapping[str, str],
     around: tuple[str, ...] = (),
+    launcher: tuple[str, ...] = (sys.executable, "-m", "torch.distributed.run"),
 ) -> list["subprocess.Popen[bytes]"]:
     """The same line on every node, but for its number; what each says is in a file of its name."""
     script = folder / "train.py"
@@ -106,7 +107,7 @@ def started(
     processes = []
     for number, machine in enumerate(machines):
         ours = (sys.executable, "-m", "gpudoctor", "run", "--preflight", "none", *options, "--")
-        torchrun = (sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1")
+        torchrun = (*launcher, "--nnodes=2", "--nproc-per-node=1")
         where = (f"--node-rank={number}", "--master-addr=10.0.0.1", "--master-port=29511", str(script))
         alone = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")  # hosts of the lab see all processes
         environment = {
@@ -192,7 +193,10 @@ def test_a_job_that_stands_on_another_node_is_named_once_and_ended_on_both(
 
 
 def test_without_a_way_each_keeps_its_own_and_says_so(two: tuple[Host, ...], tmp_path: Path) -> None:
-    processes = started(two, tmp_path, "killed", variables={})
+    stands_in = tmp_path / "torchrun"
+    stands_in.write_text("#!/bin/sh\nsleep 1\nexit 1\n")
+    stands_in.chmod(0o755)
+    processes = started(two, tmp_path, "killed", variables={}, launcher=(str(stands_in),))
     try:
         for process in processes:
             process.wait(PATIENCE)

@@ -129,7 +129,7 @@ TROUBLE = lazy_re(
 )
 """Words, a loss that is no number, glog's mark of a fatal line, and a type that a module of errors has."""
 MILD = lazy_re(
-    r"\b(?:(?<!NCCL )WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|\w*Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d"
+    r"\b(?:(?<!NCCL )WARN|WARNING|INFO|DEBUG|NOTICE|TRACE|warnings\.warn)\b|Warning: |(?:^|[\[:\s])[WI]\d{3,4} \d\d"
     r":|^\[W [\w.]{1,40}:\d+\]|^\[[WID] (?:[\d-]{6,10} )?\d\d:\d\d:\d\d\b|\b(?:kernel )?command line: [A-Za-z_]|"
     r"processes? ha(?:s|ve) sent help message|orte_base_help_aggregate|\bwarning: |"
     r"\bCreated (?:TensorFlow )?device\b|\bredzone_allocator\.cc:\d{1,6}\]|\| TERMINATED {1,12}\||\d TERMINATED\)|"
@@ -359,7 +359,9 @@ def _marks(lines: Sequence[tuple[int, str]]) -> tuple[list[int], list[int], set[
         wrong = wrong or WRONG_RESULTS.search(line) is not None
         asked = asked or ORDERED.search(line) is not None
         no_number = NOT_A_NUMBER.search(line)
-        bad = no_number or (None if MILD.search(line) else TROUBLE.search(line))
+        bad = no_number or TROUBLE.search(line)
+        if bad and not no_number and MILD.search(line):
+            bad = None
         if bad and index and (frame := FRAME_WRITTEN.search(lines[index - 1][1][:1000])):
             bad = None if line[frame.start() :].startswith("    ") else bad  # the source of a frame says nothing
         if bad and bad[0].lower() in ENDS_AFTER_ALL and ENDED.search(line) and not DENIED.search(line):
