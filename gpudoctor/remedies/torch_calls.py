@@ -226,6 +226,32 @@ REMEDIES = (
         counter="IndexError: Target 10 is out of bounds.",
     ),
     Remedy(
+        "memory-of-others",
+        words=(
+            r"\bProcess (?P<pid>\d{1,10}) has (?P<held>\d{2,4}\.\d\d GiB) memory in use\.[^\n]*"
+            r"\bthis process has (?P<own>\d{1,4}\.\d\d MiB|\d\.\d\d GiB) memory in use",
+            r"\bProcess (?P<pid>\d{1,10}) has (?P<held>\d\.\d\d GiB) memory in use\.[^\n]*"
+            r"\bthis process has (?P<own>\d{1,4}\.\d\d MiB) memory in use",
+        ),
+        fix=(
+            "Others hold that GPU's memory: process {pid} has {held} of it, the one that failed {own}. End that process "
+            "where it was left behind, take another GPU, or, where it is another rank of this job, give each rank its "
+            "own (torch.cuda.set_device(local_rank)); smaller batches change little. (In a container its number may be "
+            "the host's.)"
+        ),
+        commands=(command("nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"),),
+        kind="gpu-memory",
+        blame="environment",
+        restart="elsewhere",
+        source="torch c10/cuda/CUDACachingAllocator.cpp (reportProcessMemoryInfo), 2.0 on",
+        sample="OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 1 has a total capacity of 79.11 "
+        "GiB of which 311.00 MiB is free. Process 4410 has 76.02 GiB memory in use. Including non-PyTorch memory, this "
+        "process has 2.71 GiB memory in use.",
+        counter="OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 1 has a total capacity of 79.11 "
+        "GiB of which 311.00 MiB is free. Process 4410 has 1.02 GiB memory in use. Including non-PyTorch memory, this "
+        "process has 77.71 GiB memory in use.",
+    ),
+    Remedy(
         "numpy-of-another-time",
         words=r"^Numpy is not available",
         types=("RuntimeError",),
