@@ -31,6 +31,8 @@ FOLLOWS = frozenset(
     }
 )
 """What logs say of a job whose rank was ended by such a signal, or that was asked to end."""
+OF_AN_ABORT = ("native-crash", "rank-died")
+"""What a log says of an abort by itself."""
 GONE_SECONDS = 60.0
 """So much later than it happened the loss of a node may be noticed."""
 BY_ITSELF = "by itself"
@@ -246,6 +248,8 @@ def _of_death(ended: RunEnded, death: ProcessEnded, said: LogCause | None, answe
         return Found(cause="time-limit", confidence=SEEN, summary=summary)
     if said is not None and said.cause not in ("rank-died", "cancelled"):
         return None
+    if number == signal.SIGABRT and any(each.cause not in OF_AN_ABORT for each in answer.causes):
+        return None  # NCCL's watchdog ends a rank so, and the log tells what it has waited for, if not for certain
     if number == signal.SIGABRT:
         return Found(cause="native-crash", confidence=LIKELY, summary=f"{name} aborted itself: {by}")
     summary = f"{name} was ended by {by}, and nothing of the job had failed before"
