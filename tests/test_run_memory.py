@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpudoctor import programs
+from gpudoctor.check import Fix
 from gpudoctor.explain.report import Explanation, LogCause
 from gpudoctor.read.kernel_log import KernelLine
 from gpudoctor.run import after, kernel as kernel_of_job, memory, verdict
@@ -329,6 +330,6 @@ def test_a_stranger_is_ended_for_memory_beside_a_job(end: str, contained: bool, 
 @pytest.mark.parametrize(("told", "cause"), [((), "native-crash"), (("slow-rank-timeout", "uneven-inputs"), None)])
 def test_an_abort_by_torch_s_watchdog_is_no_crash(told: tuple[str, ...], cause: str | None) -> None:
     """Of an H200: what its log could not decide was answered with "update or rebuild that extension"."""
-    answer = Explanation(causes=tuple(LogCause(cause=name, confidence=0.4, summary="it waited") for name in told))
+    answer = Explanation(causes=tuple(LogCause(cause=name, confidence=0.4, summary="", fix=Fix("")) for name in told))
     found = verdict.found(ended(death(-6), status=1), answer)
     assert (found.cause if found is not None else None) == cause

@@ -234,7 +234,7 @@ REMEDIES = (
             r"\bthis process has (?P<own>\d{1,4}\.\d\d MiB) memory in use",
         ),
         fix=(
-            "Others hold that GPU's memory: process {pid} has {held} of it, the one that failed {own}. End that process "
+            "Others hold that GPU's memory: process {pid} has {held} of it, the one that failed {own}. End that one "
             "where it was left behind, take another GPU, or, where it is another rank of this job, give each rank its "
             "own (torch.cuda.set_device(local_rank)); smaller batches change little. (In a container its number may be "
             "the host's.)"
