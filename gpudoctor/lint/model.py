@@ -173,6 +173,8 @@ class TextSection(Struct, frozen=True):
     start: int = 0
     """Offset of `text` in the whole."""
     line: int = 1
+    is_part: bool = False
+    """Of a file that a text puts together by several commands: the rest stands elsewhere."""
 
 
 class SbatchOption(Struct, frozen=True):

@@ -11,7 +11,7 @@ from gpudoctor.knowledge.visible.repair import HIDING
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
 from gpudoctor.lint.model import LintJob, LintLaunch
-from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, constant, numbers
+from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, argument, codes_and_starts, constant, numbers
 from gpudoctor.lint.spawning import set_variable
 
 INITIALISES = frozenset(
@@ -115,6 +115,18 @@ def seen(job: LintJob, code: PythonCode, launches: tuple[LintLaunch, ...]) -> Se
     if count is None or VARIABLE in code.text:
         return None
     return SeenGpus(count, f"a node has {count}, 0 to {count - 1}" if count > 1 else "a node has one, number 0")
+
+
+def shown_by_itself(job: LintJob, launch: LintLaunch) -> SeenGpus | None:
+    """The GPUs that the program of a launch shows itself, whatever its launcher showed it."""
+    code = next((code for code, starts in codes_and_starts(job) if launch in starts), None)
+    inside = [each.statement for each in sets_visible(code)] if code is not None else []
+    if code is None or not inside or any(code.is_conditional(each) for each in inside):
+        return None
+    scopes = {code.scope_of(each) for each in inside} - {code.tree}
+    if not all(map(code.is_called, scopes)) or any(late_sets(code)):
+        return None
+    return seen(job, code, (launch,))
 
 
 def of_value(value: str) -> SeenGpus | None:

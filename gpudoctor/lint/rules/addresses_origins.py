@@ -138,24 +138,39 @@ def _guarded(job: LintJob, expansion: Expansion) -> bool:
     return bool(re.search(r"&&|\|\||\bthen\b|\]\s*;|\bif\b", line)) or line[:1] in (" ", "\t")
 
 
+_SUBMITTED = ("SLURM_SUBMIT_HOST", "PBS_O_HOST", "LSB_SUB_HOST")
+
+
 @rule(
     "A11",
-    title="The head is the first node of the job, not where srun was called",
+    id="slurm-launch-node-address",
+    title="The head is the first node of the job, not where srun or sbatch was called",
     severity="warning",
     source="measured with Slurm 22.05; pith-train pull request 47",
     leads_to=("master-unreachable",),
     bad=(
         _BATCH + "export MASTER_ADDR=$SLURM_LAUNCH_NODE_IPADDR\n" + _SRUN.format("$MASTER_ADDR"),
         _BATCH + _SRUN.format("$SLURM_LAUNCH_NODE_IPADDR"),
+        _BATCH + "export HEAD=$SLURM_SUBMIT_HOST\n" + _SRUN.format("$HEAD"),
     ),
     good=(_BATCH + f"export MASTER_ADDR={_HEAD}\n" + _SRUN.format("$MASTER_ADDR"), _GOOD),
 )
-def slurm_launch_node_address(job: LintJob) -> Iterator[LintFinding]:
+def head_is_where_it_was_submitted(job: LintJob) -> Iterator[LintFinding]:
     """SLURM_LAUNCH_NODE_IPADDR is the address from which srun was called: the login node, where srun is called there,
-    and it is empty in the batch script."""
+    and it is empty in the batch script. SLURM_SUBMIT_HOST, PBS_O_HOST and LSB_SUB_HOST are the login node."""
     for _world, given in addressed(job):
         for launch, address in given:
             for origin in look.origins(address.word, launch.invocation):
+                if origin.name in _SUBMITTED:
+                    yield LintFinding(
+                        span=origin.span or address.span,
+                        summary=f"{address.written} is {origin.raw}: the machine on which the job was submitted",
+                        happens="No rank runs on a login node: nobody listens there, and all ranks time out.",
+                        fix=f"Use the first node of the job: MASTER_ADDR={_HEAD}."
+                        if origin.name == "SLURM_SUBMIT_HOST"
+                        else "Use the first node of the job.",
+                    )
+                    break
                 if origin.name != "SLURM_LAUNCH_NODE_IPADDR":
                     continue
                 batch = origin.where == "batch"

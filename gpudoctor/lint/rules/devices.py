@@ -12,6 +12,7 @@ from gpudoctor.lint.assignments import with_value
 from gpudoctor.lint.edits import insert_options, spell
 from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.pods import container_of
+from gpudoctor.lint.python_devices import shown_by_itself
 from gpudoctor.lint.rule import Edit, Example, LintFinding, rule
 from gpudoctor.lint.rules.rank_variables import number, variable
 from gpudoctor.lint.rules.slurm_examples import PLAIN, RANKED
@@ -41,6 +42,7 @@ _POD = (
         Example(_ONE.format(8) + "\n", "gpus_per_node=4"),
         "CUDA_VISIBLE_DEVICES=0,1 python train.py --accelerator gpu --devices 4 --strategy ddp\n",
         _POD.format(4),
+        _ONE.format(4) + '\n#@ file train.py\nimport os\nos.environ["CUDA_VISIBLE_DEVICES"] = "0,1"\nimport torch\n',
     ),
     good=(
         _POD.format(8),
@@ -93,6 +95,9 @@ def limit_of(job: LintJob, launch: LintLaunch) -> tuple[int, str] | None:
     """GPUs for the launch, and the phrase that says whence."""
     if launch.launcher == "deepspeed" and launch.option("hostfile") is not None:
         return None  # CUDA_VISIBLE_DEVICES does not count there, and the hosts have their own slots
+    own = shown_by_itself(job, launch)
+    if own is not None:
+        return own.count, f"its program shows itself {counted(own.count, 'GPU')}"
     shown = processes.shown_gpus(launch)
     if shown is not None:
         return shown.count, f"{VARIABLE} shows {counted(shown.count, 'GPU')} ({shown.value})"

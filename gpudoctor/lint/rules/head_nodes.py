@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.host_lists import expanded
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
@@ -80,6 +81,7 @@ def head_of_a_folded_list(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         _HEADER + _FIRST.replace("head -n1", "tail -n 1") + _STATIC,
         _HEADER + _FIRST.replace("head -n1", "tail -1") + _STATIC,
+        _HEADER + "#SBATCH --nodelist=n[03-04]\nexport HEAD=n04\n" + _STATIC,
     ),
     good=(_HEADER + _FIRST + _STATIC, _HEADER + _FIRST.replace("head -n1", "tail -n 1") + _C10D),
 )
@@ -93,6 +95,15 @@ def head_is_the_last_node(job: LintJob) -> Iterator[LintFinding]:
         by_task = own is not None and "SLURM_PROCID" in own.word.shown
         if look.is_dynamic(launch) or not (by_slurm or by_task) or (look.batch_nodes(job) or 2) < 2:
             continue
+        address = look.master(launch)
+        if address is not None and (named := _not_the_first(job, address.sure or "")):
+            yield LintFinding(
+                span=address.span,
+                summary=f"the address is {address.sure}, and rank 0 is on {named}, the first node of the list",
+                happens="Rank 0 opens the store on its own node, and the others wait at the other one.",
+                fix=f"Write {named}, or take the first node of the job.",
+            )
+            return
         last = next((origin for origin in _origins(launch) if _LAST.search(origin.raw)), None)
         if last is not None:
             yield LintFinding(
@@ -104,6 +115,19 @@ def head_is_the_last_node(job: LintJob) -> Iterator[LintFinding]:
             return
 
 
+def _not_the_first(job: LintJob, host: str) -> str:
+    """The first of the nodes that the header names, where the host is another one of them. SLURM sorts the list."""
+    option = job.sbatch.get("nodelist")
+    if option is None or option.ignored or not option.value or not host:
+        return ""
+    names: list[str] = []
+    for match in _NAMES.finditer(option.value):
+        names += list(expanded(match[1], match[2], match[3])) if match[2] else [match[0]]
+    first = min(names, default="")
+    return first if host in names and host != first and len(names) == look.batch_nodes(job) else ""
+
+
+_NAMES = lazy_re(r"([A-Za-z][\w.-]*)(?:\[([\d,-]+)\]([\w.-]*))?")
 _PBS = "#!/bin/bash\n#PBS -l select=2:ncpus=8:ngpus=4:mpiprocs={}\ncd $PBS_O_WORKDIR\n"
 _COUNT = "N=$(wc -l < $PBS_NODEFILE)\nHEAD=$(head -n1 $PBS_NODEFILE)\nmpiexec -n $N --ppn 1 "
 _RUN = "torchrun --nnodes=$N --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=$HEAD:29400 train.py\n"

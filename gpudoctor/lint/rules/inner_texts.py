@@ -26,6 +26,7 @@ _RUN = 'srun bash -c "torchrun --standalone --nproc-per-node=4 train.py $ARGS"\n
     bad=(
         HEADER.replace("nodes=2", "nodes=1") + _ARGUMENTS.replace("}'", "}").format("type:layer") + _RUN,
         'srun bash -c "torchrun --standalone --nproc-per-node=4 train.py --name \'big"\n',
+        'srun bash -c "if [ -d a ]; then torchrun --standalone --nproc-per-node=4 train.py"\n',
     ),
     good=(
         HEADER.replace("nodes=2", "nodes=1") + _ARGUMENTS.format("type:layer") + _RUN,
@@ -64,9 +65,16 @@ def _fault(text: str) -> tuple[str, str, str] | None:
             "unexpected EOF while looking for a matching quote; nothing starts.",
             "Close the quote in the variable, or in the line, that holds it.",
         )
+    read = read_script(text)
+    if read.refused is not None and read.refused.kind == "compound":
+        what, wanted = read.refused.what, read.refused.wanted
+        return (
+            f"never closes its {what}: {wanted} is missing",
+            "syntax error: unexpected end of file; nothing starts.",
+            f"Write {wanted} where it ends.",
+        )
     if "\n" not in text:
         return None
-    read = read_script(text)
     for at in (*read.trailing, *read.dashed):
         return (
             f"ends its command before its last line: {_shown(text, max(0, at - 40))}",

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import rank_counts
 from gpudoctor.lint.model import LintJob, LintLaunch
 from gpudoctor.lint.python_code import PythonCode, argument, codes_and_starts
@@ -26,14 +27,21 @@ _SPAWN = (
     title="Spawned ranks are as many as their world",
     source="torch/distributed/rendezvous.py: tcp:// waits for world_size ranks; torch/multiprocessing/spawn.py",
     leads_to=("rendezvous-incomplete", "launcher-world-mismatch"),
-    bad=(_SPAWN.format("world", 6), _SPAWN.format(1, 2)),
-    good=(_SPAWN.format("world", 8), _SPAWN.format("world", 4), _SPAWN.format(8, 8).replace("nprocs=4", "nprocs=8")),
+    bad=(_SPAWN.format("world", 6), _SPAWN.format("world", 8), _SPAWN.format(1, 2)),
+    good=(
+        _SPAWN.format("world", 8).replace("127.0.0.1", "n01"),
+        _SPAWN.format("world", 4),
+        _SPAWN.format(8, 8).replace("nprocs=4", "nprocs=8"),
+    ),
 )
 def world_of_spawned_ranks(job: LintJob) -> Iterator[LintFinding]:
     """spawn hands the world size on in its args. Where it is not the number of processes, times the nodes, ranks are
     waited for or refused."""
     for code, starts in codes_and_starts(job):
         yield from _of_spawn(job, code, starts)
+
+
+_AT_HOME = lazy_re(r"tcp://(?:127\.|localhost)|MASTER_ADDR[\"']\]?\s*[,=]\s*[\"'](?:127\.|localhost)")
 
 
 def _of_spawn(job: LintJob, code: PythonCode, starts: Sequence[LintLaunch]) -> Iterator[LintFinding]:
@@ -58,7 +66,8 @@ def _of_spawn(job: LintJob, code: PythonCode, starts: Sequence[LintLaunch]) -> I
                 place = names.index(world.id) - 1
                 world = given.elts[place] if place < len(given.elts) else None
             number = values.number(world)
-            if number is None or number == count or (number > count and number % count == 0):
+            at_home = _AT_HOME.search(code.text) is not None
+            if number is None or number == count or (number > count and number % count == 0 and not at_home):
                 continue  # of several nodes, which T08 tells of
             yield LintFinding(
                 span=code.span(spawned.call),

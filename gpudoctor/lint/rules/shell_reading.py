@@ -372,6 +372,7 @@ def argument_not_given(job: LintJob) -> Iterator[LintFinding]:
     source="bash(1): [ is a command; (( )) with 0 is false; a quoted ~ is a letter; measured with bash 5.2",
     bad=(
         'if ["$NODES" = 2 ]; then N=4; fi\n' + _ONE,
+        'if [ "$NODES" -gt 1]; then N=4; fi\n' + _ONE,
         "set -e\ni=0\n((i++))\n" + _ONE,
         'torchrun --standalone --nproc-per-node=4 "~/project/train.py"\n',
     ),
@@ -398,6 +399,10 @@ def small_word_of_bash(job: LintJob) -> Iterator[LintFinding]:
 
 
 _NO_BLANK = lazy_re(r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[\[?[\"$][^\s\]]*)", re.MULTILINE)
+_NO_LAST_BLANK = lazy_re(
+    r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?\[[ \t][^\[\]'`;&|\n]{1,200}[^\s\[\]'`;&|](\])[ \t]*(?:;|&&|\|\||$)",
+    re.MULTILINE,
+)
 _LOST = lazy_re(
     r"(?:^|&&|;)[ \t]*((?:export[ \t]+\w+=|cd[ \t]+|source[ \t]+|conda[ \t]+activate[ \t]+)[^\s&|;]+)"
     r"[ \t]*&(?![&>])[ \t]*\S",
@@ -417,6 +422,13 @@ def _in_text(job: LintJob) -> Iterator[LintFinding]:
                 span=_span(section.start, section.line, text, match.start(1), match.end(1)),
                 summary=f"{match[1][:40]}: behind [ a blank is missing",
                 happens="bash: command not found, and the condition is false.",
+                fix="Write [ and ] with blanks on both sides.",
+            )
+        for match in islice(_NO_LAST_BLANK.finditer(text), 20):
+            yield LintFinding(
+                span=_span(section.start, section.line, text, match.start(1), match.end(1)),
+                summary="in front of ] a blank is missing",
+                happens="bash: [: missing `]', and the condition is false.",
                 fix="Write [ and ] with blanks on both sides.",
             )
         for match in islice(_LOST.finditer(text), 20):

@@ -221,7 +221,7 @@ def stray_quote(job: LintJob) -> Iterator[LintFinding]:
 def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
     """What bash refuses of the scripts in the text; of a piece of a page the rest may stand elsewhere."""
     for section in job.sections:
-        if job.kind not in ("shell", "sbatch") or len(section.text) > _LONGEST:
+        if job.kind not in ("shell", "sbatch") or len(section.text) > _LONGEST or section.is_part:
             continue
         named = section.kind == "file" and section.name.endswith((".sh", ".bash", ".sbatch", ".slurm"))
         is_script = named or _SCRIPT.match(section.text) is not None
@@ -230,7 +230,10 @@ def _refused(job: LintJob) -> Iterator[tuple[RefusedShell, Span]]:
         if refusal is not None:
             at = section.start + refusal.at
             valued = refusal.what == "(" and _VALUED.search(job.text, max(0, at - 60), at) is not None and job.launches
-            if not is_script and not valued and not (refusal.kind == "compound" and _starts_behind(job, section, at)):
+            whole = _is_open(section.text[: refusal.at], refusal.what) or (
+                refusal.kind == "compound" and _starts_behind(job, section, at)
+            )
+            if not is_script and not valued and not whole:
                 continue
             end = job.text.find("\n", at)
             yield refusal, Span(at, end if end >= 0 else len(job.text), line_of(job.text, at))
@@ -243,6 +246,15 @@ _ASSIGNED_GAP = lazy_re(r"(?<![<\w])(<[A-Za-z][^<>\n|;]{0,90}>)(?!>)")
 """With what words of instructions may hold beside those of `gaps`: commas and brackets."""
 _OPENS = lazy_re(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
 """A command line that begins with a loop or a condition."""
+
+
+def _is_open(before: str, closer: str) -> bool:
+    """Whether a piece of a page holds what `fi` or `done` closes, so that what is missing is missing in it."""
+    openers = {"fi": "if", "done": "for|while|until"}.get(closer)
+    if openers is None:
+        return False
+    begun, ended = (len(re.findall(rf"^[ \t]*(?:{each})\b", before, re.MULTILINE)) for each in (openers, closer))
+    return begun > ended
 
 
 def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
@@ -263,6 +275,7 @@ def _starts_behind(job: LintJob, section: TextSection, at: int) -> bool:
         "#!/bin/bash\nHEAD=$(hostname\n" + _ONE,
         "#!/bin/bash\nfor ((i = 0; i < 2 i++)); do\n" + _ONE + "done\n",
         "N=4\nif [ $N -gt 1 ]; then\n" + _ONE,
+        "if [ $N -gt 1 ]\n  " + _ONE + "fi\n",
         "torchrun --standalone --nproc-per-node=4 train.py --betas (0.9,0.95)\n",
         "#!/bin/bash\nDATA=<your path>\n" + _ONE,
         "#!/bin/bash\nVOCAB=<path (such as /data/vocab.json)>\n" + _ONE,

@@ -164,6 +164,12 @@ def local_rank_before_it_is_set(job: LintJob) -> Iterator[LintFinding]:
                 )
 
 
+_HOSTS = (
+    "#@ node 0\nexport VLLM_HOST_IP={}\nray start --head\nvllm serve m --tensor-parallel-size 16\n"
+    "#@ node 1\nexport VLLM_HOST_IP={}\nray start --address=10.1.0.4:6379\n"
+)
+
+
 @rule(
     "A15",
     title="Ray's workers are told the head's address and port",
@@ -171,10 +177,13 @@ def local_rank_before_it_is_set(job: LintJob) -> Iterator[LintFinding]:
     bad=(
         "ssh n1 ray start --address=localhost:6379\npython train.py\n",
         "ray start --head --port=6380\nssh n1 ray start --address=n0:6379\npython train.py\n",
+        "#@ node 0\nH=10.1.0.4\nray start --head\npython t.py\n#@ node 1\nray start --address=$H:6379\n",
+        _HOSTS.format("10.1.0.4", "10.1.0.4"),
     ),
     good=(
         "ray start --head --port=6379\nssh n1 ray start --address=n0:6379\npython train.py\n",
         "ray start --head\nssh n1 ray start --address=n0:6379\npython train.py\n",
+        _HOSTS.format("10.1.0.4", "10.1.0.5"),
     ),
 )
 def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
@@ -195,6 +204,10 @@ def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
         )
         if away and host in ("localhost", "127.0.0.1"):
             what, fix = f"--address={address} is the worker's own machine", "Write the head's name or address."
+        elif away and heads and (name := _empty(start, address)) and re.search(rf"\b{name}=", job.text):
+            what, fix = f"--address={address}: ${name} is set on another machine, and empty here", "Set it here too."
+        elif away and (same := _same_machine(start, heads)):
+            what, fix = f"{same} is the head's own: two machines say that they are one", "Write this machine's address."
         elif len(ports) == 1 and port.isdigit() and port not in ports and next(iter(ports)).isdigit():
             what, fix = f"--address={address}: the head listens on {next(iter(ports))}", "Write the head's port."
         else:
@@ -205,6 +218,25 @@ def ray_worker_elsewhere(job: LintJob) -> Iterator[LintFinding]:
             happens="ray start ends: Unable to connect to GCS; the training waits for GPUs that never come.",
             fix=fix,
         )
+
+
+def _empty(start: Invocation, address: str) -> str:
+    """The variable of an address that nothing sets in this shell."""
+    expansions = (each for word in start.words for each in word.expansions if each.raw in address)
+    return next((each.name for each in expansions if each.is_set is False and each.default is None and each.name), "")
+
+
+def _same_machine(start: Invocation, heads: list[Invocation]) -> str:
+    """What both say of the machine that each is on: ray's --node-ip-address, vLLM's VLLM_HOST_IP."""
+    for head in heads:
+        own, its = (_option(each.words, "--node-ip-address") for each in (start, head))
+        if own is not None and own == its and "$" not in own:
+            return f"--node-ip-address={own}"
+        hosts = [each.settings.get("VLLM_HOST_IP") for each in (start, head)]
+        texts = [host.word.text if host is not None else None for host in hosts]
+        if texts[0] and texts[0] == texts[1]:
+            return f"VLLM_HOST_IP={texts[0]}"
+    return ""
 
 
 def _elsewhere(job: LintJob, one: Invocation, other: Invocation) -> bool:

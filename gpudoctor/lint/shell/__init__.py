@@ -4,7 +4,7 @@
 know what srun, ssh, env or `bash -c` start. `source` says for each character where it stands in the user's text.
 """
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from gpudoctor.lint.model import Invocation, LintFacts, SbatchOption, TextSection
 
@@ -65,7 +65,9 @@ def invocations(text: str, sections: tuple[TextSection, ...], facts: LintFacts, 
     return Shell(
         invocations=tuple(follower.invocations),
         every_sbatch=tuple(follower.every_sbatch),
-        files=tuple(follower.written),
+        files=tuple(
+            structs.replace(each, is_part=True) if each.name in follower.added_to else each for each in follower.written
+        ),
         notes=tuple(follower.notes),
         has_unread_source=follower.has_unread_source,
     )

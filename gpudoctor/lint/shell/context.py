@@ -73,6 +73,8 @@ class Gathered:
         self.every_sbatch: list[SbatchOption] = []
         self.files: dict[str, ShellSource] = {}
         self.written: list[TextSection] = []
+        self.added_to: set[str] = set()
+        """Files that a text adds to."""
         self.notes: list[str] = []
         self.has_unread_source = False
         self.heredocs: list[tuple[int, int]] = []

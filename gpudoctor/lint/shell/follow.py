@@ -177,8 +177,14 @@ class Follower(Control, Commands):
         redirection = redirects(node, expander)
         if redirection.document is not None:
             self.heredocs.append(redirection.document)
+        if redirection.adds:
+            self.added_to.add(redirection.target.rsplit("/", 1)[-1])
         for name_, source, section in redirection.writes:
-            self.files[name_] = source
+            before = self.files.pop(name_, None) if redirection.adds else None
+            if before is None:
+                self.files[name_] = source
+            elif not (before.placeholders or source.placeholders or context.conditional):
+                self.files[name_] = before.and_then(source)  # else another one than was given
             self.written.append(section)
         if redirection.target and not redirection.writes:
             self.writes(node, redirection, expander, context)

@@ -83,7 +83,9 @@ def redirects(node: "Node", expander: Expands) -> Redirects:
                     text = "\n".join(map(_as_it_is_written, text.split("\n")))
                 section = TextSection("file", name=name, text=text, start=first, line=source.lines.at(first))
                 writes.append((name, stdin, section))
-    adds = any(child.type == ">>" for each in children if each.type == "file_redirect" for child in each.children)
+    within = [each for child in children if child.type == "heredoc_redirect" for each in child.children]
+    files = (each for each in (*children, *within) if each.type == "file_redirect")
+    adds = any(child.type == ">>" for each in files for child in each.children)
     return Redirects(stdin, extra, writes, commands, target, adds, source.place(*raw)[:2] if raw is not None else None)
 
 

@@ -85,6 +85,17 @@ class ShellSource:
         runs.append(CommandRun(text[at:], base + at, base + len(text)))
         return cls.of_runs(runs, lines)
 
+    def and_then(self, other: "ShellSource") -> "ShellSource":
+        """Both texts as one, each of whose signs knows where it stands."""
+        made = ShellSource(self.text + other.text, self.lines)
+        made.places = [*self.all_places(), *other.all_places()]
+        return made
+
+    def all_places(self) -> list[tuple[int, int]]:
+        if self.places is not None:
+            return list(self.places)
+        return [(at, at + 1) for at in range(self.base, self.base + len(self.text))]
+
     @classmethod
     def of_runs(cls, runs: Sequence[CommandRun], lines: ShellLines) -> "ShellSource":
         """What an inner shell reads."""
