@@ -1,11 +1,11 @@
-"""Rules of what bash makes of words that people meant otherwise: Q12 to Q18."""
+"""Rules of what bash makes of words that people meant otherwise: Q12 to Q17."""
 
 import re
 from collections.abc import Iterator
 from itertools import islice
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection, Word
 from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
@@ -179,7 +179,7 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
         if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
             continue
         for match in islice(_SET.finditer(without_documents(section.text)), 20):
-            span = _span(section.start, section.line, section.text, match.start(1), match.end(1))
+            span = span_in(section, match.start(1), match.end(1))
             name = match[2] or match[3]
             what = (
                 f"`{match[1][:40]}` sets $1 of the shell"
@@ -366,97 +366,6 @@ def argument_not_given(job: LintJob) -> Iterator[LintFinding]:
                 )
 
 
-@rule(
-    "Q18",
-    title="Small words of bash are written as bash has them",
-    source="bash(1): [ is a command; (( )) with 0 is false; a quoted ~ is a letter; measured with bash 5.2",
-    bad=(
-        'if ["$NODES" = 2 ]; then N=4; fi\n' + _ONE,
-        'if [ "$NODES" -gt 1]; then N=4; fi\n' + _ONE,
-        "set -e\ni=0\n((i++))\n" + _ONE,
-        'torchrun --standalone --nproc-per-node=4 "~/project/train.py"\n',
-    ),
-    good=(
-        'if [ "$NODES" = 2 ]; then N=4; fi\n' + _ONE,
-        "set -e\ni=0\n((i++)) || true\n" + _ONE,
-        "torchrun --standalone --nproc-per-node=4 ~/project/train.py\n",
-    ),
-)
-def small_word_of_bash(job: LintJob) -> Iterator[LintFinding]:
-    """`["$X"` is a command of that name; `((i++))` with i=0 is false, which ends a script under set -e; in quotes ~ is
-    no home folder."""
-    if job.kind in ("shell", "sbatch"):
-        yield from _in_text(job)
-    for launch in job.launches:
-        script = launch.script
-        if script is not None and script.raw.startswith(('"~/', "'~/")):
-            yield LintFinding(
-                span=script.span,
-                summary=f"{script.raw[:60]} begins with ~ in quotes, which is no home folder",
-                happens="can't open file: No such file or directory.",
-                fix="Write $HOME/..., or leave the quotes out.",
-            )
-
-
-_NO_BLANK = lazy_re(r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?(\[\[?[\"$][^\s\]]*)", re.MULTILINE)
-_NO_LAST_BLANK = lazy_re(
-    r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?\[[ \t][^\[\]'`;&|\n]{1,200}[^\s\[\]'`;&|](\])[ \t]*(?:;|&&|\|\||$)",
-    re.MULTILINE,
-)
-_LOST = lazy_re(
-    r"(?:^|&&|;)[ \t]*((?:export[ \t]+\w+=|cd[ \t]+|source[ \t]+|conda[ \t]+activate[ \t]+)[^\s&|;]+)"
-    r"[ \t]*&(?![&>])[ \t]*\S",
-    re.MULTILINE,
-)
-_EXPR = lazy_re(r"(?:`|\$\()[ \t]*expr[ \t]+[\w${}]+\\?[*+/-][\w${}]+[ \t]*[`)]")
-_STEP = lazy_re(r"^[ \t]*(\(\((\w+)\+\+\)\)|let[ \t]+[\"']?(\w+)\+\+[\"']?)[ \t]*$", re.MULTILINE)
-
-
-def _in_text(job: LintJob) -> Iterator[LintFinding]:
-    for section in job.sections:
-        if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
-            continue
-        text = section.text
-        for match in _NO_BLANK.finditer(text):
-            yield LintFinding(
-                span=_span(section.start, section.line, text, match.start(1), match.end(1)),
-                summary=f"{match[1][:40]}: behind [ a blank is missing",
-                happens="bash: command not found, and the condition is false.",
-                fix="Write [ and ] with blanks on both sides.",
-            )
-        for match in islice(_NO_LAST_BLANK.finditer(text), 20):
-            yield LintFinding(
-                span=_span(section.start, section.line, text, match.start(1), match.end(1)),
-                summary="in front of ] a blank is missing",
-                happens="bash: [: missing `]', and the condition is false.",
-                fix="Write [ and ] with blanks on both sides.",
-            )
-        for match in islice(_LOST.finditer(text), 20):
-            yield LintFinding(
-                span=_span(section.start, section.line, text, match.start(1), match.end(1)),
-                summary=f"`{match[1][:40]} &` runs in a shell of its own, in the background",
-                happens="What it sets or where it goes is not so in the commands behind it.",
-                fix="Write && in the place of &.",
-            )
-        for match in islice(_EXPR.finditer(text), 20):
-            yield LintFinding(
-                span=_span(section.start, section.line, text, match.start(0), match.end(0)),
-                summary=f"{match[0][:40]}: expr wants blanks around its operators, and gives the text back as it is",
-                happens="The value is no number.",
-                fix="Write $((...)).",
-            )
-        stops = re.search(r"^[ \t]*set[ \t]+-\w*e", text, re.MULTILINE)
-        for match in islice(_STEP.finditer(text, stops.start()) if stops is not None else (), 20):
-            name = match[2] or match[3]
-            zero = re.findall(rf"^[ \t]*{name}=(\S+)", text[: match.start()], re.MULTILINE)
-            if zero[-1:] == ["0"]:
-                yield LintFinding(
-                    span=_span(section.start, section.line, text, match.start(1), match.end(1)),
-                    summary=f"{match[1]} with {name}=0 is false, and set -e ends the script there",
-                    happens="The script ends without a message.",
-                    fix=f"Write {name}=$(({name} + 1)).",
-                )
-
-
-def _span(base: int, line: int, text: str, start: int, end: int) -> Span:
-    return Span(base + start, base + end, line + text.count("\n", 0, start))
+def span_in(section: TextSection, start: int, end: int) -> Span:
+    """A stretch of a section, where it stands in the whole."""
+    return Span(section.start + start, section.start + end, section.line + section.text.count("\n", 0, start))
