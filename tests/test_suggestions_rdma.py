@@ -11,6 +11,7 @@ from gpudoctor.snapshot import (
     Gid,
     PciPath,
     Snapshot,
+    read,
 )
 from gpudoctor.testing.machines import but, h100_node, t4_node, unread
 from gpudoctor.testing.networks import (
@@ -70,6 +71,21 @@ def test_hcas_of_gpus_that_a_container_does_not_show_are_no_storage() -> None:
 
 def test_a_rail_at_half_its_rate_is_a_fault_and_stays() -> None:
     assert suggest(changed_port(h100_node(), "mlx5_3", rate_gbps=200.0)).suggestions == ()
+
+
+def test_a_slow_port_of_another_kind_beside_a_gpu_is_not_its_rail() -> None:
+    """NCCL looks at bandwidth first: the GPU's traffic goes over the faster port behind the bridge."""
+    slow = port("mlx5_8", rate_gbps=25.0)
+    machine = h100_node(2)
+    devices = machine.network.rdma_devices.value
+    beside = rdma_device(8, slow, name="mlx5_8", pci_bus_id="0000:1a:00.0", board_id="MT_0000000224")
+    farther = replace(devices[0], pci_bus_id=read("x", "0000:05:00.0"))
+    paths = machine.network.pci_paths.value
+    place = replace(paths["0000:18:00.0"], bus_id="0000:1a:00.0")
+    machine = but(
+        with_rdma(machine, farther, devices[1], beside), "network.pci_paths", {**paths, "0000:1a:00.0": place}
+    )
+    assert only(suggest(machine), "NCCL_IB_HCA").value == "=mlx5_0,mlx5_1"
 
 
 def test_a_list_that_fits_nothing_is_replaced() -> None:

@@ -14,6 +14,7 @@ from typing import NoReturn
 import msgspec
 from msgspec import Struct
 
+from gpudoctor.active import signal_name
 from gpudoctor.armed import remove_leftovers
 from gpudoctor.lazy import lazy_re
 from gpudoctor.run import kept
@@ -282,7 +283,7 @@ class AttendedRun:
             _write(b"\n")
         status, seconds = self._record.status or 0, self._record.seconds or 0.0
         how = (
-            f"ended by {_signal_name(-status)}"
+            f"ended by {signal_name(-status)}"
             if status < 0
             else f"ended with exit status {status}"
             if status
@@ -423,13 +424,6 @@ def _here() -> str:
         return str(Path.cwd())
     except OSError:
         return ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _duration(seconds: float) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from gpudoctor.knowledge.gpus.gpu_labels import sysfs_address
 from gpudoctor.knowledge.gpus.nvidia_hardware import gpus_on_pci
+from gpudoctor.knowledge.nccl.rails import rails as given
 from gpudoctor.knowledge.nccl.settings import dotted, effective, nccl_version, set_integer, set_text
 from gpudoctor.knowledge.network.gids import is_ipv4
 from gpudoctor.knowledge.network.gpu_direct import GdrVerdict, verdicts
@@ -64,14 +65,14 @@ def hca(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
 def rails(machine: Snapshot, ports: Sequence[Pair]) -> tuple[Pair, ...]:
     """Of the ports that NCCL takes, those meant for the GPUs' traffic. Raises `NotRead`.
 
-    A port is left out when it cannot connect; when it is nobody's nearest, and either differs from the nearest ones
-    or each GPU has one of its own without it; when it speaks another link layer than most of the bandwidth; or when it
-    is slower and of another kind of board (a slower one of the same kind is a rail with a fault, which other nodes
-    still expect).
+    A port is left out when it cannot connect; when NCCL gives it to no GPU, and either it differs from those that it
+    gives or each GPU has one of its own without it; when it speaks another link layer than most of the bandwidth; or
+    when it is slower and of another kind of board (a slower one of the same kind is a rail with a fault, which other
+    nodes still expect).
     """
     kept = [pair for pair in ports if can_connect(pair[1]) is not False]
     addresses = _gpu_addresses(machine)
-    near = _nearest_devices(machine, addresses)
+    near = _devices_of_gpus(machine, addresses, ports)
     beside = [pair for pair in kept if pair[0].name in near]
     complete = len({pair[0].name for pair in beside}) >= len(addresses) > 1
     if beside:
@@ -85,8 +86,8 @@ def rails(machine: Snapshot, ports: Sequence[Pair]) -> tuple[Pair, ...]:
         widest = max(layers, key=lambda layer: layers[layer])
         kept = [pair for pair in kept if pair[1].link_layer.value == widest]
     fastest = max((port.rate_gbps.value for _, port in kept), default=0.0)
-    boards = {device.board_id.value_or("") for device, port in kept if port.rate_gbps.value == fastest}
-    return tuple(pair for pair in kept if pair[1].rate_gbps.value == fastest or pair[0].board_id.value_or("") in boards)
+    boards = {_board(device) for device, port in kept if port.rate_gbps.value == fastest}
+    return tuple(pair for pair in kept if pair[1].rate_gbps.value == fastest or _board(pair[0]) in boards)
 
 
 def _gpu_addresses(machine: Snapshot) -> set[str]:
@@ -100,21 +101,29 @@ def _gpu_addresses(machine: Snapshot) -> set[str]:
     return shown | {device.bus_id for device in on_pci if device.bus_id in known}
 
 
-def _nearest_devices(machine: Snapshot, addresses: set[str]) -> set[str]:
-    """Names of the devices that some GPU is closest to; empty when that is not known of every GPU."""
+def _devices_of_gpus(machine: Snapshot, addresses: set[str], ports: Sequence[Pair]) -> set[str]:
+    """Names of the devices that some GPU is closest to, or which NCCL gives it because they are faster and of another
+    kind: a slower one of the same kind is its rail, with a fault. Empty when that is not known of every GPU."""
+    taken = {(device.name, port.number) for device, port in ports}
     names: set[str] = set()
     for address in addresses:
-        devices, path = nearest(machine, address)
-        if not path:
+        devices, fast = nearest(machine, address)[0], given(machine, address, taken)
+        if not devices:
             return set()
+        if fast and not {_board(device) for device in fast} & {_board(device) for device in devices}:
+            devices = fast
         names |= {device.name for device in devices}
     return names
+
+
+def _board(device: RdmaDevice) -> str:
+    return device.board_id.value_or("")
 
 
 def _differ(one: Pair, other: Pair) -> bool:
     """Whether two ports are of different kinds."""
     return (
-        one[0].board_id.value_or("") != other[0].board_id.value_or("")
+        _board(one[0]) != _board(other[0])
         or one[1].link_layer.value != other[1].link_layer.value
         or one[1].rate_gbps.value != other[1].rate_gbps.value
     )

@@ -1,6 +1,7 @@
 """Rules of what each rank of a program does: U11, U30."""
 
 import ast
+import sys
 from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
@@ -90,12 +91,11 @@ _ALONE = (
 )
 _PLAIN_PACKAGES = lazy_re(
     r"torch(?:vision|audio|text|metrics)?|numpy|scipy|pandas|sklearn|matplotlib|PIL|cv2|tqdm|yaml|omegaconf|tensorboardX?"
-    r"|timm|einops|h5py|albumentations|seaborn|argparse|os|sys|time|math|random|json|pathlib|glob|re|collections|itertools"
-    r"|functools|datetime|logging|copy|csv|pickle|typing|dataclasses|warnings|shutil|gc"
+    r"|timm|einops|h5py|albumentations|seaborn|" + "|".join(sys.stdlib_module_names)
 )
 """Packages none of which makes a process group by itself."""
 _JOINS = lazy_re(
-    r"distributed|RANK|rank|environ|getenv|WORLD|PROCID|world_size|multiprocessing|DataParallel|\bddp\b|\bDDP\b"
+    r"distributed|RANK|rank|environ|getenv|WORLD|PROCID|world_size|multiprocessing|import_module|runpy|exec\(|DataParallel|\bddp\b|\bDDP\b"
 )
 
 
