@@ -56,7 +56,8 @@ ALWAYS: dict[str, tuple[str, ...]] = {
     "test_nccl_lab_middle.py::test_what_happens_in_the_middle_is_named": ("a rank is killed", "a rank is stopped"),
     "test_nccl_oracle.py::test_nccl_does_as_we_say": (
         *("file: comment", "files: homes", "hcas: one closed", "hcas: rails and storage", "interfaces: mixed"),
-        *("interfaces: two", "paths: PCIe switches", "paths: flat in a VM"),
+        *("interfaces: two", "paths: PCIe switches", "paths: flat in a VM", "hcas: with a RoCE port", "hcas: none"),
+        *("interfaces: NCCL_COMM_ID", "gids: IPv6 only", "transports: two of one root", "errors: verbs"),
     ),
     "test_run.py::test_status_and_output_are_what_they_are_without_us": (
         *("0", "77", "TERM", "KILL", "INT", "PIPE", "much", "input", "terminals", "surroundings", "words"),

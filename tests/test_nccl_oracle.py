@@ -31,6 +31,8 @@ CASES = {
         "hcas: rails and storage",
         "hcas: one closed",
         "hcas: two ports",
+        "hcas: with a RoCE port",
+        "hcas: none",
         "gids: IPv6 only",
         "paths: PCIe switches",
         "paths: root ports",

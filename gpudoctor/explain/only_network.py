@@ -1,8 +1,8 @@
 """NCCL was told NCCL_NET=IB and ended, for it found no RDMA port that it can use: what is wrong is the port.
 
-Up to 2.26 NCCL names the network ("Error: network IB not found."). Since 2.27 it says that no network started, and
-looks for RDMA ports only where NCCL_NET is not set or says IB; where it is not set, it would have gone over TCP.
-(NCCL net.cc and plugin/net.cc, ncclNetInit.)
+Up to 2.26 NCCL names the network ("Error: network IB not found."). Since 2.28.9 it says that no network started, and
+looks for RDMA ports only where NCCL_NET is not set or says IB; where it is not set, it would have gone over TCP. In
+between it readies TCP too, whatever NCCL_NET says, and its log does not tell. (NCCL net.cc, plugin/net.cc.)
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.order import Facts
 from gpudoctor.sure import PROVED
 
-ENDED, NO_DEVICE = "no-net-plugin-started", "no-rdma-device"
+ENDED, NO_DEVICE, OVER_TCP = "no-net-plugin-started", "no-rdma-device", "socket-network-started"
 
 
 def without_its_network(facts: Facts) -> Iterator[Candidate]:
@@ -20,7 +20,8 @@ def without_its_network(facts: Facts) -> Iterator[Candidate]:
     if ended is None or ended.values.get("network", "ib").casefold() != "ib":
         return
     looked = next((event for event in facts.events if event.symptom.id == NO_DEVICE), None)
-    if looked is None and "network" not in ended.values:
+    tcp = any(event.symptom.id == OVER_TCP for event in facts.events)
+    if (looked is None or tcp) and "network" not in ended.values:
         return
     yield Candidate(
         cause="rdma-unused",

@@ -287,6 +287,16 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter=INFO + "Initialized NET plugin IB",
     ),
     Symptom(
+        "socket-network-started",
+        needle="Initialized NET plugin Socket",
+        role="context",
+        seen="NCCL has got its TCP network ready",
+        versions="nccl 2.27 and later",
+        source="NCCL plugin/net.cc",
+        sample=INFO + "Initialized NET plugin Socket",
+        counter=INFO + "Initialized NET plugin IB",
+    ),
+    Symptom(
         "net-plugin-not-found",
         pattern=r"NET/Plugin: (?:No plugin found \((?P<plugin>[^)\n]*)\)|Could not find:? ?(?P<name>[^\n]*))",
         role="context",

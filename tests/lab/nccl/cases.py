@@ -304,6 +304,8 @@ OLDER: dict[str, tuple[str, tuple[str, ...]]] = {
     repr({"NCCL_PROTO": "nosuch"}): ("2.21.5", ()),
     # Its proxies share 7 MB there, whichever way GPUs are joined (proxy.cc).
     repr({"NCCL_P2P_LEVEL": "SYS"}): ("2.21.5", ("shm-too-small",)),
+    # It readies all networks, whatever NCCL_NET says (plugin/net.cc): its log is that of an unknown one.
+    repr(ALONE | {"FAKE_RDMA_FAULT": "port-down", "NCCL_NET": "IB"}): ("2.27.5", ("rdma-unused", "nccl-settings")),
     # A GID is asked for when connections are made.
     repr(ALONE | {"NCCL_IB_GID_INDEX": "99"}): ("2.30.7", ("roce-gid-index",)),
 }
