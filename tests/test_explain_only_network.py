@@ -3,11 +3,11 @@
 The lines are those of NCCL 2.21.5, 2.27.5 and 2.32.3 on the machines of tests/lab/nccl.
 """
 
-from pathlib import Path
+import io
 
 import pytest
 
-from gpudoctor import explain
+from gpudoctor.explain.explain import explain
 
 NODE = "n1:9:8 [0] "
 NO_DEVICE = NODE + "NCCL INFO NET/IB : No device found."
@@ -24,7 +24,6 @@ NOTHING = NODE + "plugin/net.cc:388 NCCL WARN Failed to initialize any NET plugi
         ((NO_DEVICE, NODE + "net.cc:579 NCCL WARN Error: network nosuch not found."), "nccl-settings"),
     ],
 )
-def test_the_network_that_is_not_there(tmp_path: Path, lines: tuple[str, ...], cause: str) -> None:
-    log = tmp_path / "train.log"
-    log.write_text("\n".join((*lines, NODE + "NCCL INFO init.cc:1533 -> 5", "")))
-    assert explain(paths=[log]).causes[0].cause == cause
+def test_the_network_that_is_not_there(lines: tuple[str, ...], cause: str) -> None:
+    log = "\n".join((*lines, NODE + "NCCL INFO init.cc:1533 -> 5", ""))
+    assert explain(["-"], stdin=io.BytesIO(log.encode())).causes[0].cause == cause
