@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from gpudoctor import cli
+from gpudoctor import active, cli
 from gpudoctor.read.job import granted
 from gpudoctor.read.job.links import LinksOfRanks
 from gpudoctor.read.job.recorder_times import times_of
@@ -284,6 +285,17 @@ def test_a_line_where_only_the_late_rank_stands_tells_where_all_are_long_in_the_
     assert (in_code.phase, in_code.where.line) == ("host code", 48)
 
 
+def test_who_may_wait_is_not_named_by_a_few_samples_more_than_others() -> None:
+    """six-megabits of the lab: the rank behind a slow way slept its step in 22 of 52 samples, the others in 37 of 104."""
+    step, own_line = ((Frame("main", "/home/mara/train.py", number),) for number in (142, 48))
+    others = [stands(2, (37, step), (67, WAITS))]
+    behind = [stands(1, (22, step), (30, WAITS))]
+    assert time_spent(behind, others, 0.13) is not None
+    assert time_spent(behind, others, 0.13, may_wait=True) is None
+    late_rank = time_spent([stands(1, (17, step), (9, own_line), (26, WAITS))], others, 0.13, may_wait=True)
+    assert late_rank is not None and late_rank.where is not None and late_rank.where.line == 48
+
+
 def test_lines_of_one_loop_are_one_place() -> None:
     """writes_metrics of tests/lab/slow: a loop of two lines; a line far from them is another place."""
     step, one, two, far = ((Frame("main", "/home/mara/train.py", number),) for number in (20, 156, 157, 80))
@@ -369,6 +381,21 @@ def test_the_first_look_waits_for_the_first_collective(monkeypatch: pytest.Monke
         watch.look()
         now[0] += 1.5
     assert 1060 + attend.FIRST_SECONDS <= asked[0] < 1064 + attend.FIRST_SECONDS
+
+
+def test_a_look_that_has_not_met_all_ranks_is_soon_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One rank's number was not read in a third of the looks at a crowded lab; the next one came two minutes later."""
+    now, asked = [1000.0], list[float]()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    watch = PaceWatch(1, None, lambda lines: None)
+    monkeypatch.setattr(active, "start", lambda *words, **options: asked.append(now[0]))
+    answers = [PaceTold(is_job=True, is_whole=whole) for whole in (False, False, False, True)]
+    while now[0] < 1300:
+        watch.look()
+        if len(asked) > 4 - len(answers):
+            watch.hear(msgspec.json.encode(answers.pop(0)))
+        now[0] += 1.0
+    assert [round(after - before) for before, after in pairwise(asked)] == [30, 30, 120]
 
 
 def gpudoctor(*words: str) -> int:

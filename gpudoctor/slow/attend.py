@@ -21,12 +21,16 @@ LOOK_SECONDS = 150.0
 BETWEEN_SECONDS = 1.0
 LOOKS_WITHOUT = 2
 """That found no job of torch's, after which none follows."""
+LOOKS_AGAIN = 2
+"""After FIRST_SECONDS, where a look has not met all ranks: one may have been in a moment that hides its number."""
 
 
 class PaceTold(Struct, frozen=True, kw_only=True):
     """What a look found."""
 
     is_job: bool = False
+    is_whole: bool = True
+    """All of its ranks have told their times."""
     slow: tuple[str, ...] = ()
     """To be said now; empty: nobody is slow."""
     ranks: tuple[int, ...] = ()
@@ -65,7 +69,7 @@ class PaceWatch:
         self._look_at = time.monotonic() + self._pause
         self._child: active.Child | None = None
         self._looks = 0
-        self._without = 0
+        self._without = self._again = 0
         self._said: set[tuple[int, ...]] = set()
         self._last = PaceTold()
 
@@ -106,6 +110,10 @@ class PaceWatch:
         self._without = 0 if pace_told.is_job else self._without + 1
         if pace_told.is_job:
             self._last = pace_told
+        if pace_told.is_job and not pace_told.is_whole and self._again < LOOKS_AGAIN:
+            self._again += 1
+            self._pause /= LONGER
+            self._look_at = min(self._look_at, time.monotonic() + FIRST_SECONDS)
         if pace_told.slow and pace_told.ranks not in self._said:
             self._said.add(pace_told.ranks)
             self._say(pace_told.slow)

@@ -48,6 +48,7 @@ def told(report: SlowReport, task: PaceTask) -> PaceTold:
         more = (f"more: gpudoctor slow --from {shlex.quote(str(place))} -v",)
     return PaceTold(
         is_job=bool(pace.groups or pace.memory),
+        is_whole=len(pace.memory) >= pace.world_size and not report.lost,
         slow=(*while_it_runs(pace), *more) if pace.slow else (),
         ranks=tuple(sorted({rank for slow in pace.slow for rank in slow.ranks})),
         at_the_end=tuple(at_the_end(pace)),

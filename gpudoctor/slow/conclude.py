@@ -206,9 +206,15 @@ def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Pa
     own = next((group for group in window.groups if group.key == pace.key and set(group.late) & set(pace.late)), pace)
     looked = [_of_rank(job, sampled, rank, pace) for rank in pace.late]
     there = [rank for rank in looked if rank is not None]
-    spent = time_spent([rank.process for rank in there], there[0].others if there else (), own.share, pace.backend)
-    why = next((reason_seen for rank in there if (reason_seen := reason(rank, spent)) is not None), None)
     nodes = len({clock.node for clock in first.ranks.values()})
+    spent = time_spent(
+        [rank.process for rank in there],
+        there[0].others if there else (),
+        own.share,
+        pace.backend,
+        may_wait=_passes_on(pace, nodes),
+    )
+    why = next((reason_seen for rank in there if (reason_seen := reason(rank, spent)) is not None), None)
     if spent is None and why is None and _passes_on(pace, nodes):
         return None
     hosts = tuple(dict.fromkeys(first.ranks[rank].host for rank in pace.late))

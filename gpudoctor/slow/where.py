@@ -108,19 +108,26 @@ def waits_for_worker(thread: Thread) -> bool:
 
 
 def time_spent(
-    late: Sequence[ProcessPace], others: Sequence[ProcessPace], share: float, backend: str = ""
+    late: Sequence[ProcessPace],
+    others: Sequence[ProcessPace],
+    share: float,
+    backend: str = "",
+    *,
+    may_wait: bool = False,
 ) -> TimeSpent | None:
     """`share`: of each step, that is lost. None where the samples do not tell.
 
     A late rank does all that the others do, and while they wait it does one thing for longer. Of each part of the step
-    it is asked how much likelier its samples are if that is the one: `_speaks_for`.
+    it is asked how much likelier its samples are if that is the one: `_speaks_for`. `may_wait`: it may as well do
+    nothing for longer, and come late for want of what it waits for; then what it was seen to do elsewhere counts too.
     """
     own, rest = _counted(late, backend), _counted(others, backend)
     of, of_others = sum(own.values()), sum(rest.values())
+    against = of if may_wait else 0
     phases, passed = _by_phase(own), _passed(rest, own)
     others_in = _by_phase(passed)
     by_line = {
-        part: _speaks_for(count, passed[part], of_others, share)
+        part: _speaks_for(count, passed[part], of_others, share, against)
         for part, count in own.items()
         if part.line is not None and part.phase != "collective"
     }
@@ -128,7 +135,7 @@ def time_spent(
     best = _likeliest(
         {
             phase: max(
-                _speaks_for(count, others_in[phase], of_others, share),
+                _speaks_for(count, others_in[phase], of_others, share, against),
                 *(said for part, said in by_line.items() if part.phase == phase and own[part] >= LEAST_AT_A_LINE),
                 0.0,
             )
@@ -153,12 +160,14 @@ def time_spent(
     )
 
 
-def _speaks_for(count: int, of_others: int, all_others: int, share: float) -> float:
+def _speaks_for(count: int, of_others: int, all_others: int, share: float, of: int) -> float:
     """By how much (a logarithm) `count` samples in a part are likelier where it is the part that takes so much longer.
     The half and the one: what others were not seen in they may still pass. A part in which all of them always are says
-    nothing: nobody is in it for longer than always."""
+    nothing: nobody is in it for longer than always. `of`: all samples, where those elsewhere speak against it."""
     usual = (of_others + 0.5) / (all_others + 1.0)
-    return count * math.log(min(1.0, usual + share) / usual)
+    more = min(1.0, usual + share)
+    elsewhere = max(0, of - count)
+    return count * math.log(more / usual) + elsewhere * math.log(max(1e-3, 1.0 - more) / max(1e-3, 1.0 - usual))
 
 
 def _likeliest(parts: dict[T, float]) -> T | None:
