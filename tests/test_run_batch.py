@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor import cli
 from gpudoctor.library import lint
 from gpudoctor.run.batch import nodes_of, script
 from gpudoctor.settings import BadConfig, nearest
@@ -28,6 +29,16 @@ def test_the_printed_script_is_a_start_that_lint_finds_well() -> None:
         assert report.understood.launcher in ("torchrun", "srun"), report.understood
     assert "#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gpus-per-node=4\n" in script(TORCHRUN, [])
     assert script(("srun", "a b"), []).endswith("\ngpudoctor run -- srun 'a b'\n")
+
+
+@pytest.mark.thorough
+def test_what_is_wrong_with_the_line_of_the_printed_script_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["run", "--print-sbatch", "--", "torchrun", "--nnodes=2", "--nproc-per-node=8", "train.py"]) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith("gpudoctor run -- torchrun --nnodes=2 --nproc-per-node=8 train.py\n")
+    assert "R05" in told.err and "$SLURM_NODEID" in told.err
+    assert cli.run(["run", "--print-sbatch", "--", *TORCHRUN]) == 0
+    assert not capsys.readouterr().err
 
 
 def test_on_how_many_nodes_a_line_is_run() -> None:

@@ -133,13 +133,19 @@ def run(
     from gpudoctor.errors import BadInput
 
     if print_sbatch:
+        from gpudoctor.library import lint
         from gpudoctor.run.batch import script
 
         said = {"--report": report, "--stall": stall, "--on-stall": on_stall, "--preflight": preflight}
         plain = {"--report": None, "--stall": None, "--on-stall": "report", "--preflight": "short"}
         flags = {"--no-log": no_log, "--stop-on-error": stop_on_error, "--no-arm": no_arm, "--quiet": quiet}
         options = [word for name, value in said.items() if value != plain[name] for word in (name, str(value))]
-        sys.stdout.write(script(command, [*options, *(name for name, value in flags.items() if value)]))
+        text = script(command, [*options, *(name for name, value in flags.items() if value)])
+        sys.stdout.write(text)
+        for problem in lint(text, kind="sbatch").problems:
+            if problem.severity == "error":  # of the command: it is not altered
+                code = f"[{problem.rule} {problem.code}]"
+                sys.stderr.write(f"gpudoctor: line {problem.line}: {problem.summary}  {code}; {problem.fix.text}\n")
         return
     from gpudoctor.run.run import RunWish, run as attended
 
