@@ -406,6 +406,13 @@ def test_the_same_number_on_two_machines_is_two_processes() -> None:
     assert ranks(job) == [(0, 0, 11), (1, 1, 11)]
 
 
+def test_containers_of_one_machine_have_numbers_of_their_own() -> None:
+    """Started in the same hundredth of a second, in namespaces of processes and of networks of their own."""
+    one, other = (rank(11, 1, number, network_namespace=f"net:[{number}]") for number in range(2))
+    nodes = [node(one, boot="one", namespace="net:[0]"), node(other, name="b", boot="one", namespace="net:[1]")]
+    assert ranks(only(find_jobs(nodes))) == [(0, 0, 11), (1, 1, 11)]
+
+
 def test_a_large_job_is_grouped_at_once() -> None:
     nodes = [
         node(

@@ -72,10 +72,22 @@ def masters(job: Members) -> tuple[tuple[str, ...], tuple[int, ...]]:
 
 
 def _each_once(nodes: Sequence[NodeProcesses]) -> list[list[Process]]:
-    owner: dict[tuple[str, int, int], int] = {}
+    """What two agents see is one process by the machine's boot, its number and start, and its network: containers of
+    one machine have numbers of their own, and start alike."""
+    networks: dict[tuple[str, int, int], set[str]] = {}
+    for node in nodes:
+        for process in node.processes:
+            known = networks.setdefault((node.boot_id, process.pid, process.started), set())
+            known |= {process.network_namespace} - {""}
+
+    def key_of(node: NodeProcesses, process: Process) -> tuple[str, int, int, str]:
+        seen = node.boot_id, process.pid, process.started
+        return *seen, process.network_namespace if len(networks[seen]) > 1 else ""
+
+    owner: dict[tuple[str, int, int, str], int] = {}
     for index, node in enumerate(nodes):
         for process in node.processes:
-            key = (node.boot_id, process.pid, process.started)
+            key = key_of(node, process)
             if not node.boot_id:
                 continue
             at_home = bool(process.network_namespace) and process.network_namespace == node.network_namespace
@@ -85,7 +97,7 @@ def _each_once(nodes: Sequence[NodeProcesses]) -> list[list[Process]]:
     for index, node in enumerate(nodes):
         own: dict[tuple[int, int], Process] = {}
         for process in node.processes:
-            if owner.get((node.boot_id, process.pid, process.started), index) == index:
+            if owner.get(key_of(node, process), index) == index:
                 own.setdefault((process.pid, process.started), process)
         own_processes.append(list(own.values()))
     return own_processes
