@@ -286,7 +286,7 @@ def test_a_line_where_only_the_late_rank_stands_tells_where_all_are_long_in_the_
 
 
 def test_who_may_wait_is_not_named_by_a_few_samples_more_than_others() -> None:
-    """six-megabits of the lab: the rank behind a slow way slept its step in 22 of 52 samples, the others in 37 of 104."""
+    """six-megabits of the lab: the rank behind a slow way slept in 22 of 52 samples, the others in 37 of 104."""
     step, own_line = ((Frame("main", "/home/mara/train.py", number),) for number in (142, 48))
     others = [stands(2, (37, step), (67, WAITS))]
     behind = [stands(1, (22, step), (30, WAITS))]
