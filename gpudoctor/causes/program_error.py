@@ -166,8 +166,9 @@ CAUSE = Cause(
             "each half takes its input on its own GPU, so what the first half gives is moved before the second."
         ),
         "between-packages": Fix(
-            "{package} calls there what the installed releases do not offer: it and what it calls are of releases that "
-            "do not fit. Install both as the younger one asks for (its requirements), or go back to those that worked.",
+            "What {package} calls there, or hands on for who calls it, the installed releases do not offer: these "
+            "packages are of releases that do not fit. Install them as the youngest asks for (its requirements), or go "
+            "back to those that worked.",
             (command("python -m pip check"),),
         ),
         "handed-argument": Fix(

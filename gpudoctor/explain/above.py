@@ -261,9 +261,12 @@ def _interface(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
 
 def refitted(cause: LogCause, kind: Class) -> LogCause:
     """Where words told another class (`cause` has it) than the exception did (`kind`): what is usual of that, in place
-    of a fix that says only where it was raised."""
-    if cause.kind == kind or cause.kind not in USUAL or not cause.fix.text.startswith(SAY_WHERE):
+    of a fix that says only where it was raised; behind one that says nothing, also of the exception's own class."""
+    if cause.kind not in USUAL or not cause.fix.text.startswith(SAY_WHERE):
         return cause
+    if cause.kind == kind:
+        told = f"{cause.fix.text} {USUAL[kind]}"
+        return structs.replace(cause, fix=Fix(told)) if cause.fix.text.startswith(NO_REMEDY) else cause
     return structs.replace(cause, fix=Fix(_usual(cause.kind)))
 
 

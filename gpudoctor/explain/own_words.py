@@ -19,6 +19,8 @@ MOST = 3_000
 """Characters of a message that are looked at."""
 LONGEST = 240
 """A sentence of more is cut (our choice)."""
+SHORT = 20
+"""So few characters behind what a fix tells already say nothing."""
 SUMMARY = 160
 """So much of a message stands in the summary above the fix."""
 SENTENCE = lazy_re(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)\s+(?=[A-Z`'\"\-])|(?<=[a-z)`'\"][.!?])(?=[A-Z][a-z])|\n+")
@@ -199,7 +201,10 @@ def said(message: str) -> str:
 def also_told(message: str, besides: str = "") -> str:
     """The sentence by which a message refuses, as one to stand behind a fix; empty where the fix says it."""
     clause = said(message)
-    is_shown = clause in besides or besides in clause if besides else clause in " ".join(message[:SUMMARY].split())
+    rest = clause
+    for part in besides.split(". "):
+        rest = rest.replace(part, "")
+    is_shown = len(rest) < SHORT or clause in (besides or " ".join(message[:SUMMARY].split()))
     return f" The message: {clause}." if clause and not is_shown else ""
 
 

@@ -36,6 +36,42 @@ REMEDIES = (
         counter="ValueError: FutureWarning: `old()` is deprecated",
     ),
     Remedy(
+        "told-above",
+        words=r"check the print statements above|[Ss]ee (?:stack trace for )?root cause|Look further up your stdout",
+        fix=(
+            "This only follows, and says so: another process or thread failed before. Read its own first "
+            "exception above; where none stands there, it was killed, mostly for want of memory (dmesg, sacct, "
+            "kubectl describe pod): take fewer workers, or give the job more."
+        ),
+        source="vllm/v1/engine/utils.py; batchgenerators' multi_threaded_augmenter.py",
+        sample=(
+            "RuntimeError: One or more background workers are no longer alive. Exiting. Please check the print "
+            "statements above for the actual error message",
+            (
+                "Exception: WorkerProc initialization failed due to an exception in a background process. See "
+                "stack trace for root cause."
+            ),
+        ),
+        counter="RuntimeError: see the documentation",
+    ),
+    Remedy(
+        "compiler-ended",
+        words=r"CalledProcessError: Command '?\[?'?\S{0,200}(?:gcc|g\+\+|clang|cc|c\+\+|nvcc|ninja)'",
+        fix=(
+            "A compiler that was called there failed, and its own words stand in the lines above: mostly a "
+            "header or library is missing (Python.h: python3-dev; libcuda.so: the driver's, or ldconfig; "
+            "libaio-dev), or the compiler is too old or too new. Run its command by hand to see them."
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="Python's subprocess.py; triton/runtime/build.py; torch/utils/cpp_extension.py",
+        sample=(
+            "BackendCompilerFailed: backend='inductor' raised: CalledProcessError: Command '['/usr/bin/gcc', "
+            "'/tmp/x.c']' returned non-zero exit status 1."
+        ),
+        counter="CalledProcessError: Command '['git', 'pull']' returned non-zero exit status 1.",
+    ),
+    Remedy(
         "no-such-argument",
         types=("AttributeError",),
         words=r"^'(?:Simple)?Namespace' object has no attribute '(?P<name>\w{1,80})'",
