@@ -70,6 +70,9 @@ def placed(rank: Rank, entry: Collective) -> Place | None:
         )
     if entry.point_to_point or entry.frames:
         return None
+    recorder = rank.evidence.recorder
+    if recorder is not None and not any(one.frames for one in recorder.entries):
+        return None  # it keeps no lines of anything
     # Started by a hook of DDP or FSDP in a thread of autograd, which has no stack of the program's.
     backward = next(backwards(rank), None)
     if backward is None:

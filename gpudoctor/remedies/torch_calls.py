@@ -236,8 +236,8 @@ REMEDIES = (
         fix=(
             "Others hold that GPU's memory: process {pid} has {held} of it, the one that failed {own}. End that one "
             "where it was left behind, take another GPU, or, where it is another rank of this job, give each rank its "
-            "own (torch.cuda.set_device(local_rank)); smaller batches change little. (In a container its number may be "
-            "the host's.)"
+            "own (torch.cuda.set_device(local_rank)); smaller batches change little. In a container its number may be "
+            "the host's."
         ),
         commands=(command("nvidia-smi --query-compute-apps=gpu_uuid,pid,process_name,used_memory --format=csv"),),
         kind="gpu-memory",

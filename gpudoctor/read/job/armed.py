@@ -29,10 +29,14 @@ MAXIMUM_DUMP_BYTES = 1024 * 1024
 EMPTIED_ABOVE_BYTES = 256 * 1024
 """A process that is asked again and again for days must not keep all of it in memory."""
 MAXIMUM_RECORDER_BYTES = 64 * 1024 * 1024
+LINES_SECONDS = 4.0
+"""For the lines of 2,000 entries: a part of a second, and seconds where all processors are taken. Without them a rank
+that keeps the GIL is told."""
 QUIET_SECONDS = 0.06
 """faulthandler writes without a mark at the end: it is taken for done when nothing came for so long. It writes from the
 signal handler, one thread after another, within a millisecond."""
-RECORDER_HANDLERS = ("dump_nccl_trace_json", "fr_trace_json")
+OF_NCCL, OF_NCCL_WITH_LINES = "dump_nccl_trace_json", "dump_nccl_trace_pickle"
+RECORDER_HANDLERS = (OF_NCCL, "fr_trace_json")
 """Of torch's worker server: for NCCL, in builds for CUDA (2.5 on); for what has no recorder of its own, as gloo (2.8
 on). Each answers without entries in a job of the other (seen on an H200, torch 2.11)."""
 
@@ -111,17 +115,31 @@ def recorder_json(pid: int, armed: ArmedProcess, timeout: float) -> bytes | None
 
     It needs no GIL.
     """
-    if not armed.socket:
-        return None
+    return _recorder(pid, armed, time.monotonic() + timeout)[1]
+
+
+def recorder_dump(pid: int, armed: ArmedProcess, timeout: float) -> bytes | None:
+    """The same with the lines in which each was called (a pickle), where torch tells them in time: of NCCL's, and it
+    takes the GIL for a moment."""
     deadline = time.monotonic() + timeout
+    handler, answer = _recorder(pid, armed, deadline)
+    if handler == OF_NCCL:
+        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+            until = min(deadline, time.monotonic() + LINES_SECONDS)
+            return _ask(pid, armed.socket, OF_NCCL_WITH_LINES, until) or answer
+    return answer
+
+
+def _recorder(pid: int, armed: ArmedProcess, deadline: float) -> tuple[str, bytes | None]:
+    """Who has told it, and what."""
     empty = None
-    for handler in RECORDER_HANDLERS:
+    for handler in RECORDER_HANDLERS if armed.socket else ():
         with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
             answer = _ask(pid, armed.socket, handler, deadline)
             if answer is not None and _has_entries(answer):
-                return answer
+                return handler, answer
             empty = answer if empty is None else empty
-    return empty
+    return "", empty
 
 
 class _Dump(Struct):

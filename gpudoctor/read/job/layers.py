@@ -73,7 +73,7 @@ class Layers:
             prepared = how
 
             def ask() -> bytes | None:
-                return armed.recorder_json(pid, prepared, left())
+                return armed.recorder_dump(pid, prepared, left())
 
         pipe = how.pipe if how is not None else ""
 
