@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Invocation, LintJob, Word
 from gpudoctor.lint.quotes import unclosed
@@ -38,22 +39,25 @@ def broken_text_within(job: LintJob) -> Iterator[LintFinding]:
     """A quote inside of double quotes is a letter to the outer shell, and a quote again to the shell that gets the
     word; and lines that a here-document or a variable brings need their backslashes there."""
     told: set[int] = set()
-    for launch in job.launches[: look.SIBLINGS]:
-        for outer in launch.invocation.within:
-            word = _text_of(outer)
-            if word is None or word.span.start in told or len(word.shown) > MOST:
-                continue
-            told.add(word.span.start)
-            fault = _fault(_plain(word))
-            if fault is not None and not (
-                fault[0].startswith("ends") and read_script(job.text).trailing
-            ):  # Q01 says it
-                yield LintFinding(
-                    span=word.span,
-                    summary=f"the text that {outer.program} -c gets {fault[0]}",
-                    happens=f"{outer.program}: {fault[1]}",
-                    fix=fault[2],
-                )
+    around = (outer for launch in job.launches[: look.SIBLINGS] for outer in launch.invocation.within)
+    # a text that is broken may hide the start that it holds
+    others = (each for each in job.invocations[: look.SIBLINGS] if each.program in SHELLS)
+    for outer in (*around, *others):
+        word = _text_of(outer)
+        if word is None or word.span.start in told or len(word.shown) > MOST or not _STARTS.search(word.shown):
+            continue
+        told.add(word.span.start)
+        fault = _fault(_plain(word))
+        if fault is not None and not (fault[0].startswith("ends") and read_script(job.text).trailing):  # Q01 says it
+            yield LintFinding(
+                span=word.span,
+                summary=f"the text that {outer.program} -c gets {fault[0]}",
+                happens=f"{outer.program}: {fault[1]}",
+                fix=fault[2],
+            )
+
+
+_STARTS = lazy_re(r"\b(?:torchrun|python[\d.]*|accelerate|deepspeed|mpirun|srun|\w+\.(?:py|sh))\b|\$")
 
 
 def _fault(text: str) -> tuple[str, str, str] | None:

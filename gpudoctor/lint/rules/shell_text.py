@@ -183,6 +183,7 @@ def _ends(job: LintJob, at: int, why: str, edits: tuple[Edit, ...]) -> LintFindi
         _ONE.replace("10.20.0.11", "\u201c10.20.0.11\u201d"),
         _ONE.replace("10.20.0.11", '"10.20.0.11'),
         _ONE.replace("10.20.0.11", "\"'10.20.0.11'\""),
+        "#!/bin/bash\nsed 's/$/ slots=4/ -i hosts\n# the workers' shells know it\n" + _ONE,
     ),
     good=(_ONE, _ONE.replace("10.20.0.11", '"10.20.0.11"'), 'echo "it\'s fine"\n' + _ONE + "# don't mind\n"),
 )
@@ -208,6 +209,7 @@ def stray_quote(job: LintJob) -> Iterator[LintFinding]:
                 )
         yield from _inner_quotes(launch)
     yield from _unclosed(job)
+    yield from _closed_by_a_comment(job)
     for refusal, span in _refused(job):
         if refusal.kind == "quote":
             yield LintFinding(
@@ -246,6 +248,31 @@ _ASSIGNED_GAP = lazy_re(r"(?<![<\w])(<[A-Za-z][^<>\n|;]{0,90}>)(?!>)")
 """With what words of instructions may hold beside those of `gaps`: commas and brackets."""
 _OPENS = lazy_re(r"(?:[ \t]*(?:#[^\n]*|(?:export )?\w+=[^\n]*)?\n)*[ \t]*(?:if|for|while|until|case)\b")
 """A command line that begins with a loop or a condition."""
+
+
+def _closed_by_a_comment(job: LintJob) -> Iterator[LintFinding]:
+    """`sed 's/a/b/ -i x`, which the next apostrophe closes, that of a comment; and a comment's apostrophe within the
+    quotes of `bash -c '...'`, which ends them."""
+    for section in job.sections:
+        if job.kind not in ("shell", "sbatch") or not _SCRIPT.match(section.text) or len(section.text) > _LONGEST:
+            continue
+        for start, end in read_script(section.text).over_lines:
+            line = section.text[section.text.rfind("\n", start, end) + 1 : end]
+            if section.text[start] in "'\"" and _IN_COMMENT.match(line) and _PROSE.match(section.text, end):
+                span = Span(
+                    section.start + start, section.start + end, section.line + section.text.count("\n", 0, start)
+                )
+                yield LintFinding(
+                    span=span,
+                    summary=f"the {section.text[start]} of line {span.line} is closed by the apostrophe of a comment",
+                    happens="What stands between is one word, and what stands behind is read as commands.",
+                    fix="Close the quote where it ends; within quotes write a comment without an apostrophe.",
+                )
+                break
+
+
+_IN_COMMENT = lazy_re(r"[ \t]*#.*\w['\"]$")
+_PROSE = lazy_re(r"[A-Za-z]|[ \t]+[a-z]+[ \t]+[a-z]+\b")
 
 
 def _is_open(before: str, closer: str) -> bool:

@@ -27,7 +27,7 @@ class ScriptRead(NamedTuple):
     trailing: tuple[int, ...] = ()
     """Backslashes with a blank behind them at the end of a line."""
     dashed: tuple[int, ...] = ()
-    """Commands whose name is an option."""
+    """Commands whose name is an option, or hydra's."""
     over_lines: tuple[tuple[int, int], ...] = ()
     """Quotes and arrays that run over lines."""
 
@@ -74,6 +74,8 @@ def _parts(loop: str) -> list[str]:
 
 _MOST_NAMES, _LONGEST = 64, 200_000
 _VARIABLE = lazy_re(r"\"?\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?\})\"?")
+_NEVER = lazy_re(r"[+~]{0,2}[A-Za-z_]\w{0,60}(?:\.\w{1,60}){1,9}=\S", re.ASCII)
+"""`model.depth=12` is no assignment, for its name has a dot, and no program is called so."""
 _SENTENCE = lazy_re(r"\"[A-Za-z][^\"$`\n]*[ ;][^\"]*\"|'[A-Za-z][^'\n]*[ ;][^']*'", re.DOTALL)
 
 
@@ -357,7 +359,7 @@ class _Reader(ShellWords):
             before = self.at
             if self.text[before] == "(":
                 raise self.stop("unexpected", before, "(")
-            if first and re.match(r"--?[A-Za-z]", self.text[before : before + 3]):
+            if first and (re.match(r"--?[A-Za-z]", self.text[before : before + 3]) or _NEVER.match(self.text, before)):
                 self.dashed.append(before)
             self.word()
             if first and self._is_rest(before):

@@ -172,7 +172,7 @@ class ShellWords:
                 raise self.stop("quote", start, "'", "'")
             if "\n" in text[start:end]:
                 self.long_quotes.append(start)
-                self.over_lines.append((start, end))
+                self.over_lines.append((start, end + 1))
                 self.trailing += [
                     match.start() for match in TRAILING.finditer(text, start, end) if self._continued(match.start())
                 ]
