@@ -211,7 +211,9 @@ def _computes_on(rank: Rank) -> bool:
     """Whether it has wanted a processor from look to look, in one call of the program: an expression, a decomposition,
     a search of all pairs takes longer than that."""
     samples = rank.evidence.samples
-    if len(samples) < 2 or rank.first_place.user_frames[1:] != rank.place.user_frames[1:]:
+    stacks = [[*reversed(place.user_frames)] for place in (rank.first_place, rank.place)]
+    outer = min(map(len, stacks)) - 1
+    if len(samples) < 2 or outer < 1 or stacks[0][:outer] != stacks[1][:outer]:
         return False
     first, last = samples[0], samples[-1]
     share = share_of_time(main_thread(first, rank.pid), main_thread(last, rank.pid), last.at - first.at)
