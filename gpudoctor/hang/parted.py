@@ -272,6 +272,13 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
     return None
 
 
+def under_another(early: Passed) -> bool:
+    """Whether the call below which some have left a function early is itself under a condition that decides."""
+    fork = fork_of(early.stays[0], early.gone[0])
+    guard = guard_apart(fork.one_source, fork.other_source) if fork is not None else None
+    return guard is not None and guard.kind in ("if", "elif") and not only_counts(guard.text) and not is_by_rank(guard)
+
+
 class Again(NamedTuple):
     """Ranks that stand above a loop which they have been in before: it is begun anew."""
 

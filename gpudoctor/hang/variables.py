@@ -27,8 +27,8 @@ _PLACES = lazy_re(
 """Names of a rank's place among the others, which is meant to differ."""
 _NUMBER_OF = lazy_re(r"(?:^|_)(?:num|n|nr|per|number|nproc)_|_per_", re.I)
 """Names of how many there are of something, which is meant to be alike: `gpus_per_node`, `num_devices`."""
-_OWN_COUNTER = lazy_re(r"([A-Za-z_]\w*(?:\.\w+)+)(?: in range\(| <)")
-"""What an object counts a loop by: `for self.epoch in range(9)`, `while self.step < self.steps`."""
+_OWN_COUNTER = lazy_re(r"([A-Za-z_]\w*(?:\.\w+)+)(?= in range\()")
+"""What an object counts a loop by: `for self.epoch in range(9)`; of a `while`, its body has to show who raises it."""
 _WORDS = lazy_re(r"[A-Za-z_]\w*")
 _DECISIVE = lazy_re(r"-?[0-9]+|True|False")
 """Values of which a decision may be made: no fractions, which each rank computes of its own data, and no sizes, members

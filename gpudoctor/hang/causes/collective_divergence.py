@@ -28,6 +28,7 @@ from gpudoctor.hang.parted import (
     sure_of_group,
     swallowed,
     tried_again,
+    under_another,
     went_round,
 )
 from gpudoctor.hang.progress import progress_of, same_place, serves
@@ -254,7 +255,8 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         gone, stays, source, line = passed
         yield divergent(gone, stays, source, line, SEEN, of_recorders(job, gone))
         return
-    if (early := returned(first, other)) is not None and other[0].place.kind in COLLECTIVE:
+    early = returned(first, other)
+    if early is not None and other[0].place.kind in COLLECTIVE and not under_another(early):
         yield left_early(early, of_recorders(job, early.gone))
         return
     if (again := begun_again(first, other)) is not None:

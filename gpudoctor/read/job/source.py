@@ -227,11 +227,11 @@ def _counted(loop: ast.For | ast.AsyncFor | ast.While) -> Enclosing:
         if (
             isinstance(statement, ast.AugAssign)
             and isinstance(statement.op, ast.Add)
-            and isinstance(statement.target, ast.Name)
+            and isinstance(statement.target, ast.Name | ast.Attribute)
             and isinstance(statement.value, ast.Constant)
             and statement.value.value == 1
         ):
-            return Enclosing("", 0, counter=statement.target.id, counted_at=statement.lineno)
+            return Enclosing("", 0, counter=text_of(statement.target), counted_at=statement.lineno)
         if any(isinstance(node, ast.Continue) for node in ast.walk(statement)):
             break
     return Enclosing("", 0)
