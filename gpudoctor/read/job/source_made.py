@@ -19,6 +19,8 @@ def made_under(tree: ast.Module, name: str, names: by_rank.ByRank) -> Iterator[E
     """The condition on the rank below which the file makes this class's objects; nothing where it makes one without
     such a condition, makes none, or hands the class on."""
     uses = _named(tree, name) - sum(_named(annotation, name) for annotation in _annotations(tree))
+    if uses <= 0:
+        return  # the file of a library, as a rule
     conditions: list[Enclosing] = []
     scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for scope in (tree, *scopes):
@@ -41,7 +43,8 @@ def handed_under(tree: ast.Module, name: str, method: str, names: by_rank.ByRank
     kept = {
         text_of(target)
         for node in nodes
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and text_of(node.value.func) == name
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        if isinstance(node.value.func, ast.Name) and node.value.func.id == name
         for target in node.targets
     }
     asked = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}

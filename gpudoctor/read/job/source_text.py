@@ -3,6 +3,7 @@ names stores, which process groups of which ranks."""
 
 import ast
 import copy
+import functools
 from collections.abc import Iterator
 
 LONGEST_TEXT = 160
@@ -26,8 +27,9 @@ class _Blank(ast.NodeTransformer):
         return ast.Constant("...")
 
 
+@functools.lru_cache(maxsize=1 << 14)
 def text_of(node: ast.AST) -> str:
-    """The text of an expression, strings blanked. Of a copy: the tree is walked again."""
+    """The text of an expression, strings blanked. Of a copy: the tree is walked again, and by each of its frames."""
     try:
         blanked = _Blank().visit(copy.deepcopy(node))
         return cut(ast.unparse(blanked).replace("'...'", '"..."'))
