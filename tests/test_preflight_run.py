@@ -80,10 +80,12 @@ def but(kind: type[Order], node: int, said: "Reply | Lost | None") -> Answer:
 @pytest.fixture(autouse=True)
 def short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PING_SECONDS", "LISTEN_SECONDS", "ANSWER_SECONDS", "FILTER_SECONDS", "CONNECT_SECONDS"):
-        monkeypatch.setattr(module, name, 0.05)
+        monkeypatch.setattr(module, name, SHORT)
 
 
-WISH = PreflightWish(timeout=0.05)
+SHORT = 0.3
+"""An answer of all that is made here: they are given at once, but by a process that others may hold up meanwhile."""
+WISH = PreflightWish(timeout=SHORT)
 
 
 def test_healthy_agents() -> None:

@@ -93,6 +93,7 @@ _PORT = {
     "physical_state": ComparedFact("physical state", good("LinkUp")),
     "rate_gbps": ComparedFact("rate", more(), shown=unit("{:g} Gb/s")),
     "link_layer": ComparedFact("link layer", changed),
+    "gid_entries": ComparedFact("length of the GID table", changed),
     "gids[]": ComparedFact("", changed, gone="warning", of_machine=True),
     "gids[].type": ComparedFact("type", changed),
     "gids[].interface": ComparedFact("interface", changed),
