@@ -19,6 +19,7 @@ SIBLINGS: dict[str, set[str]] = {
     "fingerprint": {"fingerprint-operation"},
     "gloo-peer-gone": {"gloo-connect-failed"},
     "nccl-call-failed": {"nccl-remote-ended"},
+    "nccl-network-not-found": {"no-net-plugin-started"},
     "no-net-plugin-started": {"nccl-network-not-found"},
     "slurm-job-cancelled": {"slurm-cancelled"},
 }
