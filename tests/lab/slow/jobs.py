@@ -22,7 +22,7 @@ from tests.lab.hangs.training import MARK, end, free_port
 from tests.lab.slow.slow_files import read_limit, slow_files
 from tests.lab.sshd import user_environment, wait_until
 
-SCRIPT, PROGRAMS = (Path(__file__).parent / name for name in ("job.py", "programs.py"))
+SCRIPT, PROGRAMS, LATER = (Path(__file__).parent / name for name in ("job.py", "programs.py", "later_programs.py"))
 RUNS_SECONDS = 8.0
 """From the first step on, before it is looked at."""
 PATIENCE = 180.0
@@ -165,7 +165,32 @@ def _of_programs() -> Iterator[SlowScenario]:
     yield SlowScenario("healthy_reads_records", words, read_ms=20.0, script=PROGRAMS)
 
 
-SCENARIOS = {scenario.name: scenario for scenario in (*_planted(), *_of_storage(), *_healthy(), *_of_programs())}
+def _of_later_programs() -> Iterator[SlowScenario]:
+    """Of later_programs.py: written and labelled before any of them was run (2026-11-27)."""
+    for slow in (
+        _program("tokenizes", 1, "15", ("input",), ("no-workers",)),
+        _program("ranks_scores", 0, "200", HOST, ("host-code",)),
+        _program("clips_each", 2, "15", (*HOST, "optimizer"), ("host-code",)),
+        _program("profiled", 1, "200", HOST, ("host-code",), lined=False)._replace(ranks=2),
+        _program("logs", 0, "200", HOST, ("host-code",)),
+        _program("locked", 2, "15", HOST, ("host-code",)),
+        _program("saves", 0, "15", (*HOST, "storage"), ("host-code", "storage"), ms=200.0),
+        _program("augments", 3, "200", ("input",), ("few-workers",), lined=False, ms=56.0),
+        _program("buckets", 1, "200", ("input",), ("host-code",)),
+        _program("compresses", 2, "15", ("backward",), ("host-code",)),
+    ):
+        yield slow._replace(script=LATER)
+    for name, late, ms, step in (
+        *(("tokenizes", -2, 8, 13), ("profiled", -2, 3, 60), ("locked", -2, 4, 13), ("saves", -2, 60, 13)),
+        *(("evaluates", -1, 0, 13), ("logs", 0, 0.5, 60)),  # half a millisecond of 60 is no loss to speak of
+    ):
+        yield SlowScenario(f"healthy_{name}", (f"healthy_{name}", str(late), str(ms), str(step)), script=LATER)
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (*_planted(), *_of_storage(), *_healthy(), *_of_programs(), *_of_later_programs())
+}
 
 
 @contextlib.contextmanager
