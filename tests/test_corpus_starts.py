@@ -14,7 +14,7 @@ LEAST_FOUND = {"tune": 0.9, "keep": 0.72}
 """Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
 MOST_FALSE_ERRORS = {"tune": 0, "keep": 4}
 MOST_FALSE_WARNINGS = {"tune": 4, "keep": 5}
-MOST_NOT_UNDERSTOOD = {"tune": 5, "keep": 17}
+MOST_NOT_UNDERSTOOD = {"tune": 6, "keep": 18}
 
 
 def test_starts_load_and_have_their_own_ids() -> None:

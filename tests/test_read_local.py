@@ -45,6 +45,7 @@ def test_readers_have_names_of_their_own() -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.thorough  # where nobody has asked yet, Python asks `uname -p`
 @pytest.mark.parametrize("what", ["empty", "darwin", "win32"])
 def test_a_machine_that_shows_nothing_is_healthy_in_nothing(tmp_path: Path, what: str) -> None:
     """An empty tree, and other systems: every reader answers all its fields, with reasons and no invented facts."""
