@@ -2,11 +2,11 @@
 
 import pytest
 
-from gpudoctor.knowledge import refused_calls, refused_options, refused_training
+from gpudoctor.knowledge import refused_calls, refused_engines, refused_options, refused_training
 from gpudoctor.lint.conditions import holds, names_of, value_of_word
 from gpudoctor.lint.python_values import UNDECIDED
 
-ROWS = [*refused_options.REFUSED, *refused_training.REFUSED, *refused_calls.REFUSED]
+ROWS = [*refused_options.REFUSED, *refused_training.REFUSED, *refused_calls.REFUSED, *refused_engines.REFUSED]
 GIVEN: dict[str, object] = {"layers": 30, "stages": 4, "kind": "fsdp auto", "open": UNDECIDED, "off": False}
 
 
@@ -26,6 +26,10 @@ GIVEN: dict[str, object] = {"layers": 30, "stages": 4, "kind": "fsdp auto", "ope
         ("not missing", True),
         ("layers % off == 0", False),
         ("stages != -1 and told(stages)", True),
+        ("words(kind) <= ('fsdp', 'auto', 'offload')", True),
+        ("not words(kind) <= ('fsdp',)", True),
+        ("not words(open) <= ('fsdp',)", False),
+        ("not words(layers) <= ('fsdp',)", False),
     ],
 )
 def test_conditions_hold_where_they_are_decided(condition: str, expected: bool) -> None:

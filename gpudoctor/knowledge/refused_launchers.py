@@ -63,6 +63,15 @@ REFUSED_STARTS = (
         "Keep one of the two.",
     ),
     RefusedStart(
+        "accelerate", "multi_gpu and gpu_ids >= 0 and num_machines == 1",
+        "ValueError: Less than two GPU ids were configured and tried to run on multiple GPUs",
+        "Name two GPUs or more, or write gpu_ids: all.",
+    ),
+    RefusedStart(
+        "accelerate", "num_processes == -1",
+        "ValueError: You need to manually pass in `--num_processes` using this config yaml", "Add --num_processes.",
+    ),
+    RefusedStart(
         "accelerate", "tpu and no_python", "ValueError: --no_python cannot be used with TPU launcher",
         "Take --no_python out.",
     ),

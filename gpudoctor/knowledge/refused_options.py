@@ -1,7 +1,8 @@
 """What programs refuse in the options that they are told, or take and then do something else: a row for each check of
 their sources.
 
-Megatron-LM (core 0.16), training/arguments.py (validate_args), core/model_parallel_config.py, transformer_config.py,
+Megatron-LM (core 0.16), training/arguments.py (validate_args), core/optimizer_param_scheduler.py,
+core/parallel_state.py, core/model_parallel_config.py, transformer_config.py,
 moe/moe_layer.py; torchtune 0.6, recipes; torchtitan, distributed/parallel_dims.py; nanotron, parallel/context.py;
 llm-foundry, utils/config_utils.py; verl 0.5, ray_trainer.py; finetrainers, parallel/ptd.py. Those of transformers,
 axolotl, LLaMA-Factory and DeepSpeed are in refused_training.py, those of calls in refused_calls.py, of servers in
@@ -33,6 +34,8 @@ def rows(program: str, *given: Row) -> tuple[RefusedOptions, ...]:
 
 _TP, _PP, _CP = "tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"
 _EP = "expert_model_parallel_size"
+_NEEDED = ("num_layers", "hidden_size", "num_attention_heads", "max_position_embeddings")
+"""Megatron's required_args."""
 
 DEFAULTS: dict[str, dict[str, object]] = {
     "megatron": {_TP: 1, _PP: 1, _CP: 1, _EP: 1, "overlap_p2p_comm": True, "lr_warmup_iters": 0,
@@ -57,6 +60,19 @@ REFUSED = (
     ),
     *rows(
         "megatron",
+        *((f"{' and '.join(name for name in _NEEDED if name != lacking)} and not {lacking} and not use_checkpoint_args"
+           " and not yaml_cfg and not encoder_num_layers and not hybrid_layer_pattern and not load and"
+           " not pretrained_checkpoint", f"{lacking} argument is None", f"Add --{lacking.replace('_', '-')}.")
+          for lacking in _NEEDED),
+        (f"{' and '.join(_NEEDED)} and not seq_length and not encoder_seq_length and not use_checkpoint_args"
+         " and not load", "assert args.encoder_seq_length is not None", "Add --seq-length."),
+        ("lr_warmup_iters > 0 and lr_decay_iters > 0 and lr_warmup_iters >= lr_decay_iters",
+         "assert self.lr_warmup_steps < self.lr_decay_steps", "Warm up for fewer iterations than --lr-decay-iters."),
+        ("lr_warmup_iters > 0 and not lr_decay_iters and train_iters > 0 and lr_warmup_iters >= train_iters",
+         "assert self.lr_warmup_steps < self.lr_decay_steps, which are --train-iters unless they are told",
+         "Warm up for fewer iterations than --train-iters."),
+        ("lr_warmup_samples > 0 and lr_decay_samples > 0 and lr_warmup_samples >= lr_decay_samples",
+         "assert self.lr_warmup_steps < self.lr_decay_steps", "Warm up for fewer samples than --lr-decay-samples."),
         ("num_layers_per_virtual_pipeline_stage and pipeline_model_parallel_size <= 1",
          "When interleaved schedule is used, pipeline-model-parallel size should be greater than 1",
          "Take --num-layers-per-virtual-pipeline-stage out, or write --pipeline-model-parallel-size 2 or more."),
@@ -145,6 +161,9 @@ REFUSED = (
          "The optimizer cpu offload must be used in conjunction with --use-precision-aware-optimizer",
          "Add --use-precision-aware-optimizer."),
         ("fp16_lm_cross_entropy and not fp16", "lm cross entropy in fp16 only support in fp16 mode", "Take it out."),
+        (f"{_EP} > 1 and not expert_tensor_parallel_size and world % ({_TP} * {_EP} * {_PP}) != 0",
+         "world_size is not divisible by expert_tensor_model_pipeline_parallel size",
+         "Take sizes whose product divides the ranks; --expert-tensor-parallel-size 1 gives experts more of them."),
         ("moe_enable_deepep and moe_token_dispatcher_type != 'flex'",
          "DeepEP backend is only supported with flex token dispatcher", "Write --moe-token-dispatcher-type flex."),
         ("expert_tensor_parallel_size and"

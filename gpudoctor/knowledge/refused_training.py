@@ -45,6 +45,22 @@ REFUSED = (
          "Keep one of the two: full_shard shards the weights too."),
         ("fsdp == 'offload'", "`--fsdp offload` can't work on its own. It needs to be added to `--fsdp full_shard` or"
          " `--fsdp shard_grad_op`", "Write --fsdp \"full_shard offload auto_wrap\"."),
+        ("fsdp and not words(fsdp) <= ('full_shard', 'shard_grad_op', 'no_shard', 'hybrid_shard', 'hybrid_shard_zero2',"
+         " 'offload', 'auto_wrap')",
+         "ValueError: it is taken apart at its blanks, and a word of it is not a valid FSDPOption",
+         'Write --fsdp "full_shard auto_wrap".'),
+        ("load_best_model_at_end and (eval_strategy == 'steps' or evaluation_strategy == 'steps') and eval_steps > 0"
+         " and eval_steps < 1 and told(save_steps) and save_steps >= 1 and save_strategy == 'steps'",
+         "--load_best_model_at_end requires the saving steps to be a multiple of the evaluation steps, which cannot get"
+         " guaranteed when mixing ratio and absolute steps", "Write both as shares, or both as numbers of steps."),
+        ("generation_batch_size > 0 and not steps_per_generation and num_generations > 0 and"
+         " generation_batch_size % (world * per_device_train_batch_size) != 0",
+         "generation_batch_size must be divisible by the global batch size",
+         "Take a multiple of ranks x per_device_train_batch_size."),
+        ("mentions.GRPOConfig and not num_generations and not generation_batch_size and not steps_per_generation and"
+         " (world * per_device_train_batch_size * gradient_accumulation_steps) % 8 != 0",
+         "generation_batch_size must be divisible by num_generations (8 unless it is told)",
+         "Write a num_generations that divides ranks x per_device_train_batch_size."),
         ("fsdp and deepspeed", "Using --fsdp xxx together with --deepspeed is not possible", "Keep one of the two."),
         ("gradient_checkpointing and (accelerate.fsdp_config.fsdp_activation_checkpointing or"
          " fsdp_config.activation_checkpointing)",
@@ -315,6 +331,11 @@ REFUSED = (
     ),
     *rows(
         "deepspeed",
+        ("told(communication_data_type) and communication_data_type not in ('fp16', 'bf16', 'bfp16', 'fp32', None,"
+         " 'FP16', 'BF16', 'FP32')", "Invalid communication_data_type. Supported data types: ['fp16', 'bf16', 'fp32']",
+         'Write "fp32", "fp16" or "bf16", or take it out.'),
+        ("bf16.bf16_master_weights_and_grads and zero_optimization.stage == 0",
+         "Bf16_master_weights_and_grads is only supported with ZeRO Stage 1, 2, or 3", 'Write "stage": 1 or more.'),
         ("zero_optimization.stage >= 2 and calls.PipelineModule",
          "ZeRO-2 and ZeRO-3 are incompatible with pipeline parallelism", "Write \"stage\": 1."),
         ("zero_optimization.offload_optimizer.device == 'cpu' and zero_force_ds_cpu_optimizer != False and"

@@ -3,6 +3,7 @@
 `num_layers % pipeline_model_parallel_size != 0 and not told(pipeline_layout)`: a name is an option's value, with dots
 where the option has them; one that is not told is its default by the table, else None. What no text decides is
 UNDECIDED, and so is all that is made of it, unless the rest of an `and` or `or` decides. No name is called or imported.
+`told(fsdp)`: it is written; `words(fsdp) <= ('full_shard', 'offload')`: each of its words is among these.
 """
 
 import ast
@@ -99,6 +100,9 @@ def _value(node: ast.expr, value_of: ValueOf, is_told: Callable[[str], bool]) ->
         return _OPERATORS[type(node.op)](one, other)  # type: ignore[arg-type]
     if isinstance(node, ast.Compare):
         return _compared(inner(node.left), node.ops[0], inner(node.comparators[0]))
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "words":  # words(name) <= (...)
+        text = inner(node.args[0])
+        return tuple(text.split()) if isinstance(text, str) and text != "..." else UNDECIDED
     if isinstance(node, ast.Call):  # told(name)
         return is_told(ast.unparse(node.args[0]))
     raise ValueError(ast.unparse(node))
@@ -114,6 +118,8 @@ def _compared(one: object, how: ast.cmpop, other: object) -> object:
         return UNDECIDED
     if isinstance(how, (ast.Eq, ast.NotEq)):
         return (one == other) == isinstance(how, ast.Eq)
+    if isinstance(one, tuple) and isinstance(other, tuple) and isinstance(how, ast.LtE):
+        return set(one) <= set(other)
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return _ORDER[type(how)](one, other)
     return UNDECIDED

@@ -14,6 +14,7 @@ from gpudoctor.lint.python_code import PythonCode, codes, codes_and_starts, cons
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.told_files import files_of, with_options
 from gpudoctor.lint.told_options import ToldOption, told
+from gpudoctor.lint.told_programs import program_of
 
 _ARGS = "from transformers import TrainingArguments\nargs = TrainingArguments(output_dir='out', {})\n"
 _PARSER = (
@@ -25,6 +26,10 @@ _PARSER = (
 _FACTORY = (
     "FORCE_TORCHRUN=1 llamafactory-cli train sft.yaml\n#@ file sft.yaml\nstage: sft\ndo_train: true\ndataset: mine\n"
     "output_dir: out\n{}: 4\n"
+)
+_UNSEEN = (
+    "torchrun --standalone --nproc_per_node=4 sft.py --output_dir out --per_device_train_batch_size 4"
+    " --eval_strategy {}\n"
 )
 SURE = 0.9
 """How near a name must be where not every release's options are known."""
@@ -92,22 +97,27 @@ def no_such_argument(job: LintJob) -> Iterator[LintFinding]:
         _PARSER.format("--per_device_train_batchsize 4"),
         _PARSER.format("--evaluation_strategy step"),
         _FACTORY.format("gradient_accumulation_step"),
+        _UNSEEN.format("step"),
     ),
     good=(
         _PARSER.format("--per_device_train_batch_size 4"),
         _PARSER.format("--gradient_accum 4"),
         _PARSER.format("--evaluation_strategy steps"),
         _FACTORY.format("gradient_accumulation_steps"),
+        _UNSEEN.format("steps"),
     ),
 )
 def options_of_the_classes(job: LintJob) -> Iterator[LintFinding]:
     """HfArgumentParser knows the fields of the classes that it is given, and refuses every other word. Of
-    LLaMA-Factory, whose fields change, a name is told that is nearly one of its own."""
+    LLaMA-Factory, whose fields change, a name is told that is nearly one of its own; of a program that is not seen, a
+    value that its enumeration does not have."""
     for launch, options in with_options(job):
         fields, whole = _fields(job, launch)
-        if not fields:
+        unseen = "per_device_train_batch_size" in options and program_of(job, launch) == "transformers"
+        unseen = unseen and not any(launch in starts for _, starts in codes_and_starts(job))
+        if not fields and not unseen:
             continue
-        mine = options if not whole else told(launch)
+        mine = options if not whole and not unseen else told(launch)
         for name, option in mine.items():
             if "." in name or not option.written.lstrip("-"):
                 continue
@@ -116,7 +126,7 @@ def options_of_the_classes(job: LintJob) -> Iterator[LintFinding]:
                 if re.fullmatch(r"\w+", option.value, re.ASCII):
                     yield _finding(option, f"{option.value} is none of {', '.join(choices)}", "It is refused", "")
                 continue
-            if name in fields or name in ("local_rank", "config", "h", "help") or option.word.text is None:
+            if unseen or name in fields or name in ("local_rank", "config", "h", "help") or option.word.text is None:
                 continue
             if whole and sum(field.startswith(name) for field in fields) == 1:
                 continue  # argparse takes the beginning of one name for it
