@@ -9,6 +9,7 @@ PID, MOST = 40, 64
 WAITS = (Frame("_engine_run_backward", "/x/site-packages/torch/autograd/graph.py", 829), Frame("main", "train.py", 20))
 HOOK = (Frame("clip", "train.py", 9),)
 STARTED = (Frame("get", "queue.py", 1), Frame("work", "train.py", 30), Frame("_bootstrap", "threading.py", 1002))
+QUALIFIED = (*STARTED[:2], Frame("Thread._bootstrap", "threading.py", 1002))  # Python 3.11 and later
 
 
 def thread(number: int, *frames: Frame) -> Thread:
@@ -21,6 +22,7 @@ def thread(number: int, *frames: Frame) -> Thread:
         (WAITS, (HOOK,), HOOK + WAITS),
         (WAITS, (STARTED, HOOK), HOOK + WAITS),
         (WAITS, (STARTED,), WAITS),
+        (WAITS, (QUALIFIED,), WAITS),
         (WAITS, ((),), WAITS),
         (WAITS[1:], (HOOK,), WAITS[1:]),
         ((Frame("__psynch", "libc.so.6", native=True), *WAITS), (HOOK,), None),

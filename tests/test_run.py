@@ -137,6 +137,7 @@ def test_what_cannot_be_started(environment: dict[str, str], tmp_path: Path) -> 
         ("/etc/passwd", 126, "Permission denied"),
         (str(tmp_path), 126, "Permission denied"),
         (str(dead), 126, "its interpreter"),
+        ("", 127, "'': not found"),
     ):
         done = subprocess.run(words(command), env=environment, capture_output=True, timeout=PATIENCE, check=False)
         assert done.returncode == status and done.stdout == b"", done
@@ -225,7 +226,13 @@ def test_nothing_can_be_kept(root: str, environment: dict[str, str]) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (4, b"out\n")
-    assert b"nothing is kept of this run" in done.stderr
+    assert done.stderr.count(b"nothing is kept of this run") == 2, "while it can still be started anew, and at its end"
+
+
+def test_what_is_not_kept_is_not_pointed_to(environment: dict[str, str]) -> None:
+    command = words("sh", "-c", "echo out; kill -9 $$", options=["--no-log"])
+    done = subprocess.run(command, env=environment, capture_output=True, timeout=PATIENCE, check=False)
+    assert b"output" not in done.stderr and b"gpudoctor report" in done.stderr, done.stderr
 
 
 def test_a_reader_that_leaves(environment: dict[str, str], tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """What `gpudoctor run` makes of several nodes, of settings, and the batch script that it prints."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -63,3 +66,12 @@ def test_settings_of_the_repository(tmp_path: Path) -> None:
     (tmp_path / "gpudoctor.toml").write_text("[rum]\n")
     with pytest.raises(BadConfig, match=r"known: the tables \[lint\] and \[run\]"):
         nearest(inner, "run")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", ["true", "--", "--help", "--print-sbatch", "--stall 5 echo"])
+def test_the_variable_puts_no_command_in_front_of_what_was_typed(options: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gpudoctor", "run", "--preflight", "none", "--", "echo", "ran"]
+    variables = {**os.environ, "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run(command, env={**variables, "GPUDOCTOR_RUN": options}, capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (125, b"") and b"GPUDOCTOR_RUN holds options" in done.stderr, done

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gpudoctor.run.preflight import BeforeTold, Looking
 from tests.test_run import OURS, PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="run attends commands on Linux")
@@ -38,6 +39,17 @@ def test_an_error_is_shown_and_the_job_starts_or_does_not(environment: dict[str,
         assert (done.returncode, done.stdout) == (125, b"") and b"not started" in done.stderr
         done = ran(mine, tmp_path, "--preflight", "none", "--stop-on-error", "--", *command)
         assert done.returncode == 0 and b"before the start" not in done.stderr
+
+
+@pytest.mark.thorough
+def test_a_slow_look_keeps_no_error_back_that_was_found_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'import time; print(\'{"errors": 1, "lines": ["error"]}\', flush=True); time.sleep(60)'
+    monkeypatch.setattr("gpudoctor.active.own_module", lambda *_: [sys.executable, "-c", text])
+    looking = Looking(("torchrun", "train.py"), "short", BeforeTold)
+    told: list[BeforeTold] = []
+    until(lambda: told.append(looking.told()) or told[-1].errors, "its first error")
+    looking.end()
+    assert told[-1].lines == ("error",) and looking.told() == BeforeTold()
 
 
 def test_the_program_is_read_too(environment: dict[str, str], tmp_path: Path) -> None:

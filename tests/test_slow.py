@@ -95,6 +95,21 @@ def test_what_a_rank_does_each_so_many_steps_is_not_rare(every: int) -> None:
     assert pace_of(group).late == (1,)
 
 
+@pytest.mark.parametrize("steps", [36, 400])
+def test_who_read_ahead_is_late_once_that_is_used_up(steps: int) -> None:
+    noise, came, now = random.Random(steps), [], 0.0
+    for number in range(steps):
+        own = [now + noise.uniform(0.19, 0.21) for _ in range(4)]
+        own[1] += 0.02 if number >= 0.3 * steps else 0.0
+        came.append(tuple(own))
+        now = max(own)
+    group = GroupTimes(
+        key="0", description="", ranks=(0, 1, 2, 3), nodes=(0,) * 4, came=tuple(came), names=("all_reduce",) * steps,
+        timed=False, backend="gloo",
+    )  # fmt: skip
+    assert pace_of(group).late == (1,)
+
+
 def test_stages_of_a_pipeline_are_not_held_against_each_other() -> None:
     """The first stage ends each step last; a late rank among those of one stage is named all the same."""
     (node,) = times({0: 0.02, 1: 0.02}, ranks=4)

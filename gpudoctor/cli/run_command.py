@@ -29,18 +29,19 @@ class AroundAnother(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
-            return super().parse_args(ctx, [*self._said_before(), *args])
+            return super().parse_args(ctx, [*self._said_before(ctx), *args])
         except Exception as error:
             describe = getattr(error, "format_message", None)
             if describe is None:
                 raise
-            raise NothingRun(f"{in_words(describe())} (see 'gpudoctor run --help')") from None
+            raise NothingRun(f"{in_words(describe()).rstrip('.')} (see 'gpudoctor run --help')") from None
 
-    def _said_before(self) -> list[str]:
+    def _said_before(self, ctx: Any) -> list[str]:
         """Options of the repository's settings and of the environment, as if they had been typed first."""
         import shlex
 
         from gpudoctor.errors import BadInput
+        from gpudoctor.knowledge.wording import listed
         from gpudoctor.settings import nearest
 
         try:
@@ -52,6 +53,9 @@ class AroundAnother(TyperCommand):
             raise NothingRun(f"{VARIABLE}: {error}") from None
         except OSError:  # the folder that it is started in is gone
             config, typed = None, []
+        said, *_ = self.make_parser(ctx).parse_args([*typed])
+        if "--" in typed or said.get("command") or said.get("help") or said.get("print_sbatch"):
+            raise NothingRun(f"{VARIABLE} holds options of each run, and neither a command nor {listed(NO_SETTINGS)}")
         return [*(self._as_words(config.path, config.name, config.content) if config else ()), *typed]
 
     def _as_words(self, path: str, name: str, table: Any) -> list[str]:

@@ -29,23 +29,26 @@ READ_SECONDS = 4.0
 
 
 def main(arguments: list[str]) -> None:
-    """The child: a task as JSON in, what was found as JSON out."""
+    """The child: a task as JSON in, what was found as a line of JSON for each look."""
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # the doctor takes its signals one by one; a child of it need not
     end_with_the_doctor()
     cost.limit_child(PROCESSOR_SECONDS, MEMORY)
     programs.go_back()  # names in the command are the user's
-    sys.stdout.buffer.write(msgspec.json.encode(looked(msgspec.json.decode(arguments[0], type=BeforeTask))))
+    for told in looked(msgspec.json.decode(arguments[0], type=BeforeTask)):
+        sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+        sys.stdout.buffer.flush()
 
 
-def looked(task: BeforeTask) -> BeforeTold:
+def looked(task: BeforeTask) -> Iterator[BeforeTold]:
     """Nothing is said of a command that starts no training, as far as that is understood."""
     try:
         report = _linted(task.command)
     except Error:
-        return BeforeTold()
+        return
     if report.understood == Understood():
-        return BeforeTold()
-    return in_few_lines([*_of_lint(report), *_of_check(task.torch)])
+        return
+    yield in_few_lines([*_of_lint(report)])
+    yield in_few_lines([*_of_check(task.torch)])
 
 
 def _linted(words: Sequence[str]) -> LintReport:

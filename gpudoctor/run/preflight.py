@@ -47,6 +47,8 @@ class Looking:
     ) -> None:
         """`together`: what the look at all nodes has found."""
         self._child: active.Child | None = None
+        self._said: list[bytes] = []
+        """Lines of the child that nobody was told of yet."""
         self._together: Callable[[], BeforeTold | None] | None = together
         self._of_nodes: BeforeTold | None = None
         self._until = time.monotonic() + MOST_SECONDS
@@ -56,7 +58,10 @@ class Looking:
         try:
             task = msgspec.json.encode(BeforeTask(command=command, torch=preflight == "full")).decode()
             self._child = active.start(
-                "before", active.own_module("gpudoctor.run.before", task), timeout=BESIDE_SECONDS
+                "before",
+                active.own_module("gpudoctor.run.before", task),
+                timeout=BESIDE_SECONDS,
+                on_line=self._said.append,
             )
         except (OSError, ValueError):  # no more processes; words that are too many, or that no JSON holds
             return
@@ -76,15 +81,17 @@ class Looking:
             self._of_nodes, self._together = of_nodes, None
 
     def told(self) -> BeforeTold:
-        """What was found, once; nothing as long as it looks."""
+        """What was found since it was last asked: what is slow to find keeps nothing else back."""
         self._hear()
-        own, of_nodes = BeforeTold(), self._of_nodes or BeforeTold()
-        self._of_nodes = None
+        found, self._of_nodes = [self._of_nodes or BeforeTold()], None
         if self._child is not None and self._child.is_over():
-            reply, self._child = self._child.end(), None
+            self.end()
+        while self._said:
             with contextlib.suppress(msgspec.DecodeError):
-                own = msgspec.json.decode(reply.output, type=BeforeTold)
-        return BeforeTold(errors=own.errors + of_nodes.errors, lines=(*own.lines, *of_nodes.lines))
+                found.insert(-1, msgspec.json.decode(self._said.pop(0), type=BeforeTold))
+        return BeforeTold(
+            errors=sum(told.errors for told in found), lines=tuple(line for told in found for line in told.lines)
+        )
 
     def end(self) -> None:
         """Nobody waits for it any more."""

@@ -107,6 +107,7 @@ class AttendedRun:
             return kept.make(self._wish.report, self._environment)
         except kept.NoFolder as error:
             self._lost.append(f"nothing is kept of this run: {error}; --report DIR keeps it elsewhere")
+            self._say(self._lost[-1])  # now, for it can be ended and started anew
             return None
 
     def attend(self) -> NoReturn:
@@ -292,7 +293,8 @@ class AttendedRun:
             if left
             else "ended well"
         )
-        where = f"; its output is in {self._kept.folder}" if self._kept is not None else ""
+        what = "its output" if self._wish.log else "what was kept of it"
+        where = f"; {what} is in {self._kept.folder}" if self._kept is not None else ""
         last = f"; it was last seen{in_steps(self._record.steps)}" if self._record.steps else ""
         self._say(f"{how} after {_duration(seconds)}{last}{where}")
         for lost in self._lost:
@@ -353,7 +355,7 @@ class AttendedRun:
         if folder is not None and end_told.cause is not None:
             more = (
                 f"report {shlex.quote(str(folder))}"
-                if together.others or end_told.variant is not None
+                if together.others or end_told.variant is not None or not (folder / OUTPUT).exists()
                 else f"explain {shlex.quote(str(folder / OUTPUT))}"
             )
             self._say(f"more: gpudoctor {more}")

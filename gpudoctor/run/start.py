@@ -66,6 +66,8 @@ def start(
 
 
 def _cannot_start(program: str, error: OSError | ValueError) -> CannotStart:
+    if not program:
+        return CannotStart("'': not found", NOT_FOUND)
     if not isinstance(error, OSError):  # a NUL
         return CannotStart(f"{program}: {error}", OWN_FAILURE)
     if error.errno in (errno.EAGAIN, errno.ENOMEM):

@@ -17,11 +17,11 @@ def engine_of(threads: Sequence[Thread], pid: int) -> Thread | None:
     """The thread in which autograd is in the program's code for the main thread. None: there is none."""
     main = next((thread for thread in threads if thread.id == pid), None)
     innermost = _python(main.frames) if main is not None else None
-    if innermost is None or innermost.function.rpartition(".")[2] != WAITS:
+    if innermost is None or _name(innermost) != WAITS:
         return None
     for thread in threads:
         begun = _python(thread.frames[::-1])
-        if thread.id != pid and begun is not None and not begun.function.startswith(BEGUN_BY_PYTHON):
+        if thread.id != pid and begun is not None and not _name(begun).startswith(BEGUN_BY_PYTHON):
             return thread
     return None
 
@@ -39,6 +39,11 @@ def joined(threads: tuple[Thread, ...], pid: int, most: int) -> tuple[Thread, ..
         else thread
         for thread in threads
     )
+
+
+def _name(frame: Frame) -> str:
+    """Without its class, which Python 3.11 and later tell too ("Thread._bootstrap")."""
+    return frame.function.rpartition(".")[2]
 
 
 def _python(frames: Sequence[Frame]) -> Frame | None:

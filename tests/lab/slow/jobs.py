@@ -175,7 +175,7 @@ def _of_later_programs() -> Iterator[SlowScenario]:
         _program("logs", 0, "200", HOST, ("host-code",)),
         _program("locked", 2, "15", HOST, ("host-code",)),
         _program("saves", 0, "15", (*HOST, "storage"), ("host-code", "storage"), ms=200.0),
-        _program("augments", 3, "200", ("input",), ("few-workers",), lined=False, ms=56.0),
+        _program("augments", 3, "200", ("input",), ("few-workers",), lined=False, ms=65.0),
         _program("buckets", 1, "200", ("input",), ("host-code",)),
         _program("compresses", 2, "15", ("backward",), ("host-code",)),
     ):

@@ -245,7 +245,7 @@ def compresses() -> None:
     """Gradients are made smaller before they are summed up, by a hook of the user's."""
     model = DistributedDataParallel(nn.Linear(64, 64))
 
-    def smaller(_: Any, bucket: Any) -> torch.futures.Future[Tensor]:
+    def smaller(_: Any, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:  # type: ignore[name-defined]
         until = time.perf_counter() + MS
         while SLOW and time.perf_counter() < until:
             bucket.buffer().topk(400)  # compresses
