@@ -311,6 +311,13 @@ def test_who_may_wait_is_not_named_by_a_few_samples_more_than_others() -> None:
     assert late_rank is not None and late_rank.where is not None and late_rank.where.line == 48
 
 
+def test_where_a_rank_is_no_longer_than_others_is_no_place_of_its_delay() -> None:
+    """As sampled in the lab of one whose delay of 8% was met in no sample: the step itself was named."""
+    step = (Frame("main", "/home/mara/train.py", 142),)
+    others = [stands(2, (135, step), (21, WAITS))]
+    assert time_spent([stands(1, (47, step), (5, WAITS))], others, 0.08) is None
+
+
 def test_lines_of_one_loop_are_one_place() -> None:
     """writes_metrics of tests/lab/slow: a loop of two lines; a line far from them is another place."""
     step, one, two, far = ((Frame("main", "/home/mara/train.py", number),) for number in (20, 156, 157, 80))

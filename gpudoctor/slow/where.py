@@ -132,14 +132,22 @@ def time_spent(
         if part.line is not None and part.phase != "collective"
     }
     # All may be in the same part of the step for long, and one of them at a line in it where the others never are.
+    # Where it is not longer than others, all in all, it is by chance that it was seen there once more.
     best = _likeliest(
         {
             phase: max(
-                _speaks_for(count, others_in[phase], of_others, share, against),
-                *(said for part, said in by_line.items() if part.phase == phase and own[part] >= LEAST_AT_A_LINE),
-                0.0,
+                (
+                    _speaks_for(count, usual, of_others, share, against)
+                    for count, usual in (
+                        (phases[phase], others_in[phase]),
+                        *((own[part], passed[part]) for part in by_line if part.phase == phase),
+                    )
+                    if (count >= LEAST_AT_A_LINE or count == phases[phase])
+                    and _speaks_for(count, usual, of_others, share, of) > 0
+                ),
+                default=0.0,
             )
-            for phase, count in phases.items()
+            for phase in phases
             if phase != "collective"
         }
     )
