@@ -23,6 +23,10 @@ _FILE = (
     "accelerate launch --config_file a.yaml t.py\n#@ file a.yaml\ndistributed_type: MULTI_GPU\nnum_machines: 1\n"
     "num_processes: {}\ngpu_ids: {}\n"
 )
+_CALL = "torchrun --standalone --nproc_per_node=4 t.py\n#@ file t.py\n{}\n"
+_TRAINER = _CALL.format("import lightning as L\nL.Trainer(devices=4, {}={}).fit(net)")
+_LOADER = _CALL.format("from torch.utils.data import DataLoader\nloader = DataLoader(data, batch_size=8, {}={})")
+_COMPILE = _CALL.format("import torch\nnet = torch.compile(net, mode='{}'{})")
 _VLLM, _SGLANG = "vllm serve /m {}\n", "python -m sglang.launch_server --model-path /m {}\n"
 _BEST = "--load_best_model_at_end True --eval_strategy steps --save_strategy steps --eval_steps {} --save_steps {}"
 
@@ -50,6 +54,22 @@ ROWS: list[tuple[str, str, Given, Given]] = [
     ("D11", _DEEPSPEED, (1, '"communication_data_type": "fp8"'), (1, '"communication_data_type": "fp32"')),
     ("D11", _DEEPSPEED, (0, '"bf16": {"enabled": true, "bf16_master_weights_and_grads": true}'),
      (1, '"bf16": {"enabled": true, "bf16_master_weights_and_grads": true}')),
+    ("T70", _TRAINER, ("limit_train_batches", 1.5), ("limit_train_batches", 0.5)),
+    ("T70", _TRAINER, ("val_check_interval", 2.5), ("val_check_interval", 250)),
+    ("T70", _TRAINER, ("gradient_clip_algorithm", "'values'"), ("gradient_clip_algorithm", "'value'")),
+    ("T70", _TRAINER, ("max_epochs", -2), ("max_epochs", -1)),
+    ("T70", _TRAINER, ("barebones=True, logger", True), ("barebones=True, logger", False)),
+    ("T70", _TRAINER.format("check_val_every_n_epoch=None, {}", "{}"), ("val_check_interval", 0.5),
+     ("val_check_interval", 500)),
+    ("T70", _LOADER, ("num_workers", -1), ("num_workers", 0)),
+    ("T70", _LOADER, ("timeout", -1), ("timeout", 60)),
+    ("T70", _LOADER, ("multiprocessing_context", "'spawn'"), ("num_workers=2, multiprocessing_context", "'spawn'")),
+    ("T70", _COMPILE, ("max-autotuned", ""), ("max-autotune", "")),
+    ("T70", _COMPILE, ("mine", ""), ("mine", ", backend='mine'")),
+    ("T70", _CALL.format("from torch.utils.data.distributed import DistributedSampler\n"
+                         "sampler = DistributedSampler(data, num_replicas=4, rank={})"), (4,), (3,)),
+    ("T70", _CALL.format("from accelerate import Accelerator\nAccelerator(mixed_precision={!r})"), ("float16",),
+     ("no",)),
     ("R19", _FILE, (2, "'0'"), (2, "0,1")),
     ("R19", _FILE, (-1, "all"), (2, "all")),
     ("W16", _VLLM, ("--enable-auto-tool-choice",), ("--enable-auto-tool-choice --tool-call-parser hermes",)),

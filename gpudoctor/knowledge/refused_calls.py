@@ -1,8 +1,9 @@
 """What constructors of training libraries refuse in their arguments, or take and then do something else: a row for each
 check of their sources (see refused_options.py for the form).
 
-lightning 2.6: configuration_validator.py, accelerator_connector.py, strategies/deepspeed.py, plugins/precision/fsdp.py,
-callbacks; fabric/fabric.py; accelerate 1.15, accelerator.py; torch 2.13: utils/data/dataloader.py,
+lightning 2.6: trainer.py, setup.py, fit_loop.py, data_connector.py, configuration_validator.py,
+accelerator_connector.py, strategies/deepspeed.py, plugins/precision/fsdp.py, callbacks; fabric/fabric.py; accelerate
+1.15, accelerator.py; torch 2.13: __init__.py, utils/data/dataloader.py, utils/data/distributed.py,
 distributed/fsdp/_init_utils.py, _flat_param.py, _dynamo/variables/builder.py, nn/parallel/distributed.py;
 transformers 5.24, quantization_config.py; vLLM 0.11, torchrun_example; DeepSpeed 0.19 (rows of "deepspeed").
 
@@ -20,6 +21,8 @@ CALLEES: dict[str, str] = {
     "Accelerator": r"accelerate(?:\.\w+)*\.Accelerator",
     "DeepSpeedPlugin": r"accelerate(?:\.\w+)*\.DeepSpeedPlugin",
     "DataLoader": r"torch\.utils\.data(?:\.\w+)*\.DataLoader",
+    "DistributedSampler": r"torch\.utils\.data(?:\.\w+)*\.DistributedSampler",
+    "compile": r"torch\.compile",
     "FullyShardedDataParallel": r"torch\.distributed\.fsdp(?:\.\w+)*\.FullyShardedDataParallel",
     "DistributedDataParallel": r"torch\.nn\.parallel(?:\.\w+)*\.DistributedDataParallel",
     "DistributedDataParallelKwargs": r"accelerate(?:\.\w+)*\.DistributedDataParallelKwargs",
@@ -37,6 +40,10 @@ DEFAULTS: dict[str, dict[str, object]] = {
     "FullyShardedDataParallel": {"use_orig_params": False},
 }
 
+_SHARES = (
+    *("limit_train_batches", "limit_val_batches", "limit_test_batches", "limit_predict_batches", "overfit_batches"),
+    "val_check_interval",
+)
 _REENTRANT = (
     "find_unused_parameters and reentrant and not static_graph and not calls._set_static_graph",
     "Expected to mark a variable ready only once: a checkpoint with use_reentrant=True runs its part twice, and"
@@ -76,6 +83,18 @@ REFUSED = (
          "Cannot use `LearningRateMonitor` callback with `Trainer` that has no logger", "Write a logger."),
         ("told(devices) and devices == 0", "`Trainer(devices=0)` value is not a valid input",
          "Write devices=\"auto\"."),
+        *((f"{name} > 1 and {name} % 1 != 0",
+           f"You have passed invalid value for {name}, it has to be in [0.0, 1.0] or an int", "Write an int.")
+          for name in _SHARES),
+        ("told(gradient_clip_algorithm) and gradient_clip_algorithm not in ('value', 'norm', None)",
+         "`gradient_clip_algorithm` is invalid. Allowed algorithms: ('value', 'norm')", "Write \"norm\" or \"value\"."),
+        ("max_epochs < -1", "`max_epochs` must be a non-negative integer or -1", "Write max_epochs=-1 for no end."),
+        ("barebones and ((told(enable_checkpointing) and enable_checkpointing) or logger or enable_progress_bar or"
+         " enable_model_summary or detect_anomaly or profiler)",
+         "Trainer(barebones=True, ...) was passed: it is disabled in barebones mode", "Take one out."),
+        ("told(check_val_every_n_epoch) and check_val_every_n_epoch == None and val_check_interval > 0 and"
+         " val_check_interval < 1", "`val_check_interval` should be an integer or a time-based duration when"
+         " `check_val_every_n_epoch=None`", "Write a number of batches."),
         ("told(num_nodes) and num_nodes < 1", "`num_nodes` must be a positive integer", "Write num_nodes=1 or more."),
         ("accelerator == 'cpu' and precision in ('16-mixed', 16, '16')",
          "AMP with fp16 is not supported on CPU: bf16-mixed is used instead", "Write precision=\"bf16-mixed\".", True),
@@ -96,6 +115,8 @@ REFUSED = (
          "Keep one."),
         ("deepspeed_plugin and deepspeed_plugins",
          "You cannot pass in both `deepspeed_plugins` and `deepspeed_plugin`", "Keep one."),
+        ("told(mixed_precision) and mixed_precision not in ('no', 'fp16', 'bf16', 'fp8', None, False)",
+         "Unknown mixed_precision mode. Choose between ['no', 'fp8', 'fp16', 'bf16']", "Write \"fp16\" or \"bf16\"."),
         ("cpu and mixed_precision == 'fp16'", "fp16 mixed precision requires a GPU (not 'cpu')",
          "Write mixed_precision=\"bf16\"."),
     ),
@@ -110,6 +131,13 @@ REFUSED = (
         ("batch_sampler and (shuffle or sampler or drop_last or (told(batch_size) and batch_size != 1))",
          "batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and drop_last",
          "Leave batch_size, shuffle, sampler and drop_last to the batch_sampler."),
+        ("num_workers < 0",
+         "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing",
+         "Write num_workers=0 or more."),
+        ("timeout < 0", "timeout option should be non-negative", "Write timeout=0 or more."),
+        ("multiprocessing_context and num_workers == 0",
+         "multiprocessing_context can only be used with multi-process loading (num_workers > 0)",
+         "Write num_workers=4, or take multiprocessing_context out."),
         ("persistent_workers and num_workers == 0", "persistent_workers option needs num_workers > 0",
          "Write num_workers=4, or take persistent_workers out."),
         ("prefetch_factor and num_workers == 0", "prefetch_factor option could only be specified in multiprocessing",
@@ -135,6 +163,18 @@ REFUSED = (
         ("auto_wrap_policy and not use_orig_params and compiled",
          "Dynamo only supports FSDP with use_orig_params=True (torch.compile of what FSDP has wrapped)",
          "Write use_orig_params=True."),
+    ),
+    *rows(
+        "DistributedSampler",
+        ("num_replicas > 0 and (rank >= num_replicas or rank < 0)",
+         "Invalid rank, rank should be in the interval [0, num_replicas - 1]", "Count ranks from 0."),
+    ),
+    *rows(
+        "compile",
+        ("mode and not backend and mode not in ('default', 'reduce-overhead', 'max-autotune',"
+         " 'max-autotune-no-cudagraphs', 'lite')",
+         "Unrecognized mode, should be one of: default, reduce-overhead, max-autotune, max-autotune-no-cudagraphs",
+         "Write one of them."),
     ),
     *rows("DistributedDataParallel", _REENTRANT),
     *rows("DistributedDataParallelKwargs", _REENTRANT),
