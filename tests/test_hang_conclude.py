@@ -272,6 +272,26 @@ def test_a_recorder_without_lines_is_told_them_by_the_stacks(there: int) -> None
     assert sure == (0.85 if there == 41 else 0.45)
 
 
+@pytest.mark.parametrize(
+    ("others", "cause", "sure"),
+    [
+        ((1, 4096), "collective-order-mismatch", 0.65),
+        ((1, 1), "shape-mismatch", 0.45),
+    ],
+)
+def test_sizes_of_calls_whose_lines_are_not_known(others: tuple[int, int], cause: str, sure: float) -> None:
+    """thread_saves under `run`: all wait in one synchronize, and torch's worker server tells no lines."""
+
+    def recorder(*sizes: int) -> Recorder:
+        entries = tuple(structs.replace(all_reduce(5 + at, size), frames=()) for at, size in enumerate(sizes))
+        return Recorder(source="worker server of pid 4711", backend="nccl", entries=entries, total=2)
+
+    ranks = [is_in(rank, "cuda sync", "synchronize", recorder=recorder(4096, 1)) for rank in range(2)]
+    job = a_job(*ranks, is_in(2, "cuda sync", "synchronize", recorder=recorder(*others)))
+    (report,) = conclude(job.evidence).jobs
+    assert (report.causes[0].cause, report.causes[0].ranks, report.causes[0].confidence) == (cause, (2,), sure)
+
+
 def test_dumps_alone_make_a_job() -> None:
     """Only the files of the ranks are left, hours later."""
     dumps = tuple(

@@ -48,6 +48,26 @@ def test_a_collective_in_a_thread_that_another_rank_has_lost() -> None:
     assert "rank 0 has none in Beat.run" in cause.summary
 
 
+@pytest.mark.parametrize("left", [False, True])
+def test_what_a_thread_has_called_is_nothing_of_the_end(left: bool) -> None:
+    """thread_saves: the recorder's line is a thread's, which begins at no module; the main thread is in the program."""
+    others = [stands(rank, COLLECTIVE, "all_reduce", [("main", 47, PROGRAM)], [source(47)]) for rank in (0, 1)]
+    below = [("write", 18, PROGRAM)]
+    one = stands(2, COLLECTIVE, "all_reduce", below if left else [("main", 48, PROGRAM)], [source(18)])
+    place = one.place._replace(user_frame=Frame("write", PROGRAM, 18), user_frames=(Frame("write", PROGRAM, 18),))
+    if left:  # as what `atexit` calls
+        samples = tuple(
+            structs.replace(
+                sample, threads=tuple(structs.replace(each, frames=each.frames[:-1]) for each in sample.threads)
+            )
+            for sample in one.evidence.samples
+        )
+        one = structs.replace(one, evidence=structs.replace(one.evidence, samples=samples))
+    one = structs.replace(one, place=place, first_place=place)
+    told = [cause.cause for cause in reported(a_job(*others, one)).causes]
+    assert ("teardown-deadlock" in told) is left
+
+
 def test_of_two_groups_nothing_is_made() -> None:
     one = stands(
         0, COLLECTIVE, "all_reduce", [("main", 47, PROGRAM)], [source(47, inside=[LOOP], text="f(x, group=tp)")]

@@ -302,6 +302,13 @@ def test_a_call_that_leaves_no_frame_is_told_by_its_line(case: tuple[str, str, b
     assert place_of(thread(USER_CODE, waits_in), (elsewhere,), gpu=gpu).kind == "user code"
 
 
+def test_who_makes_a_store_asks_again_and_again() -> None:
+    """evaluator_inherits_ranks: between its questions whether all have come it sleeps, and that is no sleep."""
+    source = SourceContext(file=USER + "train.py", line=5, text="store = dist.TCPStore('...', 0, 3, True)")
+    for waits_in in ("hrtimer_nanosleep", ""):
+        assert place_of(thread(USER_CODE, waits_in), (source,)).kind == "rendezvous"
+
+
 def test_without_a_stack_nothing_is_claimed() -> None:
     assert place_of(None).kind == "unknown"
     assert place_of(Thread(id=1, waits_in="hrtimer_nanosleep")).kind == "unknown"

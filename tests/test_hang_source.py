@@ -2,7 +2,10 @@
 
 import ast
 import os
+import subprocess
+import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,8 @@ from hypothesis import given, strategies as st
 
 from gpudoctor.read.job.source import MAXIMUM_BYTES, context
 from gpudoctor.read.job.source_child import is_installed
-from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
+from gpudoctor.read.job.sources import Sources
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext, Thread
 
 PROGRAM = textwrap.dedent(
     """\
@@ -449,3 +453,22 @@ def test_what_a_function_passes_on(function: str, call: str, given: tuple[str, .
     told = context(Frame("main", "/home/mara/moe.py", line), lambda file: text.encode())
     assert told is not None
     assert [each.gives for each in told.leads_to] == [given]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [(("-uc",), ["time.sleep(600)"]), (("-W", "ignore", "-c"), ["time.sleep(600)"]), (("-m",), [])]
+)
+def test_the_text_of_a_command_is_read(options: tuple[str, ...], told: list[str]) -> None:
+    """evaluator_inherits_ranks: no file holds the program of a child that was started as `python -c`."""
+    command = ["import time\n\ntime.sleep(600)", "-c", "import elsewhere"]
+    words = ("timeit", "-s") if options == ("-m",) else ()
+    child = subprocess.Popen([sys.executable, *options, *words, *command], stderr=subprocess.DEVNULL)
+    sources = Sources()
+    try:
+        thread = Thread(id=child.pid, frames=(Frame("<module>", "<string>", 3),))
+        found = sources.of({child.pid: thread}, time.monotonic() + 60)
+    finally:
+        sources.end()
+        child.kill()
+        child.wait()
+    assert [context.text for context in found[child.pid]] == told

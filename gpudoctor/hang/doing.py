@@ -86,6 +86,9 @@ def _gets_on(child: ProcessEvidence) -> bool:
     """Whether a child has run between the looks: its main thread, or any other."""
     if len(child.samples) < 2:
         return False
+    places = [place_of(main_thread(sample, child.pid), child.sources) for sample in child.samples]
+    if all(place.kind in BEGINNINGS for place in places) and places[0].user_frame == places[-1].user_frame:
+        return False  # it polls a store of its own, whether or not its peers come
     first, last = child.samples[0].cpu_seconds, child.samples[-1].cpu_seconds
     used = 0.0 if first is None or last is None else last - first
     if used > CPU_OF_A_LOOK:
@@ -95,9 +98,6 @@ def _gets_on(child: ProcessEvidence) -> bool:
         counts = {(sample.read_bytes, sample.written_bytes) for sample in child.samples}
         if None not in next(iter(counts)):
             return len(counts) > 1
-    places = [place_of(main_thread(sample, child.pid)) for sample in child.samples]
-    if all(place.kind in BEGINNINGS for place in places) and places[0].user_frame == places[-1].user_frame:
-        return False  # it polls a store of its own, whether or not its peers come
     return moved(child.samples, child.pid) is True
 
 

@@ -8,7 +8,7 @@ is the one at which the chains of waits end (`waits_for`).
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -208,19 +208,15 @@ class _View:
         )
 
     def _swapped(self, parties: Sequence[tuple[Sequence[int], Collective]]) -> bool:
-        own = [line_of_program(entry) for _, entry in parties]
+        """Whether each of two comes next to what the other has come to: by its line or, without lines, by the call."""
+        kept = any(entry.frames for entries in self.entries.values() for entry in entries)
+        call_of: Callable[[Collective], object] = line_of_program if kept else _what_is_called
+        own = [call_of(entry) for _, entry in parties]
         following = [
-            next(
-                (
-                    line_of_program(collective)
-                    for collective in self.entries[ranks[0]]
-                    if collective.sequence == entry.sequence + 1
-                ),
-                None,
-            )
+            next((call_of(one) for one in self.entries[ranks[0]] if one.sequence == entry.sequence + 1), None)
             for ranks, entry in parties
         ]
-        return len(own) == 2 and None not in own and following == own[::-1]
+        return len(own) == 2 and None not in own and own[0] != own[1] and following == own[::-1]
 
     def first_difference(self, before: int) -> tuple[int, SplitKind] | None:
         """The first number up to `before` to which ranks came with different operations, or with sizes or types that
@@ -316,6 +312,10 @@ class _View:
 def line_of_program(entry: Collective) -> Frame | None:
     """The innermost line of the program that has started it."""
     return next(filter(is_user, entry.frames), None)
+
+
+def _what_is_called(entry: Collective) -> object:
+    return entry.operation, entry.input_sizes, entry.output_sizes, entry.dtypes
 
 
 def _telling(party: Sequence[tuple[int, Collective]]) -> Collective:

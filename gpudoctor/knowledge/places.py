@@ -76,7 +76,9 @@ def place_of(
     if place is None or place[0] == "user code":
         # What the kernel and native frames say is of the innermost call; the user's frame is what made it.
         called = _compiled(thread) or _by_text(thread, user, sources, gpu, mpi)
-        place = _by_kernel(thread, place) or _native(frames) or called or place
+        if called is None or called[0] != "rendezvous":  # what asks again and again sleeps in between
+            called = _by_kernel(thread, place) or _native(frames) or called
+        place = called or place
     if place is None:
         place = ("user code", _waits_for(thread), frames[0])
     kind, operation, frame = place
@@ -304,6 +306,8 @@ def _by_text(
     a_store = _STORE.search(source.text) or (asked is not None and asked[1] in source.stores)
     if name in known.POLLS | known.SOCKETS and a_store:
         return ("store wait", "TCPStore", user)
+    if "TCPStore(" in source.text:
+        return ("rendezvous", "TCPStore", user)
     if gpu and name not in known.FUTEX and (call := _SYNCHRONIZES.search(source.text)):
         return ("cuda sync", call[1], user)
     return None

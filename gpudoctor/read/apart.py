@@ -10,6 +10,7 @@ is ours. In a child it costs its own answer only: the child is ended, and the ne
 """
 
 import contextlib
+import math
 import os
 import signal
 import struct
@@ -44,23 +45,28 @@ class Apart:
         self._child: subprocess.Popen[bytes] | None = None
         self._over = False
 
-    def ask(self, request: bytes, seconds: float) -> bytes:
+    def ask(self, request: bytes, seconds: float, until: float = math.inf) -> bytes:
         """The child's answer to a request. Raises `NotAnswered` after `seconds`, which are more on a crowded machine
-        (`crowded`; of processor time they are not), and for whatever else goes wrong."""
+        (`crowded`; of processor time they are not) but not beyond `until` (of time.monotonic), and for whatever else
+        goes wrong."""
         with self._lock:
             slowdown = crowded.slowdown()
-            deadline = time.monotonic() + seconds * slowdown
+            deadline = min(until, time.monotonic() + seconds * slowdown)
             try:
                 if self._over:
                     raise NotAnswered("it was not read in time")
                 if self._child is None:
                     self._child = self._started()
-                    self._exchange(self._child, _REQUEST.pack(0, seconds), time.monotonic() + START_SECONDS * slowdown)
-                    deadline = time.monotonic() + seconds * slowdown
+                    started_by = min(until, time.monotonic() + START_SECONDS * slowdown)
+                    self._exchange(self._child, _REQUEST.pack(0, seconds), started_by)
+                    deadline = min(until, time.monotonic() + seconds * slowdown)
                 kind, answer = self._exchange(self._child, _REQUEST.pack(len(request), seconds) + request, deadline)
             except _Late:
                 self._end()
-                raise NotAnswered(f"reading it took longer than {seconds:.3g} s") from None
+                taken = (
+                    "longer than there was time for" if time.monotonic() >= until else f"longer than {seconds:.3g} s"
+                )
+                raise NotAnswered(f"reading it took {taken}") from None
             except NotAnswered:
                 self._end()
                 raise

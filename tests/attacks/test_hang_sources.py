@@ -1,6 +1,7 @@
 """`hang`: a source file that a frame names costs its own answer, and neither the agent nor the look."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -137,3 +138,29 @@ def test_a_reader_ends_with_the_process_that_asked(tmp_path: Path) -> None:
     while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not Path(f"/proc/{pid}").exists()
+
+
+@attack("faults", way="hang: a user's source file", weakness="a machine that others use reads the next file too late")
+def test_what_was_read_in_time_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line may take longer there, and the look does not: else all that had been read was thrown away with it."""
+    from gpudoctor import crowded
+
+    monkeypatch.setattr(crowded, "slowdown", lambda: 100.0)
+    good, late = tmp_path / "good.py", tmp_path / "late.py"
+    for file in (good, late):
+        file.write_text(GOOD)
+    sources = Sources()
+    try:
+        sources.of({os.getpid(): stands_at((good, 3))}, time.monotonic() + GENEROUS)
+        child = sources._reader._child
+        assert child is not None
+        os.kill(child.pid, signal.SIGSTOP)
+        begun = time.monotonic()
+        found = sources.of({os.getpid(): stands_at((good, 3), (late, 3))}, begun + 0.5)
+    finally:
+        sources.end()
+    assert time.monotonic() - begun < GENEROUS
+    assert [context.file for context in found[os.getpid()]] == [str(good)]
+    assert [(str(late) in each.what, each.reason) for each in sources.unread] == [
+        (True, "reading it took longer than there was time for")
+    ]

@@ -229,6 +229,9 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
     apart = not (by_ddp or by_hook) and _a_call_apart(job, split)
     if apart:
         cause, sure = "rank-divergent-decision", LIKELY  # which of them has left one out, the sizes do not tell
+    elif not (by_ddp or by_hook or _differ_at_one_line(job, split)):
+        # Of two calls the sizes differ as well, and no line tells whether these are one.
+        cause, sure = (ORDER, LIKELY) if split.swapped else (cause, POSSIBLE)
     sent = split.kind == "dtype" or len({other.input_sizes for _, other in split.parties}) > 1
     return blame(
         cause,
@@ -236,10 +239,26 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
         small,
         f"ranks came to {entry.operation} #{split.sequence} of group {split.group} with different {what}: "
         + ", ".join(f"{ranks_of(ranks)} {_tensor(other, sent)}" for ranks, other in split.parties[:3])
-        + ", of which one has followed the other there before: they are a call of this line apart" * apart,
+        + ", of which one has followed the other there before: they are a call of this line apart" * apart
+        + ", and each with what the other comes to next: the same calls in two orders" * (cause == ORDER),
         _seen(split),
         at=_frame(job, small, entry),
     )
+
+
+def _differ_at_one_line(job: HangJob, split: GroupSplit) -> bool:
+    """Whether it is known that it is one call: by its line or, where recorders keep none, by what ranks are in now."""
+    if all(_is_told(job, ranks, entry) for ranks, entry in split.parties):
+        return True
+    recorders = recorders_of(job)
+    open_ones = [
+        [one for one in recorders[ranks[0]].entries if one.state != "completed" and one.frames and one.input_sizes]
+        for ranks, _ in split.parties
+        if ranks[0] in recorders
+    ]
+    now = [entries[0] for entries in open_ones if entries]
+    unlike = len({(entry.input_sizes, entry.dtypes) for entry in now}) > 1
+    return unlike and len(now) == len(split.parties) and len(set(map(line_of_program, now))) == 1
 
 
 OFTEN = 2

@@ -18,7 +18,7 @@ from gpudoctor.hang.words import (
     who,
     without,
 )
-from gpudoctor.knowledge.places import is_user, place_of
+from gpudoctor.knowledge.places import is_user, main_thread, place_of
 from gpudoctor.snapshot.evidence import Thread
 from gpudoctor.sure import BEST
 
@@ -120,7 +120,7 @@ def at_exit(job: HangJob) -> Iterator[HangCause]:
         return
     every = [(rank, _modules(rank)) for rank in progress.waiting]
     whole = max((own for _, own in every), key=len)
-    leaving = [rank for rank, own in every if own == whole[1:] and not rank.acting]
+    leaving = [rank for rank, own in every if own == whole[1:] and not rank.acting and not _is_in_program(rank)]
     stay = without(progress.waiting, leaving)
     if not whole or not leaving or any(whole[0] not in own for rank, own in every if rank in stay):
         return
@@ -134,6 +134,13 @@ def at_exit(job: HangJob) -> Iterator[HangCause]:
         at=leaving[0].place.user_frame,
         confirm="Whether an exception or sys.exit() has ended the program there, its output tells.",
     )
+
+
+def _is_in_program(rank: Rank) -> bool:
+    """Whether its main thread is, where a recorder has told of what another thread has called."""
+    main = main_thread(rank.evidence.samples[-1], rank.pid) if rank.evidence.samples else None
+    frames = main.frames if main is not None else ()
+    return rank.place.user_frame not in frames and any(frame.function == "<module>" for frame in frames)
 
 
 def _modules(rank: Rank) -> list[str]:

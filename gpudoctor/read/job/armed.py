@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
+from gpudoctor import crowded
 from gpudoctor.knowledge.faulthandler_text import dumped_threads
 from gpudoctor.read.job import inside
 from gpudoctor.read.job.announced import ANNOUNCEMENT, descriptor_of, in_memory, is_ours, read_from, size_of
@@ -125,7 +126,7 @@ def recorder_dump(pid: int, armed: ArmedProcess, timeout: float) -> bytes | None
     handler, answer = _recorder(pid, armed, deadline)
     if handler == OF_NCCL:
         with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-            until = min(deadline, time.monotonic() + LINES_SECONDS)
+            until = min(deadline, time.monotonic() + LINES_SECONDS * crowded.slowdown())
             return _ask(pid, armed.socket, OF_NCCL_WITH_LINES, until) or answer
     return answer
 

@@ -145,6 +145,7 @@ class _SecondLook:
         self.slowdown = crowded.slowdown()
         self.deadline = begun + (max(1.5, order.timeout) - LEFT_FOR_THE_END) * self.slowdown
         self.dumps_until = max(self.deadline, begun + order.for_dumps)
+        self.sources_until = self.dumps_until - 0.3  # a line that comes later would cost all the others
         self.end = self.dumps_until + (FOR_THEIR_SOURCES if order.for_dumps else 0.0)
         self.wanted = dict(order.pids.get(str(node), ())[:MOST_PROCESSES])
         """pid -> start time."""
@@ -183,7 +184,7 @@ class _SecondLook:
         budget = max(SHORTEST_DUMP, (self.deadline - time.monotonic() - between) / 2)
         first = self._with_stacks(first, budget, say=False)
         # Most stand at the same lines in the second sample: by then these files have been read.
-        early = Task(lambda: self.sources.of(_mains(first), self.deadline - 0.3))
+        Task(lambda: self.sources.of(_mains(first), self.sources_until))
         ras_task = Task(lambda: self._ras(details_task.result(self.deadline)[0], first))
         time.sleep(max(0.0, min(begun + self.order.seconds, self.deadline - SHORTEST_DUMP) - time.monotonic()))
         last = self._sample(begun)
@@ -195,16 +196,16 @@ class _SecondLook:
         self._say(silent, "environment and files of pid {pid}")
         sockets, refused = self._of(sockets_task, ({}, dict.fromkeys(self.wanted, LATE)), "sockets")
         self._say({pid: reason for pid, reason in refused.items() if self._is_there(details, pid)}, SOCKETS_OF)
-        self._of(early, {}, "source files")
-        contexts = self._of(Task(lambda: self._contexts(last, details)), {}, "source files")
+        contexts_task = Task(lambda: self._contexts(last, details))
         listeners_task = Task(lambda: self._listeners(tables, last))
         ras = self._of(ras_task, ((), []), "RAS")
         reached, not_reached = attempts.results()
         listeners: tuple[Socket, ...] = self._of(listeners_task, (), "listeners on the job's ports")
         seen_kernel = self._of(kernel_events, (), "kernel log")
         addresses = self._of(interfaces, (), "network interfaces")
-        # Last: all else is over while a rank still writes its dump.
+        # Last: all else is over while a rank still writes its dump, or a machine under load reads files.
         recorders, armed, refusals = self._of(recorders_task, ({}, set(), []), "flight recorders", self.dumps_until)
+        contexts = self._of(contexts_task, {}, "source files", self.dumps_until)
         contexts = self._of(Task(lambda: self._with_recorded(contexts, recorders)), contexts, "source files", self.end)
         self.unread += self.sources.unread
         self.unread += [*refusals, *ras[1], *not_reached]
@@ -328,7 +329,7 @@ class _SecondLook:
         self, samples: Mapping[int, Sample], details: Mapping[int, _Details]
     ) -> dict[int, tuple[SourceContext, ...]]:
         there = {pid: main for pid, main in _mains(samples).items() if self._is_there(details, pid)}
-        return self.sources.of(there, self.deadline - 0.1)
+        return self.sources.of(there, self.sources_until)
 
     def _with_recorded(
         self, contexts: Mapping[int, tuple[SourceContext, ...]], recorders: Mapping[int, Recorder]

@@ -28,6 +28,10 @@ MOST_EXITS = 32
 MOST_CALLS = 64
 
 
+COMMAND = "<string>"
+"""The file that Python names for the text of `python -c`, and for what a program runs with `exec`."""
+
+
 def context(frame: Frame, read: Callable[[str], bytes]) -> SourceContext | None:
     """What stands around a frame's line; None where the file cannot be read or is no Python.
 
@@ -35,7 +39,8 @@ def context(frame: Frame, read: Callable[[str], bytes]) -> SourceContext | None:
     process's folder, its root and its rights), and raises `OSError`. The text may be anybody's: this is for a child
     process that is bounded in time and memory (`source_child`), and raises `MemoryError` and `RecursionError`.
     """
-    if frame.native or frame.line <= 0 or not frame.file or frame.file.startswith("<"):
+    a_file = frame.file and not frame.file.startswith("<")
+    if frame.native or frame.line <= 0 or not (a_file or (frame.file, frame.function) == (COMMAND, "<module>")):
         return None
     try:
         raw = read(frame.file)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct, structs
@@ -44,12 +45,25 @@ def answer(request: bytes) -> bytes:
         if asked.said or asked.last:
             between = _passage(asked)
             return msgspec.json.encode(SourceAnswer(passage=between))
+        if asked.frame.file == source.COMMAND:
+            return msgspec.json.encode(SourceAnswer(source.context(asked.frame, lambda _: command(asked.pid))))
         context = source.context(asked.frame, InsideReader(asked.pid, asked.until))
         if context is not None and is_installed(asked.pid, asked.frame.file, asked.main):
             context = structs.replace(context, installed=True)
         return msgspec.json.encode(SourceAnswer(context))
     except (MemoryError, RecursionError):  # Python's parser says the one for the other
         raise ValueError("it is nested too deeply, or parsing it takes more than 512 MiB of memory") from None
+
+
+def command(pid: int) -> bytes:
+    """The program that a process was given as `python -c`; nothing where it was given another one."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[1:]
+    for before, word, after in zip([b"", *words], words, words[1:], strict=False):
+        if word.startswith(b"-") and not word.startswith(b"--") and word.endswith(b"c"):
+            return after
+        if not word.startswith(b"-") and before not in (b"-X", b"-W"):
+            break
+    return b""
 
 
 def _passage(asked: SourceRequest) -> Passage | None:

@@ -16,6 +16,7 @@ from gpudoctor.knowledge.places import is_library, is_marked, is_user
 from gpudoctor.knowledge.recorders import PartedBy, parted_by
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job.passage import Passage
+from gpudoctor.read.job.source import COMMAND
 from gpudoctor.read.job.source_child import SourceAnswer, SourceRequest
 from gpudoctor.snapshot.evidence import Collective, Frame, Recorder, SourceContext, Thread, Unread
 
@@ -145,17 +146,20 @@ class Sources:
         self._reader.end()
 
     def _context(self, pid: int, frame: Frame, deadline: float, main: str, until: float = 0.0) -> SourceContext | None:
-        if frame.line <= 0 or not frame.file or frame.file.startswith("<"):
+        of_command = (frame.file, frame.function, main) == (COMMAND, "<module>", COMMAND)
+        if frame.line <= 0 or not frame.file or (frame.file.startswith("<") and not of_command):
             return None
         view = _view(pid)
-        key = view, frame
+        key = (*view, str(pid) * of_command), frame
         if key in self._known or (view, frame.file) in self._refused or len(self._known) >= MOST_LINES:
             return self._known.get(key)
-        left = min(SECONDS_OF_A_LINE, deadline - time.monotonic())
-        if left <= 0.0:
+        if time.monotonic() >= deadline:
+            late = Unread("source files", "there was no time left to read all of them", 0)
+            self.unread += [late] * (late not in self.unread)
             return None
         try:
-            answer = self._reader.ask(msgspec.json.encode(SourceRequest(pid, frame, main, until)), left)
+            asked = msgspec.json.encode(SourceRequest(pid, frame, main, until))
+            answer = self._reader.ask(asked, SECONDS_OF_A_LINE, deadline)
             self._known[key] = msgspec.json.decode(answer, type=SourceAnswer).context
         except (NotAnswered, msgspec.DecodeError) as error:
             self._refused.add((view, frame.file))
