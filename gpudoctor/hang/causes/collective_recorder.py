@@ -247,8 +247,12 @@ def _shapes(job: HangJob, split: GroupSplit, sure: float) -> HangCause:
 
 
 def _differ_at_one_line(job: HangJob, split: GroupSplit) -> bool:
-    """Whether it is known that it is one call: by its line or, where recorders keep none, by what ranks are in now."""
+    """Whether it is known that it is one call: by its line or, where recorders keep none, by what ranks are in now, or
+    since only the type differs of so many numbers as no two calls have by chance."""
     if all(_is_told(job, ranks, entry) for ranks, entry in split.parties):
+        return True
+    sizes = {entry.input_sizes for _, entry in split.parties}
+    if len(sizes) == 1 and all(prod(each) >= NOT_BY_CHANCE for each in next(iter(sizes)) or ((),)):
         return True
     recorders = recorders_of(job)
     open_ones = [
@@ -261,6 +265,8 @@ def _differ_at_one_line(job: HangJob, split: GroupSplit) -> bool:
     return unlike and len(now) == len(split.parties) and len(set(map(line_of_program, now))) == 1
 
 
+NOT_BY_CHANCE = 64
+"""Elements (our rule of thumb): counts, losses and flags have few, and any two of them may be of one size."""
 OFTEN = 2
 """Times that two sizes have followed each other at a line, from which they do so as a rule (our rule of thumb)."""
 
