@@ -53,7 +53,8 @@ def stands(rank: Rank) -> bool:
         return False
     if now.kind in OF_THREADS and forked_in_lock(rank) is not None:
         return True  # whatever its threads do meanwhile: of what was forked nobody lets the lock go
-    return not (now.kind in OF_THREADS and any(_ran(rank, thread) for thread in own_threads(rank)))
+    served = now.kind in OF_THREADS or now.kind == "rpc"
+    return not (served and any(ran_between(rank, thread) for thread in own_threads(rank)))
 
 
 def forked_in_lock(rank: Rank) -> ProcessEvidence | None:
@@ -141,7 +142,7 @@ def is_counter(thread: Thread) -> bool:
     return thread.name.startswith(COUNTER) or in_file(thread.frames, "gpudoctor/armed.py", "_count")
 
 
-def _ran(rank: Rank, thread: Thread) -> bool:
+def ran_between(rank: Rank, thread: Thread) -> bool:
     """Whether a thread has run between the looks."""
     before = next((each for each in rank.evidence.samples[0].threads if each.id == thread.id), None)
     if before is None:

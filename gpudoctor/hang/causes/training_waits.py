@@ -14,6 +14,7 @@ from gpudoctor.hang.doing import (
     in_file,
     innermost,
     own_threads,
+    ran_between,
     serves_python,
     short,
     stands,
@@ -269,6 +270,8 @@ def _rpc(job: HangJob, ranks: Sequence[Rank], wait: OwnWait) -> ToldWait | None:
                 if rank in ranks:
                     further = further or frame
                 continue  # it waits for another one's
+            if ran_between(rank, thread):
+                return None  # it is served
             words = f"for {_where(ranks[0], wait)}; the call that rank {rank.rank} serves stands{at(frame)}"
             return ToldWait("rpc-wait", SEEN, words, seen=_others(rank), culprits=(rank,), at=frame)
     words = f"for {_where(ranks[0], wait)}" + (f", and in its threads for calls{at(further)}" if further else "")
