@@ -107,7 +107,7 @@ thumb): where processors are crowded, who computes gets as much as any other, an
 def _threads_that_run(first: Sample, last: Sample, pid: int) -> int:
     """How many other threads of a process have run all the time: of an operator on processors, or NCCL's."""
     before = {thread.id: thread for thread in first.threads}
-    main = next((thread for thread in last.threads if thread.id == pid), None)
+    main = main_thread(last, pid)
     least = YIELDS * _used(before.get(pid), main)
     return sum(
         share is not None and share >= RUNNABLE_FROM and _used(before.get(thread.id), thread) >= least

@@ -1,7 +1,7 @@
 """Where a thread is, from its stack and what the kernel says of it: the class of place, and the user's own frame."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple, cast
 
 from gpudoctor.knowledge import place_markers as known
@@ -52,7 +52,12 @@ class Place(NamedTuple):
 
 def main_thread(sample: Sample, pid: int) -> Thread | None:
     """The main thread of a sample."""
-    return next((thread for thread in sample.threads if thread.id == pid), None)
+    return main_of(sample.threads, pid)
+
+
+def main_of(threads: Iterable[Thread], pid: int) -> Thread | None:
+    """The main thread of a process, whose number is the process's."""
+    return next((thread for thread in threads if thread.id == pid), None)
 
 
 def place_of(

@@ -176,6 +176,10 @@ class TextSection(Struct, frozen=True):
     is_part: bool = False
     """Of a file that a text puts together by several commands: the rest stands elsewhere."""
 
+    def span(self, start: int, end: int) -> Span:
+        """A stretch of it, where it stands in the whole."""
+        return Span(self.start + start, self.start + end, self.line + self.text.count("\n", 0, start))
+
 
 class SbatchOption(Struct, frozen=True):
     """A `#SBATCH` line's option, or one that sbatch/salloc/srun had on the command line."""

@@ -11,7 +11,7 @@ from itertools import islice
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.manifests import read_manifests
-from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection, Word
+from gpudoctor.lint.model import LintJob, LintLaunch, TextSection, Word
 from gpudoctor.lint.once import once_a_job
 from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.python_values import PythonValues
@@ -84,8 +84,7 @@ def _of_toml(section: TextSection) -> dict[str, ToldOption]:
             group = match[1] + "."
             continue
         value = match[3].strip().strip("\"'")
-        line = section.line + section.text.count("\n", 0, match.start(2))
-        span = Span(section.start + match.start(2), section.start + match.end(), line)
+        span = section.span(match.start(2), match.end())
         name = group + match[2]
         found[name] = ToldOption(name, value, Word(raw=value, text=value, shown=value, span=span))
     return found

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpudoctor.devices import DevicesAnswer, SeenDevice, Trouble
+from gpudoctor.knowledge.wording import shortened
 from gpudoctor.render.prose import show, show_command, show_table
 from gpudoctor.render.words import safe
 
@@ -38,8 +39,7 @@ def headline(answer: DevicesAnswer) -> str:
         what = f"{count} of {answer.gpus} GPU{'s' * (answer.gpus != 1)}" if count else "no GPU"
     if value is None:
         return f"CUDA_VISIBLE_DEVICES is not set: a CUDA program gets {what}"
-    cut = value if len(value) <= SHOWN_VALUE_CHARACTERS else value[: SHOWN_VALUE_CHARACTERS - 3] + "..."
-    return f'CUDA_VISIBLE_DEVICES="{safe(cut)}" selects {what}'
+    return f'CUDA_VISIBLE_DEVICES="{safe(shortened(value, SHOWN_VALUE_CHARACTERS))}" selects {what}'
 
 
 def driver_line(answer: DevicesAnswer) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gpudoctor.knowledge.wording import counted, listed
+from gpudoctor.knowledge.wording import counted, listed, shortened
 from gpudoctor.lazy import lazy_re
 from gpudoctor.report import Report
 from gpudoctor.snapshot import Reading, Snapshot, is_left_out
@@ -216,9 +216,7 @@ def evidence(reading: Reading[object], *, whole: bool = False) -> str:
     text = figure(reading.value)
     if isinstance(reading.value, int) and "MemoryInfo" in reading.source:
         text = gib(reading.value)
-    if len(text) > LONGEST_EVIDENCE and not whole:
-        text = text[: LONGEST_EVIDENCE - 3] + "..."
-    return f"{reading.source}: {text}"
+    return f"{reading.source}: {text if whole else shortened(text, LONGEST_EVIDENCE)}"
 
 
 LONGEST_EVIDENCE = 160

@@ -6,18 +6,15 @@ answer is kept in FOLDER. Times of a GPU that is shared by time slices are no me
 
 import argparse
 import contextlib
-import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.lab.slow.__main__ import judged
+from tests.lab.slow.__main__ import asked
 from tests.lab.slow.jobs import SLEEP, SlowScenario, started
-from tests.lab.sshd import user_environment
 
 BURNS = """
 import torch
@@ -85,14 +82,8 @@ def looked_at(job: OnGpu, folder: Path) -> bool:
         variables["TORCH_NCCL_ENABLE_TIMING"] = "1"
     scenario = scenario._replace(variables=tuple(variables.items()))
     with stranger(job.shared), started(scenario, own) as pid:
-        begin = time.monotonic()
-        words = [sys.executable, "-m", "gpudoctor", "slow", "--pid", str(pid), "--json"]
-        done = subprocess.run(words, capture_output=True, text=True, env=user_environment(), timeout=200)
-        seconds = time.monotonic() - begin
-    (folder / f"{scenario.name}.json").write_text(done.stdout or done.stderr)
-    answer = json.loads(done.stdout) if done.stdout.startswith("{") else {"verdict": done.stderr[-300:]}
-    row = judged(scenario, answer, done.returncode, seconds)
-    well = done.returncode == job.status and not row.wrong_rank
+        row = asked(scenario, pid, folder)
+    well = row.status == job.status and not row.wrong_rank
     faults = [
         name for name in ("place", "line", "why") if scenario.rank is not None and not getattr(row, f"{name}_right")
     ]

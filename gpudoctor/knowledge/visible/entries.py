@@ -10,6 +10,7 @@ import json
 import re
 from typing import Literal, NamedTuple
 
+from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 
 Form = Literal["ordinal", "gpu-uuid", "mig-uuid", "blank", "text"]
@@ -88,7 +89,5 @@ def shown(text: str) -> str:
     """A value or entry as it may stand in a message: quoted, on one line, of a bearable length, never undecodable.
 
     What is printable stands as it is, for a quote of another alphabet is what was odd about it."""
-    quoted = json.dumps(
-        text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 3] + "...", ensure_ascii=False
-    )
+    quoted = json.dumps(shortened(text, SHOWN_CHARACTERS), ensure_ascii=False)
     return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in quoted)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, look
-from gpudoctor.lint.model import LintJob, Manifest, Span
+from gpudoctor.lint.model import LintJob, Manifest
 from gpudoctor.lint.pods import containers, is_in
 from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.rule import LintFinding, rule
@@ -128,20 +128,14 @@ def command_behind_entrypoint(job: LintJob) -> Iterator[LintFinding]:
             text = _OF_SHELL.fullmatch(entry[2].strip())
             if text is not None and not re.search(r"\$(?:[@*0-9]|\{[@*0-9])", text[1]):
                 yield LintFinding(
-                    span=Span(
-                        section.start + at,
-                        section.start + command.end(),
-                        section.line + section.text.count("\n", 0, at),
-                    ),
+                    span=section.span(at, command.end()),
                     summary="what CMD holds are $0, $1 and so on of ENTRYPOINT's -c, which uses none of them",
                     happens="The container runs ENTRYPOINT's text without these words: they are never started.",
                     fix='Write the program alone: ENTRYPOINT ["/entry.sh"]; or end the text with exec "$0" "$@".',
                 )
             continue
         yield LintFinding(
-            span=Span(
-                section.start + at, section.start + command.end(), section.line + section.text.count("\n", 0, at)
-            ),
+            span=section.span(at, command.end()),
             severity=None if lists[0] else "warning",
             summary="CMD in its shell form becomes /bin/sh -c ... behind the list of ENTRYPOINT"
             if lists[0]

@@ -155,9 +155,8 @@ def variable_in_a_list(job: LintJob) -> Iterator[LintFinding]:
             if name is None or re.search(r"\"(?:/\S*/)?(?:ba|da|z)?sh\"", match[0]):
                 continue
             at = match.start() + name.start()
-            line = section.line + section.text.count("\n", 0, at)
             yield LintFinding(
-                span=Span(section.start + at, section.start + at + len(name[0]), line),
+                span=section.span(at, at + len(name[0])),
                 summary=f"{name[0]} stands in a list, which no shell reads: nothing expands it",
                 happens=f"The program gets the letters {name[0]}.",
                 fix='Write ["sh", "-c", "exec ..."], or the line without brackets.',

@@ -154,8 +154,7 @@ def _read_by_json(job: LintJob, launch: LintLaunch, section: TextSection) -> boo
 
 
 def _at(section: TextSection, offset: int, length: int = 1) -> Span:
-    line = section.line + section.text.count("\n", 0, offset)
-    return Span(section.start + offset, section.start + min(len(section.text), offset + length), line)
+    return section.span(offset, min(len(section.text), offset + length))
 
 
 def _key(section: TextSection, name: str) -> Span:

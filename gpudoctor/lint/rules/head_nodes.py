@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 
-from gpudoctor.knowledge.host_lists import expanded
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import Expansion, LintJob, LintLaunch
 from gpudoctor.lint.rule import LintFinding, rule
+from gpudoctor.lint.rules.node_tables import hosts_of
 
 _HEADER = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n#SBATCH --gres=gpu:4\n"
 _STATIC = (
@@ -120,14 +120,11 @@ def _not_the_first(job: LintJob, host: str) -> str:
     option = job.sbatch.get("nodelist")
     if option is None or option.ignored or not option.value or not host:
         return ""
-    names: list[str] = []
-    for match in _NAMES.finditer(option.value):
-        names += list(expanded(match[1], match[2], match[3])) if match[2] else [match[0]]
+    names = hosts_of(option.value)
     first = min(names, default="")
     return first if host in names and host != first and len(names) == look.batch_nodes(job) else ""
 
 
-_NAMES = lazy_re(r"([A-Za-z][\w.-]*)(?:\[([\d,-]+)\]([\w.-]*))?")
 _PBS = "#!/bin/bash\n#PBS -l select=2:ncpus=8:ngpus=4:mpiprocs={}\ncd $PBS_O_WORKDIR\n"
 _COUNT = "N=$(wc -l < $PBS_NODEFILE)\nHEAD=$(head -n1 $PBS_NODEFILE)\nmpiexec -n $N --ppn 1 "
 _RUN = "torchrun --nnodes=$N --nproc-per-node=4 --rdzv-id=7 --rdzv-backend=c10d --rdzv-endpoint=$HEAD:29400 train.py\n"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LintJob, LintLaunch, Span, TextSection, Word
+from gpudoctor.lint.model import LintJob, LintLaunch, Span, Word
 from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 
@@ -179,7 +179,7 @@ def assignment_that_is_none(job: LintJob) -> Iterator[LintFinding]:
         if section.kind == "file" and not section.name.endswith((".sh", ".bash")):
             continue
         for match in islice(_SET.finditer(without_documents(section.text)), 20):
-            span = span_in(section, match.start(1), match.end(1))
+            span = section.span(match.start(1), match.end(1))
             name = match[2] or match[3]
             what = (
                 f"`{match[1][:40]}` sets $1 of the shell"
@@ -364,8 +364,3 @@ def argument_not_given(job: LintJob) -> Iterator[LintFinding]:
                     happens=f"It is empty: {option.written} has no value, and the launcher ends with a usage error.",
                     fix=f"Give the argument where the script is called, or write ${{{only.name}:-4}}.",
                 )
-
-
-def span_in(section: TextSection, start: int, end: int) -> Span:
-    """A stretch of a section, where it stands in the whole."""
-    return Span(section.start + start, section.start + end, section.line + section.text.count("\n", 0, start))

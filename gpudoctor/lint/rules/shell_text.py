@@ -259,9 +259,7 @@ def _closed_by_a_comment(job: LintJob) -> Iterator[LintFinding]:
         for start, end in read_script(section.text).over_lines:
             line = section.text[section.text.rfind("\n", start, end) + 1 : end]
             if section.text[start] in "'\"" and _IN_COMMENT.match(line) and _PROSE.match(section.text, end):
-                span = Span(
-                    section.start + start, section.start + end, section.line + section.text.count("\n", 0, start)
-                )
+                span = section.span(start, end)
                 yield LintFinding(
                     span=span,
                     summary=f"the {section.text[start]} of line {span.line} is closed by the apostrophe of a comment",

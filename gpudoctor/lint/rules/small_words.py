@@ -7,7 +7,6 @@ from itertools import islice
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import LintJob
 from gpudoctor.lint.rule import LintFinding, rule
-from gpudoctor.lint.rules.shell_reading import span_in
 
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
 _IF = r"^[ \t]*(?:if|elif|while|until)[ \t]+(?:![ \t]+)?"
@@ -91,7 +90,7 @@ def _in_text(job: LintJob) -> Iterator[LintFinding]:
         for pattern, summary, happens, fix in _WORDS:
             for match in islice(pattern.finditer(text), 20):
                 yield LintFinding(
-                    span=span_in(section, match.start(1), match.end(1)),
+                    span=section.span(match.start(1), match.end(1)),
                     summary=summary.format(match[1][:40]),
                     happens=happens,
                     fix=fix,
@@ -102,7 +101,7 @@ def _in_text(job: LintJob) -> Iterator[LintFinding]:
             zero = re.findall(rf"^[ \t]*{name}=(\S+)", text[: match.start()], re.MULTILINE)
             if zero[-1:] == ["0"]:
                 yield LintFinding(
-                    span=span_in(section, match.start(1), match.end(1)),
+                    span=section.span(match.start(1), match.end(1)),
                     summary=f"{match[1]} with {name}=0 is false, and set -e ends the script there",
                     happens="The script ends without a message.",
                     fix=f"Write {name}=$(({name} + 1)).",

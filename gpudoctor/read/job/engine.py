@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from gpudoctor.knowledge.places import main_of
 from gpudoctor.snapshot.evidence import Frame, Thread
 
 WAITS = "_engine_run_backward"
@@ -15,7 +16,7 @@ BEGUN_BY_PYTHON = "_bootstrap"
 
 def engine_of(threads: Sequence[Thread], pid: int) -> Thread | None:
     """The thread in which autograd is in the program's code for the main thread. None: there is none."""
-    main = next((thread for thread in threads if thread.id == pid), None)
+    main = main_of(threads, pid)
     innermost = _python(main.frames) if main is not None else None
     if innermost is None or _name(innermost) != WAITS:
         return None

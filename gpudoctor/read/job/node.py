@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from gpudoctor import active, crowded
-from gpudoctor.knowledge.places import in_collective
+from gpudoctor.knowledge.places import in_collective, main_thread
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.read import cgroup, kernel_log
 from gpudoctor.read.job import files, gpus, kernel, processes, reach, sampling
@@ -270,7 +270,7 @@ class _SecondLook:
     def _runs_python(self, pid: int, sample: Sample) -> bool:
         if sample.state in "ZX":
             return False
-        main = next((thread for thread in sample.threads if thread.id == pid), None)
+        main = main_thread(sample, pid)
         return pid in self.ranks or (main is not None and commands.PYTHON.search(main.name.lower()) is not None)
 
     # --- what is read once

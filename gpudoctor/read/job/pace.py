@@ -13,6 +13,7 @@ import msgspec
 from msgspec import structs
 
 from gpudoctor import active
+from gpudoctor.knowledge.places import main_of, main_thread
 from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job import armed, file_waits, files, gpus, granted, inspector, sampling
 from gpudoctor.read.job.layers import Layers
@@ -199,7 +200,7 @@ class _Kept:
         self.count = 0
 
     def add(self, sample: Sample | None, threads: Sequence[Thread], at: float) -> None:
-        python = next((thread for thread in threads if thread.id == self.pid), None)
+        python = main_of(threads, self.pid)
         if sample is None or python is None:
             return
         if self.first is None:
@@ -262,7 +263,7 @@ class _Kept:
 
 
 def _main(sample: Sample | None, pid: int) -> Thread | None:
-    return next((thread for thread in sample.threads if thread.id == pid), None) if sample is not None else None
+    return main_thread(sample, pid) if sample is not None else None
 
 
 def _less(ends: Sequence[object], name: str) -> float | None:

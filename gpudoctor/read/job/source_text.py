@@ -6,6 +6,8 @@ import copy
 import functools
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.wording import shortened
+
 LONGEST_TEXT = 160
 
 
@@ -38,8 +40,7 @@ def text_of(node: ast.AST) -> str:
 
 
 def cut(text: str) -> str:
-    text = " ".join(text.split()).encode("utf-8", "replace").decode("utf-8")
-    return text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 3] + "..."
+    return shortened(" ".join(text.split()).encode("utf-8", "replace").decode("utf-8"), LONGEST_TEXT)
 
 
 def handlers(tree: ast.Module) -> Iterator[str]:

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from gpudoctor import active, programs
 from gpudoctor.knowledge.faulthandler_text import LONGEST_NAME, LONGEST_PATH, MOST_FRAMES, MOST_THREADS
 from gpudoctor.knowledge.place_markers import drives_training
-from gpudoctor.knowledge.places import is_user
+from gpudoctor.knowledge.places import is_user, main_of
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job import attributes, engine, tensors
 from gpudoctor.read.job.refusals import not_permitted
@@ -164,7 +164,8 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _frames_of(threads: Sequence[Thread], pid: int) -> tuple[Frame, ...]:
-    return next((thread.frames for thread in threads if thread.id == pid), ())
+    main = main_of(threads, pid)
+    return main.frames if main is not None else ()
 
 
 def _depth(threads: Sequence[Thread], pid: int) -> int:
@@ -172,7 +173,7 @@ def _depth(threads: Sequence[Thread], pid: int) -> int:
 
 
 def _cut_short(threads: Sequence[Thread], pid: int) -> bool:
-    main = next((thread for thread in threads if thread.id == pid), None)
+    main = main_of(threads, pid)
     if main is None or not main.frames or len(main.frames) == MOST_FRAMES:
         return main is None or not main.frames
     return main.frames[-1].function.rpartition(".")[2] not in OUTERMOST

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -108,15 +108,29 @@ def waited_for(pid: int) -> float:
         return 0.0
 
 
-def looked(scenario: Scenario, healthy: bool, evidence: Path | None = None) -> Row:
-    """One job, from its start until it has been named, or has been watched long enough."""
+def looked(
+    scenario: Scenario,
+    healthy: bool,
+    evidence: Path | None = None,
+    *,
+    more: Mapping[str, str] | None = None,
+    meanwhile: Callable[[float], None] | None = None,
+) -> Row:
+    """One job, from its start until it has been named, or has been watched long enough. `more`: of its environment;
+    `meanwhile` is called with the seconds since its start."""
     mark = uuid.uuid4().hex
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="stalls-") as name:
         ours = ["--preflight", "none", "--report", name, "--stall", str(STALL)]
         words = [sys.executable, "-m", "gpudoctor", "run", *ours, "--"]
         option = ["--healthy"] if healthy else []
-        variables = {**truly(user_environment()), MARK: mark, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+        variables = {
+            **truly(user_environment()),
+            **(more or {}),
+            MARK: mark,
+            "OMP_NUM_THREADS": "1",
+            "PYTHONWARNINGS": "ignore",
+        }
         place = Path(name, "said")
         with place.open("wb") as file:
             process = subprocess.Popen(
@@ -129,9 +143,12 @@ def looked(scenario: Scenario, healthy: bool, evidence: Path | None = None) -> R
                 cwd=name,
             )
             drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL, start_new_session=True)
-            until, has_begun = time.monotonic() + LONGEST, False
+            begin, has_begun = time.monotonic(), False
+            until = begin + LONGEST
             while time.monotonic() < until and process.poll() is None:
                 time.sleep(0.2)
+                if meanwhile is not None:
+                    meanwhile(time.monotonic() - begin)
                 if healthy and not has_begun and any(file.stat().st_size for file in Path(name).rglob("rank-*.log")):
                     until, has_begun = min(until, time.monotonic() + WATCHED), True
                 text = place.read_text(errors="replace")
@@ -238,6 +255,7 @@ def run_all(
     most_load: float,
     place: Path | None,
     evidence: Path | None = None,
+    look: Callable[[Scenario, bool, Path | None], Row] = looked,
 ) -> list[Row]:
     """Each once."""
 
@@ -245,7 +263,7 @@ def run_all(
         until = time.monotonic() + MOST_WAIT
         while os.getloadavg()[0] > most_load and time.monotonic() < until:
             time.sleep(1)
-        row = looked(scenario, healthy, evidence)
+        row = look(scenario, healthy, evidence)
         if place is not None:
             with place.open("ab") as file:
                 file.write(msgspec.json.encode(row) + b"\n")

@@ -362,8 +362,7 @@ def _in_backward() -> Iterator[Scenario]:
         ("hook_averages_outliers", (diverges, order, "rank0-only-collective"), (0,), ("if self.calls ==",
          "dist.all_reduce(mean)", "torch.cuda.synchronize()")),
     ):  # fmt: skip
-        where = {"script": f"cuda/{script}.py", "lines": lines}
-        yield three._replace(name=script, causes=causes, culprits=culprits, **where)  # type: ignore[arg-type]
+        yield three._replace(name=script, script=f"cuda/{script}.py", causes=causes, culprits=culprits, lines=lines)
 
 
 def _polling() -> Iterator[Scenario]:

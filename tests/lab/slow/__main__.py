@@ -67,9 +67,14 @@ def judged(scenario: SlowScenario, answer: dict[str, Any], status: int, seconds:
 
 def looked_at(scenario: SlowScenario, keep: Path | None) -> SlowAnswer:
     with tempfile.TemporaryDirectory() as folder, started(scenario, Path(folder)) as pid:
-        begin = time.monotonic()
-        words = [sys.executable, "-m", "gpudoctor", "slow", "--pid", str(pid), "--json"]
-        done = subprocess.run(words, capture_output=True, text=True, env=user_environment(), timeout=LIMIT)
+        return asked(scenario, pid, keep)
+
+
+def asked(scenario: SlowScenario, pid: int, keep: Path | None) -> SlowAnswer:
+    """What `gpudoctor slow` says of a job that runs."""
+    begin = time.monotonic()
+    words = [sys.executable, "-m", "gpudoctor", "slow", "--pid", str(pid), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, env=user_environment(), timeout=LIMIT)
     if keep:
         (keep / f"{scenario.name}.json").write_text(done.stdout or done.stderr)
     try:
