@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from tests.lab.hangs.eighth_lot import get_on as eighth_gets_on, hanging as eighth_hangs
 from tests.lab.hangs.eleventh_lot import get_on as eleventh_gets_on, hanging as eleventh_hangs
 from tests.lab.hangs.expected import STRANGERS, gets_on, half, hangs, stranger
+from tests.lab.hangs.fifteenth_lot import get_on as fifteenth_gets_on, hanging as fifteenth_hangs
 from tests.lab.hangs.fifth_lot import get_on as fifth_gets_on, hanging as fifth_hangs
 from tests.lab.hangs.fourteenth_lot import get_on as fourteenth_gets_on, hanging as fourteenth_hangs
 from tests.lab.hangs.fourth_lot import get_on as fourth_gets_on, hanging as fourth_hangs
@@ -489,6 +490,7 @@ LOTS = {
     "twelfth": (twelfth_hangs, twelfth_gets_on),
     "thirteenth": (thirteenth_hangs, thirteenth_gets_on),
     "fourteenth": (fourteenth_hangs, fourteenth_gets_on),
+    "fifteenth": (fifteenth_hangs, fifteenth_gets_on),
 }
 """Those after public threads: what makes the jobs of a lot that hang, and those that get on."""
 HANGING = {
