@@ -18,6 +18,7 @@ from tests.lab.nvidia import Machine, fake_nvidia
 from tests.lab.reading import HOST_PID_NAMESPACE, write
 from tests.quick import Watch, is_quick, none_is_quick, spread
 from tests.rest import is_named, on_wish
+from tests.shares import read_constants, rewrite
 
 # Where Python is told to keep no compiled files, each of the thousand processes started here would compile the whole
 # of gpudoctor, and each worker rewrite every test again.
@@ -50,10 +51,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Twenty thousand tests are no rubbish: to look through them for some took a fifth of the time here and later."""
     gc.disable()
     try:
+        if session.config.args == session.config.getini("testpaths"):
+            rewrite(session.config, Path(__file__).parent)
         yield
     finally:
         gc.freeze()
@@ -73,6 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = on_wish(items)
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
+    if any(hasattr(getattr(item, "function", None), "hypothesis") for item in items):
+        read_constants(config)
     if worker := getattr(config, "workerinput", None):
         items[:] = spread(items, worker["workercount"])
 
