@@ -236,13 +236,17 @@ CROWDED = ProcessPace(pid=1, seconds=20.0, main_ran_seconds=5.0, main_delayed_se
         (AT_ITS_LOADER, "few-workers", {"workers": (COMPUTES,)}),
         (AT_ITS_LOADER, "storage", {"workers": (READS,)}),
         (IN_OWN_CODE, "gpu", {"gpus": (HOT,), "other_gpus": (COOL,)}),
+        (None, "gpu", {"timed": True}),
+        (None, "gpu", {"timed": True, "gpus": (replace(COOL, pids=(1, 70)),)}),  # with a stranger
+        (None, "gpu-work", {"timed": True, "gpus": (replace(COOL, pids=(1, 2)),)}),  # with a rank that is not late
+        (None, "gpu-work", {"timed": True, "gpus": (COOL,), "other_gpus": (COOL,)}),
         (IN_OWN_CODE, "host-code", {"gpus": (HOT,), "other_gpus": (replace(HOT, index=0),)}),
         (IN_OWN_CODE, "cpu-shared", {"process": ProcessPace(pid=1, seconds=20.0, main_delayed_seconds=4.0)}),
         (IN_OWN_CODE, "cpu-shared", {"process": replace(CROWDED, main_ran_seconds=1.2)}),
         (IN_OWN_CODE, "host-code", {"process": CROWDED}),
     ],
 )
-def test_why_it_takes_its_time_there(spent: TimeSpent, variant: str, more: dict[str, Any]) -> None:
+def test_why_it_takes_its_time_there(spent: TimeSpent | None, variant: str, more: dict[str, Any]) -> None:
     others = (ProcessPace(pid=2, seconds=20.0, main_delayed_seconds=0.1, main_ran_seconds=1.0),)
     own: dict[str, Any] = {"process": ProcessPace(pid=1, seconds=20.0, main_delayed_seconds=0.1), "others": others}
     found = reason(LateRank(rank=1, share=0.3, **(own | more)), spent)

@@ -51,6 +51,11 @@ CAUSE = Cause(
             "Write the CDI specification of this machine's GPUs, again after each change of the driver.",
             (command("sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"), command("nvidia-ctk cdi list")),
         ),
+        "refused list": Fix(
+            "Name each GPU once in CUDA_VISIBLE_DEVICES (a launcher may have added to a list that was there), or unset "
+            "it; where it is right, look at the MIG devices.",
+            (command("gpudoctor devices"), command('echo "$CUDA_VISIBLE_DEVICES"'), command("nvidia-smi -L")),
+        ),
         "driver": Fix(
             "Load the driver on the host, where nvidia-smi must work, and then start the container.",
             (command("nvidia-smi"), command("lsmod | grep nvidia")),

@@ -48,6 +48,11 @@ CAUSE = Cause(
             "out where a check names it.",
             (command("gpudoctor check gpu"), command("nvidia-smi -q -d PERFORMANCE,CLOCK")),
         ),
+        "gpu-work": Fix(
+            "Compare what the ranks give their GPUs in a step: samples and their lengths, padding, tokens of experts. "
+            "Where it is the same, measure that GPU by itself.",
+            (command("gpudoctor amp"), command("gpudoctor check gpu")),
+        ),
         "network": Fix(
             "Look at that node's network: the cable and the port at the switch, the speed that was negotiated, errors "
             "and drops of the interface; leave the node out until it is as fast as the others.",
@@ -63,6 +68,7 @@ CAUSE = Cause(
         "few-workers": Judged("slow-rank", "program", "after a fix"),
         "cpu-quota": Judged("slow-rank", "environment", "after a fix"),
         "cpu-shared": Judged("slow-rank", "environment", "after a fix"),
+        "gpu-work": Judged("slow-rank", "program", "not decided"),
         "host-code": Judged("slow-rank", "program", "after a fix"),
     },
     confirm=("In three looks the counters move, and the same rank comes last every time."),

@@ -227,7 +227,7 @@ def _slow(job: Members, sampled: Sequence[NodePace], pace: GroupPace, window: Pa
         lateness={rank: pace.lateness[rank] for rank in pace.ranks}
         if len(pace.ranks) <= 64
         else {rank: pace.lateness[rank] for rank in pace.late},
-        phase=spent.phase if spent is not None else "",
+        phase=spent.phase if spent is not None else "GPU" if variant.startswith("gpu") else "",
         where=spent.where if spent is not None else None,
         why=variant,
         summary=_summary(pace, own, spent, why, nodes > 1, hosts),

@@ -137,16 +137,35 @@ def _gpu(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
             by = listed(event.name for event in clock_events.named(gpu.clock_events or 0))
             words = f"GPU {gpu.index} runs at {gpu.clock_mhz} MHz, others at {most} MHz" + (f" ({by})" if by else "")
             return Reason(variant="gpu", words=words)
-        strangers = [pid for pid in gpu.pids if pid not in (rank.process.pid, *(worker.pid for worker in rank.workers))]
+        # Ranks that are not late have it no less than this one.
+        own = {each.pid for each in (rank.process, *rank.workers, *rank.others)}
+        strangers = [pid for pid in gpu.pids if pid not in own]
         shared = strangers and not any(len(use.pids) > 1 for use in rank.other_gpus)
         if shared and (spent.phase == "GPU" if spent is not None else rank.timed):
             words = f"GPU {gpu.index} is shared with pid {ranges(strangers[:4])}"
             return Reason(variant="gpu", words=words, evidence=(Seen("NVML", f"processes on it: {sorted(gpu.pids)}"),))
-    if spent is not None and spent.phase == "GPU":
-        return Reason(variant="gpu", words="its CPU waits there for its GPU")
-    if spent is None and rank.timed:
-        return Reason(variant="gpu", words="its GPU comes late, and its CPU does nothing for longer than others do")
+    if (spent is None and rank.timed) or (spent is not None and spent.phase == "GPU"):
+        return _gpu_work(rank) or Reason(
+            variant="gpu",
+            words="its CPU waits there for its GPU"
+            if spent is not None
+            else "its GPU comes late, and its CPU does nothing for longer than others do",
+        )
     return None
+
+
+def _gpu_work(rank: LateRank) -> Reason | None:
+    """Its GPU comes late, and is no slower than those of others: it has more to do."""
+    for gpu in rank.gpus:
+        if any(other.pid in gpu.pids for other in rank.others):
+            words = f"its work keeps GPU {gpu.index} busy for longer than that of others there"
+            return Reason(variant="gpu-work", words=words)
+    clocks = [gpu.clock_mhz for gpu in rank.gpus if gpu.clock_mhz]
+    others = [gpu.clock_mhz for gpu in rank.other_gpus if gpu.clock_mhz]
+    if not clocks or not others:
+        return None
+    words = f"its GPU comes late, and runs at {min(clocks)} MHz, others at {max(others)}: it may have more to do"
+    return Reason(variant="gpu-work", words=words)
 
 
 def _storage(rank: LateRank, spent: TimeSpent | None) -> Reason | None:

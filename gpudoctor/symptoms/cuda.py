@@ -201,6 +201,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="RuntimeError: CUDA error: invalid argument",
     ),
     Symptom(
+        "cuda-count-invalid-device",
+        pattern=r"Unexpected error from cudaGetDeviceCount\(\)[^\n]{0,200} Error 101: (?P<error>invalid device \w+)",
+        cause="no-gpu-visible",
+        variant="refused list",
+        confidence=LIKELY,
+        seen="CUDA refuses its list of devices ({error}, 101)",
+        source="torch c10/cuda/CUDAFunctions.cpp (device_count_impl); driver 580.159.04 under CUDA_VISIBLE_DEVICES=0,0",
+        sample="UserWarning: CUDA initialization: Unexpected error from cudaGetDeviceCount(). Did you run some cuda "
+        "functions before calling NumCudaDevices() that might have already set an error? Error 101: invalid device "
+        "ordinal",
+        counter="RuntimeError: CUDA error: invalid device ordinal",
+    ),
+    Symptom(
         "cuda-count-unknown-error",
         pattern=r"Unexpected error from cudaGetDeviceCount\(\)[^\n]{0,200} Error 999: (?P<error>unknown error)",
         cause="xid-gpu-lost",

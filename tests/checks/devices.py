@@ -200,7 +200,14 @@ CASES = {
         ),
         # a form that NVIDIA does not document: the driver settles it
         info(driver_says(h100_node(), 0, 1, **{VISIBLE: "0,GPU-00000001"})),
+        # a form that its driver refuses as it does a device named twice
+        error(
+            but(under(h100_node(), **{VISIBLE: "0,2"}), "cuda.visible", answer(h100_node(), error=101)),
+            "gives no device",
+            runs="nvidia-smi -L",
+        ),
         silent(driver_says(h100_node(), 2, 0, **{VISIBLE: "2,0"})),
+        silent(but(under(h100_node(), **{VISIBLE: "0,0"}), "cuda.visible", answer(h100_node(), error=101))),
         skipped(under(h100_node(), **{VISIBLE: "0,2"})),
         # says nothing of the variable
         skipped(but(h100_node(), "cuda.visible", answer(h100_node(), error=802))),

@@ -308,7 +308,7 @@ CASES = {
         ),
         error(with_environment(cuda(t4_node(), 100), CUDA_VISIBLE_DEVICES="0"), "error 100 (CUDA_ERROR_NO_DEVICE)"),
         error(
-            with_environment(but(t4_node(), VISIBLE, CudaAnswer(101)), CUDA_VISIBLE_DEVICES="MIG-x"),
+            with_environment(cuda(t4_node(), 101), CUDA_VISIBLE_DEVICES="MIG-x"),
             "error 101 (CUDA_ERROR_INVALID_DEVICE)",
         ),
         error(cuda(init(t4_node(), 9), 100), runs="nvidia-smi"),
@@ -318,6 +318,7 @@ CASES = {
         silent(
             with_environment(but(t4_node(), VISIBLE, CudaAnswer(100, "CUDA_ERROR_NO_DEVICE")), CUDA_VISIBLE_DEVICES="")
         ),
+        silent(with_environment(but(t4_node(), VISIBLE, CudaAnswer(101)), CUDA_VISIBLE_DEVICES="0,0")),
         skipped(but(h100_node(), VISIBLE, missing("cuInit", "cuInit did not return within 10 s", "timeout"))),
     ],
     "cuda-driver-unresponsive": [

@@ -27,7 +27,7 @@ def cuda_init_failed(machine: Snapshot) -> Problems:
     answer = machine.cuda.visible
     if answer.value.error == 0:
         return
-    if answer.value.error == cuda_errors.NO_DEVICE and "CUDA_VISIBLE_DEVICES" in machine.environment.value:
+    if answer.value.error in cuda_errors.HIDDEN and "CUDA_VISIBLE_DEVICES" in machine.environment.value:
         # The variable may hide every GPU, which the checks of devices judge. What CUDA says without it counts here.
         answer = machine.cuda.all
         if answer.value.error == 0:

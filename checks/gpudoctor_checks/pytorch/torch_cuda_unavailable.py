@@ -6,7 +6,7 @@ ways into the driver: device files, the fabric of NVSwitch machines and a second
 
 from gpudoctor.check import Command, Fix, Problem, Problems, Snapshot, check, command
 from gpudoctor.knowledge.explaining import CUDA_CANNOT_START
-from gpudoctor.knowledge.gpus.cuda_errors import NO_DEVICE, explain
+from gpudoctor.knowledge.gpus.cuda_errors import HIDDEN, explain
 from gpudoctor.knowledge.pytorch.cuda_versions import runs
 from gpudoctor.knowledge.pytorch.torch_wheels import cuda_of, interpreter
 
@@ -52,6 +52,6 @@ def torch_cuda_unavailable(machine: Snapshot) -> Problems:
 def hidden(machine: Snapshot) -> bool:
     """Whether CUDA_VISIBLE_DEVICES leaves no GPU, where there would be some without it."""
     visible, every = machine.cuda.visible.value_or(None), machine.cuda.all.value_or(None)
-    if visible is None or every is None or visible.error not in (0, NO_DEVICE):
+    if visible is None or every is None or visible.error not in (0, *HIDDEN):
         return False
     return bool(every.devices) and not visible.devices

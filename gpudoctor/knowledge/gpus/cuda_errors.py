@@ -9,6 +9,9 @@ from typing import NamedTuple
 from gpudoctor.command import Command, command
 
 NO_DEVICE = 100
+HIDDEN = (NO_DEVICE, 101)
+"""cuInit's answers where CUDA_VISIBLE_DEVICES leaves nothing: the second where it names a GPU twice (driver 580.159;
+525.60 gives the first there too)."""
 SYSTEM_NOT_READY = 802
 SYSTEM_DRIVER_MISMATCH = 803
 COMPAT_NOT_SUPPORTED = 804

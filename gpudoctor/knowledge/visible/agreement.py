@@ -1,18 +1,17 @@
 """Whether the CUDA driver itself enumerates the devices that were predicted."""
 
+from gpudoctor.knowledge.gpus.cuda_errors import HIDDEN
 from gpudoctor.knowledge.visible.selection import Selection, VisibleDevice
 from gpudoctor.snapshot import CudaAnswer, CudaDevice
 
 CUDA_SUCCESS = 0
-CUDA_ERROR_NO_DEVICE = 100
-"""cuInit's answer when every device is hidden (cuda.h)."""
 
 
 def enumerated(answer: CudaAnswer) -> tuple[CudaDevice, ...] | None:
     """The devices that libcuda gave; None when an error kept it from looking, which says nothing of the variable."""
     if answer.error == CUDA_SUCCESS:
         return answer.devices
-    return () if answer.error == CUDA_ERROR_NO_DEVICE else None
+    return () if answer.error in HIDDEN else None
 
 
 def agrees(selection: Selection, answer: CudaAnswer) -> bool | None:
