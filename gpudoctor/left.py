@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from gpudoctor.crowded import slowdown
 from gpudoctor.explain.program import OfProgram, OpenCall, Stood, UserProgram
+from gpudoctor.explain.tracebacks import StackFrame
 from gpudoctor.hang.causes.collective_dumped import OF_PROGRAM
 from gpudoctor.hang.conclude import conclude, ordered
 from gpudoctor.hang.dumped import ELSEWHERE, left_by, of_places
@@ -82,6 +83,29 @@ class _AsItWas:
         recent = self._until - STILL_WRITTEN < dump.written_at < self._until + CLOCKS_APART
         return recent and owner in {os.geteuid(), *map(_owner, self._logs)}
 
+    def ways(self, program: str, operation: str, elements: int | None) -> Sequence[Stood]:
+        sources = Sources()
+        try:
+            found = sources.ways(program, self._until)
+        finally:
+            sources.end()
+        calls = CALLED_AS.get(operation, ())
+        if found is None or not calls or (found.hooks and operation != "allreduce"):
+            return ()
+        if operation == "allreduce" and elements == 1:
+            calls = (*calls, "barrier")
+        elif found.hooks:
+            calls = (*calls, "backward")
+        return tuple(
+            Stood(
+                "" if way.call == "backward" else way.call,
+                tuple(StackFrame(frame.function, frame.file, frame.line) for frame in way.stack),
+                way.call == "backward",
+            )
+            for way in found.ways
+            if way.call in calls and not (way.call == "all_reduce" and way.elements not in (None, elements))
+        )
+
     def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         stack = [Frame(*frame) for frame in stood.frames]
         sources = Sources()
@@ -92,6 +116,17 @@ class _AsItWas:
         return told_on(passage) if passage is not None else None
 
 
+CALLED_AS: dict[str, tuple[str, ...]] = {
+    "allreduce": ("all_reduce",),
+    "broadcast": ("broadcast", "broadcast_object_list", "scatter_object_list"),
+    "allgather": ("all_gather", "all_gather_into_tensor", "all_gather_object", "gather_object"),
+    "gather": ("gather", "gather_object"),
+    "scatter": ("scatter", "scatter_object_list"),
+    "reduce": ("reduce",),
+    "reducescatter": ("reduce_scatter", "reduce_scatter_tensor"),
+    "alltoall": ("all_to_all", "all_to_all_single"),
+}
+"""Calls of torch.distributed by the operation that ProcessGroupNCCL makes of them, or begins them with."""
 STILL_WRITTEN = 3600.0
 """Seconds that a log may go on after recorders were written: torchrun starts a job again (our own bound)."""
 CLOCKS_APART = 120.0

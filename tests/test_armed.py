@@ -245,6 +245,35 @@ def test_of_two_recorders_the_one_that_holds_something_is_told(
     assert (None if raw is None else len(json.loads(raw)["entries"])) == told
 
 
+@pytest.mark.parametrize(
+    ("lines", "asked"),
+    [
+        (b"\x80\x02}X\x07\x00\x00\x00entries]}X\x0e\x00\x00\x00profiling_name", ["dump_nccl_trace_pickle"]),
+        (b"\x80\x02}X\x07\x00\x00\x00entries].", ["dump_nccl_trace_pickle", "fr_trace_json"]),
+        (None, ["dump_nccl_trace_pickle", "fr_trace_json"]),
+        (TimeoutError(), ["dump_nccl_trace_pickle", "dump_nccl_trace_json"]),
+    ],
+    ids=["of NCCL", "of gloo", "of a build for CPUs", "the GIL is held"],
+)
+def test_a_recorder_is_asked_once_where_its_first_answer_tells(
+    lines: bytes | Exception | None, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def answered(pid: int, path: str, handler: str, deadline: float) -> bytes | None:
+        told.append(handler)
+        if handler != "dump_nccl_trace_pickle":
+            return b'{"version": "2.10", "entries": [{}]}'
+        if isinstance(lines, Exception):
+            raise lines
+        return lines
+
+    monkeypatch.setattr(armed, "_ask", answered)
+    raw = armed.recorder_dump(1, ArmedProcess(1, socket="/tmp/x"), 1.0)
+    assert told == asked
+    assert raw == (lines if len(asked) == 1 else b'{"version": "2.10", "entries": [{}]}')
+
+
 WITH_TORCH = """
     import os, sys, ctypes, torch, torch.distributed as dist, gpudoctor
     found = gpudoctor.arm()

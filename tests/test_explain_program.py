@@ -234,3 +234,101 @@ def test_the_loop_may_be_in_a_function_that_the_others_have_called(folder: Path)
     own = waited(2, "REDUCE", 1, *stack)
     first = first_cause(folder, own, waited(0, "ALLREDUCE", 132), waited(1, "ALLREDUCE", 132))
     assert (first.cause, first.ranks) == ("uneven-inputs", (2,)) and first.confidence >= 0.5
+
+
+TABLE = """\
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+{folder}/train.py FAILED
+------------------------------------------------------------
+"""
+ALONE = """\
+import time
+
+import torch
+import torch.distributed as dist
+{imports}
+
+def publish(step):
+    time.sleep(900)
+
+
+def work(rank):
+    for step in range(1000):
+        print(f"rank {{rank}} round {{step}}")
+        if step % 5 == 4 and rank == 0:
+            publish(step)
+        dist.all_reduce(torch.ones(48))
+        {more}
+
+
+work(dist.get_rank())
+"""
+
+
+def without_lines(folder: Path, text: str, *waits: str, said: str = "") -> LogCause:
+    """As without a flight recorder: the program's file is named by torchrun's table alone."""
+    (folder / "train.py").write_text(text)
+    os.utime(folder / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    return first_cause(folder, said, *waits, TABLE.format(folder=folder))
+
+
+SAID = "".join(f"rank {rank} round {step}\n" for step in range(5) for rank in range(3))
+SLEPT = [waited(rank, "ALLREDUCE", 48) for rank in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("imports", "more", "told"),
+    [
+        ("", "pass", True),
+        ("", "dist.barrier()", True),  # of one element
+        ("", "dist.all_reduce(torch.ones(47))", True),
+        ("", "dist.all_reduce(step)", False),
+        ("import accelerate", "pass", False),
+        ("from torch.distributed.fsdp import FullyShardedDataParallel", "pass", False),
+        ("import own", "pass", True),
+        ("import own_too", "pass", False),
+    ],
+)
+def test_the_only_call_that_fits_is_the_line_that_no_recorder_tells(
+    folder: Path, imports: str, more: str, told: bool
+) -> None:
+    (folder / "own.py").write_text("import math\n")
+    (folder / "own_too.py").write_text("import torch.distributed as dist\n\ndef mean(x):\n    dist.all_reduce(x)\n")
+    for name in ("own.py", "own_too.py"):
+        os.utime(folder / name, (WRITTEN - 60, WRITTEN - 60))
+    first = without_lines(folder, ALONE.format(imports=imports, more=more), *SLEPT, said=SAID)
+    assert ("time.sleep(900)" in first.summary) == told
+    assert (first.confidence >= 0.5) == told and ("of the program's calls only these fit" in first.summary) == told
+
+
+BELOW = """\
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def train(model, loader, rank):
+    for step, batch in enumerate(loader):
+        model(batch).backward()
+        if step % 3 == 2 and rank == 0:
+            dist.barrier()
+        if step == len(loader):
+            dist.barrier()
+
+
+train(DDP(model), loader, rank)
+"""
+
+
+def test_of_several_that_fit_the_one_that_explains_it(folder: Path) -> None:
+    waits = [waited(0, "ALLREDUCE", 1), *(waited(rank, "ALLREDUCE", 132) for rank in (1, 2))]
+    first = without_lines(folder, BELOW, *waits)
+    assert (first.cause, first.ranks) == ("rank0-only-collective", (0,)) and "only this explains it" in first.summary
+
+
+def test_a_rank_of_which_no_line_is_told_is_not_in_a_backward_pass(folder: Path) -> None:
+    """Without a recorder; with one its stack would tell."""
+    text = BELOW.replace("        if step == len", "        helper.step(model)\n        if step == len")
+    text = text.replace("import torch.distributed as dist\n", "import torch.distributed as dist\nimport helper\n")
+    waits = [waited(0, "ALLREDUCE", 1), *(waited(rank, "ALLREDUCE", 132) for rank in (1, 2))]
+    assert without_lines(folder, text, *waits).confidence < 0.5

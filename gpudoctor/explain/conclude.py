@@ -22,7 +22,8 @@ from gpudoctor.explain.members import membership
 from gpudoctor.explain.only_network import without_its_network
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
-from gpudoctor.explain.program import UserProgram, by_program, by_recorders, on_the_way
+from gpudoctor.explain.placed import placed, reckoned
+from gpudoctor.explain.program import UserProgram, agreed, by_program, by_recorders, on_the_way
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.rooted import as_they_came, left_out
 from gpudoctor.explain.rounds import rounds_apart
@@ -104,17 +105,20 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
     candidates += signals(facts, tracebacks)
     died = {rank for candidate in candidates if candidate.standing == "cause" for rank in candidate.ranks}
     everywhere = waits(facts, tracebacks, aborted)
-    waiting = as_dumped(everywhere, facts)
+    untold = as_dumped(everywhere, facts)
+    choices = placed(untold, facts, program)
+    waiting = choices[0] if len(choices) == 1 else untold
     candidates = [_whose_prompt(candidate, facts, waiting) for candidate in candidates]
     if not any(each.standing == "cause" and each.confidence >= SURE for each in (*candidates, *compared)):
         came = as_they_came(waiting)
         stood = stood_elsewhere(everywhere, waiting, tracebacks)
         first = {wait.rank: wait for wait in (*came, *stood, *described)}  # a mismatch is told before any time is up
         by_program_itself = by_program(list(first.values()), facts, program) if not died else []
+        by_program_itself = by_program_itself or (agreed(choices, facts, program) if not died else [])
         # Which line it was, and below which condition, is more than that operations and sizes differ.
         sure = by_program_itself and by_program_itself[0].confidence >= BEST
         compared = [] if sure else compared
-        candidates += (
+        found = (
             by_program_itself
             if sure
             else _surer(
@@ -128,6 +132,7 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
                 by_recorders(waiting, facts, program) if not died else [],
             )
         )
+        candidates += [reckoned(each) for each in found] if waiting != untold else found
     candidates += compared
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)

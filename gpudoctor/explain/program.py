@@ -8,6 +8,8 @@ that live, and whoever asks `explain` on the machine of the job hands over how (
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from msgspec import structs
+
 from gpudoctor.explain.absent import idle_ranks, missing, silent
 from gpudoctor.explain.candidate import Candidate
 from gpudoctor.explain.deaths import ended_well, ranks_text
@@ -20,6 +22,9 @@ from gpudoctor.explain.waits import DEFAULT_GROUP, MOST_LINES, Wait, said
 from gpudoctor.knowledge.on_the_way import OnTheWay
 from gpudoctor.sure import LIKELY, POSSIBLE
 
+SEVERAL = (
+    "Without its flight recorder torch tells no line; of the program's calls several fit, and only this explains it"
+)
 GRADIENTS = ("unused-parameters", "rank-dependent-graph")
 """Of what hooks have started a log names no line; whether the same step is meant, the ranks' own lines tell."""
 
@@ -58,6 +63,10 @@ class UserProgram(Protocol):
     def recorded(self, opened: Mapping[int, OpenCall], world_size: int) -> Sequence[OfProgram]:
         """The same of flight recorders that were written when the time was up, where those of this job are found."""
 
+    def ways(self, program: str, operation: str, elements: int | None) -> Sequence[Stood]:
+        """Where a rank may wait that is in an operation, "allreduce", of so many elements, by a program's file alone;
+        () where that does not tell all of them."""
+
     def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         """A rank's last line, where one of those waited that it did not come to, and by how many rounds that one was
         further than the line."""
@@ -67,6 +76,8 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None)
     """Causes that the program shows; of ranks in one group, and where a line of it was named."""
     if program is None or not any(wait.frames for wait in waits):
         return []
+    if not facts.stacks and not all(wait.frames or wait.in_backward or wait.is_called for wait in waits):
+        return []  # without a recorder, one of which no line is told need not be in a backward pass
     if any(wait.group not in ("", DEFAULT_GROUP) for wait in waits):
         return []
     stood = {wait.rank: Stood(wait.function, wait.frames, wait.in_backward and not wait.function) for wait in waits}
@@ -77,6 +88,17 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None)
             for each in causes
         ]
     return _candidates(causes, waits)
+
+
+def agreed(choices: Sequence[Sequence[Wait]], facts: Facts, program: UserProgram | None) -> list[Candidate]:
+    """What the program shows of ranks that may wait in several lines, where every choice of these that tells a cause
+    tells the same one."""
+    told = [found[0] for waits in choices if len(choices) > 1 and (found := by_program(waits, facts, program))]
+    sure = [each for each in told if each.confidence >= LIKELY]
+    if len({(each.cause, each.ranks) for each in sure}) != 1:
+        return []
+    summary = f"{sure[0].summary}. {SEVERAL}"
+    return [structs.replace(sure[0], confidence=LIKELY, summary=summary)]
 
 
 def _in_one_round(waits: Sequence[Wait], facts: Facts) -> bool:

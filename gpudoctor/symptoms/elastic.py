@@ -81,6 +81,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         counter="  rank 13 started (local_rank: 5)",
     ),
     Symptom(
+        "elastic-program",
+        pattern=r"(?P<program>[\w./+@-]{1,400}\.py) FAILED\b",
+        role="context",
+        seen="torchrun tells that the program {program} failed",
+        source=AGENT + "/errors (ChildFailedError.format_msg)",
+        sample="train/pretrain.py FAILED",
+        counter="train/pretrain.py failed",
+    ),
+    Symptom(
         "elastic-closing",
         needle=("closing signal SIG", "forcefully exiting via", "forcefully exitting via"),
         pattern=(

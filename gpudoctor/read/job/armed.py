@@ -8,7 +8,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -37,6 +37,8 @@ QUIET_SECONDS = 0.06
 """faulthandler writes without a mark at the end: it is taken for done when nothing came for so long. It writes from the
 signal handler, one thread after another, within a millisecond."""
 OF_NCCL, OF_NCCL_WITH_LINES = "dump_nccl_trace_json", "dump_nccl_trace_pickle"
+OF_AN_ENTRY = b"profiling_name"
+"""Of the keys of an entry: a pickle holds each that it uses (torch FlightRecorder.hpp)."""
 RECORDER_HANDLERS = (OF_NCCL, "fr_trace_json")
 """Of torch's worker server: for NCCL, in builds for CUDA (2.5 on); for what has no recorder of its own, as gloo (2.8
 on). Each answers without entries in a job of the other (seen on an H200, torch 2.11)."""
@@ -116,31 +118,33 @@ def recorder_json(pid: int, armed: ArmedProcess, timeout: float) -> bytes | None
 
     It needs no GIL.
     """
-    return _recorder(pid, armed, time.monotonic() + timeout)[1]
+    return _recorder(pid, armed, time.monotonic() + timeout, RECORDER_HANDLERS)
 
 
 def recorder_dump(pid: int, armed: ArmedProcess, timeout: float) -> bytes | None:
     """The same with the lines in which each was called (a pickle), where torch tells them in time: of NCCL's, and it
-    takes the GIL for a moment."""
+    takes the GIL for a moment. An answer without entries, or that there is no such handler, tells of the JSON too."""
     deadline = time.monotonic() + timeout
-    handler, answer = _recorder(pid, armed, deadline)
-    if handler == OF_NCCL:
-        with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
-            until = min(deadline, time.monotonic() + LINES_SECONDS * crowded.slowdown())
-            return _ask(pid, armed.socket, OF_NCCL_WITH_LINES, until) or answer
-    return answer
+    handlers: Sequence[str] = RECORDER_HANDLERS
+    with_lines = None
+    with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+        until = min(deadline, time.monotonic() + LINES_SECONDS * crowded.slowdown())
+        with_lines = _ask(pid, armed.socket, OF_NCCL_WITH_LINES, until) if armed.socket else None
+        if with_lines is not None and OF_AN_ENTRY in with_lines:
+            return with_lines
+        handlers = RECORDER_HANDLERS[1:]
+    return _recorder(pid, armed, deadline, handlers) or with_lines
 
 
-def _recorder(pid: int, armed: ArmedProcess, deadline: float) -> tuple[str, bytes | None]:
-    """Who has told it, and what."""
+def _recorder(pid: int, armed: ArmedProcess, deadline: float, handlers: Sequence[str]) -> bytes | None:
     empty = None
-    for handler in RECORDER_HANDLERS if armed.socket else ():
+    for handler in handlers if armed.socket else ():
         with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
             answer = _ask(pid, armed.socket, handler, deadline)
             if answer is not None and _has_entries(answer):
-                return handler, answer
+                return answer
             empty = answer if empty is None else empty
-    return "", empty
+    return empty
 
 
 class _Dump(Struct):
@@ -216,9 +220,10 @@ class _Connection(http.client.HTTPConnection):
 
 
 def _ask(pid: int, path: str, handler: str, deadline: float) -> bytes | None:
+    """None where it is refused, as by a torch that has no such handler; raises `OSError` where it comes too late."""
     left = deadline - time.monotonic()
     if left <= 0.0:
-        return None
+        raise TimeoutError
     connected = _connect(pid, path, left)
     connection = _Connection(connected, left)
     try:
@@ -234,8 +239,8 @@ def _ask(pid: int, path: str, handler: str, deadline: float) -> bytes | None:
                 return bytes(body)
             body += piece
             if len(body) > MAXIMUM_RECORDER_BYTES:
-                return None
-        return None
+                raise OSError("it tells too much")
+        raise TimeoutError
     finally:
         connection.close()
 

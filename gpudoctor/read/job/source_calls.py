@@ -38,7 +38,7 @@ def calls_of(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
     """The calls of collectives in a function, in the order of its text."""
     for found in walk(scope, names):
         for call in called(found.node):
-            name = _collective(call)
+            name = collective_of(call)
             if name:
                 own = guarded(name, call, found)
                 yield structs.replace(own, gives=tuple(_given(call))[:MOST_GIVEN], root=_names_in(_root(call)))
@@ -47,7 +47,7 @@ def calls_of(scope: ast.AST, names: by_rank.ByRank) -> Iterator[Enclosing]:
 def _given(call: ast.AST) -> Iterator[str]:
     """The variables that a call is given, by place or by name; none of an exchange in parts that it tells."""
     if isinstance(call, ast.Call) and not (
-        _collective(call) == "all_to_all_single" and (len(call.args) > 2 or any(map(_tells_parts, call.keywords)))
+        collective_of(call) == "all_to_all_single" and (len(call.args) > 2 or any(map(_tells_parts, call.keywords)))
     ):
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         yield from (argument.id for argument in given if isinstance(argument, ast.Name))
@@ -61,7 +61,7 @@ _ROOTS = ("src", "dst", "group_src", "group_dst")
 
 def _root(call: ast.AST) -> ast.expr | None:
     """What a call says of its root; None of one in a group that it names: each such group may have its own."""
-    if not isinstance(call, ast.Call) or (place := ROOT_AT.get(_collective(call))) is None:
+    if not isinstance(call, ast.Call) or (place := ROOT_AT.get(collective_of(call))) is None:
         return None
     named = {keyword.arg: keyword.value for keyword in call.keywords}
     if len(call.args) > place + 1 or named.keys() & {None, "group"}:
@@ -86,7 +86,7 @@ def _passed_on(call: ast.AST, function: ast.AST, made: Enclosing) -> Enclosing:
     they are, and from which it takes the root."""
     if not isinstance(call, ast.Call) or not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
         return made
-    inner = [own for each in walk(function) for own in called(each.node) if _collective(own) == made.kind]
+    inner = [own for each in walk(function) for own in called(each.node) if collective_of(own) == made.kind]
     stored = {each.id for each in ast.walk(function) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)}
     given = {name for own in inner for name in _given(own)} - stored
     roots = {name for own in inner for name in _names_in(_root(own))} - stored
@@ -108,7 +108,9 @@ def calls_of_own(scope: ast.AST, functions: Mapping[str, ast.AST], names: by_ran
             known[name] = ""  # it may call itself
             for found in walk(functions[name]):
                 for call in called(found.node):
-                    own = _collective(call) or (first_of(own, depth + 1) if (own := own_name(call, functions)) else "")
+                    own = collective_of(call) or (
+                        first_of(own, depth + 1) if (own := own_name(call, functions)) else ""
+                    )
                     if own and own != "backward":
                         known[name] = own
                         return own
@@ -127,7 +129,7 @@ def unwritten(tree: ast.Module) -> Iterator[str]:
         for method in owner.body if isinstance(owner, ast.ClassDef) else ():
             if not isinstance(method, ast.FunctionDef) or not _is_unwritten(method):
                 continue
-            if any(_collective(call) for found in walk(method) for call in called(found.node)):
+            if any(collective_of(call) for found in walk(method) for call in called(found.node)):
                 yield method.name
 
 
@@ -193,13 +195,13 @@ def gradients_of(scope: ast.AST, functions: Mapping[str, ast.AST]) -> Iterator[E
             if name not in lines:
                 inner = (own for each in walk(functions[name]) for own in called(each.node))
                 lines[name] = {
-                    own.lineno for own in inner if isinstance(own, ast.Call) and _collective(own) == "backward"
+                    own.lineno for own in inner if isinstance(own, ast.Call) and collective_of(own) == "backward"
                 }
             if len(lines[name]) == 1:
                 yield Enclosing(name, int(getattr(call, "lineno", 0)), str(*lines[name]))
 
 
-def _collective(node: ast.AST) -> str:
+def collective_of(node: ast.AST) -> str:
     """The name of the collective that a call makes; empty when it makes none."""
     if not isinstance(node, ast.Call):
         return ""

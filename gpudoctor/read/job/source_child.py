@@ -11,6 +11,7 @@ from gpudoctor.read import apart
 from gpudoctor.read.job import inside, source
 from gpudoctor.read.job.files import InsideReader
 from gpudoctor.read.job.passage import Passage, passage, passage_after
+from gpudoctor.read.job.source_ways import Ways, ways
 from gpudoctor.read.process import THIS
 from gpudoctor.snapshot.evidence import Frame, SourceContext
 
@@ -31,11 +32,14 @@ class SourceRequest(Struct):
     further: int = 0
     last: tuple[Frame, ...] = ()
     """For `passage`, or with `last` for `passage_after`: what is asked then, and not for the context of a line."""
+    ways: bool = False
+    """Every way by which the file comes to a collective is asked for."""
 
 
 class SourceAnswer(Struct):
     context: SourceContext | None = None
     passage: Passage | None = None
+    ways: Ways | None = None
 
 
 def answer(request: bytes) -> bytes:
@@ -45,6 +49,8 @@ def answer(request: bytes) -> bytes:
         if asked.said or asked.last:
             between = _passage(asked)
             return msgspec.json.encode(SourceAnswer(passage=between))
+        if asked.ways:
+            return msgspec.json.encode(SourceAnswer(ways=_ways(asked)))
         if asked.frame.file == source.COMMAND:
             return msgspec.json.encode(SourceAnswer(source.context(asked.frame, lambda _: command(asked.pid))))
         context = source.context(asked.frame, InsideReader(asked.pid, asked.until))
@@ -75,6 +81,13 @@ def _passage(asked: SourceRequest) -> Passage | None:
     if tree is not None and asked.last:
         return passage_after(tree, asked.stack, asked.last)
     return passage(tree, asked.stack, asked.said, asked.further) if tree is not None else None
+
+
+def _ways(asked: SourceRequest) -> Ways | None:
+    try:
+        return ways(asked.frame.file, InsideReader(asked.pid, asked.until))
+    except (OSError, ValueError, SyntaxError):
+        return None
 
 
 def is_installed(pid: int, file: str, main: str) -> bool:

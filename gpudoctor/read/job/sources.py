@@ -1,5 +1,6 @@
 """What users' programs say around the lines at which their processes stand, read and parsed in a child process."""
 
+import contextlib
 import os
 import threading
 import time
@@ -18,6 +19,7 @@ from gpudoctor.read.apart import Apart, NotAnswered
 from gpudoctor.read.job.passage import Passage
 from gpudoctor.read.job.source import COMMAND
 from gpudoctor.read.job.source_child import SourceAnswer, SourceRequest
+from gpudoctor.read.job.source_ways import Ways
 from gpudoctor.snapshot.evidence import Collective, Frame, Recorder, SourceContext, Thread, Unread
 
 MOST_SOURCES = 8
@@ -125,6 +127,15 @@ class Sources:
                     continue
                 if between is not None:
                     return between
+        return None
+
+    def ways(self, file: str, until: float) -> Ways | None:
+        """Every way by which a file comes to a collective, where nothing else may call one in its name."""
+        asked = SourceRequest(os.getpid(), Frame("<module>", file, 1), until=until, ways=True)
+        with self._lock, contextlib.suppress(NotAnswered, msgspec.DecodeError):
+            return msgspec.json.decode(
+                self._reader.ask(msgspec.json.encode(asked), SECONDS_OF_A_LINE), type=SourceAnswer
+            ).ways
         return None
 
     def _with_backwards(
