@@ -10,11 +10,12 @@ from tests.corpus.starts import Start, starts
 from tests.corpus.starts.score import ScoredStart, score
 
 STARTS = tuple(starts())
-LEAST_FOUND = {"tune": 0.9, "keep": 0.72}
+LEAST_FOUND = {"tune": 0.88, "keep": 0.7}
 """Shares of bad, decidable ones that are found: what was reached is kept (docs/measured/lint.md); fresh ones lower."""
-MOST_FALSE_ERRORS = {"tune": 0, "keep": 4}
-MOST_FALSE_WARNINGS = {"tune": 4, "keep": 5}
-MOST_NOT_UNDERSTOOD = {"tune": 6, "keep": 18}
+MOST_FALSE_ERRORS = {"tune": 0.0, "keep": 0.015}
+"""Of good ones."""
+MOST_FALSE_WARNINGS = {"tune": 0.015, "keep": 0.015}
+MOST_NOT_UNDERSTOOD = {"tune": 0.035, "keep": 0.08}
 
 
 def test_starts_load_and_have_their_own_ids() -> None:
@@ -51,17 +52,17 @@ def test_what_must_be_told_is_in_the_cause_and_not_in_every_cause() -> None:
 
 @pytest.mark.thorough
 def test_what_was_reached_is_kept() -> None:
-    """On every good one and a third of the others; `python -m tests.corpus starts` scores all."""
+    """On every second good one and a ninth of the others; `python -m tests.corpus starts` scores all."""
     scored = [
         score(each)
         for each in STARTS
-        if each.measured and (each.verdict == "good" or zlib.crc32(each.id.encode()) % 3 == 0)
+        if each.measured and zlib.crc32(each.id.encode()) % (2 if each.verdict == "good" else 9) == 0
     ]
     for half in ("tune", "keep"):
         these: list[ScoredStart] = [each for each in scored if each.start.half == half]
         bad = [each for each in these if each.start.verdict == "bad" and each.start.decidable != "no"]
         good = [each for each in these if each.start.verdict == "good"]
         assert sum(each.found for each in bad) >= LEAST_FOUND[half] * len(bad), half
-        assert sum(bool(each.false_errors) for each in good) <= MOST_FALSE_ERRORS[half], half
-        assert sum(bool(each.false_warnings) for each in good) <= MOST_FALSE_WARNINGS[half], half
-        assert sum(not each.understood for each in good) <= MOST_NOT_UNDERSTOOD[half], half
+        assert sum(bool(each.false_errors) for each in good) <= MOST_FALSE_ERRORS[half] * len(good), half
+        assert sum(bool(each.false_warnings) for each in good) <= MOST_FALSE_WARNINGS[half] * len(good), half
+        assert sum(not each.understood for each in good) <= MOST_NOT_UNDERSTOOD[half] * len(good), half

@@ -89,8 +89,8 @@ def _decisive(case: Case) -> list[str]:
     return told[:MOST_DECISIVE]
 
 
-def table() -> str:
-    """The text of words_of_classes.txt."""
+def table(every: int = 1) -> str:
+    """The text of words_of_classes.txt; of one in so many classes."""
     learned = list(labelled())
     found = [stems(each.lines) for each in learned]
     seen = Counter(word for words in found for word in words)
@@ -99,7 +99,7 @@ def table() -> str:
     kinds = [kind for kind in CLASSES if kind not in SAYS_NOTHING and any(each.kind == kind for each in learned)]
     speaks_for: dict[str, str] = defaultdict(str)
     head = []
-    for letter, kind in ((HEALTHY, HEALTHY), *zip(ascii_letters, kinds, strict=False)):
+    for letter, kind in ((HEALTHY, HEALTHY), *zip(ascii_letters, kinds, strict=False))[::every]:
         weights, own = _learned(parts, [each.kind == kind for each in learned])
         for word, weight in weights.items():
             if abs(weight) >= LEAST:
