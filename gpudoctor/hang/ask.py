@@ -34,7 +34,7 @@ FIND_SECONDS = 15.0
 """The answer takes a tenth of a second; a node whose disk or processors are overloaded, seconds."""
 MARGIN_SECONDS = 6.0
 """What an agent may need on top of an order's time: a node on which everything waits for a processor."""
-DUMP_SECONDS = 11.0
+DUMP_SECONDS = 14.0
 """In which a rank may write its flight recorder: what it takes (recorder.PIPE_ANSWERS_IN), from its environment on."""
 PROGRAM_SECONDS = 8.0
 """In which the program of dumps is read: some lines of a few files, 20 ms each."""

@@ -43,7 +43,7 @@ def gpus_are_shared(job: HangJob) -> Iterator[HangCause]:
             sharing = [ranks[pid] for pid in gpu.pids if pid in ranks and len(on[pid]) == 1]
             if len(sharing) < 2 or _is_wanted(sharing):
                 continue
-            yield _shared(node, gpu.index, sharing, len(ranks), len(node.gpus))
+            yield from _shared(node, gpu.index, sharing, len(ranks), len(node.gpus))
             break
 
 
@@ -62,7 +62,7 @@ def _is_wanted(sharing: list[Rank]) -> bool:
     return len({rank.environment.get("NCCL_HOSTID", "") for rank in sharing}) == len(sharing)
 
 
-def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus: int) -> HangCause:
+def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus: int) -> Iterator[HangCause]:
     visible = {rank.environment.get("CUDA_VISIBLE_DEVICES", "") for rank in sharing}
     one_each = all(value and "," not in value for value in visible)
     too_many = ranks > gpus
@@ -77,6 +77,8 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
     # Ranks that train share a GPU as well where somebody wants it so (gloo, MPS).
     sure = SEEN if any(is_before_training(rank) for rank in sharing) else POSSIBLE
     if one_each or too_many:
+        if sure == POSSIBLE:  # NCCL refuses them with an error where it sets up a communicator: they are past that
+            return
         known = CAUSES["duplicate-gpu"]
         why = (
             f"{counted(ranks, 'rank')} on {counted(gpus, 'GPU')}" if too_many else "CUDA_VISIBLE_DEVICES names it alone"
@@ -85,7 +87,7 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
         fix = known.remedy("", command("unset CUDA_VISIBLE_DEVICES"))
         if too_many:
             fix = known.remedy("too many", line, gpus=gpus, host=node.host)
-        return blame(
+        yield blame(
             "duplicate-gpu",
             sure,
             sharing,
@@ -94,7 +96,8 @@ def _shared(node: NodeEvidence, gpu: int, sharing: list[Rank], ranks: int, gpus:
             fix=fix,
             confirm="NCCL_DEBUG=WARN prints `Duplicate GPU detected` where this is the cause.",
         )
-    return blame(
+        return
+    yield blame(
         "device-not-set",
         sure,
         numbers_of(sharing)[1:],

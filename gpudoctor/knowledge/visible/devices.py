@@ -231,9 +231,9 @@ class _Selector:
     def _gpu_uuid(self, entry: DeviceEntry) -> _Pick:
         fitting = [slot for slot in self.slots if slot.uuid and slot.uuid.startswith(entry.text)]
         if len(fitting) == 1:
-            pick = self._whole_or_first_mig(entry, fitting[0])
-            # The documentation asks for "enough digits"; whether none are enough for a lone GPU, it does not say.
-            return pick._replace(certain=pick.certain and entry.text != "GPU-")
+            if entry.text == "GPU-":  # "enough digits" are asked for: driver 580.159 does not take none
+                return _ends(entry, "unknown-uuid", f"{_entry(entry)} has no digit of a UUID", certain=False)
+            return self._whole_or_first_mig(entry, fitting[0])
         if fitting:
             problem = f"{_entry(entry)} is the beginning of {len(fitting)} UUIDs"
             pick = _ends(entry, "ambiguous-uuid", problem)
