@@ -118,6 +118,7 @@ class _AsItWas:
 
 CALLED_AS: dict[str, tuple[str, ...]] = {
     "allreduce": ("all_reduce",),
+    "barrier": ("barrier",),  # as DETAIL's comparison calls it
     "broadcast": ("broadcast", "broadcast_object_list", "scatter_object_list"),
     "allgather": ("all_gather", "all_gather_into_tensor", "all_gather_object", "gather_object"),
     "gather": ("gather", "gather_object"),

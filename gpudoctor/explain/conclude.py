@@ -22,7 +22,7 @@ from gpudoctor.explain.members import membership
 from gpudoctor.explain.only_network import without_its_network
 from gpudoctor.explain.order import Facts
 from gpudoctor.explain.own_address import own_addresses
-from gpudoctor.explain.placed import placed, reckoned
+from gpudoctor.explain.placed import placed, reckoned, surely_placed
 from gpudoctor.explain.program import UserProgram, agreed, by_program, by_recorders, on_the_way
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.rooted import as_they_came, left_out
@@ -96,7 +96,8 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
         and not (event.symptom.cause in OF_DATA and any(event in each.events for each in aborted))
     ]
     candidates += of_state_dicts(facts.events, frames)
-    described = own_collectives(facts, tracebacks)
+    undescribed = own_collectives(facts, tracebacks)
+    described = surely_placed(undescribed, facts, program)
     compared = of_fingerprints(described, _alone(facts, frames))
     own = own_errors([traceback for traceback in tracebacks if traceback not in aborted], facts, failed=failed)
     candidates += own
@@ -132,7 +133,7 @@ def conclude(facts: Facts, *, stands: bool = False, program: UserProgram | None 
                 by_recorders(waiting, facts, program) if not died else [],
             )
         )
-        candidates += [reckoned(each) for each in found] if waiting != untold else found
+        candidates += [reckoned(each) for each in found] if (waiting, described) != (untold, undescribed) else found
     candidates += compared
     candidates += membership(facts)
     candidates += printed_sizes(facts, failed=failed)

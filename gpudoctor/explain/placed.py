@@ -16,16 +16,14 @@ from gpudoctor.explain.waits import DEFAULT_GROUP, Wait, named
 
 PROGRAM = "elastic-program"
 MOST_CHOICES = 8
-RECKONED = (
-    "torch tells no line without its flight recorder (TORCH_FR_BUFFER_SIZE=0): of the program's calls only these fit"
-)
+RECKONED = "A line that the log does not name is that of the only call of the program that fits"
 
 
 def placed(waits: list[Wait], facts: Facts, program: UserProgram | None) -> list[list[Wait]]:
     """The waits, each with a line of the calls that fit: once for each choice of these; as they are where it is not
     known of all of them."""
-    files = {event.values["program"] for event in facts.events if event.symptom.id == PROGRAM}
-    bare = [wait for wait in waits if not (wait.frames or wait.where or wait.is_called or wait.in_backward)]
+    files = _programs(facts)
+    bare = [wait for wait in waits if not (wait.frames or wait.where or wait.function or wait.in_backward)]
     if program is None or len(files) != 1 or not bare or any(wait.group not in ("", DEFAULT_GROUP) for wait in waits):
         return [waits]  # a group's calls are not told from those of all ranks
     (file,) = files
@@ -40,9 +38,22 @@ def placed(waits: list[Wait], facts: Facts, program: UserProgram | None) -> list
     return [[_at(wait, choice[_alike(wait)]) if wait in bare else wait for wait in waits] for choice in choices]
 
 
+def surely_placed(waits: list[Wait], facts: Facts, program: UserProgram | None) -> list[Wait]:
+    """With their lines, where there is one choice."""
+    choices = placed(waits, facts, program)
+    return choices[0] if len(choices) == 1 else waits
+
+
 def reckoned(candidate: Candidate) -> Candidate:
     """With a word about where its lines come from."""
     return structs.replace(candidate, summary=f"{candidate.summary}. {RECKONED}")
+
+
+def _programs(facts: Facts) -> set[str]:
+    """As torchrun names it, or as the stacks of exceptions begin."""
+    named_by = {event.values["program"] for event in facts.events if event.symptom.id == PROGRAM}
+    own = (frame for told in facts.tracebacks for raised in told.traceback.raised for frame in raised.own[-1:])
+    return named_by or {frame.file for frame in own if frame.function == "<module>"}
 
 
 def _alike(wait: Wait) -> tuple[str, int | None]:

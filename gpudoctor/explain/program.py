@@ -76,7 +76,7 @@ def by_program(waits: Sequence[Wait], facts: Facts, program: UserProgram | None)
     """Causes that the program shows; of ranks in one group, and where a line of it was named."""
     if program is None or not any(wait.frames for wait in waits):
         return []
-    if not facts.stacks and not all(wait.frames or wait.in_backward or wait.is_called for wait in waits):
+    if not facts.stacks and not all(wait.frames or wait.in_backward or wait.function for wait in waits):
         return []  # without a recorder, one of which no line is told need not be in a backward pass
     if any(wait.group not in ("", DEFAULT_GROUP) for wait in waits):
         return []

@@ -160,10 +160,7 @@ def named(operation: str) -> str:
 
 
 def _number(text: str | None) -> int | None:
-    try:
-        return int(text) if text and len(text) < 19 else None
-    except ValueError:
-        return None
+    return int(text) if text and len(text) < 19 and text.lstrip("-").isdecimal() else None
 
 
 def pattern(found: list[Wait], facts: Facts, died: set[int]) -> list[Candidate]:
@@ -364,9 +361,10 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
     forced = {ended.pid: ended for ended in facts.exits if ended.exit.forced and ended.rank in (None, *missing)}
     stubborn = list(forced.values())
     causes: tuple[str, ...]
-    if (gone or not heard) and len(stubborn) == len(missing):
+    if len(stubborn) == len(missing):
         # Nothing in Python catches SIGTERM by itself, and a rank that lives answers when another one asks for dumps.
         summary += f". {counted(len(missing), 'process')} did not end when torchrun asked for it"
+    if (gone or not heard) and len(stubborn) == len(missing):
         causes = ("stopped-rank", "kernel-wait")
         return _undecided(causes, LIKELY, first, summary, found, [missing, missing], stubborn[0].at)
     if gone and not facts.exits:  # no launcher that would have told of its end
@@ -375,6 +373,8 @@ def _absent(found: list[Wait], absent: set[int], facts: Facts) -> list[Candidate
     if ended_well(facts, set(missing)) == set(missing):
         summary += f". torchrun lists all that failed or that it had to end, and not {ranks_text(missing)}: ended well"
         causes = ("rank-divergent-decision", "uneven-inputs")
+    elif len(stubborn) == len(missing):
+        causes = ("stopped-rank", "slow-rank-timeout", "kernel-wait")
     elif waiting == [0] and not set(missing) <= idle_ranks(facts):  # in a later collective they would be by now
         causes = ("rank0-only-collective", "slow-rank-timeout", "uneven-inputs")
     elif missing == [0]:

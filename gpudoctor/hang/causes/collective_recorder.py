@@ -381,6 +381,8 @@ def _operations(job: HangJob, split: GroupSplit) -> Iterator[HangCause]:
 
 def _peers(job: HangJob, split: GroupSplit) -> HangCause:
     ranks, entry = split.parties[-1] if split.parties else ((), None)
+    if len({other.operation for _, other in split.parties}) == 1:  # nobody does the other half
+        ranks = tuple(sorted(rank for one, _ in split.parties for rank in one))
     return blame(
         "p2p-order",
         SEEN if split.matched else POSSIBLE,  # the other half may come yet, or have been there
