@@ -12,20 +12,34 @@ CAUSE = Cause(
         "kernels": Judged("dependency-mismatch", "environment", "after a fix"),
     },
     hangs_by="start",
-    meaning=(
-        "The driver does not serve the CUDA that torch was built for, torch has no kernels for this GPU, or the "
-        "driver's libraries are of another version than the driver in the kernel."
-    ),
+    meaning=("The driver and the CUDA that the program was built with do not go together, and CUDA does not start."),
     like=("version-mismatch",),
     fix=Fix(
         "Install a torch that was built for this driver and GPU, or update the driver.",
         (command("gpudoctor check driver pytorch"),),
     ),
     variants={
+        "too-old": Fix(
+            "This driver serves CUDA {newest}, and this torch was built with a later major release of CUDA: update the "
+            "driver, or install a torch that was built with CUDA {major} (its +cuNNN; pip's --index-url "
+            "https://download.pytorch.org/whl/cuNNN).",
+            (command("nvidia-smi"), command("gpudoctor check driver pytorch")),
+        ),
+        "stub": Fix(
+            "What was loaded as libcuda is the CUDA toolkit's stand-in, which is for linking only: take its folder "
+            "(lib64/stubs) out of LD_LIBRARY_PATH and of the loader's configuration, so that the driver's own "
+            "libcuda.so.1 is found; in a container, start it with the GPUs, which brings that one.",
+            (command("ldconfig -p | grep libcuda.so"), command("gpudoctor check driver")),
+        ),
         "program": Fix(
             "The driver is older than the CUDA that the program was built with: update the driver, or take a build or "
             "module of the program for a CUDA that this driver knows (nvidia-smi's header names the newest).",
             (command("nvidia-smi"),),
+        ),
+        "license": Fix(
+            "NVIDIA's vGPU wants a license, and without one it soon refuses CUDA: put the client's token into "
+            "/etc/nvidia/ClientConfigToken, start nvidia-gridd again and see that the license server is reached.",
+            (command("nvidia-smi -q | grep -i license"), command("systemctl status nvidia-gridd")),
         ),
         "image": (
             "Update the driver of the host, or take an image for an older CUDA. NVIDIA_DISABLE_REQUIRE=1 lets it start "

@@ -41,6 +41,13 @@ CAUSE = Cause(
             "Only a firewall that rejects, and does not drop, looks the same.",
             (command("ip -brief address"), command("gpudoctor check network")),
         ),
+        "gloo": Fix(
+            "gloo told the other rank an address that it does not reach, mostly because a host's own name leads to a "
+            "wrong one (127.0.1.1, a VPN's, a virtual interface's): name the interface of the nodes' common network on "
+            "each of them (export GLOO_SOCKET_IFNAME=INTERFACE). Where the addresses are right, open all TCP ports "
+            "between the nodes: gloo's cannot be chosen.",
+            (command("getent ahosts $(hostname)"), command("ip -brief address")),
+        ),
         "mpi": (
             "Open all TCP ports between the nodes, and name the common network in btl_tcp_if_include and "
             "oob_tcp_if_include."

@@ -12,6 +12,7 @@ CAUSE = Cause(
         **dict.fromkeys(("assertion", "index"), Judged("assertion", "program", "after a fix")),
         **dict.fromkeys(("label", "between-0-and-1"), Judged("data", "program", "after a fix")),
         "no-probability": Judged("nan", "program", "after a fix"),
+        "too-long": Judged("illegal-access", "program", "elsewhere"),
     },
     hangs_by="gone",
     meaning=(
@@ -25,6 +26,19 @@ CAUSE = Cause(
         (command("sudo dmesg --ctime | grep -i xid"),),
     ),
     variants={
+        "too-long": Fix(
+            "This GPU also serves a display, where a kernel may run for some seconds only (the watchdog of X and of "
+            "Windows): take a GPU without a display, end the desktop on it, or make the kernel shorter (smaller "
+            "batches); on Windows raise TdrDelay.",
+            (command("nvidia-smi --query-gpu=index,display_active --format=csv"),),
+        ),
+        "library-call": Fix(
+            "A kernel of that library did not run, and its status does not say why. Look in this order: an error of "
+            "the same process above it (a device-side assertion, an illegal access, no memory), the kernel's log for "
+            "an Xid of that GPU, how much memory was left (a smaller batch shows it), and whether the library is the "
+            "one that torch brings (LD_LIBRARY_PATH). CUDA_LAUNCH_BLOCKING=1 shows the call.",
+            (command("sudo dmesg --ctime | grep -i xid"), BLOCKING),
+        ),
         "assertion": Fix(
             "An index or a label is out of range, as a rule: an embedding's index beyond its rows, a class beyond the "
             "last one, a negative label that is not ignore_index. Run the batch once on the CPU, or with "

@@ -76,7 +76,11 @@ CAUSE = Cause(
             "See that ssh to every host works without a password, and that mpirun and the program lie at the same "
             "path on all of them (--prefix)."
         ),
-        "slots": "Write slots=N for each host, with as many as it has GPUs, and ask for their sum.",
+        "slots": (
+            "Ask for as many ranks as there are slots (-np, at most the sum over the hosts), or write slots=N for each "
+            "host in the hostfile, with as many as it has GPUs; inside of a scheduler's allocation its tasks are the "
+            "slots. --oversubscribe (Open MPI 5: --map-by :OVERSUBSCRIBE) puts more ranks than slots on a host."
+        ),
         "srun": "Start python by srun, with --ntasks-per-node as many as devices.",
         "lightning": "Give Trainer(devices=...) the value of --ntasks-per-node, and num_nodes that of --nodes.",
         "accelerate": "Pass --main_process_ip and --main_process_port to accelerate launch on every node.",

@@ -11,7 +11,9 @@ CAUSE = Cause(
     judged={
         "cgroup": Judged("device-lost", "environment", "as it is"),
         "module": Judged("driver", "node", "elsewhere"),
-        **dict.fromkeys(("driver", "host-file", "slow-driver", "nvml"), Judged("driver", "node", "elsewhere")),
+        **dict.fromkeys(
+            ("driver", "host-file", "host-reload", "slow-driver", "nvml"), Judged("driver", "node", "elsewhere")
+        ),
         "slow-helper": Judged("driver", "node", "as it is"),
         "read-only": Judged("config", "environment", "after a fix"),
         "no-room": Judged("disk-full", "node", "after a fix"),
@@ -99,6 +101,11 @@ CAUSE = Cause(
             "NVML gives that error on the host already: nvidia-smi and dmesg there say of which GPU (Xid, fallen off "
             "the bus) or why the driver does not work. Other nodes may be well.",
             (command("nvidia-smi"), command("sudo dmesg --ctime | grep -iE 'NVRM|Xid'")),
+        ),
+        "host-reload": Fix(
+            "The driver's libraries on the host were updated, and the kernel still runs the module of before: reboot "
+            "the host, or end all that uses the GPUs there and load the nvidia modules anew; then start the container.",
+            (command("cat /proc/driver/nvidia/version"), command("nvidia-smi")),
         ),
         "host-file": Fix(
             "A file of the driver that is to be handed in is not on the host ({reason}): the driver was updated or is "

@@ -23,6 +23,11 @@ CAUSE = Cause(
     ),
     variants={
         "reset-gpu": "Reset the GPU (nvidia-smi --gpu-reset) or reboot the node.",
+        "gsp": (
+            "Reset the GPU (nvidia-smi --gpu-reset) or reboot the node. Where it comes again: a newer driver, or, with "
+            "the proprietary kernel modules, one without this processor (options nvidia NVreg_EnableGpuFirmware=0 in "
+            "/etc/modprobe.d; the open modules need it)."
+        ),
         "reboot": (
             "Reboot the node; look at power, seating and temperature of the GPU, and take the node out of service "
             "when the fault comes again."

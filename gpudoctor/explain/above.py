@@ -22,6 +22,7 @@ from gpudoctor.explain.own_fixes import by_line
 from gpudoctor.explain.own_words import UNKNOWN_WORDS
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
+from gpudoctor.explain.shown_by import advised_by, shown_by
 from gpudoctor.explain.shown_commands import by_commands
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
@@ -143,6 +144,16 @@ OF_A_CALL_OF_NCCL: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     )
 )  # fmt: skip
 """NCCL's codes (nccl.h.in, ncclResult_t) and what mostly stands behind each."""
+OF_PEERS = lazy_re(
+    r"remote process has ended|closed from the other end|ranks? [\d, ]+ did not come|another rank did not come|"
+    r"connection[^\n]{0,60}(?:was )?(?:closed|reset)\b"
+)
+OF_WHO_ENDED = (
+    "Look at the logs of the other ranks and nodes, at the time just before this line and the oldest error first: "
+    "one of "
+    "them ended (an exception, Killed, a CUDA error or Xid in dmesg), or did not get here. One that wrote nothing was "
+    "mostly killed for memory (dmesg, the scheduler's record); only where all live, look at the network between them."
+)
 IN_NCCL = lazy_re(r"a call of NCCL failed|NCCL error in: ")
 ASK_NCCL = "NCCL itself writes why: start it again with NCCL_DEBUG=INFO and read its last WARN lines. {mostly}"
 OF_A_CONNECTION = 0.48
@@ -160,6 +171,8 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
     """The cause with the fix that a line above shows."""
     if told := by_commands(ends):
         return structs.replace(cause, fix=Fix(told))
+    if told_elsewhere := shown_by(cause, ends):
+        return told_elsewhere
     if cause.cause == "wrong-nic" and (value := _interface(ends)):
         return structs.replace(cause, fix=Fix(INTERFACE.format(value=value), cause.fix.commands))
     installs = cause.cause == "library-missing" and cause.fix.text.startswith("Install ")
@@ -284,10 +297,14 @@ def undecided_fix(
     is not known; else what the quoted lines tell. Candidates that compete have a fix each, and none is handed over; nor
     is that of what only followed."""
     first, unknown = (concluded.causes[0] if concluded.causes else None), concluded.unknown or ""
+    if told := advised_by(ends):
+        return told
     if first is None or first.kind in TELL_ONLY_AN_END:
         told = to_try(trouble, ends, unknown)
         if not told and unknown.endswith(NOT_TOLD) and OF_A_STORE.search(unknown):
             return OF_WHO_MEET
+        if not told and unknown.endswith(NOT_TOLD) and OF_PEERS.search(unknown):
+            return OF_WHO_ENDED
         if not told and unknown.endswith(NOT_TOLD) and IN_NCCL.search(unknown):
             mostly = next((of for words, of in OF_A_CALL_OF_NCCL if words.search(unknown)), "")
             return ASK_NCCL.format(mostly=mostly).rstrip()
@@ -307,7 +324,9 @@ def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]
         Line(file, number, text[writer(text).length :])
         for file, texts in ends.items()
         for (_, before), (number, text) in pairwise([(0, ""), *texts[-LAST:]])
-        if (file, number) in quoted or (TROUBLE.search(text) and not MILD.search(text) and not FRAME.match(before))
+        if (file, number) in quoted
+        or text.lstrip().startswith("Reason=")  # scontrol show node
+        or (TROUBLE.search(text) and not MILD.search(text) and not FRAME.match(before))
     ]
     asked = [
         line

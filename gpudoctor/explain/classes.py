@@ -304,6 +304,8 @@ def variant_of(
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
     if cause == "library-missing" and (package := to_install(message)):
         return "package", {"package": package}
+    if cause == "gpu-program-fault" and "_STATUS_" in message:
+        return "library-call", {}
     if cause == "host-out-of-memory" and raised_in and not OF_LOADER.search(raised_in):
         return "allocation", {}
     if cause != "program-error":

@@ -267,6 +267,7 @@ BY_REASON: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"read-only file system"), "read-only"),
         (lazy_re(r"no space left"), "no-room"),
         (lazy_re(r"(?i)permission denied|operation not permitted"), "denied"),
+        (lazy_re(r"driver/library version mismatch"), "host-reload"),
         (lazy_re(r"nvml error: (?!driver not loaded)|(?i:unknown error|gpu is lost)"), "nvml"),
         (lazy_re(r"(?i)stat failed|no such file"), "host-file"),
     ),
@@ -309,8 +310,12 @@ BY_LINE: Mapping[tuple[str, str], tuple[tuple[re.Pattern[str], str], ...]] = {
         (lazy_re(r"Too many pods"), "pod-count"),
         (lazy_re(r"free ports"), "pod-ports"),
     ),
+    ("xid-gpu-lost", "reset-gpu"): ((lazy_re(r"\bXid \S{1,30}: (?:119|120), "), "gsp"),),
     ("disk-full", "evicted"): ((lazy_re(r"node was low on resource"), "evicted-node"),),
-    ("firewall-ephemeral-ports", ""): ((lazy_re(r"(?i)connection refused"), "refused"),),
+    ("firewall-ephemeral-ports", ""): (
+        (lazy_re(r"(?i)connection refused"), "refused"),
+        (lazy_re(r"gloo|connectFullMesh"), "gloo"),
+    ),
     ("image-not-pulled", ""): (
         (lazy_re(r"toomanyrequests|\b429\b|rate limit"), "rate"),
         (lazy_re(r"no space left"), "room"),
@@ -394,6 +399,9 @@ def by_values(cause: str, variant: str, values: Mapping[str, str]) -> tuple[str,
         return narrower if narrower[0] else (variant, {})
     if cause == "scheduler-refused" and not variant and values.get("reason"):
         return of_refusal(values["reason"]), {}
+    if cause == "driver-mismatch" and not variant and (found := values.get("found", "")):  # CUDA 12.4 is 12040
+        major = f"{int(found) // 1000}"
+        return "too-old", {"major": major, "newest": f"{major}.{int(found) % 1000 // 10}"}
     if cause == "disk-full" and not variant and values.get("path"):
         return room_fix(values["path"])
     return variant, {}

@@ -13,6 +13,7 @@ from gpudoctor.remedies import (
     environments,
     frameworks,
     installers,
+    lower_layers,
     machines,
     models,
     networks,
@@ -36,7 +37,7 @@ from gpudoctor.remedy import Remedy
 REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
     for family in (
-        *(releases, starting, frameworks),
+        *(releases, starting, lower_layers, frameworks),
         *(parallel, torch_calls, tensors, data, checkpoints, models, environments, builds),
         *(
             packages,

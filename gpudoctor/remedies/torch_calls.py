@@ -323,6 +323,56 @@ REMEDIES = (
         counter="torch._dynamo.exc.InternalTorchDynamoError: boom",
     ),
     Remedy(
+        "cudnn-mixed",
+        words=r"CUDNN_STATUS_(?:SUBLIBRARY_)?VERSION_MISMATCH|CUDNN_STATUS_SUBLIBRARY_LOADING_FAILED",
+        fix=(
+            "cuDNN's parts (libcudnn_*.so) were loaded from two releases: take CUDA's and the system's cuDNN out of "
+            "LD_LIBRARY_PATH (or remove the system's), and install again the nvidia-cudnn-cuNN that this torch "
+            "requires; of nvidia-cudnn-cu11, -cu12 and -cu13 keep torch's alone. LD_DEBUG=libs shows whence each "
+            "comes."
+        ),
+        commands=(
+            command("unset LD_LIBRARY_PATH"),
+            command("python -m pip list | grep -i cudnn"),
+            command("ldconfig -p | grep cudnn"),
+        ),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="cuDNN's reference (cudnnStatus_t); torch aten cudnn/Exceptions.h; pytorch#185512, #188892",
+        sample="RuntimeError: cuDNN error: CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
+        counter="RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED",
+    ),
+    Remedy(
+        "full-behind-nvml",
+        words=r"NVML_SUCCESS == [^\n]{1,120} INTERNAL ASSERT FAILED at [^\n]{0,200}CUDACachingAllocator",
+        fix=(
+            "The GPU's memory is full: torch was about to say so, asked NVML who holds it, and NVML did not answer "
+            "(in MIG slices, on Jetson, in containers that were given no NVML, behind an update of the driver). Take "
+            "smaller batches or shorter sequences; where nvidia-smi fails too, mend the driver first."
+        ),
+        commands=(command("nvidia-smi"),),
+        kind="gpu-memory",
+        source="torch c10/cuda/CUDACachingAllocator.cpp (reportProcessMemoryInfo, called where an OutOfMemoryError is "
+        "made); pytorch#112377, #185240",
+        sample='RuntimeError: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":830, '
+        "please report a bug to PyTorch.",
+        counter='RuntimeError: !block->expandable_segment_ INTERNAL ASSERT FAILED at "CUDACachingAllocator.cpp":2480',
+    ),
+    Remedy(
+        "launch-shape",
+        words=r"CUDA error: invalid configuration argument",
+        fix=(
+            "A kernel was to be started with a grid or a block that CUDA does not take: a tensor without elements, or "
+            "one so large that a dimension goes beyond 65,535 (batch times heads in attention, grids of samples). "
+            "CUDA_LAUNCH_BLOCKING=1 shows the call: skip empty batches there, and split large ones."
+        ),
+        commands=(command("export CUDA_LAUNCH_BLOCKING=1"),),
+        kind="argument",
+        source="CUDA's driver_types.h (cudaErrorInvalidConfiguration); its limits of grids by compute capability",
+        sample="RuntimeError: CUDA error: invalid configuration argument",
+        counter="RuntimeError: CUDA error: invalid argument",
+    ),
+    Remedy(
         "gemm-refused",
         words=r"CUBLAS_STATUS_(?P<why>NOT_SUPPORTED|INVALID_VALUE) when calling `(?P<call>cublas\w{2,60})",
         fix=(

@@ -163,7 +163,7 @@ REMEDIES = (
             r"\b(?:Unable to locate credentials|NoCredentialsError)",
             r"\byour? default credentials were not found",
             r"\b[Yy]our default credentials were not found|\bDefaultCredentialsError\b",
-            r"\bPartialCredentialsError\b|\b(?:ExpiredToken|InvalidAccessKeyId|SignatureDoesNotMatch|AuthFailure)\b",
+            r"\bPartialCredentialsError\b|\b(?:InvalidAccessKeyId|SignatureDoesNotMatch|AuthFailure)\b",
             r"\bapi_key not configured\b",
         ),
         lines=True,
@@ -180,7 +180,6 @@ REMEDIES = (
         sample=(
             'Unable to locate credentials. You can configure credentials by running "aws configure".',
             "botocore.exceptions.NoCredentialsError: Unable to locate credentials",
-            "An error occurred (ExpiredToken) when calling the GetObject operation: The provided token has expired.",
         ),
         counter="credentials were read from /etc/key",
     ),

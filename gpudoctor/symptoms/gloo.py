@@ -45,6 +45,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
             r"remote=\[(?P<address>(?!127\.|::1\])[0-9a-fA-F:.]{2,45})\]:(?P<port>\d{1,5})",
             r"tcp/pair\.cc:\d+\] connect (?!\[(?:127\.|::1\]))" + REMOTE + r": (?P<errno>[A-Z][\w ]{3,40})",
             r"connectFullMesh failed with (?![^\n]{0,300}remote=)(?P<errno>[^\n]{0,120})",
+            r"tcp/pair\.cc:\d+\] (?P<errno>no error)",
         ),
         cause="firewall-ephemeral-ports",
         role="connection",

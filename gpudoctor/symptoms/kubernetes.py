@@ -21,6 +21,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
         "pod-not-schedulable",
         pattern=(
             r"\d+/(?P<nodes>\d+) nodes are available: [^\n]{0,400}?Insufficient (?P<resource>[\w./-]{1,80})",
+            r"\d+/(?P<nodes>\d+) nodes are available: (?P<reason>[^\n]{1,300}?)\.?(?: preemption: |\s*$)",
             r"\d+/(?P<nodes>\d+) nodes are available: (?P<reason>[^\n]{1,300})",
         ),
         cause="scheduler-refused",
@@ -332,12 +333,15 @@ SYMPTOMS: tuple[Symptom, ...] = (
         needle=(': secret "', ': configmap "', "couldn't find key "),
         pattern=(
             r"(?:Error| ): (?P<kind>secret|configmap) \"(?P<name>[^\"\n]{1,253})\" not found",
-            r"couldn't find key (?P<name>[\w.-]{1,253}) in (?P<kind>Secret|ConfigMap) [\w./-]{1,300}",
+            r"couldn't find key (?P<key>[\w.-]{1,253}) in (?P<kind>Secret|ConfigMap) (?P<name>[\w./-]{1,300})",
         ),
         cause="container-not-started",
         variant="config",
         over=STARTED,
-        seen="the {kind} {name} that the container needs is not there",
+        seen=(
+            "the {kind} {name} has no key {key}, which the container needs",
+            "the {kind} {name} that the container needs is not there",
+        ),
         source="kubernetes pkg/kubelet/kuberuntime (errors), pkg/kubelet",
         sample='  Warning  Failed  8s (x12 over 3m)  kubelet  Error: secret "hf-token" not found',
         counter="secret/hf-token created",

@@ -138,7 +138,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "watchdog-heartbeat",
-        pattern=PREFIX + r"Heartbeat monitor timed out",
+        pattern=PREFIX + r"(?:\[[^\[\]\n]{1,60}\] )?(?:Heartbeat monitor timed out|Terminating the process after "
+        r"attempting to dump debug info, due to ProcessGroupNCCL watchdog hang)",
         role="consequence",
         confidence=HINT,
         seen="torch ends rank {rank}, whose watchdog no longer answers",

@@ -256,8 +256,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     Symptom(
         "driver-too-old-for-torch",
         needle="The NVIDIA driver on your system is too old",
+        pattern=r"The NVIDIA driver on your system is too old(?: \(found version (?P<found>\d{4,6})\))?",
         cause="driver-mismatch",
-        seen="torch does not fit the driver of this node",
+        seen="the driver of this node is older than the CUDA that torch was built with",
         source="torch cuda/__init__.py",
         sample="RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",
         counter="The NVIDIA driver is loaded",

@@ -1,0 +1,233 @@
+"""Lines elsewhere in a log that decide which fix it is: a table of inodes beside a full disk, the list of architectures
+beside a kernel that is missing, an address that is docker's own beside a connection that was refused.
+
+The cause's own lines tell what failed, and such a line tells why. It is quoted with them, and what is usual of the
+cause (its sentence, its test) is not said beside a fix that knows more.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import structs
+
+from gpudoctor.cause import Fix
+from gpudoctor.causes import CAUSES
+from gpudoctor.command import Command, command
+from gpudoctor.explain.report import Line, LogCause
+from gpudoctor.explain.scan import clean
+from gpudoctor.lazy import lazy_re
+
+ENOUGH = 400
+"""Characters of a line that are asked."""
+BRIDGE = r"(?<![\d.])(?P<address>172\.17\.0\.1|192\.168\.122\.1)(?![\d.])"
+"""What docker's default bridge (docker0) and libvirt's (virbr0) are on each host that has them."""
+OF_BRIDGE = (
+    "{address} is the address of docker's or libvirt's bridge, which every host has for itself: the ranks told each "
+    "other an interface that leads nowhere. Name the one that leads to the other nodes (NCCL_SOCKET_IFNAME and "
+    "GLOO_SOCKET_IFNAME; Open MPI: --mca btl_tcp_if_include and --mca oob_tcp_if_include, or an exclusion of "
+    "docker0,virbr0,lo), the same on all nodes."
+)
+ADDRESSES = (command("ip -brief address"),)
+
+
+class Telling:
+    """`causes`: of which it is asked. `lines`: patterns, each of which a line of the log's end must fit; their groups
+    are values for `fix`."""
+
+    def __init__(
+        self,
+        causes: tuple[str, ...],
+        lines: tuple[str, ...],
+        fix: str,
+        commands: tuple[Command, ...] = (),
+        unless: str = "",
+    ) -> None:
+        self.causes, self.fix, self.commands = frozenset(causes), fix, commands
+        self.lines = tuple(map(lazy_re, lines))
+        self.unless = lazy_re(unless) if unless else None
+
+
+SHOWN: tuple[Telling, ...] = (
+    Telling(
+        ("disk-full",),
+        (r"^Filesystem\s+Inodes\s", r"^\S+\s+\d+\s+\d+\s+0\s+100%\s+(?P<mount>/\S*)"),
+        "{mount} has room and no inodes left: too many files. Remove or pack small ones there (caches, old "
+        "checkpoints, "
+        "data sets of single files into tar, zip, LMDB or parquet), or write to another file system.",
+        (command("df -i"),),
+    ),
+    Telling(
+        ("disk-full",),
+        (r"(?i)failed to register layer|failed to extract layer|/var/lib/(?:docker|containerd)/[^\n]*no space left",),
+        "The disk on which docker or containerd keeps images is full: remove what nobody needs there, or move its "
+        "folder (data-root in /etc/docker/daemon.json, root in /etc/containerd/config.toml) to a larger one.",
+        (command("docker system df"), command("docker system prune")),
+    ),
+    Telling(
+        ("disk-full",),
+        (r"While (?:making image|performing build)|building SIF|INFO:\s+(?:Creating SIF|Converting (?:SIF|OCI))",),
+        "apptainer unpacks an image in /tmp and keeps layers in ~/.apptainer before the image is written: point both "
+        "to a file system with room (APPTAINER_TMPDIR and APPTAINER_CACHEDIR; SINGULARITY_ of the older one).",
+        (command("df -h /tmp"),),
+    ),
+    Telling(
+        ("no-gpu-visible",),
+        (r"CUDA unknown error - this may be due to an incorrectly set up environment",),
+        str(CAUSES["xid-gpu-lost"].fix_for("unknown").text),
+        CAUSES["xid-gpu-lost"].fix_for("unknown").commands,
+    ),
+    Telling(
+        ("no-gpu-visible",),
+        (r"Could not find any nv files on this host",),
+        "apptainer's --nv found no files of NVIDIA's driver on this host: the node has no GPU, or its driver is not "
+        "installed. Start it on a node where nvidia-smi works outside of the container (login nodes mostly have no "
+        "GPU).",
+        (command("nvidia-smi"),),
+    ),
+    Telling(
+        ("no-gpu-visible",),
+        (r"^(?:declare -x |export |\s*)?CUDA_VISIBLE_DEVICES=(?:\"\"|'')?\s*$",),
+        "CUDA_VISIBLE_DEVICES is empty there, which hides all GPUs: the job or its step was given none (SLURM: --gres "
+        "or --gpus for sbatch and for srun), or a script empties it.",
+        (command("env | grep -E '^(CUDA_VISIBLE_DEVICES|SLURM_.*GPU|SLURM_JOB_GRES)'"),),
+        unless=r"CUDA_VISIBLE_DEVICES=['\"]?\d",
+    ),
+    Telling(
+        ("no-gpu-visible",),
+        (r"NVRM: installed in this system is not supported by open",),
+        "The open kernel modules do not serve this GPU, which is older than Turing and has no GSP: install the driver "
+        "with the proprietary modules (on Ubuntu nvidia-driver-580-server in place of nvidia-driver-580-server-open; "
+        "580 is the last that serves Maxwell to Volta), and reboot.",
+        (command("lspci -nn -d 10de:"),),
+    ),
+    Telling(
+        ("image-not-pulled",),
+        (r"registry-1\.docker\.io/v2/(?P<host>[\w-]+(?:\.[\w-]+)+)/(?P<rest>[\w./-]+)/manifests/(?P<tag>[\w.-]+)",),
+        "{host} was taken for a part of the image's name, and Docker Hub was asked: pyxis and enroot part a registry "
+        "from an image by #. Write {host}#{rest}:{tag}; where that registry wants a login, put it into enroot's "
+        ".credentials (machine {host} login USER password TOKEN).",
+    ),
+    Telling(
+        ("wrong-nic", "firewall-ephemeral-ports", "program-error", "master-unreachable"),
+        (rf"(?i)(?:connect|socket|btl_tcp|NCCL WARN|gloo)[^\n]*{BRIDGE}[^\n]*(?:refused|timed out|no route|failed)",),
+        OF_BRIDGE,
+        ADDRESSES,
+    ),
+)
+UNDECIDED: tuple[Telling, ...] = (
+    SHOWN[-1],
+    Telling(
+        (),
+        (r"^\s*BTLs attempted: (?P<btls>self(?:[ ,]+(?:vader|sm))?)\s*$",),
+        "Only {btls} was tried, which reaches no other host: the TCP transport was switched off (--mca btl, "
+        "OMPI_MCA_btl, openmpi-mca-params.conf) or found no interface. Take that setting out, or name all: --mca btl "
+        "self,vader,tcp --mca btl_tcp_if_include INTERFACE, with one that leads to the other nodes.",
+    ),
+    Telling(
+        (),
+        (r"Heartbeat monitor timed out|due to ProcessGroupNCCL watchdog hang",),
+        "A call of CUDA or NCCL in that process does not come back, or a thread keeps Python's lock inside of one. "
+        "Look "
+        "for an earlier error of another rank first; else take the stacks while it stands (py-spy dump --native --pid "
+        "PID) and start it with TORCH_NCCL_TRACE_BUFFER_SIZE=2000. Where a call is rightly that long (a large "
+        "checkpoint, a first compilation), TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC is the time that it may take.",
+    ),
+)
+NEWEST_FIRST: tuple[tuple[int, str], ...] = ((120, "12.8"), (100, "12.8"), (90, "11.8"), (89, "11.8"), (86, "11.1"))
+"""By compute capability: the first CUDA whose compilers knew it (release notes of the toolkit)."""
+GPU = lazy_re(r"(?P<name>\S[^\n]{0,60}?) with CUDA capability sm_(?P<have>\d{2,3})a? is not compatible")
+GPU_OLD = lazy_re(
+    r"Found GPU\d+ (?P<name>\S[^\n]{0,60}?) which is of (?:cuda|compute) capability (?:\(CC\) )?(?P<at>\d+\.\d)"
+)
+LIST = lazy_re(r"supports CUDA capabilities (?P<list>[sm_\da ]{5,200})")
+OF_LIST = lazy_re(r"^\s*- (?P<at>\d{1,2}\.\d) which supports hardware CC ")
+
+
+def shown_by(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause | None:
+    """The cause with the fix that other lines decide; None where there are none."""
+    if cause.cause == "driver-mismatch":
+        return _of_architecture(cause, ends)
+    for shown in SHOWN:
+        if cause.cause in shown.causes and (found := _found(shown, ends)):
+            lines, values = found
+            return _with(cause, Fix(shown.fix.format_map(values), shown.commands), lines)
+    return None
+
+
+def advised_by(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
+    """The same where no cause is decided: what then may be done; empty: nothing of the kind is shown."""
+    of = ((shown, found) for shown in UNDECIDED if (found := _found(shown, ends)))
+    return next((shown.fix.format_map(found[1]) for shown, found in of), "")
+
+
+def _found(
+    shown: Telling, ends: Mapping[str, Sequence[tuple[int, str]]]
+) -> tuple[tuple[Line, ...], Mapping[str, str]] | None:
+    for file, texts in ends.items():
+        lines: list[Line] = []
+        values: dict[str, str] = {}
+        for words in shown.lines:
+            at = next(((number, match) for number, text in texts if (match := words.search(text[:ENOUGH]))), None)
+            if at is None:
+                break
+            lines.append(Line(file, at[0], clean(at[1].string)))
+            values |= {name: value for name, value in at[1].groupdict().items() if value}
+        else:
+            if shown.unless is None or not any(shown.unless.search(text) for _, text in texts):
+                return tuple(lines), values
+    return None
+
+
+def _with(cause: LogCause, fix: Fix, lines: Sequence[Line]) -> LogCause:
+    told = {(line.file, line.line) for line in cause.evidence}
+    more = tuple(line for line in lines if (line.file, line.line) not in told)
+    return structs.replace(cause, fix=fix, meaning="", confirm="", evidence=(*cause.evidence, *more))
+
+
+def _of_architecture(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> LogCause | None:
+    """Torch's own warning names the GPU and, mostly, what it was built for."""
+    if cause.kind != "dependency-mismatch":
+        return None
+    every = [(file, number, text) for file, texts in ends.items() for number, text in texts]
+    gpu = _first(GPU, every) or _first(GPU_OLD, every)
+    if gpu is None:
+        return None
+    line, match = gpu
+    have = int(match["have"] if "have" in match.re.groupindex else match["at"].replace(".", ""))
+    listed = _first(LIST, every)
+    built = [int(number) for number in re.findall(r"sm_(\d{2,3})", listed[1]["list"])] if listed else []
+    built += [
+        int(text.partition(" which")[0].strip(" -").replace(".", "")) for _, _, text in every if OF_LIST.match(text)
+    ]
+    if built and have > max(built):
+        first = next((cuda for number, cuda in NEWEST_FIRST if have >= number), "")
+        wants = f", of CUDA {first} or later ({_index(first)})" if first else ""
+        told = f"a newer build of torch{wants}; extensions such as flash-attn have to be built anew with it"
+    else:
+        told = (
+            "an older release of torch that still had code for it (its release notes name what was dropped), torch "
+            f"built from its sources with TORCH_CUDA_ARCH_LIST={have // 10}.{have % 10}, or a newer GPU"
+        )
+    fix = Fix(
+        f"{match['name'].strip()} is sm_{have}, and this torch has no code for it. What runs there: {told}.",
+        (
+            command(
+                'python -c "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.get_arch_list())"'
+            ),
+        ),
+    )
+    return _with(cause, fix, (line,))
+
+
+def _index(cuda: str) -> str:
+    number = cuda.replace(".", "")
+    return f"pip's --index-url https://download.pytorch.org/whl/cu{number}"
+
+
+def _first(words: re.Pattern[str], lines: Sequence[tuple[str, int, str]]) -> tuple[Line, re.Match[str]] | None:
+    found = ((file, number, match) for file, number, text in lines if (match := words.search(text[:ENOUGH])))
+    at = next(found, None)
+    return (Line(at[0], at[1], clean(at[2].string)), at[2]) if at else None
+
+
+__all__ = ["advised_by", "shown_by"]
