@@ -110,7 +110,7 @@ def test_a_rank_in_the_handler_of_an_exception_of_its_own() -> None:
     )
     cause = first(job)
     assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (1,))
-    assert cause.where is not None and cause.where.line == 33
+    assert cause.where is not None and cause.where.line == 32
     assert "except Exception, line 32" in cause.summary
 
 

@@ -109,7 +109,7 @@ def test_a_round_that_others_have_come_past(call: str, steps: tuple[int, int], t
     cause = first(a_job(*(structs.replace(rank, place=place, first_place=place) for rank, place in pair)))
     assert ("in line 5, with step 4" in cause.summary and "has come to 5 without it" in cause.summary) is told
     if told:
-        assert (cause.cause, cause.confidence, cause.where and cause.where.line) == ("rank-divergent-decision", BEST, 6)
+        assert (cause.cause, cause.confidence, cause.where and cause.where.line) == ("rank-divergent-decision", BEST, 5)
 
 
 CALLS = (
@@ -256,3 +256,50 @@ def test_what_asks_all_ranks_where_no_call_is_written() -> None:
         "        return dist.all_reduce(self.sum)\n"
     )
     assert around(text, 3, "__len__").unwritten == ("__len__", "mean")
+
+
+def in_backward(number: int, text: str, line: int, **values: int) -> Rank:
+    rank = at(number, text, ("main", line), **values)
+    place = rank.place._replace(kind="backward", operation="backward")
+    return structs.replace(rank, place=place, first_place=place)
+
+
+EVENTS = (
+    "class Bus:\n    def publish(self, event):\n        for listener in list(self.listeners):\n"
+    "            listener.receive(event)\nclass Meter:\n    def receive(self, event):\n        if event == 'round':\n"
+    "            dist.all_gather_object(rates, 1)\ndef main():\n    for step in range(9):\n        bus.publish({})\n"
+    "        loss.backward()\n"
+)
+
+
+@pytest.mark.parametrize(("given", "line"), [("'round'", 3), ("event='round'", 3), ("kind", 7), ("*events", 7)])
+def test_what_a_function_was_given_as_it_is_written_leads_nobody_apart(given: str, line: int) -> None:
+    text = EVENTS.format(given)
+    inside = at(0, text, ("Meter.receive", 8), ("Bus.publish", 4), ("main", 11), step=4)
+    cause = first(a_job(inside, in_backward(1, text, 12, step=4)))
+    assert (cause.cause, cause.where and cause.where.line) == ("rank-divergent-decision", line)
+
+
+def test_what_the_line_of_a_backward_has_called() -> None:
+    text = (
+        "def main():\n    for step in range(9):\n        objective(phase, rows).backward()\n"
+        "def objective(phase, rows):\n    if phase == 'contrast':\n        return dist.all_gather(every, rows)\n"
+    )
+    inside = at(0, text, ("objective", 6), ("main", 3), step=4)
+    cause = first(a_job(inside, in_backward(1, text, 3, step=4)))
+    assert (cause.cause, cause.confidence) == ("rank-divergent-decision", BEST)
+    assert cause.where is not None
+    assert cause.where.line == 5
+
+
+def test_a_condition_that_counts_is_told_where_others_have_counted_further() -> None:
+    text = (
+        "def main():\n    for step in range(9):\n        if step % every == 0:\n            average()\n"
+        "        if step % 6 == 0:\n            dist.barrier()\n"
+        "def average():\n    for weight in model.parameters():\n        dist.barrier()\n"
+    )
+    inside = [at(number, text, ("average", 9), ("main", 4), step=4) for number in (0, 1)]
+    cause = first(a_job(*inside, at(2, text, ("main", 6), step=6)))
+    assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (2,))
+    assert cause.where is not None
+    assert cause.where.line == 3

@@ -110,7 +110,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         a_job(waits(0, "barrier", sources=GUARDED), waits(1, at=30), waits(2, at=30)),
         "rank0-only-collective",
         (0,),
-        41,
+        40,
     ),
     "a barrier under rank == 0, in a caller": (
         a_job(
@@ -125,7 +125,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         ),
         "rank0-only-collective",
         (0,),
-        12,
+        40,
     ),
     "a barrier that all but rank 0 reach": (
         a_job(
@@ -134,7 +134,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         ),
         "rank0-only-collective",
         (0,),
-        41,
+        40,
     ),
     "a new group under a condition": (
         a_job(
@@ -147,7 +147,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         ),
         "rank0-only-collective",
         (0, 1),
-        41,
+        40,
     ),
     "fewer batches, then a barrier behind the loop": (
         a_job(
@@ -157,7 +157,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         ),
         "uneven-inputs",
         (1,),
-        50,
+        25,
     ),
     "fewer batches, then the end": (
         a_job(
@@ -166,7 +166,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         ),
         "uneven-inputs",
         (1,),
-        70,
+        25,
     ),
     "a continue that passes the all_reduce by": (
         a_job(
@@ -276,7 +276,7 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         a_job(*(below_epoch(rank) for rank in (0, 1)), waits(2, "barrier", at=60, sources=src(60, inside=[EPOCHS]))),
         "uneven-inputs",
         (2,),
-        60,
+        10,
     ),
     "a thread that gathers beside the main one": (
         a_job(*(waits(rank, "barrier", at=45, more_threads=(SAVES,)) for rank in (0, 1))),

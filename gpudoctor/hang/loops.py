@@ -39,6 +39,8 @@ _HELD = lazy_re(
     r"|optimizer|expert|head|task|policie|model|work|handle|req|future)s\b",
     re.I,
 )
+_COPIED = lazy_re(r"(?:list|tuple|sorted|reversed|set)\([\w.]+\)")
+"""Nobody makes a copy of a stream: what is copied and gone over is held."""
 _ENDS_WITH_DATA = lazy_re(
     r"StopIteration|\b(?:not\s+)?\w*(?:batch|batches|data|sample|item|row|chunk|record|shard|example|inputs?)\w*(?:\[0\])?"
     r"(?:\s+is\s+None)?$",
@@ -62,7 +64,7 @@ def ends(loop: Enclosing, asked: bool | None = None) -> Ends:
     if COUNTED.search(loop.text) is not None:
         return "alike"
     each, _, over = loop.text.partition(" in ")
-    if _HELD.search(over):
+    if _HELD.search(over) or (_COPIED.fullmatch(over) and not _DATA.search(loop.text)):
         return "by what the rank holds"
     if OWN_NUMBER.search(loop.text) is not None:
         return "unknown"

@@ -32,6 +32,7 @@ from gpudoctor.hang.relation import (
 )
 from gpudoctor.hang.variables import round_of, rounds_apart
 from gpudoctor.hang.words import ranks_of
+from gpudoctor.hang.written import was_written
 from gpudoctor.knowledge.place_markers import is_program, normal
 from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
@@ -146,23 +147,34 @@ def condition_below(left: Sequence[Rank], stays: Sequence[Rank]) -> Condition | 
     """The innermost condition under which some wait in a collective, from where others part from them inwards: these
     need not have found it so. Not one that counts steps, which all ranks count alike."""
     fork = fork_of(stays[0], left[0])
-    if fork is None or left[0].place.kind not in COLLECTIVE:
+    if left[0].place.kind not in COLLECTIVE:
         return None
     frames = left[0].place.user_frames
-    inner = frames[: frames.index(fork.other) + 1] if fork.other in frames else frames[:1]
-    if fork.other not in frames and rounds_apart((stays[0], left[0])) is not None:
+    if fork is None:
+        inner = called_behind(stays[0], left[0])
+    elif fork.other not in frames and rounds_apart((stays[0], left[0])) is not None:
         inner = frames_within(left[0], fork.other)  # they have not met there in one round of a framework's loop
+    else:
+        inner = frames[: frames.index(fork.other) + 1] if fork.other in frames else frames[:1]
     for frame in inner:
         source = source_at(left[0], frame)
-        there = fork.one_source if frame == fork.other else None
-        guard = guard_apart(source, there) or (remembers(source) if frame != fork.other else None)
+        meet = fork is not None and frame == fork.other
+        guard = guard_apart(source, fork.one_source if fork is not None and meet else None)
+        guard = guard or (remembers(source) if not meet else None)
         if source is None or guard is None:
             continue
         if guard.kind == "except" or is_by_rank(guard):
             return None
-        if not only_counts(guard.text):
+        if not only_counts(guard.text) and not was_written(left[0], frame, guard.text):
             return Condition(guard, source)
     return None
+
+
+def called_behind(stays: Rank, other: Rank) -> Sequence[Frame]:
+    """What the line at which one rank is in backward has called on another: `objective(rows).backward()`. The program's
+    frames, innermost first."""
+    line = stays.place.user_frame
+    return called_from(other, line) if line in other.place.user_frames and stays.place.kind == "backward" else ()
 
 
 class Passed(NamedTuple):
@@ -263,7 +275,7 @@ def returned(one: Sequence[Rank], other: Sequence[Rank], *, own_counts: bool = F
         for frame in called_from(stays[0], fork.other):
             source = source_at(stays[0], frame)
             for leaves in leaves_before(source, frame.line):
-                own = leaves.text
+                own = "" if was_written(stays[0], frame, leaves.text) else leaves.text
                 counts = only_counts(leaves.text) and not (own_counts and _OWN.search(leaves.text))
                 if own and not leaves.asks and not counts and source is not None:
                     around = own_guard(source)  # nearer to the line than what leaves above it

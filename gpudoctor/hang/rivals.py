@@ -34,6 +34,7 @@ from gpudoctor.hang.relation import (
 from gpudoctor.hang.report import HangCause, Seen
 from gpudoctor.hang.variables import first_numbers, held_at, in_one_round, last_round, rounds_apart
 from gpudoctor.hang.words import statement_seen
+from gpudoctor.hang.written import was_written
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import BEST, CERTAIN, LIKELY, POSSIBLE
 
@@ -158,7 +159,7 @@ def _past(stays: Rank, gone: Rank) -> Iterator[WayApart]:
     one_round = in_one_round(stays, gone)
     if behind or (not forward and (one_round or not _in_a_loop(stays, fork))):
         return  # by its counters it has not come past, or not yet
-    yield from _around(stays, gone, fork, one_round)
+    yield from _around(stays, gone, fork, one_round, apart is not None and apart.behind == [stays])
     if fork.one_source is not None:
         loop = loop_around(fork.one_source)
         theirs = fork.other_source.enclosing if fork.other_source is not None else ()
@@ -189,7 +190,7 @@ def _in_a_loop(stays: Rank, fork: Fork) -> bool:
     return any(around.kind in LOOPS for source in outer for around in source.enclosing)
 
 
-def _around(stays: Rank, gone: Rank, fork: Fork, one_round: bool) -> Iterator[WayApart]:
+def _around(stays: Rank, gone: Rank, fork: Fork, one_round: bool, passed: bool) -> Iterator[WayApart]:
     """Conditions and loops around the line of the one, and not around that of the other, where they part."""
     source = fork.one_source
     if source is None:
@@ -200,7 +201,9 @@ def _around(stays: Rank, gone: Rank, fork: Fork, one_round: bool) -> Iterator[Wa
             continue
         if around.kind in LOOPS:
             yield from _left(stays, gone, around, source)
-        elif _may_differ(around) and not (one_round and _alike_on_both(around, fork, stays, gone)):
+        elif around.kind in CONDITIONS and passed and only_counts(around.text):
+            yield WayApart(around, source)  # who has counted as far before has not found it so
+        elif _may_differ(around, stays, fork.one) and not (one_round and _alike_on_both(around, fork, stays, gone)):
             yield WayApart(around, source)
 
 
@@ -235,17 +238,18 @@ def _inside(stays: Rank, gone: Rank, frame: Frame, source: SourceContext) -> Ite
     for around in source.enclosing:
         if around.kind in LOOPS:
             yield from _left(stays, gone, around, source)
-        elif _may_differ(around):
+        elif _may_differ(around, stays, frame):
             yield WayApart(around, source)
     for leaves in leaves_before(source, frame.line):
-        if leaves.text and not only_counts(leaves.text):
+        if leaves.text and not only_counts(leaves.text) and not was_written(stays, frame, leaves.text):
             yield WayApart(leaves, source)
 
 
-def _may_differ(around: Enclosing) -> bool:
+def _may_differ(around: Enclosing, rank: Rank, frame: Frame) -> bool:
     if around.kind == "except":
         return True
-    return around.kind in CONDITIONS and not asks_for_world(around.text) and not only_counts(around.text)
+    alike = asks_for_world(around.text) or only_counts(around.text) or was_written(rank, frame, around.text)
+    return around.kind in CONDITIONS and not alike
 
 
 def _alike_on_both(guard: Enclosing, fork: Fork, one: Rank, other: Rank) -> bool:

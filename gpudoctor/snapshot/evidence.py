@@ -170,7 +170,7 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     """Of a condition on the rank, whatever its names are: what it asks, followed through the file ("rank == 0" for
     "self.is_chief()"), with "something" for the rest of it. Empty where that was not followed, or it asks for none."""
     gives: tuple[str, ...] = ()
-    """Of a call of a collective, or of a function of the program's that makes it: the variables that it is given."""
+    """What a call of a collective, or of the program's function that makes it, is given; a function's parameters."""
     root: tuple[str, ...] = ()
     """Of these: the variables from which the collective's root is taken."""
     counter: str = ""

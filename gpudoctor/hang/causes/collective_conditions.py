@@ -41,7 +41,7 @@ def in_handler(job: HangJob) -> Iterator[HangCause]:
             f"{waiting_words(ranks)}, where an exception is caught that the others did not have (except "
             f"{handler.text}, line {handler.line}); {waiting_words(handled.others)}",
             (*stacks_of(ranks), *stacks_of(handled.others), statement_seen(handled.source, handler)),
-            at=where_line(handled.source, handler) if handled.further_in else ranks[0].place.user_frame,
+            at=where_line(handled.source, handler),
         )
 
 

@@ -14,6 +14,7 @@ from gpudoctor.hang.parted import (
     Parted,
     Passed,
     begun_again,
+    called_behind,
     calls_back,
     chosen_at,
     condition_below,
@@ -64,7 +65,7 @@ from gpudoctor.hang.words import (
     who,
 )
 from gpudoctor.knowledge.place_markers import is_program
-from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
+from gpudoctor.snapshot.evidence import Enclosing, SourceContext
 from gpudoctor.sure import BEST, less_sure
 
 ORDER = "collective-order-mismatch"
@@ -103,8 +104,6 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 continue  # whom it keeps out, something else than the rank decides
         others = [rank for group in (*waiting, *away) if group is not party for rank in group]
         frame = party[0].place.user_frame
-        # In a helper of all, the fault is where it is called.
-        elsewhere = frame is not None and frame.file != context.file and is_program(context.file)
         yield blame(
             "rank0-only-collective",
             min(sure, most, sure_of_group(party, others)),
@@ -119,7 +118,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 *stacks_of(others),
                 *of_recorders(job, party),
             ),
-            at=Frame(context.function, context.file, context.line) if elsewhere else frame,
+            at=where_line(context, statement) if is_program(context.file) else frame,
         )
 
 
@@ -288,6 +287,9 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         yield divergent(small, large, context, (around or exits)[0], SEEN if around else LIKELY, recorded)
         return
     guard = guard_apart(there, here) or guard_apart(here, there)
+    rounds = rounds_apart((first[0], other[0]))
+    if rounds is not None and rounds.behind == [first[0]]:  # these have come past the line of those
+        guard = guard_apart(here, there) or guard
     if guard is not None and fork is not None and one_round and _holds_for_both(guard, fork, first[0], other[0]):
         guard = None
     nobody_away = not progress_of(job).away  # else it may be that one whom a group of some ranks waits for there
@@ -297,7 +299,6 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     under = f", under `{guard.kind} {guard.text}` in line {guard.line}" if guard is not None else ""
     text = there if guard is not None and there is not None and guard in there.enclosing else here
     statement = (statement_seen(text, guard),) if guard is not None and text is not None else ()
-    under_it = (text is there) is (small is other)  # else the line of those that did not come to it tells nothing
     evidence = (*stacks_of(small), *stacks_of(large), *statement, *recorded)
     # Without a condition around either line, why they are at two of them is open. One that asks for the rank is
     # meant so: it is the other ranks' branch that has to go with it.
@@ -315,7 +316,7 @@ def _within_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
             small,
             f"{waiting_words(small)}{under}; {waiting_words(large)}",
             evidence,
-            at=small[0].place.user_frame if under_it or guard is None or text is None else where_line(text, guard),
+            at=where_line(text, guard) if guard is not None and text is not None else small[0].place.user_frame,
         )
 
 
@@ -356,7 +357,8 @@ def _past_backward(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         # In one round they have come past the backward, and by no condition of what they wait in.
         apart = rounds_apart((waits_in[0], left[0]))
         known = apart is not None and apart.behind == [left[0]]
-        sure = SEEN if known else POSSIBLE if in_one_round(waits_in[0], left[0]) else BEST
+        came_by = in_one_round(waits_in[0], left[0]) and not called_behind(waits_in[0], left[0])
+        sure = SEEN if known else POSSIBLE if came_by else BEST
         yield under_condition(own, left, waits_in, recorded, sure)
     elif (own := condition_below(waits_in, left)) is not None:  # the backward pass itself is under one
         yield under_condition(own, waits_in, left, recorded)

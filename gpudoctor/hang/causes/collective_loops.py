@@ -113,6 +113,7 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     elif ended.alike and not rounds and not leaves and (own_one := condition_below(stays, left)) is not None:
         # All have gone round as often: what keeps some is what the others have found otherwise.
         yield under_condition(own_one, stays, left, recorded, LIKELY)
+        sure = POSSIBLE
     yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded)
 
 
@@ -155,9 +156,8 @@ def _fewer_rounds(
     context: SourceContext | None,
     recorded: Sequence[Seen],
 ) -> HangCause:
-    """Some have left a loop that they went round more seldom than the others. What a `while` decides by, it says."""
+    """Some have left a loop that they went round more seldom than the others."""
     line = where_line(context, loop, stays[0]) if context is not None and loop is not None else None
-    decided = loop is not None and context is not None and (loop.kind == "while" or not is_program(context.file))
     around = () if context is None or loop is None else (statement_seen(context, loop),)
     return blame(
         cause,
@@ -169,7 +169,7 @@ def _fewer_rounds(
         + (f" at line {loop.line}" if loop is not None else "")
         + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
         (*stacks_of(left), *stacks_of(stays), *around, *recorded),
-        at=(decided and line) or where(culprits[0].place.user_frame) or line,
+        at=line or where(culprits[0].place.user_frame),
     )
 
 

@@ -115,9 +115,7 @@ def came_past(job: HangJob) -> Iterator[HangCause]:
         guard = guard_apart(fork.other_source, fork.one_source)
         under = f", under `{guard.kind} {guard.text}` in line {guard.line}," if guard is not None else ""
         few = behind if len(behind) < len(ahead) else ahead
-        statement = (
-            (statement_seen(fork.other_source, guard),) if guard is not None and fork.other_source is not None else ()
-        )
+        own = (fork.other_source, guard) if guard is not None and fork.other_source is not None else None
         low, high = apart.rounds
         yield blame(
             "rank-divergent-decision",
@@ -125,8 +123,8 @@ def came_past(job: HangJob) -> Iterator[HangCause]:
             few,
             f"{waiting_words(behind)}{under} with {apart.counter} {low} in the loop of line {apart.loop.line}, and "
             f"{who(ahead, 'has', 'have')} come to {high} without it; {waiting_words(ahead)}",
-            (*stacks_of(behind), *stacks_of(ahead), *statement),
-            at=fork.other,
+            (*stacks_of(behind), *stacks_of(ahead), *((statement_seen(*own),) if own is not None else ())),
+            at=where_line(*own) if own is not None else fork.other,
         )
 
 

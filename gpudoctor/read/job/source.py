@@ -26,6 +26,7 @@ takes a thousand times the memory of its text [measured: 1.9 GiB for 2 MiB of li
 MOST_ENCLOSING = 32
 MOST_EXITS = 32
 MOST_CALLS = 64
+MOST_PARAMETERS = 16
 
 
 COMMAND = "<string>"
@@ -220,7 +221,8 @@ def _as_enclosing(step: _Step, names: by_rank.ByRank | None = None) -> Enclosing
     if isinstance(node, ast.ExceptHandler):
         return Enclosing("except", line, text_of(node.type) if node.type is not None else "")
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return Enclosing("function", line, node.name[:LONGEST_TEXT])
+        own = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        return Enclosing("function", line, node.name[:LONGEST_TEXT], gives=tuple(map(cut, own[:MOST_PARAMETERS])))
     if type(node).__name__ == "Match":
         return Enclosing("if", line, text_of(node.subject))  # type: ignore[attr-defined]
     return None

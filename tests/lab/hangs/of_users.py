@@ -63,7 +63,7 @@ def _hanging() -> Iterator[Scenario]:
     yield hangs("guard_return", rank0, (0,), "dist.all_reduce(mean)", "return", "if self.global_rank:", ranks=3)
     yield hangs("guard_config", rank0, (0,), "dist.all_gather(parts", "print(metrics(", "if step % cfg")
     yield hangs("guard_environment", rank0, (0,), "dist.reduce(total", "if step == 3 and")
-    yield hangs("guard_decorator", rank0, (0,), "dist.all_gather_object(", "function(*args", ranks=3)
+    yield hangs("guard_decorator", rank0, (0,), "dist.all_gather_object(", "function(*args", "if dist.", ranks=3)
     yield hangs("guard_in_group", rank0, (0, 2), "dist.barrier()", "if step > 2 and", ranks=4)
     yield hangs("guard_short", rank0, (0,), "master and step", ranks=3)
     yield hangs("guard_table", rank0, (0,), "dist.gather(", "role(step)", "ROLES =")

@@ -267,14 +267,19 @@ def memory_group(name: str, limit: int) -> Iterator[Path]:
 def _all() -> Iterator[Scenario]:
     """The scenarios. Culprits and lines are those of the fault, not of the ranks that wait for it."""
     yield Scenario(
-        "save_under_rank0", "save_under_rank0.py", ("rank0-only-collective",), (0,), ("dist.barrier()",), ranks=3
+        "save_under_rank0",
+        "save_under_rank0.py",
+        ("rank0-only-collective",),
+        (0,),
+        ("if rank == 0", "dist.barrier()"),
+        ranks=3,
     )
     yield Scenario(
         "evaluate_on_rank0",
         "evaluate_on_rank0.py",
         ("rank0-only-collective",),
         (0,),
-        ("dist.all_reduce(right)", "evaluate(model.module"),
+        ("if step % 2 == 1", "dist.all_reduce(right)", "evaluate(model.module"),
     )
     yield Scenario(
         "early_continue",
@@ -403,7 +408,7 @@ def _all() -> Iterator[Scenario]:
         "objects_of_one.py",
         ("rank0-only-collective", "object-collective"),
         (0,),
-        ("dist.all_gather_object", "gather_predictions"),
+        ("if step % 3 == 2", "dist.all_gather_object", "gather_predictions"),
     )
     yield Scenario(
         "both_receive",
