@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from gpudoctor.lint.model import MODULES_LINE, MODULES_START, LinkedModule, LinkedProgram, Span
+from gpudoctor.lint.model import MODULES_LINE, MODULES_START, LinkedModule, LinkedProgram, Span, TextSection
 from gpudoctor.lint.python_code import FUNCTIONS, PythonCode, imports_of, read_code
 from gpudoctor.lint.python_text import LONGEST_PARSED, parsed
 
@@ -65,6 +65,28 @@ def linked(path: str, text: str, read: Reader) -> LinkedProgram | None:
     if len(whole) > LONGEST_PARSED or parsed(whole) is None:
         return None
     return LinkedProgram(text=text, own=own, modules=modules)
+
+
+def of_sections(sections: Sequence[TextSection]) -> tuple[LinkedProgram, ...]:
+    """The programs of a text, with those of its own files that they import: what is told of these stands there."""
+    files = {
+        os.path.normpath(each.name): each for each in sections if each.kind == "file" and each.name.endswith(".py")
+    }
+
+    def read(path: str) -> str | None:
+        return files[path].text if path in files else None
+
+    def where(module: LinkedModule) -> LinkedModule:
+        section = files[os.path.normpath(module.file)]
+        return structs.replace(module, start=section.start, line=section.line)
+
+    try:
+        programs = [linked(name, each.text, read) for name, each in files.items()]
+    except RecursionError:  # expressions of a thousand levels
+        return ()
+    return tuple(
+        structs.replace(each, modules=tuple(map(where, each.modules))) for each in programs if each is not None
+    )
 
 
 def placed(programs: Sequence[LinkedProgram]) -> tuple[LinkedProgram, ...]:

@@ -126,7 +126,7 @@ def judge(
             and all(edit.span.end <= len(job.text) for edit in fired.finding.edits)
         ]
     for taken, read in ways(job):
-        read = structs.replace(read, linked=job.linked)
+        read = structs.replace(read, linked=job.linked) if job.modules else read
         fired_rules += _along(taken, _judge(read, judging, ignores)[0], fired_rules)
     names = {name for rule in judging for name in (rule.code, rule.id)}
     fired_rules += [FiredRule(*complaint) for complaint in ignores.complaints(names, off)]
@@ -185,7 +185,8 @@ def linted(
 
     def again(text: str) -> tuple[LintJob, Sequence[Judged]]:
         try:
-            following = structs.replace(read_job(text, job.facts, job.kind), linked=job.linked)
+            following = read_job(text, job.facts, job.kind)
+            following = structs.replace(following, linked=job.linked) if job.modules else following
         except UnreadableText:
             return job, judged
         return following, _judged(judge(following, rules, off)[0])

@@ -333,8 +333,9 @@ class LintJob(Struct, frozen=True, kw_only=True):
 
     @property
     def modules(self) -> tuple[LinkedModule, ...]:
-        """Of all its programs; one that several import is one."""
-        return tuple({module.start: module for program in self.linked for module in program.modules}.values())
+        """Of all its programs, where they stand in no section of the text; one that several import is one."""
+        modules = (module for program in self.linked for module in program.modules)
+        return tuple({module.start: module for module in modules if module.start >= MODULES_START}.values())
 
     def of_section(self, index: int) -> tuple[LintLaunch, ...]:
         return tuple(launch for launch in self.launches if launch.invocation.section == index)

@@ -73,6 +73,15 @@ def read_job(text: str, facts: LintFacts, kind: str | None = None) -> LintJob:
     if kind is not None and kind not in KINDS:
         raise UnreadableText(f"{kind!r} is no kind of text; known: {', '.join(KINDS)}")
     sections = _as_they_are_read(split(text))
+    job = _job(text, sections, facts, kind)
+    if sum(section.kind == "file" and section.name.endswith(".py") for section in sections) < 2:
+        return job
+    from gpudoctor.lint.linking import of_sections
+
+    return structs.replace(job, linked=of_sections(sections))
+
+
+def _job(text: str, sections: tuple[TextSection, ...], facts: LintFacts, kind: str | None) -> LintJob:
     kind_of_text = KINDS[kind] if kind is not None else guess(text, sections)
     if kind_of_text == "manifest":
         return _manifest(text, sections, facts)

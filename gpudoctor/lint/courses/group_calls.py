@@ -180,6 +180,8 @@ class GroupCalls(MeshCalls):
         if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
             self.do("refused", node, "its timeout is a number", SECONDS.format(timeout))
         if rank in (None, -1) and by_environment:
+            if self.variable("RANK") is None and told("store", 5) is None and told("backend", 0) != "mpi":
+                self.do("unset", node, "RANK")
             rank = cast("int", self.variable("RANK"))
         if world in (None, -1) and by_environment:
             world = cast("int", self.variable("WORLD_SIZE"))

@@ -60,7 +60,9 @@ def seats_of(job: LintJob, launch: LintLaunch, is_grouped: bool = False) -> tupl
     }
     gpus = processes.gpus(job, launch)
     if launch.launcher == "python" and not launch.around:
-        if look.from_platform(job, launch) or job.manifests:
+        if (look.from_platform(job, launch) and not _is_of_a_bare_pod(job, launch)) or (
+            job.manifests and not launch.invocation.manifest_path
+        ):
             return ()
         bare = not re.search(r"SLURM_|srun|mpirun|sbatch|OMPI_", job.text)
         return (_seat(launch, 0, 1, 1, gpus, settings, is_bare=bare),)
@@ -82,6 +84,22 @@ def seats_of(job: LintJob, launch: LintLaunch, is_grouped: bool = False) -> tupl
         seat.is_assumed = is_assumed
         seat.is_bare = launch.launcher in SETS_RANKS and not re.search(r"SLURM_|srun|mpirun", job.text)
     return tuple(made)
+
+
+BARE = ("Pod", "Deployment", "StatefulSet", "ReplicaSet", "Job", "CronJob")
+"""Kinds that are Kubernetes' own, whose controllers set no variable of a rank."""
+
+
+def _is_of_a_bare_pod(job: LintJob, launch: LintLaunch) -> bool:
+    """Whether nobody but the manifest itself sets variables in its container."""
+    path = launch.invocation.manifest_path
+    own = {manifest.kind for manifest in job.manifests if manifest.api_version in ("v1", "apps/v1", "batch/v1")}
+    return (
+        bool(path)
+        and len(own) == len({each.kind for each in job.manifests})
+        and own <= {*BARE, "Service", "ConfigMap"}
+        and not ("envFrom" in job.text or launch.invocation.within)
+    )
 
 
 def _seat(launch: LintLaunch | None, rank: int, world: int, each: int, gpus: int | None, variables: Names, *,

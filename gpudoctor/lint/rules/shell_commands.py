@@ -1,4 +1,4 @@
-"""Rules of what runs what in a shell text: Q03 to Q06."""
+"""Rules of what runs what in a shell text: Q03, Q04, Q06."""
 
 import re
 from collections.abc import Iterator
@@ -16,12 +16,7 @@ from gpudoctor.lint.shell.wrappers import started
 
 _ONE = "torchrun --nnodes=2 --nproc-per-node=4 --node-rank=0 --master-addr=10.20.0.11 --master-port=61234 train.py\n"
 _BATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\nsrun python train.py{}\n"
-_SSH = "".join(
-    f"ssh n{k} 'torchrun --nnodes=2 --nproc-per-node=4 --node-rank={{}} --master-addr=n0 --master-port=6123 t.py'{{}}\n"
-    for k in range(2)
-)
 _FLAGS = ("standalone", "multi-gpu")
-_MULTIPLEXERS = ("tmux", "screen", "pdsh", "docker", "nohup", "setsid", "parallel", "xargs", "sbatch", "bsub", "qsub")
 
 
 @rule(
@@ -257,156 +252,6 @@ def _alone(span: Span, program: str) -> LintFinding:
         happens="It ends at once with a message about its arguments; the next line is a command of its own.",
         fix="End the line with a backslash where the program stands in the next one, or write the program.",
     )
-
-
-@rule(
-    "Q05",
-    title="A script waits for what it starts in the background, and does not wait too early",
-    severity="warning",
-    source="sbatch(1): the job ends when the batch script ends; our own inference",
-    bad=(
-        _BATCH.format(" &"),
-        "for i in 0 1; do\n  ssh n0$i torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$i --master-addr=10.20.0.11"
-        " --master-port=61234 train.py\ndone\n",
-        _SSH.format(0, "", 1, ""),
-    ),
-    good=(
-        _BATCH.format(""),
-        _SSH.format(0, " &", 1, "\nwait"),
-        _BATCH.format(" &\nwait"),
-        "for i in 0 1; do\n  ssh n0$i torchrun --nnodes=2 --nproc-per-node=4 --node-rank=$i --master-addr=10.20.0.11"
-        " --master-port=61234 train.py &\ndone\nwait\n",
-        "for seed in 0 1; do\n  torchrun --standalone --nproc-per-node=4 train.py --seed $seed\ndone\n",
-    ),
-)
-def background_without_wait(job: LintJob) -> Iterator[LintFinding]:
-    """A batch job ends with its script, and takes what runs in the background along. The other way round, a loop that
-    starts one rank a turn without & never comes to the second."""
-    said: set[int] = set()
-    for launch in job.launches:
-        inside = launch.invocation
-        alone = job.is_batch and inside.background and not inside.waited_for and not _lasts(job, inside)
-        if alone and inside.span.start not in said:
-            said.add(inside.span.start)
-            index = inside.section
-            end = (
-                job.sections[index].start + len(job.sections[index].text)
-                if index < len(job.sections)
-                else len(job.text)
-            )
-            lead = "" if job.text[:end].endswith("\n") else "\n"
-            yield LintFinding(
-                span=inside.span,
-                severity="error",  # a script of a terminal may end before its children, a batch script may not
-                summary="started in the background, and no wait follows",
-                happens="The batch script ends, and SLURM ends the job with everything that it started.",
-                fix="Write wait on a line of its own at the end, or leave & out.",
-                edits=(Edit(Span(end, end, inside.span.line), lead + "wait\n"),),
-            )
-    yield from _blocking(job)
-    yield from _one_host_after_the_other(job)
-
-
-def _lasts(job: LintJob, started: Invocation) -> bool:
-    """Whether the script goes on with something that lasts: another start, a loop that looks again and again."""
-    starts = {launch.invocation.span.start for launch in job.launches}
-    return any(
-        invocation.span.start > started.span.start
-        and invocation.section == started.section
-        and not invocation.background
-        and (
-            invocation.span.start in starts or invocation.in_loop == "while" or invocation.program in ("sleep", "tail")
-        )
-        for invocation in job.invocations
-    )
-
-
-def _blocking(job: LintJob) -> Iterator[LintFinding]:
-    """A line in a loop that is meant to start one rank a turn, and waits for it."""
-    turns: dict[int, list[LintLaunch]] = {}
-    for launch in job.launches:
-        outer = {invocation.program for invocation in launch.invocation.within}
-        if launch.invocation.in_loop and not launch.invocation.background and not outer & set(_MULTIPLEXERS):
-            turns.setdefault(launch.invocation.span.start, []).append(launch)
-    for launches in turns.values():
-        ranks = [look.number(look.value(launch, "node-rank")) for launch in launches]
-        nodes = look.nnodes(launches[0])
-        if len(launches) < 2 or None in ranks or len(set(ranks)) < 2 or look.sruns(launches[0]):
-            continue
-        if nodes is not None and nodes[1] < 2:
-            continue
-        within = {invocation.program for invocation in launches[0].invocation.within}
-        yield LintFinding(
-            span=launches[0].invocation.span,
-            severity="error" if within <= {"ssh"} and not (within and _returns_at_once(launches[0])) else None,
-            summary=f"node ranks {ranks[0]} to {ranks[-1]} are started one after the other, each waited for",
-            happens=f"Node rank {ranks[0]} waits for the others, which are never started: a rendezvous time-out.",
-            fix="End the line with &, and write wait behind the loop.",
-        )
-
-
-def _one_host_after_the_other(job: LintJob) -> Iterator[LintFinding]:
-    """`ssh n1 torchrun ...` and then `ssh n2 torchrun ...`, the first of them not in the background. A warning: both
-    lines may also be meant for two terminals."""
-    groups: dict[tuple[int, str], list[LintLaunch]] = {}
-    for launch in job.launches[: look.SIBLINGS]:
-        inside, nodes = launch.invocation, look.nnodes(launch)
-        if inside.in_loop or inside.node_guard is not None or nodes is None or nodes[1] < 2 or not _ssh(launch):
-            continue
-        script = launch.script.shown if launch.script is not None else ""
-        groups.setdefault((inside.section, script), []).append(launch)
-    for launches in groups.values():
-        places = {(look.host_of(launch), look.number(look.value(launch, "node-rank"))) for launch in launches}
-        ids = {value.shown for launch in launches if (value := look.value(launch, "rdzv-id")) is not None}
-        blocking = [launch for launch in launches[:-1] if not _returns_at_once(launch)]
-        if len({host for host, _ in places}) < len(launches) or len(ids) > 1 or not blocking:
-            continue
-        ranks = [rank for _, rank in places if rank is not None]
-        if len(launches) < 2 or len(set(ranks)) < len(ranks):
-            continue
-        first, following = blocking[0], launches[launches.index(blocking[0]) + 1]
-        yield LintFinding(
-            span=first.invocation.span,
-            summary=f"ssh to {look.host_of(first)} is not in the background, and the start on"
-            f" {look.host_of(following)} follows",
-            happens=f"The first ssh returns when the training on {look.host_of(first)} has ended, which waits for the"
-            " other nodes: they are started only after its rendezvous time-out.",
-            fix="End each line with &, and write wait behind the last (or run each in a terminal of its own).",
-            edits=_to_background(job, launches),
-        )
-
-
-def _ssh(launch: LintLaunch) -> Invocation | None:
-    """The ssh around a start; None where something lets go of it (tmux, nohup with &)."""
-    within = launch.invocation.within
-    if any(
-        invocation.program in _MULTIPLEXERS and invocation.program != "nohup" for invocation in within
-    ) or look.sruns(launch):
-        return None
-    return next((invocation for invocation in within if invocation.program == "ssh"), None)
-
-
-def _returns_at_once(launch: LintLaunch) -> bool:
-    outer = _ssh(launch)
-    if launch.invocation.background or outer is None or outer.background:
-        return True
-    return any(re.fullmatch(r"-[46AaCGgKkMNnqsTtVvXxYy]*f\w*", word.shown) for word in outer.words[1:])
-
-
-def _to_background(job: LintJob, launches: list[LintLaunch]) -> tuple[Edit, ...]:
-    edits = []
-    for launch in launches:
-        outer = _ssh(launch)
-        if outer is None or not outer.span.exact:
-            return ()
-        end = job.text.find("\n", outer.span.end)
-        end = len(job.text) if end < 0 else end
-        if job.text[outer.span.end : end].strip():
-            return ()  # a comment, a pipe or a list: where & belongs there is for the user to say
-        last = "\nwait" if launch is launches[-1] else ""
-        if not outer.background:
-            edits.append(Edit(Span(outer.span.end, outer.span.end, outer.span.line), " &" + last))
-    return tuple(edits)
 
 
 @rule(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
+from gpudoctor.lint.courses.programs import Courses, courses
 from gpudoctor.lint.courses.seats import HOOKS
 from gpudoctor.lint.hand_ranks import inits
 from gpudoctor.lint.model import LintJob, LintLaunch
@@ -29,6 +30,15 @@ _PROGRAM = (
     "dist.init_process_group('nccl')\n#@ every node\n"
 )
 _JOINS = "#@ file train.py\nimport torch.distributed as dist\ndist.init_process_group('nccl')\n#@ every node\n"
+_GUARDED = (
+    "#@ every node\npython train.py\n#@ file train.py\nimport os\nimport torch.distributed as dist\n"
+    "local = int(os.environ.get('LOCAL_RANK', -1))\ndist.init_process_group('nccl')\n"
+)
+_POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {{name: t}}\nspec:\n  restartPolicy: Never\n  containers:\n"
+    "  - {{name: t, image: a, command: [{}, train.py]}}\n#@ file train.py\nimport torch.distributed as dist\n"
+    "dist.init_process_group('nccl')\n"
+)
 _MPI = "mpirun -np 16 -H n01:8,n02:8 torchrun --nproc-per-node=8 train.py\n"
 _JOB = (
     "apiVersion: batch/v1\nkind: Job\nmetadata: {name: train}\nspec:\n  completionMode: Indexed\n  parallelism: PAR\n"
@@ -62,6 +72,8 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
             "import torch", "import os\nimport torch", 1
         )
         + "srun -n 8 python train.py\n",
+        _GUARDED,
+        _POD.format("python"),
     ),
     good=(
         _JOINS + "RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29501 python train.py\n",
@@ -74,19 +86,27 @@ _WITH = '"--nnodes=4", "--rdzv-backend=c10d", "--rdzv-endpoint=train-0.train:294
         _PROGRAM + "source ranks.env\npython train.py\n",
         "#@ file serve.py\nimport os\nimport ray\n@ray.remote\nclass Actor:\n    def __init__(self):\n"
         "        self.rank = int(os.environ['LOCAL_RANK'])\n#@ every node\npython serve.py\n",
+        _GUARDED.replace("dist.init", "if local >= 0:\n    dist.init"),
+        _GUARDED.replace("dist.init", "os.environ.setdefault('RANK', '0')\ndist.init"),
+        _POD.format("torchrun, --standalone"),
     ),
 )
 def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
     """RANK, WORLD_SIZE and LOCAL_RANK are set by torchrun and its likes. Under plain python nobody sets them."""
+    followed = {id(each.launch): joined for each in courses(job) if (joined := _joins_without_rank(job, each))}
     for code, launches in codes_and_starts(job):
         yield from _without_head(job, code, launches)
+        for launch in launches:
+            if id(launch) in followed:
+                name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
+                yield _nobody_tells(launch, name, "RANK", _EXPECTED, by_srun=False)
         if _ALSO.search(code.text):
             continue
         actors = _of_actors(code)
         subscripts = (node for node in code.nodes if isinstance(node, ast.Subscript) and node not in actors)
         read = {name: f"KeyError: '{name}'" for name in map(wanted, subscripts) if name in _OF_A_RANK}
         if any(_asks_environment(code, init) for init in inits(code) if init not in actors):
-            read.setdefault("RANK", "ValueError: env:// rendezvous: environment variable RANK expected, but not set")
+            read.setdefault("RANK", _EXPECTED)
         for launch in launches if not job.has_unread_source else ():
             known = (*launch.invocation.settings, *job.facts.variables)
             lacking = next((name for name in read if name not in known), None)
@@ -94,19 +114,47 @@ def program_reads_rank(job: LintJob) -> Iterator[LintFinding]:
             if by_srun and HOOKS.search(job.text):
                 continue
             plain = launch.launcher == "python" and not launch.around and not launch.invocation.within
-            if lacking is None or not (plain or by_srun) or look.from_platform(job, launch):
+            if lacking is None or not (plain or by_srun) or look.from_platform(job, launch) or id(launch) in followed:
                 continue
             name = launch.script.shown.rpartition("/")[2] if launch.script is not None else ""
-            yield LintFinding(
-                span=launch.invocation.span,
-                summary=f"{name} reads {lacking} from the environment, and {'srun' if by_srun else 'plain python'}"
-                " starts it: it is not set",
-                happens=f"It ends with {read[lacking]}.",
-                fix="Set RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS in each task, by bash -c"
-                " '...'; or let srun start one torchrun on each node."
-                if by_srun
-                else f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
-            )
+            yield _nobody_tells(launch, name, lacking, read[lacking], by_srun=by_srun)
+
+
+_EXPECTED = "ValueError: env:// rendezvous: environment variable RANK expected, but not set"
+
+
+def _nobody_tells(launch: LintLaunch, name: str, lacking: str, end: str, *, by_srun: bool) -> LintFinding:
+    return LintFinding(
+        span=launch.invocation.span,
+        summary=f"{name} reads {lacking} from the environment, and {'srun' if by_srun else 'plain python'}"
+        " starts it: it is not set",
+        happens=f"It ends with {end}.",
+        fix="Set RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID WORLD_SIZE=$SLURM_NTASKS in each task, by bash -c"
+        " '...'; or let srun start one torchrun on each node."
+        if by_srun
+        else f"Start it by a launcher: torchrun --standalone --nproc-per-node=gpu {name}.",
+    )
+
+
+def _joins_without_rank(job: LintJob, each: Courses) -> bool:
+    """Whether plain python, followed through its program, comes to env:// and certainly has no RANK there."""
+    launch, code = each.launch, each.code
+    if launch is None or launch.launcher != "python" or each.spawn is not None or job.has_unread_source:
+        return False
+    if launch.invocation.within:  # docker run -e, a wrapper of one's own
+        return False
+    joins = [deed for deed in each.ranks[0].deeds if deed.what == "unset" and deed.is_sure]
+    if not joins or "RANK" in job.facts.variables or code.brings("ray", "dotenv", "submitit"):
+        return False
+    tried = any(isinstance(above, ast.Try) for above in code.around(joins[0].node))
+    set_up = any(map(_SETS_UP.search, map(code.name, (call.func for call in code.calls))))
+    return not tried and not set_up and not _ELSEWHERE.search(code.text)
+
+
+_ELSEWHERE = lazy_re(
+    r"environ\.update|SLURM_|OMPI_|PMI|PALS_|\.spawn\(|start_processes|Process\(|Popen|torchrun|TORCHELASTIC|execv"
+)
+"""The program knows of others that may start it, or starts its ranks itself."""
 
 
 def _without_head(job: LintJob, code: PythonCode, launches: Sequence[LintLaunch]) -> Iterator[LintFinding]:
