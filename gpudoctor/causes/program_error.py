@@ -33,6 +33,11 @@ CAUSE = Cause(
         **dict.fromkeys(("twice", "no-setting"), Judged("config", "user", "after a fix")),
         "processors": Judged("limits", "user", "after a fix"),
         **dict.fromkeys(("options", "no-variable", "manifest", "hydra"), Judged("config", "user", "after a fix")),
+        **dict.fromkeys(
+            ("torch-below-transformers", "no-accelerate-for-transformers"),
+            Judged("dependency-mismatch", "environment", "after a fix"),
+        ),
+        "longer-than-positions": Judged("data", "program", "after a fix"),
         "threads": Judged("limits", "environment", "after a fix"),
         "data-parallel": Judged("device-ordinal", "program", "after a fix"),
         "two-devices": Judged("argument", "program", "after a fix"),
@@ -143,6 +148,22 @@ CAUSE = Cause(
         ),
         "trainer-perhaps": (
             "What is called{place} takes no argument {name}. Where it is Lightning's Trainer: {since}; write {today}."
+        ),
+        "torch-below-transformers": Fix(
+            "The installed transformers wants a newer torch than is there, and went on without it (a line above may "
+            "say which: `Disabling PyTorch because PyTorch >= ...`): take a newer torch (2.5 has all that it asks "
+            "for), or an older transformers (python -m pip install 'transformers<4.52' goes with torch 2.1 to 2.4).",
+            (command("python -m pip list | grep -iE '^(torch|transformers) '"),),
+        ),
+        "no-accelerate-for-transformers": Fix(
+            "transformers uses what accelerate brings there, and found none, or one that is too old: python -m pip "
+            "install --upgrade accelerate, and start the process (a notebook's kernel) again.",
+            (command("python -m pip install --upgrade accelerate"),),
+        ),
+        "longer-than-positions": (
+            "The text has more tokens than the model has positions{place}: tokenizer(..., truncation=True, "
+            "max_length=N) with N as model.config.max_position_embeddings (512 of BERT and its like), cut it into "
+            "windows, or take a model for longer texts."
         ),
         "lost-argument": "{function} takes {name} no more{place}: {since}. Write {today}.",
         "torch-argument": "torch's {function} has no argument {name}{place}{when}: {what}.",

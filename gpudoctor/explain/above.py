@@ -24,6 +24,7 @@ from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.explain.shown_by import advised_by, shown_by
 from gpudoctor.explain.shown_commands import by_commands
+from gpudoctor.explain.sizes_of_states import of_sizes
 from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
 from gpudoctor.explain.writers import writer
@@ -183,6 +184,12 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(told))
     if of_reason := _of_reason(cause, ends):
         return of_reason
+    if (
+        cause.cause == "checkpoint-mismatch"
+        and cause.fix == CAUSES[cause.cause].fix
+        and (told := of_sizes(texts_of(ends)))
+    ):
+        return structs.replace(cause, fix=Fix(told))
     if cause.cause == "native-crash" and cause.fix == CAUSES[cause.cause].fix:
         return structs.replace(cause, fix=fix_of_crash(texts_of(ends)) or cause.fix)
     if cause.fix.text in OF_ANY_LIBRARY and (narrower := _of_library(cause)):

@@ -69,7 +69,7 @@ ELSEWHERE = lazy_re(
     r"trace ?back|see (?:the |https?:|above|below|also)|refer to|read the|consult|print statements|"
     r"(?:check|look at|inspect|view|examine|review|find) (?:the |your |its |all )?(?:[\w-]{1,20} )?"
     r"(?:logs?|output|documentation|docs|above|below|messages?|errors?|statements|README)\b|"
-    r"if you are using GNU date|"
+    r"if you are (?:using GNU date|a Facebook employee)|request (?:the )?support|migration examples|"
     r"contact|ask (?:the|your|for help)|make sure (?:that )?you trust|ignore this|bug\b|anomaly|good luck|"
     r"this is likely|help us|README|\w\.md\b|\b(?:error|message|output|log)s? (?:above|below)|for the actual)\b|"
     r"\b(?:error|logs?) above"

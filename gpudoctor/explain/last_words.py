@@ -63,6 +63,8 @@ BUILDING = lazy_re(
 """GCC's, Clang's, NVCC's and EDG's form of an error, the linkers', and what ends the build that called them."""
 MOST_NOT_NUMBERS = 2
 """Losses that are no numbers: so many are more than a step that a loss scaler leaves out (our rule of thumb)."""
+DRAWN = lazy_re(r"^probability tensor contains")
+"""A token is drawn: nothing is trained (torch ATen/native/cuda/MultinomialKernel.cu)."""
 NO_NUMBERS = "What it trained before is lost with the first of these steps: no update makes a number of a weight again."
 OF_ANYTHING = frozenset({"data", "checkpoint", "config", "file-missing"})
 """Classes by the words for things of which every log speaks."""
@@ -394,7 +396,11 @@ def _caused(
         confidence=LIKELY,
         evidence=evidence,
         summary=summary,
-        meaning=known.meant(variant) if known.id != "program-error" else NO_NUMBERS if judged == NAN else "",
+        meaning=known.meant(variant)
+        if known.id != "program-error"
+        else NO_NUMBERS
+        if judged == NAN and not DRAWN.search(said)
+        else "",
         fix=known.remedy(variant, *lines_for(known.id, variant, values), place="", who="that process", **values),
         confirm=known.test(variant) if known.id != "program-error" else "",
     )

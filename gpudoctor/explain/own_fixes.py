@@ -21,6 +21,8 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "selective_scan_cuda": "mamba-ssm",
     "transformer_engine_torch": "transformer-engine[pytorch]",
     "transformer_engine_extensions": "transformer-engine[pytorch]",
+    "_XLAC": "torch_xla",
+    "_XLAC_cuda_functions": "torch_xla",
     "google": "protobuf",
     "dateutil": "python-dateutil",
     "dotenv": "python-dotenv",
@@ -184,8 +186,9 @@ def extension_fix(library: str) -> tuple[str, dict[str, str]]:
     match = PACKAGE.search(library)
     if match is None or match["name"] in ("torch", "nvidia"):
         return "", {}
-    name = match["name"]
-    return "extension", {"package": DISTRIBUTIONS.get(name, name.replace("_", "-"))}
+    name = match["name"].partition(".")[0]
+    package = DISTRIBUTIONS.get(name, name.replace("_", "-"))
+    return ("extension", {"package": package}) if package[0].isalpha() else ("", {})
 
 
 def loader_fix(values: Mapping[str, str]) -> str:

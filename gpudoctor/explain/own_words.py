@@ -49,6 +49,13 @@ REFUSED_BEFORE = lazy_re(
     r"(?i)\b(?:un(?:known|expected|recogni[sz]ed|supported)|invalid|illegal|bad|wrong|duplicate|no such)\b"
     r"[^,.;:(]{0,40}$|\(not [`'\"]?$"
 )
+NOT_TAKEN = lazy_re(
+    r"(?i)\bun(?:known|expected|recogni[sz]ed|supported|used)\b|\b(?:invalid|illegal|no such|deprecated|obsolete|"
+    r"removed|disallowed|ignored)\b|\bno longer\b|\bnot (?:a |an |yet |be |currently )?(?:valid|allowed|supported|"
+    r"recogni[sz]ed|known|permitted|implemented|available|used|accepted|compatible)\b|\b(?:cannot|can't|must not|"
+    r"should not) be\b"
+)
+"""What is refused as a whole may be left out; of what has another value than is wanted nothing is told by that."""
 REFUSED_BEHIND = lazy_re(
     r"(?i)^[^.;:(]{0,60}?\b(?:is|are|was|were|must|should|cannot|can't|can|may|needs? to|ha(?:s|ve) to|not|\w{2,6}n't|"
     r"but|and|conflicts?)\b"
@@ -118,7 +125,7 @@ NO_LIST = lazy_re(r"(?i)\brange\b|\binterval\b|\[type=|\b(?:only|most|exactly) o
 IS_THERE = lazy_re(r"(?i)\b(?:already exists?|file exists|exists without|is not empty)\b")
 RAISED_AT = lazy_re(r"\s{0,4}\(at /\S{1,200}:\d{1,6}\)\s*$")
 """Paddle's, of its own source."""
-GUESSED_BY_PYTHON = lazy_re(r"(?<=')\. Did you mean: '\w{1,80}'\?")
+GUESSED_BY_PYTHON = lazy_re(r"(?<=[\w'])\. Did you mean: '\w{1,80}'\?")
 """Of a name that is not there (Lib/traceback.py): the one that is spelt most like it, whatever it is."""
 HEADER = lazy_re(r"^\d+ (?:validation|configuration) errors? (?:for|in|detected)\b[^\n]*")
 """It announces what is refused."""
@@ -296,7 +303,12 @@ def of_own_words(kind: Class, message: str) -> tuple[str, dict[str, str]] | None
         return "handed", values
     refused = _refused(clause.partition(" (it is ")[0])
     if refused:
-        what = f"What is refused is {' and '.join(refused[:2])}: {clause}. Change it where it is set, or take it out"
+        way = (
+            "Change it where it is set, or take it out"
+            if NOT_TAKEN.search(clause)
+            else "Bring it to what that asks for"
+        )
+        what = f"What is refused is {' and '.join(refused[:2])}: {clause}. {way}"
     else:
         what = f"{UNKNOWN_WORDS} {clause}. Look where that comes from which they name: the command line, the settings, "
         what += "the environment, the data"

@@ -105,6 +105,24 @@ BROUGHT: Mapping[str, str] = {
     "from "
     "torchvision.transforms.functional, take a newer release of what imports it (basicsr, gfpgan), or torchvision 0.16 "
     "with its torch",
+    "triton.ops": "triton took ops away in 3.2 (torch 2.6): take a newer release of what imports it (bitsandbytes: "
+    "python -m pip install --upgrade 'bitsandbytes>=0.45.1'), or the torch before, with triton 3.1",
+    "mmcv._ext": "this mmcv has no compiled operators (mmcv-lite, or a build without them): python -m pip uninstall "
+    "mmcv "
+    "mmcv-lite mmcv-full, then mim install mmcv in the release that the project asks for, whose wheel names this torch "
+    "and CUDA",
+    **dict.fromkeys(
+        ("mmcv.runner", "mmcv.parallel", "mmcv.engine", "mmcv.fileio"),
+        "mmcv 2.0 moved its runners, hooks and parallel parts to mmengine, and the project was written for mmcv 1: "
+        "python -m pip install -U openmim, then mim install 'mmcv-full<1.8' (with the mmdet or mmseg that it names), "
+        "or "
+        "take the project's branch for mmcv 2",
+    ),
+    "timm.layers": "timm has layers since 0.9 (timm.models.layers before): python -m pip install --upgrade 'timm>=0.9'",
+    "mpi4py": "mpi4py is built on an MPI: conda install -c conda-forge mpi4py openmpi, or pip where mpicc is found. "
+    "DeepSpeed asks for it only in a process that no launcher started: start by deepspeed or torchrun, which set RANK "
+    "and "
+    "WORLD_SIZE, and it needs none",
     "torchtext.legacy": "torchtext took legacy away in 0.12: rewrite what uses Field and BucketIterator, or take "
     "torchtext "
     "0.11 with torch 1.10",

@@ -10,9 +10,11 @@ from gpudoctor.remedies import (
     checkpoints,
     clusters,
     data,
+    data_sets,
     environments,
     frameworks,
     installers,
+    libraries,
     lower_layers,
     machines,
     models,
@@ -31,13 +33,14 @@ from gpudoctor.remedies import (
     tensors,
     torch_calls,
     transfers,
+    vision,
 )
 from gpudoctor.remedy import Remedy
 
 REMEDIES: tuple[Remedy, ...] = tuple(
     remedy
     for family in (
-        *(releases, starting, lower_layers, frameworks),
+        *(libraries, vision, data_sets, releases, starting, lower_layers, frameworks),
         *(parallel, torch_calls, tensors, data, checkpoints, models, environments, builds),
         *(
             packages,

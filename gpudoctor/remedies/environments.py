@@ -5,6 +5,22 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "numpy-before-two",
+        words=r"numpy\.dtype size changed, may indicate binary incompatibility\. Expected 88 from C header, got 96",
+        fix=(
+            "That package was built for NumPy 2, and NumPy 1 is installed: python -m pip install --upgrade 'numpy>=2', "
+            "or an older release of that package."
+        ),
+        commands=(command("python -m pip install --upgrade 'numpy>=2'"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="NumPy _core/include/numpy/ndarraytypes.h (PyArray_Descr: 96 bytes in 1.x, 88 in 2.x), Cython's check",
+        sample="ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 88 from C header, "
+        "got 96 from PyObject",
+        counter="ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, "
+        "got 88 from PyObject",
+    ),
+    Remedy(
         "numpy-two",
         words=(
             r"numpy\.dtype size changed, may indicate binary incompatibility",

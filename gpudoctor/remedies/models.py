@@ -39,7 +39,8 @@ REMEDIES = (
     ),
     Remedy(
         "parallel-product",
-        words=r"world[ _]size \((?P<world>\d+)\) is not divisible by (?P<what>[^\n]{1,80}?)\s?\((?P<size>\d+)\)",
+        words=r"world[ _]size \((?P<world>\d+)\) is not divisible by (?P<what>[^\n(]{1,80}?)\s?"
+        r"\((?P<size>\d+|encoder_model_size=[^)\n]{1,60})\)",
         fix=(
             "The {world} processes must be a multiple of tensor x pipeline x context parallel size ({size}): "
             "start so "

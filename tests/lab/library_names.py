@@ -47,21 +47,26 @@ class Library(NamedTuple):
 LIBRARIES = (
     Library("numpy", "numpy", "1.20 1.23 1.24 1.25 1.26 2.0 2.2 >2.3", r"/(?:f2py|distutils|testing)/", stubs=True),
     Library("pandas", "pandas", "1.3 1.5 2.0 2.2 >2.3", r"/(?:_libs|_testing|_config)/"),
-    Library("transformers", "transformers", "4.20 4.25 4.28 4.33 4.38 4.42 4.46 4.48 4.50 4.54 4.57 >5.0",
+    Library("transformers", "transformers", "4.20 4.25 4.28 4.31 4.33 4.34 4.35 4.36 4.37 4.38 4.39 4.40 4.41 "
+            "4.42 4.43 4.44 4.45 4.46 4.47 4.48 4.49 4.50 4.51 4.52  "
+            "4.53 4.54 4.55 4.56 4.57 5.0 >5.0",
             r"/(?:commands|kernels|sagemaker|onnx)/|/utils/dummy_|convert_|/cli/"),
     Library("pytorch-lightning", "pytorch_lightning", "1.2 1.4 1.5 1.6 1.8 1.9 2.0 >2.5"),
-    Library("trl", "trl", "0.4 0.7 0.9 0.11 0.12 0.16 0.20 >0.23", r"/scripts/"),
-    Library("huggingface_hub", "huggingface_hub", "0.8 0.16 0.20 0.25 0.26 0.30 0.36 >1.0",
+    Library("trl", "trl", "0.4 0.7 0.8 0.9 0.10 0.11 0.12 0.13 0.14 0.15 0.16 0.17 0.18 0.19 0.20 0.21 0.22 "
+            "0.23 0.24 >0.23", r"/scripts/"),
+    Library("huggingface_hub", "huggingface_hub", "0.8 0.16 0.17 0.19 0.20 0.22 0.23 0.24 0.25 0.26 0.27 0.28 "
+            "0.30 0.31 0.33 0.34 0.36 1.0 >1.0",
             r"/templates/|/inference/_generated|/commands/|/cli/"),
-    Library("accelerate", "accelerate", "0.12 0.16 0.18 0.20 0.24 0.27 0.30 0.34 1.0 1.3 1.6 >1.6",
+    Library("accelerate", "accelerate", "0.12 0.16 0.18 0.20 0.21 0.23 0.24 0.26 0.27 0.28 0.30 0.31 0.32 0.33 "
+            "0.34 1.0 1.1 1.2 1.3 1.4 1.6 1.8 1.10 >1.6",
             r"/test_utils/|/commands/"),
     Library("datasets", "datasets", "1.18 2.0 2.6 2.12 2.16 2.20 3.0 3.6 4.0 >4.0", r"/commands/"),
-    Library("peft", "peft", "0.2 0.4 0.6 0.8 0.10 0.12 0.14 0.15 0.17 >0.17"),
+    Library("peft", "peft", "0.2 0.3 0.4 0.5 0.6 0.7 0.8 0.9 0.10 0.11 0.12 0.13 0.14 0.15 0.16 0.17 >0.17"),
     Library("pillow", "PIL", "8.4 9.5 10.0 11.0 >12.0"),
     Library("torchvision", "torchvision", "0.9 0.12 0.13 0.15 0.17 >0.22", r"/prototype/"),
     Library("pydantic", "pydantic", "1.10 2.0 2.5 >2.11", r"/v1/|/deprecated/"),
     Library("librosa", "librosa", "0.8 0.9 0.10 0.11 >0.11"),
-    Library("torch", "torch", "1.8 1.10 1.13 2.0 2.1 >2.8",
+    Library("torch", "torch", "1.8 1.10 1.11 1.12 1.13 2.0 2.1 2.2 2.3 2.4 2.5 2.6 2.7 >2.8",
             r"torch/(?:_|ao|quantization|onnx|package|testing|fx|export|jit|masked|sparse|signal|contrib|utils/(?!data|"
             r"checkpoint|tensorboard|_pytree|cpp_extension|dlpack)|distributed/(?:_tools|_spmd|_shard|benchmarks|examples))"),
 )  # fmt: skip
