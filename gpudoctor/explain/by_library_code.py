@@ -27,6 +27,9 @@ models/auto/configuration_auto.py (_LazyConfigMapping), modeling_utils.py (post_
 integrations/tensor_parallel.py (ALL_PARALLEL_STYLES is None below torch 2.5), integrations/accelerate.py,
 models/bert/modeling_bert.py."""
 
+OF_ANY_RELEASE = ("name-of-package", "another-type-there")
+"""Remedies that say less than a table of releases."""
+
 
 def by_library_code(type_name: str, message: str, raised_in: str, code: str) -> str:
     """The variant of the cause program-error; empty where that place is not known."""
@@ -41,4 +44,4 @@ def by_library_code(type_name: str, message: str, raised_in: str, code: str) -> 
     )
 
 
-__all__ = ["by_library_code"]
+__all__ = ["OF_ANY_RELEASE", "by_library_code"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from gpudoctor.cause import Judged
 from gpudoctor.causes import CAUSES
-from gpudoctor.explain.by_library_code import by_library_code
+from gpudoctor.explain.by_library_code import OF_ANY_RELEASE, by_library_code
 from gpudoctor.explain.by_shape import by_shape
 from gpudoctor.explain.devices_apart import devices_apart, is_of_two_devices
 from gpudoctor.explain.errnos import ERRNO, ERRNO_NAME, judged_words
@@ -266,8 +266,6 @@ READS_PUBLISHED = lazy_re(
 )
 """Packages that read settings which others have published with a model, and where they do."""
 OF_A_TABLE, OF_PANDAS = "table-for-data-set", lazy_re(r"[/\\]pandas[/\\]|^pandas|\.pyx$")
-OF_ANY_RELEASE = frozenset({"name-of-package", "another-type-there"})
-"""Remedies that say less than a table of releases."""
 NAMED = lazy_re(
     r"[`'\"][A-Za-z]\w*_\w+[`'\"]|(?:^|\s)[a-z]+(?:_[a-z0-9]+){1,5} (?:(?:is|was|are) )?(?:not )?(?:specified|"
     r"given|set|defined|required|needed|necessary|provided|must|should|has to|needs to)\b|\bdivisible by [a-z]+_\w+$"
@@ -301,8 +299,8 @@ def variant_of(
         return of_place, {}
     if remedied and remedied[0].id == OF_A_TABLE and code and not OF_PANDAS.search(raised_in):
         remedied = None  # a mapping of the program's own was asked
-    is_narrow = remedied is not None and remedied[0].id not in OF_ANY_RELEASE
-    known = None if is_narrow or cause != "program-error" else of_releases(type_name, message)
+    asks = cause == "program-error" and (remedied is None or remedied[0].id in OF_ANY_RELEASE)
+    known = of_releases(type_name, message) if asks else None
     if remedied and known is None and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
     if cause == "library-missing" and (package := to_install(message)):
