@@ -174,7 +174,8 @@ def on_cpu(launch: LintLaunch) -> bool:
         return True
     return bool(
         re.search(
-            r"--(?:use[-_])?cpu\b|--no[-_]cuda\b|--device[= ]cpu\b|(?:backend|accelerator)[= ](?:gloo|cpu)\b", text
+            r"--(?:use[-_])?cpu(?![\w-])|--no[-_]cuda\b|--device[= ]cpu\b|(?:backend|accelerator)[= ](?:gloo|cpu)\b",
+            text,
         )
     )
 

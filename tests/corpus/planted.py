@@ -55,7 +55,7 @@ def _one(pattern: re.Pattern[str], new: Callable[[re.Match[str]], str], in_quote
         spots = [
             each
             for each in pattern.finditer(text)
-            if not _comment(text, each.start()) and not any(first < each.start() < last for first, last in over)
+            if not _said(text, each.start()) and not any(first < each.start() < last for first, last in over)
         ]
         if not spots:
             return None
@@ -66,9 +66,15 @@ def _one(pattern: re.Pattern[str], new: Callable[[re.Match[str]], str], in_quote
     return plant
 
 
-def _comment(text: str, at: int) -> bool:
-    line = text[text.rfind("\n", 0, at) + 1 : at].lstrip()
-    return line.startswith("#") and not line.startswith("#SBATCH")
+def _said(text: str, at: int) -> bool:
+    """In a comment, or in what `echo` prints; a single quote inside of double ones, which is a letter to bash."""
+    begin = text.rfind("\n", 0, at) + 1
+    while text[:begin].endswith("\\\n"):
+        begin = text.rfind("\n", 0, begin - 1) + 1
+    line = text[begin:at].lstrip()
+    if text[at] == "'" and line.count('"') % 2:
+        return True
+    return (line.startswith("#") and not line.startswith("#SBATCH")) or re.match(r"(?:echo|printf)\s", line) is not None
 
 
 KINDS: dict[str, Planter] = {
@@ -88,18 +94,60 @@ KINDS: dict[str, Planter] = {
 """Quotes, backslashes, ends, counts, nodes, ports, hosts, tasks, GPUs and ranks."""
 
 _OWN_TASKS = re.compile(r"\s(?:-n[= ]?\d|--ntasks(?:-per-node)?[= ])")
+_STEP = re.compile(r"^(?!#).*?\b(?:srun|mpirun|mpiexec)\b((?:\\\n|[^\n])*)", re.MULTILINE)
+_TOTAL = re.compile(r"^#SBATCH (?:-n[= ]?|--ntasks[= ])\d", re.MULTILINE)
+_ASKS_GPUS = re.compile(r"^#SBATCH .*gpu", re.MULTILINE | re.IGNORECASE)
+_SEVERAL = re.compile(
+    r"(?:n_?proc|num_proc|procs?_per|processes|n_?gpus?|num_gpu|gpus?_per|gpus_per_node|ntasks|tasks-per|gpus-per-task|devices)"
+    r"[a-z_-]*[=: \"]+(?:\$\{\w+:-)?\"?(?:[2-9]|\d\d)",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(
+    r"^(?!\s*echo).*SLURM_GPUS_(?:ON|PER)_NODE|node[= ](?:gpu|auto)\b"
+    r"|\$\(.*(?:CUDA_VISIBLE_DEVICES|nvidia-smi|device_count)",
+    re.MULTILINE,
+)
+_ON_EACH = re.compile(r"\b(?:srun|mpirun|mpiexec|pdsh|clush|ssh|salloc)\b")
+
+
+def _own_tasks(text: str) -> bool:
+    """Each step says its number of tasks by itself, in its words or in a variable that they name."""
+    for step in _STEP.findall(text):
+        names = "|".join(re.findall(r"\$\{?(\w+)", step)) or "-"
+        told = [step, *re.findall(rf"^\s*(?:{names})=(.*)", text, re.MULTILINE)]
+        if not any(_OWN_TASKS.search(f" {each}".replace('"', " ")) for each in told):
+            return False
+    return True
+
+
 HARMLESS: dict[str, Callable[[str], bool]] = {
-    # torch/distributed/elastic/rendezvous/dynamic_rendezvous.py: the order of coming counts, and no --node-rank
-    "rank 0 on every node": lambda text: re.search(r"rdzv[-_]backend[= ]\W?(?:c10d|etcd)", text) is not None,
-    # srun(1): a step's own --ntasks wins over the header's number; without a step nobody starts the tasks
-    "four times the tasks": lambda text: all(
-        _OWN_TASKS.search(each)
-        for each in re.findall(r"^(?!#).*?\b(?:srun|mpirun|mpiexec)\b((?:[^\n]|\\\n)*)", text, re.MULTILINE)
+    # torch/distributed/elastic/rendezvous/dynamic_rendezvous.py: the order of coming counts, and no --node-rank. What
+    # nothing starts on each node may be the line of the first one.
+    "rank 0 on every node": lambda text: (
+        re.search(r"rdzv[-_]backend[= ]\W?(?:c10d|etcd)", text) is not None or _ON_EACH.search(text) is None
     ),
-    # the ranks are counted by what SLURM gives
-    "one GPU asked for": lambda text: (
-        re.search(r"=\W*SLURM_GPUS(?:_ON|_PER)_NODE|node[= ](?:gpu|auto)\b", text) is not None
+    # who names the head by another word reads no MASTER_ADDR (torch/distributed/run.py: --rdzv-endpoint)
+    "localhost for the head": lambda text: (
+        re.search(r"rdzv[-_]endpoint|\bray start\b", text) is not None
+        and re.search(r"\$\{?MASTER_ADDR", re.sub(r"^\s*echo.*", "", text, flags=re.MULTILINE)) is None
+        and "MASTER_ADDR=" in text
     ),
+    # srun(1): a step's own --ntasks wins over the header's number; without a step nobody starts the tasks. sbatch(1):
+    # --ntasks takes precedence over --ntasks-per-node. A program that asks for no GPU may be started as often as one
+    # likes, a launcher not.
+    "four times the tasks": lambda text: (
+        _TOTAL.search(text) is not None
+        or _own_tasks(text)
+        or (_ASKS_GPUS.search(text) is None and PER_NODE.search(text) is None)
+    ),
+    # the ranks are counted by what SLURM gives, or the text counts none
+    "one GPU asked for": lambda text: _COUNTED.search(text) is not None or _SEVERAL.search(GPUS.sub("", text)) is None,
+    # the launcher's own option wins over the variable, and an endpoint over both
+    "a port out of range": lambda text: (
+        ("MASTER_PORT=" in text or re.search(r"rdzv[-_]endpoint", text) is not None)
+        and re.search(r"port[= ]\"?\d", text) is not None
+    ),
+    "twice the nodes": lambda text: re.search(r"^#SBATCH (?:-N|--nodes)[= ]?64\b", text, re.MULTILINE) is not None,
 }
 """Where a kind of fault would be none: what is started stays as it was, by the programs' own rules."""
 
@@ -119,6 +167,8 @@ def planted() -> Iterator[Planted]:
                 "nodes"
             ) in (None, "1"):
                 continue  # on one node it is none
+            if kind == "32 processes on a node" and start.facts.get("gpus") == "0":
+                continue  # on CPUs there may be as many
             if kind in HARMLESS and HARMLESS[kind](text):
                 continue
             done = plant(text, random.Random(zlib.crc32(f"{start.id} {kind}".encode())))

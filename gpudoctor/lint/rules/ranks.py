@@ -383,11 +383,13 @@ def wrong_number_of_nodes(job: LintJob) -> Iterator[LintFinding]:
 def _running(job: LintJob, world: LintWorld) -> int | None:
     """How many nodes run the lines, where that is certain enough to contradict --nnodes."""
     launch = world.first
+    given = job.facts.nodes if "nodes" in job.facts.given and job.facts.nodes else None
     if any(launch.invocation.conditional and launch.invocation.node_guard is None for launch in world.launches):
-        return None
+        told = [look.nnodes(each) for each in job.launches[: look.SIBLINGS]]
+        if given is None or not all(count is not None and count[0] > given for count in told):
+            return None  # the branch may be the one that is not taken
     if any(launch.invocation.in_loop for launch in world.launches):
         return None
-    given = job.facts.nodes if "nodes" in job.facts.given and job.facts.nodes else None
     if world.line_per_node:
         lines = len(world.launches)
         if look.on_one_machine(job, world):

@@ -211,9 +211,7 @@ def launcher_without_program(job: LintJob) -> Iterator[LintFinding]:
     starts = {launch.invocation.span.start for launch in job.launches if launch.script is not None}
     for launch in job.launches:
         required = launch.launcher in (*look.TORCHRUN, "accelerate", "deepspeed", "torchx")
-        ends_at_once = any(
-            option.name in ("help", "version", "module", "print-completion") for option in launch.every_option
-        )
+        ends_at_once = any(option.name in ("help", "version", "print-completion") for option in launch.every_option)
         given = launch.script is not None or launch.unread or launch.invocation.manifest_path
         if required and not given and not ends_at_once and launch.every_option:
             yield _alone(launch.invocation.span, launch.entry or launch.launcher)

@@ -56,7 +56,10 @@ def one_gpu_for_a_launcher(job: LintJob) -> Iterator[LintFinding]:
 
 _MOST = 16
 """GPUs of the largest machine (DGX-2, HGX boards of 16); what has more devices is of another kind."""
-_OTHERS = lazy_re(r"neuron|\btrn\d|\bxla\b|\btpu\b|gloo|\bcpu\b|\bhpu\b|\bmpi\b", re.IGNORECASE)
+_OTHERS = lazy_re(
+    r"neuron|\btrn\d|\bxla\b|\btpu\b|gloo|\bhpu\b|(?<![\w-])(?:cpu|mpi)(?![\w-])", re.IGNORECASE | re.MULTILINE
+)
+"""Of `--cpu-offload` and `--mpi=pmix` nobody computes on the CPU."""
 
 
 @rule(
@@ -77,7 +80,7 @@ _OTHERS = lazy_re(r"neuron|\btrn\d|\bxla\b|\btpu\b|gloo|\bcpu\b|\bhpu\b|\bmpi\b"
 )
 def more_ranks_than_a_machine_has(job: LintJob) -> Iterator[LintFinding]:
     """--nproc-per-node is for each machine, and not for all of them together."""
-    if _OTHERS.search(job.text):
+    if _OTHERS.search(re.sub(r"^[ \t]*#[^\n]*", "", job.text, flags=re.MULTILINE)):
         return
     for launch in job.launches[: look.SIBLINGS]:
         count = processes.started(job, launch)

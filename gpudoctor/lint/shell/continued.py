@@ -22,15 +22,27 @@ ONLY_STARTS = lazy_re(
 PROGRAM = lazy_re(rf"(?:[\w./~${{}}-]*/)?(?:{STARTERS}|bash|sh|env|xargs)(?=\s|$)|\$\w+|\$\{{\w+\}}")
 ASKED = lazy_re(
     r"(?<=\s)(?:[\w./-]*/)?(?:torchrun|accelerate|deepspeed|horovodrun|python[\d.]*|composer|colossalai|fabric|bash|sh)"
-    r"(?=\s|$)|\.(?:py|sh)\b|[\"']"
+    r"(?=\s|$)|\.(?:py|sh)\b|(?<=\s)(?:'[^']*\s[^']*'|\"[^\"]*\s[^\"]*\")"
 )
-"""A program stands among the words above already."""
-EXPANSION = lazy_re(r"\"?\$(?:[@*]|\{[@*]\}|\{\w+\[[@*]\]\})\"?|\"\$(?:\w+|\{\w+\})\"|\$\([^\n]*")
+"""A program stands among the words above already, or a text that holds one."""
+EXPANSION = lazy_re(r"\"?\$(?:[@*]|\{[@*]\}|\{\w+\[[@*]\]\})\"?|\"\$(?:\w+|\{\w+\})\"|\$\([^\n]*|\$\{\w+:?[-+][\"']?-")
 """Arguments, and no command: `"$@"`, `"${ARGS[@]}"`, `"$DATA"`, `$(dirname x)/train.py`."""
 VARIABLE = lazy_re(r"\$(?:(\w+)|\{(\w+)\})")
 REDIRECTION = lazy_re(r"\d?>|&>|\d>&\d")
-OVERRIDE = lazy_re(rf"{_SET}" r"[+~]{0,2}[A-Za-z_]\w*(?:[./@]\w+)+=\S")
-"""`model.depth=12` of hydra: no assignment, for its name has dots."""
+_DATA = r"(?:ya?ml|json|jsonl|toml|cfg|ini|txt|csv|tsv|parquet|pth?|ckpt|safetensors|sif|sqsh|simg)"
+OVERRIDE = lazy_re(
+    r"(?:[+~]{0,2}[A-Za-z_]\w{0,60}(?:[./@]\w{1,60}){1,9}|\+{1,2}[A-Za-z_]\w{0,60})=\S"
+    rf"|[\"']?[\w$./{{}}-]*[\w}}]\.{_DATA}[\"']?(?=\s|$)",
+    re.ASCII,
+)
+"""`model.depth=12` and `+depth=12` of hydra are no assignments, for their names have dots or a plus, and a file of data
+is no program."""
+SETS = lazy_re(
+    r"(?:[a-z_]\w*=[^\s;&|]*(?:(?:[ \t]|\\\n)+|$))+$|(?:[a-z_]\w*=[^\s;&|]*(?:[ \t]|\\\n)+)+[a-z_]\w*\.[\w.]+="
+)
+SCRIPT = lazy_re(r"[\w./${}-]+\.py(?=\s|$)")
+TOLD_ALIKE = lazy_re(r"(?<=\s)[+~]{0,2}[a-z_][\w./@]*=")
+"""Words of the same form among those above: what looks like an assignment is one more of them."""
 
 
 def belongs_above(text: str, above: tuple[int, int], here: tuple[int, int]) -> bool:
@@ -48,6 +60,13 @@ def belongs_above(text: str, above: tuple[int, int], here: tuple[int, int]) -> b
         return False
     if EXPANSION.match(rest) or REDIRECTION.match(rest) or OVERRIDE.match(rest):
         return True
+    if SETS.match(rest) is not None:
+        return len(TOLD_ALIKE.findall(before)) > 1
+    if SCRIPT.match(rest) is not None and ".py" not in before:
+        return True
+    own = [_width(line[: len(line) - len(line.lstrip())]) for line in before.split("\n")[1:]]
+    if own and _width(text[begin : above[0]]) < min(own) <= max(own) < _width(text[line : here[0]]):
+        return True  # deeper than the lines that belong to it
     if ONLY_STARTS.match(before) is not None and not ASKED.search(before) and PROGRAM.match(rest) is not None:
         return not _is_command(text, rest)
     return False

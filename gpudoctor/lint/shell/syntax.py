@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.shell.continued import belongs_above
+from gpudoctor.lint.shell.continued import OVERRIDE, belongs_above
 from gpudoctor.lint.shell.words import RefusedShell, ShellWords, StopReading
 
 OPENERS = {"if": "fi", "for": "done", "while": "done", "until": "done", "select": "done", "case": "esac", "{": "}"}
@@ -74,8 +74,6 @@ def _parts(loop: str) -> list[str]:
 
 _MOST_NAMES, _LONGEST = 64, 200_000
 _VARIABLE = lazy_re(r"\"?\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?\})\"?")
-_NEVER = lazy_re(r"[+~]{0,2}[A-Za-z_]\w{0,60}(?:\.\w{1,60}){1,9}=\S", re.ASCII)
-"""`model.depth=12` is no assignment, for its name has a dot, and no program is called so."""
 _SENTENCE = lazy_re(r"\"[A-Za-z][^\"$`\n]*[ ;][^\"]*\"|'[A-Za-z][^'\n]*[ ;][^']*'", re.DOTALL)
 
 
@@ -98,9 +96,22 @@ class _Reader(ShellWords):
 
     def _holds_options(self, name: str) -> bool:
         """Whether all that the text sets a variable to begins with an option."""
-        values = re.findall(rf"(?:^|[\s;]){name}\+?=(?:\(|[\"'])?(?:[ \t\n]|\\\n)*[\"']?([^\s\"')]{{0,3}})", self.text)
-        told = [value for value in values if value]
-        return bool(told) and all(re.match(r"--?[A-Za-z]", value) for value in told)
+        values = re.findall(rf"(?:^|[\s;]){name}\+?=(\(|[\"']|)(?:[ \t\n]|\\\n)*[\"']?([^\s\"')]{{0,80}})", self.text)
+        told = [
+            f"+{value}" if sign == "(" and re.match(r"[a-z_]\w*=", value) else value for sign, value in values if value
+        ]
+        self.options_in[name] = False  # a variable that names itself
+        return bool(told) and all(self._is_argument(value) for value in told)
+
+    def _is_argument(self, value: str) -> bool:
+        """An option, an override, or another variable that holds such."""
+        if re.match(r"--?[A-Za-z]", value) or OVERRIDE.match(value):
+            return True
+        named = _VARIABLE.fullmatch(value)
+        if named is None or (name := named[1] or named[2]) in self.options_in:
+            return named is not None and self.options_in[name]
+        self.options_in[name] = len(self.options_in) < _MOST_NAMES and self._holds_options(name)
+        return self.options_in[name]
 
     def commands(self, closing: tuple[str, ...], opened: tuple[int, str] | None = None, empty: bool = False) -> str:
         """A list of commands up to one of the closing words, which is read; "" at the end of the text. `empty`: there
@@ -359,7 +370,9 @@ class _Reader(ShellWords):
             before = self.at
             if self.text[before] == "(":
                 raise self.stop("unexpected", before, "(")
-            if first and (re.match(r"--?[A-Za-z]", self.text[before : before + 3]) or _NEVER.match(self.text, before)):
+            if first and (
+                re.match(r"--?[A-Za-z]", self.text[before : before + 3]) or OVERRIDE.match(self.text, before)
+            ):
                 self.dashed.append(before)
             self.word()
             if first and self._is_rest(before):

@@ -1,5 +1,6 @@
 """The variables of a shell, and what is known of each."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -175,7 +176,8 @@ class Variables:
             word = structs.replace(setting.word, text=None, shown=f"${name}")
             exported = any(variable.setting.exported for variable in present)
             setting = structs.replace(setting, word=word, exported=exported)
-            merged[name] = ShellVariable(setting, None, None, True if other_way else None)
+            begin = _begin(name, present) if certain else None
+            merged[name] = begin or ShellVariable(setting, None, None, True if other_way else None)
         self._all = merged
         self.removed = frozenset.intersection(*(variables.removed for variables in (first, *others))).difference(merged)
         self._settings = None
@@ -183,6 +185,34 @@ class Variables:
             self.functions.update(variables.functions)
             self.handed_on |= variables.handed_on
             self.unread_source = self.unread_source or variables.unread_source
+
+
+def _begin(name: str, several: list[ShellVariable]) -> ShellVariable | None:
+    """Of options to which some ways add more (`ARGS+=(...)`, `ARGS="$ARGS ..."`): those that all ways have, and behind
+    them any number of words."""
+    first = several[0]
+    rest = CommandRun(f"${{{name}[@]}}" if first.items else f"${name}", known=False, splits=True)
+    setting = structs.replace(first.setting, word=structs.replace(first.setting.word, text=None, shown=f"${name}"))
+    if first.items is not None:
+        ways = [variable.items or () for variable in several]
+        items = tuple(each for each, *_ in itertools.takewhile(_alike, zip(*ways, strict=False)))
+        return ShellVariable(setting, items[0], (*items, (rest,)), open=True) if items else None
+    if any(variable.items is not None or variable.runs is None for variable in several):
+        return None
+    shortest = min((variable.runs or () for variable in several), key=_length)
+    begin = "".join(run.text for run in shortest)
+    adds = all("".join(run.text for run in variable.runs or ()).startswith(begin) for variable in several)
+    if not adds or not begin.lstrip(" \\\n").startswith("-") or not all(run.known for run in shortest):
+        return None
+    return ShellVariable(setting, (*shortest, CommandRun(" ", splits=True), rest))
+
+
+def _alike(ways: tuple[object, ...]) -> bool:
+    return all(way == ways[0] for way in ways[1:])
+
+
+def _length(runs: tuple[CommandRun, ...]) -> int:
+    return sum(len(run.text) for run in runs)
 
 
 def _same(several: list[ShellVariable]) -> bool:
