@@ -107,8 +107,10 @@ def run(
     after: bool = True,
     live: Sequence[View] = ("bare", "container"),
     keep: Path | None = None,
+    spares: bool = False,
 ) -> Iterator[Row]:
-    """Every view of one start; with `keep` all that was written stays in a folder below it."""
+    """Every view of one start; with `keep` all that was written stays in a folder below it. `spares`: ranks that wait
+    leave something of the processors to others, as driver.c tells."""
     scenario = EVERY[name]
     with contextlib.ExitStack() as stack:
         if keep:
@@ -118,7 +120,7 @@ def run(
         else:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpudoctor-torch-nccl-")))
         try:
-            yield from views(scenario, way, wheels_, folder, healthy, limit, after, live)
+            yield from views(scenario, way, wheels_, folder, healthy, limit, after, live, spares)
         except Exception as error:  # a run that fails is told, and the others go on
             text = f"{type(error).__name__}: {error}"
             yield Row(name, way, "bare", healthy, "", [], "", 0.0, text[-2000:], failed=True)
@@ -133,10 +135,13 @@ def views(
     limit: int,
     after: bool,
     live: Sequence[View],
+    spares: bool,
 ) -> Iterator[Row]:
     programs = scripts.write(folder / "scripts", limit)
     with meeting_place() as place, fake_nvidia(machines.hgx_h100()) as around:
         variables = environment(wheels_, way, folder, place) | {"FAKE_NVIDIA_MACHINE": around["FAKE_NVIDIA_MACHINE"]}
+        if spares:
+            variables["FAKE_CUDA_SPARES"] = "1"
         arm = way == "arm"
         start = running(scenario, folder, healthy=healthy, arm=arm, environment=variables, scripts=programs)
         with contextlib.ExitStack() as stack:
@@ -147,8 +152,9 @@ def views(
                     raise
                 job = None
             if job is not None and ranks_of(job):
+                time.sleep(1.5)
                 (folder / "spin").touch()  # from now on ranks wait as on a GPU: at 100 %
-                time.sleep(2)
+                time.sleep(0.5)
                 for view in live:
                     yield hang_row(scenario, way, view, healthy, job, folder)
                 (folder / "spin").unlink()
