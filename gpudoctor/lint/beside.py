@@ -11,6 +11,7 @@ from pathlib import Path, PurePath
 from msgspec import structs
 
 from gpudoctor import cost
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.asked import command_text
 from gpudoctor.lint.given import BESIDE, SCRIPTS, read_inside
 from gpudoctor.lint.linking import linked, placed
@@ -18,8 +19,10 @@ from gpudoctor.lint.model import LinkedProgram
 from gpudoctor.lint.python_text import LONGEST_PARSED
 from gpudoctor.lint.read import HOSTFILE_NAME
 from gpudoctor.lint.sections import MARK
-from gpudoctor.lint.starts import COMMAND_LINE, MOST_BESIDE, SourceFile, StartFiles, can_name, paths_in, starts
+from gpudoctor.lint.starts import COMMAND_LINE, MOST_BESIDE, SourceFile, StartFiles, can_name, entered, paths_in, starts
 
+COMPOSE = lazy_re(r"\Aservices:|\nservices:[ \t]*\r?\n")
+"""compose reads the .env beside its file."""
 NOTHING_OPENED: Mapping[str, str] = {}
 MOST_WORDS = 20_000
 MOST_CHARACTERS = 4 << 20
@@ -108,6 +111,8 @@ def typed(words: Sequence[str]) -> StartFiles:
 
 def _names(text: str) -> Iterator[str]:
     """Words that may be a file in the folder of the text; `$ROOT/worker.sh` may lie anywhere, and here too."""
+    if COMPOSE.search(text):
+        yield ".env"
     for number, word in enumerate(paths_in(text)):
         if number > MOST_WORDS:
             return
@@ -120,3 +125,5 @@ def _names(text: str) -> Iterator[str]:
             continue
         if name.endswith((*SCRIPTS, *BESIDE)) or HOSTFILE_NAME.search(name):
             yield str(PurePath(*folders, name))
+            if not folders and (inside := entered(text, word)):
+                yield str(PurePath(inside, name))

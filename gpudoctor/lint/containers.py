@@ -61,6 +61,8 @@ class _Inside(Struct):
     settings: dict[str, SetVariable]
     notes: list[str]
     section: int
+    by_compose: bool = False
+    """compose fills $NAME and ${NAME} in before a container exists."""
     by_kubelet: bool = False
     """The kubelet fills $(NAME) in before a shell reads it."""
 
@@ -80,7 +82,10 @@ def invocations_of(
         settings = _environment(by_path, path)
         known = {name: setting.word.text for name, setting in settings.items() if setting.word.text is not None}
         own = structs.replace(facts, variables={**facts.variables, **known})
-        inside = _Inside(text, newlines, path, own, settings, notes, section, bool(manifest.api_version))
+        inside = _Inside(
+            text, newlines, path, own, settings, notes, section,
+            by_compose=manifest.kind == "Compose", by_kubelet=bool(manifest.api_version),
+        )  # fmt: skip
         values = [*_list(by_path, (*path, "command")), *_list(by_path, (*path, "args"))]
         if values:
             commands = _command(tuple(_word(value, settings, inside) for value in values), values, inside, ())
@@ -203,7 +208,28 @@ def _word(value: ManifestValue, settings: dict[str, SetVariable], inside: _Insid
         quoted=raw[:1] in ("'", '"'),
         literal_dollar=re.search(r"\$\{?\w", value.value) is not None,
     )
+    if inside.by_compose:
+        return _by_compose(word, inside.facts.variables) if "$" in value.value else word
     return _expanded(word, settings) if REFERENCE.search(value.value) else word
+
+
+COMPOSE = lazy_re(r"\$\$|\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?::?([-?+])([^{}]*))?\})", re.ASCII)
+
+
+def _by_compose(word: Word, variables: dict[str, str]) -> Word:
+    """As compose hands it on: with its variables' values, those of .env where that is given, and the defaults."""
+    pieces: list[str | None] = []
+    end = 0
+    for match in COMPOSE.finditer(word.shown):
+        pieces.append(word.shown[end : match.start()])
+        end = match.end()
+        name = match[1] or match[2]
+        default = match[4] if match[3] == "-" else None
+        pieces.append(variables.get(name, default) if name else "$")
+    pieces.append(word.shown[end:])
+    known = [piece for piece in pieces if piece is not None]
+    text = "".join(known) if len(known) == len(pieces) else None
+    return structs.replace(word, text=text, shown=text if text is not None else word.shown, literal_dollar=False)
 
 
 def _expanded(word: Word, settings: dict[str, SetVariable]) -> Word:

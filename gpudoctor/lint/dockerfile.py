@@ -14,8 +14,14 @@ from gpudoctor.lint.quotes import without_documents
 
 LOOKS = lazy_re(r"\A(?:[ \t]*(?:#[^\n]*|ARG\b[^\n]*)?\n)*[ \t]*FROM[ \t]+\S+")
 STARTS = lazy_re(r"^[ \t]*(?:ENTRYPOINT|CMD|RUN)[ \t]", re.MULTILINE)
-INSTRUCTION = lazy_re(r"^[ \t]*(FROM|ENTRYPOINT|CMD)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE)
+INSTRUCTION = lazy_re(
+    r"^[ \t]*(FROM|ENTRYPOINT|CMD|ENV)\b[ \t]*((?:[^\\\n]|\\\r?\n|\\.)*)", re.IGNORECASE | re.MULTILINE
+)
 STRING = lazy_re(r'"((?:[^"\\\n]|\\.)*)"')
+
+
+_SET = lazy_re(r"(?:^|(?<=\s))([A-Za-z_]\w*)=(\"[^\"$]*\"|'[^'$]*'|[^\s\\\"'$]+)(?=\s|$)")
+"""NAME=value of an ENV, where no other variable stands in the value."""
 
 
 def looks_like_dockerfile(text: str) -> bool:
@@ -23,17 +29,29 @@ def looks_like_dockerfile(text: str) -> bool:
 
 
 def read_dockerfile(text: str, start: int = 0, line: int = 1) -> Manifest:
-    """The ENTRYPOINT and CMD of the last stage. Never raises."""
+    """The ENTRYPOINT and CMD of the last stage, and its variables. Never raises."""
     instructions: dict[str, re.Match[str]] = {}
+    stages: dict[str, list[ManifestValue]] = {}
+    variables: list[ManifestValue] = []
     for match in INSTRUCTION.finditer(without_documents(text)):
         name = match[1].upper()
         if name == "FROM":
             instructions = {}  # another stage; what the one before it had is not inherited from here
+            image, *named = match[2].split()[::2] or [""]
+            variables = list(stages.get(image.lower(), ()))
+            stages |= {name.lower(): variables for name in named}
+        elif name == "ENV":
+            for own in _SET.finditer(match[2]):
+                begin = match.start(2) + own.start()
+                span = Span(start + begin, start + match.start(2) + own.end(), line + text.count("\n", 0, begin))
+                place = ("env", str(len(variables) // 2))
+                variables.append(ManifestValue((*place, "name"), own[1], span))
+                variables.append(ManifestValue((*place, "value"), own[2].strip("\"'"), span))
         else:
             if name == "ENTRYPOINT":
                 instructions.pop("CMD", None)  # an ENTRYPOINT resets the CMD of the base image
             instructions[name] = match
-    values: list[ManifestValue] = []
+    values = list(variables)
     for name, key in (("ENTRYPOINT", "command"), ("CMD", "args" if "ENTRYPOINT" in instructions else "command")):
         if name not in instructions:
             continue

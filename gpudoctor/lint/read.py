@@ -13,6 +13,7 @@ from gpudoctor.launcher.understand import understand
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, helm, hostfiles, makefile, manifests, notebook, trainers
 from gpudoctor.lint.accelerate_config import with_config
+from gpudoctor.lint.facts import FactsProblem, read_env_file
 from gpudoctor.lint.model import (
     Hostfile,
     Invocation,
@@ -31,6 +32,7 @@ from gpudoctor.lint.quotes import without_documents
 from gpudoctor.lint.sections import split
 from gpudoctor.lint.shell import invocations
 from gpudoctor.lint.shell.sbatch import looks_like_batch
+from gpudoctor.lint.shell.wrappers import SHELLS
 
 MOST_CHARACTERS = 1 << 20
 MOST_LAUNCHES = 4096
@@ -176,15 +178,53 @@ def _manifest(text: str, sections: tuple[TextSection, ...], facts: LintFacts) ->
             continue
         for manifest in _documents(section):
             read.append(manifest)
-            inner, said = manifests.invocations_of(text, manifest, facts)
+            own = _with_env_file(sections, facts) if manifest.kind == "Compose" else facts
+            inner, said = manifests.invocations_of(text, manifest, own)
             commands += inner
             notes += said
+            for invocation in inner:
+                commands += _of_script(text, invocation, sections, facts)
     read = manifests.patched(read)
     launches, left_out = _launches(commands)
     return LintJob(
         text=text, kind="manifest", sections=sections, facts=facts, manifests=tuple(read),
         invocations=tuple(commands), launches=launches, notes=(*dict.fromkeys(notes), *left_out),
         hostfiles=tuple(files.hostfiles), trainers=tuple(files.trainers),
+    )  # fmt: skip
+
+
+def _with_env_file(sections: tuple[TextSection, ...], facts: LintFacts) -> LintFacts:
+    """With the variables of the .env beside a compose file, which compose reads itself."""
+    for section in sections:
+        if section.kind == "file" and section.name.rpartition("/")[2] == ".env":
+            try:
+                return structs.replace(facts, variables={**read_env_file(section.text), **facts.variables})
+            except FactsProblem:
+                break
+    return facts
+
+
+def _of_script(
+    text: str, invocation: Invocation, sections: tuple[TextSection, ...], facts: LintFacts
+) -> tuple[Invocation, ...]:
+    """What a script does that a container is started with, where it is given too."""
+    words = invocation.words if invocation.program.endswith(".sh") else invocation.words[1:2]
+    if invocation.program not in SHELLS and not invocation.program.endswith(".sh"):
+        return ()
+    name = words[0].shown.rpartition("/")[2] if words else ""
+    index = next((i for i, each in enumerate(sections) if each.kind == "file" and each.name.endswith(name)), None)
+    if index is None or not name.endswith(".sh"):
+        return ()
+    others = tuple(each for each in sections if each.kind == "file" and each.name.endswith(".sh"))
+    own = structs.replace(sections[index], kind="every")
+    known = {name: each.word.text for name, each in invocation.settings.items() if each.word.text is not None}
+    given = structs.replace(facts, variables={**facts.variables, **known})
+    return tuple(
+        structs.replace(
+            each, section=index, manifest_path=invocation.manifest_path, within=(invocation, *each.within),
+            settings={**invocation.settings, **each.settings},
+        )
+        for each in invocations(text, (own, *others), given, batch=False).invocations
     )  # fmt: skip
 
 

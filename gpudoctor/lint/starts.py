@@ -5,6 +5,7 @@ one. A file that a start names is none by itself.
 """
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
@@ -19,6 +20,8 @@ from gpudoctor.lint.shell.sbatch import looks_like_batch
 
 WORD = lazy_re(r"[\w.+@%${}-]*(?:/[\w.+@%${}-]+)+|[\w.+@%-]+")
 MODULE = lazy_re(r"(?<!\S)(?:-m|--module)(?:[ \t]+|=)[\"']?([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,99}){0,9})(?![\w./-])")
+CD = lazy_re(r"(?:^|[;&|(]|\bthen|\bdo)[ \t]*(?:cd|pushd)[ \t]+([^\s;&|)]+)", re.MULTILINE)
+BELOW = lazy_re(r"\w[\w.-]*(?:/[\w.-]+)*/?", re.ASCII)
 MOST_BESIDE = 32
 COMMAND_LINE = "the command line"
 """What stands for the file of a command that was typed."""
@@ -121,7 +124,8 @@ def _named_in(source: SourceFile, by_name: dict[str, list[SourceFile]]) -> Itera
     if not can_name(source):
         return
     words = dict.fromkeys(word for word in paths_in(source.text) if word.rpartition("/")[2] in by_name)
-    files = [meant for word in words if (meant := _meant(word, source, by_name)) is not None]
+    told = (_meant(word, source, by_name, entered(source.text, word)) for word in words)
+    files = [meant for meant in told if meant is not None]
     batches = {file.file for file in files if looks_like_batch(file.text)}
     yield from (file for file in dict.fromkeys(files) if len(batches) < 2 or file.file not in batches)
 
@@ -133,9 +137,18 @@ def can_name(source: SourceFile) -> bool:
     return len(split(source.text)) == 1 or MARK.search(source.text) is not None
 
 
-def _meant(word: str, source: SourceFile, by_name: dict[str, list[SourceFile]]) -> SourceFile | None:
-    """The file that a word of the text means: from the text's folder, or from one above it, where it is started."""
-    *folders, name = word.split("/")
+def entered(text: str, word: str) -> str:
+    """The folder below the text's own, with a slash, that its one `cd` goes to before a file is named; else empty."""
+    before = text[: max(text.find(word), 0)]
+    folders = CD.findall(before) if "/" not in word and "cd " in before else []
+    is_one = len(folders) == 1 and BELOW.fullmatch(folders[0]) and not {".", ".."} & set(folders[0].split("/"))
+    return folders[0].rstrip("/") + "/" if is_one else ""
+
+
+def _meant(word: str, source: SourceFile, by_name: dict[str, list[SourceFile]], inside: str = "") -> SourceFile | None:
+    """The file that a word of the text means: from the text's folder, or from one above it, where it is started.
+    `inside`: the folder that the text goes to before."""
+    *folders, name = f"{inside}{word}".split("/")
     while folders and ("$" in folders[0] or folders[0] in ("", ".")):  # $ROOT/worker.sh: wherever that is
         folders = folders[1:]
     here = PurePath(os.path.normpath(source.file)).parent

@@ -15,6 +15,9 @@ _BASHISMS = lazy_re(
     r"|(?P<process>^[^#\n]*[^$]<\()",
     re.MULTILINE,
 )
+_OF_SH = lazy_re(r"\A#![ \t]*(?:/usr)?/bin/(?:env[ \t]+)?(?:da)?sh[ \t]*\n")
+_FATAL = lazy_re(r"^[ \t]*(?:export |local |readonly )?\w+\+?=\(.*$|^[^#\n'\"]*[^$]<\(.*$", re.MULTILINE)
+"""Measured with dash 0.5.12: Syntax error."""
 _KNOWN = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "NCCL_SOCKET_IFNAME", "OMP_NUM_THREADS",
           "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_IB_HCA", "GLOO_SOCKET_IFNAME", "NCCL_DEBUG",
           "NCCL_DEBUG_SUBSYS", "NCCL_IB_GID_INDEX", "NCCL_NET_GDR_LEVEL", "NCCL_SHM_DISABLE", "NCCL_PROTO", "NCCL_ALGO",
@@ -32,8 +35,14 @@ _KNOWN = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "N
     bad=(
         "sh run.sh 4\n#@ file run.sh\nARGS=${@:2}\n" + _ONE,
         "sh run.sh\n#@ file run.sh\nif [[ -d x ]]; then cd x; fi\n" + _ONE,
+        "#!/bin/sh\nARGS=(--lr 0.1)\ntorchrun --standalone --nproc-per-node=4 train.py ${ARGS[@]}\n",
     ),
-    good=("bash run.sh 4\n#@ file run.sh\nARGS=${@:2}\n" + _ONE, "sh run.sh\n#@ file run.sh\nARGS=$1\n" + _ONE),
+    good=(
+        "bash run.sh\n#@ file run.sh\n#!/bin/sh\nARGS=(--lr 0.1)\n" + _ONE,
+        "#!/bin/sh\nA=$(pwd)\n" + _ONE,
+        "bash run.sh 4\n#@ file run.sh\nARGS=${@:2}\n" + _ONE,
+        "sh run.sh\n#@ file run.sh\nARGS=$1\n" + _ONE,
+    ),
 )
 def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
     """`sh FILE` reads it with whatever sh is, and takes no notice of #!/bin/bash in it. dash knows none of bash's own
@@ -59,6 +68,20 @@ def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
             happens="Where sh is dash (Debian, Ubuntu) the script ends with Bad substitution, or a syntax error.",
             fix=f"Write bash {file.shown if file is not None else name}.",
         )
+    by_bash = {
+        word.shown.rpartition("/")[2] for each in job.invocations if each.program == "bash" for word in each.words
+    }
+    for section in job.sections:
+        if not _OF_SH.match(section.text) or (section.name and section.name.rpartition("/")[2] in by_bash):
+            continue
+        match = _FATAL.search(section.text)
+        if match is not None:
+            yield LintFinding(
+                span=section.span(match.start(), match.end()),
+                summary="#!/bin/sh in the first line, and an array or <( ) here: words of bash",
+                happens='Where sh is dash (Debian, Ubuntu) the script ends there: Syntax error: "(" unexpected.',
+                fix="Write #!/bin/bash in the first line.",
+            )
 
 
 @rule(

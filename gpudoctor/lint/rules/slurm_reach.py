@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterator
 
+from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, look
-from gpudoctor.lint.model import LintJob, Option, SbatchOption, Span
+from gpudoctor.lint.model import LintJob, Option, SbatchOption, Span, TextSection
 from gpudoctor.lint.rule import Edit, LintFinding, rule
 from gpudoctor.lint.rules.slurm_examples import HEADER, RANKED
 
@@ -97,6 +98,8 @@ _DOS = "#!/usr/bin/env python\r\nimport torch.distributed as dist\r\ndist.init_p
     bad=(
         RANKED.replace("\n", "\r\n"),
         _ONE.replace("\n", "\r\n") + "torchrun --standalone --nproc-per-node=4 train.py\r\n",
+        "cd lm\r\nif [ -d a ]; then\r\n  torchrun --standalone --nproc-per-node=4 train.py\r\nfi\r\n",
+        "bash run.sh\n#@ file run.sh\ntorchrun --standalone --nproc-per-node=4 train.py\r\n",
     ),
     good=(RANKED, RANKED.replace("srun ", "printf 'x\\r\\n'\nsrun "), _DOS, RANKED + "#@ file train.py\n" + _DOS),
 )
@@ -105,8 +108,9 @@ def batch_script_with_dos_lines(job: LintJob) -> Iterator[LintFinding]:
     kernel looks for an interpreter whose name ends with one. Python itself takes both ends of a line."""
     script = re.match(r"#!(?!.*python).*\r\n", job.text) is not None
     batch = job.is_batch and bool(job.sbatch)
-    own = next((each for each in job.sections if each.kind != "file" and "\r\n" in each.text), None)
-    if own is not None and (batch or script):
+    own = next((each for each in job.sections if _is_shells(each) and "\r\n" in each.text), None)
+    started = job.kind == "shell" and own is not None and bool(job.launches)
+    if own is not None and (batch or script or started):
         places = [own.start + match.start() for match in re.finditer("\r\n", own.text)][:2000]
         at = places[0]
         lines = {place: number for number, place in enumerate(places, job.text.count("\n", 0, at) + 1)}
@@ -115,7 +119,23 @@ def batch_script_with_dos_lines(job: LintJob) -> Iterator[LintFinding]:
             summary="The lines end with \\r\\n, as in DOS",
             happens="sbatch: error: Batch script contains DOS line breaks. The job is not submitted."
             if batch
-            else "bad interpreter: No such file or directory; under bash no backslash continues its line.",
+            else "bad interpreter: No such file or directory; under bash no backslash continues its line."
+            if script
+            else "bash: syntax error near unexpected token `$'do\\r''."
+            if _OPENED.search(own.text)
+            else "bash: syntax error: unexpected end of file, for fi\\r closes nothing."
+            if _COMPOUND.search(own.text)
+            else "bash takes \\r for a part of each line's last word: $'\\r': command not found; no backslash continues"
+            " its line, and the program gets arguments that end with it.",
             fix="Write sed -i 's/\\r$//' FILE.",
             edits=tuple(Edit(Span(place, place + 1, line), "") for place, line in lines.items()),
         )
+
+
+_OPENED = lazy_re(r"(?:[;\s]do|\{)\r$", re.MULTILINE)
+_COMPOUND = lazy_re(r"^[ \t]*(?:fi|done|esac|\})\r$|[;\s](?:then|else)\r$", re.MULTILINE)
+"""Measured with bash 5.2."""
+
+
+def _is_shells(section: TextSection) -> bool:
+    return section.kind != "file" or section.name.endswith((".sh", ".bash", ".sbatch", ".slurm"))
