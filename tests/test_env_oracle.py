@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.lab.nccl import wheels
-from tests.lab.nccl.suggested import MACHINES, try_out
+from tests.lab.nccl.suggested import JOINED, MACHINES, joined, try_out
 from tests.lab.requirements import require
 
 pytestmark = pytest.mark.timeout(300)
@@ -27,3 +27,9 @@ def test_nccl_does_what_env_says(name: str, release: str) -> None:
     assert tried.suggested == machine.suggested, tried.unjudged
     assert tried.by_itself == machine.by_itself
     assert tried.then == machine.then
+
+
+@pytest.mark.parametrize("name", [name for name, machine in JOINED.items() if machine.release == wheels.NEWEST_NCCL])
+def test_nccl_joins_gpus_as_env_says(name: str, release: str) -> None:
+    machine = JOINED[name]
+    assert joined(machine) == (machine.suggested, machine.without, machine.then)

@@ -225,8 +225,11 @@ def test_a_container_s_tiny_shared_memory() -> None:
     machine = but(machine, "host.container", "docker")
     assert suggest(machine, 1).suggestions == ()  # P2P works, nothing goes through /dev/shm
     apart = tuple(replace(peer, read="chipset-not-supported") for peer in machine.nvidia.peers.value)
-    found = only(suggest(but(machine, "nvidia.peers", apart), 1), "NCCL_SHM_DISABLE")
+    machine = but(machine, "nvidia.peers", apart)
+    found = only(suggest(but(machine, "training.torch.nccl_version", (2, 27, 5)), 1), "NCCL_SHM_DISABLE")
     assert found.kind == "work-around" and "--shm-size=2g" in found.reason
+    advice = suggest(but(machine, "training.torch.nccl_version", (2, 28, 9)), 1)
+    assert not advice.suggestions and "only --shm-size=2g or --ipc=host helps" in advice.unjudged[0].reason
 
 
 @pytest.mark.parametrize(

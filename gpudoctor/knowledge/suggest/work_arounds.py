@@ -6,13 +6,17 @@ Each names its cure first. Sources: NCCL's user guide, troubleshooting (ACS; sha
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.job import job_gpu_count
+from gpudoctor.knowledge.nccl.settings import dotted, nccl_version
 from gpudoctor.knowledge.network.pcie_peers import is_bare_metal, pcie_peers, redirecting_switch_ports
 from gpudoctor.knowledge.presence import if_present
 from gpudoctor.knowledge.suggest.advice import Suggestion
 from gpudoctor.knowledge.wording import MIB, counted, listed, size
-from gpudoctor.snapshot import Snapshot
+from gpudoctor.snapshot import NotRead, Snapshot, missing
 
 DOCKER_DEFAULT = 64 * MIB  # what `docker run` gives without --shm-size
+PROXIES = (((2, 31), 68_420_268), ((2, 28), 34_210_180), ((2, 22), 33_030_532), ((0,), 7_340_388))
+"""From a release on, the bytes of /dev/shm that each rank's proxy takes for data over shared memory or the network
+(proxy.cc, ncclProxyOpsPool; asked of 2.21.5, 2.27.5, 2.28.9, 2.30.7 and 2.32.3: between these the larger)."""
 
 
 def peer_access(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
@@ -38,13 +42,19 @@ def peer_access(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
 
 
 def shared_memory(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
-    """No shared-memory transport, in a container with docker's default /dev/shm. Raises `NotRead`."""
+    """No shared-memory transport, in a container with docker's default /dev/shm. Raises `NotRead`, also where none
+    helps."""
     shm = if_present(machine.host.shared_memory)
     if shm is None or shm.total_bytes > DOCKER_DEFAULT or machine.host.container.value == "none":
         return
     count = job_gpu_count(machine)
     if count < 2 or all(peer.read == "ok" for peer in if_present(machine.nvidia.peers) or ()):
         return  # GPUs that reach one another do not exchange data through /dev/shm
+    version = nccl_version(machine)
+    proxies = count * next(taken for since, taken in PROXIES if version >= since)
+    if proxies > shm.total_bytes:
+        taken = f"NCCL {dotted(version)} takes {size(proxies)} of {size(shm.total_bytes)} over the network too"
+        raise NotRead(missing("/dev/shm", f"{taken}: only --shm-size={count}g or --ipc=host helps"))
     yield Suggestion(
         "NCCL_SHM_DISABLE",
         "1",
@@ -52,7 +62,7 @@ def shared_memory(machine: Snapshot, several: bool) -> Iterator[Suggestion]:
         'their data through it; NCCL ends with "No space left on device". The cure is a container started with '
         f"--shm-size={count}g or --ipc=host; until then NCCL goes over its network transport, which is slower. Data "
         "loaders with workers need the cure anyhow.",
-        "every NCCL version (from 2.24 on NCCL may find another kind of host memory by itself)",
+        "NCCL 2.27 and older; what later ones take of /dev/shm over the network does not fit either",
         'NCCL_DEBUG=INFO logs "via NET" between these GPUs',
         "work-around",
     )

@@ -7,20 +7,25 @@ what NCCL takes with them. NCCL's log is read as in oracle.py.
 """
 
 import json
+import re
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from msgspec import structs
+
+from gpudoctor.knowledge.suggest.advice import Advice
 from gpudoctor.knowledge.suggest.suggestions import suggest
-from gpudoctor.snapshot import from_json
+from gpudoctor.snapshot import AcsBridge, Snapshot, from_json
+from gpudoctor.testing.machines import but
 from tests.lab.nccl import wheels
-from tests.lab.nccl.cases import CONTAINERS, ETH, ethernet, gpus, rails
-from tests.lab.nccl.node import NO_GID, Hca, Interface, Node, address
+from tests.lab.nccl.cases import ALONE, CONTAINERS, ETH, ethernet, gpus, of_tree, rails
+from tests.lab.nccl.node import NO_GID, Device, Hca, Interface, Node, address, behind_switch
 from tests.lab.nccl.oracle import NONE, Case, as_seen, in_node, interfaces_of, ports_of, run_of
 
 PATIENCE = 120.0
@@ -58,14 +63,22 @@ class Tried(NamedTuple):
 
 def try_out(machine: Machine, release: str = wheels.NEWEST_NCCL) -> Tried:
     """Read the machine, ask what is suggested for two nodes, and start NCCL without it and with it."""
-    case = Case("env", "interface", machine.node, gpus=1)
+    logs, advice, values = tried_on(Case("env", "interface", machine.node), dict(machine.settings), release)
+    first, last = map(taken, logs)
+    return Tried(values, tuple(f"{each.what}: {each.reason}" for each in advice.unjudged), first, last)
+
+
+def tried_on(
+    case: Case, already: dict[str, str], release: str, seen: Callable[[Snapshot], Snapshot] = lambda machine: machine
+) -> tuple[list[str], Advice, dict[str, str]]:
+    """NCCL's log without what is suggested and with it, and what that is. `seen`: what a namespace cannot show of a
+    machine, put into what was read of it."""
     with tempfile.TemporaryDirectory(prefix="gpudoctor-nccl-") as place:
         folder = Path(place)
-        already = dict(machine.settings)
         with in_node(case, {"captures": [already], "runs": [], "open": True}, folder) as node:
             wait_for(folder / "captured", node)
             snapshot = as_seen(from_json((folder / "snapshot-0.json").read_bytes()), release, already)
-            advice = suggest(snapshot, 2)
+            advice = suggest(seen(snapshot), 2)
             # Threads and gloo are none of NCCL's.
             values = {each.name: each.value for each in advice.suggestions if each.name.startswith("NCCL_")}
             runs = [run_of(case, release, each) for each in (already, already | values)]
@@ -74,8 +87,7 @@ def try_out(machine: Machine, release: str = wheels.NEWEST_NCCL) -> Tried:
             said, _ = node.communicate(timeout=PATIENCE)
         if not (folder / "1.log").exists():
             raise RuntimeError(said)
-        first, last = (taken((folder / f"{number}.log").read_text(errors="replace")) for number in (0, 1))
-        return Tried(values, tuple(f"{each.what}: {each.reason}" for each in advice.unjudged), first, last)
+        return [(folder / f"{number}.log").read_text(errors="replace") for number in (0, 1)], advice, values
 
 
 def wait_for(file: Path, node: "subprocess.Popen[str]") -> None:
@@ -187,3 +199,89 @@ MACHINES = {
     ),
     "RoCE alone": Machine(rdma([STORAGE]), by("eth0", "mlx5_8"), {}, by("eth0", "mlx5_8")),
 }
+
+
+# ---------------------------------------------------------------- ways between GPUs
+
+
+class Joined(NamedTuple):
+    """Two GPUs, what is suggested for them, and the ways that NCCL's log names without it and with it."""
+
+    case: Case
+    suggested: dict[str, str]
+    without: set[str]
+    then: set[str]
+    seen: Callable[[Snapshot], Snapshot] = lambda machine: machine
+    settings: Mapping[str, str] = MappingProxyType({})
+    release: str = wheels.NEWEST_NCCL
+
+
+WAYS = {
+    "P2P": r"via P2P/",
+    "SHM": r"via SHM/",
+    "NET": r"via NET/",
+    "GPUDirect": r"via NET/\S+/GDRDMA",
+    "4 x 4 sockets": r"NET/Socket: Using 4 threads and 4 sockets per thread",
+    "no space": r"No space left on device|failed to extend /dev/shm",
+}
+
+
+def joined(machine: Joined) -> tuple[dict[str, str], set[str], set[str]]:
+    logs, _, values = tried_on(machine.case, dict(machine.settings), machine.release, machine.seen)
+    without, then = ({way for way, words in WAYS.items() if re.search(words, log)} for log in logs)
+    return values, without, then
+
+
+def two(devices: list[Device], hcas: list[Hca], shm: str = "1g", **facts: int) -> Case:
+    case = of_tree("env", "transport", devices, hcas, nvlink=False)
+    case.node.modules, case.node.shm = ["nvidia_peermem"], shm
+    apart = {f"p2p.{name}.{one}.{1 - one}": value for one in (0, 1) for name, value in facts.items()}
+    case.machine = replace(case.machine, facts={**case.machine.facts, **apart})
+    return case
+
+
+def below(*buses: int) -> list[list[str]]:
+    return [[f"pci0000:{bus:02x}", address(bus, 1), address(bus + 1)] for bus in buses]
+
+
+def bent(machine: Snapshot) -> Snapshot:
+    """ACS of a switch's ports, on bare metal: a namespace shows no configuration space."""
+    ports = (AcsBridge("0000:1a:00.0", False), AcsBridge("0000:1b:00.0", True))
+    return but(but(machine, "host.acs_bridges", ports), "host.virtualization", "none")
+
+
+def fast(machine: Snapshot) -> Snapshot:
+    interfaces = machine.network.interfaces.value
+    return but(machine, "network.interfaces", tuple(structs.replace(each, speed_mbps=100_000) for each in interfaces))
+
+
+def in_docker(machine: Snapshot) -> Snapshot:
+    return but(machine, "host.container", "docker")
+
+
+ONE_SWITCH = [Device(behind_switch(0x1B, port, 0x1B + port)) for port in range(2)]
+SOCKETS_APART = [Device(path, node) for node, path in enumerate(below(0x17, 0x97))]
+IN_A_VM = [Device(path) for path in below(0x17, 0x2A)]
+OLDER = "2.27.5"
+"""The last here whose proxies fit into docker's /dev/shm with two GPUs."""
+EAGER = {"NCCL_RUNTIME_CONNECT": "0"}
+TINY = two(SOCKETS_APART, [], "64m", read=1)
+SHM_OFF = {"NCCL_SHM_DISABLE": "1"}
+JOINED = {
+    "ACS": Joined(two(ONE_SWITCH, [], nvlink=5), {"NCCL_P2P_DISABLE": "1"}, {"P2P"}, {"SHM"}, bent),
+    "docker's /dev/shm": Joined(
+        TINY, SHM_OFF, {"SHM", "no space"}, {"NET"}, in_docker, EAGER, OLDER
+    ),
+    "docker's /dev/shm, which the network needs too": Joined(
+        TINY, {}, {"SHM", "no space"}, {"SHM", "no space"}, in_docker, EAGER
+    ),
+    "a VM without switches": Joined(
+        two(IN_A_VM, [Hca(below(0x40)[0], 0, "mlx5_0")]), {"NCCL_NET_GDR_LEVEL": "PHB"}, {"NET"}, {"NET", "GPUDirect"},
+        lambda machine: but(machine, "host.virtualization", "kvm"), ALONE,
+    ),
+    "TCP on 100 Gb/s": Joined(
+        two(SOCKETS_APART, []), {"NCCL_SOCKET_NTHREADS": "4", "NCCL_NSOCKS_PERTHREAD": "4"}, {"NET"},
+        {"NET", "4 x 4 sockets"}, fast, ALONE,
+    ),
+}  # fmt: skip
+"""NCCL_P2P_LEVEL=NVL is compared by `transports:`; NCCL_CROSS_NIC shows between nodes of several rails alone."""
