@@ -12,7 +12,6 @@ CAUSE = Cause(
         **dict.fromkeys(("assertion", "index"), Judged("assertion", "program", "after a fix")),
         **dict.fromkeys(("label", "between-0-and-1"), Judged("data", "program", "after a fix")),
         "no-probability": Judged("nan", "program", "after a fix"),
-        "too-long": Judged("illegal-access", "program", "elsewhere"),
     },
     hangs_by="gone",
     meaning=(

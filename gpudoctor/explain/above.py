@@ -29,6 +29,7 @@ from gpudoctor.explain.tracebacks import FRAME
 from gpudoctor.explain.what_ran import OF_ANY_PROGRAM, OF_TRAINING
 from gpudoctor.explain.writers import writer
 from gpudoctor.fault_classes import MEANS, Class
+from gpudoctor.knowledge.wording import shortened
 from gpudoctor.lazy import lazy_re
 from gpudoctor.remedies import remedy_for, remedy_of_line
 from gpudoctor.symptom import UNSAID
@@ -156,6 +157,7 @@ OF_WHO_ENDED = (
     "mostly killed for memory (dmesg, the scheduler's record); only where all live, look at the network between them."
 )
 IN_NCCL = lazy_re(r"a call of NCCL failed|NCCL error in: ")
+SAID_BY_NCCL = "NCCL's own warning says what failed, and the lines of INFO before it with which settings: {warned}."
 ASK_NCCL = "NCCL itself writes why: start it again with NCCL_DEBUG=INFO and read its last WARN lines. {mostly}"
 OF_A_CONNECTION = 0.48
 """How sure a single candidate is that is a connection which did not come about: no other explains the end."""
@@ -313,6 +315,8 @@ def undecided_fix(
         if not told and unknown.endswith(NOT_TOLD) and OF_PEERS.search(unknown):
             return OF_WHO_ENDED
         if not told and unknown.endswith(NOT_TOLD) and IN_NCCL.search(unknown):
+            if warned := next((text for text in texts_of(ends) if "NCCL WARN " in text), ""):
+                return SAID_BY_NCCL.format(warned=shortened(warned.partition("NCCL WARN ")[2].strip(), 160).rstrip("."))
             mostly = next((of for words, of in OF_A_CALL_OF_NCCL if words.search(unknown)), "")
             return ASK_NCCL.format(mostly=mostly).rstrip()
         return told or (_usual(judged.kind) if judged and judged.kind in USUAL and trouble else "")

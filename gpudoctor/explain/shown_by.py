@@ -6,6 +6,7 @@ cause (its sentence, its test) is not said beside a fix that knows more.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import structs
@@ -16,6 +17,7 @@ from gpudoctor.command import Command, command
 from gpudoctor.explain.report import Line, LogCause
 from gpudoctor.explain.scan import clean
 from gpudoctor.lazy import lazy_re
+from gpudoctor.symptom import UNSAID
 
 ENOUGH = 400
 """Characters of a line that are asked."""
@@ -32,7 +34,7 @@ ADDRESSES = (command("ip -brief address"),)
 
 class Telling:
     """`causes`: of which it is asked. `lines`: patterns, each of which a line of the log's end must fit; their groups
-    are values for `fix`."""
+    are values for `fix`. `own`: what the cause's first line must hold too."""
 
     def __init__(
         self,
@@ -41,10 +43,12 @@ class Telling:
         fix: str,
         commands: tuple[Command, ...] = (),
         unless: str = "",
+        own: str = "",
     ) -> None:
         self.causes, self.fix, self.commands = frozenset(causes), fix, commands
         self.lines = tuple(map(lazy_re, lines))
         self.unless = lazy_re(unless) if unless else None
+        self.own = lazy_re(own)
 
 
 SHOWN: tuple[Telling, ...] = (
@@ -101,6 +105,92 @@ SHOWN: tuple[Telling, ...] = (
         (command("lspci -nn -d 10de:"),),
     ),
     Telling(
+        ("no-gpu-visible",),
+        (r"NVRM: The NVIDIA probe routine was not called for \d+ device",),
+        "Another driver has the GPU, mostly nouveau (lspci -k names it under Kernel driver in use). Nouveau: put it on "
+        "the blacklist (blacklist nouveau and options nouveau modeset=0 in a file of /etc/modprobe.d), make the "
+        "initramfs anew (update-initramfs -u, or dracut --force) and reboot. vfio-pci: the GPU was set aside for a "
+        "virtual machine, and is only to be used there.",
+        (command("lspci -nnk -d 10de:"),),
+    ),
+    Telling(
+        ("no-gpu-visible",),
+        (r"no-gpu-has-(?P<memory>\w{1,20})-to-run",),
+        "No GPU was chosen: the plugin that shares GPUs by memory writes this name where its scheduler extender did "
+        "not "
+        "place the pod, or no GPU has {memory} left. Ask for that memory by the resource of the extender (and for no "
+        "nvidia.com/gpu), and see that kube-scheduler calls the extender.",
+        (command("kubectl describe pod"),),
+    ),
+    Telling(
+        ("library-missing", "download-failed", "program-error"),
+        (r"certificate is not yet valid",),
+        "The node's clock is behind, so that certificates seem to be of the future: set it (chronyc makestep, or "
+        "restart systemd-timesyncd; of a virtual machine or container the host's), and try again.",
+        (command("date"), command("timedatectl")),
+    ),
+    Telling(
+        ("library-missing",),
+        (r"Retrying \(Retry\(total=\d+[^\n]*after connection broken by '(?P<why>[^\n(:]{3,60})",),
+        "pip did not reach its index ({why}): that no version was found only follows. Compute nodes often have no way "
+        "out: install on a login node, or give pip the site's proxy or mirror (HTTPS_PROXY, --index-url), or wheels "
+        "from a folder (--no-index --find-links).",
+        (command("python -m pip config list"),),
+        own=r"from versions: none|No matching distribution",
+    ),
+    Telling(
+        ("ib-link-down", "rdma-peer-lost"),
+        (r"mlx5_core [^\n]*(?:handling bad device here|firmware internal error)",),
+        "The network card's firmware stopped, and its driver took the card away: leave the node out, switch it off and "
+        "on (or mlxfwreset), update the card's firmware, and have the card exchanged when it comes again. Cable and "
+        "switch are not at fault.",
+        (command("sudo dmesg --ctime | grep mlx5_core | tail -n 40"), command("ibv_devinfo")),
+    ),
+    Telling(
+        ("ib-link-down",),
+        (r"NET/IB : Using [^\n]*/RoCE", r"status=12\b[^\n]*local[Gg]id fe80::"),
+        "The GIDs that were used are link-local (fe80::), and RoCE reaches another subnet, or a card of another maker, "
+        "only by a GID of RoCE v2 with an IPv4 address: give the interfaces addresses, and name that index on every "
+        "node (show_gids; mostly NCCL_IB_GID_INDEX=3; NCCL 2.21 and later find it where the variable is not set).",
+        (command("grep -r . /sys/class/infiniband/*/ports/1/gid_attrs/types/ 2>/dev/null | head -n 20"),),
+    ),
+    Telling(
+        ("disk-full",),
+        (r"\bfiles\s+quota\s+limit\s+grace", r"^\s*(?P<mount>/\S+)(?:\s+\S+){4}\s+(?P<files>\d+)\*\s"),
+        "The number of files on {mount} is over its quota ({files}), and not their size: remove or pack small ones "
+        "(caches, environments, data sets of single files), or ask for more inodes.",
+        (command("lfs quota -hu $USER /"), command("df -i")),
+    ),
+    Telling(
+        ("duplicate-gpu",),
+        (r"\bsrun\b[^\n]*--(?:gpus-per-task[= ]1\b|gpu-bind[= ](?:single|map_gpu|mask_gpu|per_task))",),
+        "srun hands each task its one GPU alone (--gpus-per-task, --gpu-bind), which is number 0 to it: take device 0 "
+        "in each task, or let all tasks of a node see all GPUs (--gpus-per-node in place of --gpus-per-task, "
+        "--gpu-bind=none) and choose by LOCAL_RANK.",
+        own=r"invalid device ordinal",
+    ),
+    Telling(
+        ("storage-stall",),
+        (r"nfs: server \S+ not responding", r"nfs: server (?P<server>\S+) OK\b"),
+        "{server} answered again: it is overloaded, or the network to it is, and not gone. Read data from local disks "
+        "or one large file in place of many small ones, start fewer readers, and look at the server's load (EFS: burst "
+        "credits used up: elastic or provisioned throughput).",
+        (command("nfsstat -c"), command("mount | grep nfs")),
+    ),
+    Telling(
+        ("program-error",),
+        (r"Found no quota for (?P<what>\S{1,80})[^\n]{0,80}in region (?P<region>[\w-]{2,40})",),
+        "The account has no quota for {what} in {region}: ask the cloud for it, or name another region or machine.",
+    ),
+    Telling(
+        ("program-error", "master-unreachable", "firewall-ephemeral-ports"),
+        (r"^\s*istio-proxy:|\bcontainer(?:/| \\?\"?)istio-proxy\b",),
+        "Istio's sidecar stands in this pod and takes its connections, to which the others' ranks get no answer: give "
+        'the pods of all replicas the annotation (newer: label) sidecar.istio.io/inject: "false".',
+        (command("kubectl get pods -o wide"),),
+        own=r"timed out|refused|reset by peer",
+    ),
+    Telling(
         ("image-not-pulled",),
         (r"registry-1\.docker\.io/v2/(?P<host>[\w-]+(?:\.[\w-]+)+)/(?P<rest>[\w./-]+)/manifests/(?P<tag>[\w.-]+)",),
         "{host} was taken for a part of the image's name, and Docker Hub was asked: pyxis and enroot part a registry "
@@ -122,6 +212,22 @@ UNDECIDED: tuple[Telling, ...] = (
         "Only {btls} was tried, which reaches no other host: the TCP transport was switched off (--mca btl, "
         "OMPI_MCA_btl, openmpi-mca-params.conf) or found no interface. Take that setting out, or name all: --mca btl "
         "self,vader,tcp --mca btl_tcp_if_include INTERFACE, with one that leads to the other nodes.",
+    ),
+    Telling(
+        (),
+        (
+            r"NET/Plugin ?: dlerror=(?P<library>\S+?): version `(?P<version>[\w.]{1,40})' not found \(required by "
+            r"(?P<by>[^\s)]+)",
+        ),
+        "NCCL went without its network plugin {by}: that wants {version}, and {library} is older. Install a newer "
+        "libfabric (AWS: the EFA installer), or a release of the plugin (aws-ofi-nccl) for the one that is there, the "
+        "same on all nodes; ranks with and without it do not meet.",
+    ),
+    Telling(
+        (),
+        (r"NET/OFI Unable to register memory \(type = 2\)[^\n]*RC: -22",),
+        "EFA refuses GPU memory as newer NCCL (2.19 and later) asks for it, with libfabric of EFA installers before "
+        "1.29: install a newer one, on host and in the image, or export FI_EFA_SET_CUDA_SYNC_MEMOPS=0.",
     ),
     Telling(
         (),
@@ -148,16 +254,17 @@ def shown_by(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
     if cause.cause == "driver-mismatch":
         return _of_architecture(cause, ends)
     for shown in SHOWN:
-        if cause.cause in shown.causes and (found := _found(shown, ends)):
+        its_own = cause.evidence[0].text if cause.evidence else ""
+        if cause.cause in shown.causes and shown.own.search(its_own) and (found := _found(shown, ends)):
             lines, values = found
-            return _with(cause, Fix(shown.fix.format_map(values), shown.commands), lines)
+            return _with(cause, Fix(shown.fix.format_map(defaultdict(lambda: UNSAID, values)), shown.commands), lines)
     return None
 
 
 def advised_by(ends: Mapping[str, Sequence[tuple[int, str]]]) -> str:
     """The same where no cause is decided: what then may be done; empty: nothing of the kind is shown."""
     of = ((shown, found) for shown in UNDECIDED if (found := _found(shown, ends)))
-    return next((shown.fix.format_map(found[1]) for shown, found in of), "")
+    return next((shown.fix.format_map(defaultdict(lambda: UNSAID, found[1])) for shown, found in of), "")
 
 
 def _found(

@@ -72,6 +72,33 @@ REMEDIES = (
         "object file: No such file or directory",
     ),
     Remedy(
+        "mapped-without-right",
+        words=r"(?P<file>/\S{1,300}): failed to map segment from shared object",
+        fix="{file} is there and may not be run: its file system is mounted noexec (mount | grep noexec), or SELinux "
+        "or AppArmor forbids it; seldom memory is short (ulimit -v). Put it elsewhere: TMPDIR, TRITON_CACHE_DIR and "
+        "TORCH_EXTENSIONS_DIR name the folder for what is compiled, of an environment move it.",
+        commands=(command("mount | grep noexec"),),
+        kind="permission",
+        blame="environment",
+        lines=True,
+        source="glibc elf/dl-load.c (_dl_map_segments); mount(8), noexec",
+        sample="ImportError: /tmp/lu/cuda_utils.so: failed to map segment from shared object",
+        counter="ImportError: /tmp/lu/cuda_utils.so: cannot open shared object file: No such file or directory",
+    ),
+    Remedy(
+        "enroot-helper",
+        words=r"\b(?P<name>enroot-(?:aufs2ovlfs|mksquashovlfs|makedev|mount|switchroot|nsenter)): command not found",
+        fix="enroot's own helper {name} is not in that shell's PATH: install enroot and enroot+caps of one release on "
+        "every node, in a folder of slurmd's PATH (/usr/bin, or the prefix with which it was built).",
+        commands=(command("command -v enroot enroot-aufs2ovlfs"),),
+        kind="file-missing",
+        blame="environment",
+        lines=True,
+        source="enroot Makefile, src/docker.sh (docker::import); pyxis#8",
+        sample="slurmstepd: error: pyxis:     /bin/bash: enroot-aufs2ovlfs: command not found",
+        counter="slurmstepd: error: pyxis:     enroot-mount: failed to mount: /etc/a: No such file or directory",
+    ),
+    Remedy(
         "pdsh-insecure",
         words=r"module path \"(?P<path>/[^\"\n]{1,200})\" insecure|\bCouldn't load any pdsh modules?\b"
         r"|Owner not root, current uid, or pdsh executable owner",
