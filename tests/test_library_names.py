@@ -16,18 +16,19 @@ HERE = " (/e/lib/python3.11/site-packages/{}/__init__.py)"
 def test_the_tables_are_small_and_whole() -> None:
     files = sorted(TABLES.glob("*.txt"))
     assert {file.stem.partition(".")[0] for file in files} == libraries()
-    assert sum(file.stat().st_size for file in files) < 300_000
+    assert sum(file.stat().st_size for file in files) < 370_000
     for file in files:
         head, *lines = file.read_text(encoding="utf-8").splitlines()
         releases = head.split()[1:]
         assert len(releases) > 1
         for line in lines:
-            kind, *words = line.split()
+            kind, rest = line.split(maxsplit=1)
             assert kind in ("module", "name", "arg", "attr")
-            first, gone = words[:2] if kind == "module" else words[1:3]
-            assert first == "-" or releases.index(first)
-            assert gone == "-" or gone in releases
-            assert (first, gone) != ("-", "-")
+            for part in (rest if kind == "module" else rest.split(maxsplit=1)[1]).split(" | "):
+                first, gone, *_ = part.split()
+                assert first == "-" or releases.index(first)
+                assert gone == "-" or gone in releases
+                assert (first, gone) != ("-", "-")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_the_tables_are_small_and_whole() -> None:
         (
             "ImportError",
             "cannot import name 'DataLoaderConfiguration' from 'accelerate.utils'" + HERE.format("accelerate/utils"),
-            "'accelerate>=0.30.1'",
+            "'accelerate>=0.28.0'",
         ),
         (
             "ImportError",

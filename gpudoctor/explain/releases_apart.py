@@ -59,7 +59,8 @@ def _told(span: Availability | None, what: str, form: str) -> OfRelease | None:
             "release that was made for the older one",
         )
     short = f" {what.rpartition('.')[2]}" if form.endswith("import") else ""
-    today = f"in the program's own code write {form.format(span.today)}{short}; " if span.today and form else ""
+    written = span.today if "(" in span.today else f"{form.format(span.today)}{short}"
+    today = f"in the program's own code write {written}; " if span.today and form else ""
     came = f", which came with {span.first}" if span.first else ""
     return OfRelease(
         span.package,

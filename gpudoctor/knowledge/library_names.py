@@ -13,6 +13,8 @@ from typing import NamedTuple
 from gpudoctor.lazy import lazy_re
 
 FOLDER = "library_names"
+MODELS = "transformers.models"
+"""Of whose modules the names are told together."""
 OF_FAMILY = lazy_re(
     r"(?:Config|(?:PreTrained)?Model|For[A-Z]\w+|Tokenizer(?:Fast)?|(?:Image|Video)?Processor|FeatureExtractor)$"
 )
@@ -37,7 +39,8 @@ class Availability(NamedTuple):
 
 def imported(module: str, name: str) -> Availability | None:
     """Of `from module import name`, and of `module.name`."""
-    return _found(module.partition(".")[0], ("name", module), name) or submodule(f"{module}.{name}")
+    within = MODELS if module.startswith(f"{MODELS}.") else module
+    return _found(module.partition(".")[0], ("name", within), name) or submodule(f"{module}.{name}")
 
 
 def submodule(module: str) -> Availability | None:
@@ -86,22 +89,23 @@ def _spans(top: str, head: str, name: str) -> Iterator[Availability]:
     for line in lines:
         if not line.startswith(f"{head} "):
             continue
-        first, gone, *names = line[len(head) + 1 :].split()
-        for each in names:
-            told, _, today = each.partition("=")
-            if told == name or (
-                told.endswith("*") and name.startswith(told[:-1]) and OF_FAMILY.match(name, len(told) - 1)
-            ):
-                yield Availability(
-                    package=package,
-                    name=name,
-                    first="" if first == "-" else first,
-                    before="" if first == "-" else releases[releases.index(first) - 1],
-                    last="" if gone == "-" else releases[releases.index(gone) - 1],
-                    gone="" if gone == "-" else gone,
-                    today=today,
-                )
-                break
+        for part in line[len(head) + 1 :].split(" | "):
+            first, gone, *names = part.split()
+            for each in names:
+                told, _, today = each.partition("=")
+                if told == name or (
+                    told.endswith("*") and name.startswith(told[:-1]) and OF_FAMILY.match(name, len(told) - 1)
+                ):
+                    yield Availability(
+                        package=package,
+                        name=name,
+                        first="" if first == "-" else first,
+                        before="" if first == "-" else releases[releases.index(first) - 1],
+                        last="" if gone == "-" else releases[releases.index(gone) - 1],
+                        gone="" if gone == "-" else gone,
+                        today=today,
+                    )
+                    break
 
 
 @cache  # whose class it is, all are asked

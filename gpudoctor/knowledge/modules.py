@@ -105,6 +105,12 @@ BROUGHT: Mapping[str, str] = {
     "from "
     "torchvision.transforms.functional, take a newer release of what imports it (basicsr, gfpgan), or torchvision 0.16 "
     "with its torch",
+    "numpy._core": "numpy._core is NumPy 2's name for numpy.core: the pickle or .npy that is read was written under "
+    "NumPy "
+    "2. python -m pip install --upgrade 'numpy>=2' (1.26 reads it too), or write it again under NumPy 1",
+    "torch._six": "torch 2.0 took torch._six away: take a newer release of what imports it (an old DeepSpeed, timm, "
+    "apex "
+    "or repository), or torch 1.13; in code of your own `inf` is torch.inf, and string_classes is str",
     "triton.ops": "triton took ops away in 3.2 (torch 2.6): take a newer release of what imports it (bitsandbytes: "
     "python -m pip install --upgrade 'bitsandbytes>=0.45.1'), or the torch before, with triton 3.1",
     "mmcv._ext": "this mmcv has no compiled operators (mmcv-lite, or a build without them): python -m pip uninstall "

@@ -88,6 +88,19 @@ OF_FAMILY = re.compile(
     r"(?P<family>[A-Z][A-Za-z0-9]{2,}?)(?:[A-Z][a-z]*)?(?:Config|Model|PreTrainedModel|For[A-Z]\w+|Tokenizer\w*|Processor\w*|"
     r"ImageProcessor\w*|FeatureExtractor|Pipeline\w*|Scheduler)$"
 )
+OF_BASES = re.compile(r"(?:Dynamic|Static)Cache$")
+"""Classes that the code of published models uses, of which bases too are told."""
+OF_ATTENTION = re.compile(
+    r"^(?:Llama|Mistral|Mixtral|Qwen2(?:VL|_5_VL)?|Gemma2?|Phi3?|Falcon|OPT|GPTNeoX|Whisper|Bert|Bart|CLIP)\w{0,30}"
+    r"(?:FlashAttention2?|SdpaAttention|ScalingRotaryEmbedding)$"
+)
+"""Classes of transformers' models that programs replace or import."""
+RENAMED = {"tokenizer": "processing_class", "max_seq_length": "max_length"}
+"""Arguments that have another name today, by the libraries' own warnings."""
+OF_ANOTHER = {("transformers", "AdamW"): "torch.optim"}
+"""What another package has, by its own warning."""
+BY_A_LOOP = frozenset({"ANTIALIAS", "LINEAR", "CUBIC"})
+"""Names of PIL.Image up to 9.5; its others are set by a loop, and are all still there (9.5, 10.0 PIL/Image.py)."""
 LIKE = 0.6
 """Of difflib: below it an argument is another one."""
 Args = list[str] | None
@@ -258,7 +271,13 @@ def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef, *, bound: bool) -> 
         return None
     static = any(getattr(each, "id", "") == "staticmethod" for each in node.decorator_list)
     every = [*node.args.posonlyargs, *node.args.args]
-    return [each.arg for each in (*every[1 if bound and not static else 0 :], *node.args.kwonlyargs)]
+    taken = [
+        each.args[0].value
+        for each in node.decorator_list
+        if isinstance(each, ast.Call) and "deprecate_kwarg" in ast.dump(each.func) and each.args
+        if isinstance(each.args[0], ast.Constant) and isinstance(each.args[0].value, str)
+    ]  # what a decorator still takes, and hands on by its new name
+    return [*(each.arg for each in (*every[1 if bound and not static else 0 :], *node.args.kwonlyargs)), *taken]
 
 
 def releases(library: Library) -> list[Release]:
@@ -279,12 +298,12 @@ def table(library: Library) -> str:
     names = [_names(each) for each in every]
     modules = [{*each.modules} for each in every]
     came_or_went = {
-        span: [each for each in found if span[1] >= 0 or each.count(".") <= 1]
+        span: [each for each in found if (span[1] >= 0 or each.count(".") <= 1) and not _is_private(each)]
         for span, found in _spans(modules).items()
     }
     lines += _groups("module", "", came_or_went, every, lambda name, _: "")
     for module in sorted(set().union(*modules)):
-        if any(part.startswith("_") for part in module.split(".")) or module == "transformers.models":
+        if _is_private(module):
             continue
         having = [each.get(module) for each in names]
         older = [set().union(*(each.get(module, set()) for each in names[:at])) for at in range(len(every))]
@@ -315,20 +334,43 @@ def table(library: Library) -> str:
     }
     for call in sorted({name for each in calls for name in each if name.partition(".")[0] in public}):
         known = [each.get(call) for each in calls]
-        spans = {span: found for span, found in _spans(known).items() if span[1] >= 0 or "." not in call}
-        lines += _groups("arg", call, spans, every, partial(_near_at, known))
+        if library.package == "huggingface_hub":  # of which a decorator took it until 1.0 (utils/_validators.py)
+            known = [arguments and arguments - {"use_auth_token"} for arguments in known]
+        told_of_methods = "." not in call or call.startswith(("Accelerator.", "Trainer."))
+        spans = {span: found for span, found in _spans(known).items() if span[1] >= 0 or told_of_methods}
+        settings = [each.get(call.replace("Trainer", "Config")) for each in calls] if call.endswith("Trainer") else []
+        lines += _groups("arg", call, spans, every, partial(_near_at, known, settings, call))
     members = [_members(each) for each in every]
     own: dict[str, set[str]] = {}
     for call in {call for each in every for call in each.calls if call.count(".") > 1}:
         own.setdefault(call.split(".")[-2], set()).add(call.rpartition(".")[2])
     for owner in sorted({name for each in members for name in each if name in public}):
-        lost = {
-            span: [name for name in found if name in own.get(owner, ())]
-            for span, found in _spans([each.get(owner) for each in members]).items()
-            if span[1] >= 0
-        }
+        lost: Spans = {}
+        for (_, gone), found in _spans([each.get(owner) for each in members], again=True).items():
+            if gone >= 0:  # since when it is there few ask, and a value may have been one of __init__ before
+                kept = [name for name in found if name in own.get(owner, ()) or OF_BASES.search(owner)]
+                lost.setdefault((0, gone), []).extend(kept)
         lines += _groups("attr", owner, lost, every, lambda name, at: "")
-    return "\n".join(lines) + "\n"
+    return "\n".join(_merged(lines)) + "\n"
+
+
+def _is_private(module: str) -> bool:
+    return any(part.startswith("_") for part in module.split("."))
+
+
+def _merged(lines: Iterable[str]) -> Iterator[str]:
+    """Lines of one module, call or class after each other as one."""
+    kept, head = "", ""
+    for line in lines:
+        kind, of, *_ = line.split(maxsplit=2)
+        own = f"{kind} {of} " if kind in ("name", "arg", "attr") else ""
+        if own and own == head:
+            kept += f" | {line.removeprefix(own)}"
+            continue
+        if kept:
+            yield kept
+        kept, head = line, own
+    yield kept
 
 
 def _names(release: Release) -> dict[str, set[str]]:
@@ -341,6 +383,8 @@ def _names(release: Release) -> dict[str, set[str]]:
                     known[module] |= {each for each in known.get(name[1:], ()) if OF_FAMILY.match(each)}
                 elif name[0] == "*":
                     known[module] |= known.get(name[1:], set())
+    if release.version == "9.5.0" and "PIL.Image" in known:
+        known["PIL.Image"] |= BY_A_LOOP
     for module in known:
         parent, _, last = module.rpartition(".")
         if parent in known:
@@ -352,14 +396,17 @@ Spans = dict[tuple[int, int], list[str]]
 """Index of the first release that has them, and of the first without (-1: none) -> names."""
 
 
-def _spans(having: Sequence[set[str] | None]) -> Spans:
-    """None: that release tells nothing. What was away for a while is left out, and what was always there."""
+def _spans(having: Sequence[set[str] | None], *, again: bool = False) -> Spans:
+    """None: that release tells nothing. What was always there is left out, and what was away for a while; `again`: of
+    this the first time."""
     told = [at for at, names in enumerate(having) if names is not None]
     spans: Spans = {}
     for name in sorted(set().union(*(names for names in having if names is not None))):
         has = [at for at in told if name in (having[at] or ())]
         if has != told[told.index(has[0]) : told.index(has[-1]) + 1]:
-            continue
+            if not again:
+                continue
+            has = has[: next(at for at, each in enumerate(has) if each != told[told.index(has[0]) + at])]
         behind = told[told.index(has[-1]) + 1 :]
         first = has[0] if has[0] != told[0] else 0
         if first or behind:
@@ -371,8 +418,6 @@ def _groups(
     kind: str, of: str, spans: Spans, every: Sequence[Release], today: Callable[[str, int], str]
 ) -> Iterator[str]:
     for (first, gone), names in sorted(spans.items()):
-        if first and gone >= 0:
-            continue  # what came and went again few have written down
         shown = [
             f"{name}={now}" if gone >= 0 and (now := today(name, gone)) else name for name in names if name[0] != "_"
         ]
@@ -386,18 +431,20 @@ def _is_kept(
 ) -> bool:
     """What came is told of packages; what went, where a package's own __getattr__ cannot still find it."""
     first, gone = span
+    is_package = any(each.rpartition(".")[0] == module for each in names[0])
     if (
         name in NOBODYS
         or name[0] == "_"
         or MANY.search(name)
-        or (first and module.count(".") > 1)
+        or (first and module.count(".") > (1 if is_package or not module.startswith(("torch.", "accelerate.")) else 2))
         or (gone < 0 and not first)
     ):
         return False
-    is_package = any(each.rpartition(".")[0] == module for each in names[0])
-    if gone >= 0 and OF_ALIASES.search(name):
+    if gone >= 0 and (OF_ALIASES.search(name) or (module == "PIL.Image" and name.isupper() and name not in BY_A_LOOP)):
         return False
-    if gone < 0 and (name.isupper() or not is_package):
+    if module == "transformers.models":
+        return gone >= 0 and OF_ATTENTION.search(name) is not None
+    if gone < 0 and name.isupper():
         return False
     if not is_package:
         last = every[gone - 1] if gone >= 0 else every[first]
@@ -452,11 +499,19 @@ def _by_owner(calls: Mapping[str, Args]) -> dict[str, set[str] | None]:
 
 
 def _moved_at(module: str, names: Sequence[Mapping[str, set[str]]], name: str, at: int) -> str:
-    return _moved(name, module, names[at])
+    return OF_ANOTHER.get((module, name)) or _moved(name, module, names[at])
 
 
-def _near_at(known: Sequence[set[str] | None], name: str, at: int) -> str:
-    """The one argument that came as this one went, and is much like it."""
+def _near_at(
+    known: Sequence[set[str] | None], settings: Sequence[set[str] | None], call: str, name: str, at: int
+) -> str:
+    """The one argument that came as this one went, and is much like it; what a trainer's settings take since then."""
+    if settings and name in (settings[at] or ()):
+        new = RENAMED.get(name, name)
+        own = new if name not in (settings[-1] or ()) and new in (settings[-1] or ()) else name
+        return f"{call.replace('Trainer', 'Config')}({own}=...)"
+    if (new := RENAMED.get(name, "")) in (known[at] or ()):
+        return new
     before = next((each for each in reversed(known[:at]) if each is not None and name in each), set())
     came = (known[at] or set()) - before
     like = difflib.get_close_matches(name, sorted(came), n=2, cutoff=LIKE)
