@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Literal, NamedTuple, Protocol
 
-from gpudoctor import programs
+from gpudoctor import programs, threads
 from gpudoctor.marked import MARK as MARK, messages as messages
 
 MAXIMUM_REPLY_BYTES = 64 * 1024 * 1024
@@ -120,7 +120,7 @@ class Child:
         ]
         try:
             for reader in self._readers:
-                reader.start()
+                threads.start(reader)
         except RuntimeError:  # no more threads: a limit of processes or memory
             self._kill()
             self.process.wait()

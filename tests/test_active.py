@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from gpudoctor import threads
 from gpudoctor.active import MAXIMUM_REPLY_BYTES, Child, end_all, gather, messages, own_module, start
 
 
@@ -240,3 +241,12 @@ def test_lines_are_passed_on_whole_while_the_child_runs() -> None:
     assert lines[:2] == [b"one", b"two"]
     assert all(len(line) <= 200_000 for line in lines[2:])
     assert reply.output == b"cut" and reply.return_code == 0, "the last line is not whole"
+
+
+def test_a_thread_that_dies_before_it_can_say_that_it_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As under `ulimit -v`: Thread.start of Python's own would wait for ever."""
+    monkeypatch.setattr(threads, "SECONDS", 0.05)
+    for name in ("_start_new_thread", "_start_joinable_thread"):
+        monkeypatch.setattr(threading, name, lambda *_, **__: None, raising=False)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        threads.start(threading.Thread(target=print))

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
-from gpudoctor import __version__
+from gpudoctor import __version__, threads
 from gpudoctor.fleet import descriptors
 from gpudoctor.fleet.lines import TooLong, lines_of, write_all
 from gpudoctor.fleet.messages import (
@@ -162,7 +162,7 @@ class Agent:
             if isinstance(result, Reply):
                 self._answer(order, result)
             elif result is not None:
-                threading.Thread(target=self._finish, args=(order, result), daemon=True).start()
+                threads.start(threading.Thread(target=self._finish, args=(order, result), daemon=True))
                 later = True
         except Exception as error:  # whatever is wrong with one order, the agent stays there for the next
             self._fail(order, error)

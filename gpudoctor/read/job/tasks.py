@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
+from gpudoctor import threads
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -22,7 +24,7 @@ class Task(Generic[T]):
         self._results: list[T] = []
         self._error: BaseException | None = None
         self._function = function
-        threading.Thread(target=self._work, daemon=True).start()
+        threads.start(threading.Thread(target=self._work, daemon=True))
 
     def _work(self) -> None:
         try:
@@ -82,7 +84,7 @@ def each(keys: Iterable[K], function: Callable[[K], T], deadline: float) -> tupl
             break
         stalled = now - last > 0.3 and not waiting.empty()
         if started < min(THREADS, len(wanted)) or (stalled and started < MOST_THREADS):
-            threading.Thread(target=work, daemon=True).start()
+            threads.start(threading.Thread(target=work, daemon=True))
             started += 1
             last = now
             continue
