@@ -5,8 +5,10 @@ Recipes of several targets stand one behind the other: each of them may be what 
 """
 
 import re
+from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.lint.model import LintJob, TextSection
 
 RULE = lazy_re(r"^[\w.%/ $(){}-]+:(?!=)[^\n]*\n(?:\t[^\n]*\n)*\t\S", re.MULTILINE)
 ASSIGNED = lazy_re(r"(?:export )?([A-Za-z_]\w*)[ ]*(?:\?|:{1,3})?=[ ]*(.*?)[ ]*$", re.ASCII)
@@ -15,6 +17,14 @@ VARIABLE = lazy_re(r"\$\(([A-Za-z_]\w*)\)", re.ASCII)
 
 def looks_like_makefile(text: str) -> bool:
     return RULE.search(text) is not None and not text.startswith("#!")
+
+
+def makefiles(job: LintJob) -> Iterator[tuple[TextSection, str]]:
+    """Each with its text as it was given: what `sections` hold is a shell's."""
+    for section in job.sections:
+        text = job.text[section.start : section.start + len(section.text)]
+        if looks_like_makefile(text):
+            yield section, text
 
 
 def as_shell(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Rules of values that the text gives, and that do not come to where they are read: V16, Q43, Q44."""
+"""Rules of values that the text gives, and that do not come to where they are read: V16, V17, Q43, Q44."""
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
@@ -183,3 +184,48 @@ def json_that_loses_its_quotes(job: LintJob) -> Iterator[LintFinding]:
                     happens="json.loads: Expecting property name enclosed in double quotes.",
                     fix="Write it in single quotes: '{\"name\": value}'.",
                 )
+
+
+_EMPTY = r"(?:^|[\s;])(?:export |local )?{0}=(?:\"\"|'')?(?=[\s;]|$)"
+_BARE = lazy_re(r"\$(?:(\w+)|\{(\w+)\})")
+
+
+@rule(
+    "V17",
+    title="The value of an option is there on every way through the text",
+    severity="warning",
+    source="bash(1), Word splitting: an unquoted variable that is empty is no word; Python's argparse",
+    bad=(
+        "case $1 in\n  a) Q=fp8 ;;\n  b) Q= ;;\nesac\n" + _ONE.format("1 --quant $Q --steps 5"),
+        'RESUME=""\nif [ -f last.pt ]; then RESUME=last.pt; fi\n' + _ONE.format("1 --resume ${RESUME}"),
+    ),
+    good=(
+        'MORE=""\nif [ -f a ]; then MORE="--resume a"; fi\n' + _ONE.format("1 $MORE"),
+        "case $1 in\n  a) Q=fp8 ;;\n  b) Q= ;;\nesac\n" + _ONE.format("1 ${Q:+--quant $Q}"),
+        'NAME=""\nNAME=big\n' + _ONE.format("1 --name $NAME"),
+        'Q=""\nif [ -z "$Q" ]; then Q=fp8; fi\n' + _ONE.format("1 --quant $Q"),
+    ),
+)
+def option_without_its_value(job: LintJob) -> Iterator[LintFinding]:
+    """Where a variable is empty, no word is left of it: the option takes the next one for its value, or has none."""
+    said: set[str] = set()
+    for launch in job.launches[: look.SIBLINGS]:
+        for option, value in pairwise(launch.script_words):
+            match = _BARE.fullmatch(value.raw)
+            name = (match[1] or match[2]) if match is not None else ""
+            if not name or name in said or value.quoted or not re.fullmatch(r"--\w[\w.-]*", option.shown):
+                continue
+            setting = launch.invocation.settings.get(name)
+            empty = re.search(_EMPTY.format(name), job.text, re.MULTILINE)
+            if empty is None or (setting is not None and setting.word.text):
+                continue
+            if re.search(rf"-[zn] [\"']?\$\{{?{name}\b|\$\{{{name}:", job.text):
+                continue  # the text asks whether it is empty
+            said.add(name)
+            yield LintFinding(
+                span=value.span,
+                summary=f"${name} may be empty here (line {job.text.count(chr(10), 0, empty.end()) + 1}), and"
+                f" {option.shown} is left without a value",
+                happens="The program's parser refuses it (expected one argument), or takes the next word for it.",
+                fix=f"Write ${{{name}:+{option.shown} ${name}}}, which is nothing where {name} is empty.",
+            )

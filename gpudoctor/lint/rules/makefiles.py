@@ -5,21 +5,13 @@ from collections.abc import Iterator
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import makefile
-from gpudoctor.lint.model import LintJob, Span, TextSection
+from gpudoctor.lint.model import LintJob, Span
 from gpudoctor.lint.rule import LintFinding, rule
 
 _HEAD = "NGPU := 4\ntrain: data\n\t@mkdir -p out\n"
 _WORD = lazy_re(r"(?<!\$)\$([A-Za-z_]\w+)", re.ASCII)
 _ALONE = lazy_re(r"^\t[@+-]*\s*(cd\s+[^;&|]+|export\s+\w+=[^;&|]*|(?:source|\.)\s+[^;&|]+|conda\s+activate\s+[^;&|]+)$")
 _STARTS = lazy_re(r"\b(?:torchrun|accelerate|deepspeed|python[\d.]*|mpirun|srun|horovodrun)\s")
-
-
-def _makefiles(job: LintJob) -> Iterator[tuple[TextSection, str]]:
-    """Each with its text as it was given: what `sections` hold is a shell's."""
-    for section in job.sections:
-        text = job.text[section.start : section.start + len(section.text)]
-        if makefile.looks_like_makefile(text):
-            yield section, text
 
 
 @rule(
@@ -37,7 +29,7 @@ def _makefiles(job: LintJob) -> Iterator[tuple[TextSection, str]]:
 )
 def shell_variable_in_make(job: LintJob) -> Iterator[LintFinding]:
     """make reads one letter behind a dollar, unless it stands in brackets: of $NGPU the word GPU is left."""
-    for section, text in _makefiles(job):
+    for section, text in makefile.makefiles(job):
         at = 0
         for line in text.split("\n"):
             match = _WORD.search(line) if line.startswith("\t") and _STARTS.search(line) else None
@@ -67,7 +59,7 @@ def shell_variable_in_make(job: LintJob) -> Iterator[LintFinding]:
 )
 def recipe_lines_apart(job: LintJob) -> Iterator[LintFinding]:
     """make gives each line of a recipe to a shell of its own: what cd, export and source do is gone in the next."""
-    for section, text in _makefiles(job):
+    for section, text in makefile.makefiles(job):
         if re.search(r"^\.ONESHELL:", text, re.MULTILINE):
             continue
         lines, at = text.split("\n"), 0

@@ -1,4 +1,4 @@
-"""Rules of ranks that mpirun, horovodrun and jsrun place on GPUs: M07, M08."""
+"""Rules of ranks that mpirun, horovodrun and jsrun place on GPUs: M07, M08, M18, M19."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from gpudoctor.knowledge.wording import counted
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import processes
 from gpudoctor.lint.allocation import whole as number
-from gpudoctor.lint.model import LintJob
+from gpudoctor.lint.model import LintJob, Span
 from gpudoctor.lint.rule import Example, LintFinding, rule
 from gpudoctor.lint.understood import whole
 
@@ -82,3 +82,83 @@ def more_slots_than_gpus(job: LintJob) -> Iterator[LintFinding]:
             happens="The local ranks beyond find no GPU: invalid device ordinal, or list index out of range.",
             fix=f"Write {limit} slots for it, and -np to match; other hosts make more ranks.",
         )
+
+
+_MPIJOB = (
+    "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nmetadata: {{name: t}}\nspec:\n  slotsPerWorker: {}\n"
+    "  mpiReplicaSpecs:\n    Launcher:\n      replicas: 1\n      template:\n        spec:\n          containers:\n"
+    "          - {{name: l, image: a, command: [mpirun, -bind-to, none, {}]}}\n    Worker:\n      replicas: 2\n"
+    "      template:\n        spec:\n          containers:\n          - name: w\n            image: a\n"
+    "            resources: {{limits: {{nvidia.com/gpu: 4}}}}\n            volumeMounts:"
+    " [{{name: m, mountPath: /dev/shm}}]\n"
+    "          volumes: [{{name: m, emptyDir: {{medium: Memory}}}}]\n"
+)
+
+
+@rule(
+    "M18",
+    title="A worker of an MPIJob has as many slots as GPUs",
+    severity="warning",
+    source="mpi-operator, MPIJobSpec: slotsPerWorker (1 by default) is what its hostfile says, which mpirun fills",
+    bad=(_MPIJOB.format(1, "python, train.py"), _MPIJOB.format(2, "-np, '4', python, train.py")),
+    good=(_MPIJOB.format(4, "python, train.py"), _MPIJOB.format(1, "torchrun, --nproc_per_node=4, train.py")),
+)
+def fewer_slots_than_gpus(job: LintJob) -> Iterator[LintFinding]:
+    """mpirun starts a rank for each slot. GPUs of a worker beyond these have none."""
+    launch = next((each for each in job.launches if each.launcher == "mpirun" and each.invocation.manifest_path), None)
+    for manifest in job.manifests if launch is not None else ():
+        by_path = {value.path: value for value in manifest.values}
+        slots, specs = by_path.get(("spec", "slotsPerWorker")), ("spec", "mpiReplicaSpecs", "Worker")
+        limits = (*specs, "template", "spec", "containers", "0", "resources", "limits")
+        given = next((value for path, value in by_path.items() if path[:-1] == limits and "gpu" in path[-1]), None)
+        gpus, each = (number(given.value) if given is not None else None), number(slots.value) if slots else 1
+        if manifest.kind != "MPIJob" or launch is None or given is None or not gpus or not each or gpus <= each:
+            continue
+        workers = number(by_path[(*specs, "replicas")].value) if (*specs, "replicas") in by_path else None
+        ranks = whole(launch.option("np", "n"))
+        if (ranks is None or ranks == each * (workers or 0)) and launch.option("map-by", "npernode", "host") is None:
+            yield LintFinding(
+                span=(slots or given).span,
+                summary=f"a worker has {counted(gpus, 'GPU')} and {counted(each, 'slot')}: mpirun starts"
+                f" {counted(each, 'rank')} there",
+                happens=f"{counted(gpus - each, 'GPU')} of each worker {'does' if gpus - each == 1 else 'do'} nothing.",
+                fix=f"Write slotsPerWorker: {gpus}.",
+            )
+
+
+_SELECT = lazy_re(r"^#PBS[ \t]+-l[ \t]+select=(\d+):(\S*ngpus=\d+\S*)", re.MULTILINE)
+_PBS = "#!/bin/bash\n#PBS -l select=2:ncpus=32:ngpus=4{}\nexport MASTER_ADDR=$(head -n 1 $PBS_NODEFILE)\n"
+
+
+@rule(
+    "M19",
+    title="A chunk of PBS has as many places for MPI as ranks are started on it",
+    severity="warning",
+    source="PBS Professional, pbs_resources(7B): mpiprocs is 1 in each chunk by default; mpirun(1) of Open MPI: slots",
+    bad=(_PBS.format("") + "mpirun -np 8 --bind-to none python train_hvd.py\n",),
+    good=(
+        _PBS.format(":mpiprocs=4") + "mpirun -np 8 --bind-to none python train_hvd.py\n",
+        _PBS.format("") + "mpirun -np 2 --bind-to none python train_hvd.py\n",
+        _PBS.format("") + "mpirun -np 8 --oversubscribe --bind-to none python train_hvd.py\n",
+    ),
+)
+def chunks_without_places(job: LintJob) -> Iterator[LintFinding]:
+    """Open MPI takes its slots from PBS: one for each line of the node file, of which a chunk has mpiprocs."""
+    match = _SELECT.search(job.text)
+    if match is None or "mpiprocs" in match[0] or "+" in match[2]:
+        return
+    told = ("host", "hostfile", "machinefile", "oversubscribe", "map-by", "npernode", "ppn", "ppr")
+    chunks = int(match[1])
+    for launch in job.launches:
+        inside = next((each for each in (launch, *launch.around) if each.launcher == "mpirun"), None)
+        ranks = whole(inside.option("np", "n")) if inside is not None else None
+        if inside is None or ranks is None or ranks <= chunks or inside.option(*told) is not None:
+            continue
+        yield LintFinding(
+            span=Span(match.start(), match.end(), job.text.count("\n", 0, match.start()) + 1),
+            summary=f"{counted(chunks, 'chunk')} without mpiprocs {'is' if chunks == 1 else 'are'}"
+            f" {counted(chunks, 'slot')}, and mpirun starts {ranks} ranks",
+            happens="There are not enough slots available in the system (Open MPI); others fill the nodes in turn.",
+            fix=f"Write mpiprocs={max(1, ranks // chunks)} into select=.",
+        )
+        return

@@ -6,7 +6,8 @@ from difflib import SequenceMatcher
 
 from gpudoctor.knowledge.nccl.variables import is_known
 from gpudoctor.lazy import lazy_re
-from gpudoctor.lint.model import LintJob
+from gpudoctor.lint import makefile
+from gpudoctor.lint.model import LintJob, Span
 from gpudoctor.lint.rule import LintFinding, rule
 
 _ONE = "torchrun --standalone --nproc-per-node=4 train.py\n"
@@ -18,6 +19,11 @@ _BASHISMS = lazy_re(
 _OF_SH = lazy_re(r"\A#![ \t]*(?:/usr)?/bin/(?:env[ \t]+)?(?:da)?sh[ \t]*\n")
 _FATAL = lazy_re(r"^[ \t]*(?:export |local |readonly )?\w+\+?=\(.*$|^[^#\n'\"]*[^$]<\(.*$", re.MULTILINE)
 """Measured with dash 0.5.12: Syntax error."""
+_SOURCES = lazy_re(r"(?:^|[;&|\n({])\s*source\s+\S")
+_SOURCES_IN_MAKE = lazy_re(r"^\t[@+-]*(?:[^\n#]*[;&|(][ \t]*)?(source)[ \t]+\S", re.MULTILINE)
+_SHELL_OF_MAKE = lazy_re(r"^[ \t]*(?:export[ \t]+)?SHELL[ \t]*[:?]?=", re.MULTILINE)
+_BUSY = lazy_re(r"alpine|busybox|centos|rockylinux|ubi\d|fedora|amazonlinux")
+"""Images whose sh has `source`."""
 _KNOWN = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "NCCL_SOCKET_IFNAME", "OMP_NUM_THREADS",
           "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_IB_HCA", "GLOO_SOCKET_IFNAME", "NCCL_DEBUG",
           "NCCL_DEBUG_SUBSYS", "NCCL_IB_GID_INDEX", "NCCL_NET_GDR_LEVEL", "NCCL_SHM_DISABLE", "NCCL_PROTO", "NCCL_ALGO",
@@ -35,9 +41,13 @@ _KNOWN = ("CUDA_VISIBLE_DEVICES", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "N
     bad=(
         "sh run.sh 4\n#@ file run.sh\nARGS=${@:2}\n" + _ONE,
         "sh run.sh\n#@ file run.sh\nif [[ -d x ]]; then cd x; fi\n" + _ONE,
+        "train: a\n\tsource .venv/bin/activate && torchrun --standalone --nproc-per-node=4 train.py\n",
+        "docker run --gpus all --ipc=host a sh -c 'source v/bin/activate && " + _ONE.strip() + "'\n",
         "#!/bin/sh\nARGS=(--lr 0.1)\ntorchrun --standalone --nproc-per-node=4 train.py ${ARGS[@]}\n",
     ),
     good=(
+        "SHELL := /bin/bash\ntrain: a\n\tsource v/bin/activate && torchrun --standalone --nproc-per-node=4 t.py\n",
+        "train: a\n\t. v/bin/activate && torchrun --standalone --nproc-per-node=4 t.py\n",
         "bash run.sh\n#@ file run.sh\n#!/bin/sh\nARGS=(--lr 0.1)\n" + _ONE,
         "#!/bin/sh\nA=$(pwd)\n" + _ONE,
         "bash run.sh 4\n#@ file run.sh\nARGS=${@:2}\n" + _ONE,
@@ -68,6 +78,7 @@ def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
             happens="Where sh is dash (Debian, Ubuntu) the script ends with Bad substitution, or a syntax error.",
             fix=f"Write bash {file.shown if file is not None else name}.",
         )
+    yield from _source_of_sh(job)
     by_bash = {
         word.shown.rpartition("/")[2] for each in job.invocations if each.program == "bash" for word in each.words
     }
@@ -82,6 +93,27 @@ def bash_script_under_sh(job: LintJob) -> Iterator[LintFinding]:
                 happens='Where sh is dash (Debian, Ubuntu) the script ends there: Syntax error: "(" unexpected.',
                 fix="Write #!/bin/bash in the first line.",
             )
+
+
+def _source_of_sh(job: LintJob) -> Iterator[LintFinding]:
+    """`source` in what /bin/sh reads: the text of `sh -c`, a recipe of make."""
+    places: list[tuple[Span, str]] = []
+    for section, text in makefile.makefiles(job):
+        match = _SOURCES_IN_MAKE.search(text) if not _SHELL_OF_MAKE.search(text) else None
+        if match is not None:
+            places.append((section.span(match.start(1), match.end(1)), "make's shell"))
+    for shell in job.invocations:
+        words = shell.words
+        is_text = shell.program in ("sh", "dash") and len(words) > 2 and words[1].shown == "-c"
+        if is_text and _SOURCES.search(words[2].shown) and not _BUSY.search(job.text):
+            places.append((words[2].span, "sh"))
+    for span, who in places:
+        yield LintFinding(
+            span=span,
+            summary=f"{who} is /bin/sh, and `source` is a word of bash",
+            happens="Where sh is dash (Debian, Ubuntu): source: not found, and what stands behind && is not run.",
+            fix="Write `. FILE` instead of `source FILE`; or SHELL := /bin/bash in a Makefile, bash -c elsewhere.",
+        )
 
 
 @rule(
