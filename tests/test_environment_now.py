@@ -15,7 +15,7 @@ import pytest
 from gpudoctor.hang import live
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import JobMember, Members
-from gpudoctor.read.job import environment_now as reading, processes
+from gpudoctor.read.job import describer, environment_now as reading, processes
 from gpudoctor.read.job.environment_now import as_set, environment_now
 from gpudoctor.read.system import System
 from gpudoctor.snapshot.evidence import Process
@@ -93,7 +93,7 @@ def test_only_a_python_with_torch_that_was_not_told_is_asked(tmp_path: Path) -> 
         told = processes.find(system, doctor=without)  # which we are not: these are our children
         (member,) = (member for job in find_jobs([told]) for member in job.members if member.process.pid == pid)
         assert (member.role, member.rank, member.world_size) == ("rank", 3, 8)
-        again, raw, reason = processes.Describer(system).again(pid, member.process.started)
+        again, raw, reason = describer.Describer(system).again(pid, member.process.started)
         assert again is not None and again.environment["RANK"] == "3" and b"RANK=3" in raw and not reason
 
 

@@ -24,11 +24,12 @@ from hypothesis import given, settings, strategies as st
 from gpudoctor import active
 from gpudoctor.active import ChildReply, own_module
 from gpudoctor.hang import ask
+from gpudoctor.hang.causes.training_memory import held_in
 from gpudoctor.hang.find import find_jobs
 from gpudoctor.hang.job import Members
 from gpudoctor.marked import MARK
-from gpudoctor.read import cgroup, process as proc
-from gpudoctor.read.job import files, gpus, kernel, layers, node, processes, sampling
+from gpudoctor.read import cgroup, mounts, process as proc
+from gpudoctor.read.job import files, gpus, granted, in_kernel, kernel, layers, node, processes, sampling, thinned
 from gpudoctor.read.job.layers import RankWithRas
 from gpudoctor.read.job.tasks import Task, each
 from gpudoctor.read.job.wanted import Wanted
@@ -313,8 +314,88 @@ def test_a_rank_that_waits_in_the_kernel_does_not_hold_us(tmp_path: Path) -> Non
     assert [member.rank for member in before.members if member.process.pid == running.pid] == [1]
     process = by_pid(answer)[running.pid]
     assert [sample.state for sample in process.samples] == ["D", "D"]
-    assert not process.process.environment_read and process.libraries == {}
-    assert any(each.pid == running.pid and "state D" in each.reason for each in answer.unread)
+    assert process.process.environment_read and process.libraries == {}
+
+
+def test_the_environment_of_a_process_in_the_kernel_is_asked_of_a_child_that_can_be_ended(tmp_path: Path) -> None:
+    """Where the lock of its memory is held, as by a driver: here by nobody, and the child is stopped instead."""
+    with started(tmp_path, WAITS_IN_THE_KERNEL, RANK="1", WORLD_SIZE="2") as running:
+        running.wait_for("ready")
+        wait_until(lambda: state_of(running.pid) == "D", "in the kernel")
+        asked = in_kernel.InKernel(System())
+        told = asked.read(running.pid)
+        assert told is not None and b"RANK=1" in told.environment.split(b"\0") and b"train.py" in told.command
+        child = asked._child._child  # type: ignore[union-attr]
+        assert child is not None
+        os.kill(child.pid, signal.SIGSTOP)
+        assert asked.read(running.pid) is None
+        assert child.poll() is not None
+        asked.end()
+
+
+def test_a_rank_that_gets_no_memory_is_told_and_not_taken_for_dead(tmp_path: Path) -> None:
+    """Version 1 of cgroups with its OOM killer off, as docker's --oom-kill-disable does it; no parent in common."""
+    top = Path("/sys/fs/cgroup/memory")
+    if os.geteuid() or not (top / "memory.oom_control").is_file():
+        pytest.skip("no root, or no memory cgroups of version 1")
+    group = top / f"gpudoctor-test-{os.getpid()}"
+    group.mkdir()
+    own = {"WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(free_port())}
+    other = tmp_path / "other"
+    other.mkdir()
+    fills = f"""
+        import os, time
+        with open("{group}/cgroup.procs", "w") as file:
+            file.write(str(os.getpid()))
+        print("ready", flush=True)
+        kept = [bytearray(1 << 20) for _ in range(400)]
+    """
+    try:
+        (group / "memory.limit_in_bytes").write_text(str(128 << 20))
+        (group / "memory.oom_control").write_text("1")
+        with (
+            started(tmp_path, fills, RANK="1", **own) as running,
+            started(other, "import time; time.sleep(1000)", RANK="0", **own),
+        ):
+            running.wait_for("ready")
+            wait_until(lambda: state_of(running.pid) == "D", "in the kernel")
+            answer = node.begin(ask.order_for([find_here(running.pid)], seconds=0.5, timeout=20.0), 0)()
+        process = by_pid(answer)[running.pid]
+        assert process.process.environment["RANK"] == "1"
+        assert process.memory is not None and process.memory.limit_bytes == 128 << 20
+        assert process.memory.folder == str(group) and process.memory.used_bytes > 127 << 20
+        assert held_in(process) == "mem_cgroup_oom_synchronize"
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
+        group.rmdir()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_frozen_rank_is_seen(version: int, tmp_path: Path) -> None:
+    """As docker pause does it: /proc says S or D of it, and its stack stands at any line."""
+    kind, file = ("cgroup", "freezer.state") if version == 1 else ("cgroup2", "cgroup.freeze")
+    mounted = mounts.parse(Path("/proc/self/mountinfo").read_text())
+    places = [
+        mount.point
+        for mount in mounted
+        if mount.filesystem == kind and (version == 2 or "freezer" in mount.super_options)
+    ]
+    if os.geteuid() or not places:
+        pytest.skip(f"no root, or no freezer of version {version}")
+    group = Path(places[0]) / f"gpudoctor-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        with started(tmp_path, "import time\nprint('ready', flush=True)\ntime.sleep(1000)", RANK="0") as running:
+            running.wait_for("ready")
+            assert granted.frozen(System(), running.pid) == ""
+            (group / "cgroup.procs").write_text(str(running.pid))
+            (group / file).write_text("FROZEN" if version == 1 else "1")
+            wait_until(lambda: bool(granted.frozen(System(), running.pid)), "frozen")
+            assert granted.frozen(System(), running.pid) == str(group / file)
+            (group / file).write_text("THAWED" if version == 1 else "0")
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
+        group.rmdir()
 
 
 def find_here(pid: int) -> Members:
@@ -760,7 +841,7 @@ def test_an_answer_that_is_too_long_for_a_line_is_thinned_out() -> None:
     evidence = NodeEvidence(processes=(process,))
 
     def kept(limit: int) -> list[int]:
-        answer = msgspec.json.decode(node.encoded(evidence, limit), type=NodeEvidence)
+        answer = msgspec.json.decode(thinned.encoded(evidence, limit), type=NodeEvidence)
         assert bool(answer.unread) == (limit < 9000)
         return [thread.id for thread in answer.processes[0].samples[0].threads]
 

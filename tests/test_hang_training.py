@@ -388,6 +388,45 @@ FIRES: dict[str, tuple[HangJob, str, tuple[int, ...], int | None]] = {
         (1,),
         None,
     ),
+    "its cgroup grants no memory, and kills nobody": (
+        a_job(waits(0), member(1, place_at("user code", at=9), state="D", waits_in="mem_cgroup_oom_synchronize")),
+        "memory-limit-wait",
+        (1,),
+        9,
+    ),
+    "over memory.high, though it runs now and then": (
+        a_job(
+            waits(0),
+            member(1, place_at("user code", at=9), state="D", waits_in="mem_cgroup_handle_over_high", moved=None),
+        ),
+        "memory-limit-wait",
+        (1,),
+        9,
+    ),
+    "a data loader over memory.high": (
+        a_job(
+            waits(0),
+            is_in(
+                1,
+                "data",
+                "DataLoader",
+                at=26,
+                data_loaders=(data_loader(77, 4001, state="D", waits_in="__mem_cgroup_handle_over_high"),),
+            ),
+        ),
+        "memory-limit-wait",
+        (1,),
+        26,
+    ),
+    "a frozen cgroup": (
+        a_job(
+            waits(0),
+            member(1, place_at("user code", at=52), frozen="/sys/fs/cgroup/docker/3f/cgroup.freeze"),
+        ),
+        "stopped-rank",
+        (1,),
+        52,
+    ),
     "a barrier in the finally of a try that others are in": (
         a_job(
             waits(0, at=44, sources=src(44, inside=[("try", 43, "")], calls=[("barrier", 46, "")])),

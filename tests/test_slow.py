@@ -241,6 +241,8 @@ CROWDED = ProcessPace(pid=1, seconds=20.0, main_ran_seconds=5.0, main_delayed_se
         (None, "gpu-work", {"timed": True, "gpus": (replace(COOL, pids=(1, 2)),)}),  # with a rank that is not late
         (None, "gpu-work", {"timed": True, "gpus": (COOL,), "other_gpus": (COOL,)}),
         (IN_OWN_CODE, "host-code", {"gpus": (HOT,), "other_gpus": (replace(HOT, index=0),)}),
+        (IN_OWN_CODE, "memory-high", {"process": replace(READS, file_waits=0, memory_waits=40)}),
+        (AT_ITS_LOADER, "memory-high", {"workers": (replace(READS, file_waits=0, memory_waits=40),)}),
         (IN_OWN_CODE, "cpu-shared", {"process": ProcessPace(pid=1, seconds=20.0, main_delayed_seconds=4.0)}),
         (IN_OWN_CODE, "cpu-shared", {"process": replace(CROWDED, main_ran_seconds=1.2)}),
         (IN_OWN_CODE, "host-code", {"process": CROWDED}),

@@ -21,6 +21,10 @@ CAUSE = Cause(
             "Let it go on, and find what stopped it: Ctrl-Z, a debugger, a scheduler that suspends jobs, "
             "a frozen cgroup."
         ),
+        "frozen": (
+            "Thaw it by what has frozen it: docker unpause, podman unpause, systemctl thaw, a scheduler that resumes "
+            "the job, a checkpoint tool (CRIU) that has ended."
+        ),
         "traced": "Let the debugger go on or detach; it holds the process.",
         "input": (
             "Remove the breakpoint, or the question on standard input: a rank under a launcher has nobody who answers."

@@ -34,6 +34,11 @@ CAUSE = Cause(
             "docker), or start fewer threads and workers.",
             (command("gpudoctor check host"),),
         ),
+        "memory-high": Fix(
+            "Raise memory.high of that cgroup (MemoryHigh= of systemd; SLURM sets it to what --mem asks for), or let "
+            "its ranks hold less: fewer DataLoader workers, less prefetched. Page cache counts too.",
+            (command("gpudoctor check host"),),
+        ),
         "cpu-shared": Fix(
             "Give each rank processors of its own: look at which CPUs each may run on, and at what else runs on that "
             "node.",
@@ -67,6 +72,7 @@ CAUSE = Cause(
         "no-workers": Judged("slow-rank", "program", "after a fix"),
         "few-workers": Judged("slow-rank", "program", "after a fix"),
         "cpu-quota": Judged("slow-rank", "environment", "after a fix"),
+        "memory-high": Judged("slow-rank", "environment", "after a fix"),
         "cpu-shared": Judged("slow-rank", "environment", "after a fix"),
         "gpu-work": Judged("slow-rank", "program", "not decided"),
         "host-code": Judged("slow-rank", "program", "after a fix"),

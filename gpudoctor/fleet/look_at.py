@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from gpudoctor.fleet.messages import FindRanks, LookAt, LookedAt, RanksFound, Watch, Watched
-from gpudoctor.read.job import node, pace
+from gpudoctor.read.job import node, pace, thinned
 
 
 def find(order: FindRanks) -> RanksFound:
@@ -15,7 +15,7 @@ def find(order: FindRanks) -> RanksFound:
 def begin(order: LookAt, number: int) -> Callable[[], LookedAt]:
     """Begin to read, as fleet node `number`; to be called in the agent's main thread."""
     finish = node.begin(order.wanted, number)
-    return lambda: LookedAt(evidence=msgspec.Raw(node.encoded(finish())))
+    return lambda: LookedAt(evidence=msgspec.Raw(thinned.encoded(finish())))
 
 
 def watch(order: Watch, number: int) -> Callable[[], Watched]:

@@ -68,9 +68,9 @@ def look(launch: Launch, node: int, followed: Followed, torchrun: ProcStat | Non
 
 def encoded(evidence: NodeEvidence | None) -> bytes:
     """As it is sent."""
-    from gpudoctor.read.job import node as reader
+    from gpudoctor.read.job import thinned
 
-    return b"null" if evidence is None else reader.encoded(evidence, EVIDENCE_BYTES)
+    return b"null" if evidence is None else thinned.encoded(evidence, EVIDENCE_BYTES)
 
 
 def with_the_dead(

@@ -62,7 +62,7 @@ WAITING: frozenset[Kind] = frozenset(
 STARTING: frozenset[Kind] = frozenset({"communicator init", "rendezvous", "store wait"})
 STARTS_WITHIN = 30.0
 """Seconds of age: our rule of thumb; imports of torch alone may take 20 s on a cold file system."""
-STOPPED = ("T", "t")
+STOPPED = ("T", "t", "F")
 ENDED = ("Z", "X", "x")
 
 SPINS_FROM = 0.5

@@ -97,7 +97,7 @@ def _entry(entry: Collective | None) -> str:
 def state_words(rank: Rank) -> str:
     """ "waits in all_reduce", "stopped", "ended by SIGKILL"."""
     if rank.state in STOPPED:
-        return "stopped" if rank.state == "T" else "held by a debugger"
+        return {"T": "stopped", "F": "frozen"}.get(rank.state, "held by a debugger")
     if rank.state == "Z":
         return ended_words(rank.evidence.process.exit_code)
     if has_ended(rank):

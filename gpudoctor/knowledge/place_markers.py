@@ -418,6 +418,14 @@ NOT_STORAGE = lazy_re(
 )
 """State D for another reason: the GPU's driver, a frozen cgroup, memory at its limit, a lock of the kernel."""
 
+NO_MEMORY = {
+    "mem_cgroup_handle_over_high": "high",
+    "__mem_cgroup_handle_over_high": "high",
+    "mem_cgroup_oom_synchronize": "no killer",
+}
+"""Kernel functions in which a process waits for memory of its cgroup -> variant of `memory-limit-wait` (mm/memcontrol.c
+of Linux 5.4 to 6.12)."""
+
 
 def kernel_name(waits_in: str) -> str:
     """ "poll_schedule_timeout" for "poll_schedule_timeout.constprop.0"."""

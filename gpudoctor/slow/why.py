@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from gpudoctor.envelope import Seen
 from gpudoctor.knowledge.gpus import clock_events
-from gpudoctor.knowledge.wording import listed, ranges
+from gpudoctor.knowledge.wording import listed, ranges, size
 from gpudoctor.slow.where import TimeSpent
 from gpudoctor.snapshot.evidence import GpuUse
 from gpudoctor.snapshot.pace import ProcessPace
@@ -52,6 +52,7 @@ def reason(rank: LateRank, spent: TimeSpent | None) -> Reason | None:
     """The first that fits; what holds back all of a process before what its code does."""
     return (
         _quota(rank)
+        or _memory(rank)
         or _without_processor(rank)
         or _gpu(rank, spent)
         or _storage(rank, spent)
@@ -82,6 +83,29 @@ def _quota(rank: LateRank) -> Reason | None:
         words=f"its cgroup's CPU quota of {quota.cpus:g} CPUs holds it back",
         evidence=(Seen(f"{quota.folder}/cpu.stat", text),),
     )
+
+
+def _memory(rank: LateRank) -> Reason | None:
+    """It, or a data loader of it, is over its cgroup's memory.high."""
+    for process in (rank.process, *rank.workers):
+        others = max((other.memory_waits / max(1, other.file_looks) for other in rank.others), default=0.0)
+        share = process.memory_waits / max(1, process.file_looks)
+        if share < max(HELD_BACK * rank.share, LEAST_WAITS, TIMES_OTHERS * others):
+            continue
+        own, memory = process.pid == rank.process.pid, process.memory
+        of = f" of {size(memory.limit_bytes)}" if memory is not None else ""
+        return Reason(
+            variant="memory-high",
+            words=f"its cgroup's memory limit{of} holds {'it' if own else 'a data loader of it'} back",
+            evidence=(
+                Seen(
+                    memory.folder if memory is not None else f"/proc/{process.pid}/wchan",
+                    f"in {process.memory_waits} of {process.file_looks} looks pid {process.pid} waited for memory"
+                    + (f"; {size(memory.used_bytes)}{of} used" if memory is not None else ""),
+                ),
+            ),
+        )
+    return None
 
 
 def _without_processor(rank: LateRank) -> Reason | None:

@@ -11,6 +11,7 @@ from msgspec import Struct, field, structs
 
 from gpudoctor.errors import BadInput
 from gpudoctor.named import HostName, InterfaceName, Pid, PidOrNone, told
+from gpudoctor.snapshot.holds import AwaitedLock, CgroupMemory
 from gpudoctor.snapshot.ras import Ras
 
 SCHEMA = 1
@@ -284,17 +285,6 @@ class Recorder(Struct, frozen=True, omit_defaults=True, kw_only=True):
 # ---------------------------------------------------------------- a process, a node, all
 
 
-class AwaitedLock(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A lock on a file for which a process waits in the kernel."""
-
-    file: str = ""
-    """As the process names it; empty where that is not told."""
-    holder: PidOrNone = 0
-    """Who has it; 0: not told, as of another container's."""
-    process: str = ""
-    """The holder's name; empty where it has ended, or is not seen."""
-
-
 class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     process: Process
     samples: tuple[Sample, ...] = ()
@@ -318,6 +308,9 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """ "memlock", "nofile" -> soft limit as in /proc/PID/limits."""
     oom_kills: int | None = None
     """memory.events oom_kill of its cgroup."""
+    memory: CgroupMemory | None = None
+    frozen: str = ""
+    """The file that thaws the cgroup that is frozen (docker pause), and it with it; empty where none is."""
     armed: bool = False  # gpudoctor.arm() runs in it
     variables: tuple[FrameVariables, ...] = ()
     """Of the program's frames of its main thread in the last sample, innermost first; () where they were not read."""
@@ -328,7 +321,9 @@ class ProcessEvidence(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """/proc's letter in the last sample."""
+        """/proc's letter in the last sample; "F", which is ours, for one that is frozen: /proc says S or D of it."""
+        if self.frozen:
+            return "F"
         return self.samples[-1].state if self.samples else self.process.state
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from gpudoctor.named import Address, HostName, Pid
 from gpudoctor.snapshot.evidence import GpuUse, Thread, Unread
+from gpudoctor.snapshot.holds import CgroupMemory
 
 INSPECTED = " (NCCL's Inspector)"
 """Behind the key of a group whose times its files tell, and no flight recorder."""
@@ -81,6 +82,9 @@ class ProcessPace(Struct, frozen=True, omit_defaults=True, kw_only=True):
     file_waits: int = 0
     file: str = ""
     """One that it waited for."""
+    memory_waits: int = 0
+    """Of `file_looks`, those in which its cgroup did not grant it memory."""
+    memory: CgroupMemory | None = None
     lost: bool = False
     """It had ended by the last look."""
 

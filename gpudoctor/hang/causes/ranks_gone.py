@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from gpudoctor.command import Command
 from gpudoctor.hang.absent import hosts_of_gaps, local_gaps, may_be_unread, minds, waiting_ranks
 from gpudoctor.hang.causes import CAUSES, LIKELY, POSSIBLE, PROVED, SEEN, HangCause, HangJob, Rank, Seen, blame, command
 from gpudoctor.hang.job import Launcher
@@ -39,6 +40,10 @@ def stopped_ranks(job: HangJob) -> Iterator[HangCause]:
     known = CAUSES["stopped-rank"]
     waiting = progress_of(job).waiting
     stopped = [rank for rank in job.ranks if rank.state in STOPPED]
+    frozen = [rank for rank in stopped if rank.state == "F"]
+    if frozen:
+        yield _frozen(job, frozen)
+        stopped = [rank for rank in stopped if rank not in frozen]
     if stopped:
         traced = all(rank.state == "t" for rank in stopped)
         continues = (on_host(job, rank, command("kill -CONT {:pid}", rank.pid)) for rank in stopped[:MOST_NAMED])
@@ -89,6 +94,29 @@ def stopped_ranks(job: HangJob) -> Iterator[HangCause]:
     for launcher in job.launchers:
         if launcher.evidence.state in STOPPED:
             yield _stopped_launcher(launcher)
+
+
+def _frozen(job: HangJob, frozen: Sequence[Rank]) -> HangCause:
+    folders = list(dict.fromkeys((rank.node.host, rank.evidence.frozen) for rank in frozen))
+    thaws = (
+        on_host(job, next(rank for rank in frozen if (rank.node.host, rank.evidence.frozen) == place), _thaw(place[1]))
+        for place in folders[:MOST_NAMED]
+    )
+    return blame(
+        "stopped-rank",
+        PROVED,  # the kernel says so
+        frozen,
+        f"the cgroup of {ranks_of(frozen)} is frozen{and_waiting(progress_of(job).waiting, frozen)}",
+        [Seen(f"{process_of(rank)} {rank.evidence.frozen}", "frozen") for rank in frozen[:MOST_NAMED]],
+        at=frozen[0].place.user_frame,
+        fix=CAUSES["stopped-rank"].remedy("frozen", *thaws),
+    )
+
+
+def _thaw(file: str) -> Command:
+    if file.endswith("/freezer.state"):
+        return command("echo THAWED | sudo tee {:path}", file)
+    return command("echo 0 | sudo tee {:path}", file)
 
 
 def _stopped_launcher(launcher: Launcher) -> HangCause:

@@ -9,7 +9,7 @@ from gpudoctor.hang.gpus import share_of_time
 from gpudoctor.hang.progress import JobProgress, asks_its_loaders, lets_work, parties, progress_of, runs, serves
 from gpudoctor.hang.relation import awaits_file, guards_of, loop_around, source_at, tries_again
 from gpudoctor.hang.words import and_waiting, at, line_of, process_of, stack_of, stacks_of, waiting_words, who, without
-from gpudoctor.knowledge.place_markers import NOT_STORAGE, kernel_name
+from gpudoctor.knowledge.place_markers import NO_MEMORY, NOT_STORAGE, kernel_name
 from gpudoctor.knowledge.places import Kind, is_user, main_thread, place_of
 from gpudoctor.knowledge.waits import OwnWait, wait_of
 from gpudoctor.lazy import lazy_re
@@ -46,6 +46,7 @@ def in_the_kernel(job: HangJob) -> Iterator[HangCause]:
         for rank in job.ranks
         if len(rank.evidence.samples) > 1
         and all(sample.state == "D" for sample in rank.evidence.samples)
+        and _waits_in(rank) not in NO_MEMORY  # training_memory
         and not (rank.moved and _was_counted(rank))  # it has run in between: a large file, on its way to the disk
     ]
     if progress_of(job).verdict == "moves":

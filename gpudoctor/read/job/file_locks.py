@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read.process import look
 from gpudoctor.read.system import System
-from gpudoctor.snapshot.evidence import AwaitedLock
+from gpudoctor.snapshot.holds import AwaitedLock
 
 HELD = lazy_re(r"^lock:\s*\d+:\s+(?!->)(?:FLOCK|POSIX|OFDLCK)\s", re.MULTILINE)
 INODE = lazy_re(r"^ino:\s*([0-9]{1,20})$", re.MULTILINE)

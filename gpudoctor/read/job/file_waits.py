@@ -5,6 +5,7 @@ stands in the program, and whether it waits at that moment for a disk, a network
 in one. The state D alone does not tell: who waits for FUSE or NFS may be in S, and drivers wait in D too.
 """
 
+from gpudoctor.knowledge.place_markers import NO_MEMORY, kernel_name
 from gpudoctor.read.job.sampling import syscall_of
 from gpudoctor.read.process import parse_stat, waits_in
 from gpudoctor.read.system import System
@@ -26,7 +27,7 @@ class FileWaits:
 
     def __init__(self, system: System, pid: int) -> None:
         self._system, self._pid = system, pid
-        self.looks = self.waits = 0
+        self.looks = self.waits = self.for_memory = 0
         self.file = ""
         """That it has waited for, the last one; empty where that is not told."""
 
@@ -39,6 +40,9 @@ class FileWaits:
             return
         self.looks += 1
         if state not in "SD":
+            return
+        if state == "D" and kernel_name(waits_in(self._pid, self._system)) in NO_MEMORY:
+            self.for_memory += 1
             return
         name, descriptor = syscall_of(self._system, folder)
         if name in OF_FILES and descriptor is not None:

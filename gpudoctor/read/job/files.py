@@ -13,7 +13,7 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.read.cgroup import memberships
 from gpudoctor.read.job import file_locks, inside
 from gpudoctor.read.system import System
-from gpudoctor.snapshot.evidence import AwaitedLock
+from gpudoctor.snapshot.holds import AwaitedLock
 
 MAXIMUM_MAPS = 16 * 1024 * 1024
 MOST_LIBRARIES = 32

@@ -15,6 +15,7 @@ from gpudoctor.read.cgroup import (
     tightest,
 )
 from gpudoctor.read.system import System
+from gpudoctor.snapshot.holds import CgroupMemory
 
 
 class Throttled(NamedTuple):
@@ -58,6 +59,42 @@ def memory_limit(system: System, pid: int) -> int | None:
         pass
     total = re.search(r"^MemTotal:\s*([0-9]{1,15}) kB$", system.text_or_empty("/proc/meminfo"), re.MULTILINE)
     return int(total[1]) * 1024 if total else None
+
+
+def memory(system: System, pid: int) -> CgroupMemory | None:
+    """None where no cgroup of it has a limit, or none that can be seen from here."""
+    try:
+        folders = _folders(system, pid, "memory")
+        if folders is None:
+            return None
+        of_limit, of_use, _ = MEMORY_FILES[folders.version]
+        names = (of_limit, "memory.high") if folders.version == 2 else (of_limit,)
+        paths = [f"{folder}/{name}" for folder in folders.folders for name in names]
+        least = tightest(paths, lambda path: amount(system.text(path)))
+        if least is None:
+            return None
+        limit, folder = least[0], least[1].rpartition("/")[0]
+        used = int(system.text(f"{folder}/{of_use}"))
+        return CgroupMemory(folder=folder, limit_bytes=int(limit), used_bytes=used)
+    except (OSError, ValueError):
+        return None
+
+
+def frozen(system: System, pid: int) -> str:
+    """The file that thaws the cgroup whose freezer stops the process, of the uppermost one that is frozen; else ""."""
+    for controller, name, stopped, thaws in (
+        ("freezer", "freezer.state", "FROZEN", "freezer.state"),
+        ("", "cgroup.events", "frozen 1", "cgroup.freeze"),
+    ):
+        try:
+            folders = _folders(system, pid, controller)
+            above = folders.folders if folders is not None and folders.version == (1 if controller else 2) else ()
+            held = [folder for folder in above if stopped in system.text_or_empty(f"{folder}/{name}")]
+        except (OSError, ValueError):
+            continue
+        if held:
+            return f"{held[-1]}/{thaws}"
+    return ""
 
 
 def _folders(system: System, pid: int, controller: str) -> CgroupFolders | None:

@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
-import msgspec
 from msgspec import structs
 
 from gpudoctor import active, crowded
 from gpudoctor.knowledge.places import in_collective, main_thread
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.read import cgroup, kernel_log
-from gpudoctor.read.job import files, gpus, kernel, processes, reach, sampling
+from gpudoctor.read.job import describer, files, gpus, granted, kernel, processes, reach, sampling
 from gpudoctor.read.job.layers import Layers, RankWithRas
 from gpudoctor.read.job.own import own_pids
 from gpudoctor.read.job.sources import Sources
@@ -43,6 +42,7 @@ from gpudoctor.snapshot.evidence import (
     Thread,
     Unread,
 )
+from gpudoctor.snapshot.holds import CgroupMemory
 from gpudoctor.snapshot.ras import Ras
 
 T = TypeVar("T")
@@ -56,8 +56,6 @@ FOR_THEIR_SOURCES = 1.0
 """Seconds for the lines that late dumps name."""
 SAMPLE_SECONDS = 1.5
 """How long looking at the threads of all processes may take."""
-MOST_BYTES = 24 * 1024 * 1024
-"""Of an answer; the connection ends at 32 MiB a line."""
 LATE = "no answer in time"
 SOCKETS_OF = "sockets of pid {pid}"
 
@@ -75,34 +73,6 @@ def begin(order: Wanted, node: int) -> Callable[[], NodeEvidence]:
     `unread`.
     """
     return _SecondLook(order, node).finish
-
-
-def encoded(evidence: NodeEvidence, limit: int = MOST_BYTES) -> bytes:
-    """As JSON that fits into one line of an agent: without the threads that run no Python where it would not."""
-    raw = msgspec.json.encode(evidence)
-    for keep, what in ((_with_frames, "that run no Python"), (_only_main, "but the main ones")):
-        if len(raw) <= limit:
-            break
-        unread = (*evidence.unread, Unread("threads", f"those {what} are left out: there are too many to tell"))
-        thinned = tuple(keep(process) for process in evidence.processes)
-        raw = msgspec.json.encode(structs.replace(evidence, processes=thinned, unread=unread))
-    return raw
-
-
-def _with_frames(process: ProcessEvidence) -> ProcessEvidence:
-    return _thinned(process, lambda thread: bool(thread.frames) or thread.id == process.process.pid)
-
-
-def _only_main(process: ProcessEvidence) -> ProcessEvidence:
-    return _thinned(process, lambda thread: thread.id == process.process.pid)
-
-
-def _thinned(process: ProcessEvidence, keep: Callable[[Thread], bool]) -> ProcessEvidence:
-    samples = (
-        structs.replace(sample, threads=tuple(thread for thread in sample.threads if keep(thread)))
-        for sample in process.samples
-    )
-    return structs.replace(process, samples=tuple(samples))
 
 
 def _mains(samples: Mapping[int, Sample]) -> dict[int, Thread]:
@@ -133,6 +103,8 @@ class _Details(NamedTuple):
     resident_bytes: int | None
     limits: dict[str, str]
     oom_kills: int | None
+    memory: CgroupMemory | None
+    frozen: str
     unread: tuple[Unread, ...]
 
 
@@ -152,7 +124,7 @@ class _SecondLook:
         ranks = order.ranks.get(str(node), {})
         self.ranks = {pid: ranks[str(pid)] for pid in self.wanted if str(pid) in ranks}
         self.system = System(patience=max(1.0, order.timeout - 1.0) * self.slowdown)
-        self.describer = processes.Describer(self.system)
+        self.describer = describer.Describer(self.system)
         self.versions = files.Versions(self.system)
         self.unread: list[Unread] = []
         self.layers = Layers(self.system, order, node)
@@ -167,6 +139,7 @@ class _SecondLook:
         finally:
             self.sources.end()
             self.layers.end()
+            self.describer.in_kernel.end()
 
     def _looked(self) -> NodeEvidence:
         kernel_events = Task(self._kernel)
@@ -214,8 +187,8 @@ class _SecondLook:
                 self.unread += details[pid].unread
         return NodeEvidence(
             hostname=own,
-            boot_id=processes.boot_id(self.system),
-            network_namespace=processes.namespace(self.system, "self"),
+            boot_id=describer.boot_id(self.system),
+            network_namespace=describer.namespace(self.system, "self"),
             time=time.time(),
             processes=tuple(
                 self._process(
@@ -305,6 +278,8 @@ class _SecondLook:
             resident_bytes=files.resident_bytes(self.system, pid),
             limits={} if ended else attempt("limits", lambda: files.limits(self.system, pid), {}),
             oom_kills=cgroup.oom_kills(self.system, pid),
+            memory=None if ended else granted.memory(self.system, pid),
+            frozen="" if ended else granted.frozen(self.system, pid),
             unread=tuple(unread),
         )
 
@@ -406,6 +381,8 @@ class _SecondLook:
             resident_bytes=details.resident_bytes,
             limits=details.limits,
             oom_kills=details.oom_kills,
+            memory=details.memory,
+            frozen=details.frozen,
             armed=armed,
             variables=self.variables.get(pid, ()),
         )

@@ -240,6 +240,8 @@ class _Kept:
             file_looks=self.files.looks,
             file_waits=self.files.waits,
             file=self.files.file,
+            memory_waits=self.files.for_memory,
+            memory=granted.memory(self.system, self.pid) if self.files.for_memory else None,
             lost=last is None,
         )
 

@@ -1,8 +1,8 @@
 """The processes of this node that belong to distributed jobs, or may: ranks, launchers, and what descends from them.
 
 Every process's `stat` is read, and the environment of each that may be asked for it; command lines, maps and sockets
-only of those that could matter. Of a process that waits in the kernel (state D) nothing is read that takes the lock of
-its memory: it is looked at again a few times, for most such waits are short.
+only of those that could matter. Of a process that waits in the kernel (state D) nothing is read here that takes the
+lock of its memory: it is looked at again a few times, for most such waits are short, and then `in_kernel` is asked.
 """
 
 import errno
@@ -12,25 +12,28 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gpudoctor.knowledge.environment import recorded
-from gpudoctor.launcher import command_lines as commands, kept
-from gpudoctor.launcher.command_lines import MOST_WORDS
+from gpudoctor.launcher import command_lines as commands
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read import process as proc
-from gpudoctor.read.isolation import container_of
-from gpudoctor.read.job import files
+from gpudoctor.read.job import in_kernel
+from gpudoctor.read.job.describer import (
+    IN_KERNEL,
+    MAXIMUM_COMMAND,
+    MAXIMUM_ENVIRONMENT,
+    Describer,
+    boot_id,
+    namespace,
+    read_command,
+    words_of,
+)
 from gpudoctor.read.job.environment_now import MAXIMUM_MAPS, STRONG, TORCH, WEAK, as_set
-from gpudoctor.read.job.own import own_pids
 from gpudoctor.read.job.refusals import DENIED
-from gpudoctor.read.ranks import parse_environment
 from gpudoctor.read.shares import Shares
 from gpudoctor.read.sockets import Tables
 from gpudoctor.read.system import System
-from gpudoctor.read.users import user_name, user_of
-from gpudoctor.snapshot.evidence import NodeProcesses, Process, Unread
+from gpudoctor.read.users import user_of
+from gpudoctor.snapshot.evidence import NodeProcesses, Unread
 
-MAXIMUM_ENVIRONMENT = 1024 * 1024
-MAXIMUM_COMMAND = 128 * 1024
 MOST_PROCESSES = 4096  # of one user on one node: 16 ranks with 128 data loaders each, and some more
 MOST_BYTES = 16 * 1024 * 1024  # told of all processes: a line may have 32 MiB, and JSON makes some of it longer
 SIZE_OF_A_PROCESS = 1024  # what else is told of one
@@ -72,10 +75,14 @@ class _FirstLook:
         self.refused: dict[int, str] = {}  # pid -> why its environment is not read
         self.silent: set[int] = set()  # users of whom a process has not let its memory be read in time
         self.tables = Tables(system)
+        self.in_kernel = in_kernel.InKernel(system)
         self.describer = Describer(system)
 
     def result(self, hostname: str, now: float, alone: int = 0) -> NodeProcesses:
-        self._read_environments(alone)
+        try:
+            self._read_environments(alone)
+        finally:
+            self.in_kernel.end()
         chosen = self._ranks_and_launchers()
         communicates = self._spawning(chosen)
         self._silent_siblings(chosen)
@@ -192,8 +199,17 @@ class _FirstLook:
                     self.every[pid] = again
                     self._read_environment(pid)
         for pid in later:
-            self.refused[pid] = "it waits in the kernel (state D), where reading it could block"
-            self.commands[pid] = ()
+            self._read_waiting(pid)
+
+    def _read_waiting(self, pid: int) -> None:
+        name = self.every[pid].name
+        told = self.in_kernel.read(pid) if commands.PYTHON.search(name.lower()) or LAUNCHER_NAMES.match(name) else None
+        if told is None:
+            self.refused[pid], self.commands[pid] = IN_KERNEL, ()
+            return
+        with self.shares.of(pid) as share:
+            self.environments[pid], self.commands[pid] = told.environment, words_of(told.command)
+            share.keep(len(told.environment) + len(told.command))
 
     def _read_environment(self, pid: int) -> None:
         with self.shares.of(pid) as share:
@@ -357,94 +373,3 @@ class _FirstLook:
                 break
             generation = young
         return list(found)
-
-
-# ---------------------------------------------------------------- one process
-
-
-class Describer:
-    """Describes processes; what is the same for many is read once."""
-
-    def __init__(self, system: System) -> None:
-        self.system = system
-        self.uptime = proc.uptime(system)
-        self.users: dict[int, str] = {}
-
-    def describe(
-        self,
-        found: proc.ProcStat,
-        *,
-        environment: bytes | None,
-        command: Sequence[str],
-        communicates: bool | None = None,
-        alone: bool = False,
-    ) -> Process:
-        user_id = user_of(self.system, found.pid)
-        variables = parse_environment(environment or b"")
-        return Process(
-            pid=found.pid,
-            parent=found.parent,
-            started=found.start_ticks,
-            age_seconds=round(proc.age_seconds(found, self.uptime) or 0.0, 2),
-            state=found.state,
-            exit_code=found.exit_code if found.state == "Z" else 0,
-            name=found.printable,
-            command=kept.recorded(command, own=bool(own_pids((found.pid,), self.system))),
-            user_id=user_id,
-            user=self.user(user_id),
-            environment=recorded(variables),
-            environment_read=environment is not None,
-            network_namespace=namespace(self.system, str(found.pid)),
-            cgroup=files.cgroup(self.system, found.pid),
-            container=container_of(self.system, found.pid, variables),
-            communicates=communicates,
-            alone=alone,
-        )
-
-    def again(self, pid: int, started: int) -> tuple[Process | None, bytes, str]:
-        """The process as it is now, its whole environment, and why that was not read; None where it is gone."""
-        found = proc.look(pid, self.system)
-        if found is None or found.start_ticks != started:
-            return None, b"", "it ended meanwhile"
-        environment: bytes | None = None
-        command: tuple[str, ...] = ()
-        reason = ""
-        if found.state == "D":
-            reason = "it waits in the kernel (state D), where reading it could block"
-        elif found.state not in "ZX":
-            command = read_command(self.system, pid)
-            try:
-                environment = self.system.raw(f"/proc/{pid}/environ", MAXIMUM_ENVIRONMENT)
-                environment = as_set(self.system, pid, found.name, environment)
-            except PermissionError:
-                reason = DENIED
-            except OSError as error:
-                reason = error.strerror or str(error)
-        return self.describe(found, environment=environment, command=command), environment or b"", reason
-
-    def user(self, number: int) -> str:
-        if number not in self.users:
-            self.users[number] = user_name(number)
-        return self.users[number]
-
-
-def read_command(system: System, pid: int, most: int = MAXIMUM_COMMAND) -> tuple[str, ...]:
-    """Its arguments as they are; () where they may not be read. Not to be asked of a process in state D."""
-    try:
-        raw = system.raw(f"/proc/{pid}/cmdline", most)
-    except OSError:
-        return ()
-    words = raw.removesuffix(b"\0").split(b"\0")
-    if words == [b""]:
-        return ()
-    if len(words) == 1 and b" " in raw:  # a title that the process has given itself (setproctitle)
-        words = words[0].split()
-    return tuple(map(os.fsdecode, words[: 4 * MOST_WORDS]))
-
-
-def boot_id(system: System) -> str:
-    return system.text_or_empty("/proc/sys/kernel/random/boot_id")[:64]
-
-
-def namespace(system: System, pid: str) -> str:
-    return system.link_or_empty(f"/proc/{pid}/ns/net")
