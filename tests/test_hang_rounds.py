@@ -303,3 +303,23 @@ def test_a_condition_that_counts_is_told_where_others_have_counted_further() -> 
     assert (cause.cause, cause.ranks) == ("rank-divergent-decision", (2,))
     assert cause.where is not None
     assert cause.where.line == 3
+
+
+def test_nobody_is_through_with_a_generator_that_has_given_something() -> None:
+    text = (
+        "def main():\n    for step in range(9):\n        rows = next(stream)\n        dist.all_reduce(rows)\n"
+        "def endless(loader):\n    while True:\n        dist.barrier()\n        yield from loader\n"
+    )
+    inside = at(2, text, ("endless", 7), ("main", 3), step=4)
+    cause = first(a_job(*(at(number, text, ("main", 4), step=4) for number in (0, 1)), inside))
+    assert (cause.cause, cause.ranks, cause.where and cause.where.line) == ("rank-divergent-decision", (2,), 3)
+
+
+def test_what_ranks_hold_unlike_of_what_is_asked_is_told() -> None:
+    text = (
+        "def main():\n    for step in range(9):\n        if step % every == rank:\n            dist.barrier()\n"
+        "        if step % 6 == 0:\n            dist.barrier()\n"
+    )
+    inside = at(0, text, ("main", 4), step=4, every=4, rank=0)
+    cause = first(a_job(inside, at(1, text, ("main", 6), step=6, every=5, rank=1)))
+    assert cause.summary.endswith("; there every = 4 on rank 0, 5 on rank 1")

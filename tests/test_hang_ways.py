@@ -24,7 +24,10 @@ HOLDS = """
     class State:
         def __init__(self):
             self.step, self._own = 12, 3
-    class Trainer:
+    class Base:
+        every, name = 4, "hf_secret"
+    class Trainer(Base):
+        every, rounds, nothing, _hidden, step = 40, 7, 5, 1, property(int)
         def __init__(self):
             self.stop, self.token, self.rate, self.large, self.below = True, "hf_secret", 0.25, 1 << 40, -3
             self.state, self.nothing = State(), None
@@ -34,7 +37,15 @@ HOLDS = """
     print(id(trainer), id(spread), flush=True)
     time.sleep(600)
 """
-TOLD = {"stop": "True", "rate": "0.25", "large": str(1 << 40), "below": "-3", "state.step": "12"}
+TOLD = {
+    "every": "40",
+    "rounds": "7",
+    "stop": "True",
+    "rate": "0.25",
+    "large": str(1 << 40),
+    "below": "-3",
+    "state.step": "12",
+}
 
 
 def _stands(number: int, function: str, *outer: tuple[str, int], at: int, sources: tuple[object, ...]) -> Rank:

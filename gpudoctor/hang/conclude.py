@@ -21,6 +21,7 @@ from gpudoctor.hang.progress import ENDED, STARTING, JobProgress, awaits_work, p
 from gpudoctor.hang.recorders import Agreement
 from gpudoctor.hang.report import HangCause, HangReport, JobReport, State
 from gpudoctor.hang.rows import rows, stacks
+from gpudoctor.hang.unalike import with_values
 from gpudoctor.hang.users import words
 from gpudoctor.hang.words import at, place_words, ranks_of, standing_words, verb, waiting_words
 from gpudoctor.knowledge.places import MPI, main_thread
@@ -65,7 +66,7 @@ def conclude_job(job: HangJob, unread: list[Unread] | None = None) -> JobReport:
     """The report on one job. A rule that fails is left out, and said in `unread`."""
     missed: list[Unread] = unread if unread is not None else []
     progress = progress_of(job)
-    causes = ordered([cause for rule in RULES for cause in _asked(rule, job, missed)], progress)
+    causes = with_values(job, ordered([cause for rule in RULES for cause in _asked(rule, job, missed)], progress))
     state = state_of(job, progress, causes)
     return JobReport(
         id=job.id,

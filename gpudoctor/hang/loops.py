@@ -118,7 +118,9 @@ def loops_left(stays: Rank, left: Rank, context: SourceContext) -> list[Enclosin
         around
         for source in sources or [context]
         for around in source.enclosing
-        if around.kind in LOOPS and not (fork is not None and source == fork.one_source and around.line in theirs)
+        if around.kind in LOOPS
+        and not (fork is not None and source == fork.one_source and around.line in theirs)
+        and not (around.gives and fork is not None and source != fork.one_source)
     ]
     loop = loop_around(context)
     return every or ([loop] if loop is not None else [])

@@ -190,7 +190,7 @@ def passed_loop(one: Rank, other: Rank) -> SourceContext | None:
 
 def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     """The outermost loop in the functions that a rank has called from where stacks part: who stands further down there,
-    in a call of every step, has come to the end of it."""
+    in a call of every step, has come to the end of it. Not of one that yields: who has got something left it there."""
     if fork.one_source is None or fork.other_source is None:
         return None
     if guard_apart(fork.one_source, fork.other_source) is not None:  # who has found it otherwise calls nothing there
@@ -199,7 +199,7 @@ def _inner_loop(one: Rank, fork: Fork) -> SourceContext | None:
     if own - {enclosing.line for enclosing in fork.other_source.enclosing if enclosing.kind in LOOPS}:
         return None
     contexts = (source_at(one, frame) for frame in reversed(outside_backward(_inside(one, fork.one))))
-    return next((context for context in contexts if loop_around(context) is not None), None)
+    return next((each for each in contexts if (loop := loop_around(each)) is not None and not loop.gives), None)
 
 
 def branches_part(one: SourceContext, other: SourceContext) -> bool:
@@ -245,11 +245,13 @@ def remembers(context: SourceContext | None) -> Enclosing | None:
 
 def passes_by(context: SourceContext, *, further_out: bool = False) -> tuple[Enclosing, ...]:
     """Statements that leave the loop around a line, or go round it, for a reason that may differ from rank to rank:
-    not those that count steps, which all ranks count alike. `further_out`: also those of the loops around that one."""
+    not those that count steps, nor the end of a function. `further_out`: also those of the loops around that one."""
+    ends = loop_around(context) is None
     return tuple(
-        enclosing
-        for enclosing in (*context.exits, *(_of_loops(context) if further_out else ()))
-        if enclosing.kind in ("continue", "pass") or not (enclosing.kind == "caught" or _counts(enclosing.text))
+        way
+        for way in (*context.exits, *(_of_loops(context) if further_out else ()))
+        if way.kind in ("continue", "pass")
+        or not (way.kind == "caught" or _counts(way.text) or (ends and not way.text and way.line > context.line))
     )
 
 

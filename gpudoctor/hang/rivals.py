@@ -237,7 +237,7 @@ def _inside(stays: Rank, gone: Rank, frame: Frame, source: SourceContext) -> Ite
     """The same of a function that has been called from there: what is around its line, and what leaves it before."""
     for around in source.enclosing:
         if around.kind in LOOPS:
-            yield from _left(stays, gone, around, source)
+            yield from _left(stays, gone, around, source) if not around.gives else ()
         elif _may_differ(around, stays, frame):
             yield WayApart(around, source)
     for leaves in leaves_before(source, frame.line):

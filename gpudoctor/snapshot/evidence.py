@@ -171,7 +171,7 @@ class Enclosing(Struct, frozen=True, omit_defaults=True):
     """Of a condition on the rank, whatever its names are: what it asks, followed through the file ("rank == 0" for
     "self.is_chief()"), with "something" for the rest of it. Empty where that was not followed, or it asks for none."""
     gives: tuple[str, ...] = ()
-    """What a call of a collective, or of the program's function that makes it, is given; a function's parameters."""
+    """What a call of a collective, or of what makes it, is given; a function's parameters; what a loop yields."""
     root: tuple[str, ...] = ()
     """Of these: the variables from which the collective's root is taken."""
     counter: str = ""

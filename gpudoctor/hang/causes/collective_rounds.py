@@ -14,6 +14,7 @@ from gpudoctor.hang.relation import (
     frames_within,
     group_argument,
     guard_apart,
+    only_counts,
     source_at,
     waits_with_a_root,
 )
@@ -113,18 +114,22 @@ def came_past(job: HangJob) -> Iterator[HangCause]:
         if fork is None or not _meets_all(behind[0]) or _in_inner_loop(behind[0], fork.other, apart.loop):
             continue
         guard = guard_apart(fork.other_source, fork.one_source)
-        under = f", under `{guard.kind} {guard.text}` in line {guard.line}," if guard is not None else ""
-        few = behind if len(behind) < len(ahead) else ahead
-        own = (fork.other_source, guard) if guard is not None and fork.other_source is not None else None
+        own = Condition(guard, fork.other_source) if guard is not None and fork.other_source is not None else None
+        if own is not None and only_counts(own.statement.text):
+            own = condition_below(behind, ahead) or own
+        under, seen = "", tuple[Seen, ...]()
+        if own is not None:
+            under = f", under `{own.statement.kind} {own.statement.text}` in line {own.statement.line},"
+            seen = (statement_seen(own.source, own.statement),)
         low, high = apart.rounds
         yield blame(
             "rank-divergent-decision",
             BEST,
-            few,
+            behind if len(behind) < len(ahead) else ahead,
             f"{waiting_words(behind)}{under} with {apart.counter} {low} in the loop of line {apart.loop.line}, and "
             f"{who(ahead, 'has', 'have')} come to {high} without it; {waiting_words(ahead)}",
-            (*stacks_of(behind), *stacks_of(ahead), *((statement_seen(*own),) if own is not None else ())),
-            at=where_line(*own) if own is not None else fork.other,
+            (*stacks_of(behind), *stacks_of(ahead), *seen),
+            at=where_line(own.source, own.statement) if own is not None else fork.other,
         )
 
 

@@ -9,8 +9,9 @@ from gpudoctor.hang.loops import ends
 from gpudoctor.hang.parted import COLLECTIVE, chosen_at, group_of, parted
 from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.rank_conditions import is_by_rank
-from gpudoctor.hang.relation import LOOPS, fork_of, own_sources
+from gpudoctor.hang.relation import LOOPS, fork_of, only_counts, own_sources
 from gpudoctor.hang.rivals import WayApart, alike, ways_apart
+from gpudoctor.hang.unalike import unalike
 from gpudoctor.hang.words import stacks_of, statement_seen, waiting_words, where_line
 from gpudoctor.sure import BEST
 
@@ -44,7 +45,16 @@ def by_elimination(job: HangJob) -> Iterator[HangCause]:
         unwritten = any(source.unwritten for rank in job.ranks for source in own_sources(rank))
         if (unwritten and ways[0].cause == "uneven-inputs") or any(is_by_rank(way.statement) for way in ways):
             continue  # `guarded` knows of these
-        way = ways[0]
+        ranks = [*one, *other]
+        # Whose values differ, before what only may; what counts steps, and what goes over what a rank holds, last.
+        way = min(
+            ways,
+            key=lambda each: (
+                not unalike(ranks, each.statement, each.source),
+                each.statement.kind in LOOPS,
+                only_counts(each.statement.text),
+            ),
+        )
         few, many = sorted((one, other), key=len)
         yield blame(
             way.cause,

@@ -1,8 +1,9 @@
 """Numbers and truth values that an object of another process holds as attributes, read from its memory.
 
-What decides a branch lies in `self.stop` as often as in a variable. An object's attributes are in a dictionary, or in
-an array of values whose names its class keeps; where, differs from release to release (CPython's Include/cpython/
-object.h, Include/internal/pycore_dict.h, pycore_object.h, longintrepr.h; tried with 3.11.7, 3.12.1 and 3.13.0).
+What decides a branch lies in `self.stop` as often as in a variable, or in its class. An object's attributes are in a
+dictionary, or in an array of values whose names its class keeps; where, differs from release to release (CPython's
+Include/cpython/object.h, Include/internal/pycore_dict.h, pycore_object.h, longintrepr.h; tried with 3.11.7, 3.12.1 and
+3.13.0).
 Nothing is followed that does not look like what it should be: memory that changes meanwhile costs its own answer.
 """
 
@@ -16,8 +17,10 @@ from gpudoctor.lazy import lazy_re
 from gpudoctor.read.job.tensors import Memory
 
 MOST, MOST_OF_OTHERS, LONGEST_NAME, MOST_KEYS = 48, 8, 64, 512
+MOST_CLASSES, MOST_OF_CLASS = 4, 48
+"""Classes of an object that are looked into, and how much a class may hold: torch's own modules hold more."""
 _NAME = lazy_re(rb"[A-Za-z_]\w*", re.ASCII)
-FLAGS, NAME, BASIC_SIZE = 168, 24, 32
+FLAGS, NAME, BASIC_SIZE, BASE, OWN_DICT = 168, 24, 32, 256, 264
 """Of a type object, in bytes."""
 MANAGED_DICT, HEAP_TYPE, INLINE_VALUES = 1 << 4, 1 << 9, 1 << 2
 KEYS, ENTRIES, MOST_DIGITS = 32, 32, 2
@@ -48,11 +51,32 @@ def numbers_of(memory: Memory, address: int, minor: int, *, deep: bool = False) 
             found[name] = text
         else:
             others[name] = value
+    of_classes = _of_classes(memory, _word(memory, address + 8), layout)
+    found |= {name: text for name, text in of_classes.items() if name not in found and name not in others}
     for name, value in others.items() if deep else ():
         if len(found) < MOST:
             own = (each for each in numbers_of(memory, value, minor).items() if not each[0].startswith("_"))
             found |= {f"{name}.{attribute}": text for attribute, text in itertools.islice(own, MOST_OF_OTHERS)}
     return dict(list(found.items())[:MOST])
+
+
+def _of_classes(memory: Memory, kind: int, layout: _ObjectLayout) -> dict[str, str]:
+    """Numbers that an object's class has, and those from which it inherits: each is read once of a process."""
+    if (known := memory.kept.get(kind)) is not None:
+        return known
+    found: dict[str, str] = {}
+    own = kind
+    for _ in range(MOST_CLASSES):
+        if not _word(memory, own + FLAGS) & HEAP_TYPE:
+            break
+        keys = _word(memory, _word(memory, own + OWN_DICT) + KEYS)
+        used = int.from_bytes(memory.read(keys + 24, 8), "little")
+        for name, value in _entries(memory, keys, 0, layout) if 0 < used <= MOST_OF_CLASS else ():
+            if not name.startswith("_") and name not in found and (text := _number(memory, value, layout)):
+                found[name] = text
+        own = _word(memory, own + BASE)
+    memory.kept[kind] = found
+    return found
 
 
 def _attributes(memory: Memory, address: int, minor: int, layout: _ObjectLayout) -> Iterator[tuple[str, int]]:

@@ -15,7 +15,7 @@ from gpudoctor.read.job.source_calls import calls_of, calls_of_own, forwards_of,
 from gpudoctor.read.job.source_loops import ended_within
 from gpudoctor.read.job.source_made import handed_under, made_under
 from gpudoctor.read.job.source_text import LONGEST_TEXT, cut, ends_loops, groups, handlers, stores, text_of
-from gpudoctor.read.job.source_walk import children, functions_of, walk
+from gpudoctor.read.job.source_walk import called, children, functions_of, walk
 from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 
 MAXIMUM_BYTES = 2 * 1024 * 1024
@@ -27,6 +27,7 @@ MOST_ENCLOSING = 32
 MOST_EXITS = 32
 MOST_CALLS = 64
 MOST_PARAMETERS = 16
+MOST_YIELDED = 4
 
 
 COMMAND = "<string>"
@@ -229,7 +230,9 @@ def _as_enclosing(step: _Step, names: by_rank.ByRank | None = None) -> Enclosing
 
 
 def _counted(loop: ast.For | ast.AsyncFor | ast.While) -> Enclosing:
-    """By which variable a loop counts its rounds: `step += 1`, which nothing above it in the body goes round."""
+    """By which variable a loop counts its rounds: `step += 1`, which nothing above it in the body goes round; and what
+    it yields, of a generator's."""
+    yields = tuple(itertools.islice(_yielded(loop), MOST_YIELDED))
     for statement in loop.body:
         if (
             isinstance(statement, ast.AugAssign)
@@ -238,10 +241,17 @@ def _counted(loop: ast.For | ast.AsyncFor | ast.While) -> Enclosing:
             and isinstance(statement.value, ast.Constant)
             and statement.value.value == 1
         ):
-            return Enclosing("", 0, counter=text_of(statement.target), counted_at=statement.lineno)
+            return Enclosing("", 0, gives=yields, counter=text_of(statement.target), counted_at=statement.lineno)
         if any(isinstance(node, ast.Continue) for node in ast.walk(statement)):
             break
-    return Enclosing("", 0)
+    return Enclosing("", 0, gives=yields)
+
+
+def _yielded(loop: ast.AST) -> Iterator[str]:
+    for found in walk(loop):
+        for node in called(found.node):
+            if isinstance(node, ast.Yield | ast.YieldFrom):
+                yield text_of(node.value) if node.value is not None else "None"
 
 
 def _within(statement: ast.stmt, line: int, names: by_rank.ByRank) -> Iterator[Enclosing]:

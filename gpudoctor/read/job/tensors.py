@@ -36,6 +36,8 @@ class Memory:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.file = -1
+        self.kept: dict[int, dict[str, str]] = {}
+        """What was read of a class, by its address."""
 
     def __enter__(self) -> "Memory":
         return self

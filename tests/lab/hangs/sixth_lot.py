@@ -161,7 +161,7 @@ def decisions() -> Iterator[Scenario]:
         "cached_count",
         DIFFERS,
         (2,),
-        *("@functools.lru_cache", "total = tokens_in(", "dist.all_gather(everybody", "dist.all_reduce(count)"),
+        *("@functools.cache", "total = tokens_in(", "dist.all_gather(everybody", "dist.all_reduce(count)"),
         ranks=3,
     )
     yield stranger(
