@@ -39,6 +39,21 @@ def _written(rank: Rank, frame: Frame) -> set[str]:
     return (constants | {name for name, own in passed.items() if own in known}) & {*function.gives}
 
 
+def handed_on(rank: Rank, frame: Frame) -> Frame | None:
+    """The line that has given a frame's function away, to be called as often as it is found good there:
+    `optimizer.step(closure)`, `retry(lambda: ...)`."""
+    frames = rank.place.user_frames
+    at = frames.index(frame) + 1 if frame in frames else len(frames)
+    caller = source_at(rank, frames[at]) if at < len(frames) else None
+    name = frame.function.rpartition(".")[2]
+    for call in _calls_in(caller.text) if caller is not None else ():
+        for given in (*call.args, *(keyword.value for keyword in call.keywords)):
+            own = isinstance(given, ast.Name | ast.Attribute) and name_of(given) == name
+            if own or (isinstance(given, ast.Lambda) and name == "<lambda>"):
+                return frames[at]
+    return None
+
+
 def _calls_in(text: str) -> list[ast.Call]:
     """The calls of a line, also of the head of a compound statement."""
     for part in (text, text.partition(" ")[2], text.partition(" in ")[2]):

@@ -39,8 +39,9 @@ from gpudoctor.hang.words import (
     where_line,
     who,
 )
+from gpudoctor.hang.written import handed_on
 from gpudoctor.knowledge.place_markers import is_program
-from gpudoctor.snapshot.evidence import Enclosing, SourceContext
+from gpudoctor.snapshot.evidence import Enclosing, Frame, SourceContext
 from gpudoctor.sure import surer
 
 
@@ -82,8 +83,8 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
     early = returned(stays, left)
     if early is not None and (early.stays is not stays or (ended.cause == "uneven-inputs" and ended.sure > POSSIBLE)):
         early = None  # how often it has gone round, its data tells
-    if rounds:
-        # What goes round has made fewer collectives for sure.
+    # What goes round has made fewer collectives, and is missed in the last rounds only; what leaves, in any.
+    if rounds and (counted is not None or not leaves or is_of_data(leaves[0])):
         yield divergent(left, stays, context, rounds[0], surer(SEEN) if recorded else SEEN, recorded)
     elif leaves:
         own, sure = leaves
@@ -114,7 +115,14 @@ def _left_the_loop(job: HangJob, pair: Parted) -> Iterator[HangCause]:
         # All have gone round as often: what keeps some is what the others have found otherwise.
         yield under_condition(own_one, stays, left, recorded, LIKELY)
         sure = POSSIBLE
-    yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded)
+    # How often a library has called a function that it was given is no matter of what that goes over.
+    given = _handed_on(stays[0], context) if ended.alike else None
+    yield _fewer_rounds(ended.cause, sure, few, stays, left, ended.loop, context, recorded, given)
+
+
+def _handed_on(stays: Rank, context: SourceContext) -> Frame | None:
+    own = (each for each in stays.place.user_frames if (each.file, each.line) == (context.file, context.line))
+    return next(filter(None, (handed_on(stays, each) for each in own)), None)
 
 
 def _may_be_a_call_apart(job: HangJob, counted: tuple[int, int] | None) -> bool:
@@ -155,6 +163,7 @@ def _fewer_rounds(
     loop: Enclosing | None,
     context: SourceContext | None,
     recorded: Sequence[Seen],
+    given: Frame | None = None,
 ) -> HangCause:
     """Some have left a loop that they went round more seldom than the others."""
     line = where_line(context, loop, stays[0]) if context is not None and loop is not None else None
@@ -169,7 +178,7 @@ def _fewer_rounds(
         + (f" at line {loop.line}" if loop is not None else "")
         + f" and {verb(left, 'stands', 'stand')} {place_words(left[0].place)}; {waiting_words(stays)}",
         (*stacks_of(left), *stacks_of(stays), *around, *recorded),
-        at=line or where(culprits[0].place.user_frame),
+        at=given or line or where(culprits[0].place.user_frame),
     )
 
 

@@ -253,7 +253,7 @@ def of_the_first() -> Iterator[Scenario]:
         ranks=3,
     )
     yield stranger(
-        "returns_if_not_main", RANK0, (0,), "dist.barrier()", "if self.rank != 0", "checkpointer.save(", ranks=3
+        "returns_if_not_main", RANK0, (0,), "dist.barrier()", "if self.rank", "return", "checkpointer.save(", ranks=3
     )
     yield stranger(
         "writer_of_main",
