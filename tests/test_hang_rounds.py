@@ -323,3 +323,29 @@ def test_what_ranks_hold_unlike_of_what_is_asked_is_told() -> None:
     inside = at(0, text, ("main", 4), step=4, every=4, rank=0)
     cause = first(a_job(inside, at(1, text, ("main", 6), step=6, every=5, rank=1)))
     assert cause.summary.endswith("; there every = 4 on rank 0, 5 on rank 1")
+
+
+HANDED = (
+    "def main():\n    for step in range(9):\n        optimizer.step({})\n        dist.barrier()\n"
+    "def closure():\n    for weight in model.parameters():\n        dist.barrier()\n"
+)
+
+
+@pytest.mark.parametrize(("given", "line"), [("self.closure", 3), ("closure=closure", 3), ("closure()", 6)])
+def test_a_function_that_was_handed_on_is_called_as_often_as_is_found_good(given: str, line: int) -> None:
+    text = HANDED.format(given)
+    inside = [at(number, text, ("closure", 7), ("main", 3)) for number in (0, 2)]
+    cause = first(a_job(inside[0], at(1, text, ("main", 4)), inside[1]))
+    assert (cause.cause, cause.ranks, cause.where and cause.where.line) == ("rank-divergent-decision", (1,), line)
+
+
+def test_what_leaves_a_loop_comes_before_what_goes_round_it() -> None:
+    """In an early round, who has gone round would still be there."""
+    text = (
+        "def epoch(rows):\n    for row in rows:\n        if row.sum() == 0:\n            continue\n"
+        "        if not isfinite(row):\n            return\n        dist.barrier()\n"
+        "def main():\n    for number in range(9):\n        epoch(rows)\n        dist.barrier()\n"
+    )
+    inside = [at(number, text, ("epoch", 7), ("main", 10)) for number in (0, 2)]
+    cause = first(a_job(inside[0], at(1, text, ("main", 11)), inside[1]))
+    assert (cause.cause, cause.where and cause.where.line) == ("rank-divergent-decision", 6)
