@@ -223,6 +223,12 @@ def test_a_stack_has_its_place(name: str) -> None:
 USER_CODE = "work train.py:5 <- <module> train.py:9"
 KERNEL = {
     "time.sleep": ("hrtimer_nanosleep", "", "S", ("sleep", "time.sleep")),
+    "time.sleep of Python 3.10": (
+        "poll_schedule_timeout.constprop.0",
+        "pselect6(0, ...)",
+        "S",
+        ("sleep", "time.sleep"),
+    ),
     "open of a FIFO": ("wait_for_partner", "", "S", ("storage", "open")),
     "NFS": ("rpc_wait_bit_killable", "", "D", ("storage", "file access")),
     "FUSE": ("request_wait_answer", "", "S", ("storage", "file access")),

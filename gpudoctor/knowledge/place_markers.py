@@ -427,6 +427,12 @@ NO_MEMORY = {
 of Linux 5.4 to 6.12)."""
 
 
+def sleeps(kernel: str, call: str) -> bool:
+    """Whether a thread sleeps for a time of its own, by the kernel's function and the system call; until Python 3.10
+    time.sleep is a select without descriptors."""
+    return kernel in SLEEPS or call.startswith(("clock_nanosleep(", "nanosleep(", "select(0, ", "pselect6(0, "))
+
+
 def kernel_name(waits_in: str) -> str:
     """ "poll_schedule_timeout" for "poll_schedule_timeout.constprop.0"."""
     return waits_in.partition(".")[0].partition("+")[0].strip()

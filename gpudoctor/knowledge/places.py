@@ -231,7 +231,7 @@ def _by_kernel(thread: Thread, weak: _Found | None) -> _Found | None:
         return None
     if name in known.TERMINALS or re.match(r"read\((?:0|0x0)\s*[,)]", call):
         return ("input", "standard input", frame)
-    if name in known.SLEEPS or call.startswith(("clock_nanosleep(", "nanosleep(")):
+    if known.sleeps(name, call):
         return ("sleep", "time.sleep", frame)
     return None
 

@@ -174,7 +174,7 @@ def _by_call(thread: Thread, frame: Frame, text: str) -> OwnWait | None:
         return OwnWait("signal", _called(text, _SIGNALS) or "signal.pause", frame)
     if name in known.FILE_LOCKS or call.startswith("flock("):
         return OwnWait("file lock", "flock", frame)
-    if _DATABASE.search(text) and (name in known.SLEEPS or "nanosleep" in call):
+    if _DATABASE.search(text) and known.sleeps(name, call):
         return OwnWait("file lock", "the lock of a database", frame, polls=True)
     if name in known.CHILDREN or call.startswith(("wait4(", "waitid(")):
         return OwnWait("child", "wait for a process", frame)

@@ -225,6 +225,8 @@ def syscall(words: list[str], machine: str) -> str:
     if not words or not re.fullmatch("[0-9]{1,5}", words[0]):
         return ""
     name = SYSCALLS.get(machine, {}).get(int(words[0]), f"syscall {words[0]}")
+    if name in ("select", "pselect6") and words[1:2] == ["0x0"]:
+        return f"{name}(0, ...)"  # no descriptor: time.sleep of Python before 3.11
     if name in WITH_DESCRIPTOR and len(words) > 1 and re.fullmatch("0x[0-9a-f]{1,8}", words[1]):
         return f"{name}({int(words[1], 16)}, ...)"
     return f"{name}(...)"
