@@ -31,6 +31,7 @@ VARIABLES = (
         "what the watchdog does after an error or timeout: 0 nothing, 1 to 3 end the process",
         "NCCL_ASYNC_ERROR_HANDLING",
     ),
+    # It starts no watchdog, and since 2.8 only what is asynchronous is waited for: nothing else has a time-out then.
     TorchVariable("TORCH_NCCL_BLOCKING_WAIT", "switch", "has wait() block until its timeout", "NCCL_BLOCKING_WAIT"),
     TorchVariable("TORCH_NCCL_DESYNC_DEBUG", "switch", "reports which ranks differ at a timeout", "NCCL_DESYNC_DEBUG"),
     TorchVariable("TORCH_NCCL_ENABLE_TIMING", "switch", "times every collective", "NCCL_ENABLE_TIMING"),

@@ -6,11 +6,16 @@ sends to every other one, so that NCCL connects them all.
 
 import ctypes
 import os
+import resource
 import sys
 
 
 def main() -> None:
     libraries, library, gpus = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    if locked := os.environ.get("FAKE_RDMA_MEMLOCK"):
+        hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+        most = int(locked) if hard == resource.RLIM_INFINITY else min(int(locked), hard)
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (most, most))
     runtime = ctypes.CDLL(f"{libraries}/libcudart.so.13", mode=ctypes.RTLD_GLOBAL)
     nccl = ctypes.CDLL(library, mode=ctypes.RTLD_LOCAL)
     runtime.fake_cuda_take_over_nccl()
