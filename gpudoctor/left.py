@@ -83,10 +83,10 @@ class _AsItWas:
         recent = self._until - STILL_WRITTEN < dump.written_at < self._until + CLOCKS_APART
         return recent and owner in {os.geteuid(), *map(_owner, self._logs)}
 
-    def ways(self, program: str, operation: str, elements: int | None) -> Sequence[Stood]:
+    def ways(self, program: str, said: Sequence[str], operation: str, elements: int | None) -> Sequence[Stood]:
         sources = Sources()
         try:
-            found = sources.ways(program, self._until)
+            found = sources.ways(program, said, self._until)
         finally:
             sources.end()
         calls = CALLED_AS.get(operation, ())

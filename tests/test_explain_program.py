@@ -361,3 +361,16 @@ def test_collectives_that_were_compared_and_whose_exception_was_swallowed(folder
         folder, line.partition("RuntimeError: ")[2].replace("Detected", "rank 0: Detected", 1), "\n", own
     )
     assert (first.cause, first.ranks) == ("rank-divergent-decision", (1,)) and first.confidence >= 0.5
+
+
+@pytest.mark.parametrize("word", ["round", "epoch"])
+def test_a_program_that_is_named_without_its_folder_writes_what_the_log_holds(
+    folder: Path, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it may be another one of that name."""
+    monkeypatch.chdir(folder)
+    text = ALONE.format(imports="", more="pass").replace("round", word)
+    (folder / "train.py").write_text(text)
+    os.utime(folder / "train.py", (WRITTEN - 60, WRITTEN - 60))
+    first = first_cause(folder, SAID, *SLEPT, TABLE.format(folder=".").replace("./train.py", "train.py"))
+    assert ("the only call of the program that fits" in first.summary) == (word == "round")

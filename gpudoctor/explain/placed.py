@@ -16,6 +16,7 @@ from gpudoctor.explain.waits import DEFAULT_GROUP, Wait, named
 
 PROGRAM = "elastic-program"
 MOST_CHOICES = 8
+MOST_SAID = 16
 RECKONED = "A line that the log does not name is that of the only call of the program that fits"
 
 
@@ -27,7 +28,8 @@ def placed(waits: list[Wait], facts: Facts, program: UserProgram | None) -> list
     if program is None or len(files) != 1 or not bare or any(wait.group not in ("", DEFAULT_GROUP) for wait in waits):
         return [waits]  # a group's calls are not told from those of all ranks
     (file,) = files
-    ways = {_alike(wait): tuple(program.ways(file, wait.operation, wait.elements)) for wait in bare}
+    said = [line.text for line in facts.said_last.values()][:MOST_SAID]
+    ways = {_alike(wait): tuple(program.ways(file, said, wait.operation, wait.elements)) for wait in bare}
     # One that others give more elements to is no call of one element: that is a barrier.
     larger = {each[0] for (_, elements), each in ways.items() if len(each) == 1 and elements != 1}
     for alike, each in ways.items():

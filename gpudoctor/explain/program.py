@@ -63,9 +63,9 @@ class UserProgram(Protocol):
     def recorded(self, opened: Mapping[int, OpenCall], world_size: int) -> Sequence[OfProgram]:
         """The same of flight recorders that were written when the time was up, where those of this job are found."""
 
-    def ways(self, program: str, operation: str, elements: int | None) -> Sequence[Stood]:
+    def ways(self, program: str, said: Sequence[str], operation: str, elements: int | None) -> Sequence[Stood]:
         """Where a rank may wait that is in an operation, "allreduce", of so many elements, by a program's file alone;
-        () where that does not tell all of them."""
+        () where that does not tell all of them. `said`: the last lines of ranks."""
 
     def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         """A rank's last line, where one of those waited that it did not come to, and by how many rounds that one was

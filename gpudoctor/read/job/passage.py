@@ -43,7 +43,7 @@ def passage(tree: ast.Module, stack: Sequence[Frame], said: str, further: int) -
     the last words. None where no statement of these functions has written them, or several may have."""
     for number, frame in enumerate(stack):
         scope = _scope(tree, frame)
-        spoken = [each.node for each in walk(scope) if _says(each.node, said)] if scope is not None else []
+        spoken = [each.node for each in walk(scope) if says(each.node, said)] if scope is not None else []
         if scope is None or not spoken:
             continue
         if len(spoken) > 1:
@@ -100,7 +100,7 @@ def _scope(tree: ast.Module, frame: Frame) -> ast.AST | None:
 # ---------------------------------------------------------------- who has said it
 
 
-def _says(statement: ast.AST, said: str) -> bool:
+def says(statement: ast.AST, said: str) -> bool:
     """Whether a statement writes such a line: its own words are in it, in their order."""
     if not isinstance(statement, ast.Expr) or not isinstance(call := statement.value, ast.Call):
         return False

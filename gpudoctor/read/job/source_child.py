@@ -32,8 +32,8 @@ class SourceRequest(Struct):
     further: int = 0
     last: tuple[Frame, ...] = ()
     """For `passage`, or with `last` for `passage_after`: what is asked then, and not for the context of a line."""
-    ways: bool = False
-    """Every way by which the file comes to a collective is asked for."""
+    ways: tuple[str, ...] | None = None
+    """Every way by which the file comes to a collective is asked for: lines of which it writes one."""
 
 
 class SourceAnswer(Struct):
@@ -49,7 +49,7 @@ def answer(request: bytes) -> bytes:
         if asked.said or asked.last:
             between = _passage(asked)
             return msgspec.json.encode(SourceAnswer(passage=between))
-        if asked.ways:
+        if asked.ways is not None:
             return msgspec.json.encode(SourceAnswer(ways=_ways(asked)))
         if asked.frame.file == source.COMMAND:
             return msgspec.json.encode(SourceAnswer(source.context(asked.frame, lambda _: command(asked.pid))))
@@ -85,7 +85,7 @@ def _passage(asked: SourceRequest) -> Passage | None:
 
 def _ways(asked: SourceRequest) -> Ways | None:
     try:
-        return ways(asked.frame.file, InsideReader(asked.pid, asked.until))
+        return ways(asked.frame.file, asked.ways or (), InsideReader(asked.pid, asked.until))
     except (OSError, ValueError, SyntaxError):
         return None
 

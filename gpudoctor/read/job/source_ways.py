@@ -13,6 +13,7 @@ from math import prod
 from msgspec import Struct
 
 from gpudoctor.lazy import lazy_re
+from gpudoctor.read.job.passage import says
 from gpudoctor.read.job.source import MOST_PARSED
 from gpudoctor.read.job.source_calls import collective_of
 from gpudoctor.read.job.source_walk import called, functions_of, walk
@@ -58,11 +59,13 @@ class Ways(Struct, frozen=True):
     """DDP sums gradients in each backward, and may send buffers."""
 
 
-def ways(file: str, read: Callable[[str], bytes]) -> Ways | None:
-    """None where somebody else may call collectives, or calls stand where they are not followed."""
+def ways(file: str, said: Sequence[str], read: Callable[[str], bytes]) -> Ways | None:
+    """None where somebody else may call collectives, or calls stand where they are not followed. A file that is named
+    from a folder that is not known (`train.py`) counts where it, or what it imports, writes one of the lines `said`."""
     tree = _parsed(read(file))
-    folder, files = file.rpartition("/")[0], [tree]
+    folder, files = file.rpartition("/")[0] or ".", [tree]
     beside: set[str] = set()
+    known = file.startswith("/") or _writes(tree, said)
     while files:
         for name in _imported(files.pop()):
             root = name.partition(".")[0]
@@ -77,8 +80,9 @@ def ways(file: str, read: Callable[[str], bytes]) -> Ways | None:
                 return None  # a package that is not known
             if any(collective_of(node) for node in ast.walk(inner)) or _speaks(inner):
                 return None
+            known = known or _writes(inner, said)
             files.append(inner)
-    if _speaks(tree):
+    if not known or _speaks(tree):
         return None
     found = tuple(_ways(tree, file))
     return Ways(found, _names(tree, HOOKS)) if found and len(found) < MOST_WAYS else None
@@ -88,6 +92,10 @@ def _parsed(raw: bytes) -> ast.Module:
     if len(raw) > MOST_PARSED:
         raise OSError("it is too large")
     return ast.parse(raw)
+
+
+def _writes(tree: ast.AST, said: Sequence[str]) -> bool:
+    return any(says(node, line) for node in ast.walk(tree) for line in said)
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

@@ -129,9 +129,10 @@ class Sources:
                     return between
         return None
 
-    def ways(self, file: str, until: float) -> Ways | None:
-        """Every way by which a file comes to a collective, where nothing else may call one in its name."""
-        asked = SourceRequest(os.getpid(), Frame("<module>", file, 1), until=until, ways=True)
+    def ways(self, file: str, said: Sequence[str], until: float) -> Ways | None:
+        """Every way by which a file comes to a collective, where nothing else may call one in its name. `said`: lines
+        of the program, of which one that is named by a relative path must write one."""
+        asked = SourceRequest(os.getpid(), Frame("<module>", file, 1), until=until, ways=tuple(said))
         with self._lock, contextlib.suppress(NotAnswered, msgspec.DecodeError):
             return msgspec.json.decode(
                 self._reader.ask(msgspec.json.encode(asked), SECONDS_OF_A_LINE), type=SourceAnswer
