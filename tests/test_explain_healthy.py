@@ -1,6 +1,7 @@
 """Logs of healthy runs, made here by every launcher: no cause may be named."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ def healthy(answer: Explanation) -> None:
     assert [(cause.cause, cause.summary, cause.evidence) for cause in answer.causes] == []
     assert answer.unknown is None
     assert answer.lines > 0
+
+
+def is_there(framework: str) -> None:
+    """As `importorskip`, which would import it here too: five seconds for what the job imports itself."""
+    if find_spec(framework) is None:
+        pytest.skip(f"needs {framework}")
 
 
 def script(folder: Path, text: str) -> Path:
@@ -62,7 +69,7 @@ def test_spawn(tmp_path: Path) -> None:
 
 
 def test_lightning(tmp_path: Path) -> None:
-    pytest.importorskip("lightning")
+    is_there("lightning")
     log = tmp_path / "job.log"
     words = [sys.executable, str(script(tmp_path, LIGHTNING))]
     variables = {**SPOKEN, "MASTER_PORT": str(free_port())}
@@ -71,7 +78,7 @@ def test_lightning(tmp_path: Path) -> None:
 
 
 def test_accelerate(tmp_path: Path) -> None:
-    pytest.importorskip("accelerate")
+    is_there("accelerate")
     log = tmp_path / "job.log"
     launcher = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes=2"]
     words = [*launcher, f"--main_process_port={free_port()}", str(script(tmp_path, ACCELERATE))]

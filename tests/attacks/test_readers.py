@@ -30,6 +30,7 @@ from gpudoctor.lint.model import LintFacts
 from gpudoctor.lint.read import read_job
 from gpudoctor.read.file import snapshot_of
 from gpudoctor.snapshot import Snapshot, UnreadableSnapshot
+from gpudoctor.symptoms.match import AFTER, BEFORE
 from tests.attacks.registry import attack, attacks
 
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -462,18 +463,21 @@ def test_one_log_that_is_too_dear_costs_itself(tmp_path: Path, monkeypatch: pyte
     assert "60 s of computing" in found.reason
 
 
+LONG_LINE = 4 * (BEFORE + AFTER)
+
+
 def lines_of(needle: bytes) -> list[bytes]:
-    """What could make a pattern that begins with these words try every way."""
+    """What could make a pattern that begins with these words try every way, in the window in which it is tried."""
     return [
-        needle + b" " * 40_000 + b"x",
-        needle + b"a" * 40_000 + b"\x01",
-        needle * 2_000,
-        needle + b"0" * 40_000 + b".",
-        needle + b"[]():=,. " * 4_000,
+        needle + b" " * LONG_LINE + b"x",
+        needle + b"a" * LONG_LINE + b"\x01",
+        needle * (LONG_LINE // len(needle)),
+        needle + b"0" * LONG_LINE + b".",
+        needle + b"[]():=,. " * (LONG_LINE // 9),
     ]
 
 
-@attack("files", way="explain: lines of 40 kB for each known symptom", weakness="a pattern tries every way")
+@attack("files", way="explain: lines of many windows for each known symptom", weakness="a pattern tries every way")
 def test_no_symptom_is_slow_on_long_lines() -> None:
     from gpudoctor.explain.scan import EXTRA
     from gpudoctor.symptoms import TABLE
@@ -487,7 +491,7 @@ def test_no_symptom_is_slow_on_long_lines() -> None:
             matcher.begin()
             scan(io.BytesIO(b"\n".join(lines_of(needle.encode()))), "x.log", matcher)
             spent = time.process_time() - before
-            if spent > 5:
+            if spent > 1:
                 slow.append((symptom.id, spent))
     assert not slow
 

@@ -3,8 +3,8 @@
  *
  * The real driver waits with a processor at 100 %. Ranks that do so all the time leave nothing for the rest of a lab, so
  * they sleep, and spin while the file that $FAKE_CUDA_SPIN names is there. Then so does a thread that has the program's
- * name, as NCCL's does that moves data over the network (seen on an H200, NCCL 2.28.9). With $FAKE_CUDA_SPARES they have
- * what others leave of the processors, and no more.
+ * name, as NCCL's does that moves data over the network (seen on an H200, NCCL 2.28.9). With $FAKE_CUDA_SPARES that
+ * one is not there, and who spins has what others leave of the processors, and no more.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -50,7 +50,7 @@ void fake_driver_wait(pthread_mutex_t *lock, pthread_cond_t *moved, int (*done)(
         if (spins && turn > 100 && !access(spins, F_OK)) {
             if (!has_proxy++) {
                 if (getenv("FAKE_CUDA_SPARES")) setpriority(PRIO_PROCESS, syscall(SYS_gettid), 19);
-                start_proxy(spins);
+                else start_proxy(spins);
             }
             spin(lock);
         } else sleep_on(moved, lock, turn < 500 ? SHORT : LONG);
