@@ -111,7 +111,7 @@ REMEDIES = (
             "protobuf 6 has MessageFactory.GetPrototype no more, and what calls it (TensorFlow, onnx, tensorboard) was "
             "built for an older one: python -m pip install 'protobuf<6', or a newer release of that package."
         ),
-        commands=(command("python -m pip install 'protobuf<6'"),),
+        commands=(command("python -m pip install 'protobuf~=5.0'"),),
         kind="dependency-mismatch",
         blame="environment",
         source="protobuf message_factory.py: 5.29.5 has it, 6.30.2 has not",
