@@ -82,12 +82,13 @@ $line
 def test_commands_can_be_pasted_as_they_stand() -> None:
     commands = sorted({line for cause in CAUSES.values() for fix in fixes(cause) for line in fix.commands})
     for command in commands:
-        assert not re.search(r"\.\.\.|<|>|\b(PID|HOST|PORT|ADDRESS)\b", command), command
+        said = re.sub(r"'[\w.-]+(,?[<>=~!]=?[\d.]+)+'", "", command)  # releases of a package, quoted
+        assert not re.search(r"\.\.\.|<|>|\b(PID|HOST|PORT|ADDRESS)\b", said), command
     for given, refused in ((commands, ""), (("echo 'x", "true"), "echo 'x\n")):
-        said = subprocess.run(
+        done = subprocess.run(
             ["bash", "-c", PARSED, "bash", *given], capture_output=True, text=True, check=False, timeout=60
         )
-        assert said.stdout == refused, said.stderr
+        assert done.stdout == refused, done.stderr
 
 
 def test_commands_of_ours_exist() -> None:
