@@ -2,7 +2,8 @@
 
 DeepSpeed 0.19, launcher/runner.py and multinode_runner.py (validate_args of each backend); accelerate 1.15,
 commands/launch.py and utils/launch.py; horovod 0.28, runner/launch.py; Open MPI 4.1, orte and opal's help texts;
-composer 0.32, cli/launcher.py; colossalai 0.5, cli/launcher; lightning 2.6, fabric/cli.py.
+composer 0.32, cli/launcher.py; colossalai 0.5, cli/launcher; lightning 2.6, fabric/cli.py; flux-core 0.87, cli/base.py;
+torchx 0.7, components/dist.py; ray 2.9 to 2.50, dashboard_sdk.py.
 Values that are not among those of a list are in `lint/rules/launcher_values.py`, whole tables of SLURM in
 `schedulers/slurm_values.py`.
 
@@ -24,7 +25,35 @@ class RefusedStart(Struct, frozen=True):
 
 _LIMITED = "launcher in ('openmpi', 'mpich', 'impi', 'mvapich')"
 
+_PER_RESOURCE = "told(tasks_per_node) or told(tasks_per_core) or told(gpus_per_node) or told(cores)"
+
 REFUSED_STARTS = (
+    RefusedStart(
+        "flux", f"({_PER_RESOURCE}) and (told(ntasks) or told(cores_per_task) or told(gpus_per_task))",
+        "Per-resource options can't be used with per-task options",
+        "Write --nodes with --tasks-per-node and --gpus-per-node, or -n with -c and -g.",
+    ),
+    RefusedStart(
+        "flux", "told(gpus_per_node) and not told(nodes)", "ValueError: --gpus-per-node requires --nodes",
+        "Add --nodes=N.",
+    ),
+    RefusedStart(
+        "flux", "told(tasks_per_node) and told(tasks_per_core)",
+        "Do not specify both the number of tasks per node and per core", "Leave one of them out.",
+    ),
+    RefusedStart(
+        "torchx", "told(script) and told(m)", "ValueError: exactly one of --script and -m must be specified",
+        "Leave one of --script and -m out.",
+    ),
+    RefusedStart(
+        "torchx", "told(gpu) and gpu > 0 and not told(h) and ranks_of_j > gpu",
+        "The scheduler gives a node fewer GPUs than -j starts ranks on it: invalid device ordinal",
+        "Write --gpu as large as the second number of -j.",
+    ),
+    RefusedStart(
+        "ray job submit", "told(runtime_env) and told(runtime_env_json)",
+        "Only one of --runtime-env and --runtime-env-json can be provided", "Put both into one of them.",
+    ),
     RefusedStart(
         "deepspeed", f"({_LIMITED}) and (told(include) or told(exclude))",
         "ValueError: this backend does not support worker include/exclusion",

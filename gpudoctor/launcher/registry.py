@@ -92,9 +92,9 @@ def first_words(*, module: bool) -> dict[str, LauncherTraits]:
     return {name: entries[0][1] for name, entries in _tables()[module].items()}
 
 
-def starts_tasks(program: str) -> Called | None:
-    """srun, mpirun: what starts a program as it is, once for each task."""
-    launcher = called([program])
+def starts_tasks(program: str, *following: str) -> Called | None:
+    """srun, mpirun, `flux run`: what starts a program as it is, once for each task."""
+    launcher = called([program, *following[:2]])
     return launcher if launcher is not None and launcher.launcher.bare else None
 
 

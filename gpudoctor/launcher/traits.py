@@ -46,6 +46,12 @@ class ManifestKind(Struct, frozen=True, kw_only=True):
     """Shell lines: one value, or a list; "*": every value whose key says that it is a command."""
     variables: str = ""
     """A mapping of what is set for `script`."""
+    nodes: str = ""
+    """The number of nodes, on each of which the command runs; one where it is not told."""
+    gpus: Callable[[Mapping[str, str]], int | None] | None = None
+    """GPUs of each node, by the values under their paths."""
+    sets: Mapping[str, Literal["nodes", "gpus", "all gpus"]] = {}
+    """Variables by which it hands these numbers to the command."""
 
 
 class LauncherTraits(Struct, frozen=True, kw_only=True):
@@ -84,6 +90,8 @@ class LauncherTraits(Struct, frozen=True, kw_only=True):
     """The option with the number of all ranks."""
     counts: Callable[[LintLaunch], tuple[int | None, int | None]] | None = None
     """Nodes, and ranks on each, where one option says both."""
+    gpus_at: Callable[[str, int], int | None] | None = None
+    """Of a service whose jobs are functions of a program: the GPUs of the one around a place of its text."""
     decisive: tuple[str, ...] = ()
     """Options whose value decides whether the ranks meet."""
     unmistakable: tuple[str, ...] = ()

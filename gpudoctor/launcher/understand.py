@@ -140,8 +140,8 @@ def _around(invocation: Invocation) -> tuple[LintLaunch, ...]:
     """srun and mpirun around it, outermost first."""
     launches = []
     for outer in invocation.within:
-        if (starter := registry.starts_tasks(outer.program)) is not None:
-            read = starter.form.grammar.read(outer.words)
+        if (starter := registry.starts_tasks(outer.program, *(word.shown for word in outer.words[1:3]))) is not None:
+            read = starter.form.grammar.read(outer.words, starter.start)
             launches.append(_launch(starter.form.launcher, outer, outer.program, read))
     return tuple(launches)
 

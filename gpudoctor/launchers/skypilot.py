@@ -4,6 +4,8 @@ SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_NODES and SKYPILOT_NUM_GPUS_
 (SkyPilot's documentation, "Distributed multi-node jobs").
 """
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from gpudoctor.emit.kubernetes import scalar, yaml
@@ -70,6 +72,19 @@ def _script(plan: LaunchPlan, processes: int) -> tuple[str, ...]:
     )
 
 
+ACCELERATORS = "resources.accelerators"
+
+
+def gpus_of_task(values: Mapping[str, str]) -> int | None:
+    """`accelerators: A100:8`, or a mapping `{A100: 8}`; one where no number is told. Of several candidates no one."""
+    told = [(path, value) for path, value in values.items() if path.startswith(ACCELERATORS)]
+    if len(told) != 1 or any(".any_of." in path or ".ordered." in path for path in values):
+        return None
+    path, value = told[0]
+    number = re.fullmatch(r"[A-Za-z][\w.-]*(?::(\d{1,2}))?" if path == ACCELERATORS else r"(\d{1,2})", value, re.ASCII)
+    return int(number[1] or 1) if number is not None else None
+
+
 LAUNCHER = LauncherTraits(
     name="skypilot",
     manifests=(
@@ -78,6 +93,9 @@ LAUNCHER = LauncherTraits(
             looks=(r"run:(?:[ \t]|$)", "(?:resources|num_nodes|workdir|setup|file_mounts):"),
             script="run",
             variables="envs",
+            nodes="num_nodes",
+            gpus=gpus_of_task,
+            sets={"SKYPILOT_NUM_NODES": "nodes", "SKYPILOT_NUM_GPUS_PER_NODE": "gpus"},
         ),
     ),
     package="skypilot",

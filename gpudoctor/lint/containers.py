@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from gpudoctor.launcher import registry
+from gpudoctor.launcher.traits import ManifestKind
 from gpudoctor.launcher.understand import with_entrypoint
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint.model import (
@@ -170,29 +171,29 @@ def _environment(by_path: dict[Path, ManifestValue], path: Path) -> dict[str, Se
 def _task_environment(by_path: dict[Path, ManifestValue], manifest: Manifest) -> dict[str, SetVariable]:
     """`envs:` of SkyPilot, `env:` of dstack where it is a mapping."""
     kind = registry.manifest_kinds().get(manifest.kind)
-    key = kind.variables if kind is not None else ""
-    own = _of_skypilot(by_path) if manifest.kind == "SkyPilot" else {}
-    return own | {
+    if kind is None:
+        return {}
+    return _numbers(by_path, kind) | {
         path[1]: SetVariable(
             path[1], Word(raw=value.value, text=value.value, shown=value.value, span=value.span), True, "manifest"
         )
         for path, value in by_path.items()
-        if len(path) == 2 and path[0] == key and not path[1].isdigit()
+        if len(path) == 2 and path[0] == kind.variables and not path[1].isdigit()
     }
 
 
-def _of_skypilot(by_path: dict[Path, ManifestValue]) -> dict[str, SetVariable]:
-    """What SkyPilot sets by the task's own numbers; its documentation, Distributed multi-node jobs."""
-    nodes, kinds = by_path.get(("num_nodes",)), by_path.get(("resources", "accelerators"))
-    gpus = re.fullmatch(r"[\w.-]+(?::(\d{1,3}))?", kinds.value, re.ASCII) if kinds is not None else None
-    numbers = {}
-    if nodes is not None and re.fullmatch(r"\d{1,5}", nodes.value, re.ASCII):
-        numbers["SKYPILOT_NUM_NODES"] = (nodes.value, nodes.span)
-    if kinds is not None and gpus is not None:
-        numbers["SKYPILOT_NUM_GPUS_PER_NODE"] = (gpus[1] or "1", kinds.span)
+def _numbers(by_path: dict[Path, ManifestValue], kind: ManifestKind) -> dict[str, SetVariable]:
+    """What a service sets by the task's own numbers, where these are told."""
+    values = {".".join(path): value.value for path, value in by_path.items()}
+    nodes = int(values[kind.nodes]) if re.fullmatch(r"[0-9]{1,5}", values.get(kind.nodes, "")) else None
+    gpus = kind.gpus(values) if kind.gpus is not None else None
+    each = nodes if kind.nodes in values else 1
+    numbers = {"nodes": nodes, "gpus": gpus, "all gpus": gpus * each if gpus is not None and each is not None else None}
+    span = next(iter(by_path.values())).span
+    told = {name: str(numbers[what]) for name, what in kind.sets.items() if numbers[what] is not None}
     return {
         name: SetVariable(name, Word(raw=value, text=value, shown=value, span=span), True, "manifest")
-        for name, (value, span) in numbers.items()
+        for name, value in told.items()
     }
 
 
@@ -279,8 +280,8 @@ def _command(
         return [this]
     if _HANDS_ON.search(program) and len(words) > 1 and starts_ranks(words[1]):
         return [this, *_command(words[1:], values[1:], inside, (*within, this))]  # an entrypoint that ends in exec "$@"
-    if (starter := registry.starts_tasks(program)) is not None:
-        end = starter.form.grammar.read(words).end
+    if (starter := registry.starts_tasks(program, *(word.shown for word in words[1:3]))) is not None:
+        end = starter.form.grammar.read(words, starter.start).end
         if end < len(words):
             return [this, *_command(words[end:], values[end:], inside, (*within, this))]
     return [this]

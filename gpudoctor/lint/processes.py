@@ -8,7 +8,6 @@ from msgspec import Struct
 from gpudoctor.knowledge.visible.devices import VARIABLE
 from gpudoctor.knowledge.visible.entries import DeviceEntry, entries
 from gpudoctor.launcher import registry
-from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import allocation, lightning, look
 from gpudoctor.lint.model import LintJob, LintLaunch, SetVariable, Word
 
@@ -111,10 +110,7 @@ def gpus(job: LintJob, launch: LintLaunch) -> int | None:
 
 def given_gpus(job: LintJob, launch: LintLaunch) -> int | None:
     """GPUs on a node that docker, or the document around the command, gives it."""
-    return _of_docker(launch) or _of_document(job, launch)
-
-
-_ACCELERATORS = lazy_re(r"[A-Za-z][\w.-]*(?::(\d{1,2}))?", re.ASCII)
+    return _of_outer(launch) or _of_document(job, launch) or _of_function(job, launch)
 
 
 def _of_document(job: LintJob, launch: LintLaunch) -> int | None:
@@ -132,38 +128,47 @@ def _of_document(job: LintJob, launch: LintLaunch) -> int | None:
         ),
         None,
     )
-    if around is None or (not path and around.kind not in ("SkyPilot", "Compose", "Vertex", "dstack")):
+    if around is None:
         return None
-    numbers: set[int] = set()
-    for value in around.values:
-        keys, text = value.path, value.value
-        if around.kind == "SkyPilot" and keys[:2] == ("resources", "accelerators"):
-            count = _ACCELERATORS.fullmatch(text) if len(keys) == 2 else re.fullmatch(r"(\d{1,2})", text)
-            numbers.add(int(count[1] or 1) if count is not None else 0)
-        elif around.kind == "dstack" and keys in (("resources", "gpu"), ("resources", "gpu", "count")):
-            count = re.fullmatch(r"(?:[A-Za-z][\w.]*:)?(?:\d+GB(?:\.\.)?:)?(\d{1,2})", text, re.ASCII)
-            numbers.add(int(count[1]) if count is not None else 1 if re.fullmatch(r"[A-Za-z]\w*", text) else 0)
-        elif around.kind == "Vertex" and keys[-1:] == ("acceleratorCount",) and text.isdecimal():
-            numbers.add(int(text))
-        elif around.kind == "Compose" and keys[:2] == path[:2] and "devices" in keys and keys[-1] == "count":
-            numbers.add(int(text) if text.isdecimal() else 0)
+    kind = registry.manifest_kinds().get(around.kind)
+    if kind is not None and kind.gpus is not None:
+        return kind.gpus({".".join(value.path): value.value for value in around.values})
+    if around.kind != "Compose":
+        return None
+    own = [value for value in around.values if value.path[:2] == path[:2] and "devices" in value.path]
+    numbers = {int(each.value) if each.value.isdecimal() else 0 for each in own if each.path[-1] == "count"}
     ids = {value.path for value in around.values if "device_ids" in value.path and value.path[:2] == path[:2]}
-    if around.kind == "Compose" and ids:
-        numbers.add(len(ids))
+    numbers |= {len(ids)} if ids else set()
     return numbers.pop() if len(numbers) == 1 and 0 not in numbers else None
 
 
-def _of_docker(launch: LintLaunch) -> int | None:
-    """GPUs that `docker run --gpus 2` or `--gpus '"device=0,3"'` gives the container."""
+_DOCKER = r"--gpus[= ]\"?'?\"?(?:(\d{1,2})|device=([\w-]+(?:,[\w-]+)*))\"?'?(?=\s|$)"
+_GIVES = {
+    **dict.fromkeys(("docker", "podman", "nerdctl"), _DOCKER),
+    "sky": r"--gpus[= ][A-Za-z][\w.-]*:(\d{1,2})()(?=\s|$)",
+    "flux": r"(?:-g ?|--gpus-per-(?:node|task|slot)[= ])(\d{1,2})()(?=\s|$)",
+    "ray": r"--entrypoint-num-gpus[= ](\d{1,2})()(?=\s|$)",
+}
+"""What a program is told of GPUs for what it starts: docker's number or devices, those of a node of SkyPilot, of a task
+of flux, of the entrypoint of a job of Ray."""
+
+
+def _of_outer(launch: LintLaunch) -> int | None:
+    """GPUs that `docker run --gpus 2`, `sky launch --gpus A100:8`, `flux run -g 4` gives to what it starts."""
     for outer in reversed(launch.invocation.within):
-        if outer.program in ("docker", "podman", "nerdctl"):
-            text = " ".join(word.shown for word in outer.words)
-            match = re.search(
-                r"--gpus[= ]\"?'?\"?(?:(\d{1,2})|device=([\w-]+(?:,[\w-]+)*))\"?'?(?=\s|$)", text, re.ASCII
-            )
-            if match is not None:
-                return int(match[1]) if match[1] else len(match[2].split(","))
+        pattern = _GIVES.get(outer.program)
+        match = re.search(pattern, " ".join(word.shown for word in outer.words), re.ASCII) if pattern else None
+        if match is not None and (outer.program != "flux" or look.traits(launch).a_node):
+            return int(match[1]) if match[1] else len(match[2].split(","))
     return None
+
+
+def _of_function(job: LintJob, launch: LintLaunch) -> int | None:
+    """GPUs that a service gives the function in which a program starts this."""
+    if job.kind != "python":
+        return None
+    readers = (traits.gpus_at for traits in registry.every() if traits.gpus_at is not None)
+    return next((told for reader in readers if (told := reader(job.text, launch.invocation.span.start))), None)
 
 
 def on_cpu(launch: LintLaunch) -> bool:

@@ -15,6 +15,8 @@ from gpudoctor.lint.python_code import PythonCode, argument, constant
 
 RUNS = frozenset(("run", "call", "check_call", "check_output", "Popen"))
 SYSTEMS = frozenset(("os.system", "os.popen", "subprocess.getoutput", "subprocess.getstatusoutput"))
+OF_TORCH = ("torch.distributed.run.parse_args", "torch.distributed.run.main")
+"""They take the words of torchrun."""
 GROW = ("append", "extend", "insert", "update")
 """A list that grows is not what it was."""
 MOST_COMMANDS = 50
@@ -36,14 +38,19 @@ class PythonCommand(Struct, frozen=True):
 
 def commands(code: PythonCode) -> Iterator[PythonCommand]:
     """In the order of the text."""
-    if not re.search(r"\b(?:os\.(?:system|popen)|subprocess|Popen|check_call)\b", code.text):
+    if not re.search(r"\b(?:os\.(?:system|popen)|subprocess|Popen|check_call|torch\.distributed\.run)\b", code.text):
         return
     names = _Bound(code)
     count = 0
     for call in code.calls:
         called = code.name(call.func)
         by_shell = called in SYSTEMS
-        if not by_shell and not (called.startswith("subprocess.") and called.rpartition(".")[2] in RUNS):
+        by_torch = called in OF_TORCH
+        if (
+            not by_shell
+            and not by_torch
+            and not (called.startswith("subprocess.") and called.rpartition(".")[2] in RUNS)
+        ):
             continue
         node = names.value(argument(call, "args", 0) or argument(call, "cmd", 0) or argument(call, "command", 0))
         if node is None or count >= MOST_COMMANDS:
@@ -53,7 +60,7 @@ def commands(code: PythonCode) -> Iterator[PythonCommand]:
         variables = "".join(f"{name}={value} " for name, value in names.environment(call))
         items = tuple(node.elts) if isinstance(node, (ast.List, ast.Tuple)) else ()
         if isinstance(node, (ast.List, ast.Tuple)):
-            line = " ".join(names.word(item) for item in items)
+            line = " ".join([*(["torchrun"] if by_torch else []), *(names.word(item) for item in items)])
         else:
             line = " ".join(names.text(node).split("\n")) if "<<" not in names.text(node) else ""
         if line.strip():

@@ -124,13 +124,13 @@ def _sum(texts: Iterator[str] | list[str]) -> int | None:
 
 
 def _flux(job: LintJob, launch: LintLaunch) -> ToldCounts:
-    """`flux run -N 2 -n 16` around a program that is a rank itself; flux-run(1)."""
-    flux = next((outer for outer in launch.invocation.within if outer.program == "flux"), None)
-    if flux is None or launch.launcher != "python":
+    """flux-run(1): -n tasks, else --tasks-per-node on each of -N nodes, else one on each."""
+    if launch.launcher != "flux":
         return NOTHING
-    nodes, each = _option(flux.words, "-N", "--nodes"), _option(flux.words, "--tasks-per-node")
-    total = _option(flux.words, "-n", "--ntasks")
-    return ToldCounts(nodes, each, total if total is not None else nodes * each if nodes and each else None)
+    nodes, each, total = (_of(job, launch, name) for name in ("nodes", "tasks-per-node", "ntasks"))
+    if total is None and nodes and launch.option("ntasks") is None:
+        total = nodes * each if each else nodes if launch.option("tasks-per-node", "cores") is None else None
+    return ToldCounts(nodes, each, total)
 
 
 def _option(words: tuple[Word, ...], *names: str) -> int | None:
@@ -231,6 +231,10 @@ def _called(code: PythonCode, launch: LintLaunch | None) -> ToldCounts:
             least, most = whole(call, "min_nodes"), whole(call, "max_nodes")
             each = whole(call, "nproc_per_node")
             nodes = least if least == most else None
+            return ToldCounts(nodes, each, nodes * each if nodes and each else None)
+        if name in ("SlurmExecutor", "LocalExecutor") and code.brings("nemo_run"):
+            nodes = whole(call, "nodes") if argument(call, "nodes") is not None else 1
+            each = whole(call, "torchrun_nproc_per_node") or whole(call, "ntasks_per_node")
             return ToldCounts(nodes, each, nodes * each if nodes and each else None)
         if name == "update_parameters" and names & {"AutoExecutor", "SlurmExecutor"}:
             nodes, each = whole(call, "nodes"), whole(call, "tasks_per_node")

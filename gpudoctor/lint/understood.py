@@ -101,12 +101,19 @@ def _without_launch(job: LintJob) -> Understood:
         # a program that is given alone is started by plain python: one rank, whatever it makes of it
         launcher=starter.name
         if starter is not None
-        else named or ("horovodrun" if framework == "horovod" else "python" if group else None),
+        else named or ("horovodrun" if framework == "horovod" else "python" if group else _of_ray(job)),
         nodes=nodes or None,
         processes_per_node=each,
         world_size=nodes * each if nodes and each else counted.total,
         framework=framework,
     )
+
+
+def _of_ray(job: LintJob) -> str | None:
+    """A cluster of Ray that is made, head and workers, into which a training is handed later."""
+    words = [{word.shown.partition("=")[0] for word in each.words} for each in job.invocations if each.program == "ray"]
+    made = [each for each in words if "start" in each]
+    return "ray start" if any("--head" in each for each in made) and any("--address" in each for each in made) else None
 
 
 def whole(option: Option | None) -> int | None:

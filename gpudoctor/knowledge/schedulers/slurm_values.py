@@ -9,6 +9,14 @@ import re
 from gpudoctor.lazy import lazy_re
 
 TIME = r"-1|infinite|unlimited|\d+(?::\d+){0,2}|\d+-(?:\d+(?::\d+){0,2})?"
+_DAY = r"(?:0?[1-9]|1[0-2])[/.]?(?:0?[1-9]|[12]\d|3[01])(?:[/.]?(?:\d\d){1,2})?"
+_CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?: ?[ap]m)?"
+_WORDS = "midnight|noon|fika|teatime|elevenses"
+BEGIN = (
+    rf"now(?: ?[+-] ?\d+ ?[a-z]*)?|(?:today|tomorrow|\d{{4}}-(?:0?[1-9]|1[0-2])-(?:0?[1-9]|[12]\d|3[01])|{_DAY})"
+    rf"(?:[- tT](?:{_CLOCK}|{_WORDS}))?|{_CLOCK}|{_WORDS}|\d{{9,11}}"
+)
+"""src/common/parse_time.c: a time of the day, a date, both, or now and so much more."""
 MEMORY = r"\d+(?:[kmgt]b?)?"
 COUNT = r"\+?0*[1-9]\d*"
 NUMBER = r"\+?\d+"
@@ -35,6 +43,7 @@ _FORMS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(
         ("time", "time-min", "delay-boot"), (TIME, "minutes, minutes:seconds, hours:minutes:seconds or days-hours")
     ),
+    "begin": (BEGIN, "HH:MM, YYYY-MM-DDTHH:MM, MM/DD, or now+COUNT with minutes, hours, days"),
     **dict.fromkeys(
         ("mem", "mem-per-cpu", "mem-per-gpu", "tmp"), (MEMORY, "a whole number with K, M, G or T (MB without)")
     ),

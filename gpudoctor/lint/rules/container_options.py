@@ -1,4 +1,4 @@
-"""Rules of docker's options that do not go together, or mean something else than they seem to: K45 to K47."""
+"""Rules of docker's options that do not go together, or mean something else than they seem to: K45 to K47, K76."""
 
 import re
 from collections.abc import Iterator
@@ -225,4 +225,28 @@ def workflow_without_gpus(job: LintJob) -> Iterator[LintFinding]:
                     f" {(_WANTS_GPU.search(words) or [''])[0].strip(' =')}",
                     happens="No CUDA GPUs are available: the ranks fail when they join or move to a device.",
                     fix="Run it on a self-hosted or a GPU runner, or with gloo on the CPU.",
+                )
+
+
+@rule(
+    "K76",
+    title="docker run -e NAME=value is one word",
+    source="docker run(1): the word behind -e is NAME or NAME=value, and the first word that is no option is the image",
+    leads_to=("program-error",),
+    bad=(
+        "docker run --gpus all --ipc=host -e NCCL_SOCKET_IFNAME = eth0 image " + _START,
+        "docker run --gpus all --ipc=host -e NCCL_SOCKET_IFNAME =eth0 image " + _START,
+    ),
+    good=("docker run --gpus all --ipc=host -e NCCL_SOCKET_IFNAME=eth0 -e HOME image " + _START,),
+)
+def blanks_around_the_sign(job: LintJob) -> Iterator[LintFinding]:
+    """Where a blank stands in front of the sign, the rest is the image."""
+    for _, words in runs(job):
+        for option, name, rest in zip(words, words[1:], words[2:], strict=False):
+            if option.shown in ("-e", "--env") and rest.shown.startswith("=") and re.fullmatch(r"\w+", name.shown):
+                yield LintFinding(
+                    span=rest.span,
+                    summary=f"a blank stands between {name.shown} and its value: {rest.shown!r} is taken for the image",
+                    happens="docker: invalid reference format.",
+                    fix=f"Write {option.shown} {name.shown}=value, without blanks.",
                 )

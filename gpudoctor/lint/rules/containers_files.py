@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, look
 from gpudoctor.lint.model import LintJob, Manifest
@@ -189,12 +190,6 @@ def variables_left_outside(job: LintJob) -> Iterator[LintFinding]:
 _TASK = (
     "name: sft\nnum_nodes: 2\nresources:\n  accelerators: A100:8\nrun: |\n  torchrun {}--nproc_per_node=8 train.py\n"
 )
-_NODES: dict[str, tuple[tuple[str, ...], ...]] = {
-    "SkyPilot": (("num_nodes",),),
-    "dstack": (("nodes",),),
-    "AWSBatch": (("nodeProperties", "numNodes"),),
-    "AzureML": (("resources", "instance_count"),),
-}
 
 
 @rule(
@@ -210,7 +205,9 @@ _NODES: dict[str, tuple[tuple[str, ...], ...]] = {
 def task_without_nnodes(job: LintJob) -> Iterator[LintFinding]:
     """SkyPilot, dstack and others run the commands on each node: a torchrun without --nnodes is a world of its own."""
     for manifest in job.manifests:
-        nodes = next((v for v in manifest.values for path in _NODES.get(manifest.kind, ()) if v.path == path), None)
+        kind = registry.manifest_kinds().get(manifest.kind)
+        path = kind.nodes if kind is not None else ""
+        nodes = next((value for value in manifest.values if ".".join(value.path) == path), None)
         if nodes is None or not re.fullmatch(r"[0-9]{1,4}", nodes.value, re.ASCII) or int(nodes.value) < 2:
             continue
         for launch in job.launches:

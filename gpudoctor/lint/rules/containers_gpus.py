@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from gpudoctor.knowledge.wording import counted
+from gpudoctor.launcher import registry
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import dockerfile, look, processes
 from gpudoctor.lint.model import LintJob, LintLaunch, Manifest, ManifestValue, Span
@@ -167,16 +168,12 @@ _TASK = (
     "name: t\nnum_nodes: 2\nresources:\n  accelerators: A100:8\nrun: |\n  torchrun --nnodes={} --nproc_per_node=8"
     " --node_rank={} --master_addr=$HEAD --master_port=8008 train.py\n"
 )
-_NODES: dict[str, tuple[str, ...]] = {
-    "SkyPilot": ("num_nodes",), "dstack": ("nodes",), "AWSBatch": ("nodeProperties.numNodes",),
-    "AzureML": ("resources.instance_count",),
-}  # fmt: skip
-"""How many nodes a task has, on each of which its command runs."""
 
 
 def _nodes_of(manifest: Manifest) -> tuple[int, Span] | None:
+    kind = registry.manifest_kinds().get(manifest.kind)
     for value in manifest.values:
-        if ".".join(value.path) in _NODES.get(manifest.kind, ()) and re.fullmatch(r"[0-9]{1,4}", value.value):
+        if kind is not None and ".".join(value.path) == kind.nodes and re.fullmatch(r"[0-9]{1,4}", value.value):
             return int(value.value), value.span
     pools = [v for v in manifest.values if v.path[-1:] == ("replicaCount",) and "workerPoolSpecs" in v.path]
     if manifest.kind == "Vertex" and pools and all(re.fullmatch(r"[0-9]{1,4}", pool.value) for pool in pools):

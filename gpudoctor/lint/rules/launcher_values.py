@@ -86,6 +86,32 @@ TAKEN: dict[str, dict[str, tuple[tuple[str, ...], str]]] = {
         "log-level": (("debug", "info", "warning", "error", "critical"), ""),
     },
     "mpirun": _MPI,
+    "fabric": {
+        "precision": (
+            (
+                *("transformer-engine", "transformer-engine-float16", "16-true", "16-mixed", "bf16-true", "bf16-mixed"),
+                *("32-true", "64-true", "64", "32", "16", "bf16"),
+            ),
+            "",
+        ),
+        # lightning 2.6, StrategyRegistry without what needs a notebook, a fork, XLA or an offload
+        "strategy": (
+            (
+                *(
+                    "dp",
+                    "ddp",
+                    "ddp_find_unused_parameters_true",
+                    "ddp_find_unused_parameters_false",
+                    "fsdp",
+                    "deepspeed",
+                ),
+                *("deepspeed_stage_1", "deepspeed_stage_2", "deepspeed_stage_3", "single_device"),
+            ),
+            "",
+        ),
+        "accelerator": (("cpu", "gpu", "cuda", "mps", "tpu", "auto"), ""),
+    },
+    "torchx": {"j": ((), r"(?:(?:\d+:)?\d+x)?\d+")},
 }
 """Launcher -> option -> the words that it takes, or a pattern. Case counts for none of mpirun's."""
 _OPEN = ("rdzv-backend",)
@@ -142,6 +168,7 @@ def value_not_taken(job: LintJob) -> Iterator[LintFinding]:
 
 
 _FORMS = {
+    "j": "NODESxRANKS, as 2x8",
     "tee": "0, 1, 2, 3, or RANK:0-3 with commas between",
     "redirects": "0, 1, 2, 3, or RANK:0-3 with commas between",
     "max-restarts": "of a whole number",

@@ -84,6 +84,10 @@ def _values(job: LintJob, launch: LintLaunch) -> Callable[[str], object]:
     def value_of(name: str) -> object:
         if name == "hosts":
             return _hosts(job, launch)
+        if name == "ranks_of_j":
+            counts = look.traits(launch).counts
+            ranks = counts(launch)[1] if counts is not None else None
+            return UNDECIDED if ranks is None else ranks
         option = _option(launch, name)
         if option is None:
             return UNDECIDED if launch.unread else None

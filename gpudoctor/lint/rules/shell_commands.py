@@ -216,10 +216,10 @@ def launcher_without_program(job: LintJob) -> Iterator[LintFinding]:
         if required and not given and not ends_at_once and launch.every_option:
             yield _alone(launch.invocation.span, launch.entry or launch.launcher)
     for invocation in job.invocations:
-        starter = registry.starts_tasks(invocation.program)
+        starter = registry.starts_tasks(invocation.program, *(word.shown for word in invocation.words[1:3]))
         if starter is None or invocation.manifest_path or invocation.span.start in starts or len(invocation.words) < 2:
             continue
-        read = starter.form.grammar.read(invocation.words)
+        read = starter.form.grammar.read(invocation.words, starter.start)
         asked = {option.name for option in read.options}
         if (
             read.end >= len(invocation.words)

@@ -46,7 +46,6 @@ _NUMBERS = {
     "num-nodes": r"-?[0-9]+",
     "num-gpus": r"-?[0-9]+",
     "np": r"[0-9]+",
-    "j": r"[0-9]+(?:x[0-9]+)?",
 }
 """Options that take a number, and what they take besides."""
 

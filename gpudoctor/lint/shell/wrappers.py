@@ -58,8 +58,8 @@ def started(words: Sequence[Word]) -> WhatStarts | None:
         return _shell(words)
     if words[0].text is None and not words[0].quoted and _MAYBE.fullmatch(words[0].raw) and len(words) > 2:
         return WhatStarts(at=1) if _is_command(words[1]) else None
-    if (starter := registry.starts_tasks(program)) is not None:
-        read = starter.form.grammar.read(words)
+    if (starter := registry.starts_tasks(program, *(word.shown for word in words[1:3]))) is not None:
+        read = starter.form.grammar.read(words, starter.start)
         begun = _command(words, read.end, task=True)
         own = bool(_COUNTS & {option.name for option in read.options})
         named = {option.value.span for option in read.options if option.name == "x" and option.value is not None}
@@ -282,15 +282,6 @@ def _charliecloud(words: Sequence[Word]) -> WhatStarts | None:
     return _command(words, dashes + 1 if dashes else _after_options(words, 1, "-b -c -j -g -u") + 1)
 
 
-def _flux(words: Sequence[Word]) -> WhatStarts | None:
-    """`flux run -N 2 -n 16 command`; flux(1): run, submit, alloc, and `flux mini run` before 0.48."""
-    at = 2 if len(words) > 2 and words[1].shown == "mini" else 1
-    if len(words) <= at or words[at].shown not in ("run", "submit", "alloc", "batch"):
-        return None
-    flags = "-N -n -c -g -q -t -o -x -l -J -B --nodes --ntasks --cores-per-task --gpus-per-task --gpus-per-node"
-    return _command(words, _after_options(words, at + 1, flags + " --tasks-per-node --env --cores"), task=True)
-
-
 def _enroot(words: Sequence[Word]) -> WhatStarts | None:
     """`enroot start [options] IMAGE command`."""
     if len(words) < 2 or words[1].shown != "start":
@@ -378,9 +369,10 @@ _NAMES_COMMAND = lazy_re(
 )
 _SUBMITTERS = (
     *("runai", "arena", "gantry", "beaker", "anyscale", "xpk", "ngc", "bcprun", "hq", "oarsub", "qsub", "bsub"),
-    *("blaunch", "pbsdsh", "eai", "dsub"),
+    *("blaunch", "pbsdsh", "eai", "dsub", "sky"),
 )
-"""Of NVIDIA Run:ai, Base Command and NGC, Arena, AI2's Beaker, Anyscale, xpk, HyperQueue, OAR, PBS and LSF, dsub."""
+"""Of NVIDIA Run:ai, Base Command and NGC, Arena, AI2's Beaker, Anyscale, xpk, HyperQueue, OAR, PBS and LSF, dsub,
+SkyPilot."""
 _SIMPLE = {
     # program -> its options that take the next word
     "nohup": "", "setsid": "", "exec": "-a", "command": "", "builtin": "",
@@ -394,7 +386,7 @@ _TABLE: dict[str, Callable[[Sequence[Word]], WhatStarts | None]] = {
     "timeout": _timeout, "gtimeout": _timeout, "numactl": _numactl, "taskset": _taskset,
     "ssh": _ssh, "pdsh": _pdsh, "clush": _pdsh, "dsh": _pdsh, "pssh": _pdsh, "parallel-ssh": _pdsh, "sbatch": _sbatch,
     "salloc": _salloc, "docker": _docker, "podman": _docker, "nerdctl": _docker,
-    "podman-hpc": _docker, "ch-run": _charliecloud, "enroot": _enroot, "shifter": _shifter, "flux": _flux,
+    "podman-hpc": _docker, "ch-run": _charliecloud, "enroot": _enroot, "shifter": _shifter,
     "nvidia-docker": _docker, "singularity": _singularity, "apptainer": _singularity, "kubectl": _after_dashes,
     "gpudoctor": _gpudoctor, "time": _time, "xargs": _xargs, "parallel": _parallel,
     **dict.fromkeys(_SUBMITTERS, _submitted),

@@ -18,7 +18,7 @@ LABELS = frozenset({"verdict", "kind", "cause", "line", "ranks", "must", "not", 
 VERDICTS = frozenset({"good", "bad", "not-understood"})
 KINDS = frozenset({"fails", "hangs", "wrong", "slow"})
 DECIDABLE = frozenset({"text", "facts", "no"})
-UNMEASURED: tuple[str, ...] = ("services",)
+UNMEASURED: tuple[str, ...] = ()
 """How the names of groups begin that are labelled and not yet scored."""
 
 
