@@ -1,4 +1,4 @@
-"""Rules of docker's options that do not go together, or mean something else than they seem to: K45 to K47, K76."""
+"""Rules of docker's options that do not go together, or mean something else than they seem to: K45 to K47, K90."""
 
 import re
 from collections.abc import Iterator
@@ -229,7 +229,7 @@ def workflow_without_gpus(job: LintJob) -> Iterator[LintFinding]:
 
 
 @rule(
-    "K76",
+    "K90",
     title="docker run -e NAME=value is one word",
     source="docker run(1): the word behind -e is NAME or NAME=value, and the first word that is no option is the image",
     leads_to=("program-error",),
@@ -237,10 +237,13 @@ def workflow_without_gpus(job: LintJob) -> Iterator[LintFinding]:
         "docker run --gpus all --ipc=host -e NCCL_SOCKET_IFNAME = eth0 image " + _START,
         "docker run --gpus all --ipc=host -e NCCL_SOCKET_IFNAME =eth0 image " + _START,
     ),
-    good=("docker run --gpus all --ipc=host -e NCCL_SOCKET_IFNAME=eth0 -e HOME image " + _START,),
+    good=(
+        "docker run --gpus all --ipc=host -e NCCL_SOCKET_IFNAME=eth0 -e HOME image " + _START,
+        "docker run --gpus all --ipc=host --env NCCL_SOCKET_IFNAME image " + _START,
+    ),
 )
 def blanks_around_the_sign(job: LintJob) -> Iterator[LintFinding]:
-    """Where a blank stands in front of the sign, the rest is the image."""
+    """Where a blank stands in front of the sign, -e has the name alone, and the next word is taken for the image."""
     for _, words in runs(job):
         for option, name, rest in zip(words, words[1:], words[2:], strict=False):
             if option.shown in ("-e", "--env") and rest.shown.startswith("=") and re.fullmatch(r"\w+", name.shown):

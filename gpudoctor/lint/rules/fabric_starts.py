@@ -24,7 +24,7 @@ _DEFAULTS = {"devices": ("auto", "-1"), "num_nodes": ("1",), "strategy": ("auto"
     good=(_RUN.format(8, ""), _RUN.format(8, "devices=8"), _RUN.format(8, "devices='auto'")),
 )
 def fabric_of_other_numbers(job: LintJob) -> Iterator[LintFinding]:
-    """What both say must be the same."""
+    """fabric run hands its options on in variables, and Fabric(...) refuses an argument that says something else."""
     launches = [each for each in job.launches if each.launcher == "fabric"]
     calls = [each for each in job.trainers if each.name == "Fabric" and not each.hides]
     if len(launches) != 1 or len(calls) != 1:

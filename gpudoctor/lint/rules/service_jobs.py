@@ -4,8 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from gpudoctor.knowledge.modal_functions import GPU, SIZE, decorators_at
 from gpudoctor.knowledge.wording import counted
-from gpudoctor.launchers.modal import GPU, SIZE, decorators_at
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
 from gpudoctor.lint.model import LintJob, Span
@@ -78,10 +78,11 @@ MOST_GPUS = 8
     source="modal.com/docs/guide/gpu and guide/multi-node-training: container_ips[0] is the head",
     leads_to=("rendezvous-incomplete",),
     bad=(_MODAL.format(16, 2, 2, _IP), _MODAL.format(8, 4, 2, _IP), _MODAL.format(8, 2, 2, "localhost")),
-    good=(_MODAL.format(8, 2, 2, _IP),),
+    good=(_MODAL.format(8, 2, 2, _IP), _MODAL.format(4, 4, 4, _IP).replace("node=8", "node=4")),
 )
 def functions_of_modal(job: LintJob) -> Iterator[LintFinding]:
-    """The function runs in each container of its cluster."""
+    """The function runs in each container of its cluster: what it starts is told their number, and the first one's
+    address."""
     if job.kind != "python" or "modal" not in job.text:
         return
     for match in GPU.finditer(job.text):
