@@ -1,12 +1,13 @@
-"""Rules of values that the text gives, and that do not come to where they are read: V16, V17, Q43, Q44."""
+"""Rules of values that the text gives, and that do not come to where they are read: V16 to V18, Q43, Q44."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from itertools import pairwise
 
 from gpudoctor.lazy import lazy_re
 from gpudoctor.lint import look
-from gpudoctor.lint.model import LintJob, TextSection
+from gpudoctor.lint.model import LintJob, Span, TextSection
 from gpudoctor.lint.python_code import codes_and_starts
 from gpudoctor.lint.rule import LintFinding, rule
 
@@ -229,3 +230,46 @@ def option_without_its_value(job: LintJob) -> Iterator[LintFinding]:
                 happens="The program's parser refuses it (expected one argument), or takes the next word for it.",
                 fix=f"Write ${{{name}:+{option.shown} ${name}}}, which is nothing where {name} is empty.",
             )
+
+
+_ELEMENT = lazy_re(r"\$\{(\w+)\[\$?\{?SLURM_ARRAY_TASK_ID\}?\]\}")
+_RANGE = lazy_re(r"(\d{1,4})-(\d{1,4})(?:%\d+)?|\d{1,4}")
+
+
+@rule(
+    "V18",
+    title="A job array has an element of the list for each of its jobs",
+    source="sbatch(1), --array; bash(1), Arrays: indices begin at 0, and an element that is not there is empty",
+    bad=(
+        "#!/bin/bash\n#SBATCH --array=1-2\nLRS=(1e-3 1e-4)\n" + _ONE.format("${LRS[$SLURM_ARRAY_TASK_ID]}"),
+        "#!/bin/bash\n#SBATCH --array=0-3%2\nLRS=(1e-3 1e-4 1e-5)\n" + _ONE.format("${LRS[SLURM_ARRAY_TASK_ID]}"),
+    ),
+    good=(
+        "#!/bin/bash\n#SBATCH --array=0-1\nLRS=(1e-3 1e-4)\n" + _ONE.format("${LRS[$SLURM_ARRAY_TASK_ID]}"),
+        "#!/bin/bash\n#SBATCH --array=1-2\nLRS=(1e-3 1e-4)\n" + _ONE.format("${LRS[$SLURM_ARRAY_TASK_ID-1]}"),
+        "#!/bin/bash\n#SBATCH --array=0-9\nLRS=($(cat lrs))\n" + _ONE.format("${LRS[$SLURM_ARRAY_TASK_ID]}"),
+    ),
+)
+def element_beyond_the_list(job: LintJob) -> Iterator[LintFinding]:
+    """The number of a job in its array is an index: beyond the list's end the value is empty."""
+    option = job.sbatch.get("array")
+    told = _RANGE.fullmatch(option.value.strip()) if option is not None and option.value else None
+    if option is None or told is None:
+        return
+    last = int(told[2] or told[0])
+    for match in _ELEMENT.finditer(job.text):
+        made = re.findall(rf"^[ \t]*{match[1]}(\+?)=\(([^()$`*?\n]*)\)", job.text, re.MULTILINE)
+        if len(made) != 1 or made[0][0] or re.search(rf"^[ \t]*{match[1]}(?:\+=|\[)", job.text, re.MULTILINE):
+            continue
+        try:
+            count = len(shlex.split(made[0][1]))
+        except ValueError:
+            continue
+        if 0 < count <= last and "{" not in made[0][1]:
+            yield LintFinding(
+                span=Span(match.start(), match.end(), job.text.count("\n", 0, match.start()) + 1),
+                summary=f"the array goes to {last}, and {match[1]} has elements 0 to {count - 1}",
+                happens=f"In job {last} the value is empty: an option has none there, or takes the next word.",
+                fix=f"Write --array=0-{count - 1}.",
+            )
+            return

@@ -1,4 +1,4 @@
-"""Rules of ranks that mpirun, horovodrun and jsrun place on GPUs: M07, M08, M18, M19."""
+"""Rules of ranks that mpirun, horovodrun and jsrun place on GPUs: M07, M08, M18 to M20."""
 
 import re
 from collections.abc import Iterator
@@ -162,3 +162,43 @@ def chunks_without_places(job: LintJob) -> Iterator[LintFinding]:
             fix=f"Write mpiprocs={max(1, ranks // chunks)} into select=.",
         )
         return
+
+
+_OF_RANKS = lazy_re(
+    r"OMPI_COMM_WORLD_\w+|OMPI_(?:UNIVERSE_SIZE|COMM_\w+)|PMI_(?:RANK|SIZE)|PMIX_RANK|MV2_COMM_WORLD_\w+"
+)
+
+
+@rule(
+    "M20",
+    title="What MPI tells a rank is read by the rank",
+    source="mpirun(1): OMPI_COMM_WORLD_RANK and its likes are set for the processes that it starts",
+    leads_to=("launcher-world-mismatch",),
+    bad=(
+        "mpirun -np 8 -H a:4,b:4 --bind-to none -x MASTER_ADDR=a -x RANK=$OMPI_COMM_WORLD_RANK python train.py\n",
+        "export RANK=$OMPI_COMM_WORLD_RANK\nmpirun -np 4 --bind-to none -x RANK python train.py\n",
+    ),
+    good=(
+        "mpirun -np 4 --bind-to none bash -c 'RANK=$OMPI_COMM_WORLD_RANK python train.py'\n",
+        "mpirun -np 4 --bind-to none ./each.sh\n#@ file each.sh\nexport RANK=$OMPI_COMM_WORLD_RANK\npython train.py\n",
+    ),
+)
+def rank_read_before_there_is_one(job: LintJob) -> Iterator[LintFinding]:
+    """The shell that calls mpirun is no rank: the variable is empty there, and the same for all."""
+    for launch in job.launches:
+        outer = next((each for each in launch.invocation.within if each.program in ("mpirun", "mpiexec")), None)
+        if outer is None:
+            continue
+        handed = (
+            setting.word for name, setting in outer.settings.items() if name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")
+        )
+        for word in (*outer.words[: len(outer.words) - len(launch.script_words)], *handed):
+            read = next((each for each in word.expansions if _OF_RANKS.fullmatch(each.name)), None)
+            if read is not None and read.where != "task" and read.name not in job.facts.variables:
+                yield LintFinding(
+                    span=word.span,
+                    summary=f"${read.name} is read by the shell that calls {outer.program}, where it is not set",
+                    happens="Every rank gets an empty value, the same for all.",
+                    fix=f"Let each rank read it: {outer.program} bash -c 'RANK=$OMPI_COMM_WORLD_RANK python ...'.",
+                )
+                return
