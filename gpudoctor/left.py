@@ -84,6 +84,8 @@ class _AsItWas:
         return recent and owner in {os.geteuid(), *map(_owner, self._logs)}
 
     def ways(self, program: str, said: Sequence[str], operation: str, elements: int | None) -> Sequence[Stood]:
+        if not _written_at(program):
+            return ()  # and no child is started to say so
         sources = Sources()
         try:
             found = sources.ways(program, said, self._until)
