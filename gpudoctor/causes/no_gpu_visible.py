@@ -9,6 +9,7 @@ CAUSE = Cause(
     blame="environment",
     restart="after a fix",
     judged={
+        "no-nvml": Judged("driver", "environment", "after a fix"),
         "cgroup": Judged("device-lost", "environment", "as it is"),
         "module": Judged("driver", "node", "elsewhere"),
         **dict.fromkeys(
@@ -101,6 +102,13 @@ CAUSE = Cause(
             "NVML gives that error on the host already: nvidia-smi and dmesg there say of which GPU (Xid, fallen off "
             "the bus) or why the driver does not work. Other nodes may be well.",
             (command("nvidia-smi"), command("sudo dmesg --ctime | grep -iE 'NVRM|Xid'")),
+        ),
+        "no-nvml": Fix(
+            "A container was given CUDA without the driver's tools: start it with NVIDIA_DRIVER_CAPABILITIES=compute,"
+            "utility (an image of NVIDIA's sets it). On a host, install the driver's libraries in the module's "
+            "release, "
+            "or let the loader find their folder (ldconfig, LD_LIBRARY_PATH).",
+            (command("ldconfig -p | grep libnvidia-ml"), command("env | grep NVIDIA_")),
         ),
         "host-reload": Fix(
             "The driver's libraries on the host were updated, and the kernel still runs the module of before: reboot "

@@ -170,6 +170,15 @@ CAUSE = Cause(
             "other: use those of the cluster (its module or login node; a container or PATH may bring others), or have "
             "the one that lags updated."
         ),
+        "mpi-plugin": Fix(
+            "This SLURM has not the plugin that --mpi (or SLURM_MPI_TYPE) names, or it could not start: give one that "
+            "srun lists, or none for ranks that do not use MPI (torch's do not).",
+            (command("srun --mpi=list"),),
+        ),
+        "other": (
+            "What is refused, and why, the scheduler says itself ({reason}). Take that option out, or ask who runs the "
+            "cluster where it is a rule of the site's own (a submit plugin, a limit)."
+        ),
         "busy": Fix("Submit again later, or without asking for it at once (--immediate).", (command("sinfo"),)),
         "dependency-wrong": "Give --dependency the number of a job that is there, in the form afterok:NUMBER.",
         "reservation": Fix(

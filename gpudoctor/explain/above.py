@@ -161,6 +161,8 @@ SAID_BY_NCCL = "NCCL's own warning says what failed, and the lines of INFO befor
 ASK_NCCL = "NCCL itself writes why: start it again with NCCL_DEBUG=INFO and read its last WARN lines. {mostly}"
 OF_A_CONNECTION = 0.48
 """How sure a single candidate is that is a connection which did not come about: no other explains the end."""
+OF_ONE = 0.4
+"""How sure a single candidate is at least whose fix is handed over, and called uncertain (our choice)."""
 LAST = 40
 """Lines at the end of a log that are asked (our rule of thumb)."""
 
@@ -321,9 +323,10 @@ def undecided_fix(
             return ASK_NCCL.format(mostly=mostly).rstrip()
         return told or (_usual(judged.kind) if judged and judged.kind in USUAL and trouble else "")
     is_known = first.summary in unknown and FAILED_BEFORE not in unknown
-    is_alone = len(concluded.causes) == 1 and first.confidence >= OF_A_CONNECTION
+    is_alone = len(concluded.causes) == 1 and first.confidence >= OF_ONE
     tells = (is_known or is_alone) and not concluded.waited and not first.fix.text.startswith(NO_REMEDY)
-    return first.fix.text if tells else ""
+    doubted = "" if is_known or first.confidence >= OF_A_CONNECTION else "Not certain, and the only candidate: "
+    return f"{doubted}{first.fix.text}" if tells else ""
 
 
 def to_try(trouble: Sequence[Line], ends: Mapping[str, Sequence[tuple[int, str]]], unknown: str = "") -> str:

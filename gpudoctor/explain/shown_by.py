@@ -152,7 +152,7 @@ SHOWN: tuple[Telling, ...] = (
         "The GIDs that were used are link-local (fe80::), and RoCE reaches another subnet, or a card of another maker, "
         "only by a GID of RoCE v2 with an IPv4 address: give the interfaces addresses, and name that index on every "
         "node (show_gids; mostly NCCL_IB_GID_INDEX=3; NCCL 2.21 and later find it where the variable is not set).",
-        (command("grep -r . /sys/class/infiniband/*/ports/1/gid_attrs/types/ 2>/dev/null | head -n 20"),),
+        (command("show_gids"), command("gpudoctor check network")),
     ),
     Telling(
         ("disk-full",),
@@ -212,6 +212,27 @@ UNDECIDED: tuple[Telling, ...] = (
         "Only {btls} was tried, which reaches no other host: the TCP transport was switched off (--mca btl, "
         "OMPI_MCA_btl, openmpi-mca-params.conf) or found no interface. Take that setting out, or name all: --mca btl "
         "self,vader,tcp --mca btl_tcp_if_include INTERFACE, with one that leads to the other nodes.",
+    ),
+    Telling(
+        (),
+        (r"NCCL WARN UDS: |ncclProxy(?:CallBlockingUDS|ClientGetFd|ClientQueryFdBlocking) call to tpRank",),
+        "Ranks of one node hand memory on by Unix sockets, which do not reach from one container or network namespace "
+        "into another: give the containers of a node one network (--network=host, hostNetwork), put its ranks into one "
+        "container, or go without (NCCL_CUMEM_ENABLE=0 and NCCL_CUMEM_HOST_ENABLE=0). Where they are in one, the other "
+        "rank ended first.",
+    ),
+    Telling(
+        (),
+        (
+            r"NCCL WARN (?:Error : (?:ring|tree|could not find|too many)|Could not find (?:real path|NET|net id|gpu "
+            r"rank|"
+            r"rev link|any local path)|No path computed|Failed to find reverse path)",
+        ),
+        "NCCL could not lay its ways by what it read of the machine. Take out what tells it otherwise (NCCL_TOPO_FILE, "
+        "NCCL_GRAPH_FILE, NCCL_HOSTID, which has to differ between hosts, NCCL_ALGO); see that hosts have names of "
+        "their "
+        "own, that a container sees the host's /sys, and that all nodes give the job the same number of GPUs and "
+        "network cards. A newer NCCL knows more machines.",
     ),
     Telling(
         (),

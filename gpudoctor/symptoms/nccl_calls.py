@@ -153,10 +153,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "nccl-nvml-failed",
-        pattern=(
-            r"\b(?P<call>nvml\w{2,60})\([\w, ]{0,60}\) failed: (?P<error>[^\n]{1,80})",
-            r"Failed to open (?P<call>libnvidia-ml\.so\.1): (?P<error>[^\n]{1,200})",
-        ),
+        pattern=(r"\b(?P<call>nvml\w{2,60})\([\w, ]{0,60}\) failed: (?P<error>[^\n]{1,80})",),
         unless="NCCL INFO",
         cause="xid-gpu-lost",
         variant="unknown",
@@ -168,6 +165,19 @@ SYMPTOMS: tuple[Symptom, ...] = (
             WARN + "nvmlInit_v2() failed: Driver Not Loaded",
         ),
         counter=INFO + "nvmlDeviceGetFabricInfo() failed: Not Supported",
+    ),
+    Symptom(
+        "nccl-nvml-not-there",
+        pattern=r"NCCL WARN Failed to open libnvidia-ml\.so\.1(?=: |\s*$)",
+        cause="no-gpu-visible",
+        variant="no-nvml",
+        confidence=LIKELY,
+        seen="NCCL does not find NVML, the driver's management library (libnvidia-ml.so.1)",
+        source="NCCL misc/nvmlwrap.cc, os/linux.cc",
+        sample=WARN
+        + "Failed to open libnvidia-ml.so.1: libnvidia-ml.so.1: cannot open shared object file: No such file "
+        "or directory",
+        counter=WARN + "nvmlInit_v2() failed: Driver Not Loaded",
     ),
     Symptom(
         "nccl-thread-not-started",

@@ -14,9 +14,10 @@ SAID_ELSEWHERE = (
     r"violates accounting|Requested time limit is invalid|Invalid time-min|MaxJobCount|Invalid (?:generic|GRES)|"
     r"Insufficient GRES|Requested GRES option|Requested node configuration is not|Memory (?:required|specification)|"
     r"Unable to contact|Socket timed out|Zero Bytes|Protocol authentication|Communication |Connection |Message |Rate "
-    r"limit|More processors requested|(?:Task|Node|Cpu|CPU) count spec|Step "
-    r"creation temp|Immediate execution"
+    r"limit"
 )
+OF_STEPS = r"More processors requested|(?:Task|Node|Cpu|CPU) count spec|Step creation temp|Immediate execution"
+"""Of a step another entry tells them."""
 SOURCE = "slurm src/common/slurm_errno.c, src/sbatch, src/srun"
 
 ROW = r"(?:^|[\s:\]])(?P<job>\d{2,12})(?:_\d+)?(?:\.\w{1,12})?\s[^\n]{0,160}?(?<=\s)"
@@ -87,7 +88,10 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "slurm-refused",
-        pattern=REFUSED + rf"(?P<reason>(?!{SAID_ELSEWHERE})[A-Z][^\n]{{4,120}})",
+        pattern=(
+            REFUSED + rf"(?P<reason>(?!{SAID_ELSEWHERE}|{OF_STEPS})[A-Z][^\n]{{4,120}})",
+            rf"(?:submission failed|allocate failed|allocate resources): (?P<reason>(?:{OF_STEPS})[^\n]{{0,100}})",
+        ),
         cause="scheduler-refused",
         confidence=LIKELY,
         seen="SLURM refused the job or its step: {reason}",

@@ -22,6 +22,13 @@ OF_REFUSALS: tuple[tuple[str, str], ...] = (
         r"|in held)|Waiting for burst|PrologSlurmctld|System submissions|Step limit|Switch resources|Step creation",
         "busy",
     ),
+    (r"MPI plugin", "mpi-plugin"),
+    (r"find an address", "address"),
+    (r"[Tt]ime limit specification required", "time"),
+    (r"Invalid or unknown association", "account"),
+    (r"breached requested QOS", "quota"),
+    (r"generic resource \(gres\)", "devices"),
+    (r"Unable to resolve (?:user|group) ID|Missing UNIX (?:user|group)", "credential"),
     (r"dependency", "dependency-wrong"),
     (r"reservation", "reservation"),
     (r"(?:feature|constraint)", "constraint"),
@@ -47,8 +54,8 @@ OF_REFUSALS: tuple[tuple[str, str], ...] = (
 
 
 def of_refusal(reason: str) -> str:
-    """The variant for the text behind "Batch job submission failed: " and its like; empty: none."""
-    return next((variant for words, variant in OF_REFUSALS if re.search(rf"(?i){words}", reason)), "")
+    """The variant for the text behind "Batch job submission failed: " and its like."""
+    return next((variant for words, variant in OF_REFUSALS if re.search(rf"(?i){words}", reason)), "other")
 
 
 class PendingReason(NamedTuple):
