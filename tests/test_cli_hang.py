@@ -94,7 +94,7 @@ def test_the_answer_keeps_its_schema(rank0_only: str) -> None:
     answer = json.loads(done.stdout)
     jsonschema.validate(answer, msgspec.json.schema(HangReport))
     (job,) = answer["jobs"]
-    assert job["state"] == "hung" and job["causes"][0]["where"]["line"] == 118
+    assert job["state"] == "hung" and job["causes"][0]["where"]["line"] == 115
     assert [row["rank"] for row in job["ranks"]] == list(range(8))
 
 

@@ -17,8 +17,18 @@ from gpudoctor.hang.progress import progress_of
 from gpudoctor.hang.recorders import GroupSplit, compare
 from gpudoctor.hang.report import HangCause, JobReport
 from gpudoctor.knowledge.places import Place, place_of
-from gpudoctor.snapshot.evidence import Collective, Frame, GpuUse, KernelEvent, Recorder, Socket, SourceContext, Thread
-from gpudoctor.sure import POSSIBLE, SCALE
+from gpudoctor.snapshot.evidence import (
+    Collective,
+    Frame,
+    GpuUse,
+    KernelEvent,
+    Recorder,
+    Socket,
+    SourceContext,
+    Thread,
+    Unread,
+)
+from gpudoctor.sure import BEST, LIKELY, POSSIBLE, SCALE
 from tests.hang_jobs import (
     PROGRAM,
     a_job,
@@ -864,7 +874,7 @@ def test_a_job_that_gets_on_has_no_hang(name: str) -> None:
     others = [
         member(rank.rank, rank.place, moved=rank.moved, sources=rank.evidence.sources, data_loaders=rank.data_loaders)
         for rank in job.ranks
-        if rank.state not in ("T", "t", "Z")
+        if rank.state not in ("T", "t", "F", "Z")
     ]
     report = reported(a_job(*others, wakes, world_size=10, agreement=job.agreement))
     assert report.causes == ()
@@ -974,3 +984,18 @@ def test_who_has_only_now_come_to_where_ranks_begin_has_got_nothing(age: float, 
     begins, imports = place_at("rendezvous", "init_process_group"), place_at("user code")
     comes = member(1, begins, first=imports, age=age, moved=True)
     assert progress_of(a_job(member(0, begins, age=age), comes)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause", "sure"),
+    [
+        ("it waits in the kernel (state D), where reading it could block", "kernel-wait", LIKELY),
+        ("denied", "rank-died", BEST),
+    ],
+)
+def test_a_missing_rank_may_be_a_process_that_could_not_be_asked(reason: str, cause: str, sure: float) -> None:
+    """The first look says so of all nodes; that a rank has died is certain where everybody was asked."""
+    job = a_job(waits(0, environment={"LOCAL_WORLD_SIZE": "2"}), missing=(1,), launchers={})
+    whose = Unread("environment of pid 77 python", reason, 77, job.user)
+    told = first(structs.replace(job, evidence=structs.replace(job.evidence, unread=(whose,))))
+    assert (told.cause, told.confidence, told.ranks) == (cause, sure, (1,))

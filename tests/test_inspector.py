@@ -69,7 +69,7 @@ def test_a_gpu_that_comes_late_is_named_where_the_cpus_issue_alike() -> None:
     )
     looks = [stands(4000 + rank, (20, IN_FORWARD)) for rank in range(4)]
     (slow,) = concluded(members(), [node], first, first, [replace(node, processes=tuple(looks))], 20.0).slow
-    assert (slow.ranks, slow.why, slow.phase) == ((3,), "gpu", "")
+    assert (slow.ranks, slow.why, slow.phase) == ((3,), "gpu", "GPU")
     assert "its GPU comes late" in slow.summary and "Inspector" in slow.evidence[0].source
     for pid, known in ((4003, True), (17, False)):
         sampled = replace(node, processes=tuple(looks), gpus=(GpuUse(index=3, pids=(pid,)),))

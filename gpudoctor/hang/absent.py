@@ -7,6 +7,7 @@ from gpudoctor.hang.job import HangJob, Launcher, Rank
 from gpudoctor.hang.progress import STOPPED, JobProgress
 from gpudoctor.launcher.registry import rank_setters
 from gpudoctor.launcher.told import number
+from gpudoctor.snapshot.evidence import Unread
 
 
 def minders(job: HangJob) -> list[Launcher]:
@@ -33,15 +34,17 @@ def hosts_of_gaps(job: HangJob) -> tuple[list[int], list[str]]:
     return sorted(proven) or sorted(missing), list(dict.fromkeys(proven.values())) or [node.host for node in job.nodes]
 
 
-def may_be_unread(job: HangJob) -> bool:
-    """Whether a rank without a process may be one whose process was not told, for time, number or permission."""
+def may_be_unread(job: HangJob) -> tuple[Unread, ...]:
+    """What a rank without a process may be: processes that were not told, for time, number or permission."""
     known = {process.process.pid for node in job.nodes for process in node.processes}
-    return any(
-        unread.what.startswith(("processes", "environment"))
+    return tuple(
+        unread
+        # Of the first look, in which ranks are found, and of the second.
+        for unreads in (job.evidence.unread, *(node.unread for node in job.nodes))
+        for unread in unreads
+        if unread.what.startswith(("processes", "environment"))
         and unread.pid not in known
         and unread.user in ("", job.user)
-        for node in job.nodes
-        for unread in node.unread
     )
 
 

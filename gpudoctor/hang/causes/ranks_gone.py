@@ -23,7 +23,7 @@ from gpudoctor.hang.words import (
 )
 from gpudoctor.knowledge.wording import listed, ranges
 from gpudoctor.lazy import lazy_re
-from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence
+from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence, Unread
 from gpudoctor.sure import BEST
 
 SIGTERM = 15
@@ -31,6 +31,8 @@ SIGKILL = 9
 ASKED_TO_END = (SIGTERM, 2, 1, 24)
 """Also by SIGINT, SIGHUP and, at a limit of CPU time, SIGXCPU."""
 MOST_NAMED = 8
+IN_KERNEL = "(state D)"
+"""In the reason why a process was not read."""
 OOM_NAME = lazy_re(r"process [0-9]{1,10} \((.{1,15}?)\)(?:,| |$)")
 """Culprits of one kind whose evidence is written out."""
 
@@ -229,6 +231,20 @@ def _kernel_event(node: NodeEvidence, pid: int) -> KernelEvent | None:
     return next((event for event in node.kernel if event.pid == pid and event.kind in ("oom", "segfault")), None)
 
 
+def _in_kernel(gone: Sequence[int], waiting: Sequence[Rank], held: Sequence[Unread]) -> HangCause:
+    """A rank that is missing, and a process of its user that cannot be asked for what it is."""
+    pids = [str(unread.pid) for unread in held[:MOST_NAMED]]
+    waits = f"pid {pids[0]} waits" if len(pids) == 1 else f"pids {listed(pids)} wait"
+    return blame(
+        "kernel-wait",
+        LIKELY,
+        gone,
+        f"{who(gone, 'has', 'have')} no process that can be asked; {waits} in the kernel (state D), and may be "
+        f"{'it' if len(gone) == 1 else 'they'}; {waiting_words(waiting)}",
+        [Seen(unread.what, unread.reason) for unread in held[:MOST_NAMED]],
+    )
+
+
 def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> Iterator[HangCause]:
     """Ranks that no process is seen of, where it is known that they belong on a node that was read."""
     gone, hosts = hosts_of_gaps(job)
@@ -260,9 +276,13 @@ def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> It
         sure = LIKELY  # it may not have been started yet
     else:  # its node lacks it, its connections are closed, or the kernel has killed somebody
         sure = PROVED if shown else SEEN
+    unseen = () if closed or events else may_be_unread(job)
+    if unseen and (held := [unread for unread in unseen if IN_KERNEL in unread.reason]):
+        yield _in_kernel(gone, waiting, held)
+        return
     yield blame(
         "rank-died",
-        min(sure, BEST) if may_be_unread(job) and not (closed or events) else sure,
+        min(sure, BEST) if unseen else sure,
         gone,
         f"{who(gone, 'has', 'have')} no process any more{', killed for memory' if events else ''}; "
         f"{waiting_words(waiting) if waits else standing_words(waiting)}",
