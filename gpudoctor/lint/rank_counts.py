@@ -232,7 +232,8 @@ def _called(code: PythonCode, launch: LintLaunch | None) -> ToldCounts:
             each = whole(call, "nproc_per_node")
             nodes = least if least == most else None
             return ToldCounts(nodes, each, nodes * each if nodes and each else None)
-        if name in ("SlurmExecutor", "LocalExecutor") and code.brings("nemo_run"):
+        by_text = "torchrun" in code.text and argument(call, "launcher") is None  # in the script that it starts
+        if name in ("SlurmExecutor", "LocalExecutor") and code.brings("nemo_run") and not by_text:
             nodes = whole(call, "nodes") if argument(call, "nodes") is not None else 1
             each = whole(call, "torchrun_nproc_per_node") or whole(call, "ntasks_per_node")
             return ToldCounts(nodes, each, nodes * each if nodes and each else None)
