@@ -32,6 +32,12 @@ CAUSE = Cause(
             "tensor) for name, tensor in state.items()))`, or write a copy without it: `gpudoctor checkpoint FILE "
             "--fix CLEAN.pt`."
         ),
+        "more-in-file": (
+            "The file has more than the model asks for: {names}. Where these are no part of what is used now "
+            "(weights of a loss, a head, a teacher, position_ids of an older transformers), load with strict=False "
+            "(load_state_dict, load_from_checkpoint) or take them out of the state; else build the model with the "
+            "settings that it was saved with."
+        ),
         "prefix": (
             "Take {prefix} off the names of both, or load before the model is wrapped. `gpudoctor checkpoint FILE "
             "--fix CLEAN.pt` writes a copy with plain names."

@@ -34,7 +34,7 @@ CAUSE = Cause(
         "processors": Judged("limits", "user", "after a fix"),
         **dict.fromkeys(("options", "no-variable", "manifest", "hydra"), Judged("config", "user", "after a fix")),
         **dict.fromkeys(
-            ("torch-below-transformers", "no-accelerate-for-transformers"),
+            ("torch-below-transformers", "no-accelerate-for-transformers", "name-in-package"),
             Judged("dependency-mismatch", "environment", "after a fix"),
         ),
         "longer-than-positions": Judged("data", "program", "after a fix"),
@@ -159,6 +159,12 @@ CAUSE = Cause(
             "transformers uses what accelerate brings there, and found none, or one that is too old: python -m pip "
             "install --upgrade accelerate, and start the process (a notebook's kernel) again.",
             (command("python -m pip install --upgrade accelerate"),),
+        ),
+        "name-in-package": (
+            "The package's own code uses a name there that it imports or defines only where another package is there, "
+            "or "
+            "new enough (a line above may say what was disabled): install what its requirements name for this release, "
+            "or take another release of it; nothing in the program has to be changed."
         ),
         "longer-than-positions": (
             "The text has more tokens than the model has positions{place}: tokenizer(..., truncation=True, "

@@ -41,6 +41,18 @@ CAUSE = Cause(
             "Start it by mpirun, or build Open MPI with the PMIx that this SLURM has; srun --mpi=list shows which.",
             (command("srun --mpi=list"),),
         ),
+        "torchtext": Fix(
+            "torchtext is built for one torch, and its last release is 0.18, for torch 2.3: python -m pip install "
+            "'torch==2.3.*' 'torchtext==0.18.*', or do without it (of most programs a tokenizer and a vocabulary are "
+            "all "
+            "that is needed).",
+            (command("python -m pip list | grep -E '^torch'"),),
+        ),
+        "torchaudio": Fix(
+            "torchaudio is built for one torch: install the release of the same number (torch 2.N goes with torchaudio "
+            "2.N), both from the same index.",
+            (command("python -m pip list | grep -E '^torch'"),),
+        ),
         "extension": Fix(
             "{package} was built for another torch, CUDA or C++ library than are installed: install it again for these "
             "(python -m pip install --force-reinstall --no-cache-dir --no-build-isolation '{package}'), or a release "

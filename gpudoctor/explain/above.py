@@ -188,11 +188,7 @@ def narrowed(cause: LogCause, ends: Mapping[str, Sequence[tuple[int, str]]]) -> 
         return structs.replace(cause, fix=Fix(told))
     if of_reason := _of_reason(cause, ends):
         return of_reason
-    if (
-        cause.cause == "checkpoint-mismatch"
-        and cause.fix == CAUSES[cause.cause].fix
-        and (told := of_sizes(texts_of(ends)))
-    ):
+    if cause.cause == "checkpoint-mismatch" and (told := of_sizes(texts_of(ends))):
         return structs.replace(cause, fix=Fix(told))
     if cause.cause == "native-crash" and cause.fix == CAUSES[cause.cause].fix:
         return structs.replace(cause, fix=fix_of_crash(texts_of(ends)) or cause.fix)

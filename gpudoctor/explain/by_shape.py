@@ -7,6 +7,7 @@ import builtins
 import re
 
 from gpudoctor.cause import Judged
+from gpudoctor.explain.by_library_code import by_library_code
 from gpudoctor.explain.kinds import ARGUMENT, CHECKPOINT, CONFIG, DATA, DIED, FILE, MISMATCH, NAN, NO_DEVICE, SHAPE
 from gpudoctor.explain.tracebacks import LIBRARY
 from gpudoctor.lazy import lazy_re
@@ -61,6 +62,8 @@ def by_shape(
 ) -> Judged:
     """`judged`: what the type and the message tell. `code`: the source of the innermost frame. See `judged_exception`
     for the others."""
+    if of_place := by_library_code(type_name, message, raised_in, code):
+        return DATA if of_place == "longer-than-positions" else MISMATCH
     name = type_name.rpartition(".")[2]
     is_own = not (raised_in and LIBRARY.search(raised_in))
     if name == "AttributeError" and judged in (MISMATCH, ARGUMENT) and (lacks := LACKS.match(message)):

@@ -300,7 +300,7 @@ def variant_of(
     if remedied and remedied[0].id == OF_A_TABLE and code and not OF_PANDAS.search(raised_in):
         remedied = None  # a mapping of the program's own was asked
     asks = cause == "program-error" and (remedied is None or remedied[0].id in OF_ANY_RELEASE)
-    known = of_releases(type_name, message) if asks else None
+    known = of_releases(type_name, message, raised_in) if asks else None
     if remedied and known is None and remedied[0].id in CAUSES[cause].variants:
         return remedied[0].id, {"told": suggested(message), **remedied[1]}
     if cause == "library-missing" and (package := to_install(message)):

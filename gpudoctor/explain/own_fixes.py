@@ -21,6 +21,8 @@ DISTRIBUTIONS: Mapping[str, str] = {
     "selective_scan_cuda": "mamba-ssm",
     "transformer_engine_torch": "transformer-engine[pytorch]",
     "transformer_engine_extensions": "transformer-engine[pytorch]",
+    **dict.fromkeys(("exllama_kernels", "exllamav2_kernels", "autogptq_cuda_64", "autogptq_cuda_256"), "auto-gptq"),
+    **dict.fromkeys(("awq_ext", "awq_inference_engine", "awq_v2_ext"), "autoawq-kernels"),
     "_XLAC": "torch_xla",
     "_XLAC_cuda_functions": "torch_xla",
     "google": "protobuf",
@@ -187,6 +189,8 @@ def extension_fix(library: str) -> tuple[str, dict[str, str]]:
     if match is None or match["name"] in ("torch", "nvidia"):
         return "", {}
     name = match["name"].partition(".")[0]
+    if name in ("torchtext", "torchaudio"):
+        return name, {}
     package = DISTRIBUTIONS.get(name, name.replace("_", "-"))
     return ("extension", {"package": package}) if package[0].isalpha() else ("", {})
 

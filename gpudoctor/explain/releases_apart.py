@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gpudoctor.knowledge.library_names import Availability, argument, attribute, imported, submodule
+from gpudoctor.knowledge.library_names import Availability, argument, attribute, imported, newest_argument, submodule
 from gpudoctor.lazy import lazy_re
 
 NOT_IMPORTED = lazy_re(
@@ -14,6 +14,11 @@ NO_ARGUMENT = lazy_re(r"(?P<call>(?:\w{1,80}\.)?\w{1,80})\(\) got an unexpected 
 NO_ATTRIBUTE = lazy_re(
     r"(?:type object )?'(?P<owner>[A-Z]\w{1,80})'(?: object)? has no attribute '(?P<name>\w{1,100})'"
 )
+TOO_MANY = lazy_re(
+    r"(?P<call>(?:\w{1,80}\.)?\w{1,80})\(\) takes (?:from \d{1,2} to )?\d{1,2} positional arguments? but \d{1,2} were "
+    r"given"
+)
+OF_TRAINER = lazy_re(r"[/\\]transformers[/\\]trainer(?:_seq2seq)?\.py$")
 OF_PACKAGES = lazy_re(r"(?:site|dist)-packages|unknown location")
 
 
@@ -23,9 +28,11 @@ class OfRelease(NamedTuple):
     """What to write, or to install."""
 
 
-def of_releases(type_name: str, message: str) -> OfRelease | None:
-    """None where no table knows the name."""
+def of_releases(type_name: str, message: str, raised_in: str = "") -> OfRelease | None:
+    """None where no table knows the name. `raised_in`: the file of the innermost frame."""
     name, first = type_name.rpartition(".")[2], message.partition("\n")[0]
+    if name == "TypeError" and OF_TRAINER.search(raised_in) and (hook := _of_hook(first)):
+        return hook
     if name in ("ImportError", "ModuleNotFoundError") and (match := NOT_IMPORTED.search(first)):
         if match["file"] and not OF_PACKAGES.search(match["file"]):
             return None  # a file of the program's own that has the library's name
@@ -40,6 +47,25 @@ def of_releases(type_name: str, message: str) -> OfRelease | None:
         call = match["call"].removesuffix(".__init__")
         return _told(argument(call, match["name"]), f"the argument {match['name']} of {call}", "{}=")
     return None
+
+
+def _of_hook(first: str) -> OfRelease | None:
+    """Of a method by which a class of somebody's replaces Trainer's, and which is called with more than it takes."""
+    match = NO_ARGUMENT.search(first) or TOO_MANY.search(first)
+    if match is None:
+        return None
+    call = f"Trainer.{match['call'].rpartition('.')[2]}"
+    span = argument(call, match["name"]) if "name" in match.groupdict() else newest_argument("transformers", call)
+    if span is None or not span.first:
+        return None
+    return OfRelease(
+        span.package,
+        f"transformers {span.first} hands {span.name} to {call}, and {span.before} did not yet; the class that "
+        f"replaces "
+        f"that method has the signature of before: give it {span.name}=None at its end (or **kwargs), take a newer "
+        f"release "
+        f"of the package whose class it is, or python -m pip install 'transformers<={span.before}'",
+    )
 
 
 def of_module(module: str) -> OfRelease | None:

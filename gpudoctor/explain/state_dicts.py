@@ -30,6 +30,8 @@ NAME_OF_SET = lazy_re(r"[A-Za-z_][\w.]{0,299}")
 NAME = lazy_re(r'"([^"\n]{1,300})"')
 NEAR = 3
 """Lines in which torch writes what belongs to one model."""
+MOST_SHOWN = 3
+"""Names that a fix shows (our choice)."""
 MIXED = 200
 """The same where a rank is told, and others write between (our own bound)."""
 WRAPPERS = {**ANYWHERE, **IN_FRONT}
@@ -95,6 +97,11 @@ def _candidate(keys: Keys, frames: Mapping[int, Line]) -> Candidate:
     frame = next((frames[id(event)] for event in keys.events if id(event) in frames), None)
     evidence = (*lines_told, frame) if frame is not None else tuple(lines_told)
     wrapped = wrapper(keys.missing, keys.unexpected)
+    if wrapped is None and keys.unexpected and not keys.missing and first.symptom.id == STATE_DICTS[0]:
+        shown = ", ".join(keys.unexpected[:MOST_SHOWN]) + (", ..." if len(keys.unexpected) > MOST_SHOWN else "")
+        return structs.replace(
+            alone, evidence=evidence, variant="more-in-file", values={**alone.values, "names": shown}
+        )
     if wrapped is None:
         return structs.replace(alone, evidence=evidence)
     variant = ("wrapped-model" if wrapped.of_model else "wrapped-file") if wrapped.prefix == "module." else "prefix"

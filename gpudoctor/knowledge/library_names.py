@@ -58,6 +58,15 @@ def argument(call: str, name: str) -> Availability | None:
     return _only(("arg", call), name)
 
 
+def newest_argument(top: str, call: str) -> Availability | None:
+    """That of a call which came last; None where two came at once, or none."""
+    came = [span for span in _every(top, f"arg {call}") if span.first and not span.gone]
+    releases = _lines(top)[0].split()
+    newest = max((releases.index(span.first) for span in came), default=0)
+    found = [span for span in came if releases.index(span.first) == newest]
+    return found[0] if len(found) == 1 else None
+
+
 def attribute(owner: str, name: str) -> Availability | None:
     """Of an object of that class; None where two libraries have one of that name."""
     return _only(("attr", owner), name)
@@ -84,28 +93,29 @@ def _found(top: str, head: Sequence[str], name: str) -> Availability | None:
 
 
 def _spans(top: str, head: str, name: str) -> Iterator[Availability]:
+    for span in _every(top, head):
+        told = span.name
+        if told == name or (told.endswith("*") and name.startswith(told[:-1]) and OF_FAMILY.match(name, len(told) - 1)):
+            yield span._replace(name=name)
+
+
+def _every(top: str, head: str) -> Iterator[Availability]:
     lines = _lines(top)
     package, *releases = lines[0].split()
-    for line in lines:
-        if not line.startswith(f"{head} "):
-            continue
-        for part in line[len(head) + 1 :].split(" | "):
-            first, gone, *names = part.split()
-            for each in names:
-                told, _, today = each.partition("=")
-                if told == name or (
-                    told.endswith("*") and name.startswith(told[:-1]) and OF_FAMILY.match(name, len(told) - 1)
-                ):
-                    yield Availability(
-                        package=package,
-                        name=name,
-                        first="" if first == "-" else first,
-                        before="" if first == "-" else releases[releases.index(first) - 1],
-                        last="" if gone == "-" else releases[releases.index(gone) - 1],
-                        gone="" if gone == "-" else gone,
-                        today=today,
-                    )
-                    break
+    parts = (part for line in lines if line.startswith(f"{head} ") for part in line[len(head) + 1 :].split(" | "))
+    for part in parts:
+        first, gone, *names = part.split()
+        for each in names:
+            name, _, today = each.partition("=")
+            yield Availability(
+                package=package,
+                name=name,
+                first="" if first == "-" else first,
+                before="" if first == "-" else releases[releases.index(first) - 1],
+                last="" if gone == "-" else releases[releases.index(gone) - 1],
+                gone="" if gone == "-" else gone,
+                today=today,
+            )
 
 
 @cache  # whose class it is, all are asked
@@ -114,4 +124,4 @@ def _lines(top: str) -> tuple[str, ...]:
     return tuple(folder.joinpath(f"{top}.txt").read_text(encoding="utf-8").splitlines())
 
 
-__all__ = ["Availability", "argument", "attribute", "imported", "libraries", "submodule"]
+__all__ = ["Availability", "argument", "attribute", "imported", "libraries", "newest_argument", "submodule"]

@@ -8,6 +8,39 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "unknown-processor",
+        words=r"Unrecognized (?:image processor|feature extractor|video processor|processing class) in "
+        r"(?P<path>\S{1,200}?)\. Should have",
+        fix=(
+            "The installed transformers knows no processor for {path}: a newer model wants a newer transformers "
+            "(python -m "
+            "pip install --upgrade transformers); where the folder was saved by a training, copy "
+            "preprocessor_config.json "
+            "and the other files of the processor from the base model into it."
+        ),
+        commands=(command("python -m pip install --upgrade transformers"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="transformers models/auto/image_processing_auto.py, processing_auto.py (from_pretrained)",
+        sample="ValueError: Unrecognized image processor in /m/vl. Should have a `image_processor_type` key in its",
+        counter="ValueError: Unrecognized model in /m/vl. Should have a `model_type` key in its config.json",
+    ),
+    Remedy(
+        "nothing-to-resume",
+        words=r"No valid checkpoint found in output directory \((?P<path>[^)\n]{1,300})\)",
+        fix=(
+            "{path} holds no folder checkpoint-N: nothing was saved there (save_strategy, save_steps above the steps "
+            "that "
+            "were made), or output_dir is another one in this job. Give the whole path of one "
+            "(resume_from_checkpoint='.../checkpoint-500'), or start without it."
+        ),
+        kind="checkpoint",
+        blame="user",
+        source="transformers trainer.py (train), trainer_utils.py (get_last_checkpoint)",
+        sample="ValueError: No valid checkpoint found in output directory (out/vl)",
+        counter="ValueError: Can't find a valid checkpoint at out/vl",
+    ),
+    Remedy(
         "gated-model",
         words=(
             r"You are trying to access a gated repo\.\s{1,6}Make sure to have access to it at "

@@ -5,6 +5,69 @@ from gpudoctor.remedy import Remedy
 
 REMEDIES = (
     Remedy(
+        "not-a-number-backward",
+        words=r"Function "
+        r"'(?P<name>Sqrt|Pow|LinalgVectorNorm|Norm|Log\w{0,3}|Div|Acos|Asin|Atan2|Cdist|Rsqrt|Reciprocal)"
+        r"Backward\d{1,2}' returned nan values",
+        fix=(
+            "The derivative of {name} is not finite there (of a root, a norm, a logarithm or a quotient at 0): add a "
+            "small "
+            "number inside of it (torch.sqrt(x + 1e-8), x.clamp(min=1e-8)), compute it in float32, and mask by "
+            "torch.where before and not behind it. The traceback above `Error detected in {name}Backward` names the "
+            "line."
+        ),
+        kind="nan",
+        source="torch csrc/autograd/engine.cpp (validate_outputs, detect_anomaly)",
+        sample="RuntimeError: Function 'SqrtBackward0' returned nan values in its 0th output.",
+        counter="RuntimeError: Function 'AddmmBackward0' returned nan values in its 1th output.",
+    ),
+    Remedy(
+        "generator-of-another-device",
+        words=r"Expected a '(?P<want>\w{2,12})' device type for generator but found '(?P<have>\w{2,12})'",
+        fix=(
+            "A random generator of {have} meets tensors of {want}: torch.Generator(device='{want}'). Of a DataLoader "
+            "it "
+            "comes of torch.set_default_device or set_default_tensor_type('torch.cuda.FloatTensor'): take that away, "
+            "or "
+            "give DataLoader and sampler generator=torch.Generator(device='{want}')."
+        ),
+        kind="argument",
+        source="torch aten/src/ATen/core/Generator.h (check_generator)",
+        sample="RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'",
+        counter="RuntimeError: Expected a cuda device",
+    ),
+    Remedy(
+        "scipy-integrate-renamed",
+        words=r"cannot import name '(?P<name>simps|trapz|cumtrapz)' from 'scipy\.integrate'",
+        fix=(
+            "scipy 1.14 has {name} no more: write simpson for simps, trapezoid for trapz, cumulative_trapezoid for "
+            "cumtrapz; in a package's code a newer release of it, or python -m pip install 'scipy<1.14'."
+        ),
+        commands=(command("python -m pip install 'scipy<1.14'"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="scipy integrate/__init__.py: 1.13.1 has them, 1.14.1 has not",
+        sample="ImportError: cannot import name 'simps' from 'scipy.integrate' (/v/scipy/integrate/__init__.py)",
+        counter="ImportError: cannot import name 'quad' from 'scipy.integrate'",
+    ),
+    Remedy(
+        "scipy-windows-moved",
+        words=r"cannot import name "
+        r"'(?P<name>gaussian|hann|hamming|kaiser|blackman|bartlett|boxcar|chebwin|cosine|triang|"
+        r"tukey|parzen|bohman|nuttall|flattop|barthann|general_gaussian)' from 'scipy\.signal'",
+        fix=(
+            "scipy 1.13 has its windows in scipy.signal.windows only: write from scipy.signal.windows import {name}; "
+            "in "
+            "a package's code a newer release of it, or python -m pip install 'scipy<1.13'."
+        ),
+        commands=(command("python -m pip install 'scipy<1.13'"),),
+        kind="dependency-mismatch",
+        blame="environment",
+        source="scipy signal/__init__.py: 1.12.0 still passes them on (deprecated_windows), 1.13.1 does not",
+        sample="ImportError: cannot import name 'gaussian' from 'scipy.signal' (/v/scipy/signal/__init__.py)",
+        counter="ImportError: cannot import name 'stft' from 'scipy.signal'",
+    ),
+    Remedy(
         "newer-ultralytics",
         types=("AttributeError",),
         words=r"Can't get attribute '(?P<name>\w{1,80})' on <module 'ultralytics\.[\w.]{1,80}'",
