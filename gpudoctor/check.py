@@ -38,7 +38,7 @@ class Fix(Struct, frozen=True):
     """Where it is done; told by the lines (`gpudoctor.effect`) where nothing else is said."""
     risk: str = ""
     """What else it may cost, as a phrase; likewise."""
-    otherwise: tuple["Fix", ...] = ()
+    otherwise: "tuple[Fix, ...]" = ()
     """What to do in its place: never lines of one block."""
 
     @classmethod

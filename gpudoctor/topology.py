@@ -59,7 +59,7 @@ class Branch(Struct, frozen=True):
     """A part of the tree: a NUMA node, a host bridge, a PCIe bridge, or a device, which has no children."""
 
     name: str
-    children: tuple["Branch", ...] = ()
+    children: "tuple[Branch, ...]" = ()
 
 
 class TopologyAnswer(Answer, frozen=True, kw_only=True):

@@ -222,7 +222,7 @@ def test_imports_only_what_its_room_allows() -> None:
         alone = path.startswith((WORKERS, "gpudoctor/armed.py"))
         for module, name in imports(nodes):
             top = module.partition(".")[0]
-            if top in sys.stdlib_module_names | ANYWHERE:
+            if top in sys.stdlib_module_names | ANYWHERE | {"tomllib"}:  # the library's since Python 3.11
                 continue
             if path.startswith(WORKERS) and f"{WORKERS}{top}.py" in CODE.trees:
                 continue  # workers run from their folder, and know each other by bare name
@@ -256,6 +256,23 @@ def test_workers_are_python_3_8_and_shadow_nothing() -> None:
     for file in sorted((ROOT / WORKERS).glob("*.py")):
         ast.parse(file.read_text(encoding="utf-8"), file.name, feature_version=(3, 8))
         assert file.stem == "__main__" or file.stem not in sys.stdlib_module_names, file
+
+
+def test_a_field_s_type_is_quoted_whole_or_not_at_all() -> None:
+    """Python 3.10 leaves a name that is quoted within tuple["Name", ...] a text, and msgspec then refuses the class: no
+    command could write JSON there."""
+    assert not {
+        f"{path}:{field.lineno}"
+        for path, tree in CODE.trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+        for within in ast.walk(field.annotation)
+        if isinstance(within, ast.Subscript) and getattr(within.value, "id", "") in ("tuple", "list", "dict", "set")
+        for name in ast.iter_child_nodes(within.slice if isinstance(within.slice, ast.Tuple) else within)
+        if isinstance(name, ast.Constant) and isinstance(name.value, str)
+    }
 
 
 def test_no_circle_of_modules() -> None:

@@ -110,7 +110,7 @@ class Tensor:
     placements: str = ""
     """ "Shard(dim=0)"."""
     requires_grad: bool = False
-    parts: tuple["Tensor", ...] = ()
+    parts: "tuple[Tensor, ...]" = ()
     """Of which a sparse tensor is made."""
 
     @property

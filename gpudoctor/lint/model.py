@@ -92,7 +92,7 @@ class Invocation(Struct, frozen=True, kw_only=True):
     """Inside an `if` that only one node rank takes (`[ "$NODE_RANK" = 0 ]`): that rank."""
     manifest_path: tuple[str, ...] = ()
     """Of a container's command: where the container stands, ("spec", ..., "containers", "0"); else empty."""
-    within: tuple["Invocation", ...] = ()
+    within: "tuple[Invocation, ...]" = ()
     """The programs that start it, outermost first: srun, mpirun, sudo, env, nohup, numactl, timeout, bash -c."""
 
 
@@ -130,7 +130,7 @@ class LintLaunch(Struct, frozen=True, kw_only=True):
     """The script's own arguments."""
     module: bool = False
     """Started with -m (or --module)."""
-    around: tuple["LintLaunch", ...] = ()
+    around: "tuple[LintLaunch, ...]" = ()
     """srun, mpirun around it, outermost first, each with its options."""
     python_options: tuple[Word, ...] = ()
     environment: dict[str, Option] = field(default_factory=dict)

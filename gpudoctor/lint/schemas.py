@@ -95,7 +95,7 @@ class SchemaProblem(Struct, frozen=True):
 class Tree(Struct):
     """A document as mappings and lists of each other. `first` is the first scalar below."""
 
-    children: dict[str, "Tree"] = {}
+    children: "dict[str, Tree]" = {}
     scalar: ManifestValue | None = None
     first: ManifestValue | None = None
     is_empty: bool = False

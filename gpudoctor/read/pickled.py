@@ -47,7 +47,7 @@ class PickleMachine:
     Broken: ClassVar[type[Exception]] = ValueError
     what: ClassVar[str] = "it is a broken pickle"
     most_instructions: ClassVar[int] = 4_000_000
-    handlers: ClassVar[list["Handler | None"]]
+    handlers: "ClassVar[list[Handler | None]]"
 
     def __init__(self, raw: bytes, at: int = 0) -> None:
         self.raw = raw

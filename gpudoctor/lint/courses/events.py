@@ -26,8 +26,8 @@ class CourseFork(Struct, frozen=True, eq=False):
 
     key: int
     node: ast.AST
-    yes: tuple["Event", ...]
-    no: tuple["Event", ...]
+    yes: "tuple[Event, ...]"
+    no: "tuple[Event, ...]"
     is_own: bool = False
     """What one rank alone has computed or drawn decides it."""
 
@@ -36,7 +36,7 @@ class CourseRound(Struct, frozen=True, eq=False):
     """A loop's body, once; or a function's."""
 
     node: ast.AST
-    events: tuple["Event", ...]
+    events: "tuple[Event, ...]"
     is_loop: bool = True
 
 
