@@ -6,6 +6,7 @@ A check is one module: its docstring is its documentation page, its rule a pure 
 
 import sys
 from collections.abc import Callable, Iterator
+from operator import is_
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, structs
@@ -114,7 +115,8 @@ def _without_lines(value: Any) -> Any:
         }
         return structs.replace(value, **changes) if changes else value
     if isinstance(value, tuple):
-        return tuple(map(_without_lines, value))
+        bare = tuple(map(_without_lines, value))
+        return value if all(map(is_, value, bare)) else bare
     return {name: _without_lines(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 

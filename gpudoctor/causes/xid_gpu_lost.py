@@ -23,10 +23,11 @@ CAUSE = Cause(
     ),
     variants={
         "reset-gpu": "Reset the GPU (nvidia-smi --gpu-reset) or reboot the node.",
-        "gsp": (
+        "gsp": Fix(
             "Reset the GPU (nvidia-smi --gpu-reset) or reboot the node. Where it comes again: a newer driver, or, with "
             "the proprietary kernel modules, one without this processor (options nvidia NVreg_EnableGpuFirmware=0 in "
-            "/etc/modprobe.d; the open modules need it)."
+            "/etc/modprobe.d; the open modules need it).",
+            (command("sudo dmesg --ctime | grep -E 'Xid|GSP'"), command("cat /proc/driver/nvidia/version")),
         ),
         "reboot": (
             "Reboot the node; look at power, seating and temperature of the GPU, and take the node out of service "

@@ -48,7 +48,7 @@ def fabric_of_other_numbers(job: LintJob) -> Iterator[LintFinding]:
     "J37",
     title="A launcher does not start another one in each of its ranks",
     source="lightning 2.6, fabric/cli.py (_torchrun_launch); torch/distributed/run.py: --no-python",
-    leads_to=("port-taken",),
+    leads_to=("master-port-in-use",),
     bad=(
         "torchrun --standalone --nproc_per_node=8 -m lightning.fabric.cli run --devices 8 train.py\n",
         "torchrun --standalone --nproc_per_node=8 --no-python torchrun --nproc_per_node=8 train.py\n",

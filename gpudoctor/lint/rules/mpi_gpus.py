@@ -135,7 +135,10 @@ _PBS = "#!/bin/bash\n#PBS -l select=2:ncpus=32:ngpus=4{}\nexport MASTER_ADDR=$(h
     title="A chunk of PBS has as many places for MPI as ranks are started on it",
     severity="warning",
     source="PBS Professional, pbs_resources(7B): mpiprocs is 1 in each chunk by default; mpirun(1) of Open MPI: slots",
-    bad=(_PBS.format("") + "mpirun -np 8 --bind-to none python train_hvd.py\n",),
+    bad=(
+        _PBS.format("") + "mpirun -np 8 --bind-to none python train_hvd.py\n",
+        _PBS.format(":mem=200gb") + "mpirun -n 4 --bind-to none python train_hvd.py\n",
+    ),
     good=(
         _PBS.format(":mpiprocs=4") + "mpirun -np 8 --bind-to none python train_hvd.py\n",
         _PBS.format("") + "mpirun -np 2 --bind-to none python train_hvd.py\n",

@@ -106,7 +106,7 @@ def _number(launch: LintLaunch, name: str) -> int | None:
     "J29",
     title="flux starts a launcher once on each node",
     source="flux-run(1): -n tasks, or --tasks-per-node on each; torch/distributed/run.py",
-    leads_to=("port-taken", "launcher-world-mismatch"),
+    leads_to=("master-port-in-use", "launcher-world-mismatch"),
     bad=(
         _FLUX.format(8, 1, "FLUX_TASK_RANK"),
         _FLUX.format(8, 1, "FLUX_TASK_RANK").replace("-n 8", "--tasks-per-node=4"),
@@ -135,7 +135,7 @@ def launcher_in_each_task(job: LintJob) -> Iterator[LintFinding]:
     "J30",
     title="Under flux the variables of flux are read",
     source="flux-environment(7): FLUX_TASK_RANK, FLUX_TASK_LOCAL_ID, FLUX_JOB_SIZE, FLUX_JOB_NNODES",
-    leads_to=("launch-words-refused",),
+    leads_to=("program-error",),
     bad=(_FLUX.format(2, 4, "SLURM_NODEID"), _FLUX.format(2, 4, "SLURM_PROCID")),
     good=(_FLUX.format(2, 4, "FLUX_TASK_RANK"), "#SBATCH --nodes=2\nsrun " + _FLUX.format(2, 4, "SLURM_NODEID")),
 )

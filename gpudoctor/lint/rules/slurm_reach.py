@@ -109,7 +109,9 @@ def batch_script_with_dos_lines(job: LintJob) -> Iterator[LintFinding]:
     script = re.match(r"#!(?!.*python).*\r\n", job.text) is not None
     batch = job.is_batch and bool(job.sbatch)
     own = next((each for each in job.sections if _is_shells(each) and "\r\n" in each.text), None)
-    started = job.kind == "shell" and own is not None and bool(job.launches)
+    # A line or two that somebody pasted may have got these ends on their way here.
+    broken = own is not None and (_OPENED.search(own.text) or _COMPOUND.search(own.text) or own is not job.sections[0])
+    started = job.kind == "shell" and bool(broken and job.launches)
     if own is not None and (batch or script or started):
         places = [own.start + match.start() for match in re.finditer("\r\n", own.text)][:2000]
         at = places[0]

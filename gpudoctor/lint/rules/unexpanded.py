@@ -84,7 +84,12 @@ _OWN = lazy_re(r"^[ \t]*export[ \t]+\w+", re.MULTILINE)
     "K76",
     title="A file for docker's --env-file holds NAME=value lines alone",
     source="docker/cli, opts/file.go: variable 'export NAME' contains whitespaces",
-    bad=("docker run --gpus all --ipc=host --env-file a.env img " + _ONE + "#@ file a.env\nexport NCCL_DEBUG=WARN\n",),
+    bad=(
+        "docker run --gpus all --ipc=host --env-file a.env img " + _ONE + "#@ file a.env\nexport NCCL_DEBUG=WARN\n",
+        "docker run --gpus all --ipc=host --env-file=env/b.env img "
+        + _ONE
+        + "#@ file b.env\nexport OMP_NUM_THREADS=8\n",
+    ),
     good=(
         "docker run --gpus all --ipc=host --env-file a.env img " + _ONE + "#@ file a.env\nNCCL_DEBUG=WARN\n",
         "source a.env\n" + _ONE + "#@ file a.env\nexport NCCL_DEBUG=WARN\n",
@@ -119,7 +124,10 @@ _MADE = lazy_re(r"(?:^|[;&|\n({])\s*(?:source|\.|eval|module|ml)\s|conda\.sh|she
     "Q46",
     title="A shell that activates conda's environment has conda's functions",
     source="conda/shell: CondaError: Run 'conda init' before 'conda activate'; bash(1): bash -c reads no .bashrc",
-    bad=("srun bash -c 'conda activate lm && " + _ONE.strip() + "'\n",),
+    bad=(
+        "srun bash -c 'conda activate lm && " + _ONE.strip() + "'\n",
+        "srun --nodes=1 bash -c 'cd lm; conda activate lm && " + _ONE.strip() + "'\n",
+    ),
     good=(
         "srun bash -c 'source /opt/conda/etc/profile.d/conda.sh && conda activate lm && " + _ONE.strip() + "'\n",
         "srun bash -lc 'conda activate lm && " + _ONE.strip() + "'\n",
