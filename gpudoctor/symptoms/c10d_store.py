@@ -189,13 +189,12 @@ SYMPTOMS: tuple[Symptom, ...] = (
     ),
     Symptom(
         "store-port-in-use",
-        needle=("ddress already in use", "EADDRINUSE", "server socket has failed to listen on any local"),
+        needle=("ddress already in use", "EADDRINUSE"),
         pattern=(
             r"server socket has failed to (?:bind|listen)[^\n]{0,120}?"
             r"(?:\bto |\bon )?(?P<address>\[[0-9a-fA-F:.]{2,60}\]|[\d.]{7,15}):(?P<port>\d{1,5}) \(errno: 98 - ",
             r"server socket has failed to listen on any local network address\. port: (?P<port>\d{1,5}),"
             r"[^\n]{0,80}EADDRINUSE",
-            r"server socket has failed to listen on any local network address\.\s*(?:$|\")",
             r"\[Errno 98\] (?:Address already in use|EADDRINUSE|error while attempting to bind on address "
             r"\('(?P<address>[^']{1,60})', (?P<port>\d{1,5}))",
             r"RuntimeError: Address already in use",
@@ -209,7 +208,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
             + "The server socket has failed to bind to [::]:6006 (errno: 98 - Address already in use).",
             "[W socket.cpp:426] " + C10D + "The server socket has failed to bind to 0.0.0.0:6006 (errno: 98 - Address "
             "already in use).",
-            "[E socket.cpp:462] " + C10D + "The server socket has failed to listen on any local network address.",
             "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
             "port: 6006, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
             "OSError: [Errno 98] Address already in use",
@@ -219,6 +217,18 @@ SYMPTOMS: tuple[Symptom, ...] = (
             "The server socket has failed to listen on any local network address. port: 80, useIpv6: false, code: -13, "
             "name: EACCES, message: permission denied",
         ),
+    ),
+    Symptom(
+        "store-port-refused",
+        needle="server socket has failed to listen on any local",
+        pattern=r"server socket has failed to listen on any local network address\.\s*(?:$|\")",
+        cause="master-port-in-use",
+        confidence=LIKELY,
+        seen="the head of the job could not listen on its port, as where another process has it; why, is not said",
+        source=SOCKET,
+        sample="[E socket.cpp:462] " + C10D + "The server socket has failed to listen on any local network address.",
+        counter="The server socket has failed to listen on any local network address. port: 80, useIpv6: false, "
+        "code: -13, name: EACCES, message: permission denied",
     ),
     Symptom(
         "store-port-forbidden",
