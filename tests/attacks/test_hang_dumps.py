@@ -113,14 +113,14 @@ def test_a_dump_costs_its_own_answer_only(raw: Callable[[], bytes], tmp_path: Pa
 
 @attack("files", way="hang --dumps: dumps that take too long", weakness="the bound that was met is not named")
 def test_the_bound_and_the_file_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpudoctor.read.job.recorder_apart.SECONDS_OF_A_DUMP", 0.4)
+    monkeypatch.setattr("gpudoctor.read.job.recorder_apart.SECONDS_OF_A_DUMP", 0.1)
     (tmp_path / "trace_rank_0").write_bytes(slow())
     (tmp_path / "trace_rank_1").write_bytes(good())
     found, unread = recorder.of_folder(tmp_path)
     assert [each.rank for each in found] == [1]
     (said,) = unread
     assert said.what.endswith("trace_rank_0")
-    assert "longer than 0.4 s" in said.reason or "processor time" in said.reason
+    assert "longer than 0.1 s" in said.reason or "processor time" in said.reason
 
 
 @attack("files", way="hang --dumps: dumps that take too long", weakness="ten thousand of them take a day")
@@ -221,8 +221,8 @@ def test_a_live_dump_is_read_apart() -> None:
     readers = Readers(1)
     begun = time.monotonic()
     try:
-        with pytest.raises(UnreadableDump, match=r"longer than 0.4 s|processor time"):
-            readers.of_bytes(slow(), "worker server of pid 7", 0.0, 0.4)
+        with pytest.raises(UnreadableDump, match=r"longer than 0.1 s|processor time"):
+            readers.of_bytes(slow(), "worker server of pid 7", 0.0, 0.1)
         assert readers.of_bytes(good(), "worker server of pid 7", 0.0, GENEROUS).entries, "the next one is read"
     finally:
         readers.end()
