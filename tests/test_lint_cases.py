@@ -64,6 +64,7 @@ WORDS = st.sampled_from(
     st.integers(0, 2000),
 )
 @example("python -m torch.distributed.run", " --nproc-per-node=2 '-m pkg.train\n--epochs 3' t.py\n", 40)
+@example("docker run image -", "\n", 18)
 @example("torchrun --nnodes=99999999999 --node_rank=-1 --rdzv_endpoint=: t.py", "", 0)
 def test_no_text_makes_a_rule_fail(whole: str, odd: str, cut: int) -> None:
     text = whole[:cut] + odd + whole[cut:]

@@ -47,9 +47,10 @@ def option_behind_the_image(job: LintJob) -> Iterator[LintFinding]:
         behind = words[image + 1] if image + 1 < len(words) else None
         if behind is None or not all(option.known for option in options) or not behind.shown.startswith("-"):
             continue
+        if re.fullmatch(r"-{1,2}", behind.shown):
+            continue
         read, _ = grammar.one(words, image + 1)
-        mine = read[0].known and (read[0].name in _OWN or (execs and not docker))
-        if not mine or re.fullmatch(r"-{1,2}", behind.shown):
+        if not read[0].known or not (read[0].name in _OWN or (execs and not docker)):
             continue
         yield LintFinding(
             span=behind.span,
