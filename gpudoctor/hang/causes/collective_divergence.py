@@ -104,13 +104,14 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 continue  # whom it keeps out, something else than the rank decides
         others = [rank for group in (*waiting, *away) if group is not party for rank in group]
         frame = party[0].place.user_frame
+        decorates = statement.text.startswith("@")  # it is no statement of its own at which ranks part
         yield blame(
             "rank0-only-collective",
             min(sure, most, sure_of_group(party, others)),
             culprits,
             f"{who(party, 'waits', 'wait')} in {party[0].place.operation or 'a collective'}{at(frame)}, "
             f"which only {who(let_in or party, 'reaches', 'reach')} "
-            f"({statement.kind} {statement.text}, line {statement.line})"
+            f"({'' if decorates else f'{statement.kind} '}{statement.text}, line {statement.line})"
             + (f"; {_where_they_are(others)}" if others else ""),
             (
                 *stacks_of(party),
@@ -118,7 +119,7 @@ def guarded(job: HangJob) -> Iterator[HangCause]:
                 *stacks_of(others),
                 *of_recorders(job, party),
             ),
-            at=where_line(context, statement) if is_program(context.file) else frame,
+            at=where_line(context, statement) if is_program(context.file) and not decorates else frame,
         )
 
 
