@@ -112,7 +112,10 @@ CAUSE = Cause(
             "either; an empty line between ends the command too. The command above has run without {option} and all "
             "behind it."
         ),
-        "path": "Put {path} there, as the node of {who} sees it, or give the path that it has{place}{where}.{told}",
+        "path": (
+            "{path} is not there, as the node of {who} sees it{place}: put it there, or give the path that it "
+            "has{where}; where an earlier step makes it (a download, a build, a save), see why that has not.{told}"
+        ),
         "folder-missing": (
             "{path} is to be written{place}, and its folder {folder} is not there, as the node of {who} sees it: make "
             "it first (mkdir -p; in a batch script before the line that writes; SLURM makes none for --output)."
