@@ -999,3 +999,13 @@ def test_a_missing_rank_may_be_a_process_that_could_not_be_asked(reason: str, ca
     whose = Unread("environment of pid 77 python", reason, 77, job.user)
     told = first(structs.replace(job, evidence=structs.replace(job.evidence, unread=(whose,))))
     assert (told.cause, told.confidence, told.ranks) == (cause, sure, (1,))
+
+
+def test_a_frozen_launcher_is_thawed_and_gets_no_signal() -> None:
+    """docker pause freezes it with all of its ranks: kill -CONT would do nothing."""
+    file = "/sys/fs/cgroup/docker/3f/cgroup.freeze"
+    starts = structs.replace(launcher(), frozen=file)
+    job = a_job(*(member(rank, place_at("user code", at=52), frozen=file) for rank in (0, 1)), launchers={"a": starts})
+    told = reported(job).causes
+    lines = [line for cause in told if cause.cause == "stopped-rank" for line in cause.fix.commands]
+    assert told[0].ranks == (0, 1) and lines and all("cgroup.freeze" in line for line in lines), lines

@@ -122,16 +122,19 @@ def _thaw(file: str) -> Command:
 
 
 def _stopped_launcher(launcher: Launcher) -> HangCause:
-    pid = launcher.evidence.process.pid
+    pid, frozen = launcher.evidence.process.pid, launcher.evidence.frozen
     bare = not launcher.ranks
+    known = CAUSES["stopped-rank"]
     return blame(
         "stopped-rank",
         PROVED if bare else POSSIBLE,  # ranks that run need it only when one of them ends
         launcher.ranks,
-        f"{launcher.kind} (pid {pid} on {launcher.node.host}) is stopped"
+        f"{launcher.kind} (pid {pid} on {launcher.node.host}) is {'frozen' if frozen else 'stopped'}"
         + (", and has no ranks yet" if bare else "; its ranks run on without it"),
         [Seen(f"{launcher.kind} pid {pid} on {launcher.node.host}", f"state {launcher.evidence.state}")],
-        fix=CAUSES["stopped-rank"].remedy("signal", command("kill -CONT {:pid}", pid)),
+        fix=known.remedy("frozen", _thaw(frozen))
+        if frozen
+        else known.remedy("signal", command("kill -CONT {:pid}", pid)),
     )
 
 
