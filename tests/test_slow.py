@@ -31,6 +31,7 @@ from gpudoctor.slow.times import GroupTimes
 from gpudoctor.slow.where import TimeSpent, time_spent
 from gpudoctor.slow.why import LateRank, reason
 from gpudoctor.snapshot.evidence import Frame, GpuUse
+from gpudoctor.snapshot.holds import CgroupMemory
 from gpudoctor.snapshot.pace import CpuQuota, LinkUse, NodePace, ProcessPace
 from tests.fake_tree import fake
 from tests.lab.slow.jobs import SCENARIOS, started
@@ -266,6 +267,11 @@ def test_the_quota_is_that_of_the_tightest_cgroup_above(version: int, tmp_path: 
             "pod/cpu.stat": "usage_usec 9\nnr_periods 500\nnr_throttled 400\nthrottled_usec 20000000\n",
             "pod/memory.max": "1073741824\n",
             "pod/rank/memory.max": "max\n",
+            "pod/memory.high": "max\n",
+            "pod/rank/memory.high": "536870912\n",
+            "pod/rank/memory.current": "500000000\n",
+            "pod/rank/cgroup.events": "populated 1\nfrozen 1\n",
+            "pod/cgroup.events": "populated 1\nfrozen 0\n",
         }
     else:
         mount = f"30 1 0:26 / {top} rw - cgroup cgroup rw,cpu,memory\n"
@@ -278,11 +284,15 @@ def test_the_quota_is_that_of_the_tightest_cgroup_above(version: int, tmp_path: 
             "pod/cpu.stat": "nr_periods 500\nnr_throttled 400\nthrottled_time 20000000000\n",
             "pod/memory.limit_in_bytes": "1073741824\n",
             "pod/rank/memory.limit_in_bytes": "9223372036854771712\n",
+            "pod/memory.usage_in_bytes": "500000000\n",
         }
     tree = {f"{top}/{name}": text for name, text in files.items()}
     system = fake(tmp_path, {"/proc/self/mountinfo": mount, "/proc/7/cgroup": member, **tree})
     assert granted.throttled(system, 7) == (0.5, f"{top}/pod", 20.0, 400, 500)
     assert granted.memory_limit(system, 7) == 1 << 30
+    folder, limit = (f"{top}/pod/rank", 1 << 29) if version == 2 else (f"{top}/pod", 1 << 30)
+    assert granted.memory(system, 7) == CgroupMemory(folder=folder, limit_bytes=limit, used_bytes=500_000_000)
+    assert granted.frozen(system, 7) == (f"{top}/pod/rank/cgroup.freeze" if version == 2 else "")
 
 
 def test_a_place_where_others_stand_as_often_is_not_named() -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -16,7 +17,8 @@ class Mount(NamedTuple):
     super_options: tuple[str, ...]
 
 
-def parse(text: str) -> list[Mount]:
+@lru_cache(maxsize=4)  # asked for each process of a job, and a node of Kubernetes has thousands
+def parse(text: str) -> tuple[Mount, ...]:
     """Every mount in the order of mountinfo; lines that are none are passed over."""
     mounts = []
     for line in text.splitlines():
@@ -25,7 +27,7 @@ def parse(text: str) -> list[Mount]:
         if dash and len(fields) >= 6 and len(rest) >= 3:
             options = tuple(rest[2].split(","))
             mounts.append(Mount(_plain(fields[3]), _plain(fields[4]), rest[0], _plain(rest[1]), options))
-    return mounts
+    return tuple(mounts)
 
 
 def holding(mounts: Sequence[Mount], path: str) -> Mount | None:

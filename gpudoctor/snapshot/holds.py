@@ -4,6 +4,9 @@ from msgspec import Struct
 
 from gpudoctor.named import PidOrNone
 
+IN_KERNEL = "it waits in the kernel (state D), where reading it could block"
+"""Why a process was not read."""
+
 
 class AwaitedLock(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A lock on a file for which a process waits in the kernel."""

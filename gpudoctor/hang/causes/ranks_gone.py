@@ -24,6 +24,7 @@ from gpudoctor.hang.words import (
 from gpudoctor.knowledge.wording import listed, ranges
 from gpudoctor.lazy import lazy_re
 from gpudoctor.snapshot.evidence import KernelEvent, NodeEvidence, Unread
+from gpudoctor.snapshot.holds import IN_KERNEL
 from gpudoctor.sure import BEST
 
 SIGTERM = 15
@@ -31,8 +32,6 @@ SIGKILL = 9
 ASKED_TO_END = (SIGTERM, 2, 1, 24)
 """Also by SIGINT, SIGHUP and, at a limit of CPU time, SIGXCPU."""
 MOST_NAMED = 8
-IN_KERNEL = "(state D)"
-"""In the reason why a process was not read."""
 OOM_NAME = lazy_re(r"process [0-9]{1,10} \((.{1,15}?)\)(?:,| |$)")
 """Culprits of one kind whose evidence is written out."""
 
@@ -99,11 +98,8 @@ def stopped_ranks(job: HangJob) -> Iterator[HangCause]:
 
 
 def _frozen(job: HangJob, frozen: Sequence[Rank]) -> HangCause:
-    folders = list(dict.fromkeys((rank.node.host, rank.evidence.frozen) for rank in frozen))
-    thaws = (
-        on_host(job, next(rank for rank in frozen if (rank.node.host, rank.evidence.frozen) == place), _thaw(place[1]))
-        for place in folders[:MOST_NAMED]
-    )
+    by_place = {(rank.node.host, rank.evidence.frozen): rank for rank in reversed(frozen)}
+    thaws = (on_host(job, rank, _thaw(rank.evidence.frozen)) for rank in [*reversed(by_place.values())][:MOST_NAMED])
     return blame(
         "stopped-rank",
         PROVED,  # the kernel says so
@@ -116,9 +112,7 @@ def _frozen(job: HangJob, frozen: Sequence[Rank]) -> HangCause:
 
 
 def _thaw(file: str) -> Command:
-    if file.endswith("/freezer.state"):
-        return command("echo THAWED | sudo tee {:path}", file)
-    return command("echo 0 | sudo tee {:path}", file)
+    return command("echo {:value} | sudo tee {:path}", "THAWED" if file.endswith("/freezer.state") else 0, file)
 
 
 def _stopped_launcher(launcher: Launcher) -> HangCause:
@@ -280,7 +274,7 @@ def _missing(job: HangJob, waiting: Sequence[Rank], *, waits: bool = True) -> It
     else:  # its node lacks it, its connections are closed, or the kernel has killed somebody
         sure = PROVED if shown else SEEN
     unseen = () if closed or events else may_be_unread(job)
-    if unseen and (held := [unread for unread in unseen if IN_KERNEL in unread.reason]):
+    if unseen and (held := [unread for unread in unseen if unread.reason == IN_KERNEL]):
         yield _in_kernel(gone, waiting, held)
         return
     yield blame(

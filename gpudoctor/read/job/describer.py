@@ -16,10 +16,10 @@ from gpudoctor.read.ranks import parse_environment
 from gpudoctor.read.system import System
 from gpudoctor.read.users import user_name, user_of
 from gpudoctor.snapshot.evidence import Process
+from gpudoctor.snapshot.holds import IN_KERNEL
 
 MAXIMUM_ENVIRONMENT = 1024 * 1024
 MAXIMUM_COMMAND = 128 * 1024
-IN_KERNEL = "it waits in the kernel (state D), where reading it could block"
 
 
 class Describer:

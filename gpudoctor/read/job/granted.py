@@ -1,5 +1,6 @@
 """What the cgroups of a process grant it (v1 and v2): processor time, and for how long they held it back; memory."""
 
+import contextlib
 import re
 from typing import NamedTuple
 
@@ -48,36 +49,34 @@ def throttled(system: System, pid: int) -> Throttled | None:
 
 def memory_limit(system: System, pid: int) -> int | None:
     """Bytes that the process may have at most: of its cgroups, else of the machine."""
-    try:
-        folders = _folders(system, pid, "memory")
-        if folders is not None:
-            name = MEMORY_FILES[folders.version][0]
-            tight = tightest(folders.folders, lambda folder: amount(system.text(f"{folder}/{name}")))
-            if tight is not None:
-                return int(tight[0])
-    except (OSError, ValueError):
-        pass
+    with contextlib.suppress(OSError, ValueError):
+        if (least := _least_memory(system, pid)) is not None:
+            return int(least[0])
     total = re.search(r"^MemTotal:\s*([0-9]{1,15}) kB$", system.text_or_empty("/proc/meminfo"), re.MULTILINE)
     return int(total[1]) * 1024 if total else None
 
 
 def memory(system: System, pid: int) -> CgroupMemory | None:
     """None where no cgroup of it has a limit, or none that can be seen from here."""
-    try:
-        folders = _folders(system, pid, "memory")
-        if folders is None:
-            return None
-        of_limit, of_use, _ = MEMORY_FILES[folders.version]
-        names = (of_limit, "memory.high") if folders.version == 2 else (of_limit,)
-        paths = [f"{folder}/{name}" for folder in folders.folders for name in names]
-        least = tightest(paths, lambda path: amount(system.text(path)))
-        if least is None:
-            return None
-        limit, folder = least[0], least[1].rpartition("/")[0]
-        used = int(system.text(f"{folder}/{of_use}"))
-        return CgroupMemory(folder=folder, limit_bytes=int(limit), used_bytes=used)
-    except (OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError):
+        if (least := _least_memory(system, pid, "memory.high")) is not None:
+            limit, path = least
+            folder, _, name = path.rpartition("/")
+            of_use = MEMORY_FILES[1 if name == MEMORY_FILES[1][0] else 2][1]
+            used = int(system.text(f"{folder}/{of_use}"))
+            return CgroupMemory(folder=folder, limit_bytes=int(limit), used_bytes=used)
+    return None
+
+
+def _least_memory(system: System, pid: int, *more: str) -> tuple[float, str] | None:
+    """The smallest limit of its cgroups, and its file; `more`: files of v2 that hold one too. Raises `OSError` and
+    `ValueError`."""
+    folders = _folders(system, pid, "memory")
+    if folders is None:
         return None
+    names = (MEMORY_FILES[folders.version][0], *(more if folders.version == 2 else ()))
+    paths = [f"{folder}/{name}" for folder in folders.folders for name in names]
+    return tightest(paths, lambda path: amount(system.text(path)))
 
 
 def frozen(system: System, pid: int) -> str:

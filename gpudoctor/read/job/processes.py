@@ -15,9 +15,7 @@ from collections.abc import Iterable, Sequence
 from gpudoctor.launcher import command_lines as commands
 from gpudoctor.lazy import lazy_re
 from gpudoctor.read import process as proc
-from gpudoctor.read.job import in_kernel
 from gpudoctor.read.job.describer import (
-    IN_KERNEL,
     MAXIMUM_COMMAND,
     MAXIMUM_ENVIRONMENT,
     Describer,
@@ -33,6 +31,7 @@ from gpudoctor.read.sockets import Tables
 from gpudoctor.read.system import System
 from gpudoctor.read.users import user_of
 from gpudoctor.snapshot.evidence import NodeProcesses, Unread
+from gpudoctor.snapshot.holds import IN_KERNEL
 
 MOST_PROCESSES = 4096  # of one user on one node: 16 ranks with 128 data loaders each, and some more
 MOST_BYTES = 16 * 1024 * 1024  # told of all processes: a line may have 32 MiB, and JSON makes some of it longer
@@ -75,14 +74,13 @@ class _FirstLook:
         self.refused: dict[int, str] = {}  # pid -> why its environment is not read
         self.silent: set[int] = set()  # users of whom a process has not let its memory be read in time
         self.tables = Tables(system)
-        self.in_kernel = in_kernel.InKernel(system)
         self.describer = Describer(system)
 
     def result(self, hostname: str, now: float, alone: int = 0) -> NodeProcesses:
         try:
             self._read_environments(alone)
         finally:
-            self.in_kernel.end()
+            self.describer.in_kernel.end()
         chosen = self._ranks_and_launchers()
         communicates = self._spawning(chosen)
         self._silent_siblings(chosen)
@@ -203,7 +201,8 @@ class _FirstLook:
 
     def _read_waiting(self, pid: int) -> None:
         name = self.every[pid].name
-        told = self.in_kernel.read(pid) if commands.PYTHON.search(name.lower()) or LAUNCHER_NAMES.match(name) else None
+        may_matter = commands.PYTHON.search(name.lower()) or LAUNCHER_NAMES.match(name)
+        told = self.describer.in_kernel.read(pid) if may_matter else None
         if told is None:
             self.refused[pid], self.commands[pid] = IN_KERNEL, ()
             return
