@@ -14,12 +14,10 @@ CAUSE = Cause(
     ),
     like=("program-error",),
     fix=Fix(
-        "Build the model with the configuration (classes, vocabulary, layers) that the checkpoint was written with, "
-        "by code of the same release: the newest of both, where weights were fetched. To go on with another head take "
-        "the entries whose shape differs out of the state before it is loaded (transformers: "
-        "ignore_mismatched_sizes=True; strict=False alone does not help). Take a wrapper's prefix (module., "
-        "_orig_mod.) "
-        "off the names."
+        "Build the model with the configuration (classes, vocabulary, layers) that the checkpoint was written with, by "
+        "code of the same release: the newest of both, where weights were fetched. To go on with another head take the "
+        "entries whose shape differs out of the state before it is loaded (transformers: ignore_mismatched_sizes=True; "
+        "strict=False alone does not help). Take a wrapper's prefix (module., _orig_mod.) off the names."
     ),
     variants={
         "wrapped-model": (

@@ -104,10 +104,10 @@ CAUSE = Cause(
             (command("nvidia-smi"), command("sudo dmesg --ctime | grep -iE 'NVRM|Xid'")),
         ),
         "no-nvml": Fix(
-            "A container was given CUDA without the driver's tools: start it with NVIDIA_DRIVER_CAPABILITIES=compute,"
-            "utility (an image of NVIDIA's sets it). On a host, install the driver's libraries in the module's "
-            "release, "
-            "or let the loader find their folder (ldconfig, LD_LIBRARY_PATH).",
+            "A container was given CUDA without the driver's tools: start it with "
+            "NVIDIA_DRIVER_CAPABILITIES=compute,utility (an image of NVIDIA's sets it). On a host, install the "
+            "driver's libraries in the module's release, or let the loader find their folder (ldconfig, "
+            "LD_LIBRARY_PATH).",
             (command("ldconfig -p | grep libnvidia-ml"), command("env | grep NVIDIA_")),
         ),
         "host-reload": Fix(

@@ -165,9 +165,8 @@ CAUSE = Cause(
         ),
         "name-in-package": (
             "The package's own code uses a name there that it imports or defines only where another package is there, "
-            "or "
-            "new enough (a line above may say what was disabled): install what its requirements name for this release, "
-            "or take another release of it; nothing in the program has to be changed."
+            "or new enough (a line above may say what was disabled): install what its requirements name for this "
+            "release, or take another release of it; nothing in the program has to be changed."
         ),
         "longer-than-positions": (
             "The text has more tokens than the model has positions{place}: tokenizer(..., truncation=True, "

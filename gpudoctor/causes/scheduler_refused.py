@@ -89,10 +89,8 @@ CAUSE = Cause(
         ),
         "admission-place": Fix(
             "The node's topology manager found no place where processors, devices and memory lie together as its "
-            "policy "
-            "wants: ask for what one NUMA node holds, delete the pod so that it is placed again, or relax the "
-            "kubelet's "
-            "topologyManagerPolicy.",
+            "policy wants: ask for what one NUMA node holds, delete the pod so that it is placed again, or relax the "
+            "kubelet's topologyManagerPolicy.",
             (command("kubectl describe node NODE | grep -A 12 -E 'Allocated resources'"),),
         ),
         "admission-plugin": Fix(
@@ -102,8 +100,7 @@ CAUSE = Cause(
         ),
         "admission-nvml": Fix(
             "The node's device plugin gets an error from NVML: see nvidia-smi on that node, start the plugin's pod "
-            "there "
-            "again once that works, and keep the node out (kubectl cordon) until then.",
+            "there again once that works, and keep the node out (kubectl cordon) until then.",
             (command("nvidia-smi"), command("kubectl get pods --all-namespaces -o wide | grep -i device-plugin")),
         ),
         "admission-lost": Fix(
@@ -113,15 +110,13 @@ CAUSE = Cause(
         ),
         "queue-limits": Fix(
             "No queue takes what is asked: compare nodes, processors, GPUs, memory and wall time with each queue's "
-            "limits, "
-            "and ask for less or for the queue that has it.",
+            "limits, and ask for less or for the queue that has it.",
             (command("qstat -Qf || qconf -sql"),),
         ),
         "munge": Fix(
             "munge does not run on this machine, or its socket is not seen here: start it (the same key as the "
             "controller's, the clock right); in a container hand /run/munge in, with slurm.conf, or submit from "
-            "outside "
-            "of it.",
+            "outside of it.",
             (command("systemctl status munge"), command("ls -l /run/munge")),
         ),
         "quota": Fix(
@@ -140,10 +135,9 @@ CAUSE = Cause(
         ),
         "node": Fix(
             "No node of that partition has all that is asked of one: hold each part of the request against what they "
-            "have. CPUs: --cpus-per-task times the tasks of a node (--cpus-per-gpu only where the site takes it: write "
-            "--cpus-per-task); memory (--mem, --mem-per-cpu); tasks per node; GPUs by the cluster's own name and "
-            "number "
-            "(--gres); features (--constraint).",
+            "have. CPUs: --cpus-per-task times the tasks of a node (--cpus-per-gpu only where the site takes it: "
+            "write --cpus-per-task); memory (--mem, --mem-per-cpu); tasks per node; GPUs by the cluster's own name "
+            "and number (--gres); features (--constraint).",
             (command("sinfo --format '%P %D %c %m %G %f'"),),
         ),
         "account": Fix(

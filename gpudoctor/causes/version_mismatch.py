@@ -44,8 +44,7 @@ CAUSE = Cause(
         "torchtext": Fix(
             "torchtext is built for one torch, and its last release is 0.18, for torch 2.3: python -m pip install "
             "'torch==2.3.*' 'torchtext==0.18.*', or do without it (of most programs a tokenizer and a vocabulary are "
-            "all "
-            "that is needed).",
+            "all that is needed).",
             (command("python -m pip list | grep -E '^torch'"),),
         ),
         "torchaudio": Fix(

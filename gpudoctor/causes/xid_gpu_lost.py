@@ -57,11 +57,9 @@ CAUSE = Cause(
         ),
         "unknown": Fix(
             "Look at nvidia-smi and dmesg on that node: a GPU that was lost, a driver that was updated. Behind a "
-            "sleep of the "
-            "machine load nvidia_uvm again (sudo modprobe -r nvidia_uvm, then sudo modprobe nvidia_uvm); where "
-            "/dev/nvidia-uvm is missing, on the host or in the container, make it (sudo nvidia-modprobe -c 0 -u) "
-            "and hand "
-            "it over.",
+            "sleep of the machine load nvidia_uvm again (sudo modprobe -r nvidia_uvm, then sudo modprobe nvidia_uvm); "
+            "where /dev/nvidia-uvm is missing, on the host or in the container, make it (sudo nvidia-modprobe -c 0 "
+            "-u) and hand it over.",
             (command("nvidia-smi"), command("ls -l /dev/nvidia*")),
         ),
     },

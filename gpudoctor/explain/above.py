@@ -151,10 +151,10 @@ OF_PEERS = lazy_re(
     r"connection[^\n]{0,60}(?:was )?(?:closed|reset)\b"
 )
 OF_WHO_ENDED = (
-    "Look at the logs of the other ranks and nodes, at the time just before this line and the oldest error first: "
-    "one of "
-    "them ended (an exception, Killed, a CUDA error or Xid in dmesg), or did not get here. One that wrote nothing was "
-    "mostly killed for memory (dmesg, the scheduler's record); only where all live, look at the network between them."
+    "Look at the logs of the other ranks and nodes, at the time just before this line and the oldest error first: one "
+    "of them ended (an exception, Killed, a CUDA error or Xid in dmesg), or did not get here. One that wrote nothing "
+    "was mostly killed for memory (dmesg, the scheduler's record); only where all live, look at the network between "
+    "them."
 )
 IN_NCCL = lazy_re(r"a call of NCCL failed|NCCL error in: ")
 SAID_BY_NCCL = "NCCL's own warning says what failed, and the lines of INFO before it with which settings: {warned}."

@@ -228,11 +228,10 @@ UNDECIDED: tuple[Telling, ...] = (
             r"rank|"
             r"rev link|any local path)|No path computed|Failed to find reverse path)",
         ),
-        "NCCL could not lay its ways by what it read of the machine. Take out what tells it otherwise (NCCL_TOPO_FILE, "
-        "NCCL_GRAPH_FILE, NCCL_HOSTID, which has to differ between hosts, NCCL_ALGO); see that hosts have names of "
-        "their "
-        "own, that a container sees the host's /sys, and that all nodes give the job the same number of GPUs and "
-        "network cards. A newer NCCL knows more machines.",
+        "NCCL could not lay its ways by what it read of the machine. Take out what tells it otherwise "
+        "(NCCL_TOPO_FILE, NCCL_GRAPH_FILE, NCCL_HOSTID, which has to differ between hosts, NCCL_ALGO); see that hosts "
+        "have names of their own, that a container sees the host's /sys, and that all nodes give the job the same "
+        "number of GPUs and network cards. A newer NCCL knows more machines.",
     ),
     Telling(
         (),
@@ -254,9 +253,8 @@ UNDECIDED: tuple[Telling, ...] = (
         (),
         (r"Heartbeat monitor timed out|due to ProcessGroupNCCL watchdog hang",),
         "A call of CUDA or NCCL in that process does not come back, or a thread keeps Python's lock inside of one. "
-        "Look "
-        "for an earlier error of another rank first; else take the stacks while it stands (py-spy dump --native --pid "
-        "PID) and start it with TORCH_NCCL_TRACE_BUFFER_SIZE=2000. Where a call is rightly that long (a large "
+        "Look for an earlier error of another rank first; else take the stacks while it stands (py-spy dump --native "
+        "--pid PID) and start it with TORCH_NCCL_TRACE_BUFFER_SIZE=2000. Where a call is rightly that long (a large "
         "checkpoint, a first compilation), TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC is the time that it may take.",
     ),
 )

@@ -51,10 +51,9 @@ def of_sizes(texts: Iterable[str]) -> str:
     if any(each.there == (PARTED,) for each in found):
         return (
             "Weights in the file are empty (torch.Size([0])): it was saved from a model that ZeRO-3 had parted, "
-            "without "
-            "gathering. Make whole weights of that checkpoint by the zero_to_fp32.py that lies in its folder, and load "
-            "these; for later ones set stage3_gather_16bit_weights_on_model_save (accelerate: zero3_save_16bit_model) "
-            "to true."
+            "without gathering. Make whole weights of that checkpoint by the zero_to_fp32.py that lies in its folder, "
+            "and load these; for later ones set stage3_gather_16bit_weights_on_model_save (accelerate: "
+            "zero3_save_16bit_model) to true."
         )
     if any(each.here == (PARTED,) for each in found):
         return (

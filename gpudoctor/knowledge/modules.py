@@ -78,17 +78,16 @@ BROUGHT: Mapping[str, str] = {
     **dict.fromkeys(
         ("torch_scatter", "torch_sparse", "torch_cluster", "torch_spline_conv", "pyg_lib"),
         "PyG's extensions are built for one torch and one CUDA: python -m pip install pyg_lib torch_scatter "
-        "torch_sparse "
-        "torch_cluster -f https://data.pyg.org/whl/torch-VERSION+CUDA.html, with what torch.__version__ tells",
+        "torch_sparse torch_cluster -f https://data.pyg.org/whl/torch-VERSION+CUDA.html, with what torch.__version__ "
+        "tells",
     ),
     "spconv": "spconv's package names its CUDA: python -m pip install spconv-cu120 (or -cu118), as "
     "torch.version.cuda is",
     "nvidia.dali": "DALI comes from NVIDIA's index: python -m pip install --extra-index-url https://pypi.nvidia.com "
     "nvidia-dali-cuda120",
     "flash_attn": "flash-attn is compiled against the torch that is there: install that first, then python -m pip "
-    "install "
-    "flash-attn --no-build-isolation (with nvcc of torch's CUDA), or the wheel of its releases for this torch, CUDA, "
-    "Python and C++ ABI; most programs run without it by attn_implementation='sdpa'",
+    "install flash-attn --no-build-isolation (with nvcc of torch's CUDA), or the wheel of its releases for this "
+    "torch, CUDA, Python and C++ ABI; most programs run without it by attn_implementation='sdpa'",
     "mamba_ssm": "mamba-ssm is compiled against the torch that is there: python -m pip install causal-conv1d mamba-ssm "
     "--no-build-isolation, or the wheels of its releases for this torch, CUDA and Python",
     "causal_conv1d": "causal-conv1d is compiled against the torch that is there: python -m pip install causal-conv1d "
@@ -97,14 +96,12 @@ BROUGHT: Mapping[str, str] = {
     "'transformer-engine[pytorch]', or take NVIDIA's PyTorch container, which has it",
     **dict.fromkeys(
         ("megatron", "megatron.training", "megatron.legacy", "megatron.data", "megatron.model"),
-        "megatron is the folder of Megatron-LM's sources: put the clone into PYTHONPATH (or pip install -e "
-        "it); "
+        "megatron is the folder of Megatron-LM's sources: put the clone into PYTHONPATH (or pip install -e it); "
         "megatron.core alone is python -m pip install megatron-core",
     ),
     "torchvision.transforms.functional_tensor": "torchvision took transforms.functional_tensor away in 0.17: import "
-    "from "
-    "torchvision.transforms.functional, take a newer release of what imports it (basicsr, gfpgan), or torchvision 0.16 "
-    "with its torch",
+    "from torchvision.transforms.functional, take a newer release of what imports it (basicsr, gfpgan), or "
+    "torchvision 0.16 with its torch",
     "numpy._core": "numpy._core is NumPy 2's name for numpy.core: the pickle or .npy that is read was written under "
     "NumPy "
     "2. python -m pip install --upgrade 'numpy>=2' (1.26 reads it too), or write it again under NumPy 1",
@@ -114,21 +111,18 @@ BROUGHT: Mapping[str, str] = {
     "triton.ops": "triton took ops away in 3.2 (torch 2.6): take a newer release of what imports it (bitsandbytes: "
     "python -m pip install --upgrade 'bitsandbytes>=0.45.1'), or the torch before, with triton 3.1",
     "mmcv._ext": "this mmcv has no compiled operators (mmcv-lite, or a build without them): python -m pip uninstall "
-    "mmcv "
-    "mmcv-lite mmcv-full, then mim install mmcv in the release that the project asks for, whose wheel names this torch "
-    "and CUDA",
+    "mmcv mmcv-lite mmcv-full, then mim install mmcv in the release that the project asks for, whose wheel names this "
+    "torch and CUDA",
     **dict.fromkeys(
         ("mmcv.runner", "mmcv.parallel", "mmcv.engine", "mmcv.fileio"),
         "mmcv 2.0 moved its runners, hooks and parallel parts to mmengine, and the project was written for mmcv 1: "
         "python -m pip install -U openmim, then mim install 'mmcv-full<1.8' (with the mmdet or mmseg that it names), "
-        "or "
-        "take the project's branch for mmcv 2",
+        "or take the project's branch for mmcv 2",
     ),
     "timm.layers": "timm has layers since 0.9 (timm.models.layers before): python -m pip install --upgrade 'timm>=0.9'",
     "mpi4py": "mpi4py is built on an MPI: conda install -c conda-forge mpi4py openmpi, or pip where mpicc is found. "
     "DeepSpeed asks for it only in a process that no launcher started: start by deepspeed or torchrun, which set RANK "
-    "and "
-    "WORLD_SIZE, and it needs none",
+    "and WORLD_SIZE, and it needs none",
     "torchtext.legacy": "torchtext took legacy away in 0.12: rewrite what uses Field and BucketIterator, or take "
     "torchtext "
     "0.11 with torch 1.10",

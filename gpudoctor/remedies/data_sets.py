@@ -26,8 +26,7 @@ REMEDIES = (
         r"Invalid pattern: '\*\*' can only be an entire path component",
         fix=(
             "This datasets is older than the fsspec beside it: python -m pip install --upgrade datasets (2.14.7 and "
-            "later "
-            "go with it), or python -m pip install 'fsspec<2023.10'."
+            "later go with it), or python -m pip install 'fsspec<2023.10'."
         ),
         commands=(command("python -m pip install --upgrade datasets"),),
         kind="dependency-mismatch",
@@ -91,9 +90,8 @@ REMEDIES = (
         words=r"One of the subprocesses has abruptly died during map operation",
         fix=(
             "A process of map was killed or crashed, mostly by the kernel for want of memory: fewer num_proc, a "
-            "smaller "
-            "writer_batch_size, or more memory for the job (dmesg, or the container's counter, tells of a kill). "
-            "num_proc=None shows an error of the function itself."
+            "smaller writer_batch_size, or more memory for the job (dmesg, or the container's counter, tells of a "
+            "kill). num_proc=None shows an error of the function itself."
         ),
         commands=(command("sudo dmesg | grep -i -E 'killed process|out of memory'"),),
         kind="dead-rank",
@@ -252,8 +250,7 @@ REMEDIES = (
         words=r"Object arrays cannot be loaded when allow_pickle=False",
         fix=(
             "The file holds Python objects, not numbers: np.load(file, allow_pickle=True) reads them, which runs what "
-            "is "
-            "in it, so only of a file that you trust; better save arrays of one dtype."
+            "is in it, so only of a file that you trust; better save arrays of one dtype."
         ),
         kind="argument",
         source="numpy lib/_format_impl.py (read_array)",
@@ -265,8 +262,7 @@ REMEDIES = (
         words=r"unsupported pickle protocol: (?P<number>[5-9])",
         fix=(
             "The file was pickled by a newer Python (protocol 5: 3.8 and later): read it by Python 3.8 or newer, or "
-            "write "
-            "it again there with protocol=4."
+            "write it again there with protocol=4."
         ),
         commands=(command("python --version"),),
         kind="dependency-mismatch",
@@ -281,10 +277,8 @@ REMEDIES = (
         words=r"\ARan out of input",
         fix=(
             "The file is empty, or ends too early: whoever wrote it was ended, had no room, or still writes (another "
-            "rank "
-            "reads before rank 0 has closed it: a barrier between them). Look at its size, and take it from where it "
-            "is "
-            "whole, or make it again (a cache: remove it)."
+            "rank reads before rank 0 has closed it: a barrier between them). Look at its size, and take it from where "
+            "it is whole, or make it again (a cache: remove it)."
         ),
         kind="data",
         source="Python Modules/_pickle.c (bad_readline, _Unpickler_ReadImpl)",
@@ -345,10 +339,8 @@ REMEDIES = (
         r"'(?P<gelu>GELU)' object has no attribute '(?P<approximate>approximate)'",
         fix=(
             "The file holds a whole model, pickled by an older torch, whose modules lack what this one asks for "
-            "(Upsample "
-            "since 1.11, GELU since 1.12): build the model in this torch and load the file's state_dict() into it, "
-            "take a "
-            "newer release of the project or its weights, or the torch that wrote it."
+            "(Upsample since 1.11, GELU since 1.12): build the model in this torch and load the file's state_dict() "
+            "into it, take a newer release of the project or its weights, or the torch that wrote it."
         ),
         kind="dependency-mismatch",
         source="torch nn/modules/upsampling.py (1.11), activation.py (1.12): __init__ sets it, a pickle does not",

@@ -36,9 +36,8 @@ REMEDIES = (
         blame="environment",
         source="NumPy numpy/_core/code_generators/generate_numpy_api.py, Cython's check of sizes",
         sample=(
-            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C "
-            "header, got "
-            "88 from PyObject",
+            "ValueError: numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, "
+            "got 88 from PyObject",
             "AttributeError: _ARRAY_API not found",
         ),
         counter="AttributeError: module 'numpy' has no attribute 'float'",
@@ -47,8 +46,7 @@ REMEDIES = (
         "torchvision",
         words=r"operator torchvision::\w+ does not exist|Couldn't load custom C\+\+ ops",
         fix=(
-            "torchvision was built for another torch: install the one that belongs to this torch (torch 2.N "
-            "goes with "
+            "torchvision was built for another torch: install the one that belongs to this torch (torch 2.N goes with "
             "torchvision 0.N+15), both from the same index."
         ),
         commands=(command("python -m pip list | grep -E '^torch'"),),
@@ -107,10 +105,9 @@ REMEDIES = (
         "horovod",
         words=r"No module named 'horovod(?:\.[\w.]{1,80})?'",
         fix=(
-            "Horovod is built against the torch that is installed: HOROVOD_WITH_PYTORCH=1 pip install "
-            "--no-cache-dir horovod, behind torch. Its last release is of 2023; torch's DistributedDataParallel "
-            "under "
-            "torchrun does the same."
+            "Horovod is built against the torch that is installed: HOROVOD_WITH_PYTORCH=1 pip install --no-cache-dir "
+            "horovod, behind torch. Its last release is of 2023; torch's DistributedDataParallel under torchrun does "
+            "the same."
         ),
         commands=(command("env HOROVOD_WITH_PYTORCH=1 python -m pip install --no-cache-dir horovod"),),
         kind="import",
@@ -177,9 +174,8 @@ REMEDIES = (
             r"partially initialized module '(?P<module>[\w.]{1,80})'"
         ),
         fix=(
-            "Two files import each other, or one of yours has the name of a module and is taken in its place: "
-            "rename it, "
-            "remove its .pyc, or import inside the function."
+            "Two files import each other, or one of yours has the name of a module and is taken in its place: rename "
+            "it, remove its .pyc, or import inside the function."
         ),
         kind="import",
         source="Python Objects/moduleobject.c",
@@ -232,10 +228,9 @@ REMEDIES = (
         "tracker-key",
         words=r"api_key not configured \(no-tty\)",
         fix=(
-            "wandb has no key here, and asks where nobody can answer: put WANDB_API_KEY into the job's "
-            "environment or "
-            "`wandb login` once on that node; or do without (report_to none, WANDB_MODE=disabled), or keep it "
-            "for later."
+            "wandb has no key here, and asks where nobody can answer: put WANDB_API_KEY into the job's environment or "
+            "`wandb login` once on that node; or do without (report_to none, WANDB_MODE=disabled), or keep it for "
+            "later."
         ),
         commands=(command("export WANDB_MODE=offline"),),
         kind="config",
@@ -274,8 +269,7 @@ REMEDIES = (
         blame="environment",
         source="deepspeed/launcher/runner.py (main)",
         sample=(
-            "RuntimeError: Using hostfile at ./hostfile but host=node-2 was not reachable via ssh. If "
-            "you are running "
+            "RuntimeError: Using hostfile at ./hostfile but host=node-2 was not reachable via ssh. If you are running "
             "with a single node please remove ./hostfile or setup passwordless ssh."
         ),
         counter="RuntimeError: Hostfile is not formatted correctly",
@@ -300,8 +294,7 @@ REMEDIES = (
         r"Unauthorized for url: https://huggingface"
         r"|You must (?:have access to it and )?be authenticated to access it)",
         fix=(
-            "Accept the model's terms on its page with the account whose token the job has, and give the job "
-            "the token "
+            "Accept the model's terms on its page with the account whose token the job has, and give the job the token "
             "(HF_TOKEN, or `hf auth login` on that node)."
         ),
         kind="permission",
@@ -317,11 +310,9 @@ REMEDIES = (
         words=r"We couldn't connect to '?https://(?:huggingface\.co|hf)|outgoing traffic has been disabled|"
         r"Cannot reach https://huggingface\.co",
         fix=(
-            "The node has no way to the hub: fetch it once where there is one (hf download), into a folder that "
-            "the nodes "
-            "share (HF_HOME), and set HF_HUB_OFFLINE=1 in the job, or give the folder's path in place of the "
-            "name; a proxy "
-            "goes into HTTPS_PROXY."
+            "The node has no way to the hub: fetch it once where there is one (hf download), into a folder that the "
+            "nodes share (HF_HOME), and set HF_HUB_OFFLINE=1 in the job, or give the folder's path in place of the "
+            "name; a proxy goes into HTTPS_PROXY."
         ),
         commands=(command("export HF_HUB_OFFLINE=1"),),
         kind="download",
@@ -329,8 +320,7 @@ REMEDIES = (
         restart="not decided",
         source="transformers utils/hub.py (cached_files); huggingface_hub file_download.py",
         sample=(
-            "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't "
-            "find them in the "
+            "OSError: We couldn't connect to 'https://huggingface.co' to load the files, and couldn't find them in the "
             "cached files."
         ),
         counter="OSError: couldn't connect to the database",

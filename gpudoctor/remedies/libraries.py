@@ -65,10 +65,8 @@ REMEDIES = (
         words=r"\Aprobability tensor contains either `inf`, `nan` or element < 0",
         fix=(
             "The model gave nan or inf where a token is drawn: load it in bfloat16 or float32 in place of float16, pad "
-            "on "
-            "the left and hand over the attention mask, and look whether its weights are whole (a merge or "
-            "quantization "
-            "that failed, a training that diverged); do_sample=False only hides it."
+            "on the left and hand over the attention mask, and look whether its weights are whole (a merge or "
+            "quantization that failed, a training that diverged); do_sample=False only hides it."
         ),
         kind="nan",
         source="torch ATen/native/Distributions.cpp (multinomial), transformers generation/utils.py (_sample)",
@@ -156,10 +154,8 @@ REMEDIES = (
         words=r"Couldn't instantiate the backend tokenizer from one of",
         fix=(
             "The folder holds no tokenizer.json, and the vocabulary that it has cannot be converted here: python -m "
-            "pip "
-            "install sentencepiece tiktoken protobuf, and start the process (a notebook's kernel) again; where there "
-            "is "
-            "no tokenizer file at all, fetch or copy the model's tokenizer files into it."
+            "pip install sentencepiece tiktoken protobuf, and start the process (a notebook's kernel) again; where "
+            "there is no tokenizer file at all, fetch or copy the model's tokenizer files into it."
         ),
         commands=(command("python -m pip install sentencepiece tiktoken protobuf"),),
         kind="import",
@@ -235,10 +231,8 @@ REMEDIES = (
         words=r"\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'",
         fix=(
             "A GradScaler is used on gradients in bfloat16, which need none: train with bf16=True in place of "
-            "fp16=True "
-            "(accelerate: mixed_precision bf16; Lightning: bf16-mixed), or GradScaler(enabled=False); to keep fp16, "
-            "load "
-            "the weights in float32."
+            "fp16=True (accelerate: mixed_precision bf16; Lightning: bf16-mixed), or GradScaler(enabled=False); to "
+            "keep fp16, load the weights in float32."
         ),
         kind="argument",
         source="torch aten/src/ATen/native/cuda/AmpKernels.cu",
@@ -251,8 +245,7 @@ REMEDIES = (
         fix=(
             "FSDP is told to wrap a class that this model has not: write the name of its repeated block into "
             "fsdp_transformer_layer_cls_to_wrap (LlamaDecoderLayer, Qwen2DecoderLayer, BertLayer, ...; print(model) "
-            "shows "
-            "it, and model._no_split_modules mostly is it)."
+            "shows it, and model._no_split_modules mostly is it)."
         ),
         kind="config",
         blame="user",
@@ -359,8 +352,7 @@ REMEDIES = (
         source="vllm multimodal/registry.py, entrypoints/chat_utils.py",
         sample=(
             "ValueError: You set image=1 (or defaulted to 1) in `--limit-mm-per-prompt`, but passed 2 image items in "
-            "the "
-            "same prompt.",
+            "the same prompt.",
             "ValueError: At most 1 image(s) may be provided in one prompt.",
         ),
         counter="ValueError: You set image=1",

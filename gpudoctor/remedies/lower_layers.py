@@ -103,9 +103,8 @@ REMEDIES = (
         words=r"module path \"(?P<path>/[^\"\n]{1,200})\" insecure|\bCouldn't load any pdsh modules?\b"
         r"|Owner not root, current uid, or pdsh executable owner",
         fix="pdsh loads its modules only from folders that root (or who runs it) owns and nobody else may write, all "
-        "of "
-        "them up to /: give them back to root (as the message names them, in images mostly /usr/lib), or use another "
-        "launcher of DeepSpeed (--launcher openmpi).",
+        "of them up to /: give them back to root (as the message names them, in images mostly /usr/lib), or use "
+        "another launcher of DeepSpeed (--launcher openmpi).",
         commands=(command("sudo chown root:root / /usr /usr/lib"),),
         kind="permission",
         blame="environment",
@@ -148,8 +147,7 @@ REMEDIES = (
         "ucx-proc-link",
         words=r"mm_posix\.c:\d+\s+UCX\s+ERROR\s+open\(file_name=/proc/\d+/fd/\d+",
         fix="UCX opens another rank's shared memory by /proc/PID/fd, which does not work between containers or users "
-        "of "
-        "one node: export UCX_POSIX_USE_PROC_LINK=n for all ranks, or give the containers one PID namespace "
+        "of one node: export UCX_POSIX_USE_PROC_LINK=n for all ranks, or give the containers one PID namespace "
         "(docker --pid=host, hostPID).",
         commands=(command("export UCX_POSIX_USE_PROC_LINK=n"),),
         kind="config",
@@ -165,9 +163,8 @@ REMEDIES = (
         "gloo-name-of-others",
         words=r"Unable to find interface for: (?P<address>\S{1,60})",
         fix="gloo looked up this host's own name and got {address}, which no interface of this host (or container) "
-        "has: "
-        "enter the host's name into /etc/hosts with an address of its own, or name the interface "
-        "(export GLOO_SOCKET_IFNAME=INTERFACE), on every node.",
+        "has: enter the host's name into /etc/hosts with an address of its own, or name the interface (export "
+        "GLOO_SOCKET_IFNAME=INTERFACE), on every node.",
         commands=(command("getent ahosts $(hostname)"), command("ip -brief address")),
         kind="name-resolution",
         blame="environment",

@@ -143,9 +143,8 @@ REMEDIES = (
             r"[Ff]lash ?[Aa]ttention(?: 2)? only supports? Ampere GPUs or newer",
         ),
         fix=(
-            "Take torch's own attention (attn_implementation='sdpa'), or install flash-attn for this torch on a "
-            "GPU since "
-            "Ampere (pip install flash-attn --no-build-isolation)."
+            "Take torch's own attention (attn_implementation='sdpa'), or install flash-attn for this torch on a GPU "
+            "since Ampere (pip install flash-attn --no-build-isolation)."
         ),
         kind="dependency-mismatch",
         blame="environment",
@@ -161,9 +160,8 @@ REMEDIES = (
         "flash-dtype",
         words=r"[Ff]lash ?[Aa]ttention only supports? fp16 and bf16 data type",
         fix=(
-            "Flash attention computes in half precision only: load the model with torch_dtype=torch.bfloat16, or "
-            "run it "
-            "under autocast; a norm or an adapter in float32 may turn queries back."
+            "Flash attention computes in half precision only: load the model with torch_dtype=torch.bfloat16, or run "
+            "it under autocast; a norm or an adapter in float32 may turn queries back."
         ),
         kind="argument",
         source="flash-attention csrc/flash_attn/flash_api.cpp (mha_fwd)",
@@ -183,8 +181,7 @@ REMEDIES = (
         blame="user",
         source="transformers dynamic_module_utils.py (resolve_trust_remote_code)",
         sample=(
-            "ValueError: The repository for acme/m contains custom code which must be executed to "
-            "correctly load the "
+            "ValueError: The repository for acme/m contains custom code which must be executed to correctly load the "
             "model."
         ),
         counter="ValueError: trust_remote_code must be a bool",
@@ -194,9 +191,8 @@ REMEDIES = (
         words=r"max(?:imum)? (?:seq(?:uence)?|model) len(?:gth)?\b[^\n]{0,160}(?:KV cache|max_model_len)|"
         r"max seq len \((?P<wanted>\d+)\)",
         fix=(
-            "One sequence of the model's full length does not fit into the KV cache: lower max_model_len to what "
-            "is used, "
-            "raise gpu_memory_utilization, take more GPUs (tensor_parallel_size) or a KV cache in fp8."
+            "One sequence of the model's full length does not fit into the KV cache: lower max_model_len to what is "
+            "used, raise gpu_memory_utilization, take more GPUs (tensor_parallel_size) or a KV cache in fp8."
         ),
         kind="gpu-memory",
         source="vllm v1/core/kv_cache_utils.py (_check_enough_kv_cache_memory), worker/worker.py",

@@ -97,10 +97,9 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The server's certificate is signed by nobody whom this machine knows: install the site's CA (ca-"
-            "certificates; SSL_CERT_FILE, REQUESTS_CA_BUNDLE and GIT_SSL_CAINFO name its file), as where a "
-            "proxy reads "
-            "along."
+            "The server's certificate is signed by nobody whom this machine knows: install the site's CA "
+            "(ca-certificates; SSL_CERT_FILE, REQUESTS_CA_BUNDLE and GIT_SSL_CAINFO name its file), as where a proxy "
+            "reads along."
         ),
         kind="download",
         blame="environment",
@@ -143,8 +142,7 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The file is cut off, or is something else than its name says (often an error page or a Git LFS "
-            "pointer): "
+            "The file is cut off, or is something else than its name says (often an error page or a Git LFS pointer): "
             "look with `file` and `ls -l`, compare its checksum with the source's, and fetch it again."
         ),
         kind="data",
@@ -169,10 +167,8 @@ REMEDIES = (
         lines=True,
         fix=(
             "The job has no valid credentials for that service: give it a role or key (AWS_ACCESS_KEY_ID or an "
-            "instance "
-            "profile, GOOGLE_APPLICATION_CREDENTIALS, WANDB_API_KEY) where every rank sees it; those of a login "
-            "shell "
-            "end at the container or the batch script."
+            "instance profile, GOOGLE_APPLICATION_CREDENTIALS, WANDB_API_KEY) where every rank sees it; those of a "
+            "login shell end at the container or the batch script."
         ),
         kind="permission",
         blame="environment",
@@ -192,8 +188,7 @@ REMEDIES = (
         lines=True,
         fix=(
             "The job's identity may not do that: give its role or key the right for it (the message names the call), "
-            "or "
-            "use one that has it."
+            "or use one that has it."
         ),
         kind="permission",
         blame="environment",
@@ -228,8 +223,7 @@ REMEDIES = (
         ),
         lines=True,
         fix=(
-            "The service holds back whoever asks too often: fetch once and share it, let fewer ranks ask at "
-            "once, and "
+            "The service holds back whoever asks too often: fetch once and share it, let fewer ranks ask at once, and "
             "try again later."
         ),
         kind="download",

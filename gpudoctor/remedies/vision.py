@@ -146,8 +146,7 @@ REMEDIES = (
         r"__new__\(\) missing 1 required positional argument: 'task'",
         fix=(
             "torchmetrics since 0.11 asks which task it is: Accuracy(task='multiclass', num_classes=N), task='binary', "
-            "or "
-            "task='multilabel' with num_labels=N; an older program runs with torchmetrics<0.11."
+            "or task='multilabel' with num_labels=N; an older program runs with torchmetrics<0.11."
         ),
         kind="dependency-mismatch",
         source="torchmetrics classification/*.py (__new__): 0.11.4 asks for task, 0.10.3 does not",
@@ -206,10 +205,8 @@ REMEDIES = (
         words=r"\(-215:Assertion failed\) !(?:ssize|_src|_img|src)\.empty\(\)(?: in function '(?P<name>\w{2,40})')?",
         fix=(
             "OpenCV was given an empty image: cv2.imread gives None, and no error, where the path is wrong, the file "
-            "is "
-            "cut off, or it knows no such format. Look for None behind imread and print the path there; a frame behind "
-            "a "
-            "film's end is empty too."
+            "is cut off, or it knows no such format. Look for None behind imread and print the path there; a frame "
+            "behind a film's end is empty too."
         ),
         kind="data",
         source="opencv modules/imgproc/src (resize.cpp, color.cpp); imgcodecs loadsave.cpp",
