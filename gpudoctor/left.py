@@ -28,6 +28,7 @@ from gpudoctor.knowledge.on_the_way import OnTheWay, told_on
 from gpudoctor.knowledge.place_markers import POINT_TO_POINT
 from gpudoctor.knowledge.places import Kind, Place
 from gpudoctor.read.job import recorder, recorder_files
+from gpudoctor.read.job.source_ways import Ways
 from gpudoctor.read.job.sources import Sources
 from gpudoctor.snapshot.evidence import Evidence, Frame, Recorder, SourceContext
 from gpudoctor.sure import LIKELY
@@ -45,6 +46,7 @@ class _AsItWas:
     def __init__(self, until: float, logs: Sequence[Path] = ()) -> None:
         self._until = until
         self._logs = logs
+        self._ways: dict[tuple[str, tuple[str, ...]], Ways | None] = {}
 
     def __call__(self, stood: Mapping[int, Stood], world_size: int) -> Sequence[OfProgram]:
         frames = {number: tuple(Frame(*frame) for frame in each.frames) for number, each in stood.items()}
@@ -84,13 +86,7 @@ class _AsItWas:
         return recent and owner in {os.geteuid(), *map(_owner, self._logs)}
 
     def ways(self, program: str, said: Sequence[str], operation: str, elements: int | None) -> Sequence[Stood]:
-        if not _written_at(program):
-            return ()  # and no child is started to say so
-        sources = Sources()
-        try:
-            found = sources.ways(program, said, self._until)
-        finally:
-            sources.end()
+        found = self._ways_of(program, tuple(said))
         calls = CALLED_AS.get(operation, ())
         if found is None or not calls or (found.hooks and operation != "allreduce"):
             return ()
@@ -107,6 +103,19 @@ class _AsItWas:
             for way in found.ways
             if way.call in calls and not (way.call == "all_reduce" and way.elements not in (None, elements))
         )
+
+    def _ways_of(self, program: str, said: tuple[str, ...]) -> Ways | None:
+        """Read once, for all operations of which is asked."""
+        if (program, said) not in self._ways:
+            found = None
+            if _written_at(program):  # else no child is started to say so
+                sources = Sources()
+                try:
+                    found = sources.ways(program, said, self._until)
+                finally:
+                    sources.end()
+            self._ways[program, said] = found
+        return self._ways[program, said]
 
     def between(self, said: str, stood: Stood, further: int) -> OnTheWay | None:
         stack = [Frame(*frame) for frame in stood.frames]
